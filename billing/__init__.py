@@ -1,0 +1,1 @@
+"""Accounts, keys, prices and the ledger (floor 2)."""

@@ -1,0 +1,1 @@
+"""Windows, leases, breakers, governors and retry budgets (floor 1)."""

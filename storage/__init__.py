@@ -1,0 +1,1 @@
+"""Database connections, group commit and migrations (floor 0)."""

@@ -1,0 +1,1 @@
+"""Upstream platforms: declarations, transport, cache and fetching (floor 2)."""
