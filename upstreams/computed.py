@@ -1,0 +1,109 @@
+"""Computed fields: engagement rate, reach, language and category, only where the upstream gave the inputs (spec 1)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pycld2
+
+Record = dict[str, Any]
+Computed = Callable[[Record, list[str]], Record]
+
+_LETTERS_MIN = 10
+_TEXT_MAX = 2_000
+"""Characters that language and category are read from: more does not change the answer, only its cost."""
+
+_CATEGORY_WORDS = {
+    "technology": "software code coding programming developer python javascript rust linux api app apps tech computer "
+    "engineer engineering database server web cloud devops opensource github hardware compiler",
+    "ai": "ai ml llm gpt neural model models machinelearning deeplearning chatbot openai anthropic",
+    "science": "science physics biology chemistry research researcher astronomy space nasa climate mathematics math",
+    "business": "business startup startups founder ceo marketing sales entrepreneur company hiring jobs saas",
+    "finance": "finance stock stocks invest investing investor trading bank money economy crypto bitcoin ethereum",
+    "politics": "politics political election president government senate congress minister vote policy parliament",
+    "news": "news breaking journalist reporter newspaper headline headlines",
+    "sports": "sport sports football soccer basketball nba nfl tennis olympics coach league match",
+    "gaming": "game games gaming gamer esports steam nintendo playstation xbox twitch",
+    "music": "music song songs album band singer concert guitar rapper dj spotify",
+    "entertainment": "movie movies film films tv series actor actress netflix comedy celebrity anime",
+    "art": "art artist design designer photography photographer illustration painting drawing poet writer author",
+    "food": "food recipe recipes cooking chef restaurant baking coffee wine vegan",
+    "travel": "travel traveler traveller trip tourism hotel flight vacation nomad",
+    "health": "health fitness gym workout yoga doctor medical medicine nutrition wellness therapy",
+    "education": "education teacher school university student students learning course professor tutorial",
+}
+_CATEGORY_OF = {word: category for category, words in _CATEGORY_WORDS.items() for word in words.split()}
+_WORD = re.compile(r"[a-z]{2,}")
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+
+
+def language_of(text: str | None, own_tag: str | None = None) -> str | None:
+    """The language of a text as a tag such as `en`; the upstream's own tag wins; short or unclear texts give None."""
+    if own_tag:
+        return own_tag
+    if text is None or sum(map(str.isalpha, text[:_TEXT_MAX])) < _LETTERS_MIN:
+        return None
+    try:
+        reliable, _, guesses = pycld2.detect(_CONTROL.sub(" ", text[:_TEXT_MAX]))
+    except (
+        pycld2.error,
+        UnicodeEncodeError,
+    ):  # text that is not valid UTF-8, lone surrogates among it, has no language
+        return None
+    tag = guesses[0][1]
+    return str(tag) if reliable and tag != "un" else None
+
+
+def category_of(text: str | None) -> str:
+    """The category whose keywords a text names most often, or `other`."""
+    counts: dict[str, int] = {}
+    for word in _WORD.findall((text or "")[:_TEXT_MAX].lower()):
+        if (category := _CATEGORY_OF.get(word)) is not None:
+            counts[category] = counts.get(category, 0) + 1
+    return max(counts, key=lambda name: counts[name]) if counts else "other"
+
+
+def _rate(part: int | None, whole: int | None, *, what: str, warnings: list[str]) -> float | None:
+    if part is None or not whole or whole < 0 or part < 0:
+        return None
+    if part > whole:
+        warnings.append(f"engagement_rate is null: {what} is above 1.0")
+        return None
+    return round(part / whole, 6)
+
+
+def _own_tag(record: Record) -> str | None:
+    tag = record["ext"].get("language")
+    return tag if isinstance(tag, str) else None
+
+
+def author_computed(record: Record, warnings: list[str]) -> Record:
+    """Computed fields of an Author: rate = likes / followers, reach = followers x rate x 0.1 (decisions 3)."""
+    followers = record["followers"]
+    rate = _rate(record["likes_count"], followers, what="likes_count / followers", warnings=warnings)
+    return {
+        "engagement_rate": rate,
+        "language": language_of(record["bio"], _own_tag(record)),
+        "content_category": category_of(record["bio"]),
+        "estimated_reach": None if rate is None else round(followers * rate * 0.1),
+    }
+
+
+def post_computed(record: Record, warnings: list[str]) -> Record:
+    """Computed fields of a Post: rate = (likes + comments + shares) / views, reach = views x 1.2 (decisions 3).
+
+    Of the three, what the upstream never counts is left out of the sum; without any of them there is no rate.
+    """
+    engagement = record["engagement"]
+    counted = [engagement[name] for name in ("likes", "comments", "shares") if engagement[name] is not None]
+    views = engagement["views"]
+    text = record["content"]["text"]
+    what = "(likes + comments + shares) / views"
+    return {
+        "engagement_rate": _rate(sum(counted) if counted else None, views, what=what, warnings=warnings),
+        "language": language_of(text, _own_tag(record)),
+        "content_category": category_of(text),
+        "estimated_reach": None if views is None else round(views * 1.2),
+    }

@@ -1,0 +1,258 @@
+"""How a platform is declared: data and pure functions, from which routing, validation, prices, catalog and tests read.
+
+A platform file says `PLATFORM = Platform(...)` with one `Endpoint` a resource. An endpoint's `read` is a generator
+without I/O: it yields the calls it needs, is sent their answers, and returns a `Page` or a `Single`:
+
+    def _profile(args: Args) -> Steps:
+        answer = yield Call(f"/users/{quote(args.text('handle'))}")
+        return Single(_author(obj(answer.body)))
+
+Yielding a tuple of calls runs them side by side and sends back a tuple of answers. A call marked `optional` is
+answered with a `Missing`, which is false, when it fails. What the generator returns holds records made by
+`upstreams.archetypes`. A generator runs up to its first call before anything is charged: there it refuses values that
+no call could answer, with `InvalidArgument`, for free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+
+from upstreams.archetypes import Archetype, Record
+from upstreams.errors import InvalidArgument, NotFound, UpstreamError
+
+Value = str | int | bool
+State = Mapping[str, str | int]
+"""Where a next page begins, in the upstream's own terms: `{"p": 2}`, `{"o": 30}`, `{"c": "..."}` (decisions 10)."""
+Credentials = Mapping[str, str]
+Tier = Literal["standard", "advanced", "premium"]
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """One query parameter of an endpoint, as the guide shows it (spec 2.4)."""
+
+    name: str
+    description: str
+    example: str
+    type: Literal["string", "integer", "boolean", "url"] = "string"
+    required: bool = False
+    default: Value | None = None
+    choices: tuple[str, ...] = ()
+    minimum: int | None = None
+    maximum: int | None = None
+    length_max: int = 500
+
+
+def limit(maximum: int, default: int = 20) -> Param:
+    """The page-size control of a list endpoint (spec 4.3, rule 7)."""
+    return Param(
+        "limit",
+        f"Items on a page, 1 to {maximum}.",
+        str(default),
+        type="integer",
+        default=default,
+        minimum=1,
+        maximum=maximum,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Args:
+    """What a `read` gets: validated parameters, the cursor's state, this platform's credentials and the instant."""
+
+    values: Mapping[str, Value]
+    cursor: State | None = None
+    credentials: Credentials = field(default_factory=dict)
+    now_at: float = 0.0
+
+    def text(self, name: str) -> str:
+        """A string parameter that is known to be there: required, or with a default."""
+        value = self.values[name]
+        assert isinstance(value, str)
+        return value
+
+    def text_or_none(self, name: str) -> str | None:
+        """A string parameter, or None when it was not sent."""
+        return self.text(name) if name in self.values else None
+
+    def number(self, name: str) -> int:
+        """An integer parameter that is known to be there."""
+        value = self.values[name]
+        assert isinstance(value, int)
+        return value
+
+    def position(self, key: str, first: int) -> int:
+        """The page number or offset that the cursor holds under `key`, or `first` without a cursor."""
+        value = self.cursor.get(key, first) if self.cursor else first
+        return value if isinstance(value, int) else first
+
+    def token(self, key: str = "c") -> str | None:
+        """The upstream's own cursor that ours carries, or None on the first page."""
+        value = self.cursor.get(key) if self.cursor else None
+        return None if value is None else str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One upstream request that a `read` asks for; `path` is percent-encoded by the reader (`segment`)."""
+
+    path: str
+    query: Mapping[str, Value | None] = field(default_factory=dict)
+    source: str = ""
+    """A name in `Platform.sources`; empty means the first one."""
+    headers: tuple[tuple[str, str], ...] = ()
+    accepts: Literal["json", "json or text"] = "json"
+    method: Literal["GET", "POST"] = "GET"
+    json: Any = None
+    optional: bool = False
+    """True: a failure of this call is answered with a `Missing`, and the reader goes on without it."""
+    needs_session: bool = False
+
+    def target(self, base_path: str) -> str:
+        """The path below the source's base and the query, without what is None."""
+        pairs = [(name, _wire(value)) for name, value in self.query.items() if value is not None]
+        return f"{base_path}{self.path}?{urlencode(pairs)}" if pairs else f"{base_path}{self.path}"
+
+
+def _wire(value: Value) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back: `body` is the parsed JSON (or text where the call accepts it), header names are lower-case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: Any
+    source: str = ""
+    latency_ms: int = 0
+
+    def next_link(self, name: str) -> str | None:
+        """The query parameter `name` of the `Link` header's rel="next" address, or None on the last page."""
+        for part in self.headers.get("link", "").split(","):
+            address, _, attributes = part.partition(";")
+            if 'rel="next"' in attributes:
+                query = urlsplit(address.strip().strip("<>")).query
+                return dict(parse_qsl(query)).get(name)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """What an optional call is answered with when it failed; false, so that `if answer:` reads well."""
+
+    problem: str
+    source: str = ""
+    latency_ms: int = 0
+
+    def __bool__(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Leg:
+    """One part of a composite answer (decisions 14): the endpoint it stands for and the answer it got."""
+
+    endpoint: str
+    answer: Answer | Missing
+
+
+@dataclass(frozen=True, slots=True)
+class Single:
+    """One record, or the named parts of a composite."""
+
+    record: Record
+    warnings: tuple[str, ...] = ()
+    legs: tuple[Leg, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of records; `next` is None on the last one, `total` the upstream's own count if it told one."""
+
+    records: list[Record]
+    next: State | None = None
+    total: int | None = None
+    warnings: tuple[str, ...] = ()
+
+
+Steps = Generator[Call | tuple[Call, ...], Any, Page | Single]
+Read = Callable[[Args], Steps]
+Judge = Callable[[Answer], UpstreamError | None]
+
+
+def by_status(answer: Answer) -> UpstreamError | None:
+    """The reading of an error status that most platforms share: 404, 410 and 451 mean that there is nothing."""
+    if answer.status in (404, 410, 451):
+        return NotFound()
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One resource of a platform: `GET /v1/{platform}/{resource}` (spec 4.1)."""
+
+    resource: str
+    summary: str
+    archetype: Archetype
+    read: Read
+    params: tuple[Param, ...] = ()
+    tier: Tier = "standard"
+    one_of: tuple[tuple[str, ...], ...] = ()
+    """Groups of parameters of which exactly one must be sent."""
+    cache_ttl_s: int = 600
+    description: str = ""
+    needs: tuple[str, ...] = ()
+    """Credentials without which the endpoint is hidden and answers 503 without Retry-After."""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A signed-in state with an upstream: headers to send and how long they hold."""
+
+    headers: tuple[tuple[str, str], ...]
+    ttl_s: float
+
+
+SessionSteps = Generator[Call, Any, Session]
+
+
+@dataclass(frozen=True, slots=True)
+class Platform:
+    """One upstream platform; `sources` maps a name to the base address of each host it is read from."""
+
+    slug: str
+    title: str
+    sources: Mapping[str, str]
+    endpoints: tuple[Endpoint, ...]
+    docs_url: str
+    social: bool = False
+    headers: Callable[[Credentials], tuple[tuple[str, str], ...]] = lambda _credentials: ()
+    judge: Judge = by_status
+    """What a status of 400 or above means; None leaves it to the fetch: throttled, or a failure."""
+    backoff_s: Callable[[Answer], float] = lambda _answer: 0.0
+    """Seconds that a successful answer asks to be left alone for (Stack Exchange's `backoff`)."""
+    open_session: Callable[[Credentials], SessionSteps] | None = None
+
+
+def segment(text: str) -> str:
+    """`text` as one segment of a path."""
+    return quote(text, safe="")
+
+
+def path_of_url(param: str, url: str, hosts: tuple[str, ...]) -> list[str]:
+    """The path segments of a public address on one of `hosts`; the scheme may be missing.
+
+    Raises:
+        InvalidArgument: the address is on another host or has no path.
+    """
+    parts = urlsplit(url if "://" in url else f"https://{url}")
+    if (parts.hostname or "").removeprefix("www.") not in hosts:
+        raise InvalidArgument(param, f"must be an address on {' or '.join(hosts)}")
+    return [part for part in parts.path.split("/") if part]

@@ -1,0 +1,53 @@
+"""What can go wrong with an upstream, as one class per refusal (no HTTP of ours in here)."""
+
+from __future__ import annotations
+
+
+class UpstreamError(Exception):
+    """The base of all refusals of this package."""
+
+
+class NotFound(UpstreamError):
+    """The upstream says that there is no such thing, or answered without usable data (spec 7.2, 7.3).
+
+    `reason` is one of the specification's: `account_private`, `account_gone`, ... or None.
+    """
+
+    def __init__(self, message: str = "The upstream has no such record.", *, reason: str | None = None) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class UpstreamFailed(UpstreamError):
+    """The upstream did not answer, answered with an error, or answered with what cannot be read."""
+
+    def __init__(self, source: str, problem: str) -> None:
+        super().__init__(f"{source}: {problem}")
+        self.source = source
+        self.problem = problem
+
+
+class UpstreamThrottled(UpstreamError):
+    """The upstream asks us to slow down; `retry_after_s` is what it said, or None."""
+
+    def __init__(self, source: str, retry_after_s: float | None = None) -> None:
+        super().__init__(f"{source}: throttled")
+        self.source = source
+        self.retry_after_s = retry_after_s
+
+
+class InvalidArgument(UpstreamError):
+    """A parameter has the right type but a value that this endpoint cannot use, seen before any call."""
+
+    def __init__(self, param: str, problem: str) -> None:
+        super().__init__(f"{param}: {problem}")
+        self.param = param
+        self.problem = problem
+
+
+class InvalidCursor(UpstreamError):
+    """A cursor token that is malformed, tampered with, or made for another request (decisions 10)."""
+
+
+class UnexpectedBody(UpstreamError):
+    """A body without the shape that the platform documents; the fetch turns it into `UpstreamFailed`."""

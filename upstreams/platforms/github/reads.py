@@ -1,0 +1,124 @@
+"""GitHub's reads: one generator a resource, from parameters to calls to records."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from upstreams.archetypes import Record
+from upstreams.endpoint import Answer, Args, Call, Page, Single, State, Steps, path_of_url, segment
+from upstreams.errors import InvalidArgument
+from upstreams.fields import Json, number, obj, rows
+from upstreams.platforms.github.records import author_of, comment_of, issue_of, readme_of, release_of, repository_of
+
+_SHORT = re.compile(r"[\w.-]+/[\w.-]+")
+_SEARCH_DEPTH = 1_000
+"""Results of one search that GitHub serves; beyond that a query has to be narrowed."""
+
+
+def repo_path(args: Args) -> str:
+    """`/repos/{owner}/{name}` of the `url` parameter: an address on github.com, or `owner/name`."""
+    url = args.text("url")
+    found = url.split("/") if _SHORT.fullmatch(url) else path_of_url("url", url, ("github.com",))
+    if len(found) < 2:
+        raise InvalidArgument("url", "must name a repository, such as https://github.com/python/cpython")
+    return f"/repos/{segment(found[0])}/{segment(found[1].removesuffix('.git'))}"
+
+
+def _issue_path(args: Args) -> tuple[str, str]:
+    found = path_of_url("url", args.text("url"), ("github.com",))
+    if len(found) < 4 or found[2] not in ("issues", "pull") or not found[3].isdecimal():
+        raise InvalidArgument("url", "must name an issue, such as https://github.com/python/cpython/issues/1")
+    return f"/repos/{segment(found[0])}/{segment(found[1])}/issues/{found[3]}", found[3]
+
+
+def profile(args: Args) -> Steps:
+    answer = yield Call(f"/users/{segment(args.text('handle'))}")
+    return Single(author_of(obj(answer.body)))
+
+
+def repo(args: Args) -> Steps:
+    answer = yield Call(repo_path(args))
+    return Single(repository_of(obj(answer.body)))
+
+
+def readme(args: Args) -> Steps:
+    path = repo_path(args)
+    answer = yield Call(f"{path}/readme", accepts="json or text")
+    return Single(readme_of(answer.body, path.removeprefix("/repos/")))
+
+
+def issue(args: Args) -> Steps:
+    path, _ = _issue_path(args)
+    answer = yield Call(path)
+    return Single(issue_of(obj(answer.body)))
+
+
+def _paged(args: Args, path: str, **query: str | None) -> Call:
+    return Call(path, {**query, "per_page": args.number("limit"), "page": args.position("p", 1)})
+
+
+def _next_page(answer: Answer) -> State | None:
+    page = answer.next_link("page")
+    return {"p": int(page)} if page is not None and page.isdecimal() else None
+
+
+def _list_of(answer: Answer, record: Callable[[Json], Record]) -> Page:
+    return Page([record(row) for row in rows(answer.body)], next=_next_page(answer))
+
+
+def repos(args: Args) -> Steps:
+    answer = yield _paged(args, f"/users/{segment(args.text('handle'))}/repos", sort="updated")
+    return _list_of(answer, repository_of)
+
+
+def releases(args: Args) -> Steps:
+    answer = yield _paged(args, f"{repo_path(args)}/releases")
+    return _list_of(answer, release_of)
+
+
+def issues(args: Args) -> Steps:
+    answer = yield _paged(args, f"{repo_path(args)}/issues", state=args.text("state"))
+    return _list_of(answer, issue_of)
+
+
+def comments(args: Args) -> Steps:
+    path, issue_number = _issue_path(args)
+    answer = yield _paged(args, f"{path}/comments")
+    return _list_of(answer, lambda row: comment_of(row, issue_number))
+
+
+def _search_page(args: Args, answer: Answer, record: Callable[[Json], Record]) -> Page:
+    """One page of search results; GitHub serves the first 1,000 only, so the depth is finite (spec 4.3)."""
+    body = obj(answer.body)
+    following = _next_page(answer)
+    if args.position("p", 1) * args.number("limit") >= _SEARCH_DEPTH:
+        following = None
+    incomplete = body.get("incomplete_results") is True
+    return Page(
+        [record(row) for row in rows(body.get("items"))],
+        next=following,
+        total=number(body, "total_count"),
+        warnings=("GitHub answered before its search was complete",) if incomplete else (),
+    )
+
+
+def search(args: Args) -> Steps:
+    answer = yield _paged(args, "/search/issues", q=args.text("query"), sort=args.text_or_none("sort"))
+    return _search_page(args, answer, issue_of)
+
+
+def repos_by(args: Args) -> Steps:
+    answer = yield _paged(args, "/search/repositories", q=args.text("query"), sort=args.text_or_none("sort"))
+    return _search_page(args, answer, repository_of)
+
+
+def users_by(args: Args) -> Steps:
+    answer = yield _paged(args, "/search/users", q=args.text("query"))
+    return _search_page(args, answer, author_of)
+
+
+def top_issues(args: Args) -> Steps:
+    name = repo_path(args).removeprefix("/repos/")
+    answer = yield _paged(args, "/search/issues", q=f"repo:{name} is:issue is:open", sort="reactions")
+    return _search_page(args, answer, issue_of)

@@ -1,0 +1,154 @@
+"""GitHub's JSON as our records: pure functions from one upstream object to one record."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from binascii import Error as Base64Error
+from typing import Any
+
+from upstreams.archetypes import Record, article, author, byline, comment, post, release, repository
+from upstreams.fields import Json, flag, ident, instant, joined, number, part, parts, text, texts
+
+
+def author_of(user: Json) -> Record:
+    """A user or an organization; rows of lists carry only id, login, avatar and address."""
+    return author(
+        id=ident(user, "id"),
+        username=text(user, "login"),
+        display_name=text(user, "name"),
+        avatar_url=text(user, "avatar_url"),
+        bio=text(user, "bio"),
+        followers=number(user, "followers"),
+        following=number(user, "following"),
+        posts_count=number(user, "public_repos"),
+        url=text(user, "html_url"),
+        joined_at=instant(user, "created_at"),
+        location=text(user, "location"),
+        external_url=text(user, "blog"),
+        ext={
+            "company": text(user, "company"),
+            "twitter_username": text(user, "twitter_username"),
+            "type": text(user, "type"),
+            "public_gists": number(user, "public_gists"),
+        },
+    )
+
+
+def repository_of(repo: Json) -> Record:
+    """A repository; `watchers` is told only by the call for one repository (`watchers_count` repeats the stars)."""
+    owner = part(repo, "owner")
+    return repository(
+        id=ident(repo, "id"),
+        url=text(repo, "html_url"),
+        full_name=text(repo, "full_name"),
+        name=text(repo, "name"),
+        owner={k: text(owner, n) for k, n in (("username", "login"), ("avatar_url", "avatar_url"), ("type", "type"))}
+        if owner
+        else None,
+        description=text(repo, "description"),
+        homepage=text(repo, "homepage"),
+        language=text(repo, "language"),
+        topics=texts(repo, "topics"),
+        license=text(part(repo, "license"), "spdx_id"),
+        stars=number(repo, "stargazers_count"),
+        forks=number(repo, "forks_count"),
+        watchers=number(repo, "subscribers_count"),
+        open_issues=number(repo, "open_issues_count"),
+        size_kb=number(repo, "size"),
+        default_branch=text(repo, "default_branch"),
+        archived=flag(repo, "archived"),
+        fork=flag(repo, "fork"),
+        created_at=instant(repo, "created_at"),
+        updated_at=instant(repo, "updated_at"),
+        pushed_at=instant(repo, "pushed_at"),
+    )
+
+
+def _byline_of(item: Json) -> Record | None:
+    user = part(item, "user")
+    if not user:
+        return None
+    return byline(
+        id=ident(user, "id"),
+        username=text(user, "login"),
+        avatar_url=text(user, "avatar_url"),
+        url=text(user, "html_url"),
+    )
+
+
+def issue_of(issue: Json) -> Record:
+    """An issue or a pull request; the author of a deleted account is null."""
+    return post(
+        id=ident(issue, "number"),
+        url=text(issue, "html_url"),
+        text=joined(text(issue, "title"), text(issue, "body")),
+        author=_byline_of(issue),
+        likes=number(part(issue, "reactions"), "total_count"),
+        comments=number(issue, "comments"),
+        published_at=instant(issue, "created_at"),
+        ext={
+            "node": ident(issue, "id"),
+            "state": text(issue, "state"),
+            "state_reason": text(issue, "state_reason"),
+            "labels": [name for label in parts(issue, "labels") if (name := text(label, "name"))],
+            "closed_at": instant(issue, "closed_at"),
+            "is_pr": _is_pull_request(issue),
+        },
+    )
+
+
+def _is_pull_request(issue: Json) -> bool:
+    """Old answers carry the member on every issue, with null addresses inside when it is none."""
+    return any(part(issue, "pull_request").values())
+
+
+def comment_of(entry: Json, post_id: str) -> Record:
+    """A comment of an issue."""
+    return comment(
+        id=ident(entry, "id"),
+        url=text(entry, "html_url"),
+        post_id=post_id,
+        text=text(entry, "body"),
+        author=_byline_of(entry),
+        likes=number(part(entry, "reactions"), "total_count"),
+        published_at=instant(entry, "created_at"),
+    )
+
+
+def release_of(entry: Json) -> Record:
+    """A release; `ext.downloads` sums its assets, and is null when the upstream tells of none."""
+    counts = [count for asset in parts(entry, "assets") if (count := number(asset, "download_count")) is not None]
+    return release(
+        id=ident(entry, "id"),
+        url=text(entry, "html_url"),
+        tag=text(entry, "tag_name"),
+        name=text(entry, "name"),
+        text=text(entry, "body"),
+        prerelease=flag(entry, "prerelease"),
+        author=text(part(entry, "author"), "login"),
+        published_at=instant(entry, "published_at"),
+        ext={"downloads": sum(counts) if isinstance(entry.get("assets"), list) else None},
+    )
+
+
+def readme_of(body: Any, full_name: str) -> Record:
+    """A readme, from the JSON form (with its file name and base64 content) or from the raw text."""
+    if isinstance(body, str):
+        return article(id=None, url=f"https://github.com/{full_name}#readme", title=None, text=body or None)
+    return article(
+        id=text(body, "sha"),
+        url=text(body, "html_url"),
+        title=text(body, "name"),
+        text=_decoded(body),
+        ext={"path": text(body, "path"), "size_bytes": number(body, "size")},
+    )
+
+
+def _decoded(body: Json) -> str | None:
+    content = text(body, "content")
+    if content is None or text(body, "encoding") != "base64":
+        return content
+    try:
+        return b64decode(content).decode("utf-8", errors="replace")
+    except Base64Error:
+        return None

@@ -1,0 +1,70 @@
+"""What a platform's stand-in is made of: routes from host and path to a pure function that invents the answer.
+
+A stand-in is a module of this package named like its platform, with `ROUTES`. All of them share these conventions, so
+that failures can be tried by hand: a subject (handle, id, repository, query) that contains `missing` does not exist,
+`throttled` is answered as the platform throttles, and `broken` is answered with a 500.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request to a stand-in: `found` holds the named groups of the route's pattern, percent-decoded."""
+
+    host: str
+    path: str
+    query: Mapping[str, str]
+    found: Mapping[str, str] = field(default_factory=dict)
+
+    def number(self, name: str, default: int) -> int:
+        """An integer of the query, or `default` when it is absent or no integer."""
+        value = self.query.get(name, "")
+        return int(value) if value.isdecimal() else default
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a stand-in answers: `body` goes out as JSON, a string as it is."""
+
+    body: Any
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Answers `host` where `pattern` matches the whole path."""
+
+    host: str
+    pattern: re.Pattern[str]
+    answer: Callable[[Asked], Reply]
+
+
+def route(host: str, pattern: str, answer: Callable[[Asked], Reply]) -> Route:
+    """A route from a pattern in which `{name}` stands for one path segment."""
+    expression = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", re.escape(pattern))
+    return Route(host, re.compile(expression), answer)
+
+
+def load_routes() -> dict[str, tuple[Route, ...]]:
+    """The routes of every stand-in of this package, by host."""
+    package = __name__.rpartition(".")[0]
+    modules = (import_module(f"{package}.{module.name}") for module in iter_modules(import_module(package).__path__))
+    routes = [route for module in modules for route in getattr(module, "ROUTES", ())]
+    return {host: tuple(route for route in routes if route.host == host) for host in {route.host for route in routes}}
+
+
+def answer(routes: Mapping[str, tuple[Route, ...]], asked: Asked) -> Reply:
+    """The reply of the first route that matches; 404 when there is none."""
+    for candidate in routes.get(asked.host, ()):
+        if (match := candidate.pattern.fullmatch(asked.path)) is not None:
+            return candidate.answer(Asked(asked.host, asked.path, asked.query, match.groupdict()))
+    return Reply({"message": f"The sandbox has no {asked.host}{asked.path}"}, status=404)
