@@ -1,0 +1,44 @@
+"""The refusals of this floor: what was reached and how long to wait, in fields."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from limits.window import WindowState
+
+
+class LimitError(Exception):
+    """Base of every refusal that a limit gives."""
+
+
+class RateLimited(LimitError):
+    """The key's window is full; `state` tells the limit and when a slot frees."""
+
+    def __init__(self, state: WindowState) -> None:
+        super().__init__(f"{state.limit} requests are in the window; a slot frees in {state.retry_after_s} s")
+        self.state = state
+
+
+class ConcurrencyReached(LimitError):
+    """All `limit` leases of the key are held."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"{limit} requests are running")
+        self.limit = limit
+
+
+class CircuitOpen(LimitError):
+    """The source's breaker lets nothing through; it is worth asking again after `retry_after_s` whole seconds."""
+
+    def __init__(self, retry_after_s: int) -> None:
+        super().__init__(f"the circuit is open for another {retry_after_s} s")
+        self.retry_after_s = retry_after_s
+
+
+class Throttled(LimitError):
+    """The upstream asked us to hold back for `retry_after_s` whole seconds."""
+
+    def __init__(self, retry_after_s: int) -> None:
+        super().__init__(f"the upstream asked to wait {retry_after_s} s")
+        self.retry_after_s = retry_after_s

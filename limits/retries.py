@@ -1,0 +1,52 @@
+"""How many retries a source can bear, and how long to pause before one.
+
+The budget follows Finagle (a share of the calls of the last seconds, with a small reserve so that quiet sources may
+retry at all) and Envoy (20 % and 3 as the figures). Counting in slices instead of a token for each call keeps it O(1)
+and of fixed size.
+"""
+
+from random import Random
+
+_SLICES = 10
+_EXPONENT_MAX = 32
+
+
+class RetryBudget:
+    """Of one source: retries of the last `window_s` stay within `percent` of its calls in that time plus `reserve`.
+
+    A call is a first attempt; a retry is not counted as a call too. The window moves in tenths of its length.
+    """
+
+    def __init__(self, *, percent: int = 20, reserve: int = 3, window_s: float = 10.0) -> None:
+        self._percent = percent
+        self._reserve = reserve
+        self._slice_s = window_s / _SLICES
+        self._slice = 0
+        self._calls = [0] * _SLICES
+        self._retries = [0] * _SLICES
+
+    def count_call(self, now: float) -> None:
+        """A first attempt is being made."""
+        self._move_to(now)
+        self._calls[self._slice % _SLICES] += 1
+
+    def take_nowait(self, now: float) -> bool:
+        """Take one retry from the budget; False when none is left, and nothing is taken."""
+        self._move_to(now)
+        if sum(self._retries) >= self._reserve + sum(self._calls) * self._percent // 100:
+            return False
+        self._retries[self._slice % _SLICES] += 1
+        return True
+
+    def _move_to(self, now: float) -> None:
+        """Empty the slices that were last used a whole window ago."""
+        current = int(now / self._slice_s)
+        for passed in range(max(self._slice, current - _SLICES) + 1, current + 1):
+            self._calls[passed % _SLICES] = 0
+            self._retries[passed % _SLICES] = 0
+        self._slice = max(self._slice, current)
+
+
+def full_jitter(attempt: int, rng: Random, *, base_s: float = 0.1, cap_s: float = 2.0) -> float:
+    """Seconds to pause before retry `attempt` (from 0): evenly from 0 to `base_s` doubled each time, up to `cap_s`."""
+    return rng.uniform(0.0, min(cap_s, base_s * 2.0 ** min(attempt, _EXPONENT_MAX)))

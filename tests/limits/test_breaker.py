@@ -1,0 +1,263 @@
+"""The breaker, against a plain model over every short sequence of events, and rule by rule."""
+
+import math
+from dataclasses import dataclass, field
+from itertools import product
+
+import pytest
+import trio
+
+from limits.breaker import Breaker, BreakerRules, Permit
+from limits.errors import CircuitOpen, LimitError
+
+RULES = BreakerRules()
+SMALL = BreakerRules(failures=2, window_s=60.0, open_s=30.0, open_max_s=120.0)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def failed(breaker: Breaker, times: int) -> None:
+    for _ in range(times):
+        breaker.take_nowait().fail()
+
+
+def opened(rules: BreakerRules = RULES) -> tuple[Breaker, Clock]:
+    clock = Clock()
+    breaker = Breaker(rules, clock)
+    failed(breaker, rules.failures)
+    return breaker, clock
+
+
+@dataclass
+class Model:
+    """The rules said once more, as slowly and plainly as possible: a permit is the list of facts it was given under."""
+
+    phase: str = "closed"
+    epoch: int = 0
+    failures: list[float] = field(default_factory=list)
+    open_until: float = 0.0
+    open_for_s: float = 0.0
+    probe: int | None = None
+    next_id: int = 0
+
+    def take(self, now: float) -> tuple[int, int] | None:
+        if self.phase == "open" and (now < self.open_until or self.probe is not None):
+            return None
+        self.next_id += 1
+        if self.phase == "open":
+            self.probe = self.next_id
+        return (self.next_id, self.epoch)
+
+    def report(self, permit: tuple[int, int], outcome: str, now: float) -> None:
+        permit_id, epoch = permit
+        if epoch != self.epoch:
+            return
+        if self.phase == "closed":
+            if outcome == "fail":
+                self.failures = [at for at in self.failures if now - at < SMALL.window_s] + [now]
+                if len(self.failures) == SMALL.failures:
+                    self.open(now, SMALL.open_s)
+            return
+        assert permit_id == self.probe
+        self.probe = None
+        if outcome == "succeed":
+            self.phase, self.epoch, self.failures = "closed", self.epoch + 1, []
+        elif outcome == "fail":
+            self.open(now, min(self.open_for_s * 2, SMALL.open_max_s))
+
+    def open(self, now: float, for_s: float) -> None:
+        self.phase, self.epoch, self.failures, self.probe = "open", self.epoch + 1, [], None
+        self.open_for_s, self.open_until = for_s, now + for_s
+
+    def state(self, now: float) -> str:
+        if self.phase == "closed":
+            return "closed"
+        return "open" if now < self.open_until else "half_open"
+
+
+EVENTS = ("take", "oldest fail", "newest fail", "oldest succeed", "newest abandon", "30 s pass")
+
+
+def test_every_sequence_of_seven_events_ends_as_the_model_says():
+    """Goal: exactly one probe, stale results ignored. Method: all 6^7 sequences after two failures that may open it."""
+    for events in product(EVENTS, repeat=7):
+        check_against_model(("take", "take", "oldest fail", *events))
+
+
+def check_against_model(events: tuple[str, ...]) -> None:
+    clock, model = Clock(), Model()
+    breaker = Breaker(SMALL, clock)
+    permits: list[tuple[Permit, tuple[int, int]]] = []
+    for event in events:
+        if event == "30 s pass":
+            clock.now += 30.0
+        elif event == "take":
+            expected = model.take(clock.now)
+            try:
+                permit = breaker.take_nowait()
+            except CircuitOpen:
+                assert expected is None, events
+            else:
+                assert expected is not None, events
+                permits.append((permit, expected))
+        elif permits:
+            which, outcome = event.split()
+            permit, expected_permit = permits.pop(0 if which == "oldest" else -1)
+            getattr(permit, outcome)()
+            model.report(expected_permit, outcome, clock.now)
+        assert breaker.state == model.state(clock.now), events
+
+
+def test_five_failures_in_a_minute_open_it_for_thirty_seconds():
+    breaker, clock = opened()
+    assert breaker.state == "open"
+    assert breaker.retry_after_s == 30
+    clock.now += 29.5
+    with pytest.raises(CircuitOpen) as refusal:
+        breaker.take_nowait()
+    assert isinstance(refusal.value, LimitError)
+    assert refusal.value.retry_after_s == 1
+    clock.now += 0.5
+    assert breaker.state == "half_open"
+    assert breaker.retry_after_s == 0
+
+
+def test_failures_spread_over_more_than_a_minute_do_not_open_it():
+    clock = Clock()
+    breaker = Breaker(RULES, clock)
+    for _ in range(50):
+        failed(breaker, 1)
+        clock.now += 15.0
+    assert breaker.state == "closed"
+    assert breaker.statistics().failures == 3
+
+
+def test_successes_between_do_not_forgive_failures():
+    clock = Clock()
+    breaker = Breaker(RULES, clock)
+    for _ in range(5):
+        breaker.take_nowait().succeed()
+        failed(breaker, 1)
+    assert breaker.state == "open"
+
+
+def test_half_open_lets_exactly_one_probe_through():
+    breaker, clock = opened()
+    clock.now += 30.0
+    probe = breaker.take_nowait()
+    for _ in range(10):
+        with pytest.raises(CircuitOpen) as refusal:
+            breaker.take_nowait()
+        assert refusal.value.retry_after_s == 1
+    probe.succeed()
+    assert breaker.state == "closed"
+    breaker.take_nowait()
+
+
+def test_an_abandoned_probe_frees_its_place():
+    breaker, clock = opened()
+    clock.now += 30.0
+    breaker.take_nowait().abandon()
+    assert breaker.state == "half_open"
+    breaker.take_nowait().succeed()
+    assert breaker.state == "closed"
+
+
+async def test_a_cancelled_probe_frees_its_place(autojump_clock):
+    breaker, clock = opened()
+    clock.now += 30.0
+    with trio.move_on_after(1), breaker.take_nowait():
+        await trio.sleep_forever()
+    breaker.take_nowait()
+
+
+def test_the_open_time_doubles_up_to_five_minutes_and_starts_over_after_a_success():
+    breaker, clock = opened()
+    waits = []
+    for _ in range(6):
+        waits.append(breaker.retry_after_s)
+        clock.now += breaker.retry_after_s
+        breaker.take_nowait().fail()
+    assert waits == [30, 60, 120, 240, 300, 300]
+    clock.now += 300
+    breaker.take_nowait().succeed()
+    failed(breaker, 5)
+    assert breaker.retry_after_s == 30
+
+
+def test_an_open_time_above_the_maximum_is_kept():
+    breaker, clock = opened(BreakerRules(failures=1, open_s=600.0))
+    assert breaker.retry_after_s == 600
+    clock.now += 600
+    breaker.take_nowait().fail()
+    assert breaker.retry_after_s == 600
+
+
+def test_a_result_from_before_the_opening_neither_closes_nor_extends_it():
+    clock = Clock()
+    breaker = Breaker(RULES, clock)
+    early = [breaker.take_nowait() for _ in range(3)]
+    failed(breaker, 5)
+    early[0].succeed()
+    early[1].fail()
+    assert (breaker.state, breaker.retry_after_s) == ("open", 30)
+    clock.now += 30.0
+    probe = breaker.take_nowait()
+    early[2].abandon()
+    with pytest.raises(CircuitOpen):
+        breaker.take_nowait()
+    probe.succeed()
+    assert breaker.state == "closed"
+
+
+def test_only_the_first_report_of_a_permit_counts():
+    breaker = Breaker(BreakerRules(failures=2), Clock())
+    permit = breaker.take_nowait()
+    permit.fail()
+    permit.fail()
+    permit.succeed()
+    permit.abandon()
+    assert breaker.statistics().failures == 1
+
+
+def test_isolation_keeps_everything_out_until_reset():
+    clock = Clock()
+    breaker = Breaker(RULES, clock)
+    running = breaker.take_nowait()
+    breaker.isolate()
+    running.succeed()
+    clock.now += 1e6
+    assert breaker.state == "open"
+    with pytest.raises(CircuitOpen) as refusal:
+        breaker.take_nowait()
+    assert refusal.value.retry_after_s == 30
+    assert breaker.statistics().isolated
+    breaker.reset()
+    assert breaker.state == "closed"
+    assert not breaker.statistics().isolated
+    breaker.take_nowait()
+
+
+def test_new_rules_apply_to_the_next_failure():
+    clock = Clock()
+    breaker = Breaker(RULES, clock)
+    failed(breaker, 2)
+    breaker.rules = SMALL
+    failed(breaker, 1)
+    assert breaker.state == "open"
+
+
+def test_statistics_are_a_record_of_the_moment():
+    breaker, clock = opened()
+    with pytest.raises(CircuitOpen):
+        breaker.take_nowait()
+    record = breaker.statistics()
+    assert (record.state, record.retry_after_s, record.opened_total, record.refused_total) == ("open", 30, 1, 1)
+    clock.now = math.inf
+    assert record.state == "open"

@@ -1,0 +1,78 @@
+"""Leases: as many as the limit, given back once."""
+
+import pytest
+import trio
+from hypothesis import given
+from hypothesis import strategies as st
+
+from limits.concurrency import Leases
+from limits.errors import ConcurrencyReached, LimitError
+
+
+def test_the_limit_is_given_and_not_one_more():
+    leases = Leases(50)
+    held = [leases.take_nowait("k") for _ in range(50)]
+    assert None not in held
+    assert leases.take_nowait("k") is None
+    assert leases.count("k") == 50
+
+
+def test_releasing_twice_gives_one_place_back():
+    leases = Leases(2)
+    first, _second = leases.take_nowait("k"), leases.take_nowait("k")
+    first.release()
+    first.release()
+    assert leases.count("k") == 1
+
+
+def test_keys_without_leases_take_no_memory():
+    leases = Leases(2)
+    lease = leases.take_nowait("k")
+    assert len(leases) == 1
+    lease.release()
+    assert len(leases) == 0
+    assert leases.count("k") == 0
+
+
+def test_a_lower_limit_keeps_what_is_held_and_refuses_the_next():
+    leases = Leases(3)
+    held = [leases.take_nowait("k") for _ in range(3)]
+    leases.limit = 2
+    held[0].release()
+    assert leases.take_nowait("k") is None
+    held[1].release()
+    assert leases.take_nowait("k") is not None
+
+
+@given(st.lists(st.tuples(st.sampled_from(["take", "release"]), st.sampled_from("ab"), st.integers(0, 5)), max_size=60))
+def test_the_count_is_what_was_taken_and_not_released(steps):
+    leases, held = Leases(3), {"a": [], "b": []}
+    for action, key, which in steps:
+        if action == "take":
+            lease = leases.take_nowait(key)
+            assert (lease is None) == (len(held[key]) == 3)
+            held[key] += [lease] if lease else []
+        elif held[key]:
+            held[key].pop(which % len(held[key])).release()
+        assert {k: leases.count(k) for k in held} == {k: len(v) for k, v in held.items()}
+
+
+@pytest.mark.parametrize("steps", range(5))
+async def test_a_cancelled_holder_leaves_no_lease_behind(steps, autojump_clock):
+    """Goal: no leak. Method: cancel the holder at each of its checkpoints."""
+    leases = Leases(1)
+
+    async def hold() -> None:
+        with leases.take_nowait("k"):
+            for _ in range(4):
+                await trio.sleep(1)
+
+    with trio.move_on_after(steps + 0.5):
+        await hold()
+    assert leases.count("k") == 0
+
+
+def test_the_refusal_carries_the_limit():
+    refusal = ConcurrencyReached(50)
+    assert isinstance(refusal, LimitError)
+    assert refusal.limit == 50

@@ -1,0 +1,170 @@
+"""The window is exact: compared with a sorted list of times, and over a long seeded simulation."""
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from limits.errors import LimitError, RateLimited
+from limits.window import Window, WindowState
+
+PERIOD_S = 60.0
+
+
+class NaiveWindow:
+    """The model: every admission ever, counted from scratch each time."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.admitted: list[float] = []
+
+    def used(self, now: float) -> int:
+        return min(self.limit, sum(1 for at in self.admitted if at + PERIOD_S > now))
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["look", "admit", "sweep"]),
+        st.sampled_from(["a", "b"]),
+        st.one_of(st.sampled_from([0.0, 1.0, 30.0, 59.0, 60.0, 61.0]), st.floats(0, 70, allow_nan=False)),
+    ),
+    max_size=60,
+)
+
+
+@given(limit=st.integers(1, 5), start=st.floats(0, 1e7), steps=STEPS)
+def test_it_decides_like_a_list_of_all_admissions(limit, start, steps):
+    window, models, now = Window(limit, PERIOD_S), {"a": NaiveWindow(limit), "b": NaiveWindow(limit)}, start
+    for action, key, pause_s in steps:
+        now += pause_s
+        model = models[key]
+        is_open = model.used(now) < limit
+        assert window.is_open(key, now) is is_open
+        if action == "sweep":
+            window.sweep(now)
+        elif action == "admit" and is_open:
+            window.admit(key, now)
+            model.admitted.append(now)
+        elif action == "admit":
+            with pytest.raises(RateLimited):
+                window.admit(key, now)
+        assert window.look(key, now).remaining == limit - model.used(now)
+
+
+@given(limit=st.integers(1, 4), start=st.floats(0, 1e9), pauses=st.lists(st.floats(0, 40), min_size=1, max_size=30))
+def test_waiting_out_retry_after_alone_is_enough_and_no_shorter_wait_is(limit, start, pauses):
+    window, now = Window(limit, PERIOD_S), start
+    for pause_s in pauses:
+        now += pause_s
+        retry_after_s = window.look("k", now).retry_after_s
+        if retry_after_s:
+            assert not window.is_open("k", now)
+            assert retry_after_s >= 1
+            assert not window.is_open("k", now + retry_after_s - 1)
+            now += retry_after_s
+        window.admit("k", now)
+
+
+def test_a_hundred_thousand_steps_admit_the_limit_in_any_minute_and_never_refuse_below_it():
+    """Goal: 600 in any 60 s, no false refusal. Method: bursts and lulls from a fixed seed, checked after the fact."""
+    rng, window, now, limit = Random(600), Window(600, PERIOD_S), 1000.0, 600
+    admitted: list[float] = []
+    fullest = refusals = false_refusals = oldest = 0
+    for step in range(100_000):
+        now += rng.expovariate(25.0 if step // 5000 % 2 else 4.0)
+        while oldest < len(admitted) and admitted[oldest] + PERIOD_S <= now:
+            oldest += 1
+        if window.is_open("k", now):
+            window.admit("k", now)
+            admitted.append(now)
+            fullest = max(fullest, len(admitted) - oldest)
+        else:
+            refusals += 1
+            false_refusals += len(admitted) - oldest < limit
+    assert refusals > 10_000
+    assert false_refusals == 0
+    assert fullest == limit
+    assert all(late >= early + PERIOD_S for early, late in zip(admitted, admitted[limit:], strict=False))
+
+
+def test_an_admission_exactly_a_period_old_has_left():
+    window = Window(1, PERIOD_S)
+    window.admit("k", 100.0)
+    assert not window.is_open("k", 159.999)
+    assert window.is_open("k", 160.0)
+
+
+def test_the_state_tells_what_is_left_and_when_a_slot_frees():
+    window = Window(2, PERIOD_S)
+    assert window.look("k", 0.0) == WindowState(limit=2, remaining=2, reset_s=0)
+    assert window.admit("k", 0.0) == WindowState(limit=2, remaining=1, reset_s=60)
+    state = window.admit("k", 10.5)
+    assert state == WindowState(limit=2, remaining=0, reset_s=50)
+    assert state.retry_after_s == 50
+    assert window.look("k", 59.9).retry_after_s == 1
+    assert window.look("k", 60.0) == WindowState(limit=2, remaining=1, reset_s=11)
+    assert window.look("k", 71.0) == WindowState(limit=2, remaining=2, reset_s=0)
+
+
+def test_a_refused_request_does_not_stand_in_the_window():
+    window = Window(1, PERIOD_S)
+    window.admit("k", 0.0)
+    for now in (10.0, 20.0, 59.0):
+        with pytest.raises(RateLimited) as refusal:
+            window.admit("k", now)
+        assert isinstance(refusal.value, LimitError)
+        assert refusal.value.state == WindowState(limit=1, remaining=0, reset_s=60 - int(now))
+    assert window.is_open("k", 60.0)
+
+
+def test_keys_do_not_touch_each_other():
+    window = Window(1, PERIOD_S)
+    window.admit("a", 0.0)
+    assert window.is_open("b", 0.0)
+    assert not window.is_open("a", 0.0)
+
+
+def test_looking_at_a_key_costs_no_memory():
+    window = Window(600, PERIOD_S)
+    window.is_open("k", 0.0)
+    window.look("k", 0.0)
+    assert len(window) == 0
+
+
+def test_a_sweep_forgets_idle_keys_only():
+    window = Window(3, PERIOD_S)
+    window.admit("idle", 0.0)
+    window.admit("busy", 30.0)
+    window.sweep(60.0)
+    assert len(window) == 1
+    assert window.look("busy", 60.0).remaining == 2
+
+
+def test_idle_keys_are_forgotten_without_anyone_asking():
+    window = Window(2, PERIOD_S)
+    for visitor in range(20_000):
+        window.admit(visitor, visitor * 1.0)
+        assert len(window) <= 256
+
+
+@given(
+    before=st.integers(1, 6),
+    after=st.integers(1, 6),
+    pauses=st.lists(st.sampled_from([0.0, 1.0, 20.0, 61.0]), max_size=15),
+)
+def test_a_changed_limit_holds_at_once_and_loses_no_admission(before, after, pauses):
+    window, model, now = Window(before, PERIOD_S), NaiveWindow(before), 0.0
+    for pause_s in pauses:
+        now += pause_s
+        if window.is_open("k", now):
+            window.admit("k", now)
+            model.admitted.append(now)
+    window.resize(after)
+    model.limit = after
+    for _ in range(15):
+        assert window.look("k", now).remaining == after - model.used(now)
+        now += 7.0
+        if window.is_open("k", now):
+            window.admit("k", now)
+            model.admitted.append(now)
