@@ -19,12 +19,16 @@ class NotFound(UpstreamError):
 
 
 class UpstreamFailed(UpstreamError):
-    """The upstream did not answer, answered with an error, or answered with what cannot be read."""
+    """The upstream did not answer, answered with an error, or answered with what cannot be read.
 
-    def __init__(self, source: str, problem: str) -> None:
+    `passing` is true for what another attempt may mend: lost connections, time-outs, 5xx.
+    """
+
+    def __init__(self, source: str, problem: str, *, passing: bool = False) -> None:
         super().__init__(f"{source}: {problem}")
         self.source = source
         self.problem = problem
+        self.passing = passing
 
 
 class UpstreamThrottled(UpstreamError):

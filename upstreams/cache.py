@@ -1,0 +1,81 @@
+"""The response cache: encoded answers, bounded by bytes, each with its own time to live, the least used evicted first.
+
+A small exact one rather than a library: what is bounded is the bytes of values that are bytes already, and a hit must
+cost a dict look-up.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+_OVERHEAD_BYTES = 200
+"""What an entry costs beside its key and body: the objects that hold it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheStatistics:
+    """A moment's record; `*_total` count since the start."""
+
+    entries: int
+    bytes: int
+    bytes_max: int
+    hits_total: int
+    misses_total: int
+    evicted_total: int
+
+
+class Cache:
+    """Maps a canonical request to its encoded answer (decisions 8). Times are monotonic seconds."""
+
+    def __init__(self, bytes_max: int, now: Callable[[], float]) -> None:
+        self.bytes_max = bytes_max
+        self._now = now
+        self._entries: OrderedDict[bytes, tuple[bytes, float]] = OrderedDict()
+        self._bytes = 0
+        self._hits = self._misses = self._evicted = 0
+
+    def get(self, key: bytes) -> bytes | None:
+        """The stored answer, unless its time has passed."""
+        found = self._entries.get(key)
+        if found is None:
+            self._misses += 1
+            return None
+        if found[1] <= self._now():
+            self._drop(key)
+            self._misses += 1
+            return None
+        self._entries.move_to_end(key)
+        self._hits += 1
+        return found[0]
+
+    def holds(self, key: bytes) -> bool:
+        """Whether `get` would answer now; counts nothing."""
+        found = self._entries.get(key)
+        return found is not None and found[1] > self._now()
+
+    def put(self, key: bytes, body: bytes, ttl_s: float) -> None:
+        """Store an answer; one that alone exceeds the bound is not stored."""
+        if key in self._entries:
+            self._drop(key)
+        size = _size(key, body)
+        if size > self.bytes_max:
+            return
+        self._entries[key] = (body, self._now() + ttl_s)
+        self._bytes += size
+        while self._bytes > self.bytes_max:
+            self._drop(next(iter(self._entries)))
+            self._evicted += 1
+
+    def _drop(self, key: bytes) -> None:
+        body, _ = self._entries.pop(key)
+        self._bytes -= _size(key, body)
+
+    def statistics(self) -> CacheStatistics:
+        """The record of this moment."""
+        return CacheStatistics(len(self._entries), self._bytes, self.bytes_max, self._hits, self._misses, self._evicted)
+
+
+def _size(key: bytes, body: bytes) -> int:
+    return len(key) + len(body) + _OVERHEAD_BYTES

@@ -1,0 +1,54 @@
+"""The registry of what this node serves: from a path to its endpoint, and from a misspelt one to the nearest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from upstreams.endpoint import Endpoint
+from upstreams.site import Site
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """One endpoint in the registry; `available` is false while a credential that it needs is missing."""
+
+    id: str
+    path: str
+    site: Site
+    endpoint: Endpoint
+    available: bool
+
+
+class Catalog:
+    """Every endpoint by its id `platform/resource`, in the order of the declarations."""
+
+    def __init__(self, sites: Iterable[Site]) -> None:
+        self.sites = {site.platform.slug: site for site in sites}
+        self._by_path = {listing.path: listing for site in self.sites.values() for listing in _listings(site)}
+
+    def at(self, path: str) -> Listing | None:
+        """The endpoint that a request path names, such as `/v1/github/profile`."""
+        return self._by_path.get(path)
+
+    def by_id(self, id: str) -> Listing | None:  # noqa: A002 - the specification's name
+        """The endpoint of an id, such as `github/profile`."""
+        return self._by_path.get(f"/v1/{id}")
+
+    def available(self) -> list[Listing]:
+        """What the catalog shows: endpoints that can be called now."""
+        return [listing for listing in self._by_path.values() if listing.available]
+
+    def nearest(self, path: str) -> str | None:
+        """The path that was probably meant, or None when nothing is near."""
+        known = [listing.path for listing in self.available()]
+        return next(iter(get_close_matches(path, known, n=1, cutoff=0.6)), None)
+
+
+def _listings(site: Site) -> list[Listing]:
+    slug = site.platform.slug
+    return [
+        Listing(f"{slug}/{endpoint.resource}", f"/v1/{slug}/{endpoint.resource}", site, endpoint, site.offers(endpoint))
+        for endpoint in site.platform.endpoints
+    ]

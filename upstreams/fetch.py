@@ -1,0 +1,105 @@
+"""Runs an endpoint's read: makes the calls it yields, sends back their answers, gives the page it returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import trio
+
+from upstreams.endpoint import Answer, Args, Call, Endpoint, Missing, Page, Single, Steps
+from upstreams.errors import UnexpectedBody, UpstreamFailed
+from upstreams.site import Site
+
+_SIDE_BY_SIDE_MAX = 16
+"""Calls of one read that run at the same time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A read that stands at its first call: its arguments are good, nothing was sent yet."""
+
+    site: Site
+    endpoint: Endpoint
+    steps: Steps
+    first: Call | tuple[Call, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """What a read gave, and the seconds that it waited for the upstream."""
+
+    result: Page | Single
+    upstream_s: float
+
+
+def plan(site: Site, endpoint: Endpoint, args: Args) -> Plan:
+    """Run a read up to its first call.
+
+    Raises:
+        InvalidArgument: a value that no call could answer; free, since nothing was charged.
+    """
+    steps = endpoint.read(args)
+    return Plan(site, endpoint, steps, next(steps))
+
+
+async def fetch(planned: Plan) -> Fetched:
+    """Run a read to its end.
+
+    Raises:
+        NotFound, InvalidArgument, UpstreamThrottled, UpstreamFailed: what the upstream answered.
+        CircuitOpen, Throttled: a source that must not be called now.
+    """
+    wanted = planned.first
+    upstream_s = 0.0
+    while True:
+        started = trio.current_time()
+        answers = await _answers(planned.site, wanted)
+        upstream_s += trio.current_time() - started
+        try:
+            wanted = planned.steps.send(answers)
+        except StopIteration as done:
+            return Fetched(done.value, upstream_s)
+        except _UNREADABLE as exc:
+            raise UpstreamFailed(
+                planned.site.platform.slug, f"the body has another shape than documented: {exc}"
+            ) from exc
+
+
+_UNREADABLE = (UnexpectedBody, AttributeError, IndexError, KeyError, TypeError, ValueError)
+"""What a reader raises on a body that it was not written for."""
+
+
+async def _answers(site: Site, wanted: Call | tuple[Call, ...]) -> Answer | Missing | tuple[Answer | Missing, ...]:
+    if isinstance(wanted, Call):
+        return await site.call(wanted)
+    return await _side_by_side(site, wanted)
+
+
+async def _side_by_side(site: Site, calls: tuple[Call, ...]) -> tuple[Answer | Missing, ...]:
+    answers: dict[int, Answer | Missing] = {}
+    waiting = list(enumerate(calls))[::-1]
+
+    async def work() -> None:
+        while waiting:
+            place, call = waiting.pop()
+            answers[place] = await site.call(call)
+
+    try:
+        async with trio.open_nursery() as nursery:
+            for _ in range(min(len(calls), _SIDE_BY_SIDE_MAX)):
+                nursery.start_soon(work)
+    except BaseExceptionGroup as group:
+        raise _first_of(group) from None
+    return tuple(answers[place] for place in range(len(calls)))
+
+
+def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The one error that the caller is told: the first that is no cancellation, if there is one."""
+    flat = [leaf for error in group.exceptions for leaf in _leaves(error)]
+    return next((leaf for leaf in flat if not isinstance(leaf, trio.Cancelled)), flat[0])
+
+
+def _leaves(error: BaseException) -> list[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        return [leaf for inner in error.exceptions for leaf in _leaves(inner)]
+    return [error]

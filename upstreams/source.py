@@ -1,0 +1,191 @@
+"""One host of a platform, and everything that guards a call to it: breaker, governor, retries, time and size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Literal
+
+import httpx
+import orjson
+import trio
+
+from limits.breaker import Breaker
+from limits.errors import Throttled
+from limits.governor import Governor
+from limits.retries import RetryBudget, full_jitter
+from upstreams.endpoint import Answer, Judge
+from upstreams.errors import NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
+from upstreams.http import Exchange, HttpAnswer, HttpCall, Origin, origin_of
+
+THROTTLED_S = 30.0
+"""How long a source is left alone that throttles without saying for how long (spec 7.2)."""
+_REDIRECTS_MAX = 3
+_PASSING = frozenset((500, 502, 503, 504))
+_NOTHING = frozenset((b"", b"null"))
+"""Bodies that say, with a good status, that there is nothing (spec 7.5)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How a source is called: the time for one attempt and how often a passing failure is tried again."""
+
+    timeout_s: float = 20.0
+    retries: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """One request to a source, as its platform's declaration describes it."""
+
+    method: str
+    target: str
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+    accepts: Literal["json", "json or text"]
+
+
+class Source:
+    """Calls one host of a platform; what it raises is of `upstreams.errors` or `limits.errors`."""
+
+    def __init__(
+        self,
+        name: str,
+        base_url: str,
+        *,
+        exchange: Exchange,
+        breaker: Breaker,
+        judge: Judge,
+        backoff_s: Callable[[Answer], float],
+        rules: Rules,
+        rng: Random,
+    ) -> None:
+        self.name = name
+        self.breaker = breaker
+        self.rules = rules
+        self.calls_total = 0
+        self.retries_total = 0
+        self._origin, path = origin_of(base_url)
+        self.base_path = path.rstrip("/")
+        self._exchange = exchange
+        self._judge = judge
+        self._backoff_s = backoff_s
+        self._rng = rng
+        self._budget = RetryBudget()
+        self._governor = Governor()
+
+    async def ask(self, asking: Asking) -> Answer:
+        """The answer to one request, tried again while that may help, within the retry budget (decisions 9).
+
+        Raises:
+            CircuitOpen, Throttled: nothing was sent.
+            NotFound, InvalidArgument, UpstreamThrottled, UpstreamFailed: what the upstream answered.
+        """
+        scope = asking.target.partition("?")[0]
+        if (wait_s := max(self._held_s(""), self._held_s(scope))) > 0:
+            raise Throttled(math.ceil(wait_s))
+        self._budget.count_call(trio.current_time())
+        self.calls_total += 1
+        attempt = 0
+        while True:
+            try:
+                return await self._attempt(asking)
+            except UpstreamFailed as failure:
+                if not (failure.passing and asking.method == "GET" and attempt < self.rules.retries):
+                    raise
+                if not self._budget.take_nowait(trio.current_time()):
+                    raise
+            await trio.sleep(full_jitter(attempt, self._rng))
+            self.retries_total += 1
+            attempt += 1
+
+    def _held_s(self, scope: str) -> float:
+        return self._governor.wait_s(scope, trio.current_time())
+
+    async def _attempt(self, asking: Asking) -> Answer:
+        with self.breaker.take_nowait() as permit:
+            try:
+                answer = await self._exchange_in_time(asking)
+                if answer.status >= 400:
+                    raise self._refusal(answer)
+            except UpstreamFailed:
+                permit.fail()
+                raise
+            except UpstreamThrottled as throttled:
+                self._hold("", throttled.retry_after_s or THROTTLED_S)
+                raise
+            except UpstreamError:
+                permit.succeed()
+                raise
+            permit.succeed()
+            if (backoff_s := self._backoff_s(answer)) > 0:
+                self._hold(asking.target.partition("?")[0], backoff_s)
+            return answer
+
+    def _hold(self, scope: str, for_s: float) -> None:
+        self._governor.hold(scope, trio.current_time() + for_s)
+
+    async def _exchange_in_time(self, asking: Asking) -> Answer:
+        started = trio.current_time()
+        try:
+            with trio.fail_after(self.rules.timeout_s):
+                raw = await self._follow(asking)
+        except trio.TooSlowError as exc:
+            raise UpstreamFailed(self.name, f"no answer within {self.rules.timeout_s:g} s", passing=True) from exc
+        except httpx.TransportError as exc:
+            raise UpstreamFailed(self.name, _problem(exc), passing=True) from exc
+        latency_ms = round((trio.current_time() - started) * 1000)
+        return Answer(raw.status, raw.headers, self._body(raw, asking), self.name, latency_ms)
+
+    async def _follow(self, asking: Asking) -> HttpAnswer:
+        """One exchange, and the redirects it leads through, as long as they stay on this host."""
+        target = asking.target
+        for _ in range(_REDIRECTS_MAX + 1):
+            call = HttpCall(asking.method, self._origin, target, asking.headers, asking.body)
+            answer = await self._exchange(call)
+            location = answer.headers.get("location")
+            if answer.status not in (301, 302, 307, 308) or location is None or asking.method != "GET":
+                return answer
+            target = self._target_of(location)
+        raise UpstreamFailed(self.name, "redirects in a circle")
+
+    def _target_of(self, location: str) -> str:
+        if location.startswith("/") and not location.startswith("//"):
+            return location
+        try:
+            origin, target = origin_of(location)
+        except httpx.TransportError as exc:
+            raise UpstreamFailed(self.name, "redirects to an address that cannot be called") from exc
+        if origin != self._origin:
+            raise UpstreamFailed(self.name, f"redirects to another host, {origin.host}")
+        return target
+
+    def _body(self, raw: HttpAnswer, asking: Asking) -> Any:
+        if raw.status < 400 and raw.body in _NOTHING:
+            raise NotFound("The upstream answered without data.")
+        try:
+            return orjson.loads(raw.body)
+        except orjson.JSONDecodeError as exc:
+            if raw.status < 400 and asking.accepts == "json":
+                kind = raw.headers.get("content-type", "no content type").partition(";")[0]
+                raise UpstreamFailed(self.name, f"JSON was due, {kind} came", passing=True) from exc
+            return raw.body.decode("utf-8", errors="replace")
+
+    def _refusal(self, answer: Answer) -> UpstreamError:
+        if (refusal := self._judge(answer)) is not None:
+            return refusal
+        wait = answer.headers.get("retry-after", "")
+        if answer.status == 429 or (answer.status == 503 and wait):
+            return UpstreamThrottled(self.name, float(wait) if wait.isdecimal() else None)
+        return UpstreamFailed(self.name, f"status {answer.status}", passing=answer.status in _PASSING)
+
+    @property
+    def origin(self) -> Origin:
+        """The host that is called."""
+        return self._origin
+
+
+def _problem(exc: httpx.TransportError) -> str:
+    return f"{type(exc).__name__}: {exc}" if str(exc) else type(exc).__name__
