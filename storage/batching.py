@@ -1,0 +1,152 @@
+"""The Trio side of group commit: what waited while the last commit ran goes into the next transaction.
+
+One thread runs the batches. All state here belongs to the Trio thread, so no lock is needed: the thread gets whole
+batches through a queue, and reports each with `TrioToken.run_sync_soon`.
+"""
+
+import logging
+import queue
+import threading
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from itertools import islice
+
+import trio
+
+from storage.errors import StoreBusy, StoreUnavailable
+from storage.store import StoreStatistics
+from storage.transactions import Callback, Job
+
+QUEUE_MAX = 10_000
+BATCH_MAX = 512
+CLOSE_S = 10.0  # a disk that does not answer must not keep the process alive for longer
+
+_log = logging.getLogger(__name__)
+
+
+class Writer:
+    """A queue in front of one thread that commits."""
+
+    def __init__(self, run: Callable[[Sequence[Job]], list[Callback] | None]) -> None:
+        """`run` executes one batch on the thread, sets each job's outcome and gives what to call after the commit.
+
+        None instead says that it did not commit. `run` does not raise.
+        """
+        self._run = run
+        self._token = trio.lowlevel.current_trio_token()
+        self._batches: queue.SimpleQueue[list[Job] | None] = queue.SimpleQueue()
+        self._pending: dict[Job, None] = {}
+        self._running = False
+        self._closed = False
+        self._quiet = trio.Event()
+        self._commits = self._calls = self._failed = self._unheard = 0
+
+    async def submit(self, job: Job) -> object:
+        """Wait for the job's outcome. Cancelled before it is dispatched, it never happens; after that, it is awaited.
+
+        Raises:
+            StoreBusy, StoreUnavailable: it never happened. Or what the job itself raised.
+        """
+        await trio.lowlevel.checkpoint_if_cancelled()
+        self.submit_nowait(job)
+        job.task = trio.lowlevel.current_task()
+
+        def abort(_raise_cancel: object) -> trio.lowlevel.Abort:
+            if job in self._pending:
+                del self._pending[job]
+            elif not job.abandonable:
+                return trio.lowlevel.Abort.FAILED
+            job.task = None
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        await trio.lowlevel.wait_task_rescheduled(abort)
+        if job.error is not None:
+            raise job.error
+        return job.result
+
+    def submit_nowait(self, job: Job) -> None:
+        """Queue the job. Raises StoreBusy or StoreUnavailable when it cannot be queued."""
+        if self._closed:
+            raise StoreUnavailable("the store is closed")
+        if len(self._pending) >= QUEUE_MAX:
+            raise StoreBusy(f"{QUEUE_MAX} calls wait for the database")
+        self._pending[job] = None
+        if not self._running:
+            # Not at once: every task that is ready in this tick of the loop gets into the same commit.
+            self._running = True
+            self._token.run_sync_soon(self._dispatch)
+
+    def statistics(self) -> StoreStatistics:
+        """Counters for the operator."""
+        return StoreStatistics(
+            waiting=len(self._pending),
+            commits=self._commits,
+            calls=self._calls,
+            failed_commits=self._failed,
+            unheard_errors=self._unheard,
+        )
+
+    def _dispatch(self) -> None:
+        if not self._pending:
+            self._running = False
+            self._quiet.set()
+            return
+        batch = list(islice(self._pending, BATCH_MAX))
+        for job in batch:
+            del self._pending[job]
+        self._batches.put(batch)
+
+    def _work(self) -> None:
+        """The thread: one batch after another until it is told to stop."""
+        while (batch := self._batches.get()) is not None:
+            callbacks = self._run(batch)
+            try:
+                self._token.run_sync_soon(self._done, batch, callbacks)
+            except trio.RunFinishedError:
+                _log.warning("%d calls ended after the program had", len(batch))
+
+    def _done(self, batch: list[Job], callbacks: list[Callback] | None) -> None:
+        self._calls += len(batch)
+        if callbacks is None:
+            self._failed += 1
+        else:
+            self._commits += 1
+            for callback in callbacks:
+                callback()
+        for job in batch:
+            if job.task is not None:
+                trio.lowlevel.reschedule(job.task)
+            elif job.error is not None and not job.abandonable:
+                self._tell_failure(job)
+        self._dispatch()
+
+    def _tell_failure(self, job: Job) -> None:
+        self._unheard += 1
+        _log.error("a write that nobody waits for failed: %s", job.error, exc_info=job.error)
+        if job.on_failure is not None:
+            job.on_failure()
+
+    async def _drain(self) -> None:
+        """Wait until everything queued is committed; the deadline is the caller's."""
+        await trio.lowlevel.checkpoint()
+        while self._running:
+            self._quiet = trio.Event()
+            await self._quiet.wait()
+
+
+@asynccontextmanager
+async def open_writer(run: Callable[[Sequence[Job]], list[Callback] | None]) -> AsyncIterator[Writer]:
+    """A running writer; on leaving, what is queued is committed and the thread ends."""
+    writer = Writer(run)
+    thread = threading.Thread(target=writer._work, name="storage-writer", daemon=True)
+    thread.start()
+    try:
+        yield writer
+    finally:
+        writer._closed = True
+        with trio.move_on_after(CLOSE_S, shield=True):
+            await writer._drain()
+            writer._batches.put(None)
+            await trio.to_thread.run_sync(thread.join, abandon_on_cancel=True)
+        if thread.is_alive():
+            _log.error("the database does not answer; %d calls are lost", len(writer._pending))

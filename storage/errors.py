@@ -1,0 +1,37 @@
+"""What the store refuses, each with words an operator can act on."""
+
+
+class StorageError(Exception):
+    """Whatever the store refuses."""
+
+
+class StoreUnavailable(StorageError):
+    """The database cannot be read or written now: disk full, I/O error, closed, or the commit failed."""
+
+
+class StoreBusy(StoreUnavailable):
+    """More calls wait for the writer than its queue holds; nothing of this one happened."""
+
+
+class HandlerFailed(StorageError):
+    """A batch handler raised, so none of the requests it was given happened; the cause is the bug."""
+
+
+class ConstraintViolated(StorageError):
+    """The rows break a rule of the schema; nothing of the call happened."""
+
+
+class StoreUnusable(StorageError):
+    """The address, the folder or the file cannot hold a store; a person has to act."""
+
+
+class StoreInUse(StoreUnusable):
+    """Another process owns the store."""
+
+
+class StoreCorrupt(StoreUnusable):
+    """The database file is damaged."""
+
+
+class StoreTooNew(StoreUnusable):
+    """The database was migrated by a newer program."""

@@ -1,0 +1,47 @@
+"""Named, append-only sets of migrations, in the subset of SQL that both engines share."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from storage.errors import StoreTooNew
+
+
+class Schema(Protocol):
+    """What a migration may do, on either engine."""
+
+    def execute(self, sql: str) -> None:
+        """Run one statement; `{serial}` stands for the type of a primary key that counts by itself."""
+        ...
+
+    def append_only(self, table: str) -> None:
+        """Make the database refuse to change or delete rows of `table`."""
+        ...
+
+
+Migration: TypeAlias = Callable[[Schema], None]
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationSet:
+    """One package's migrations, oldest first; each is known by its function's name and never edited once landed."""
+
+    name: str
+    migrations: tuple[Migration, ...]
+
+    def names(self) -> tuple[str, ...]:
+        """The migrations' names, oldest first."""
+        return tuple(migration.__name__ for migration in self.migrations)
+
+
+def refuse_newer(applied: Iterable[tuple[str, str]], known: Iterable[MigrationSet]) -> None:
+    """Compare what a database has (set, migration) with what this program knows.
+
+    Raises:
+        StoreTooNew: the database holds a migration that this program does not know.
+    """
+    expected = {(one.name, name) for one in known for name in one.names()}
+    strange = sorted(set(applied) - expected)
+    if strange:
+        names = ", ".join(f"{set_name}/{name}" for set_name, name in strange)
+        raise StoreTooNew(f"the database was migrated by a newer version of this program ({names}): run that version")

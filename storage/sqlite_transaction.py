@@ -1,0 +1,169 @@
+"""SQLite connections: how they are set up, their transactions, and their errors in the store's words."""
+
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+
+from storage.errors import ConstraintViolated, StoreUnavailable
+from storage.store import Row, Value
+from storage.transactions import Callback
+
+# Longer lists go in pieces, which bounds how many different statements have to be prepared and kept.
+LIST_MAX = 64
+STATEMENTS_KEPT = 512
+BUSY_MS = 5000  # only an outside tool on the file can make the writer wait
+CACHE_KIB = 65536
+MMAP_BYTES = 268435456
+# Pages between checkpoints: a checkpoint costs two more fsyncs, so it should pay for many commits (16 MB of log).
+CHECKPOINT_PAGES = 4000
+LOG_BYTES_KEPT = 67108864
+
+_ENVIRONMENT = {
+    sqlite3.SQLITE_BUSY: "the database is locked by another program",
+    sqlite3.SQLITE_CANTOPEN: "the database file cannot be opened",
+    sqlite3.SQLITE_CORRUPT: "the database file is damaged",
+    sqlite3.SQLITE_FULL: "the disk is full",
+    sqlite3.SQLITE_IOERR: "the disk reports an I/O error",
+    sqlite3.SQLITE_LOCKED: "the database is locked",
+    sqlite3.SQLITE_NOMEM: "out of memory",
+    sqlite3.SQLITE_NOTADB: "the file is not a database",
+    sqlite3.SQLITE_PROTOCOL: "the database's locks do not work; is it on a network disk?",
+    sqlite3.SQLITE_READONLY: "the database is read-only",
+}
+
+
+def connect(path: Path, *, query_only: bool = False) -> sqlite3.Connection:
+    """A connection with explicit transactions, durable commits and foreign keys."""
+    connection = sqlite3.connect(
+        path, isolation_level=None, check_same_thread=False, cached_statements=STATEMENTS_KEPT, timeout=BUSY_MS / 1000
+    )
+    try:
+        for pragma in _pragmas(query_only=query_only):
+            connection.execute(f"PRAGMA {pragma}")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _pragmas(*, query_only: bool) -> Iterator[str]:
+    yield "journal_mode = WAL"
+    yield "synchronous = FULL"
+    yield "foreign_keys = ON"
+    yield "temp_store = MEMORY"
+    yield f"mmap_size = {MMAP_BYTES}"
+    if query_only:
+        yield "query_only = ON"
+        return
+    yield f"cache_size = -{CACHE_KIB}"
+    yield f"wal_autocheckpoint = {CHECKPOINT_PAGES}"
+    yield f"journal_size_limit = {LOG_BYTES_KEPT}"
+
+
+def translate(error: Exception) -> Exception:
+    """The store's word for an error of the driver or of the file system; a bug stays what it is."""
+    if isinstance(error, sqlite3.IntegrityError):
+        return _because(ConstraintViolated(str(error)), error)
+    code = getattr(error, "sqlite_errorcode", None)
+    if isinstance(error, sqlite3.Error) and isinstance(code, int) and code & 0xFF in _ENVIRONMENT:
+        return _because(StoreUnavailable(f"{_ENVIRONMENT[code & 0xFF]} ({error})"), error)
+    return error
+
+
+def _because(refusal: Exception, cause: Exception) -> Exception:
+    refusal.__cause__ = cause
+    return refusal
+
+
+class SqliteTx:
+    """A transaction on one connection (see `storage.store.Tx`)."""
+
+    __slots__ = ("_callbacks", "_cursor")
+
+    def __init__(self, cursor: sqlite3.Cursor, callbacks: list[Callback] | None = None) -> None:
+        """`callbacks` receives what `on_commit` is told; None on a query-only connection."""
+        self._cursor = cursor
+        self._callbacks = callbacks
+
+    def all(self, sql: str, params: Sequence[Value] = ()) -> list[Row]:
+        """All rows."""
+        return self._cursor.execute(sql, params).fetchall()
+
+    def one(self, sql: str, params: Sequence[Value] = ()) -> Row | None:
+        """The first row, if any."""
+        rows = self._cursor.execute(sql, params).fetchall()
+        return rows[0] if rows else None
+
+    def run(self, sql: str, params: Sequence[Value] = ()) -> int:
+        """Run a statement that changes rows; how many it changed."""
+        return self._cursor.execute(sql, params).rowcount
+
+    def run_many(self, sql: str, rows: Sequence[Sequence[Value]]) -> None:
+        """Run one statement for all rows.
+
+        Not `executemany`: the driver gives up the interpreter's lock at every step, and under load waits for it again.
+        """
+        for start in range(0, len(rows), LIST_MAX):
+            piece = rows[start : start + LIST_MAX]
+            marks = "(" + ",".join("?" * len(piece[0])) + ")"
+            self._cursor.execute(sql.replace("{rows}", ",".join([marks] * len(piece))), [*chain.from_iterable(piece)])
+
+    def all_in(self, sql: str, values: Sequence[Value]) -> list[Row]:
+        """All rows of a query over the list `{in}`."""
+        found: list[Row] = []
+        for start in range(0, len(values), LIST_MAX):
+            piece = values[start : start + LIST_MAX]
+            marks = "(" + ",".join("?" * len(piece)) + ")"
+            found += self._cursor.execute(sql.replace("{in}", marks), piece).fetchall()
+        return found
+
+    def on_commit(self, callback: Callable[[], None]) -> None:
+        """Ask for `callback` after the commit."""
+        assert self._callbacks is not None, "nothing is committed on a query-only connection"
+        self._callbacks.append(callback)
+
+
+class SqliteEngine:
+    """The writing connection (see `storage.transactions.Engine`)."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        """The connection is used by the writer's thread only."""
+        self._cursor = connection.cursor()
+        self._connection = connection
+
+    def begin(self) -> None:
+        """Open a transaction, with the write lock from the start."""
+        self._cursor.execute("BEGIN IMMEDIATE")
+
+    def commit(self) -> None:
+        """Make it durable."""
+        self._cursor.execute("COMMIT")
+
+    def rollback(self) -> None:
+        """Undo it; after some errors SQLite has done so already."""
+        if self._connection.in_transaction:
+            self._cursor.execute("ROLLBACK")
+
+    def mark(self) -> None:
+        """Set the savepoint."""
+        self._cursor.execute("SAVEPOINT call")
+
+    def keep(self) -> None:
+        """Release the savepoint."""
+        self._cursor.execute("RELEASE call")
+
+    def undo(self) -> None:
+        """Return to the savepoint. Raises when SQLite has dropped the whole transaction."""
+        if not self._connection.in_transaction:
+            raise StoreUnavailable("the database dropped the transaction")
+        self._cursor.execute("ROLLBACK TO call")
+        self._cursor.execute("RELEASE call")
+
+    def transaction(self, callbacks: list[Callback]) -> SqliteTx:
+        """The calls' view of the transaction."""
+        return SqliteTx(self._cursor, callbacks)
+
+    def translate(self, error: Exception) -> Exception:
+        """The store's word for an error of the driver."""
+        return translate(error)

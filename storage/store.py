@@ -1,0 +1,103 @@
+"""The protocols that every database engine offers to the packages above."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+T = TypeVar("T")
+Req = TypeVar("Req")
+Res = TypeVar("Res")
+
+Value: TypeAlias = int | float | str | bytes | None
+# Columns have no static types at this border; the function that runs the SQL makes a typed record of the row.
+Row: TypeAlias = tuple[Any, ...]
+
+
+class Tx(Protocol):
+    """One transaction. Placeholders are `?`; the SQL is the subset that SQLite and PostgreSQL share."""
+
+    def all(self, sql: str, params: Sequence[Value] = ()) -> list[Row]:
+        """All rows."""
+        ...
+
+    def one(self, sql: str, params: Sequence[Value] = ()) -> Row | None:
+        """The first row, if any."""
+        ...
+
+    def run(self, sql: str, params: Sequence[Value] = ()) -> int:
+        """Run a statement that changes rows; how many it changed."""
+        ...
+
+    def run_many(self, sql: str, rows: Sequence[Sequence[Value]]) -> None:
+        """Run one set-based statement for all `rows`, which stand as `(?, ?), (?, ?)` where the SQL says `{rows}`."""
+        ...
+
+    def all_in(self, sql: str, values: Sequence[Value]) -> list[Row]:
+        """All rows of a query where `{in}` stands for the list `(?, ?)` of `values`; none for no values."""
+        ...
+
+    def on_commit(self, callback: Callable[[], None]) -> None:
+        """Call `callback` on the Trio side after the commit, in commit order, before anyone who waits for it resumes.
+
+        It must not raise nor block. On a query-only transaction this is a bug.
+        """
+        ...
+
+
+# One result (or refusal) per request, in order. Runs on the writer's thread, inside a savepoint.
+BatchHandler: TypeAlias = Callable[[Tx, Sequence[Req]], Sequence[Res | Exception]]
+
+
+@dataclass(frozen=True, slots=True)
+class StoreStatistics:
+    """What the writer has done since it was opened."""
+
+    waiting: int
+    commits: int
+    calls: int
+    failed_commits: int
+    unheard_errors: int
+
+
+class Store(Protocol):
+    """A database with one writer that groups commits, and query-only readers."""
+
+    async def write(self, fn: Callable[[Tx], T]) -> T:
+        """Run `fn` in a savepoint of the next transaction; for everything rare.
+
+        `fn` runs on the writer's thread. What it raises is raised here, and none of its changes happened.
+
+        Raises:
+            StoreBusy, StoreUnavailable, ConstraintViolated: nothing happened.
+        """
+        ...
+
+    async def read(self, fn: Callable[[Tx], T]) -> T:
+        """Run `fn` in a worker thread on a query-only connection, on one snapshot of the data."""
+        ...
+
+    async def submit(self, handler: BatchHandler[Req, Res], request: Req) -> Res:
+        """Hand `request` to `handler` together with all that waits for the same handler; for hot writes."""
+        ...
+
+    def submit_nowait(
+        self, handler: BatchHandler[Req, Res], request: Req, on_failure: Callable[[], None] | None = None
+    ) -> None:
+        """As `submit`, but nobody waits: an error is logged, counted and told to `on_failure`.
+
+        Raises:
+            StoreBusy, StoreUnavailable: at once, when the request was not even queued.
+        """
+        ...
+
+    async def ping(self) -> None:
+        """Prove that the store can be written, by writing. Unlike other calls it may be cancelled at any time."""
+        ...
+
+    def announce(self, note: Mapping[str, str]) -> None:
+        """Leave a note (such as the admin address) for other processes, readable while this one owns the store."""
+        ...
+
+    def statistics(self) -> StoreStatistics:
+        """Counters for the operator."""
+        ...

@@ -1,0 +1,139 @@
+"""The thread's side of group commit: many calls in one transaction, each call on its own feet."""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from typing import Protocol
+
+import trio
+
+from storage.errors import HandlerFailed, StorageError
+from storage.store import BatchHandler, Tx
+
+Callback = Callable[[], None]
+
+
+class Job:
+    """One call on its way through the writer. The Trio side fills it, the thread sets `result` or `error`."""
+
+    __slots__ = ("abandonable", "error", "fn", "handler", "on_failure", "request", "result", "task")
+
+    def __init__(
+        self,
+        *,
+        fn: Callable[[Tx], object] | None = None,
+        handler: BatchHandler[object, object] | None = None,
+        request: object = None,
+        on_failure: Callback | None = None,
+        abandonable: bool = False,
+    ) -> None:
+        """Either `fn`, or a `handler` and its `request`."""
+        self.fn = fn
+        self.handler = handler
+        self.request = request
+        self.on_failure = on_failure
+        self.abandonable = abandonable
+        self.task: trio.lowlevel.Task | None = None
+        self.result: object = None
+        self.error: Exception | None = None
+
+
+class Engine(Protocol):
+    """One writing connection, as group commit needs it."""
+
+    def begin(self) -> None:
+        """Open a transaction."""
+        ...
+
+    def commit(self) -> None:
+        """Make it durable."""
+        ...
+
+    def rollback(self) -> None:
+        """Undo it; harmless when none is open."""
+        ...
+
+    def mark(self) -> None:
+        """Set the savepoint."""
+        ...
+
+    def keep(self) -> None:
+        """Release the savepoint."""
+        ...
+
+    def undo(self) -> None:
+        """Return to the savepoint and release it. Raises when the engine has already dropped the whole transaction."""
+        ...
+
+    def transaction(self, callbacks: list[Callback]) -> Tx:
+        """The calls' view; what they ask for after the commit is added to `callbacks`."""
+        ...
+
+    def translate(self, error: Exception) -> Exception:
+        """The refusal for an error of the driver; any other error as it is."""
+        ...
+
+
+def run_batch(engine: Engine, jobs: Sequence[Job]) -> list[Callback] | None:
+    """Run `jobs` in order in one transaction and commit it; what has to be called now that it is durable.
+
+    Each job ends with its result or its error. A commit that fails is everyone's error, and gives None.
+    """
+    callbacks: list[Callback] = []
+    try:
+        engine.begin()
+        for group in _groups(jobs):
+            _run_group(engine, group, callbacks)
+        engine.commit()
+    except Exception as exc:  # noqa: BLE001 - the writer's last resort: every waiter must hear of it
+        engine.rollback()
+        _fail(jobs, engine.translate(exc))
+        return None
+    return callbacks
+
+
+def _groups(jobs: Sequence[Job]) -> Iterator[list[Job]]:
+    """Neighbours with the same handler go together, so that the order of arrival holds; a `write` stands alone."""
+    for handler, group in groupby(jobs, key=lambda job: job.handler):
+        if handler is None:
+            yield from ([job] for job in group)
+        else:
+            yield list(group)
+
+
+def _run_group(engine: Engine, group: Sequence[Job], callbacks: list[Callback]) -> None:
+    asked: list[Callback] = []
+    engine.mark()
+    try:
+        _call(engine.transaction(asked), group)
+    except Exception as exc:  # noqa: BLE001 - a call's error is its own, whatever it is
+        engine.undo()
+        _fail(group, engine.translate(exc))
+        return
+    engine.keep()
+    callbacks += asked
+
+
+def _call(tx: Tx, group: Sequence[Job]) -> None:
+    first = group[0]
+    if first.fn is not None:
+        first.result = first.fn(tx)
+        return
+    assert first.handler is not None
+    results = first.handler(tx, [job.request for job in group])
+    for job, result in zip(group, results, strict=True):
+        if isinstance(result, Exception):
+            job.error = result
+        else:
+            job.result = result
+
+
+def _fail(jobs: Sequence[Job], error: Exception) -> None:
+    """A `write` raises its own error; where several share one, each gets a new exception with it as the cause."""
+    for job in jobs:
+        job.result = None
+        if len(jobs) == 1 and job.fn is not None:
+            job.error = error
+            continue
+        shared = type(error)(*error.args) if isinstance(error, StorageError) else HandlerFailed(repr(error))
+        shared.__cause__ = error
+        job.error = shared
