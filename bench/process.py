@@ -1,0 +1,139 @@
+"""Child processes of the bench: started, read from /proc while they run, and always stopped by their own id."""
+
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import trio
+
+PROJECT = Path(__file__).resolve().parents[1]
+PYTHON = sys.executable
+
+START_S = 30.0
+STOP_S = 10.0
+READY_LINE_BYTES_MAX = 65_536
+LOG_TAIL_BYTES = 2_000
+
+_TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+class ChildFailed(Exception):
+    """A command of the bench did not start or did not succeed; the message holds the end of what it wrote."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a process and its living children have used: CPU seconds (user and system) and resident bytes."""
+
+    cpu_s: float
+    rss_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A running server: its process id and the first line it printed."""
+
+    pid: int
+    ready_line: bytes
+
+
+def usage(pid: int) -> Usage:
+    """The usage of `pid` and its living descendants, so that a server with workers is counted whole."""
+    parts = [_own_usage(each) for each in _family(pid)]
+    return Usage(cpu_s=sum(part.cpu_s for part in parts), rss_bytes=sum(part.rss_bytes for part in parts))
+
+
+def _family(pid: int) -> Iterator[int]:
+    yield pid
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(FileNotFoundError, ProcessLookupError):  # an idle worker thread may end while it is looked at
+            for child in (thread / "children").read_text().split():
+                yield from _family(int(child))
+
+
+def _own_usage(pid: int) -> Usage:
+    stat = Path(f"/proc/{pid}/stat").read_text()
+    # The command name may hold spaces; the fields after its closing bracket do not.
+    fields = stat.rpartition(")")[2].split()
+    user, system, pages = int(fields[11]), int(fields[12]), int(fields[21])
+    return Usage(cpu_s=(user + system) * _TICK_S, rss_bytes=pages * _PAGE_BYTES)
+
+
+@asynccontextmanager
+async def open_server(command: Sequence[str], *, log: Path) -> AsyncIterator[Child]:
+    """Run `command` until the block ends; entered once it has printed its first line. Its stderr goes to `log`.
+
+    Raises:
+        ChildFailed: it ended, or stayed silent for `START_S`, before that line.
+    """
+    with log.open("wb") as errors:
+        # A session of its own: Ctrl-C reaches the bench alone, which then stops what it started, in order.
+        process = await trio.lowlevel.open_process(
+            list(command), stdout=subprocess.PIPE, stderr=errors, cwd=PROJECT, start_new_session=True
+        )
+    try:
+        yield Child(pid=process.pid, ready_line=await _ready_line(process, log=log))
+    finally:
+        with trio.move_on_after(STOP_S, shield=True):
+            process.terminate()
+            await process.wait()
+        with trio.move_on_after(STOP_S, shield=True):
+            process.kill()
+            await process.wait()
+            if process.stdout is not None:
+                await process.stdout.aclose()
+
+
+async def _ready_line(process: trio.Process, *, log: Path) -> bytes:
+    assert process.stdout is not None
+    with trio.move_on_after(START_S):
+        line = await _first_line(process.stdout)
+        if line.endswith(b"\n"):
+            return line
+    raise ChildFailed(f"{_shown(process.args)} did not become ready\n{_end_of(log)}")
+
+
+async def _first_line(stdout: trio.abc.ReceiveStream) -> bytes:
+    # The ready line is the only one a server prints, so nothing that is read here belongs to anyone else.
+    line = received = bytes(await stdout.receive_some())
+    while received and not line.endswith(b"\n") and len(line) < READY_LINE_BYTES_MAX:
+        received = bytes(await stdout.receive_some())
+        line += received
+    return line
+
+
+async def run_command(command: Sequence[str], *, stdin: bytes = b"") -> bytes:
+    """What `command` printed to stdout.
+
+    Raises:
+        ChildFailed: it ended with an exit code other than 0.
+    """
+    done = await trio.run_process(
+        list(command),
+        stdin=stdin,
+        capture_stdout=True,
+        capture_stderr=True,
+        check=False,
+        cwd=PROJECT,
+        start_new_session=True,
+    )
+    if done.returncode != 0:
+        raise ChildFailed(f"{_shown(command)} ended with {done.returncode}\n{_tail(done.stderr)}")
+    return done.stdout
+
+
+def _shown(command: object) -> str:
+    return " ".join(map(str, command)) if isinstance(command, list | tuple) else str(command)
+
+
+def _end_of(log: Path) -> str:
+    return _tail(log.read_bytes())
+
+
+def _tail(written: bytes) -> str:
+    return written[-LOG_TAIL_BYTES:].decode(errors="replace").strip()
