@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any
+from urllib.parse import unquote
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One request to a stand-in: `found` holds the named groups of the route's pattern, percent-decoded."""
+    """One request to a stand-in: `path` as it was sent, `found` the named groups of the route's pattern, decoded."""
 
     host: str
     path: str
@@ -66,5 +67,6 @@ def answer(routes: Mapping[str, tuple[Route, ...]], asked: Asked) -> Reply:
     """The reply of the first route that matches; 404 when there is none."""
     for candidate in routes.get(asked.host, ()):
         if (match := candidate.pattern.fullmatch(asked.path)) is not None:
-            return candidate.answer(Asked(asked.host, asked.path, asked.query, match.groupdict()))
+            found = {name: unquote(value) for name, value in match.groupdict(default="").items()}
+            return candidate.answer(Asked(asked.host, asked.path, asked.query, found))
     return Reply({"message": f"The sandbox has no {asked.host}{asked.path}"}, status=404)

@@ -1,0 +1,121 @@
+"""Recorded exchanges as cases: which endpoint a recording belongs to, and what has to come out of it.
+
+A folder's `cases.py` holds `CASES`; its test runs `check(PLATFORM, case)` for each. The same cases are run through the
+whole gateway, so each says everything that a request needs.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import orjson
+import pytest
+
+from tests.platforms.drive import NOW_AT, Upstream, drive, from_sandbox, told_as_sent
+from upstreams.endpoint import Answer, Call, Page, Platform, Single, State
+from upstreams.errors import UpstreamError
+
+__all__ = ["NOW_AT", "Case", "check", "drive", "from_recordings", "from_sandbox", "recordings_dir", "walk"]
+
+Record = dict[str, Any]
+_PAGES_MAX = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One request and the recordings that answer it."""
+
+    name: str
+    resource: str
+    params: Mapping[str, str | int]
+    answers: Mapping[str, str]
+    """`host/path` of each upstream request (no query) -> the file in the platform's folder of recordings."""
+    expected: Callable[..., list[Record] | Record] | None = None
+    """From the recorded bodies, in the order of `answers`, to the records without computed fields."""
+    has_more: bool | None = None
+    total: int | None = None
+    refused: type[UpstreamError] | None = None
+    reason: str | None = None
+    credentials: Mapping[str, str] = field(default_factory=dict)
+
+
+def recordings_dir() -> Path:
+    """The folder of recordings beside the project; without it the test is skipped, or fails where they are required."""
+    folder = Path(__file__).resolve().parents[3] / "shared" / "recordings"
+    if folder.is_dir():
+        return folder
+    sentence = "the recorded exchanges are not here: put them at ../shared/recordings beside the project"
+    if os.environ.get("CI") or os.environ.get("SLUICE_REQUIRE_RECORDINGS"):
+        pytest.fail(sentence)
+    pytest.skip(sentence)
+
+
+def recorded(slug: str, file: str) -> Answer:
+    """The answer that a recording holds."""
+    response = orjson.loads((recordings_dir() / slug / file).read_bytes())["response"]
+    headers = {name: _header(value) for name, value in (response["headers"] or {}).items()}
+    return told_as_sent(response["status"] or 200, headers, response["body"])
+
+
+def _header(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def from_recordings(slug: str, answers: Mapping[str, str]) -> Upstream:
+    """An upstream that answers with recordings; an optional call without one fails as it does with a 404."""
+
+    def answer(host_and_path: str, call: Call) -> Answer:
+        file = answers.get(host_and_path) or answers.get(unquote(host_and_path))
+        if file is None:
+            assert call.optional, f"the case names no recording for {host_and_path}"
+            return Answer(404, {}, {})
+        return recorded(slug, file)
+
+    return answer
+
+
+def check(platform: Platform, case: Case) -> None:
+    """Drive the case's request over its recordings and compare what comes out, field by field."""
+    upstream = from_recordings(platform.slug, case.answers)
+    if case.refused is not None:
+        with pytest.raises(case.refused) as refusal:
+            drive(platform, case.resource, case.params, upstream, credentials=case.credentials)
+        assert case.reason == getattr(refusal.value, "reason", None)
+        return
+    assert case.expected is not None, "a case says what comes out, or how it is refused"
+    result = drive(platform, case.resource, case.params, upstream, credentials=case.credentials)
+    expected = case.expected(*(recorded(platform.slug, file).body for file in case.answers.values()))
+    if isinstance(result, Single):
+        assert result.record == expected
+        return
+    assert result.records == expected
+    assert case.has_more is None or (result.next is not None) == case.has_more
+    assert case.total is None or result.total == case.total
+
+
+def walk(
+    platform: Platform,
+    resource: str,
+    params: Mapping[str, str | int],
+    *,
+    credentials: Mapping[str, str] | None = None,
+    id_of: Callable[[Record], object] = lambda record: record["id"],
+) -> list[Page]:
+    """Every page of a list of the stand-in, to the last one; ids must not repeat."""
+    upstream = from_sandbox()
+    pages: list[Page] = []
+    cursor: State | None = None
+    while not pages or cursor is not None:
+        assert len(pages) < _PAGES_MAX, "the stand-in has no last page"
+        page = drive(platform, resource, params, upstream, cursor=cursor, credentials=credentials)
+        assert isinstance(page, Page)
+        pages.append(page)
+        cursor = page.next
+    ids = [id_of(record) for page in pages for record in page.records]
+    assert len(ids) == len(set(ids)), "an id came twice"
+    return pages

@@ -1,0 +1,177 @@
+"""Runs a platform's reads without a socket: upstream answers come from recordings, a stand-in or the test itself.
+
+What the fetch does to an answer (redirects, refusals, bodies that are no JSON) is done here in the same way, so that a
+test of a platform sees what the gateway would see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import replace
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import orjson
+
+from upstreams.endpoint import Answer, Args, Call, Endpoint, Missing, Page, Platform, Session, Single, State, Value
+from upstreams.errors import NotFound, UnexpectedBody, UpstreamError, UpstreamFailed, UpstreamThrottled
+from upstreams.sandbox import site
+
+NOW_AT = 1_735_689_600.0
+"""The first instant of 2025: what `Args.now_at` holds unless a test says otherwise."""
+_REDIRECTS_MAX = 3
+_UNREADABLE = (UnexpectedBody, AttributeError, IndexError, KeyError, TypeError, ValueError)
+
+Upstream = Callable[[str, Call], Answer]
+"""Answers a call; the text is `host/path` as it would be sent, percent-encoded and without the query."""
+
+
+def drive(
+    platform: Platform,
+    resource: str,
+    params: Mapping[str, str | int],
+    answer: Upstream,
+    *,
+    cursor: State | None = None,
+    now_at: float = NOW_AT,
+    credentials: Mapping[str, str] | None = None,
+) -> Page | Single:
+    """What the endpoint's read returns when `answer` stands for the upstream.
+
+    Raises:
+        UpstreamError: the refusal that the fetch would raise.
+    """
+    found = endpoint(platform, resource)
+    known = dict(credentials or {})
+    args = Args(_values(found, params), cursor, known, now_at)
+
+    def ask(call: Call) -> Answer | Missing:
+        if call.needs_session:
+            assert platform.open_session is not None, "a call needs a session that the platform cannot open"
+            session = _run(platform.open_session(known), ask)
+            assert isinstance(session, Session)
+        return _asked(platform, call, answer)
+
+    result = _run(found.read(args), ask)
+    assert isinstance(result, Page | Single)
+    return result
+
+
+def endpoint(platform: Platform, resource: str) -> Endpoint:
+    """The endpoint of a resource."""
+    return next(found for found in platform.endpoints if found.resource == resource)
+
+
+def _values(found: Endpoint, params: Mapping[str, str | int]) -> dict[str, Value]:
+    """The parameters as the gateway hands them to a read: declared ones only, defaults filled in, integers as int."""
+    declared = {param.name: param for param in found.params}
+    assert params.keys() <= declared.keys(), f"{found.resource} does not declare {params.keys() - declared.keys()}"
+    for group in found.one_of:
+        assert len(params.keys() & set(group)) == 1, f"exactly one of {group} is due"
+    values: dict[str, Value] = {}
+    for name, param in declared.items():
+        value = params.get(name, param.default)
+        assert value is not None or not param.required, f"{name} is required"
+        if value is not None:
+            values[name] = _typed(value, param.type)
+            assert not param.choices or values[name] in param.choices, f"{name} must be one of {param.choices}"
+    return values
+
+
+def _typed(value: Value, kind: str) -> Value:
+    if kind == "integer":
+        return int(value)
+    if kind == "boolean" and isinstance(value, str):
+        return value == "true"
+    return value
+
+
+def _run(steps: Generator[Any, Any, Any], ask: Callable[[Call], Answer | Missing]) -> object:
+    """Run a generator to its end; after its first call, what it raises on a strange body is the fetch's refusal."""
+    wanted = next(steps)
+    while True:
+        answers = ask(wanted) if isinstance(wanted, Call) else tuple(ask(call) for call in wanted)
+        try:
+            wanted = steps.send(answers)
+        except StopIteration as done:
+            return done.value
+        except _UNREADABLE as exc:
+            raise UpstreamFailed("the platform", f"another shape than documented: {exc!r}") from exc
+
+
+def _asked(platform: Platform, call: Call, answer: Upstream) -> Answer | Missing:
+    source = call.source or next(iter(platform.sources))
+    try:
+        return _judged(platform, call, replace(_followed(platform.sources[source], call, answer), source=source))
+    except UpstreamError as refusal:
+        if not call.optional:
+            raise
+        return Missing(str(refusal), source)
+
+
+def _followed(base_url: str, call: Call, answer: Upstream) -> Answer:
+    """The answer at the end of the redirects, as long as they stay on the host."""
+    base = urlsplit(base_url)
+    path = urlsplit(call.target(base.path.rstrip("/"))).path
+    for _ in range(_REDIRECTS_MAX + 1):
+        got = answer(f"{base.netloc}{path}", call)
+        location = got.headers.get("location")
+        if got.status not in (301, 302, 307, 308) or location is None or call.method != "GET":
+            return got
+        target = urlsplit(location)
+        if (target.netloc or base.netloc) != base.netloc:
+            raise UpstreamFailed(base.netloc, f"redirects to another host, {target.netloc}")
+        path = target.path
+    raise UpstreamFailed(base.netloc, "redirects in a circle")
+
+
+def _judged(platform: Platform, call: Call, got: Answer) -> Answer:
+    if got.status >= 400:
+        raise _refusal(platform, got)
+    if got.body in (None, ""):
+        raise NotFound("The upstream answered without data.")
+    if isinstance(got.body, str) and call.accepts == "json":
+        raise UpstreamFailed(got.source, "JSON was due, text came", passing=True)
+    return got
+
+
+def _refusal(platform: Platform, got: Answer) -> UpstreamError:
+    if (refusal := platform.judge(got)) is not None:
+        return refusal
+    wait = got.headers.get("retry-after", "")
+    if got.status == 429 or (got.status == 503 and wait):
+        return UpstreamThrottled(got.source, float(wait) if wait.isdecimal() else None)
+    return UpstreamFailed(got.source, f"status {got.status}", passing=got.status in (500, 502, 503, 504))
+
+
+def told(body: Any, status: int = 200, **headers: str) -> Answer:
+    """An upstream answer made by hand; `retry_after="7"` is the header `retry-after`."""
+    return Answer(status, {name.replace("_", "-"): value for name, value in headers.items()}, body)
+
+
+def always(body: Any, status: int = 200, **headers: str) -> Upstream:
+    """An upstream that answers every call alike."""
+    return lambda _host_and_path, _call: told(body, status, **headers)
+
+
+def from_sandbox() -> Upstream:
+    """The stand-ins of every platform, asked as over HTTP."""
+    routes = site.load_routes()
+
+    def answer(host_and_path: str, call: Call) -> Answer:
+        host, _, path = host_and_path.partition("/")
+        query = dict(parse_qsl(urlsplit(call.target("")).query, keep_blank_values=True))
+        reply = site.answer(routes, site.Asked(host, f"/{path}", query))
+        return told_as_sent(reply.status, reply.headers, reply.body)
+
+    return answer
+
+
+def told_as_sent(status: int, headers: Mapping[str, str], body: Any) -> Answer:
+    """An answer as it comes over the wire: header names in lower case, a text that is JSON parsed."""
+    raw = body.encode() if isinstance(body, str) else orjson.dumps(body)
+    try:
+        parsed = orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        parsed = raw.decode()
+    return Answer(status, {name.lower(): value for name, value in headers.items()}, parsed)
