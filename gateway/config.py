@@ -1,0 +1,73 @@
+"""Loading config.toml: one typed, frozen Config, or everything that is wrong with the file."""
+
+import re
+import tomllib
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from msgspec.structs import replace
+
+from gateway.config_errors import ConfigError, Problem
+from gateway.config_reading import TableReader, field_names
+from gateway.config_rules import broken_rules
+from gateway.settings import Config, UpstreamSettings
+
+__all__ = ["Config", "ConfigError", "Problem", "load_config"]
+
+_POSITION = re.compile(r"^(?P<what>.*) \(at (?:line (?P<line>\d+), column \d+|end of document)\)$", re.DOTALL)
+
+
+def load_config(path: str | Path | None, environ: Mapping[str, str], known_platforms: Collection[str]) -> Config:
+    """Read the file at `path`; without one that which SLUICE_CONFIG names; without that ./config.toml.
+
+    Raises:
+        ConfigError: no file, no TOML, or settings that can not be used; all of its problems at once.
+    """
+    file = Path(path or environ.get("SLUICE_CONFIG") or "config.toml")
+    is_named = bool(path or environ.get("SLUICE_CONFIG"))
+    return _read_config(_parse(file, _read_bytes(file, is_named=is_named)), str(file), known_platforms)
+
+
+def _read_bytes(file: Path, *, is_named: bool) -> bytes:
+    try:
+        return file.read_bytes()
+    except (OSError, ValueError) as exc:
+        reason = (exc.strerror if isinstance(exc, OSError) else None) or "not a path"
+        hint = "" if is_named else "; name the file with --config or SLUICE_CONFIG"
+        raise ConfigError(str(file), (Problem("", f"can not be read: {reason}{hint}"),)) from exc
+
+
+def _parse(file: Path, content: bytes) -> dict[str, object]:
+    try:
+        return tomllib.loads(content.decode())
+    except UnicodeDecodeError as exc:
+        line = content.count(b"\n", 0, exc.start) + 1
+        raise ConfigError(str(file), (Problem("", f"line {line}: not UTF-8 text"),)) from exc
+    except (ValueError, RecursionError) as exc:  # beside its own errors, tomllib lets these out of Python's limits
+        raise ConfigError(str(file), (Problem("", _syntax_problem(str(exc), content)),)) from exc
+
+
+def _syntax_problem(message: str, content: bytes) -> str:
+    found = _POSITION.match(message)
+    if found is None:
+        return f"not TOML: {message}"
+    line = found["line"] or max(1, len(content.splitlines()))
+    return f"line {line}: {found['what']}"
+
+
+def _read_config(document: dict[str, object], file: str, known_platforms: Collection[str]) -> Config:
+    reader = TableReader()
+    upstreams = document.get("upstreams")
+    platforms: dict[str, object] = {}
+    if isinstance(upstreams, dict):
+        fixed = field_names(UpstreamSettings())
+        platforms = {name: table for name, table in upstreams.items() if name not in fixed}
+        document = {**document, "upstreams": {name: upstreams[name] for name in upstreams if name in fixed}}
+    config = reader.read(Config(), document)
+    by_name = reader.read_platforms(platforms, config.upstreams.defaults, known_platforms)
+    config = replace(config, upstreams=replace(config.upstreams, platforms=MappingProxyType(by_name)))
+    problems = (*reader.problems, *broken_rules(config))
+    if problems:
+        raise ConfigError(file, problems)
+    return config

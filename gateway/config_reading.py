@@ -1,0 +1,130 @@
+"""Reading TOML tables into settings: every problem is collected, and what is wrong keeps its default."""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import Annotated, Literal, TypeVar, get_args, get_origin
+
+import msgspec
+from msgspec.structs import fields
+
+from gateway.config_errors import Problem
+from gateway.settings import Config, PlatformSettings, UpstreamDefaults
+
+S = TypeVar("S", bound=msgspec.Struct)
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+
+
+class TableReader:
+    """Reads tables into settings and collects what is wrong with them in `problems`."""
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+        self._places = dict(reversed(list(_places(Config(), ""))))  # of one name, the first in the file counts
+
+    def read(self, base: S, table: object, path: str = "") -> S:
+        """`base` with what the table sets."""
+        if not isinstance(table, dict):
+            self.problems.append(Problem(path, f"must be a table, not {_kind(table)}"))
+            return base
+        types = _settable(base)
+        changes = {}
+        for key, value in table.items():
+            here = join(path, key)
+            if key in types:
+                changes[key] = self._read_value(getattr(base, key), types[key], value=value, path=here)
+            else:
+                self.problems.append(Problem(here, "unknown key", self._nearest(key, types, path)))
+        return msgspec.structs.replace(base, **changes)
+
+    def read_platforms(
+        self, tables: Mapping[str, object], defaults: UpstreamDefaults, known: Iterable[str]
+    ) -> dict[str, PlatformSettings]:
+        """The settings of every known platform: the defaults and what its own table, if any, overrides."""
+        names = sorted(known)
+        for name in tables:
+            if name not in names:
+                nearest = _closest(name, [*names, "defaults", "egress", "operator_contact"], cutoff=0.0)
+                what = "unknown platform" if isinstance(tables[name], dict) else "unknown key"
+                self.problems.append(Problem(join("upstreams", name), what, join("upstreams", nearest)))
+        base = PlatformSettings(**msgspec.structs.asdict(defaults))
+        return {name: self.read(base, tables.get(name, {}), join("upstreams", name)) for name in names}
+
+    def _read_value(self, current: object, kind: object, *, value: object, path: str) -> object:
+        if isinstance(current, msgspec.Struct):
+            return self.read(current, value, path)
+        try:
+            return msgspec.convert(value, type=kind)
+        except msgspec.ValidationError:
+            nearest = _closest(str(value), get_args(kind)) if get_origin(kind) is Literal else ""
+            self.problems.append(Problem(path, f"must be {_wanted(kind)}{_not(value, kind)}", nearest))
+            return current
+
+    def _nearest(self, key: str, siblings: Iterable[str], path: str) -> str:
+        """The key that was probably meant: one here that looks alike, the same name elsewhere, or the closest here."""
+        names = list(siblings)
+        if close := _closest(key, names):
+            return join(path, close)
+        return self._places.get(key) or join(path, _closest(key, names, cutoff=0.0))
+
+
+def join(path: str, key: str) -> str:
+    """A dotted key path; a key that needs quotes gets them, so a path is always one line."""
+    part = key if _BARE_KEY.fullmatch(key) else json.dumps(key)
+    return f"{path}.{part}" if path else part
+
+
+def field_names(settings: msgspec.Struct) -> frozenset[str]:
+    """The keys that a table of these settings may have."""
+    return frozenset(_settable(settings))
+
+
+def _settable(settings: msgspec.Struct) -> dict[str, object]:
+    """Keys and their types. A mapping holds tables whose names the schema does not know; it is read apart."""
+    return {
+        field.name: field.type for field in fields(settings) if not isinstance(getattr(settings, field.name), Mapping)
+    }
+
+
+def _places(settings: msgspec.Struct, path: str) -> Iterable[tuple[str, str]]:
+    """Each setting's name and its full key path."""
+    for name in _settable(settings):
+        here, value = join(path, name), getattr(settings, name)
+        if isinstance(value, msgspec.Struct):
+            yield from _places(value, here)
+        else:
+            yield name, here
+
+
+def _closest(word: str, names: Iterable[str], *, cutoff: float = 0.6) -> str:
+    return next(iter(get_close_matches(word, list(names), n=1, cutoff=cutoff)), "")
+
+
+def _wanted(kind: object) -> str:
+    """What a value of this type is, to follow "must be"."""
+    if get_origin(kind) is Annotated:
+        return next(str(meta.description) for meta in get_args(kind) if isinstance(meta, msgspec.Meta))
+    if get_origin(kind) is Literal:
+        return "one of " + ", ".join(f'"{choice}"' for choice in get_args(kind))
+    return "true or false" if kind is bool else "text"
+
+
+def _not(value: object, kind: object) -> str:
+    """What is there instead, where that helps; never the text itself, it might be a secret in the wrong place."""
+    plain = get_args(kind)[0] if get_origin(kind) is Annotated else kind
+    text_is_wanted = plain is str or get_origin(plain) is Literal
+    right_kind = (isinstance(value, str) and text_is_wanted) or (isinstance(value, list) and get_origin(plain) is tuple)
+    return "" if right_kind else f", not {_kind(value)}"
+
+
+def _kind(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return str(value) if abs(value) < 1e15 else "such a number"
+    if isinstance(value, str):
+        return "text"
+    if isinstance(value, list):
+        return "an array"
+    return "a table" if isinstance(value, dict) else "a date or time"

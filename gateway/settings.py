@@ -1,0 +1,186 @@
+"""Every setting of config.toml: its name, its type and range, and its default.
+
+The description of a type completes the sentence "must be ...". Empty text means "not set".
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+from msgspec.structs import force_setattr
+
+SQLITE_PREFIX = "sqlite:///"
+
+Host = Annotated[str, Meta(pattern=r"^[A-Za-z0-9.:_-]+\Z", description="a host name or an address")]
+Port = Annotated[int, Meta(ge=0, le=65535, description="a port number from 0 to 65535")]
+Count = Annotated[int, Meta(ge=1, le=100_000, description="a whole number from 1 to 100000")]
+CountOrNone = Annotated[int, Meta(ge=0, le=100_000, description="a whole number from 0 to 100000")]
+Workers = Annotated[int, Meta(ge=1, le=256, description="a whole number from 1 to 256")]
+Retries = Annotated[int, Meta(ge=0, le=10, description="a whole number from 0 to 10")]
+Days = Annotated[int, Meta(ge=1, le=3650, description="a whole number from 1 to 3650")]
+Bytes = Annotated[int, Meta(ge=0, le=2**40, description="a whole number of bytes from 0 to 1099511627776")]
+Seconds = Annotated[float, Meta(gt=0, le=86_400, description="a number of seconds above 0, at most 86400")]
+SecondsOrNone = Annotated[float, Meta(ge=0, le=86_400, description="a number of seconds from 0 to 86400")]
+Steps = Annotated[
+    tuple[Seconds, ...],
+    Meta(
+        min_length=1, max_length=20, description="an array of 1 to 20 numbers of seconds, each above 0, at most 86400"
+    ),
+]
+HeaderText = Annotated[str, Meta(pattern=r"^[ -~]*\Z", description="text of printable ASCII characters")]
+HeaderName = Annotated[
+    str, Meta(pattern=r"^x-[a-z0-9-]*[a-z0-9]-signature\Z", description="a header name like x-<service>-signature")
+]
+KeyPrefix = Annotated[
+    str, Meta(pattern=r"^[A-Za-z0-9_-]{3}\Z", description="exactly 3 characters of A-Z, a-z, 0-9, _ and -")
+]
+VariableName = Annotated[
+    str,
+    Meta(
+        pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?\Z",
+        description="the name of an environment variable (never the secret itself)",
+    ),
+]
+
+
+class ServerSettings(Struct, frozen=True):
+    """[server]: the public address and the engine that serves it."""
+
+    host: Host = "127.0.0.1"
+    port: Port = 8080
+    base_url: str = ""
+    engine: Literal["native", "hypercorn"] = "native"
+    workers: Workers = 1
+    request_timeout_s: Seconds = 60.0
+    drain_s: SecondsOrNone = 30.0
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "base_url", self.base_url.rstrip("/"))
+
+    def public_url(self, bound_port: int) -> str:
+        """The address that answers name, without a slash at its end; `bound_port` is the one really listened on."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return self.base_url or f"http://{host}:{bound_port}"
+
+
+class AdminSettings(Struct, frozen=True):
+    """[admin]: health, metrics and the admin API."""
+
+    host: Host = "127.0.0.1"
+    port: Port = 8081
+
+
+class StoreSettings(Struct, frozen=True):
+    """[store]: where what must not be lost is kept."""
+
+    url: str = "sqlite:///data/sluice.db"
+
+    @property
+    def data_dir(self) -> Path:
+        """The folder of the database file; a relative one is relative to the current directory."""
+        return Path(self.url.removeprefix(SQLITE_PREFIX)).parent
+
+
+class StateSettings(Struct, frozen=True):
+    """[state]: where what may be lost is kept."""
+
+    url: str = "memory:"
+
+
+class LimitSettings(Struct, frozen=True):
+    """[limits]: per API key."""
+
+    requests_per_minute: Count = 600
+    concurrent_requests: Count = 50
+    long_polls: CountOrNone = 5
+
+
+class CacheSettings(Struct, frozen=True):
+    """[cache]: the response cache; 0 bytes turn it off."""
+
+    max_bytes: Bytes = 268_435_456
+
+
+class UpstreamDefaults(Struct, frozen=True):
+    """[upstreams.defaults]: what a platform's own table may override."""
+
+    timeout_s: Seconds = 20.0
+    retries: Retries = 2
+    max_connections: Count = 100
+
+
+class PlatformSettings(UpstreamDefaults, frozen=True):
+    """[upstreams.<platform>]: overrides, and credentials by the names of the environment variables that hold them."""
+
+    enabled: bool = True
+    token_env: VariableName = ""
+    key_env: VariableName = ""
+    identifier_env: VariableName = ""
+    password_env: VariableName = ""
+
+
+class UpstreamSettings(Struct, frozen=True):
+    """[upstreams]; `platforms` has every known platform, with the defaults already applied."""
+
+    egress: str = ""
+    operator_contact: HeaderText = ""
+    defaults: UpstreamDefaults = UpstreamDefaults()
+    platforms: Mapping[str, PlatformSettings] = MappingProxyType({})
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "egress", self.egress.rstrip("/"))
+
+
+class BreakerSettings(Struct, frozen=True):
+    """[breaker]: when a source's circuit opens, and for how long at first."""
+
+    failures: Count = 5
+    window_s: Seconds = 60.0
+    open_s: Seconds = 30.0
+
+
+class WebhookSettings(Struct, frozen=True):
+    """[webhooks]: deliveries of Monitor runs."""
+
+    allow_insecure_targets: bool = False
+    backoff_s: Steps = (5.0, 300.0, 1800.0, 7200.0, 18000.0)
+    timeout_s: Seconds = 15.0
+    signature_header: HeaderName = "x-sluice-signature"
+
+
+class EventSettings(Struct, frozen=True):
+    """[events]: the account's event log."""
+
+    retention_days: Days = 30
+
+
+class LogSettings(Struct, frozen=True):
+    """[log]: JSON lines on stderr."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    access: bool = True
+
+
+class KeySettings(Struct, frozen=True):
+    """[keys]: how API keys look."""
+
+    prefix: KeyPrefix = "sl_"
+
+
+class Config(Struct, frozen=True):
+    """The whole file. A Config never changes; a reload makes another one."""
+
+    server: ServerSettings = ServerSettings()
+    admin: AdminSettings = AdminSettings()
+    store: StoreSettings = StoreSettings()
+    state: StateSettings = StateSettings()
+    limits: LimitSettings = LimitSettings()
+    cache: CacheSettings = CacheSettings()
+    upstreams: UpstreamSettings = UpstreamSettings()
+    breaker: BreakerSettings = BreakerSettings()
+    webhooks: WebhookSettings = WebhookSettings()
+    events: EventSettings = EventSettings()
+    log: LogSettings = LogSettings()
+    keys: KeySettings = KeySettings()

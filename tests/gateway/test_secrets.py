@@ -1,0 +1,96 @@
+"""The master secret: where it comes from, who may read it, and what is derived from it."""
+
+import os
+import stat
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from gateway.secrets import SecretUnusable, load_secret
+
+MASTER = "0123456789abcdef"
+
+
+def test_the_environments_secret_gives_the_same_keys_every_time_and_writes_nothing(tmp_path):
+    first, second = (load_secret({"SLUICE_SECRET": MASTER}, tmp_path) for _ in range(2))
+    assert first == second
+    assert list(tmp_path.iterdir()) == []
+    assert load_secret({"SLUICE_SECRET": MASTER + "x"}, tmp_path) != first
+
+
+def test_each_purpose_has_a_key_of_its_own(tmp_path):
+    found = load_secret({"SLUICE_SECRET": MASTER}, tmp_path)
+    assert len(found.sealing) == len(found.cursors) == 32
+    assert len(found.admin_token) == 43
+    assert len({found.sealing, found.cursors, found.admin_token.encode()}) == 3
+    assert found.admin_token.isascii()
+
+
+def test_the_derivation_never_changes(tmp_path):
+    """Sealed keys and cursors of a running installation depend on it."""
+    found = load_secret({"SLUICE_SECRET": MASTER}, tmp_path)
+    assert found.sealing.hex()[:16] == "65eca3c76a816b0b"
+    assert found.cursors.hex()[:16] == "3b5ac61008a99762"
+    assert found.admin_token[:12] == "QTKQbFhtmqIt"
+
+
+def test_nothing_secret_is_printed(tmp_path):
+    assert repr(load_secret({"SLUICE_SECRET": MASTER}, tmp_path)) == "Secrets()"
+
+
+@pytest.mark.parametrize("short", ["", "hunter2", "0123456789abcde"])
+def test_a_short_secret_is_refused_without_repeating_it(tmp_path, short):
+    with pytest.raises(SecretUnusable) as caught:
+        load_secret({"SLUICE_SECRET": short}, tmp_path)
+    assert str(caught.value) == "SLUICE_SECRET: the secret has fewer than 16 characters"
+
+
+def test_a_missing_secret_is_made_once_and_readable_by_its_owner_only(tmp_path):
+    folder = tmp_path / "new" / "data"
+    first = load_secret({}, folder)
+    assert [file.name for file in folder.iterdir()] == ["secret"]
+    assert stat.S_IMODE((folder / "secret").stat().st_mode) == 0o600
+    assert load_secret({}, folder) == first
+    assert load_secret({}, tmp_path / "other") != first
+
+
+def test_processes_that_start_together_agree_on_one_secret(tmp_path):
+    for attempt in range(10):
+        with ThreadPoolExecutor(8) as pool:
+            found = list(pool.map(lambda folder: load_secret({}, folder), [tmp_path / str(attempt)] * 8))
+        assert all(each == found[0] for each in found)
+        assert [file.name for file in (tmp_path / str(attempt)).iterdir()] == ["secret"]
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o644, 0o620])
+def test_a_file_that_others_can_open_is_refused(tmp_path, mode):
+    load_secret({}, tmp_path)
+    (tmp_path / "secret").chmod(mode)
+    with pytest.raises(SecretUnusable, match="others may read it"):
+        load_secret({}, tmp_path)
+
+
+def test_a_short_or_empty_file_is_refused_and_not_replaced(tmp_path):
+    file = tmp_path / "secret"
+    file.touch(0o600)
+    with pytest.raises(SecretUnusable, match="fewer than 16 characters"):
+        load_secret({}, tmp_path)
+    assert file.read_bytes() == b""
+
+
+def test_what_is_no_file_is_refused(tmp_path):
+    (tmp_path / "secret").mkdir()
+    with pytest.raises(SecretUnusable, match="Is a directory"):
+        load_secret({}, tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(SecretUnusable, match="set SLUICE_SECRET or make the folder usable"):
+        load_secret({}, tmp_path / "file")
+    (tmp_path / "pipe").mkdir()
+    os.symlink("nowhere", tmp_path / "pipe" / "secret")
+    with pytest.raises(SecretUnusable, match="No such file"):
+        load_secret({}, tmp_path / "pipe")
+
+
+def test_a_secret_of_any_bytes_in_the_environment_is_taken(tmp_path):
+    odd = os.fsdecode(b"\xff" * 16)
+    assert load_secret({"SLUICE_SECRET": odd}, tmp_path) == load_secret({"SLUICE_SECRET": odd}, tmp_path)
