@@ -1,0 +1,176 @@
+"""The load generator counts what was answered, and calls out every answer that is not as expected."""
+
+import os
+import time
+
+import msgspec
+import pytest
+import trio
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.cost import drive
+from bench.load import Load, Measured, measure, percentile
+from bench.process import ChildFailed
+from bench.wire import Unframed, Wire, whole_head
+from tests.bench.scripted_server import OK, Asked, open_scripted
+
+CLOSING = OK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
+HIT = OK.replace(b"\r\n\r\n", b"\r\nX-Cache: HIT\r\n\r\n")
+BUSY = OK.replace(b"200 OK", b"429 Too Many Requests")
+
+
+async def measured(asked: Asked, *, requests: int = 50, connections: int = 1, **rest: object) -> Measured:
+    """One run of exactly `requests`, with no warm-up, in a thread beside the server."""
+    fields = {"url": asked.url, "path": "/", "requests_max": requests, "connections": connections, "warmup_s": 0}
+    load = msgspec.convert({**fields, "seconds": 10, **rest}, Load)
+    with trio.fail_after(30):
+        return await trio.to_thread.run_sync(measure, load)
+
+
+async def test_every_answer_is_counted_once() -> None:
+    async with open_scripted() as asked:
+        result = await measured(asked, requests=50)
+    assert result.requests == 50
+    assert result.unexpected == {}
+    assert len(asked.heads) == 1 + 50 + 1  # the prime, the counted ones, the one under way as the counting ended
+
+
+async def test_many_connections_are_counted_together() -> None:
+    async with open_scripted() as asked:
+        result = await measured(asked, requests=500, connections=16)
+    assert result.requests == 500
+    assert asked.connections == 1 + 16
+    assert len(asked.heads) == 1 + 500 + 16
+
+
+async def test_time_ends_the_counting_too() -> None:
+    async with open_scripted() as asked:
+        result = await measured(asked, requests=10_000_000, seconds=0.1)
+    assert 0 < result.requests < len(asked.heads)
+    assert 0 < result.p50_ms <= result.p99_ms
+
+
+async def test_answers_to_the_warm_up_are_not_counted() -> None:
+    async with open_scripted() as asked:
+        result = await measured(asked, requests=20, warmup_s=0.1)
+    assert result.requests == 20
+    assert len(asked.heads) > 40
+
+
+async def test_each_request_carries_its_own_number_and_every_header() -> None:
+    async with open_scripted() as asked:
+        await measured(asked, path="/user{n}?page=2", headers=[["x-api-key", "secret"]], connections=4)
+    assert sorted(asked.targets) == sorted(b"/user%d?page=2" % n for n in range(1, len(asked.heads) + 1))
+    assert all(b"\r\nx-api-key: secret" in head for head in asked.heads)
+
+
+async def test_another_status_is_reported() -> None:
+    async with open_scripted(lambda nth: [BUSY if nth == 10 else OK]) as asked:
+        result = await measured(asked)
+    assert result.unexpected == {"429": 1}
+
+
+async def test_another_status_is_reported_when_the_first_request_gets_it() -> None:
+    async with open_scripted(lambda nth: [BUSY if nth == 1 else OK]) as asked:
+        result = await measured(asked)
+    assert result.unexpected == {"429": 1}
+
+
+async def test_an_expected_refusal_is_no_surprise() -> None:
+    async with open_scripted(lambda _: [BUSY]) as asked:
+        result = await measured(asked, status=429)
+    assert result.requests == 50
+    assert result.unexpected == {}
+
+
+async def test_only_the_first_answer_may_lack_the_header_asked_for() -> None:
+    async with open_scripted(lambda nth: [OK if nth in {1, 5} else HIT]) as asked:
+        result = await measured(asked, head="x-cache: hit")
+    assert result.unexpected == {"without x-cache: hit": 1}
+
+
+async def test_an_answer_in_many_pieces_is_one_answer() -> None:
+    async with open_scripted(lambda _: [OK[at : at + 1] for at in range(len(OK))]) as asked:
+        result = await measured(asked, requests=20, connections=3)
+    assert result.requests == 20
+    assert result.unexpected == {}
+
+
+async def test_a_connection_that_is_said_to_close_is_opened_again() -> None:
+    async with open_scripted(lambda _: [CLOSING]) as asked:
+        result = await measured(asked, requests=20)
+    assert result.requests == 20
+    assert result.unexpected == {}
+    assert asked.connections == len(asked.heads)
+
+
+async def test_a_connection_closed_under_a_request_is_reported() -> None:
+    async with open_scripted(lambda nth: None if nth == 10 else [OK]) as asked:
+        result = await measured(asked)
+    assert result.requests == 50
+    assert result.unexpected == {"closed": 1}
+
+
+async def test_a_request_that_is_never_answered_is_reported() -> None:
+    async with open_scripted(lambda _: []) as asked:
+        wire = Wire(asked.url, "/")
+
+        def ask() -> None:
+            wire.open(3)
+            wire.run(until=time.perf_counter() + 0.05)
+            wire.drain(until=time.perf_counter() + 0.05)
+            wire.close()
+
+        with trio.fail_after(10):
+            await trio.to_thread.run_sync(ask)
+    assert wire.unexpected == {"no answer": 3}
+
+
+async def test_the_server_s_own_usage_is_read() -> None:
+    async with open_scripted() as asked:
+        result = await measured(asked, requests=3000, pid=os.getpid())
+    assert result.server_cpu_s > 0
+    assert result.server_rss_bytes > 1_000_000
+
+
+async def test_it_runs_as_a_process_of_its_own() -> None:
+    async with open_scripted() as asked:
+        with trio.fail_after(30):
+            result = await drive(Load(url=asked.url, path="/", connections=2, warmup_s=0, requests_max=30))
+    assert result.requests == 30
+    assert result.client_cpu_s > 0
+
+
+async def test_a_server_that_is_not_there_fails_the_run() -> None:
+    async with open_scripted() as asked:
+        pass
+    with trio.fail_after(30), pytest.raises(ChildFailed, match="ConnectionRefused"):
+        await drive(Load(url=asked.url, path="/"))
+
+
+@given(
+    body=st.binary(max_size=40),
+    cut=st.integers(min_value=0),
+    name=st.sampled_from(["content-length", "Content-Length"]),
+)
+def test_an_answer_is_whole_with_its_last_byte_and_not_before(body: bytes, cut: int, name: str) -> None:
+    answer = f"HTTP/1.1 200 OK\r\nX-A: b\r\n{name}:  {len(body)} \r\n\r\n".encode() + body
+    assert whole_head(answer[: cut % len(answer)]) is None
+    assert whole_head(answer) is not None
+
+
+def test_an_answer_without_a_length_is_refused() -> None:
+    with pytest.raises(Unframed):
+        whole_head(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+
+
+@given(st.lists(st.floats(min_value=0, max_value=1e6), min_size=1).map(sorted), st.floats(min_value=0.01, max_value=1))
+def test_a_percentile_is_the_smallest_that_covers_its_share(ordered: list[float], share: float) -> None:
+    found = percentile(ordered, share)
+    assert sum(each <= found for each in ordered) >= share * len(ordered) - 1e-9
+    assert sum(each < found for each in ordered) < share * len(ordered)
+
+
+def test_a_percentile_of_nothing_is_zero() -> None:
+    assert percentile([], 0.99) == 0

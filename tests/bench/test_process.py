@@ -1,0 +1,72 @@
+"""What the bench starts it stops, whatever happened in between."""
+
+import os
+from pathlib import Path
+
+import pytest
+import trio
+
+from bench.process import PYTHON, ChildFailed, open_server, run_command, usage
+
+READY = "print('ready', flush=True);"
+SLEEPING = (PYTHON, "-c", READY + "import time; time.sleep(60)")
+WORKER = f"held = bytearray(80_000_000); {READY} input()"
+WITH_WORKER = (PYTHON, "-c", f"import subprocess as s; s.Popen([{PYTHON!r}, '-c', {WORKER!r}], stdin=s.PIPE).wait()")
+
+
+def gone(pid: int) -> bool:
+    return not Path(f"/proc/{pid}").exists()
+
+
+async def test_a_server_is_ready_with_its_first_line_and_stopped_with_the_block(tmp_path: Path) -> None:
+    with trio.fail_after(30):
+        async with open_server(SLEEPING, log=tmp_path / "log") as child:
+            assert child.ready_line == b"ready\n"
+            assert not gone(child.pid)
+    assert gone(child.pid)
+
+
+async def test_a_server_is_stopped_when_the_block_raises(tmp_path: Path) -> None:
+    with trio.fail_after(30), pytest.raises(ZeroDivisionError):
+        async with open_server(SLEEPING, log=tmp_path / "log") as child:
+            raise ZeroDivisionError
+    assert gone(child.pid)
+
+
+async def test_a_server_is_stopped_when_the_block_is_cancelled(tmp_path: Path) -> None:
+    with trio.fail_after(30), trio.CancelScope() as scope:
+        async with open_server(SLEEPING, log=tmp_path / "log") as child:
+            scope.cancel()
+            await trio.sleep_forever()
+    assert gone(child.pid)
+
+
+async def test_a_server_that_ends_before_it_is_ready_says_why(tmp_path: Path) -> None:
+    command = (PYTHON, "-c", "raise SystemExit('no such platform')")
+    with trio.fail_after(30), pytest.raises(ChildFailed, match="no such platform"):
+        async with open_server(command, log=tmp_path / "log"):
+            pytest.fail("the block was entered")
+
+
+async def test_a_command_gives_what_it_prints() -> None:
+    with trio.fail_after(30):
+        assert await run_command((PYTHON, "-c", "print(input()[::-1])"), stdin=b"abc\n") == b"cba\n"
+
+
+async def test_a_command_that_fails_says_why() -> None:
+    with trio.fail_after(30), pytest.raises(ChildFailed, match=r"ended with 1\s+no account"):
+        await run_command((PYTHON, "-c", "raise SystemExit('no account')"))
+
+
+def test_usage_grows_with_the_work_done() -> None:
+    before = usage(os.getpid())
+    while usage(os.getpid()).cpu_s < before.cpu_s + 0.05:
+        sum(range(10_000))
+    assert before.rss_bytes > 1_000_000
+
+
+async def test_usage_counts_the_workers_of_a_server(tmp_path: Path) -> None:
+    """Method: the worker holds 80 MB before it prints the ready line, and ends as its server's pipe closes."""
+    with trio.fail_after(30):
+        async with open_server(WITH_WORKER, log=tmp_path / "log") as child:
+            assert usage(child.pid).rss_bytes > 80_000_000
