@@ -99,7 +99,7 @@ def _cells(line: Figures) -> tuple[str, ...]:
 
 
 def _shown(ratio: float | None) -> str:
-    return "-" if ratio is None else f"{ratio:.2f}"
+    return "-" if ratio is None else f"{ratio:.3g}"
 
 
 def remark(line: Figures) -> str:
