@@ -5,6 +5,8 @@ import math
 
 def whole_seconds(now: float, until: float) -> int:
     """The fewest whole seconds after which a clock that shows `now` has reached `until`; 0 when it already has."""
-    seconds = max(0, math.ceil(until - now))
-    # The difference is rounded to a float; where that hid a sliver, waiting `seconds` alone would be too short.
-    return seconds if now + seconds >= until else seconds + 1
+    # `until` and the difference are rounded floats: the ceiling alone is at times one too few or too many.
+    seconds = max(0, math.ceil(until - now) - 1)
+    while now + seconds < until:
+        seconds += 1
+    return seconds

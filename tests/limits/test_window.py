@@ -61,7 +61,7 @@ def test_waiting_out_retry_after_alone_is_enough_and_no_shorter_wait_is(limit, s
         if retry_after_s:
             assert not window.is_open("k", now)
             assert retry_after_s >= 1
-            assert not window.is_open("k", now + retry_after_s - 1)
+            assert not window.is_open("k", now + (retry_after_s - 1))
             now += retry_after_s
         window.admit("k", now)
 
@@ -105,6 +105,11 @@ def test_the_state_tells_what_is_left_and_when_a_slot_frees():
     assert window.look("k", 59.9).retry_after_s == 1
     assert window.look("k", 60.0) == WindowState(limit=2, remaining=1, reset_s=11)
     assert window.look("k", 71.0) == WindowState(limit=2, remaining=2, reset_s=0)
+
+
+@given(st.floats(0, 1e9))
+def test_a_first_admission_frees_its_slot_after_exactly_a_period(now):
+    assert Window(1, PERIOD_S).admit("k", now) == WindowState(limit=1, remaining=0, reset_s=60)
 
 
 def test_a_refused_request_does_not_stand_in_the_window():
