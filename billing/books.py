@@ -1,0 +1,99 @@
+"""What is asked of the books, what they hold, and what a decision about them comes to."""
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from billing.entries import Entry
+from billing.errors import BillingError
+
+
+@dataclass(frozen=True, slots=True)
+class ChargeRequest:
+    """Credits to take before a call. An account's own work, such as a Monitor, has no key and meets no key's budget."""
+
+    request_id: str
+    account_id: str
+    key_id: str | None
+    credits: int
+    platform: str
+    endpoint: str
+
+
+@dataclass(frozen=True, slots=True)
+class CloseRequest:
+    """What of a charge was used; the rest is refunded with `description`."""
+
+    request_id: str
+    account_id: str
+    key_id: str | None
+    used: int
+    description: str = "Refund"
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """Credits taken and held until the charge is closed."""
+
+    request_id: str
+    account_id: str
+    key_id: str | None
+    credits: int
+    platform: str
+    endpoint: str
+    balance_after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """How a charge ended: what it cost, and the balance just after."""
+
+    credits_used: int
+    balance_after: int
+
+
+@dataclass(slots=True)
+class AccountState:
+    """An account's row; changed by `decide` only."""
+
+    balance: int
+    held: int
+    unlimited: bool
+
+
+@dataclass(slots=True)
+class KeyState:
+    """A key's row; changed by `decide` only."""
+
+    account_id: str
+    credit_limit: int | None
+    used: int
+    expires_at: float | None
+    revoked_at: float | None
+
+
+@dataclass(slots=True)
+class Books:
+    """The rows a batch touches, as they stand before it; `decide` moves them on."""
+
+    accounts: dict[str, AccountState]
+    keys: dict[str, KeyState]
+    open: dict[str, ChargeRequest]
+    closed: dict[str, Closed]
+    charged: set[str]
+    """Those of the batch's new request ids that the ledger knows already."""
+
+
+Request: TypeAlias = ChargeRequest | CloseRequest
+Outcome: TypeAlias = Charge | Closed | BillingError
+
+
+@dataclass(slots=True)
+class Decision:
+    """What a batch comes to: an outcome for each request, in order, and the rows to write."""
+
+    outcomes: list[Outcome] = field(default_factory=list)
+    entries: list[Entry] = field(default_factory=list)
+    opened: dict[str, ChargeRequest] = field(default_factory=dict)
+    closed: list[str] = field(default_factory=list)
+    accounts: dict[str, AccountState] = field(default_factory=dict)
+    keys: dict[str, KeyState] = field(default_factory=dict)

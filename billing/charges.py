@@ -1,0 +1,87 @@
+"""Charges: credits are taken before a call and closed exactly once after it (spec 7.5)."""
+
+from collections.abc import Callable, Sequence
+from typing import cast
+
+import trio
+
+from billing.balances import Balances
+from billing.books import Charge, ChargeRequest, Closed, CloseRequest, Outcome, Request
+from billing.charge_rows import judge_charges
+from storage.errors import StorageError
+from storage.store import Store, Tx
+
+# Past it, what could not be closed waits for the next start, where recovery refunds it.
+UNFINISHED_MAX = 10_000
+
+
+class Charges:
+    """Takes and closes charges, many at once in one transaction."""
+
+    def __init__(self, store: Store, balances: Balances, *, now: Callable[[], float], node: str) -> None:
+        """`now` gives Unix seconds and is also called on the store's thread; `node` names this process."""
+        self._store = store
+        self._balances = balances
+        self._now = now
+        self._node = node
+        self._unfinished: dict[str, CloseRequest] = {}
+
+    async def take(self, request: ChargeRequest) -> Charge:
+        """Take the credits and hold them, durably. The caller must close what it gets, whatever happens.
+
+        Raises:
+            KeyUnusable, InsufficientCredits, KeyBudgetReached, AccountUnknown, ChargeExists: nothing was deducted.
+            StoreUnavailable: nothing was deducted.
+        """
+        assert request.credits >= 0
+        return cast("Charge", await self._store.submit(self._judge, request))
+
+    def settle_nowait(self, charge: Charge) -> None:
+        """The charge was used in full. Nobody waits: should the store fail, `finish` tries again."""
+        request = CloseRequest(charge.request_id, charge.account_id, charge.key_id, charge.credits)
+        try:
+            self._store.submit_nowait(self._judge, request, lambda: self._remember(request))
+        except StorageError:
+            self._remember(request)
+
+    async def close(self, charge: Charge, *, used: int, description: str = "Refund") -> Closed:
+        """Settle `used` credits and refund the rest; a charge that is closed already keeps its first outcome.
+
+        Raises:
+            StoreUnavailable: the charge is still open; `finish` tries again.
+        """
+        assert 0 <= used <= charge.credits
+        request = CloseRequest(charge.request_id, charge.account_id, charge.key_id, used, description)
+        try:
+            return cast("Closed", await self._store.submit(self._judge, request))
+        except (StorageError, trio.Cancelled):
+            self._remember(request)
+            raise
+
+    async def finish(self) -> int:
+        """Close what could not be closed when it should have been; how many that were. Call it now and then.
+
+        Raises:
+            StoreUnavailable: some are still open.
+        """
+        await trio.lowlevel.checkpoint()
+        finished = 0
+        for request_id, request in list(self._unfinished.items()):
+            await self._store.submit(self._judge, request)
+            self._unfinished.pop(request_id, None)
+            finished += 1
+        return finished
+
+    def unfinished(self) -> int:
+        """How many charges wait for `finish`."""
+        return len(self._unfinished)
+
+    def _remember(self, request: CloseRequest) -> None:
+        if len(self._unfinished) < UNFINISHED_MAX:
+            self._unfinished.setdefault(request.request_id, request)
+
+    def _judge(self, tx: Tx, requests: Sequence[Request]) -> Sequence[Outcome]:
+        """The batch handler, on the store's thread."""
+        decision = judge_charges(tx, requests, now=self._now(), node=self._node)
+        self._balances.change(tx, {id_: account.balance for id_, account in decision.accounts.items()})
+        return decision.outcomes

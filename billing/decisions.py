@@ -1,0 +1,172 @@
+"""The rules of charging, as one pure function over the rows that a batch of requests touches."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from billing.books import (
+    AccountState,
+    Books,
+    Charge,
+    ChargeRequest,
+    Closed,
+    CloseRequest,
+    Decision,
+    KeyState,
+    Outcome,
+    Request,
+)
+from billing.entries import Entry, issue
+from billing.errors import (
+    AccountUnknown,
+    BillingError,
+    ChargeExists,
+    ChargeUnknown,
+    InsufficientCredits,
+    KeyBudgetReached,
+    KeyUnusable,
+)
+
+
+def decide(books: Books, requests: Sequence[Request], now: float) -> Decision:
+    """Judge `requests` one after another, each on the books as the earlier ones left them."""
+    decision = Decision()
+    for request in requests:
+        if isinstance(request, CloseRequest):
+            decision.outcomes.append(_close(books, decision, request, now))
+        else:
+            decision.outcomes.append(_refusal(books, request, now) or _take(books, decision, request, now))
+    return decision
+
+
+def _refusal(books: Books, request: ChargeRequest, now: float) -> BillingError | None:
+    """Why the request may not be charged, in this order: key, balance, the key's budget (spec 5.2)."""
+    account = books.accounts.get(request.account_id)
+    if account is None:
+        return AccountUnknown(request.account_id)
+    if request.request_id in books.charged or request.request_id in books.open:
+        return ChargeExists(request.request_id)
+    key = books.keys.get(request.key_id) if request.key_id is not None else None
+    if request.key_id is not None and (reason := _unusable(key, request.account_id, now)):
+        return KeyUnusable(reason)
+    if request.credits > account.balance and not account.unlimited:
+        return InsufficientCredits(required=request.credits, balance=account.balance)
+    # A free call does not count, so it passes even where a lowered limit lies below what is used.
+    if key is not None and key.credit_limit is not None and 0 < request.credits > key.credit_limit - key.used:
+        return KeyBudgetReached(required=request.credits, limit=key.credit_limit, used=key.used)
+    return None
+
+
+def _unusable(key: KeyState | None, account_id: str, now: float) -> Literal["unknown", "revoked", "expired"] | None:
+    if key is None or key.account_id != account_id:
+        return "unknown"
+    if key.revoked_at is not None:
+        return "revoked"
+    return "expired" if key.expires_at is not None and key.expires_at <= now else None
+
+
+def _take(books: Books, decision: Decision, request: ChargeRequest, now: float) -> Charge:
+    account = books.accounts[request.account_id]
+    if account.balance < request.credits:
+        _cover(decision, account, request, now)
+    account.balance -= request.credits
+    account.held += request.credits
+    decision.accounts[request.account_id] = account
+    if request.key_id is not None:
+        key = decision.keys[request.key_id] = books.keys[request.key_id]
+        key.used += request.credits
+    books.charged.add(request.request_id)
+    books.open[request.request_id] = decision.opened[request.request_id] = request
+    description = f"{request.platform}/{request.endpoint}"
+    decision.entries.append(
+        _entry(request, account, "deduction", amount=request.credits, description=description, now=now)
+    )
+    return Charge(
+        request.request_id,
+        request.account_id,
+        request.key_id,
+        request.credits,
+        request.platform,
+        request.endpoint,
+        account.balance,
+    )
+
+
+def _cover(decision: Decision, account: AccountState, request: ChargeRequest, now: float) -> None:
+    """An unlimited account is given exactly what is missing, so that every rule of the ledger holds for it too."""
+    shortfall = request.credits - account.balance
+    account.balance = request.credits
+    decision.entries.append(
+        issue(
+            request.account_id,
+            "bonus",
+            shortfall,
+            balance_after=account.balance,
+            description="Unlimited plan",
+            now=now,
+            request_id=request.request_id,
+        )
+    )
+
+
+def _close(books: Books, decision: Decision, request: CloseRequest, now: float) -> Outcome:
+    """Settle what was used and refund the rest, once; a second closing gets the first one's outcome."""
+    charge = books.open.pop(request.request_id, None)
+    if charge is None:
+        return books.closed.get(request.request_id) or ChargeUnknown(request.request_id)
+    assert 0 <= request.used <= charge.credits, "a charge is closed for no more than was taken"
+    account = decision.accounts[charge.account_id] = books.accounts[charge.account_id]
+    account.held -= charge.credits
+    if request.used or not charge.credits:
+        decision.entries.append(
+            _entry(charge, account, "settlement", amount=request.used, description="Settlement", now=now)
+        )
+    if rest := charge.credits - request.used:
+        _give_back(books, decision, charge, rest)
+        decision.entries.append(
+            _entry(charge, account, "refund", amount=rest, description=request.description, now=now)
+        )
+    if decision.opened.pop(request.request_id, None) is None:
+        decision.closed.append(request.request_id)
+    outcome = books.closed[request.request_id] = Closed(request.used, account.balance)
+    return outcome
+
+
+def _give_back(books: Books, decision: Decision, charge: ChargeRequest, amount: int) -> None:
+    """Return credits to the account and to the key's counter, which its owner may have reset in between."""
+    books.accounts[charge.account_id].balance += amount
+    if charge.key_id is not None:
+        key = decision.keys[charge.key_id] = books.keys[charge.key_id]
+        key.used = max(0, key.used - amount)
+
+
+_MOVES = {
+    "deduction": ("available", "held"),
+    "settlement": ("held", "spent"),
+    "refund": ("held", "available"),
+}
+
+
+def _entry(
+    charge: ChargeRequest,
+    account: AccountState,
+    kind: Literal["deduction", "settlement", "refund"],
+    *,
+    amount: int,
+    description: str,
+    now: float,
+) -> Entry:
+    debit, credit = _MOVES[kind]
+    return Entry(
+        charge.account_id,
+        kind,
+        debit,
+        credit,
+        amount,
+        account.balance,
+        charge.request_id,
+        charge.key_id,
+        charge.platform,
+        charge.endpoint,
+        description,
+        now,
+    )

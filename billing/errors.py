@@ -1,0 +1,82 @@
+"""What billing refuses, with the numbers a client needs to act on it."""
+
+from typing import Literal
+
+
+class BillingError(Exception):
+    """Whatever billing refuses."""
+
+
+class InsufficientCredits(BillingError):
+    """The account's balance is below the price; nothing was deducted."""
+
+    def __init__(self, *, required: int, balance: int) -> None:
+        super().__init__(f"{required} credits are needed and {balance} are left")
+        self.required = required
+        self.balance = balance
+
+
+class KeyBudgetReached(BillingError):
+    """The key's own limit would be exceeded; the account's balance is untouched."""
+
+    def __init__(self, *, required: int, limit: int, used: int) -> None:
+        super().__init__(f"{required} credits are needed and the key has used {used} of its {limit}")
+        self.required = required
+        self.limit = limit
+        self.used = used
+
+
+class KeyUnusable(BillingError):
+    """The key does not open anything (spec 5.2: 401)."""
+
+    def __init__(self, reason: Literal["malformed", "unknown", "revoked", "expired"]) -> None:
+        super().__init__(f"the key is {reason}")
+        self.reason = reason
+
+
+class AccountUnknown(BillingError):
+    """There is no such account."""
+
+    def __init__(self, account_id: str) -> None:
+        super().__init__(f"there is no account {account_id}")
+        self.account_id = account_id
+
+
+class KeyUnknown(BillingError):
+    """There is no key of this id."""
+
+    def __init__(self, key_id: str) -> None:
+        super().__init__(f"there is no key {key_id}")
+        self.key_id = key_id
+
+
+class TooManyKeys(BillingError):
+    """The account has as many active keys as it may have."""
+
+    def __init__(self, *, limit: int) -> None:
+        super().__init__(f"an account may have {limit} active keys; revoke one first")
+        self.limit = limit
+
+
+class TermsInvalid(BillingError):
+    """An amount, a plan, a name or a limit that cannot be."""
+
+
+class ChargeExists(BillingError):
+    """A charge was already taken for this request id."""
+
+    def __init__(self, request_id: str) -> None:
+        super().__init__(f"{request_id} was already charged")
+        self.request_id = request_id
+
+
+class ChargeUnknown(BillingError):
+    """No charge was ever taken for this request id."""
+
+    def __init__(self, request_id: str) -> None:
+        super().__init__(f"{request_id} was never charged")
+        self.request_id = request_id
+
+
+class SealBroken(BillingError):
+    """A sealed key does not open: another master secret sealed it, or it was altered."""

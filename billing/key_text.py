@@ -1,0 +1,33 @@
+"""API keys as their holders see them: a 3-character prefix and 32 random bytes in base64url (spec 2.5)."""
+
+import hashlib
+import re
+import secrets
+
+from billing.errors import KeyUnusable
+
+KEY_CHARS = 46
+
+
+class KeyText:
+    """Makes and recognises keys with one prefix."""
+
+    def __init__(self, prefix: str) -> None:
+        """`prefix` is 3 characters."""
+        assert len(prefix) == 3
+        self._prefix = prefix
+        self._shape = re.compile(re.escape(prefix) + r"[A-Za-z0-9_-]{43}").fullmatch
+
+    def make(self) -> str:
+        """A new key."""
+        return self._prefix + secrets.token_urlsafe(32)
+
+    def digest(self, presented: str) -> str:
+        """What a key is looked up by.
+
+        Raises:
+            KeyUnusable: it does not look like a key.
+        """
+        if len(presented) != KEY_CHARS or self._shape(presented) is None:
+            raise KeyUnusable("malformed")
+        return hashlib.sha256(presented.encode()).hexdigest()

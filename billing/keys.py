@@ -1,0 +1,239 @@
+"""API keys: made, found, limited and revoked (spec 2.5, 5.1, 5.2)."""
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import trio
+
+from billing.accounts import read_account
+from billing.errors import KeyUnknown, KeyUnusable, TermsInvalid, TooManyKeys
+from billing.key_cache import Key, KeyCache, Refused
+from billing.key_text import KeyText
+from billing.sealing import Cipher
+from storage.store import Store, Tx
+
+ACTIVE_KEYS_MAX = 5
+
+COLUMNS = "id, account_id, name, last4, credit_limit, used, expires_at, revoked_at, created_at"
+READ = f"SELECT {COLUMNS} FROM keys WHERE id = ?"  # noqa: S608 - constants
+LIST = f"SELECT {COLUMNS} FROM keys ORDER BY created_at, id LIMIT ?"  # noqa: S608 - constants
+LIST_OF_ACCOUNT = f"SELECT {COLUMNS} FROM keys WHERE account_id = ? ORDER BY created_at, id LIMIT ?"  # noqa: S608 - constants
+COUNT_ACTIVE = """
+SELECT COUNT(*) FROM keys WHERE account_id = ? AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?)
+"""
+ADD = """
+INSERT INTO keys (id, account_id, name, hash, sealed, last4, credit_limit, used, expires_at, created_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, ?)
+"""
+FIND = "SELECT id, account_id, name, expires_at, revoked_at FROM keys WHERE hash = ?"
+READ_HASH = "SELECT hash FROM keys WHERE id = ?"
+REVOKE = "UPDATE keys SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL"
+LIMIT = "UPDATE keys SET credit_limit = ? WHERE id = ?"
+RESET = "UPDATE keys SET used = 0 WHERE id = ?"
+
+
+class Unchanged(enum.Enum):
+    """Says that a term stays as it is, where None has a meaning of its own."""
+
+    UNCHANGED = enum.auto()
+
+
+UNCHANGED = Unchanged.UNCHANGED
+
+
+@dataclass(frozen=True, slots=True)
+class NewKey:
+    """A key just made; `key` is shown this once."""
+
+    id: str
+    key: str
+    last4: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRecord:
+    """A key as its owner sees it. `used` counts credits since the last reset; no `credit_limit` means no limit."""
+
+    id: str
+    account_id: str
+    name: str
+    last4: str
+    credit_limit: int | None
+    used: int
+    expires_at: float | None
+    revoked_at: float | None
+    created_at: float
+
+
+class Keys:
+    """Makes, finds and changes keys. Whatever changes counts on the very next request."""
+
+    def __init__(
+        self,
+        store: Store,
+        cipher: Cipher,
+        *,
+        now: Callable[[], float],
+        make_id: Callable[[str], str],
+        prefix: str = "sl_",
+    ) -> None:
+        """`make_id` makes a new id that begins with the given prefix; `prefix` is that of the keys themselves."""
+        self._store = store
+        self._cipher = cipher
+        self._now = now
+        self._make_id = make_id
+        self._text = KeyText(prefix)
+        self._cache = KeyCache()
+
+    def find_nowait(self, presented: str) -> Key | None:
+        """The key, or None when the store has to be asked (`find`).
+
+        Raises:
+            KeyUnusable: malformed, unknown, revoked or expired.
+        """
+        digest = self._text.digest(presented)
+        key = self._cache.active(digest)
+        if key is not None:
+            return self._unexpired(key)
+        if reason := self._cache.refused(digest):
+            raise KeyUnusable(reason)
+        return None
+
+    async def find(self, presented: str) -> Key:
+        """The key, from memory or from the store.
+
+        Raises:
+            KeyUnusable: malformed, unknown, revoked or expired.
+        """
+        await trio.lowlevel.checkpoint()
+        key = self.find_nowait(presented)
+        if key is not None:
+            return key
+        digest = self._text.digest(presented)
+        changes = self._cache.changes
+        found = await self._store.read(partial(_find, digest))
+        self._cache.keep(digest, found, changes=changes)
+        if not isinstance(found, Key):
+            raise KeyUnusable(found)
+        return self._unexpired(found)
+
+    async def create(
+        self, account_id: str, *, name: str = "", credit_limit: int | None = None, expires_at: float | None = None
+    ) -> NewKey:
+        """A new key of the account.
+
+        Raises:
+            AccountUnknown: there is no such account.
+            TooManyKeys: the account has five active ones.
+            TermsInvalid: a limit below 0.
+        """
+        _check_limit(credit_limit)
+        text = self._text.make()
+        new = NewKey(self._make_id("key_"), text, text[-4:])
+        await self._store.write(
+            partial(self._add, new, account_id=account_id, name=name, credit_limit=credit_limit, expires_at=expires_at)
+        )
+        return new
+
+    async def get(self, key_id: str) -> KeyRecord:
+        """The key's record. Raises KeyUnknown."""
+        return await self._store.read(partial(_read, key_id=key_id))
+
+    async def list(self, account_id: str | None = None, *, limit: int = 1000) -> list[KeyRecord]:
+        """The oldest `limit` keys, of one account or of all, revoked ones too; oldest first."""
+        sql, params = (LIST, (limit,)) if account_id is None else (LIST_OF_ACCOUNT, (account_id, limit))
+        return await self._store.read(lambda tx: [KeyRecord(*row) for row in tx.all(sql, params)])
+
+    async def revoke(self, key_id: str) -> KeyRecord:
+        """End the key for good; once is as good as twice. Raises KeyUnknown."""
+        now = self._now()
+        return await self._change(key_id, lambda tx: tx.run(REVOKE, (now, key_id)))
+
+    async def update(
+        self, key_id: str, *, credit_limit: int | Unchanged | None = UNCHANGED, reset_usage: bool = False
+    ) -> KeyRecord:
+        """Set or remove (None) the key's limit, or start its counter afresh.
+
+        Raises:
+            KeyUnknown: there is no such key.
+            TermsInvalid: a limit below 0.
+        """
+        if credit_limit is not UNCHANGED:
+            _check_limit(credit_limit)
+
+        def change(tx: Tx) -> None:
+            if credit_limit is not UNCHANGED:
+                tx.run(LIMIT, (credit_limit, key_id))
+            if reset_usage:
+                tx.run(RESET, (key_id,))
+
+        return await self._change(key_id, change)
+
+    async def reveal(self, key_id: str) -> str:
+        """The whole key, for its owner.
+
+        Raises:
+            KeyUnknown: there is no such key.
+            SealBroken: it was sealed with another secret.
+        """
+        row = await self._store.read(lambda tx: tx.one("SELECT sealed FROM keys WHERE id = ?", (key_id,)))
+        if row is None:
+            raise KeyUnknown(key_id)
+        return self._cipher.unseal(row[0], bound_to=key_id)
+
+    async def _change(self, key_id: str, change: Callable[[Tx], object]) -> KeyRecord:
+        def run(tx: Tx) -> KeyRecord:
+            row = tx.one(READ_HASH, (key_id,))
+            if row is None:
+                raise KeyUnknown(key_id)
+            change(tx)
+            tx.on_commit(partial(self._cache.forget, row[0]))
+            return _read(tx, key_id)
+
+        return await self._store.write(run)
+
+    def _add(
+        self,
+        new: NewKey,
+        tx: Tx,
+        *,
+        account_id: str,
+        name: str,
+        credit_limit: int | None,
+        expires_at: float | None,
+    ) -> None:
+        now = self._now()
+        read_account(tx, account_id)
+        if tx.all(COUNT_ACTIVE, (account_id, now))[0][0] >= ACTIVE_KEYS_MAX:
+            raise TooManyKeys(limit=ACTIVE_KEYS_MAX)
+        digest = self._text.digest(new.key)
+        sealed = self._cipher.seal(new.key, bound_to=new.id)
+        tx.run(ADD, (new.id, account_id, name, digest, sealed, new.last4, credit_limit, expires_at, now))
+        tx.on_commit(partial(self._cache.forget, digest))
+
+    def _unexpired(self, key: Key) -> Key:
+        if key.expires_at is not None and key.expires_at <= self._now():
+            raise KeyUnusable("expired")
+        return key
+
+
+def _find(digest: str, tx: Tx) -> Key | Refused:
+    row = tx.one(FIND, (digest,))
+    if row is None:
+        return "unknown"
+    id_, account_id, name, expires_at, revoked_at = row
+    return "revoked" if revoked_at is not None else Key(id_, account_id, name, expires_at)
+
+
+def _read(tx: Tx, key_id: str) -> KeyRecord:
+    row = tx.one(READ, (key_id,))
+    if row is None:
+        raise KeyUnknown(key_id)
+    return KeyRecord(*row)
+
+
+def _check_limit(credit_limit: int | None) -> None:
+    if credit_limit is not None and not 0 <= credit_limit < 2**62:
+        raise TermsInvalid("a credit limit is 0 or more")

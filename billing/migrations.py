@@ -1,0 +1,92 @@
+"""The tables of accounts, keys, the ledger and open charges."""
+
+from storage.migrations import MigrationSet, Schema
+
+ACCOUNTS = """
+CREATE TABLE accounts (
+    id TEXT PRIMARY KEY,
+    name TEXT NOT NULL,
+    plan TEXT NOT NULL CHECK (plan IN ('free', 'starter', 'growth', 'pro', 'enterprise')),
+    unlimited INTEGER NOT NULL CHECK (unlimited IN (0, 1)),
+    balance BIGINT NOT NULL CHECK (balance >= 0),
+    held BIGINT NOT NULL CHECK (held >= 0),
+    created_at DOUBLE PRECISION NOT NULL
+)
+"""
+
+KEYS = """
+CREATE TABLE keys (
+    id TEXT PRIMARY KEY,
+    account_id TEXT NOT NULL REFERENCES accounts (id),
+    name TEXT NOT NULL,
+    hash TEXT NOT NULL UNIQUE,
+    sealed TEXT NOT NULL,
+    last4 TEXT NOT NULL,
+    credit_limit BIGINT CHECK (credit_limit >= 0),
+    used BIGINT NOT NULL CHECK (used >= 0),
+    expires_at DOUBLE PRECISION,
+    revoked_at DOUBLE PRECISION,
+    created_at DOUBLE PRECISION NOT NULL
+)
+"""
+
+# Each row moves `amount` from the book `debit` to the book `credit` of one account, so no credit can appear from
+# nowhere. `balance_after` is the book `available` after the row.
+LEDGER_ENTRIES = """
+CREATE TABLE ledger_entries (
+    id {serial},
+    account_id TEXT NOT NULL REFERENCES accounts (id),
+    kind TEXT NOT NULL,
+    debit TEXT NOT NULL,
+    credit TEXT NOT NULL,
+    amount BIGINT NOT NULL CHECK (amount >= 0),
+    balance_after BIGINT NOT NULL CHECK (balance_after >= 0),
+    request_id TEXT,
+    key_id TEXT,
+    platform TEXT,
+    endpoint TEXT,
+    description TEXT NOT NULL,
+    created_at DOUBLE PRECISION NOT NULL,
+    CHECK (
+        (kind IN ('purchase', 'bonus') AND debit = 'issued' AND credit = 'available')
+        OR (kind = 'deduction' AND debit = 'available' AND credit = 'held')
+        OR (kind = 'settlement' AND debit = 'held' AND credit = 'spent')
+        OR (kind = 'refund' AND debit = 'held' AND credit = 'available')
+    ),
+    CHECK (request_id IS NOT NULL OR kind IN ('purchase', 'bonus'))
+)
+"""
+
+CHARGES = """
+CREATE TABLE charges (
+    request_id TEXT PRIMARY KEY,
+    account_id TEXT NOT NULL REFERENCES accounts (id),
+    key_id TEXT REFERENCES keys (id),
+    credits BIGINT NOT NULL CHECK (credits >= 0),
+    node TEXT NOT NULL,
+    platform TEXT NOT NULL,
+    endpoint TEXT NOT NULL,
+    taken_at DOUBLE PRECISION NOT NULL
+)
+"""
+
+INDEXES = (
+    "CREATE INDEX keys_of_account ON keys (account_id)",
+    "CREATE INDEX ledger_of_account ON ledger_entries (account_id, id)",
+    # One deduction, one settlement and one refund for a request: the database itself refuses a second closing.
+    "CREATE UNIQUE INDEX ledger_of_request ON ledger_entries (request_id, kind) WHERE request_id IS NOT NULL",
+    # Holds all that the report of recent deductions needs, so that it stays fast on a busy account.
+    "CREATE INDEX ledger_spending ON ledger_entries (account_id, created_at, amount) WHERE kind = 'settlement'",
+)
+
+
+def m0001_accounts(schema: Schema) -> None:
+    """Accounts, their keys, the ledger and the charges that are open."""
+    for table in (ACCOUNTS, KEYS, LEDGER_ENTRIES, CHARGES):
+        schema.execute(table)
+    for index in INDEXES:
+        schema.execute(index)
+    schema.append_only("ledger_entries")
+
+
+MIGRATIONS = MigrationSet("billing", (m0001_accounts,))

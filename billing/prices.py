@@ -1,0 +1,22 @@
+"""What a call costs, in credits (spec 8)."""
+
+from typing import Literal, TypeAlias
+
+Tier: TypeAlias = Literal["standard", "advanced", "premium"]
+
+STANDARD = 1
+ADVANCED = 5
+PREMIUM = 10
+
+
+def credits_for(tier: Tier, override: int | None = None) -> int:
+    """The price of one call: `override` where the endpoint has its own (0 is a price), else the tier's."""
+    if override is not None:
+        return override
+    match tier:
+        case "standard":
+            return STANDARD
+        case "advanced":
+            return ADVANCED
+        case "premium":
+            return PREMIUM
