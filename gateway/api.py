@@ -1,0 +1,139 @@
+"""The API's entry: one ASGI app from the request's id to its answer's last header (spec 4; decisions 2 and 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import trio
+
+from gateway.admission import Admission, window_headers
+from gateway.documents import document
+from gateway.errors import Refused
+from gateway.logs import Log
+from gateway.metrics import Metrics
+from gateway.replies import Replies
+from gateway.request import Caller, Headers, Reply, Request, query_of
+from gateway.routes.status import Status
+from gateway.routing import Routes
+from gateway.server.asgi import HTTPScope, Receive, Scope, Send
+
+STATUS_PATH = "/v1/status"
+_READS = ("GET", "HEAD")
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the entry needs, each made by the composition root."""
+
+    admission: Admission
+    routes: Routes
+    status: Status
+    replies: Replies
+    metrics: Metrics
+    log: Log
+    make_id: Callable[[str], str]
+    log_access: bool = True
+
+
+class Api:
+    """Answers every request of the public address. It is plain ASGI 3: any server can run it."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one ASGI connection scope."""
+        if scope["type"] != "http":
+            raise RuntimeError(f"{scope['type']} is not served here")
+        started = trio.current_time()
+        request = Request(
+            id=self._parts.make_id("req_"),
+            method=scope["method"],
+            path=scope["path"],
+            query=[],
+            headers=scope["headers"],
+            receive=receive,
+            started=started,
+        )
+        try:
+            reply = await self._answer(scope, request)
+        except Exception as exc:  # noqa: BLE001 - the last resort: whatever went wrong, the client gets an envelope
+            reply = await self._refuse(request, exc)
+        finally:
+            if request.caller is not None and request.caller.lease is not None:
+                request.caller.lease.release()
+        await self._send(request, reply, send)
+
+    async def _answer(self, scope: HTTPScope, request: Request) -> Reply:
+        """Steps 2 to 13 of decisions 5."""
+        if not request.path.startswith("/v1/"):
+            return self._outside(request)
+        parts = self._parts
+        request.query = query_of(scope)
+        if request.query:
+            parts.admission.refuse_key_in_query(request)
+        if request.path == STATUS_PATH and request.method in _READS:
+            return parts.status.answer(request)
+        caller = request.caller = Caller(await parts.admission.key_of(request))
+        parts.admission.enter(caller)
+        return await parts.routes.find(request).handle(request, caller)
+
+    def _outside(self, request: Request) -> Reply:
+        """What stands beside the API; the rest is pointed to the catalog."""
+        page = document(request.path, self._parts.replies.base_url)
+        if page is None or request.method not in _READS:
+            raise Refused("ENDPOINT_NOT_FOUND", "The API's paths begin with /v1/; /v1/utility/endpoints lists them.")
+        return page
+
+    async def _refuse(self, request: Request, exc: Exception) -> Reply:
+        reply = await self._parts.replies.refusal(request, exc)
+        if reply.code == "INTERNAL_ERROR":
+            self._parts.log.failure("request_failed", exc, request_id=request.id, path=request.path)
+        return reply
+
+    async def _send(self, request: Request, reply: Reply, send: Send) -> None:
+        overhead_s = max(0.0, trio.current_time() - request.started - reply.upstream_s)
+        headers = self._headers(request, reply, overhead_s)
+        body = b"" if request.method == "HEAD" else reply.body
+        await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+        self._record(request, reply, overhead_s)
+
+    def _headers(self, request: Request, reply: Reply, overhead_s: float) -> Headers:
+        headers: Headers = [
+            (b"content-type", reply.content_type),
+            (b"content-length", b"%d" % len(reply.body)),
+            (b"x-request-id", request.id.encode()),
+        ]
+        if request.caller is not None:
+            headers.append((b"x-sluice-overhead-ms", b"%.2f" % (overhead_s * 1000)))
+            if request.caller.window is not None:
+                headers += window_headers(request.caller.window)
+        return headers + reply.headers
+
+    def _record(self, request: Request, reply: Reply, overhead_s: float) -> None:
+        parts = self._parts
+        parts.metrics.count(
+            parts.routes.label(request.path),
+            reply.code,
+            overhead_s=overhead_s,
+            upstream_s=reply.upstream_s,
+            credits_used=reply.credits_used,
+        )
+        caller = request.caller
+        if parts.log_access:
+            parts.log.event(
+                "info",
+                "request",
+                request_id=request.id,
+                method=request.method,
+                path=request.path,
+                status=reply.status,
+                code=reply.code,
+                account_id=caller and caller.key.account_id,
+                key_id=caller and caller.key.id,
+                credits_used=reply.credits_used,
+                overhead_ms=round(overhead_s * 1000, 2),
+                upstream_ms=round(reply.upstream_s * 1000, 2),
+            )

@@ -1,0 +1,196 @@
+"""The billed call: the one place where upstreams and billing meet (architecture 1, decisions 5 and 6).
+
+Cache, then the charge, then the upstream, then the charge's close. Whatever happens in between, the charge is closed:
+in full after a success, refunded after a failure or a cancellation; what a crash leaves open, recovery refunds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import orjson
+import trio
+
+from billing.balances import Balances
+from billing.books import Charge, ChargeRequest
+from billing.charges import Charges
+from billing.key_cache import Key
+from gateway import envelope
+from gateway.shape import Shaped, shape
+from storage.errors import StorageError
+from upstreams.cache import Cache
+from upstreams.catalog import Listing
+from upstreams.cursors import CursorSigner
+from upstreams.endpoint import Args, State, Value
+from upstreams.errors import UpstreamFailed
+from upstreams.fetch import Fetched, Plan, fetch, plan
+
+SETTLE_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One call of an endpoint: who asks, for what, under which request id."""
+
+    key: Key
+    listing: Listing
+    cost_credits: int
+    values: dict[str, Value]
+    request_id: str
+    refresh: bool = False
+    """True: do not answer from the cache, but store what comes (`Cache-Control: no-cache`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a call gave: the encoded fragment of the envelope, and what it cost."""
+
+    fragment: bytes
+    credits_used: int
+    balance: int | None
+    cached: bool
+    upstream_s: float = 0.0
+
+
+class CallFailed(Exception):
+    """A call failed after its charge; the cause is in `__cause__`, the money as it stands in the fields."""
+
+    def __init__(self, credits_used: int, balance: int | None, upstream_s: float) -> None:
+        super().__init__("the billed call failed")
+        self.credits_used = credits_used
+        self.balance = balance
+        self.upstream_s = upstream_s
+
+
+class BilledCalls:
+    """Makes billed calls. `now` gives Unix seconds; `timeout_s` bounds the upstream's part of a call."""
+
+    def __init__(
+        self,
+        charges: Charges,
+        balances: Balances,
+        *,
+        cache: Cache,
+        signer: CursorSigner,
+        now: Callable[[], float],
+        timeout_s: float,
+    ) -> None:
+        self._charges = charges
+        self._balances = balances
+        self.cache = cache
+        self.timeout_s = timeout_s
+        self._signer = signer
+        self._now = now
+
+    def would_hit(self, ask: Ask) -> bool:
+        """Whether the cache would answer."""
+        return not ask.refresh and self.cache.holds(_cache_key(ask))
+
+    def check(self, ask: Ask) -> None:
+        """Everything that `call` refuses for free, without calling.
+
+        Raises:
+            InvalidArgument, InvalidCursor: the values cannot be used.
+        """
+        plan(ask.listing.site, ask.listing.endpoint, self._args(ask)).steps.close()
+
+    async def call(self, ask: Ask) -> Outcome:
+        """One answer, billed once or not at all.
+
+        Raises:
+            InvalidArgument, InvalidCursor: the values cannot be used; nothing was charged.
+            InsufficientCredits, KeyBudgetReached, KeyUnusable, StorageError: nothing was charged.
+            CallFailed: the upstream failed; what was charged is refunded as far as the store could.
+        """
+        key = _cache_key(ask)
+        if not ask.refresh and (stored := self.cache.get(key)) is not None:
+            return Outcome(stored, 0, await balance_of(self._balances, ask.key.account_id), cached=True)
+        planned = plan(ask.listing.site, ask.listing.endpoint, self._args(ask))
+        charge = await self._charges.take(_charge_request(ask))
+        started = trio.current_time()
+        try:
+            fetched = await self._fetch_in_time(planned)
+            shaped = self._shape(ask, fetched)
+        except BaseException as exc:
+            used, balance = await self._close(charge, used=0)
+            if isinstance(exc, Exception):
+                raise CallFailed(used, balance, trio.current_time() - started) from exc
+            raise
+        stored = envelope.fragment(ask.listing.site.platform.slug, ask.listing.path, shaped.data, shaped.pagination)
+        if shaped.cacheable:
+            self.cache.put(key, stored, ask.listing.endpoint.cache_ttl_s)
+        used, balance = await self._settle(charge, shaped.coverage)
+        return Outcome(stored, used, balance, cached=False, upstream_s=fetched.upstream_s)
+
+    async def _fetch_in_time(self, planned: Plan) -> Fetched:
+        try:
+            with trio.fail_after(self.timeout_s):
+                return await fetch(planned)
+        except trio.TooSlowError as exc:
+            slug = planned.site.platform.slug
+            raise UpstreamFailed(slug, f"no answer within {self.timeout_s:g} s", passing=True) from exc
+
+    async def _settle(self, charge: Charge, coverage: float) -> tuple[int, int | None]:
+        """Keep the charge, without waiting; a composite of which less than half came keeps half (decisions 14)."""
+        if coverage < 0.5:
+            return await self._close(charge, used=charge.credits - charge.credits // 2)
+        self._charges.settle_nowait(charge)
+        return charge.credits, charge.balance_after
+
+    async def _close(self, charge: Charge, *, used: int) -> tuple[int, int | None]:
+        """Refund what was not used; when the store does not confirm it in time, the charge stands until recovery."""
+        with trio.move_on_after(SETTLE_S, shield=True):
+            try:
+                closed = await self._charges.close(charge, used=used)
+            except StorageError:
+                return charge.credits, None
+            return closed.credits_used, closed.balance_after
+        return charge.credits, None
+
+    def _args(self, ask: Ask) -> Args:
+        token = ask.values.get("cursor")
+        state = self._signer.open(_binding(ask), str(token)) if token is not None else None
+        return Args(ask.values, state, ask.listing.site.credentials, self._now())
+
+    def _shape(self, ask: Ask, fetched: Fetched) -> Shaped:
+        def seal(state: State) -> str:
+            return self._signer.seal(_binding(ask), state)
+
+        return shape(ask.listing.endpoint.archetype, fetched.result, seal)
+
+
+async def balance_of(balances: Balances, account_id: str) -> int | None:
+    """The account's balance, or None while the store is away."""
+    known = balances.nowait(account_id)
+    if known is not None:
+        return known
+    try:
+        return await balances.read(account_id)
+    except StorageError:
+        return None
+
+
+_NOT_BINDING = frozenset(("cursor", "max_credits", "dry_run"))
+
+
+def _binding(ask: Ask) -> bytes:
+    """The endpoint and its canonical parameters: what a cursor belongs to, and what the cache's key begins with."""
+    values = {name: value for name, value in ask.values.items() if name not in _NOT_BINDING}
+    return ask.listing.id.encode() + b"?" + orjson.dumps(values, option=orjson.OPT_SORT_KEYS)
+
+
+def _cache_key(ask: Ask) -> bytes:
+    cursor = ask.values.get("cursor")
+    return _binding(ask) if cursor is None else b"%b#%b" % (_binding(ask), str(cursor).encode())
+
+
+def _charge_request(ask: Ask) -> ChargeRequest:
+    return ChargeRequest(
+        request_id=ask.request_id,
+        account_id=ask.key.account_id,
+        key_id=ask.key.id,
+        credits=ask.cost_credits,
+        platform=ask.listing.site.platform.slug,
+        endpoint=ask.listing.path,
+    )

@@ -1,0 +1,50 @@
+"""The JSON envelopes, joined from encoded parts so that a cached answer is never encoded twice (spec 2.1, 7.1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from gateway.errors import Refused
+
+
+def fragment(platform: str, endpoint: str, data: Any, pagination: Any = None) -> bytes:
+    """The part of a success that does not depend on who asked: what the cache stores."""
+    body = {"platform": platform, "endpoint": endpoint, "data": data}
+    if pagination is not None:
+        body["pagination"] = pagination
+    return orjson.dumps(body)[1:-1]
+
+
+def success(stored: bytes, *, request_id: str, credits_used: int, balance: int | None, cached: bool) -> bytes:
+    """A whole success envelope around a fragment."""
+    return b'{"success":true,%b,"credits_used":%d,"credits_remaining":%b,"request_id":"%b","cached":%b}' % (
+        stored,
+        credits_used,
+        b"null" if balance is None else b"%d" % balance,
+        request_id.encode(),
+        b"true" if cached else b"false",
+    )
+
+
+def failure(refused: Refused, *, request_id: str, credits_used: int, balance: int | None, base_url: str) -> bytes:
+    """An error envelope."""
+    code = refused.code
+    error: dict[str, Any] = {
+        "type": code.name,
+        "message": refused.message,
+        "status": code.status,
+        "doc_url": f"{base_url}/docs/errors#{code.name}",
+    }
+    if refused.details:
+        error["details"] = refused.details
+    return orjson.dumps(
+        {
+            "success": False,
+            "error": error,
+            "credits_used": credits_used,
+            "credits_remaining": balance,
+            "request_id": request_id,
+        }
+    )

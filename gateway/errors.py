@@ -1,0 +1,172 @@
+"""The error table: every code of the specification, and which exception becomes which (spec 7.2).
+
+To add an error, add a row to `CODES`; to give it to an exception of another package, add a row to `_REFUSALS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from billing.errors import InsufficientCredits, KeyBudgetReached, KeyUnusable
+from limits.errors import CircuitOpen, ConcurrencyReached, RateLimited, Throttled
+from storage.errors import StorageError
+from upstreams.errors import InvalidArgument, InvalidCursor, NotFound, UpstreamFailed, UpstreamThrottled
+
+THROTTLED_RETRY_AFTER_S = 30
+STORE_RETRY_AFTER_S = 1
+CONCURRENCY_RETRY_AFTER_S = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """One row of the specification's table 7.2."""
+
+    name: str
+    status: int
+    charge: str
+    condition: str
+    retryable: bool = False
+
+
+CODES = {
+    code.name: code
+    for code in (
+        Code("MISSING_API_KEY", 401, "none", "No `x-api-key` header."),
+        Code("INVALID_API_KEY", 401, "none", "The key is malformed, unknown, revoked or expired."),
+        Code("INSUFFICIENT_CREDITS", 402, "none", "The account's balance is below the endpoint's cost."),
+        Code("KEY_BUDGET_EXCEEDED", 402, "none", "The key's own credit limit would be exceeded."),
+        Code("INVALID_REQUEST", 400, "none", "A parameter is missing, malformed, undeclared or in conflict."),
+        Code("METHOD_NOT_ALLOWED", 405, "none", "Wrong method; `Allow` names the right ones."),
+        Code("ENDPOINT_NOT_FOUND", 404, "none", "No such platform or resource."),
+        Code("RESOURCE_NOT_FOUND", 404, "refunded", "The upstream has no such thing, or no usable data."),
+        Code("PAYLOAD_TOO_LARGE", 413, "none", "The body is over 1 MB; it was not read."),
+        Code("RATE_LIMITED", 429, "none", "The key's requests of the last minute reached its limit.", retryable=True),
+        Code("CONCURRENCY_LIMIT", 429, "none", "The key's running requests reached its limit.", retryable=True),
+        Code("UPSTREAM_ERROR", 502, "refunded", "The upstream failed, after internal retries.", retryable=True),
+        Code(
+            "SERVICE_UNAVAILABLE",
+            503,
+            "refunded",
+            "Circuit open, upstream throttling, or a store away.",
+            retryable=True,
+        ),
+        Code("INTERNAL_ERROR", 500, "refunded", "An unexpected error of this server.", retryable=True),
+    )
+}
+"""Without `Retry-After`, SERVICE_UNAVAILABLE means a withdrawn endpoint and is permanent."""
+
+
+class Refused(Exception):
+    """A request is answered with an error: the code, what to tell, and the headers that belong to it."""
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        details: Mapping[str, Any] | None = None,
+        retry_after_s: int | None = None,
+        headers: tuple[tuple[bytes, bytes], ...] = (),
+        knows_balance: bool = True,
+    ) -> None:
+        super().__init__(message)
+        self.code = CODES[code]
+        self.message = message
+        self.details = details
+        self.retry_after_s = retry_after_s
+        self.headers = headers
+        self.knows_balance = knows_balance
+
+
+def invalid(param: str, problem: str) -> Refused:
+    """400 that names the parameter and what is wrong with it."""
+    return Refused("INVALID_REQUEST", f"{param} {problem}", details={"reason": "invalid_param", "param": param})
+
+
+def refusal_of(exc: BaseException) -> Refused:
+    """The refusal that an exception of any package becomes; INTERNAL_ERROR for one that nobody foresaw."""
+    if isinstance(exc, Refused):
+        return exc
+    for kind in type(exc).__mro__:
+        if (translate := _REFUSALS.get(kind)) is not None:
+            return translate(exc)
+    return Refused("INTERNAL_ERROR", "Something unexpected went wrong here; it was logged under this request_id.")
+
+
+def _insufficient(exc: InsufficientCredits) -> Refused:
+    return Refused(
+        "INSUFFICIENT_CREDITS",
+        f"The account holds {exc.balance} credits; this request costs {exc.required}.",
+        details={"reason": "balance_too_low", "credits_required": exc.required},
+    )
+
+
+def _key_budget(exc: KeyBudgetReached) -> Refused:
+    return Refused(
+        "KEY_BUDGET_EXCEEDED",
+        f"This key has used {exc.used} of its limit of {exc.limit} credits; this request costs {exc.required}.",
+        details={"reason": "key_budget_reached", "credits_required": exc.required},
+    )
+
+
+def _rate_limited(exc: RateLimited) -> Refused:
+    state = exc.state
+    return Refused(
+        "RATE_LIMITED",
+        f"{state.limit} requests were admitted in the last 60 s; the next is free in {state.retry_after_s} s.",
+        retry_after_s=max(1, state.retry_after_s),
+    )
+
+
+def _concurrency(exc: ConcurrencyReached) -> Refused:
+    return Refused(
+        "CONCURRENCY_LIMIT",
+        f"{exc.limit} requests of this key are running.",
+        retry_after_s=CONCURRENCY_RETRY_AFTER_S,
+        headers=((b"x-concurrency-limit", b"%d" % exc.limit), (b"x-concurrency-remaining", b"0")),
+    )
+
+
+def _not_found(exc: NotFound) -> Refused:
+    return Refused("RESOURCE_NOT_FOUND", str(exc), details={"reason": exc.reason} if exc.reason else None)
+
+
+def _argument(exc: InvalidArgument) -> Refused:
+    return invalid(exc.param, exc.problem)
+
+
+def _waiting(message: str, retry_after_s: int) -> Refused:
+    return Refused("SERVICE_UNAVAILABLE", message, retry_after_s=retry_after_s)
+
+
+def _throttled_by_upstream(exc: UpstreamThrottled) -> Refused:
+    wait_s = THROTTLED_RETRY_AFTER_S if exc.retry_after_s is None else max(1, round(exc.retry_after_s))
+    return _waiting("The upstream asks all its callers to slow down.", wait_s)
+
+
+def _store_away(_exc: StorageError) -> Refused:
+    return Refused(
+        "SERVICE_UNAVAILABLE",
+        "The store is away; nothing was charged.",
+        retry_after_s=STORE_RETRY_AFTER_S,
+        knows_balance=False,
+    )
+
+
+_REFUSALS: Mapping[type, Callable[[Any], Refused]] = {
+    KeyUnusable: lambda _: Refused("INVALID_API_KEY", "The API key is malformed, unknown, revoked or expired."),
+    InsufficientCredits: _insufficient,
+    KeyBudgetReached: _key_budget,
+    RateLimited: _rate_limited,
+    ConcurrencyReached: _concurrency,
+    InvalidArgument: _argument,
+    InvalidCursor: lambda exc: invalid("cursor", f"cannot be used: {exc}"),
+    NotFound: _not_found,
+    UpstreamFailed: lambda exc: Refused("UPSTREAM_ERROR", f"The upstream did not answer usefully: {exc}."),
+    UpstreamThrottled: _throttled_by_upstream,
+    Throttled: lambda exc: _waiting("The upstream asked us to hold back for a while.", max(1, exc.retry_after_s)),
+    CircuitOpen: lambda exc: _waiting("The upstream keeps failing; its circuit is open.", max(1, exc.retry_after_s)),
+    StorageError: _store_away,
+}

@@ -1,0 +1,20 @@
+"""Instants as the envelope writes them: ISO 8601 UTC with `Z`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+
+def iso(at: float) -> str:
+    """Unix seconds as text, to the millisecond."""
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def unix(text: str) -> float:
+    """ISO 8601 text as Unix seconds; without an offset it is UTC.
+
+    Raises:
+        ValueError: it is no such text.
+    """
+    moment = datetime.fromisoformat(text)
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

@@ -1,0 +1,79 @@
+"""What an operator watches: counts and times of requests, and the state of every part, read when somebody asks.
+
+Counting a request is a few dictionary and list operations; everything else is collected at the scrape from the
+`statistics()` that the parts keep anyway, so metrics cost the request path next to nothing.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+_BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+Gather = Callable[[], Iterator[Metric]]
+
+
+class Histogram:
+    """Counts of durations in fixed buckets."""
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(_BUCKETS_S) + 1)
+        self.sum_s = 0.0
+
+    def observe(self, seconds: float) -> None:
+        """Count one duration."""
+        self.counts[bisect_left(_BUCKETS_S, seconds)] += 1
+        self.sum_s += seconds
+
+    def family(self, name: str, text: str) -> HistogramMetricFamily:
+        """As Prometheus wants it: cumulative buckets."""
+        total = 0
+        buckets: list[tuple[str, float]] = []
+        for bound, count in zip((*map(str, _BUCKETS_S), "+Inf"), self.counts, strict=True):
+            total += count
+            buckets.append((bound, total))
+        return HistogramMetricFamily(name, text, buckets=buckets, sum_value=self.sum_s)
+
+
+class Metrics(Collector):
+    """The node's one registry of counters; `gather` adds the parts' own at each scrape."""
+
+    def __init__(self) -> None:
+        self._requests: dict[tuple[str, str], int] = {}
+        self._credits_used = 0
+        self._overhead = Histogram()
+        self._upstream = Histogram()
+        self.gather: Gather = lambda: iter(())
+
+    def count(self, route: str, code: str, *, overhead_s: float, upstream_s: float, credits_used: int) -> None:
+        """Count one answered request; `code` is the error's name or `OK`."""
+        label = (route, code)
+        self._requests[label] = self._requests.get(label, 0) + 1
+        self._credits_used += credits_used
+        self._overhead.observe(overhead_s)
+        if upstream_s:
+            self._upstream.observe(upstream_s)
+
+    def collect(self) -> Iterator[Metric]:
+        """Everything, for one scrape."""
+        requests = CounterMetricFamily("sluice_requests", "Answered requests.", labels=["route", "code"])
+        for label, count in self._requests.items():
+            requests.add_metric(label, count)
+        yield requests
+        yield CounterMetricFamily("sluice_credits_used", "Credits that answers named as used.", self._credits_used)
+        yield self._overhead.family("sluice_overhead_seconds", "Time of a request that was not spent upstream.")
+        yield self._upstream.family("sluice_upstream_seconds", "Time of a request that was spent upstream.")
+        yield from self.gather()
+
+
+def gauge(name: str, text: str, value: float) -> Metric:
+    """One unlabelled gauge."""
+    return GaugeMetricFamily(name, text, value)
+
+
+def counter(name: str, text: str, value: float) -> Metric:
+    """One unlabelled counter."""
+    return CounterMetricFamily(name, text, value)

@@ -1,0 +1,72 @@
+"""How answers are put together: data from stored parts, free resources of the account, refusals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from billing.balances import Balances
+from gateway import envelope
+from gateway.billed import CallFailed, Outcome, balance_of
+from gateway.errors import Refused, refusal_of
+from gateway.request import Caller, Headers, Reply, Request
+
+
+def _credit_headers(credits_used: int, balance: int | None) -> Headers:
+    """`X-Credits-Remaining` is left out while the balance is unknown (spec 7.2)."""
+    used = (b"x-credits-used", b"%d" % credits_used)
+    return [used] if balance is None else [used, (b"x-credits-remaining", b"%d" % balance)]
+
+
+@dataclass(frozen=True, slots=True)
+class Replies:
+    """Makes the answers of one node; `base_url` is the public address that they name."""
+
+    balances: Balances
+    base_url: str
+
+    def data(self, request: Request, outcome: Outcome) -> Reply:
+        """The answer of a billed call."""
+        body = envelope.success(
+            outcome.fragment,
+            request_id=request.id,
+            credits_used=outcome.credits_used,
+            balance=outcome.balance,
+            cached=outcome.cached,
+        )
+        headers = _credit_headers(outcome.credits_used, outcome.balance)
+        headers.append((b"x-cache", b"HIT" if outcome.cached else b"MISS"))
+        return Reply(200, body, headers, credits_used=outcome.credits_used, upstream_s=outcome.upstream_s)
+
+    async def free(self, request: Request, caller: Caller, stored: bytes) -> Reply:
+        """The answer of a resource that costs nothing; `stored` is its fragment."""
+        balance = await balance_of(self.balances, caller.key.account_id)
+        body = envelope.success(stored, request_id=request.id, credits_used=0, balance=balance, cached=False)
+        return Reply(200, body, _credit_headers(0, balance))
+
+    async def refusal(self, request: Request, exc: Exception) -> Reply:
+        """The answer to a request that ended with `exc`; the money in it is what the ledger says."""
+        failed = exc if isinstance(exc, CallFailed) else None
+        refused = refusal_of(failed.__cause__ if failed and failed.__cause__ else exc)
+        balance = await self._balance(request.caller, failed, refused)
+        used = failed.credits_used if failed else 0
+        body = envelope.failure(
+            refused, request_id=request.id, credits_used=used, balance=balance, base_url=self.base_url
+        )
+        headers = [*refused.headers, *(_credit_headers(used, balance) if request.caller else ())]
+        if refused.retry_after_s is not None:
+            headers.append((b"retry-after", b"%d" % refused.retry_after_s))
+        upstream_s = failed.upstream_s if failed else 0.0
+        return Reply(refused.code.status, body, headers, refused.code.name, credits_used=used, upstream_s=upstream_s)
+
+    async def _balance(self, caller: Caller | None, failed: CallFailed | None, refused: Refused) -> int | None:
+        if failed is not None:
+            return failed.balance
+        if caller is None or not refused.knows_balance:
+            return None
+        return await balance_of(self.balances, caller.key.account_id)
+
+
+def account_fragment(path: str, data: Any, pagination: Any = None) -> bytes:
+    """The fragment of an account resource (decisions 2)."""
+    return envelope.fragment("account", path, data, pagination)

@@ -1,0 +1,74 @@
+"""One request as the API sees it, and the answer it gets; both are plain values around ASGI's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from urllib.parse import parse_qsl
+
+from billing.key_cache import Key
+from gateway.errors import Refused
+from gateway.server.asgi import HTTPScope, Receive
+from limits.concurrency import Lease
+from limits.window import WindowState
+
+Headers = list[tuple[bytes, bytes]]
+_FIELDS_MAX = 100
+
+
+@dataclass(slots=True)
+class Caller:
+    """Whose request it is: the key, and once admitted its window after this request and the lease that it holds."""
+
+    key: Key
+    window: WindowState | None = None
+    lease: Lease | None = None
+
+
+@dataclass(slots=True)
+class Request:
+    """What a route reads; `started` is Trio's clock at its arrival. Only the API's entry makes and changes one."""
+
+    id: str
+    method: str
+    path: str
+    query: list[tuple[str, str]]
+    headers: Iterable[tuple[bytes, bytes]]
+    receive: Receive
+    started: float
+    caller: Caller | None = None
+
+    def header(self, name: bytes) -> bytes | None:
+        """The first value of a header; `name` in lower case."""
+        for key, value in self.headers:
+            if key == name:
+                return value
+        return None
+
+
+@dataclass(slots=True)
+class Reply:
+    """An answer before it is sent: `code` is the error's name, or `OK`; `upstream_s` was waited for others."""
+
+    status: int
+    body: bytes
+    headers: Headers = field(default_factory=list)
+    code: str = "OK"
+    content_type: bytes = b"application/json"
+    credits_used: int = 0
+    upstream_s: float = 0.0
+
+
+def query_of(scope: HTTPScope) -> list[tuple[str, str]]:
+    """The query's pairs in their order, form-decoded; what is not UTF-8 shows up as U+FFFD.
+
+    Raises:
+        Refused: more than 100 of them.
+    """
+    raw = scope["query_string"]
+    if not raw:
+        return []
+    try:
+        return parse_qsl(raw.decode("ascii", "replace"), keep_blank_values=True, max_num_fields=_FIELDS_MAX)
+    except ValueError as exc:
+        raise Refused("INVALID_REQUEST", f"The query has more than {_FIELDS_MAX} parameters.") from exc

@@ -1,0 +1,65 @@
+"""Data endpoints: `GET /v1/{platform}/{resource}`, billed (spec 4.1)."""
+
+from __future__ import annotations
+
+from gateway import envelope
+from gateway.billed import Ask, BilledCalls
+from gateway.errors import Refused
+from gateway.params import ParamRules
+from gateway.replies import Replies
+from gateway.request import Caller, Reply, Request
+from gateway.routing import Route
+from upstreams.catalog import Listing
+
+
+class DataEndpoint:
+    """Answers one endpoint of the catalog."""
+
+    def __init__(self, listing: Listing, *, cost_credits: int, calls: BilledCalls, replies: Replies) -> None:
+        self._listing = listing
+        self._cost_credits = cost_credits
+        self._calls = calls
+        self._replies = replies
+        self._rules = ParamRules(listing.endpoint)
+
+    @property
+    def route(self) -> Route:
+        """This endpoint's place in the routing table."""
+        return Route(self._listing.path, self.answer, is_listed=self._listing.available)
+
+    async def answer(self, request: Request, caller: Caller) -> Reply:
+        """Check the parameters, then make the billed call."""
+        if not self._listing.available:
+            raise Refused(
+                "SERVICE_UNAVAILABLE", "This endpoint needs a credential that the operator has not configured."
+            )
+        values = self._rules.read(request.query)
+        ask = Ask(
+            key=caller.key,
+            listing=self._listing,
+            cost_credits=self._cost_credits,
+            values=values,
+            request_id=request.id,
+            refresh=b"no-cache" in (request.header(b"cache-control") or b""),
+        )
+        if values.get("dry_run"):
+            return await self._dry_run(request, caller, ask)
+        self._check_max_credits(ask)
+        return self._replies.data(request, await self._calls.call(ask))
+
+    def _check_max_credits(self, ask: Ask) -> None:
+        """Refuse a reservation above what the caller allows (decisions 6); a cache hit costs nothing and passes."""
+        most = ask.values.get("max_credits")
+        if most is not None and self._cost_credits > int(most) and not self._calls.would_hit(ask):
+            raise Refused(
+                "INSUFFICIENT_CREDITS",
+                f"This request would reserve {self._cost_credits} credits, above max_credits.",
+                details={"reason": "above_max_credits", "credits_required": self._cost_credits},
+            )
+
+    async def _dry_run(self, request: Request, caller: Caller, ask: Ask) -> Reply:
+        hit = self._calls.would_hit(ask)
+        self._calls.check(ask)
+        data = {"estimated_credits": 0 if hit else self._cost_credits, "would_hit_cache": hit}
+        stored = envelope.fragment(self._listing.site.platform.slug, self._listing.path, data)
+        return await self._replies.free(request, caller, stored)

@@ -1,0 +1,68 @@
+"""`GET /v1/status`: public, the state of every platform's circuits (spec 4.2, decisions 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
+
+import orjson
+
+from gateway.instants import iso
+from gateway.request import Reply, Request
+from upstreams.catalog import Catalog
+from upstreams.site import Site
+
+Health = Literal["operational", "degraded", "down"]
+_WORST_FIRST = ("open", "half_open", "closed")
+
+
+class Status:
+    """Tells which platforms can be called; `now` gives Unix seconds."""
+
+    def __init__(self, catalog: Catalog, *, now: Callable[[], float]) -> None:
+        self._catalog = catalog
+        self._now = now
+
+    def answer(self, request: Request) -> Reply:
+        """The status envelope: it belongs to nobody, so it carries no balance."""
+        platforms = {slug: _platform(site) for slug, site in self._catalog.sites.items()}
+        data = {
+            "status": _overall(entry["status"] for entry in platforms.values()),
+            "platforms": platforms,
+            "updated_at": iso(self._now()),
+        }
+        body = {
+            "success": True,
+            "platform": "utility",
+            "endpoint": request.path,
+            "data": data,
+            "credits_used": 0,
+            "credits_remaining": None,
+            "request_id": request.id,
+            "cached": False,
+        }
+        return Reply(200, orjson.dumps(body))
+
+
+def _platform(site: Site) -> dict[str, Any]:
+    sources = {name: source.breaker.state for name, source in site.sources.items()}
+    return {
+        "status": _health(sources.values()),
+        "circuit": next(state for state in _WORST_FIRST if state in sources.values()),
+        "sources": {name: {"circuit": state} for name, state in sources.items()},
+    }
+
+
+def _health(states: Iterable[str]) -> Health:
+    """Down when no source can be called, degraded when one cannot."""
+    known = list(states)
+    if all(state == "open" for state in known):
+        return "down"
+    return "operational" if all(state == "closed" for state in known) else "degraded"
+
+
+def _overall(healths: Iterable[str]) -> Health:
+    known = list(healths)
+    if known and all(health == "down" for health in known):
+        return "down"
+    return "operational" if all(health == "operational" for health in known) else "degraded"

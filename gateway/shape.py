@@ -1,0 +1,81 @@
+"""From what a read returned to the `data` and `pagination` of the envelope (spec 2.1, 2.2, 4.3; decisions 3, 14)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from upstreams.archetypes import Archetype, Record
+from upstreams.endpoint import Leg, Page, Single, State
+from upstreams.errors import NotFound
+
+Seal = Callable[[State], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Shaped:
+    """`data`, `pagination` (lists only), whether it is whole enough to be cached, and the share of legs that came."""
+
+    data: Record
+    pagination: Record | None
+    cacheable: bool
+    coverage: float
+
+
+def shape(archetype: Archetype, result: Page | Single, seal: Seal) -> Shaped:
+    """The envelope's parts; `seal` makes a cursor token of a page's next state.
+
+    Raises:
+        NotFound: a single record came without anything to know it by.
+    """
+    warnings: list[str] = list(result.warnings)
+    if isinstance(result, Page):
+        rows = [archetype.wrap(record, warnings) for record in result.records]
+        data: Record = {"items": rows}
+        if result.total is not None:
+            data["total"] = result.total
+        pagination = _pagination(result, seal)
+    else:
+        data, pagination = _single(archetype, result, warnings), None
+    if warnings:
+        data["_warnings"] = list(dict.fromkeys(warnings))
+    legs = result.legs if isinstance(result, Single) else ()
+    return Shaped(data, pagination, cacheable=_is_whole(result, legs), coverage=_coverage(legs))
+
+
+def _single(archetype: Archetype, result: Single, warnings: list[str]) -> Record:
+    record = result.record
+    if "id" in record and record["id"] is None and not record.get("text"):
+        raise NotFound("The upstream answered without usable data.")
+    data = dict(archetype.wrap(record, warnings))
+    if result.legs:
+        data["legs"] = [_leg(leg) for leg in result.legs]
+    return data
+
+
+def _pagination(page: Page, seal: Seal) -> dict[str, Any]:
+    cursor = None if page.next is None else seal(page.next)
+    return {"next_cursor": cursor, "has_more": cursor is not None, "page_size": len(page.records)}
+
+
+def _leg(leg: Leg) -> Record:
+    answer = leg.answer
+    return {
+        "endpoint": leg.endpoint,
+        "source": answer.source,
+        "rung": "primary",
+        "rung_index": 0,
+        "status": "ok" if answer else "failed",
+        "latency_ms": answer.latency_ms,
+        "error": None if answer else "UPSTREAM_ERROR",
+    }
+
+
+def _is_whole(result: Page | Single, legs: tuple[Leg, ...]) -> bool:
+    """A reader's own warnings tell of incomplete upstream data; such answers are never cached (decisions 8)."""
+    return not result.warnings and all(leg.answer for leg in legs)
+
+
+def _coverage(legs: tuple[Leg, ...]) -> float:
+    return sum(1 for leg in legs if leg.answer) / len(legs) if legs else 1.0
