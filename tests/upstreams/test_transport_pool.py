@@ -1,0 +1,476 @@
+"""Places, kept connections, stale ones, and what a cancellation leaves behind; over real sockets."""
+
+from collections.abc import Callable
+from itertools import count
+
+import httpx
+import pytest
+import trio
+
+from tests.fakes.upstream_server import (
+    HungUp,
+    Peer,
+    UpstreamServer,
+    always,
+    echo_target,
+    once,
+    open_upstream_server,
+    reply,
+)
+from upstreams.http import HttpAnswer, HttpCall
+from upstreams.pool import OriginStatistics
+from upstreams.transport import Transport, open_transport
+
+
+async def _until(condition: Callable[[], object]) -> None:
+    while not condition():  # noqa: ASYNC110 - what is waited for happens in a socket, which sets no event
+        await trio.sleep(0.001)
+
+
+def _figures(transport: Transport, server: UpstreamServer) -> tuple[int, int, int]:
+    """How many connections to the server are idle and busy, and how many calls wait."""
+    figures = transport.statistics().origins.get(server.origin)
+    return (0, 0, 0) if figures is None else (figures.idle, figures.busy, figures.waiting)
+
+
+async def test_one_connection_carries_one_call_after_the_other():
+    with trio.fail_after(5):
+        async with open_upstream_server(echo_target) as server, open_transport() as transport:
+            for number in range(20):
+                assert (await transport.exchange(server.call(f"/{number}"))).body == f"/{number}".encode()
+            assert transport.statistics().origins == {server.origin: OriginStatistics(1, 0, 0, 1, 19)}
+            assert server.connections == 1
+
+
+async def test_the_most_recently_used_connection_is_taken_first():
+    arrivals: list[int] = []
+
+    async def script(peer: Peer) -> None:
+        while True:
+            await peer.request()
+            arrivals.append(peer.number)
+            await trio.sleep(0.01 * peer.number)
+            await peer.send(reply())
+
+    with trio.fail_after(5):
+        async with open_upstream_server(script) as server, open_transport() as transport:
+            async with trio.open_nursery() as nursery:
+                for _ in range(3):
+                    nursery.start_soon(transport.exchange, server.call())
+            arrivals.clear()
+            await transport.exchange(server.call())
+            await transport.exchange(server.call())
+    assert arrivals == [3, 3]
+
+
+async def test_no_more_than_max_connections_are_open_and_nobody_starves():
+    busiest = 0
+
+    async def script(peer: Peer) -> None:
+        nonlocal busiest
+        while True:
+            request = await peer.request()
+            busiest = max(busiest, server.open_connections)
+            await peer.send(reply(request.split(b" ")[1]))
+
+    async def ask_often(task: int) -> None:
+        for turn in range(20):
+            target = f"/{task}/{turn}"
+            assert (await transport.exchange(server.call(target))).body == target.encode()
+
+    with trio.fail_after(10):
+        async with open_upstream_server(script) as server, open_transport(max_connections=3) as transport:
+            async with trio.open_nursery() as nursery:
+                for task in range(20):
+                    nursery.start_soon(ask_often, task)
+            assert transport.statistics().origins[server.origin] == OriginStatistics(3, 0, 0, 3, 397)
+    assert busiest == 3
+
+
+async def test_calls_get_their_places_in_the_order_they_came():
+    release = trio.Event()
+
+    async def script(peer: Peer) -> None:
+        while True:
+            request = await peer.request()
+            await release.wait()
+            await peer.send(reply(request.split(b" ")[1]))
+
+    with trio.fail_after(5):
+        async with open_upstream_server(script) as server, open_transport(max_connections=1) as transport:
+            async with trio.open_nursery() as nursery:
+                for number in range(10):
+                    nursery.start_soon(transport.exchange, server.call(f"/{number}"))
+                    await _until(lambda number=number: _figures(transport, server)[1:] == (1, number))
+                release.set()
+            assert _figures(transport, server) == (1, 0, 0)
+    assert [request.split(b" ")[1].decode() for request in server.requests] == [f"/{number}" for number in range(10)]
+
+
+async def test_a_waiting_call_is_cancelled_by_its_own_deadline_and_leaves_the_queue():
+    release = trio.Event()
+
+    async def script(peer: Peer) -> None:
+        while True:
+            await peer.request()
+            await release.wait()
+            await peer.send(reply())
+
+    with trio.fail_after(5):
+        async with open_upstream_server(script) as server, open_transport(max_connections=1) as transport:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(transport.exchange, server.call())
+                await _until(lambda: server.requests)
+                with trio.move_on_after(0.02) as scope:
+                    await transport.exchange(server.call())
+                assert scope.cancelled_caught
+                assert _figures(transport, server) == (0, 1, 0)
+                release.set()
+            assert transport.statistics().origins[server.origin] == OriginStatistics(1, 0, 0, 1, 0)
+
+
+async def test_a_place_freed_by_a_failure_goes_to_who_waits():
+    async def script(peer: Peer) -> None:
+        await peer.request()
+        await trio.sleep(0.01)
+        if peer.number == 2:
+            await peer.send(reply(b"second", "Connection: close"))
+
+    async def fail() -> None:
+        with pytest.raises(httpx.RemoteProtocolError):
+            await transport.exchange(server.call())
+
+    with trio.fail_after(5):
+        async with open_upstream_server(script) as server, open_transport(max_connections=1) as transport:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(fail)
+                await _until(lambda: server.requests)
+                assert (await transport.exchange(server.call())).body == b"second"
+            assert _figures(transport, server) == (0, 0, 0)
+
+
+async def test_a_connection_unused_for_too_long_is_not_used_again():
+    with trio.fail_after(5):
+        async with open_upstream_server(echo_target) as server, open_transport(idle_s=0.02) as transport:
+            await transport.exchange(server.call())
+            await trio.sleep(0.05)
+            await transport.exchange(server.call())
+            assert server.connections == 2
+            await _until(lambda: server.open_connections == 1)
+
+
+async def test_idle_connections_of_one_origin_are_dropped_by_calls_to_another():
+    with trio.fail_after(5):
+        async with (
+            open_upstream_server(echo_target) as silent,
+            open_upstream_server(echo_target) as other,
+            open_transport(idle_s=0.02) as transport,
+        ):
+            await transport.exchange(silent.call())
+            await trio.sleep(0.05)
+            await transport.exchange(other.call())
+            assert set(transport.statistics().origins) == {other.origin}
+            await _until(lambda: silent.open_connections == 0)
+
+
+async def test_idle_connections_over_all_origins_are_bounded():
+    with trio.fail_after(5):
+        async with open_upstream_server(echo_target) as server, open_transport(max_connections=1) as transport:
+            origins = [server.origin]
+            async with trio.open_nursery() as nursery:
+                listeners = []
+                for _ in range(6):
+                    (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+                    listeners.append(listener)
+                    origins.append(server.origin._replace(port=listener.socket.getsockname()[1]))
+
+                async def answer(stream: trio.SocketStream) -> None:
+                    async with stream:
+                        await stream.receive_some()
+                        await stream.send_all(reply())
+                        await stream.receive_some()
+
+                nursery.start_soon(trio.serve_listeners, answer, listeners)
+                for origin in origins:
+                    await transport.exchange(HttpCall("GET", origin, "/"))
+                assert list(transport.statistics().origins) == origins[-4:]
+                nursery.cancel_scope.cancel()
+
+
+async def test_closing_closes_idle_connections_and_those_under_way_after_their_exchange():
+    release = trio.Event()
+
+    async def script(peer: Peer) -> None:
+        while True:
+            if b"/slow" in await peer.request():
+                await release.wait()
+            await peer.send(reply(b"done"))
+
+    with trio.fail_after(5):
+        async with open_upstream_server(script) as server:
+            transport = Transport()
+            answers: list[HttpAnswer] = []
+            async with trio.open_nursery() as nursery:
+
+                async def ask_slowly() -> None:
+                    answers.append(await transport.exchange(server.call("/slow")))
+
+                nursery.start_soon(ask_slowly)
+                await _until(lambda: server.requests)
+                await transport.exchange(server.call())
+                await transport.aclose()
+                await _until(lambda: server.open_connections == 1)
+                release.set()
+            assert [answer.body for answer in answers] == [b"done"]
+            assert transport.statistics().origins == {}
+            await _until(lambda: server.open_connections == 0)
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "POST", "PATCH"])
+async def test_a_connection_that_the_peer_closed_while_idle_is_replaced_for_every_method(method: str):
+    with trio.fail_after(5):
+        async with open_upstream_server(once(reply())) as server, open_transport() as transport:
+            for number in range(1, 4):
+                await transport.exchange(server.call(method=method, body=b"x"))
+                await _until(lambda: server.open_connections == 0)
+                assert len(server.requests) == number
+
+
+async def _closes_on_the_second_request(peer: Peer) -> None:
+    await peer.request()
+    await peer.send(reply(b"first"))
+    await peer.request()
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
+async def test_an_idempotent_call_that_a_kept_connection_swallowed_is_sent_once_more(method: str):
+    with trio.fail_after(5):
+        async with open_upstream_server(_closes_on_the_second_request) as server, open_transport() as transport:
+            await transport.exchange(server.call(method=method, body=b"x"))
+            assert (await transport.exchange(server.call("/again", method, b"x"))).body == b"first"
+            assert server.requests[1] == server.requests[2]
+            assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize("method", ["POST", "PATCH", "REPORT"])
+async def test_a_call_with_effects_is_never_sent_twice(method: str):
+    with trio.fail_after(5):
+        async with open_upstream_server(_closes_on_the_second_request) as server, open_transport() as transport:
+            await transport.exchange(server.call())
+            with pytest.raises(httpx.RemoteProtocolError):
+                await transport.exchange(server.call("/effect", method))
+            assert len(server.requests) == 2
+
+
+async def test_it_is_sent_once_more_and_not_more_often():
+    async def script(peer: Peer) -> None:
+        await peer.request()
+        if peer.number == 1:
+            await peer.send(reply())
+            await peer.request()
+
+    with trio.fail_after(5):
+        async with open_upstream_server(script) as server, open_transport() as transport:
+            await transport.exchange(server.call())
+            with pytest.raises(httpx.RemoteProtocolError):
+                await transport.exchange(server.call())
+            assert len(server.requests) == 3
+
+
+async def test_a_fresh_connection_is_not_given_a_second_try():
+    with trio.fail_after(5):
+        async with open_upstream_server(once()) as server, open_transport() as transport:
+            with pytest.raises(httpx.RemoteProtocolError):
+                await transport.exchange(server.call())
+            assert len(server.requests) == 1
+
+
+async def test_nothing_is_sent_again_once_a_byte_of_the_answer_was_there():
+    async def script(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(reply())
+        await peer.request()
+        await peer.send(b"H")
+
+    with trio.fail_after(5):
+        async with open_upstream_server(script) as server, open_transport() as transport:
+            await transport.exchange(server.call())
+            with pytest.raises(httpx.RemoteProtocolError):
+                await transport.exchange(server.call())
+            assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("reset", [False, True])
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_races_with_a_peer_that_closes_after_each_answer(method: str, reset: bool):
+    """Goal: a GET never fails and no POST is processed twice. Method: the server closes at ever different moments."""
+    processed: list[bytes] = []
+
+    async def script(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(reply())
+        processed.append(server.requests[-1])
+        for _ in range(len(processed) % 7):
+            await trio.lowlevel.checkpoint()
+        await (peer.reset() if reset else peer.close())
+
+    failures = 0
+    with trio.fail_after(20):
+        async with open_upstream_server(script) as server, open_transport() as transport:
+            for number in range(400):
+                for _ in range(number % 5):
+                    await trio.lowlevel.checkpoint()
+                try:
+                    await transport.exchange(server.call(f"/{number}", method))
+                except (httpx.ReadError, httpx.RemoteProtocolError):
+                    failures += 1
+            await _until(lambda: server.open_connections == 0)
+    if method == "GET":
+        assert not failures
+    assert len(set(processed)) == len(processed) == 400 - failures
+
+
+class _CancelAtStep(trio.abc.Instrument):
+    """Cancels a task's scope once it has run `step` steps."""
+
+    def __init__(self, task: trio.lowlevel.Task, scope: trio.CancelScope, step: int) -> None:
+        self._task = task
+        self._scope = scope
+        self._left = step
+
+    def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        if task is self._task:
+            self._left -= 1
+            if self._left == 0:
+                self._scope.cancel()
+
+
+async def _exchange_cancelled_at(transport: Transport, call: HttpCall, step: int) -> bool:
+    """Run one exchange that is cancelled after `step` steps; tells whether that came in time."""
+    with trio.CancelScope() as scope:
+        instrument = _CancelAtStep(trio.lowlevel.current_task(), scope, step)
+        trio.lowlevel.add_instrument(instrument)
+        try:
+            await transport.exchange(call)
+        finally:
+            trio.lowlevel.remove_instrument(instrument)
+    return scope.cancelled_caught
+
+
+@pytest.mark.parametrize("kept", [False, True])
+async def test_a_call_cancelled_at_any_step_leaves_the_pool_consistent(kept: bool):
+    """Goal: no lost place, no mixed-up answer. Method: cancel at each step of a call that ends up waiting in turn."""
+
+    async def script(peer: Peer) -> None:
+        while True:
+            target = (await peer.request()).split(b" ")[1]
+            answer = reply(target + b"x" * 1000)
+            for at in range(0, len(answer), 300):
+                await peer.send(answer[at : at + 300])
+                await trio.sleep(0.001)
+
+    with trio.fail_after(20):
+        async with open_upstream_server(script) as server:
+            for step in count(1):
+                async with open_transport(max_connections=1) as transport:
+                    if kept:
+                        await transport.exchange(server.call("/warm"))
+                    cancelled = await _exchange_cancelled_at(transport, server.call(f"/cancelled/{step}"), step)
+                    assert _figures(transport, server)[1:] == (0, 0)
+                    answer = await transport.exchange(server.call(f"/after/{step}"))
+                    assert answer.body.startswith(f"/after/{step}x".encode())
+                    assert _figures(transport, server) == (1, 0, 0)
+                if not cancelled:
+                    break
+            assert step > 4
+            await _until(lambda: server.open_connections == 0)
+
+
+async def test_a_waiter_cancelled_in_the_moment_it_is_given_a_place_passes_it_on():
+    release = trio.Event()
+
+    async def script(peer: Peer) -> None:
+        while True:
+            await peer.request()
+            await release.wait()
+            await peer.send(reply())
+
+    async def wait_in_vain() -> None:
+        with waiter_scope:
+            await transport.exchange(server.call("/in-vain"))
+
+    async def hold_a_place() -> None:
+        await transport.exchange(server.call())
+        waiter_scope.cancel()  # in the same step in which the place was handed on
+
+    waiter_scope = trio.CancelScope()
+    with trio.fail_after(5):
+        async with open_upstream_server(script) as server, open_transport(max_connections=1) as transport:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(hold_a_place)
+                await _until(lambda: _figures(transport, server)[1] == 1)
+                nursery.start_soon(wait_in_vain)
+                await _until(lambda: _figures(transport, server)[2] == 1)
+                nursery.start_soon(transport.exchange, server.call("/behind"))
+                await _until(lambda: _figures(transport, server)[2] == 2)
+                release.set()
+            assert waiter_scope.cancelled_caught
+            assert _figures(transport, server) == (1, 0, 0)
+
+
+async def test_unasked_bytes_on_an_idle_connection_cost_the_connection():
+    """A server that says 408 to a silent client must not have that read as the next answer."""
+
+    async def script(peer: Peer) -> None:
+        while True:
+            await peer.request()
+            await peer.send(reply(b"real"))
+            await trio.sleep(0.01)
+            await peer.send(reply(b"unasked", status="408 Request Timeout"))
+
+    with trio.fail_after(5):
+        async with open_upstream_server(script) as server, open_transport() as transport:
+            for number in range(1, 4):
+                assert (await transport.exchange(server.call())).body == b"real"
+                await trio.sleep(0.03)
+                assert server.connections == number
+
+
+async def test_an_early_answer_to_a_long_body_is_read_when_the_peer_reads_on():
+    async def script(peer: Peer) -> None:
+        try:
+            await peer.send(reply(b"early"))
+            await peer.request()
+        except HungUp:
+            return
+
+    with trio.fail_after(5):
+        async with open_upstream_server(script) as server, open_transport() as transport:
+            assert (await transport.exchange(server.call(method="POST", body=b"x" * 2_000_000))).body == b"early"
+
+
+async def test_a_server_under_many_tasks_never_mixes_answers_up():
+    async def ask(task: int) -> None:
+        for turn in range(30):
+            with trio.move_on_after(0.002 if turn % 3 == 0 else 5):
+                target = f"/{task}/{turn}"
+                assert (await transport.exchange(server.call(target))).body == target.encode()
+
+    with trio.fail_after(20):
+        async with open_upstream_server(echo_target) as server, open_transport(max_connections=4) as transport:
+            async with trio.open_nursery() as nursery:
+                for task in range(20):
+                    nursery.start_soon(ask, task)
+            figures = transport.statistics().origins[server.origin]
+            assert (figures.busy, figures.waiting) == (0, 0)
+            assert figures.idle <= 4
+
+
+async def test_statistics_forget_an_origin_without_connections():
+    with trio.fail_after(5):
+        async with (
+            open_upstream_server(always(reply(b"", "Connection: close"))) as server,
+            open_transport() as transport,
+        ):
+            await transport.exchange(server.call())
+            assert transport.statistics().origins == {}

@@ -1,0 +1,178 @@
+"""From an upstream's bytes to its answer: HTTP/1.1 framing by httptools, caps and truths of the framing by us."""
+
+import httptools
+import httpx
+
+from upstreams.decoding import decode_body
+from upstreams.http import HttpAnswer, ResponseTooLarge
+
+_BODILESS = frozenset({204, 304})
+
+
+class AnswerParser:
+    """Reads the answers that arrive on one connection, one at a time; `begin` announces each.
+
+    Mutable, owned by its connection. The `on_*` methods are httptools' callbacks.
+    """
+
+    __slots__ = (
+        "_between_messages",
+        "_body_bytes_max",
+        "_close_delimited",
+        "_head_only",
+        "_header_bytes_max",
+        "_headers",
+        "_interim",
+        "_length",
+        "_parser",
+        "_pieces",
+        "_refusal",
+        "_silent_bytes",
+        "_spoiled",
+        "_status",
+        "complete",
+        "persistent",
+    )
+
+    def __init__(self, *, header_bytes_max: int, body_bytes_max: int) -> None:
+        self._header_bytes_max = header_bytes_max
+        self._body_bytes_max = body_bytes_max
+        self._between_messages = False
+        self._parser: httptools.HttpResponseParser | None = None
+        self.begin("")
+
+    def begin(self, method: str) -> None:
+        """Expect the answer to a call of `method`."""
+        if not self._between_messages:  # after HEAD httptools waits for a body that it cannot be told not to expect
+            self._parser = httptools.HttpResponseParser(self)
+        self._between_messages = False
+        self._head_only = method == "HEAD"
+        self.complete = self.persistent = self._spoiled = self._close_delimited = self._interim = False
+        self._refusal: httpx.TransportError | None = None
+        self._silent_bytes = 0
+        self._reset()
+
+    def feed(self, data: bytes) -> None:
+        """Take what arrived; then `complete` tells whether the answer is whole.
+
+        Raises:
+            httpx.RemoteProtocolError: the bytes are no HTTP/1.1 answer.
+            ResponseTooLarge: its body is longer than the cap.
+        """
+        assert self._parser is not None
+        self._silent_bytes += len(data)
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as exc:
+            self._spoiled = True
+            if not self.complete:  # bytes behind a whole answer cost the connection, not the answer
+                raise self._refusal or httpx.RemoteProtocolError(f"malformed answer: {exc}") from exc
+        if self._refusal is not None:
+            self._spoiled = True
+            raise self._refusal
+        if not self.complete and self._silent_bytes > self._header_bytes_max:
+            raise httpx.RemoteProtocolError(f"the answer's headers are longer than {self._header_bytes_max} bytes")
+
+    def end(self) -> None:
+        """Take the end of the connection, which completes an answer that has no other end.
+
+        Raises:
+            httpx.RemoteProtocolError: the answer is not whole.
+        """
+        if not self._close_delimited:
+            raise httpx.RemoteProtocolError("the peer closed the connection before the answer was whole")
+        self.complete = True
+
+    @property
+    def reusable(self) -> bool:
+        """The answer is whole, nothing came behind it, and the peer keeps the connection open."""
+        return self.complete and self.persistent and not self._spoiled
+
+    def answer(self) -> HttpAnswer:
+        """The whole answer, decoded.
+
+        Raises:
+            httpx.DecodingError: its content coding cannot be undone.
+            ResponseTooLarge: it expands beyond the cap.
+        """
+        body = b"".join(self._pieces)
+        if (coding := self._headers.get("content-encoding")) is not None:
+            body = decode_body(body, coding, body_bytes_max=self._body_bytes_max)
+        return HttpAnswer(self._status, self._headers, body)
+
+    def close(self) -> None:
+        """Let go of httptools' parser, which refers back to this one."""
+        self._parser = None
+
+    def on_message_begin(self) -> None:
+        """A message begins; behind a whole answer it is one that nobody asked for."""
+        if self.complete:
+            self._spoiled = True
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep one header of the head; trailers are dropped."""
+        if self._status:
+            return
+        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
+        known = self._headers.get(key)
+        self._headers[key] = text if known is None else f"{known}, {text}"
+
+    def on_headers_complete(self) -> None:
+        """Judge what the head says of the body."""
+        if self.complete:
+            return
+        assert self._parser is not None
+        status = self._parser.get_status_code()
+        if status < 200:
+            self._interim = True
+            if status == 101:
+                self._refusal = httpx.RemoteProtocolError("the peer switched to another protocol")
+            return
+        self._status = status
+        self.persistent = self._parser.should_keep_alive()
+        if self._head_only or status in _BODILESS:
+            self.complete = True
+        else:
+            self._judge_framing()
+
+    def on_chunk_header(self) -> None:
+        """A chunk begins; behind an answer to HEAD it is one that nobody asked for."""
+        if self.complete:
+            self._spoiled = True
+
+    def on_body(self, data: bytes) -> None:
+        """Keep a piece of the body, up to the cap."""
+        if self.complete:
+            self._spoiled = True
+            return
+        self._silent_bytes = 0
+        self._length += len(data)
+        if self._length > self._body_bytes_max:
+            self._refusal = self._too_large()
+        elif self._status:
+            self._pieces.append(data)
+
+    def on_message_complete(self) -> None:
+        """The message is whole; an interim one (100, 103) is forgotten."""
+        if self._interim:
+            self._interim = False
+            self._reset()
+        else:
+            self.complete = self._between_messages = True
+
+    def _reset(self) -> None:
+        self._status = self._length = 0
+        self._headers: dict[str, str] = {}
+        self._pieces: list[bytes] = []
+
+    def _judge_framing(self) -> None:
+        coding = self._headers.get("transfer-encoding")
+        length = self._headers.get("content-length")
+        if coding is not None and coding.lower() != "chunked":
+            self._refusal = httpx.RemoteProtocolError(f"the transfer coding {coding[:40]!r} is unknown")
+        elif length is not None and int(length) > self._body_bytes_max:  # httptools let only digits pass
+            self._refusal = self._too_large()
+        self._close_delimited = coding is None and length is None
+
+    def _too_large(self) -> ResponseTooLarge:
+        return ResponseTooLarge(f"the answer is longer than {self._body_bytes_max} bytes")

@@ -1,0 +1,89 @@
+"""One connection to an upstream: a call's bytes out, its answer in, one exchange at a time."""
+
+import select
+import ssl
+
+import httpx
+
+from upstreams.answer_parser import AnswerParser
+from upstreams.http import HttpAnswer, Origin
+from upstreams.phases import PhaseDeadline
+from upstreams.wire import Wire, open_wire
+
+
+class Connection:
+    """A connection that carries one exchange after the other. Mutable, owned by whoever took it from the pool."""
+
+    __slots__ = ("_parser", "_poll", "_wire", "heard", "rested_at", "spoke")
+
+    def __init__(self, wire: Wire, parser: AnswerParser) -> None:
+        self._wire = wire
+        self._parser = parser
+        self._poll = select.poll()
+        self._poll.register(wire.fileno(), select.POLLIN)
+        self.spoke = False
+        """Bytes of the latest call were sent."""
+        self.heard = False
+        """Bytes of the latest answer were received."""
+        self.rested_at = 0.0
+
+    async def exchange(self, method: str, request: bytes, *, phases: PhaseDeadline | None) -> HttpAnswer:
+        """Send `request` and give its answer. Afterwards `reusable` tells whether another exchange may follow.
+
+        Raises:
+            httpx.WriteError, httpx.ReadError: the connection broke.
+            httpx.RemoteProtocolError, httpx.DecodingError, ResponseTooLarge: the answer is not usable.
+        """
+        self._parser.begin(method)
+        self.spoke = self.heard = False
+        await self._send(request, phases)
+        await self._receive(phases)
+        return self._parser.answer()
+
+    @property
+    def reusable(self) -> bool:
+        """The latest exchange ended cleanly and the peer keeps the connection open."""
+        return self._parser.reusable
+
+    def is_quiet(self) -> bool:
+        """The peer neither closed the connection nor sent anything that nobody asked for."""
+        return not self._poll.poll(0)
+
+    def close(self) -> None:
+        """Close at once."""
+        self._wire.close()
+        self._parser.close()
+
+    async def _send(self, request: bytes, phases: PhaseDeadline | None) -> None:
+        try:
+            while request:
+                if phases is not None:
+                    phases.enter("write")
+                sent_bytes = await self._wire.send_some(request)
+                self.spoke = True
+                request = request[sent_bytes:]
+        except OSError as exc:
+            raise httpx.WriteError(f"cannot send: {exc}") from exc
+
+    async def _receive(self, phases: PhaseDeadline | None) -> None:
+        parser = self._parser
+        try:
+            while not parser.complete:
+                if phases is not None:
+                    phases.enter("read")
+                if data := await self._wire.receive_some():
+                    self.heard = True
+                    parser.feed(data)
+                else:
+                    parser.end()
+        except OSError as exc:
+            raise httpx.ReadError(f"cannot receive: {exc}") from exc
+
+
+async def open_connection(origin: Origin, tls: ssl.SSLContext | None, parser: AnswerParser) -> Connection:
+    """Connect to `origin`, under TLS when a context is given.
+
+    Raises:
+        httpx.ConnectError: there is no way to it.
+    """
+    return Connection(await open_wire(origin, tls), parser)

@@ -1,0 +1,87 @@
+"""Content decoding of a whole body, under a cap that holds while it expands."""
+
+import zlib
+
+import brotli
+import httpx
+
+from upstreams.http import ResponseTooLarge
+
+_STACKED_MAX = 3
+_GZIP_MEMBERS_MAX = 16
+_GZIP_WBITS = 16 + zlib.MAX_WBITS
+
+
+def decode_body(body: bytes, content_encoding: str, *, body_bytes_max: int) -> bytes:
+    """Undo `content_encoding`, a Content-Encoding header's value, last coding first.
+
+    Raises:
+        httpx.DecodingError: the body is damaged or cut short, or its coding is unknown or stacked too high.
+        ResponseTooLarge: it expands beyond `body_bytes_max`; no more than that was ever held.
+    """
+    codings = [name for part in content_encoding.lower().split(",") if (name := part.strip())]
+    if len(codings) > _STACKED_MAX:
+        raise httpx.DecodingError(f"{len(codings)} content codings are stacked; {_STACKED_MAX} are understood")
+    for coding in reversed(codings):
+        body = _decode_one(body, coding, body_bytes_max)
+    return body
+
+
+def _decode_one(body: bytes, coding: str, body_bytes_max: int) -> bytes:
+    if not body or coding == "identity":
+        return body
+    try:
+        match coding:
+            case "gzip" | "x-gzip":
+                return _gunzip(body, body_bytes_max)
+            case "deflate":
+                return _inflate(body, body_bytes_max)
+            case "br":
+                return _unbrotli(body, body_bytes_max)
+    except (zlib.error, brotli.error) as exc:
+        raise httpx.DecodingError(f"the {coding} body is damaged: {exc}") from exc
+    raise httpx.DecodingError(f"the content coding {coding[:40]!r} is unknown")
+
+
+def _gunzip(body: bytes, body_bytes_max: int) -> bytes:
+    """A gzip body may be several members one after the other; few, as each one costs a copy of the rest."""
+    whole = b""
+    for _ in range(_GZIP_MEMBERS_MAX):
+        piece, body = _unzip(body, _GZIP_WBITS, body_bytes_max - len(whole))
+        whole += piece
+        if not body.strip(b"\0"):
+            return whole
+    raise httpx.DecodingError(f"the gzip body has more than {_GZIP_MEMBERS_MAX} members")
+
+
+def _inflate(body: bytes, body_bytes_max: int) -> bytes:
+    """`deflate` means zlib's format, but some servers send the raw stream."""
+    try:
+        return _unzip(body, zlib.MAX_WBITS, body_bytes_max)[0]
+    except zlib.error:
+        return _unzip(body, -zlib.MAX_WBITS, body_bytes_max)[0]
+
+
+def _unzip(body: bytes, wbits: int, body_bytes_max: int) -> tuple[bytes, bytes]:
+    """Give what `body`'s first stream expands to, and the bytes behind that stream."""
+    stream = zlib.decompressobj(wbits)
+    piece = stream.decompress(body, body_bytes_max + 1)
+    if len(piece) > body_bytes_max:
+        raise _too_large(body_bytes_max)
+    if not stream.eof:
+        raise httpx.DecodingError("the compressed body ends too early")
+    return piece, stream.unused_data
+
+
+def _unbrotli(body: bytes, body_bytes_max: int) -> bytes:
+    stream = brotli.Decompressor()
+    whole: bytes = stream.process(body, output_buffer_limit=body_bytes_max + 1)
+    if len(whole) > body_bytes_max:
+        raise _too_large(body_bytes_max)
+    if not stream.is_finished():
+        raise httpx.DecodingError("the compressed body ends too early")
+    return whole
+
+
+def _too_large(body_bytes_max: int) -> ResponseTooLarge:
+    return ResponseTooLarge(f"the answer expands beyond {body_bytes_max} bytes")

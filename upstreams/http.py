@@ -1,0 +1,110 @@
+"""The two values that cross to an upstream, and how httpx's transports can stand in for ours."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import httpx
+import trio
+
+ACCEPT_ENCODING = "gzip, deflate, br"
+BODY_BYTES_MAX = 16 * 1024 * 1024
+DEFAULT_PORTS = {"http": 80, "https": 443}
+_CLOSE_S = 1.0
+
+
+class Origin(NamedTuple):
+    """Where a connection leads: scheme (`http` or `https`), host in lower case, port."""
+
+    scheme: str
+    host: str
+    port: int
+
+    @property
+    def authority(self) -> str:
+        """The host as the Host header names it: with brackets for IPv6, with the port when it is not the default."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class HttpCall:
+    """One request. `target` is path and query, percent-encoded ASCII, beginning with `/`.
+
+    Host, Content-Length and Transfer-Encoding are the transport's and must not be among `headers`.
+    """
+
+    method: str
+    origin: Origin
+    target: str
+    headers: tuple[tuple[str, str], ...] = ()
+    body: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAnswer:
+    """One response. `headers` has lower-case names, repeated ones joined with `, `; `body` is whole and decoded.
+
+    The headers are as they were sent: Content-Encoding and Content-Length tell of the body before it was decoded.
+    """
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+Exchange = Callable[[HttpCall], Awaitable[HttpAnswer]]
+"""Asks an upstream once. The caller owns the deadline; failures are `httpx.TransportError`s."""
+
+
+class ResponseTooLarge(httpx.TransportError):
+    """The answer's body is longer than the cap, before or after decoding."""
+
+
+def origin_of(url: str | httpx.URL) -> tuple[Origin, str]:
+    """Split an absolute URL into its origin and its target.
+
+    Raises:
+        httpx.UnsupportedProtocol: it is neither http nor https, or names no host.
+        httpx.InvalidURL: it is no URL.
+    """
+    parts = httpx.URL(url)
+    host = parts.raw_host.decode("ascii")
+    if parts.scheme not in DEFAULT_PORTS or not host:
+        raise httpx.UnsupportedProtocol(f"an absolute http or https URL is needed, not {str(url)[:200]!r}")
+    origin = Origin(parts.scheme, host, parts.port or DEFAULT_PORTS[parts.scheme])
+    return origin, parts.raw_path.decode("ascii")
+
+
+def via_httpx(transport: httpx.AsyncBaseTransport, *, body_bytes_max: int = BODY_BYTES_MAX) -> Exchange:
+    """An `Exchange` over any of httpx's transports: MockTransport in tests, its own for HTTP/2 and proxies."""
+
+    async def exchange(call: HttpCall) -> HttpAnswer:
+        request = httpx.Request(
+            call.method,
+            f"{call.origin.scheme}://{call.origin.authority}{call.target}",
+            headers=[("Accept-Encoding", ACCEPT_ENCODING), *call.headers] if _chooses_nothing(call) else call.headers,
+            content=call.body or None,
+        )
+        response = await transport.handle_async_request(request)
+        try:
+            body = await _read_up_to(response, body_bytes_max)
+        finally:
+            with trio.CancelScope(deadline=trio.current_time() + _CLOSE_S, shield=True):
+                await response.aclose()
+        return HttpAnswer(response.status_code, dict(response.headers.items()), body)
+
+    return exchange
+
+
+def _chooses_nothing(call: HttpCall) -> bool:
+    return all(name.lower() != "accept-encoding" for name, _ in call.headers)
+
+
+async def _read_up_to(response: httpx.Response, body_bytes_max: int) -> bytes:
+    body = bytearray()
+    async for piece in response.aiter_bytes():
+        body += piece
+        if len(body) > body_bytes_max:
+            raise ResponseTooLarge(f"the answer is longer than {body_bytes_max} bytes")
+    return bytes(body)

@@ -1,0 +1,177 @@
+"""The way to an upstream: HTTP/1.1 with kept connections, on Trio and httptools.
+
+`exchange` is the hot path and knows httpx only by its exceptions; `handle_async_request` makes it a transport of httpx.
+"""
+
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TypedDict, Unpack
+
+import certifi
+import httpx
+import trio
+
+from upstreams.answer_parser import AnswerParser
+from upstreams.connection import Connection, open_connection
+from upstreams.http import BODY_BYTES_MAX, HttpAnswer, HttpCall, Origin, origin_of
+from upstreams.phases import PhaseDeadline
+from upstreams.pool import Lane, OriginStatistics, Pool
+from upstreams.request_bytes import request_bytes
+
+_IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE"})
+_RESENT_AS_OURS = frozenset({"host", "content-length", "transfer-encoding", "connection"})
+_OF_THE_ENCODED_BODY = frozenset({"content-encoding", "content-length", "transfer-encoding"})
+
+
+class TransportOptions(TypedDict, total=False):
+    """`Transport`'s arguments, for who passes them on."""
+
+    max_connections: int
+    connect_s: float
+    idle_s: float
+    body_bytes_max: int
+    header_bytes_max: int
+    egress: str
+    ssl_context: ssl.SSLContext | None
+
+
+@dataclass(frozen=True, slots=True)
+class TransportStatistics:
+    """What `Transport.statistics` tells: the figures of every origin that has connections or waiters."""
+
+    origins: Mapping[Origin, OriginStatistics]
+
+
+class Transport(httpx.AsyncBaseTransport):
+    """Asks upstreams over connections that are kept for the next call.
+
+    `max_connections` are open to one origin at most, further calls wait in order. A connection unused for `idle_s` is
+    dropped. `body_bytes_max` counts an answer's body before and after decoding; its head may be `header_bytes_max` long
+    (and one read more). With an `egress`, a call for https://HOST/PATH goes to {egress}/HOST/PATH.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_connections: int = 100,
+        connect_s: float = 10,
+        idle_s: float = 60,
+        body_bytes_max: int = BODY_BYTES_MAX,
+        header_bytes_max: int = 65_536,
+        egress: str = "",
+        ssl_context: ssl.SSLContext | None = None,
+    ) -> None:
+        self._pool = Pool(max_connections=max_connections, idle_s=idle_s)
+        self._connect_s = connect_s
+        self._body_bytes_max = body_bytes_max
+        self._header_bytes_max = header_bytes_max
+        self._egress = origin_of(egress.rstrip("/") + "/") if egress else None
+        self._ssl_context = ssl_context
+
+    async def exchange(self, call: HttpCall, *, phases: PhaseDeadline | None = None) -> HttpAnswer:
+        """Ask once and give the whole answer, whatever its status; redirects are the caller's.
+
+        The caller's cancel scope is the deadline; of its own the transport bounds only the connecting. A kept
+        connection that the peer had closed is replaced once, where that cannot repeat an effect.
+
+        Raises:
+            httpx.TransportError: ConnectError, ConnectTimeout, ReadError, WriteError, RemoteProtocolError,
+                LocalProtocolError, UnsupportedProtocol, ResponseTooLarge.
+            httpx.DecodingError: the body's content coding cannot be undone.
+        """
+        if self._pool.closed:
+            raise RuntimeError("the transport is closed")
+        origin, target = (call.origin, call.target) if self._egress is None else self._through_egress(call)
+        request = request_bytes(call, host=origin.authority, target=target)
+        if phases is not None:
+            phases.enter("pool")
+        lane = await self._pool.enter(origin)
+        try:
+            connection = self._pool.take(lane)
+            if connection is not None:
+                try:
+                    return await self._over(connection, lane, call.method, request, phases=phases)
+                except (httpx.NetworkError, httpx.RemoteProtocolError):
+                    if connection.heard or (connection.spoke and call.method not in _IDEMPOTENT):
+                        raise
+            connection = await self._connect(lane, phases)
+            return await self._over(connection, lane, call.method, request, phases=phases)
+        finally:
+            self._pool.leave(lane)
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """The same for httpx, with its timeouts for each phase."""
+        origin, target = origin_of(request.url)
+        headers = tuple(item for item in request.headers.multi_items() if item[0] not in _RESENT_AS_OURS)
+        call = HttpCall(request.method, origin, target, headers, await request.aread())
+        phases = PhaseDeadline(request.extensions.get("timeout", {}))
+        with phases.scope:
+            answer = await self.exchange(call, phases=phases)
+        phases.raise_if_over()
+        return httpx.Response(
+            answer.status,
+            headers=_headers_of_decoded(answer),
+            content=answer.body,
+            extensions={"http_version": b"HTTP/1.1"},
+        )
+
+    async def aclose(self) -> None:
+        """Close every idle connection; what is under way may finish and is closed then."""
+        self._pool.close()
+        await trio.lowlevel.checkpoint()
+
+    def statistics(self) -> TransportStatistics:
+        """How many connections each origin has, and what for."""
+        return TransportStatistics(self._pool.statistics())
+
+    def _through_egress(self, call: HttpCall) -> tuple[Origin, str]:
+        assert self._egress is not None
+        egress, prefix = self._egress
+        return egress, f"{prefix}{call.origin.authority}{call.target}"
+
+    async def _over(
+        self, connection: Connection, lane: Lane, method: str, request: bytes, *, phases: PhaseDeadline | None
+    ) -> HttpAnswer:
+        try:
+            return await connection.exchange(method, request, phases=phases)
+        finally:
+            self._pool.rest(lane, connection)  # which closes it unless the exchange ended cleanly
+
+    async def _connect(self, lane: Lane, phases: PhaseDeadline | None) -> Connection:
+        if phases is not None:
+            phases.enter("connect")
+        parser = AnswerParser(header_bytes_max=self._header_bytes_max, body_bytes_max=self._body_bytes_max)
+        try:
+            with trio.fail_after(self._connect_s):
+                connection = await open_connection(lane.origin, self._tls_for(lane.origin), parser)
+        except trio.TooSlowError as exc:
+            raise httpx.ConnectTimeout(f"no connection to {lane.origin.authority} in {self._connect_s} s") from exc
+        lane.opened += 1
+        return connection
+
+    def _tls_for(self, origin: Origin) -> ssl.SSLContext | None:
+        if origin.scheme != "https":
+            return None
+        if self._ssl_context is None:
+            self._ssl_context = ssl.create_default_context(cafile=certifi.where())
+            self._ssl_context.set_alpn_protocols(["http/1.1"])
+        return self._ssl_context
+
+
+@asynccontextmanager
+async def open_transport(**options: Unpack[TransportOptions]) -> AsyncIterator[Transport]:
+    """A transport with the given `Transport` arguments, closed at the end of the block."""
+    transport = Transport(**options)
+    try:
+        yield transport
+    finally:
+        await transport.aclose()
+
+
+def _headers_of_decoded(answer: HttpAnswer) -> list[tuple[str, str]]:
+    """The headers without those that would make httpx decode the body again; an answer to HEAD keeps its length."""
+    if not answer.body:
+        return [item for item in answer.headers.items() if item[0] != "content-encoding"]
+    return [item for item in answer.headers.items() if item[0] not in _OF_THE_ENCODED_BODY]

@@ -1,0 +1,141 @@
+"""Bytes to and from one peer: a non-blocking socket, in the clear or under TLS.
+
+Both kinds call the socket directly and wait only when it has to be waited for. TLS is OpenSSL on the socket itself, not
+on memory buffers: what the peer sent behind an answer then stays in the kernel, where a look at the socket finds it.
+"""
+
+import socket
+import ssl
+from typing import Protocol
+
+import httpx
+import trio
+from trio.lowlevel import wait_readable, wait_writable
+
+from upstreams.http import Origin
+
+_RECEIVE_BYTES = 65_536
+
+
+class Wire(Protocol):
+    """A connected byte stream. Both directions raise OSError when it breaks."""
+
+    async def send_some(self, data: bytes) -> int:
+        """Hand over a first part of `data`; gives how many bytes were taken, at least one."""
+
+    async def receive_some(self) -> bytes:
+        """Wait for bytes; empty at the end of the stream. Always a checkpoint."""
+
+    def fileno(self) -> int:
+        """The descriptor, to look whether anything waits there."""
+
+    def close(self) -> None:
+        """Close at once, without a farewell."""
+
+
+class PlainWire:
+    """A TCP socket in the clear."""
+
+    __slots__ = ("_socket", "close", "fileno")
+
+    def __init__(self, connected: socket.socket) -> None:
+        self._socket = connected
+        self.close = connected.close
+        self.fileno = connected.fileno
+
+    async def send_some(self, data: bytes) -> int:
+        """See `Wire`."""
+        while True:
+            try:
+                return self._socket.send(data)
+            except BlockingIOError:
+                await wait_writable(self.fileno())
+
+    async def receive_some(self) -> bytes:
+        """See `Wire`. An answer is hardly ever there at once, so this waits first."""
+        while True:
+            await wait_readable(self.fileno())
+            try:
+                return self._socket.recv(_RECEIVE_BYTES)
+            except BlockingIOError:
+                continue
+
+
+class TlsWire:
+    """A TCP socket under TLS; any operation may have to wait for either direction."""
+
+    __slots__ = ("_socket", "close", "fileno")
+
+    def __init__(self, connected: ssl.SSLSocket) -> None:
+        self._socket = connected
+        self.close = connected.close
+        self.fileno = connected.fileno
+
+    async def shake_hands(self) -> None:
+        """Agree on keys and check the peer's certificate and name."""
+        while True:
+            try:
+                self._socket.do_handshake()
+            except ssl.SSLError as exc:
+                await self._wait_for(exc)
+            else:
+                return
+
+    async def send_some(self, data: bytes) -> int:
+        """See `Wire`."""
+        while True:
+            try:
+                return self._socket.send(data)
+            except ssl.SSLError as exc:
+                await self._wait_for(exc)
+
+    async def receive_some(self) -> bytes:
+        """See `Wire`. OpenSSL may hold bytes that the kernel no longer shows, so this tries first."""
+        waited = False
+        while True:
+            try:
+                data = self._socket.recv(_RECEIVE_BYTES)
+            except ssl.SSLError as exc:
+                await self._wait_for(exc)
+                waited = True
+            else:
+                if not waited:
+                    await trio.lowlevel.checkpoint()
+                return data
+
+    async def _wait_for(self, exc: ssl.SSLError) -> None:
+        if isinstance(exc, ssl.SSLWantReadError):
+            await wait_readable(self.fileno())
+        elif isinstance(exc, ssl.SSLWantWriteError):
+            await wait_writable(self.fileno())
+        else:
+            raise exc
+
+
+async def open_wire(origin: Origin, tls: ssl.SSLContext | None) -> Wire:
+    """Connect to `origin`, under TLS when a context is given.
+
+    Raises:
+        httpx.ConnectError: the name is unknown, nobody listens, or the peer cannot prove who it is.
+    """
+    try:
+        stream = await trio.open_tcp_stream(origin.host, origin.port)
+        connected = socket.socket(fileno=stream.socket.detach())
+        connected.settimeout(0)
+        return PlainWire(connected) if tls is None else await _start_tls(connected, tls, origin.host)
+    except (OSError, ValueError) as exc:  # ValueError: a name that is no host name
+        raise httpx.ConnectError(f"cannot connect to {origin.authority}: {exc}") from exc
+
+
+async def _start_tls(connected: socket.socket, tls: ssl.SSLContext, host: str) -> TlsWire:
+    try:
+        wire = TlsWire(tls.wrap_socket(connected, server_hostname=host, do_handshake_on_connect=False))
+    except BaseException:
+        connected.close()
+        raise
+    try:
+        await wire.shake_hands()
+    except BaseException:
+        wire.close()
+        raise
+    return wire
