@@ -1,0 +1,128 @@
+"""Bluesky's reads: one generator a resource, from parameters to calls to records."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Generator
+from typing import Any
+from urllib.parse import unquote
+
+from upstreams.archetypes import Record
+from upstreams.endpoint import Answer, Args, Call, Page, Single, Steps, Value, path_of_url
+from upstreams.errors import InvalidArgument, NotFound, UnexpectedBody
+from upstreams.fields import Json, number, obj, part, rows, text
+from upstreams.platforms.bluesky.records import author_of, feed_post_of, id_of, post_of, replies_of
+
+_AT_URI = re.compile(r"at://([^/]+)/app\.bsky\.feed\.post/([^/]+)")
+
+
+def _actor(args: Args) -> str:
+    """The account as the API takes it: its handle, or its DID with the prefix that our ids leave out."""
+    handle = args.text_or_none("handle")
+    if handle is not None:
+        return handle.removeprefix("@")
+    return f"did:{args.text('user_id').removeprefix('did:')}"
+
+
+def _named_post(url: str) -> tuple[str, str]:
+    """The account and the record key that a post's address names."""
+    if (found := _AT_URI.fullmatch(url)) is not None:
+        return found[1], found[2]
+    path = [unquote(segment) for segment in path_of_url("url", url, ("bsky.app",))]
+    if len(path) < 4 or path[0] != "profile" or path[2] != "post":
+        raise InvalidArgument("url", "must name a post, such as https://bsky.app/profile/bsky.app/post/3l6oveex3ii2l")
+    return path[1], path[3]
+
+
+def _post_uri(args: Args) -> Generator[Call, Any, str]:
+    """The at:// URI of the post in `url`; a handle is looked up first, since the API wants the DID there."""
+    account, key = _named_post(args.text("url"))
+    if not account.startswith("did:"):
+        answer = yield Call("/com.atproto.identity.resolveHandle", {"handle": account})
+        did = text(obj(answer.body), "did")
+        if did is None:
+            raise UnexpectedBody("a handle was resolved to no DID")
+        account = did
+    return f"at://{account}/app.bsky.feed.post/{key}"
+
+
+def _paged(args: Args, **query: Value | None) -> dict[str, Value | None]:
+    return {**query, "limit": args.number("limit"), "cursor": args.token()}
+
+
+def _page_of(answer: Answer, name: str, record: Callable[[Json], Record]) -> Page:
+    """The rows under `name`; a page may be short or empty, only a missing cursor ends the list."""
+    body = obj(answer.body)
+    cursor = text(body, "cursor")
+    return Page(
+        [record(row) for row in rows(body.get(name))],
+        next={"c": cursor} if cursor else None,
+        total=number(body, "hitsTotal"),
+    )
+
+
+def profile(args: Args) -> Steps:
+    """One account."""
+    answer = yield Call("/app.bsky.actor.getProfile", {"actor": _actor(args)})
+    return Single(author_of(obj(answer.body)))
+
+
+def user_posts(args: Args) -> Steps:
+    """An account's posts and reposts."""
+    query = _paged(args, actor=_actor(args), filter=args.text("filter"))
+    answer = yield Call("/app.bsky.feed.getAuthorFeed", query)
+    return _page_of(answer, "feed", feed_post_of)
+
+
+def followers(args: Args) -> Steps:
+    """Who follows an account."""
+    answer = yield Call("/app.bsky.graph.getFollowers", _paged(args, actor=_actor(args)))
+    return _page_of(answer, "followers", author_of)
+
+
+def following(args: Args) -> Steps:
+    """Whom an account follows."""
+    answer = yield Call("/app.bsky.graph.getFollows", _paged(args, actor=_actor(args)))
+    return _page_of(answer, "follows", author_of)
+
+
+def post(args: Args) -> Steps:
+    """One post; one that is deleted or hidden is left out of an answer that is otherwise fine."""
+    uri = yield from _post_uri(args)
+    answer = yield Call("/app.bsky.feed.getPosts", {"uris": uri})
+    found = rows(obj(answer.body).get("posts"))
+    if not found:
+        raise NotFound("Bluesky shows no such post.")
+    return Single(post_of(found[0]))
+
+
+def comments(args: Args) -> Steps:
+    """The replies to a post as a tree, in one answer."""
+    uri = yield from _post_uri(args)
+    depth = args.number("depth")
+    answer = yield Call("/app.bsky.feed.getPostThread", {"uri": uri, "depth": depth, "parentHeight": 0})
+    thread = obj(obj(answer.body).get("thread"))
+    view = part(thread, "post")
+    if not view:  # a #notFoundPost or #blockedPost
+        raise NotFound("Bluesky shows no such post.")
+    return Page(replies_of(thread, id_of(view), depth))
+
+
+def likes(args: Args) -> Steps:
+    """Who liked a post."""
+    uri = yield from _post_uri(args)
+    answer = yield Call("/app.bsky.feed.getLikes", _paged(args, uri=uri))
+    return _page_of(answer, "likes", lambda like: author_of(part(like, "actor")))
+
+
+def users_by(args: Args) -> Steps:
+    """Accounts by query."""
+    answer = yield Call("/app.bsky.actor.searchActors", _paged(args, q=args.text("query")))
+    return _page_of(answer, "actors", author_of)
+
+
+def search(args: Args) -> Steps:
+    """Posts by query, which Bluesky answers to signed-in accounts only."""
+    query = _paged(args, q=args.text("query"), sort=args.text("sort"))
+    answer = yield Call("/app.bsky.feed.searchPosts", query, source="pds", needs_session=True)
+    return _page_of(answer, "posts", post_of)

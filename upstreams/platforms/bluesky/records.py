@@ -1,0 +1,159 @@
+"""Bluesky's views as our records: pure functions from one upstream object to one record."""
+
+from __future__ import annotations
+
+from upstreams.archetypes import Record, author, byline, comment, post
+from upstreams.fields import Json, instant, number, part, parts, text, texts
+
+_SITE = "https://bsky.app/profile"
+_UNVERIFIED_HANDLE = "handle.invalid"
+"""What Bluesky puts in place of a handle whose domain no longer points to the account: it names nobody."""
+_ADULT = frozenset(("porn", "sexual", "nudity", "graphic-media"))
+
+
+def _address(actor: Json) -> str | None:
+    handle = text(actor, "handle")
+    name = handle if handle != _UNVERIFIED_HANDLE else None
+    name = name or text(actor, "did")
+    return f"{_SITE}/{name}" if name else None
+
+
+def _verified(actor: Json) -> bool | None:
+    status = text(part(actor, "verification"), "verifiedStatus")
+    return None if status is None else status == "valid"
+
+
+def _identity(actor: Json) -> Record:
+    """The fields that an account has wherever it is named."""
+    did = text(actor, "did")
+    return {
+        "id": did and did.removeprefix("did:"),
+        "username": text(actor, "handle"),
+        "display_name": text(actor, "displayName"),
+        "avatar_url": text(actor, "avatar"),
+        "verified": _verified(actor),
+        "url": _address(actor),
+    }
+
+
+def author_of(actor: Json) -> Record:
+    """An account; only the call for one profile carries its counts and website."""
+    return author(
+        **_identity(actor),
+        bio=text(actor, "description"),
+        followers=number(actor, "followersCount"),
+        following=number(actor, "followsCount"),
+        posts_count=number(actor, "postsCount"),
+        joined_at=instant(actor, "createdAt"),
+        external_url=text(actor, "website"),
+    )
+
+
+def _byline_of(actor: Json) -> Record | None:
+    return byline(**_identity(actor)) if actor else None
+
+
+def id_of(view: Json) -> str | None:
+    """The record key at the end of a post's at:// URI."""
+    uri = text(view, "uri")
+    return uri and uri.rpartition("/")[2]
+
+
+def _post_address(view: Json) -> str | None:
+    account, key = _address(part(view, "author")), id_of(view)
+    return f"{account}/post/{key}" if account and key else None
+
+
+def _media_of(embed: Json) -> tuple[list[str], str | None]:
+    """The addresses of images and video, and the one that previews them; a quote with media holds it one level down."""
+    media = part(embed, "media") or embed
+    pictures = [*parts(media, "images"), *parts(media, "items")]
+    addresses = (*(text(picture, "fullsize") for picture in pictures), text(media, "playlist"))
+    previews = (
+        text(media, "thumbnail"),
+        *(text(picture, "thumb", "thumbnail") for picture in pictures[:1]),
+        text(part(media, "external"), "thumb"),
+    )
+    return [address for address in addresses if address], next(filter(None, previews), None)
+
+
+def _link_of(embed: Json) -> str | None:
+    return text(part(part(embed, "media") or embed, "external"), "uri")
+
+
+def _adult(view: Json) -> bool | None:
+    """Whether a label that still holds marks the post; None when the view carries no labels at all."""
+    if not isinstance(view.get("labels"), list):
+        return None
+    return any(label.get("val") in _ADULT and label.get("neg") is not True for label in parts(view, "labels"))
+
+
+def _sum(*counts: int | None) -> int | None:
+    told = [count for count in counts if count is not None]
+    return sum(told) if told else None
+
+
+def feed_post_of(row: Json) -> Record:
+    """A row of an author's feed: a post and why it is there, as a repost or pinned to the top."""
+    return post_of(part(row, "post"), part(row, "reason"))
+
+
+def post_of(view: Json, reason: Json | None = None) -> Record:
+    """A post; `shares` counts reposts and quotes, whose parts are in `ext`."""
+    record, embed, why = part(view, "record"), part(view, "embed"), reason or {}
+    reposts, quotes, langs = number(view, "repostCount"), number(view, "quoteCount"), texts(record, "langs")
+    media_urls, thumbnail_url = _media_of(embed)
+    return post(
+        id=id_of(view),
+        url=_post_address(view),
+        text=text(record, "text"),
+        author=_byline_of(part(view, "author")),
+        media_urls=media_urls,
+        thumbnail_url=thumbnail_url,
+        likes=number(view, "likeCount"),
+        comments=number(view, "replyCount"),
+        shares=_sum(reposts, quotes),
+        saves=number(view, "bookmarkCount"),
+        pinned=True if text(why, "$type") == "app.bsky.feed.defs#reasonPin" else None,
+        nsfw=_adult(view),
+        published_at=instant(record, "createdAt"),
+        ext={
+            "uri": text(view, "uri"),
+            "cid": text(view, "cid"),
+            "language": langs[0] if langs else None,
+            "langs": langs,
+            "indexed_at": instant(view, "indexedAt"),
+            "reposts": reposts,
+            "quotes": quotes,
+            "link": _link_of(embed),
+            "reply_to": text(part(part(record, "reply"), "parent"), "uri"),
+            "reposted_by": text(part(why, "by"), "handle", "did"),
+            "reposted_at": instant(why, "indexedAt"),
+        },
+    )
+
+
+def replies_of(node: Json, post_id: str | None, levels: int) -> list[Record]:
+    """The replies below a node of a thread, at most `levels` deep."""
+    if levels < 1:
+        return []
+    parent_id = id_of(part(node, "post"))
+    return [_comment_of(reply, parent_id, post_id, levels) for reply in parts(node, "replies")]
+
+
+def _comment_of(node: Json, parent_id: str | None, post_id: str | None, levels: int) -> Record:
+    view = part(node, "post")
+    if not view:  # a #notFoundPost or #blockedPost: of either only the URI is left
+        return comment(id=id_of(node), parent_id=parent_id, post_id=post_id, deleted=True)
+    return comment(
+        id=id_of(view),
+        url=_post_address(view),
+        parent_id=parent_id,
+        post_id=post_id,
+        text=text(part(view, "record"), "text"),
+        author=_byline_of(part(view, "author")),
+        likes=number(view, "likeCount"),
+        replies_count=number(view, "replyCount"),
+        published_at=instant(part(view, "record"), "createdAt"),
+        replies=replies_of(node, post_id, levels - 1),
+    )

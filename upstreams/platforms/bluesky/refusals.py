@@ -1,0 +1,59 @@
+"""What Bluesky's error answers mean: nearly all of them are a 400 with the name of an error and a sentence."""
+
+from __future__ import annotations
+
+from email.utils import mktime_tz, parsedate_tz
+
+from upstreams.endpoint import Answer, by_status
+from upstreams.errors import InvalidArgument, NotFound, UpstreamError, UpstreamThrottled
+from upstreams.fields import Json, text
+
+_REASONS = {
+    "NotFound": None,
+    "HandleNotFound": None,
+    "AccountTakedown": "account_gone",
+    "AccountDeactivated": "account_gone",
+    "BlockedActor": "account_private",
+    "BlockedByActor": "account_private",
+}
+_ABSENT = ("not found", "actor", "handle")
+"""Words of an InvalidRequest that is about who was asked for: `Profile not found`, `Unable to resolve handle`,
+`actor must be a valid did or a handle`."""
+_PARAMS = {"cursor": "cursor", "limit": "limit", "uri": "url", "filter": "filter", "query": "query"}
+"""The word by which an InvalidRequest names a parameter -> our name of it."""
+_WINDOW_S = 300.0
+"""The window that Bluesky counts requests in: no header makes us wait longer before the next try."""
+
+
+def judge(answer: Answer) -> UpstreamError | None:
+    """The refusal that an error answer stands for, or None for what the fetch decides by its status."""
+    if answer.status == 429 and "retry-after" not in answer.headers:
+        return UpstreamThrottled(answer.source, _wait_s(answer))
+    if answer.status == 400 and isinstance(answer.body, dict):
+        return _refused(answer.body)
+    return by_status(answer)
+
+
+def _wait_s(answer: Answer) -> float | None:
+    """Seconds to `ratelimit-reset`, a Unix time, by the clock that the answer itself carries in `date`."""
+    reset, sent = answer.headers.get("ratelimit-reset", ""), parsedate_tz(answer.headers.get("date", ""))
+    if not reset.isdecimal() or sent is None:
+        return None
+    return min(max(float(int(reset) - mktime_tz(sent)), 1.0), _WINDOW_S)
+
+
+def _refused(body: Json) -> UpstreamError | None:
+    error, message = text(body, "error") or "", text(body, "message") or ""
+    if error in _REASONS:
+        return NotFound(message or "Bluesky has no such record.", reason=_REASONS[error])
+    if error == "BadQueryString":
+        return InvalidArgument("query", f"Bluesky cannot search for it: {message}")
+    return _invalid_request(message) if error == "InvalidRequest" else None
+
+
+def _invalid_request(message: str) -> UpstreamError | None:
+    words = message.lower()
+    if any(word in words for word in _ABSENT):
+        return NotFound(message)
+    param = next((ours for theirs, ours in _PARAMS.items() if theirs in words), None)
+    return InvalidArgument(param, f"Bluesky refuses it: {message}") if param else None

@@ -1,0 +1,284 @@
+"""The stand-in for Bluesky: its public AppView, and the few calls of a PDS that search needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from upstreams.sandbox.invent import paragraph, person, seeded, sentence, unix_time
+from upstreams.sandbox.site import Asked, Reply, Route, route
+
+_ROWS = 45
+"""Rows of every list: three pages of the default size."""
+_CDN = "https://cdn.bsky.example/img"
+_ALPHABET = "abcdefghijklmnopqrstuvwxyz234567"
+
+Json = dict[str, Any]
+
+
+def _error(name: str, message: str, status: int = 400, **headers: str) -> Reply:
+    sent = {key.replace("_", "-"): value for key, value in headers.items()}
+    return Reply({"error": name, "message": message}, status, sent)
+
+
+def _refused(subject: str, absent: Reply) -> Reply | None:
+    if "missing" in subject:
+        return absent
+    if "throttled" in subject:
+        spent = {"ratelimit_limit": "3000", "ratelimit_remaining": "0", "ratelimit_policy": "3000;w=300"}
+        reset = {"ratelimit_reset": "1735689630", "date": "Wed, 01 Jan 2025 00:00:00 GMT"}
+        return _error("RateLimitExceeded", "Rate Limit Exceeded", 429, **spent, **reset)
+    return _error("InternalServerError", "Internal Server Error", 500) if "broken" in subject else None
+
+
+def _did_of(actor: str) -> str:
+    """The DID of a handle and `_handle_of` it lead back to each other, so that every call tells of the same account."""
+    if actor.startswith("did:"):
+        return actor
+    name = actor.removesuffix(".bsky.social")
+    return f"did:web:{actor}" if name == actor or "." in name else f"did:plc:{name}"
+
+
+def _handle_of(actor: str) -> str:
+    if not actor.startswith("did:"):
+        return actor
+    method, _, name = actor.removeprefix("did:").partition(":")
+    return name if method == "web" else f"{name}.bsky.social"
+
+
+def _key(*subject: object) -> str:
+    rng = seeded("bluesky", *subject)
+    return "3l" + "".join(rng.choice(_ALPHABET) for _ in range(11))
+
+
+def _iso(*subject: object) -> str:
+    rng = seeded("bluesky", *subject)
+    return (
+        datetime.fromtimestamp(unix_time(rng) + rng.randrange(1000) / 1000, UTC)
+        .isoformat(timespec="milliseconds")
+        .replace("+00:00", "Z")
+    )
+
+
+def _basic(actor: str) -> Json:
+    did, rng = _did_of(actor), seeded("bluesky", _did_of(actor))
+    basic: Json = {
+        "did": did,
+        "handle": _handle_of(actor),
+        "displayName": person(rng),
+        "avatar": f"{_CDN}/avatar/plain/{did}/{_key(did, 'avatar')}@jpeg",
+        "associated": {
+            "chat": {"allowIncoming": "following"},
+            "activitySubscription": {"allowSubscriptions": "followers"},
+        },
+        "labels": [],
+        "createdAt": _iso(did, "joined"),
+    }
+    if rng.random() < 0.3:
+        basic["verification"] = {"verifications": [], "verifiedStatus": "valid", "trustedVerifierStatus": "none"}
+    return basic
+
+
+def _viewed(actor: str) -> Json:
+    did = _did_of(actor)
+    bio = paragraph(seeded("bluesky", did, "bio"), 2)
+    return {**_basic(actor), "description": bio, "indexedAt": _iso(did, "indexed")}
+
+
+def _member(subject: str, place: int) -> Json:
+    rng = seeded("bluesky", subject, place)
+    return _viewed(f"{person(rng).lower().replace(' ', '-')}-{_key(subject, place)}.bsky.social")
+
+
+def _embed_of(did: str, key: str) -> Json | None:
+    rng = seeded("bluesky", did, key, "embed")
+    kind = rng.choice(("images", "video", "external", None, None))
+    blob = f"plain/{did}/{_key(key, 'blob')}"
+    if kind == "images":
+        image = {
+            "thumb": f"{_CDN}/feed_thumbnail/{blob}",
+            "fullsize": f"{_CDN}/feed_fullsize/{blob}",
+            "alt": sentence(rng),
+        }
+        return {"$type": "app.bsky.embed.images#view", "images": [image]}
+    if kind == "video":
+        video = {"cid": _key(key, "video"), "playlist": f"{_CDN}/{blob}/playlist.m3u8"}
+        return {"$type": "app.bsky.embed.video#view", **video, "thumbnail": f"{_CDN}/{blob}/thumbnail.jpg"}
+    if kind == "external":
+        card = {"uri": f"https://example.com/{key}", "title": sentence(rng), "description": paragraph(rng)}
+        return {"$type": "app.bsky.embed.external#view", "external": {**card, "thumb": f"{_CDN}/feed_thumbnail/{blob}"}}
+    return None
+
+
+def _post(actor: str, key: str, reply_to: str | None = None) -> Json:
+    did, rng = _did_of(actor), seeded("bluesky", _did_of(actor), key)
+    uri = f"at://{did}/app.bsky.feed.post/{key}"
+    record: Json = {
+        "$type": "app.bsky.feed.post",
+        "createdAt": _iso(uri),
+        "langs": ["en"],
+        "text": paragraph(rng, rng.randint(1, 3)),
+    }
+    if reply_to is not None:
+        link = {"uri": reply_to, "cid": _key(reply_to, "cid")}
+        record["reply"] = {"root": link, "parent": link}
+    view: Json = {
+        "uri": uri,
+        "cid": f"bafyrei{_key(uri, 'cid')}",
+        "author": _basic(actor),
+        "record": record,
+        "bookmarkCount": rng.randrange(40),
+        "replyCount": rng.randrange(60),
+        "repostCount": rng.randrange(200),
+        "likeCount": rng.randrange(2_000),
+        "quoteCount": rng.randrange(30),
+        "indexedAt": _iso(uri),
+        "labels": [],
+    }
+    embed = _embed_of(did, key)
+    return view if embed is None else {**view, "embed": embed}
+
+
+def _listed(asked: Asked, name: str, row: Callable[[int], Json], **beside: Any) -> Reply:
+    """One page; Bluesky's cursor is a position in text form that is left out on the last page."""
+    cursor = asked.query.get("cursor", "0")
+    if not cursor.isdecimal():
+        return _error("InvalidRequest", "Malformed cursor")
+    start = int(cursor)
+    end = min(start + asked.number("limit", 50), _ROWS)
+    body: Json = {**beside, name: [row(place) for place in range(start, end)]}
+    return Reply(body if end >= _ROWS else {**body, "cursor": str(end)})
+
+
+def _profile(asked: Asked) -> Reply:
+    actor = asked.query.get("actor", "")
+    if (refused := _refused(actor, _error("InvalidRequest", "Profile not found"))) is not None:
+        return refused
+    rng = seeded("bluesky", _did_of(actor), "counts")
+    counts = {"followersCount": rng.randrange(90_000), "followsCount": rng.randrange(900)}
+    return Reply(
+        {
+            **_viewed(actor),
+            **counts,
+            "postsCount": rng.randrange(9_000),
+            "banner": f"{_CDN}/banner/plain/{_did_of(actor)}",
+            "website": f"https://{_handle_of(actor)}",
+        }
+    )
+
+
+def _feed(asked: Asked) -> Reply:
+    actor = asked.query.get("actor", "")
+    if (refused := _refused(actor, _error("InvalidRequest", "Profile not found"))) is not None:
+        return refused
+
+    def row(place: int) -> Json:
+        if place % 7 != 3:
+            return {"post": _post(actor, _key(_did_of(actor), place))}
+        other = _member(actor, place)["handle"]
+        by = {"$type": "app.bsky.feed.defs#reasonRepost", "by": _basic(actor), "indexedAt": _iso(actor, place)}
+        return {"post": _post(other, _key(other, place)), "reason": by}
+
+    return _listed(asked, "feed", row)
+
+
+def _circle(name: str) -> Callable[[Asked], Reply]:
+    """The followers or follows of an account."""
+
+    def answer(asked: Asked) -> Reply:
+        actor = asked.query.get("actor", "")
+        if (refused := _refused(actor, _error("InvalidRequest", f"Actor not found: {actor}"))) is not None:
+            return refused
+        return _listed(asked, name, lambda place: _member(f"{name}/{actor}", place), subject=_viewed(actor))
+
+    return answer
+
+
+def _resolved(asked: Asked) -> Reply:
+    handle = asked.query.get("handle", "")
+    absent = _error("InvalidRequest", "Unable to resolve handle")
+    return _refused(handle, absent) or Reply({"did": _did_of(handle)})
+
+
+def _named(uri: str) -> tuple[str, str]:
+    did, _, key = uri.removeprefix("at://").partition("/app.bsky.feed.post/")
+    return did, key
+
+
+def _posts(asked: Asked) -> Reply:
+    uri = asked.query.get("uris", "")
+    return _refused(uri, Reply({"posts": []})) or Reply({"posts": [_post(*_named(uri))]})
+
+
+def _thread(asked: Asked) -> Reply:
+    uri = asked.query.get("uri", "")
+    if (refused := _refused(uri, _error("NotFound", f"Post not found: {uri}"))) is not None:
+        return refused
+    return Reply({"thread": _node(_post(*_named(uri)), min(asked.number("depth", 6), 2))})
+
+
+def _node(view: Json, levels: int) -> Json:
+    uri = view["uri"]
+    replies = [_reply(uri, place, levels) for place in range(seeded("bluesky", uri, "replies").randint(2, 5))]
+    node: Json = {"$type": "app.bsky.feed.defs#threadViewPost", "post": view, "threadContext": {}}
+    return {**node, "replies": replies} if levels > 0 else node
+
+
+def _reply(parent_uri: str, place: int, levels: int) -> Json:
+    actor, key = _member(parent_uri, place)["handle"], _key(parent_uri, place)
+    if place == 1:
+        gone = f"at://{_did_of(actor)}/app.bsky.feed.post/{key}"
+        return {"$type": "app.bsky.feed.defs#notFoundPost", "uri": gone, "notFound": True}
+    return _node(_post(actor, key, parent_uri), levels - 1)
+
+
+def _likes(asked: Asked) -> Reply:
+    uri = asked.query.get("uri", "")
+    if (refused := _refused(uri, Reply({"uri": uri, "likes": []}))) is not None:
+        return refused
+
+    def like(place: int) -> Json:
+        at = _iso(uri, place)
+        return {"actor": _member(uri, place), "createdAt": at, "indexedAt": at}
+
+    return _listed(asked, "likes", like, uri=uri)
+
+
+def _users_found(asked: Asked) -> Reply:
+    query = asked.query.get("q", "")
+    return _refused(query, Reply({"actors": []})) or _listed(asked, "actors", lambda place: _member(query, place))
+
+
+def _session(_asked: Asked) -> Reply:
+    account = {"did": "did:plc:sandbox", "handle": "sandbox.bsky.social", "active": True}
+    return Reply({**account, "accessJwt": "sandbox-access", "refreshJwt": "sandbox-refresh"})
+
+
+def _posts_found(asked: Asked) -> Reply:
+    query = asked.query.get("q", "")
+    if (refused := _refused(query, Reply({"posts": [], "hitsTotal": 0}))) is not None:
+        return refused
+
+    def found(place: int) -> Json:
+        return _post(_member(query, place)["handle"], _key(query, place))
+
+    return _listed(asked, "posts", found, hitsTotal=_ROWS)
+
+
+_APPVIEW = "public.api.bsky.app"
+_PDS = "bsky.social"
+
+ROUTES: tuple[Route, ...] = (
+    route(_APPVIEW, "/xrpc/app.bsky.actor.getProfile", _profile),
+    route(_APPVIEW, "/xrpc/app.bsky.feed.getAuthorFeed", _feed),
+    route(_APPVIEW, "/xrpc/app.bsky.graph.getFollowers", _circle("followers")),
+    route(_APPVIEW, "/xrpc/app.bsky.graph.getFollows", _circle("follows")),
+    route(_APPVIEW, "/xrpc/com.atproto.identity.resolveHandle", _resolved),
+    route(_APPVIEW, "/xrpc/app.bsky.feed.getPosts", _posts),
+    route(_APPVIEW, "/xrpc/app.bsky.feed.getPostThread", _thread),
+    route(_APPVIEW, "/xrpc/app.bsky.feed.getLikes", _likes),
+    route(_APPVIEW, "/xrpc/app.bsky.actor.searchActors", _users_found),
+    route(_PDS, "/xrpc/com.atproto.server.createSession", _session),
+    route(_PDS, "/xrpc/app.bsky.feed.searchPosts", _posts_found),
+)
