@@ -15,15 +15,17 @@ no call could answer, with `InvalidArgument`, for free.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from upstreams.archetypes import Archetype, Record
 from upstreams.errors import InvalidArgument, NotFound, UpstreamError
 
 Value = str | int | bool
+_NEXT_LINK = re.compile(r"""<([^<>]*)>[^<>]*;\s*rel="?next\b""")
 State = Mapping[str, str | int]
 """Where a next page begins, in the upstream's own terms: `{"p": 2}`, `{"o": 30}`, `{"c": "..."}` (decisions 10)."""
 Credentials = Mapping[str, str]
@@ -135,12 +137,8 @@ class Answer:
 
     def next_link(self, name: str) -> str | None:
         """The query parameter `name` of the `Link` header's rel="next" address, or None on the last page."""
-        for part in self.headers.get("link", "").split(","):
-            address, _, attributes = part.partition(";")
-            if 'rel="next"' in attributes:
-                query = urlsplit(address.strip().strip("<>")).query
-                return dict(parse_qsl(query)).get(name)
-        return None
+        found = _NEXT_LINK.search(self.headers.get("link", ""))
+        return dict(parse_qsl(found[1].partition("?")[2])).get(name) if found else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,17 +240,21 @@ class Platform:
 
 
 def segment(text: str) -> str:
-    """`text` as one segment of a path."""
-    return quote(text, safe="")
+    """`text` as one segment of a path; one of dots alone must not lead to another path."""
+    return quote(text, safe="") if text.strip(".") else text.replace(".", "%2E")
 
 
 def path_of_url(param: str, url: str, hosts: tuple[str, ...]) -> list[str]:
-    """The path segments of a public address on one of `hosts`; the scheme may be missing.
+    """The path segments, percent-decoded, of a public address on one of `hosts`; the scheme may be missing.
 
     Raises:
-        InvalidArgument: the address is on another host or has no path.
+        InvalidArgument: the address is on another host or cannot be read.
     """
-    parts = urlsplit(url if "://" in url else f"https://{url}")
-    if (parts.hostname or "").removeprefix("www.") not in hosts:
+    try:
+        parts = urlsplit(url if "://" in url else f"https://{url}")
+        host = (parts.hostname or "").removeprefix("www.")
+    except ValueError as exc:  # brackets without an address in them
+        raise InvalidArgument(param, "must be a web address") from exc
+    if host not in hosts:
         raise InvalidArgument(param, f"must be an address on {' or '.join(hosts)}")
-    return [part for part in parts.path.split("/") if part]
+    return [unquote(part) for part in parts.path.split("/") if part]

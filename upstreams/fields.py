@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
-from html.parser import HTMLParser
+from html import unescape
 from typing import Any
 
 from upstreams.errors import UnexpectedBody
 
 Json = dict[str, Any]
+_INTEGER_MAX = 2**63 - 1
+"""Above it a JSON number is no longer read alike everywhere, nor written by every encoder."""
+_DIGITS_MAX = 20
+_YEAR_10000_S = 253_402_300_800
 
 
 def obj(value: Any) -> Json:
@@ -55,17 +60,21 @@ def text(value: Json, *names: str) -> str | None:
 
 
 def number(value: Json, *names: str) -> int | None:
-    """The first whole number under one of `names`, also one sent as text or as 3.0."""
+    """The first whole number under one of `names`, also one sent as text or as 3.0; beyond 64 bits it is none."""
     for name in names:
-        found = value.get(name)
-        if isinstance(found, bool) or found is None:
-            continue
-        if isinstance(found, int):
-            return found
-        if isinstance(found, float) and found.is_integer():
-            return int(found)
-        if isinstance(found, str) and found.lstrip("-").isdecimal() and len(found) < 20:
-            return int(found)
+        whole = _whole(value.get(name))
+        if whole is not None and -_INTEGER_MAX <= whole <= _INTEGER_MAX:
+            return whole
+    return None
+
+
+def _whole(found: Any) -> int | None:
+    if isinstance(found, int) and not isinstance(found, bool):
+        return found
+    if isinstance(found, float) and found.is_integer():
+        return int(found)
+    if isinstance(found, str) and found.removeprefix("-").isdecimal() and len(found) <= _DIGITS_MAX:
+        return int(found)
     return None
 
 
@@ -96,67 +105,68 @@ def instant(value: Json, *names: str) -> str | None:
     """The first time under one of `names` as ISO 8601 UTC with `Z`: from Unix seconds or from ISO text."""
     for name in names:
         found = value.get(name)
-        if isinstance(found, bool) or found is None:
-            continue
-        if isinstance(found, int | float):
-            return _from_unix(found)
-        if isinstance(found, str) and (iso := _from_iso(found)) is not None:
+        iso = _from_iso(found) if isinstance(found, str) else _from_unix(found)
+        if iso is not None:
             return iso
     return None
 
 
-def _from_unix(seconds: float) -> str | None:
-    if not 0 <= seconds < 253_402_300_800:  # the end of the year 9999
+def _from_unix(seconds: Any) -> str | None:
+    if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not 0 <= seconds < _YEAR_10000_S:
         return None
     return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _from_iso(found: str) -> str | None:
-    if len(found) == 20 and found[-1] == "Z" and found[10] == "T":
-        return found
     try:
         moment = datetime.fromisoformat(found)
-    except ValueError:
+        if _is_canonical(found):
+            return found
+        moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):  # the latter where UTC leads out of the years 1 to 9999
         return None
-    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     return moment.isoformat(timespec="milliseconds" if moment.microsecond else "seconds").replace("+00:00", "Z")
 
 
-_BLOCKS = frozenset(("p", "br", "div", "li", "ul", "ol", "pre", "blockquote", "tr", "table", "hr", *["h1", "h2", "h3"]))
-_HIDDEN = frozenset(("script", "style"))
+def _is_canonical(iso: str) -> bool:
+    """Whether a readable time is already `2020-01-31T12:00:00Z`: most are, and need not be written anew."""
+    return len(iso) == 20 and iso[7] == "-" and iso[10] == "T" and iso[13] == ":" and iso[19] == "Z"
 
 
-class _TextOfHtml(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.pieces: list[str] = []
-        self.hidden = 0
+_ATTRIBUTES = r"""(?:[^>=]++|=\s*+(?:"[^"]*+"?|'[^']*+'?)?)*+>?"""
+_MARKUP = re.compile(
+    rf"""<(?:
+      (?P<hidden>script|style)\b{_ATTRIBUTES}.*?(?=</(?P=hidden)|\Z)   # what is no text, up to its end tag
+    | (?P<end>/?)(?P<tag>[a-z][a-z0-9]*){_ATTRIBUTES}
+    | !--(?:-?>|.*?(?:-->|\Z))
+    | [!?][^>]*+>?
+    )""",
+    re.VERBOSE | re.IGNORECASE | re.DOTALL,
+)
+"""A tag or a comment. Every branch also matches where the text ends before it is closed (what browsers do with it), so
+no start is tried in vain and the time is linear in the length, whatever is sent."""
+_BLOCK = re.compile(
+    "address|article|aside|blockquote|br|d[dlt]|details|div|fig(ure|caption)|footer|form|h[1-6]|header|hr|li|main|nav"
+    "|[ou]l|p|pre|section|summary|table|tr"
+)
+_CELL = re.compile("t[dh]")
+_ENDLESS_REFERENCE = re.compile(r"&#\d{20,};?")
+"""A character reference that no character has; int() refuses the longest of them."""
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # noqa: ARG002 - the parser's own signature
-        if tag in _HIDDEN:
-            self.hidden += 1
-        elif tag in _BLOCKS:
-            self.pieces.append("\n")
 
-    def handle_endtag(self, tag: str) -> None:
-        if tag in _HIDDEN:
-            self.hidden = max(0, self.hidden - 1)
-        elif tag in _BLOCKS and tag != "br":
-            self.pieces.append("\n")
-
-    def handle_data(self, data: str) -> None:
-        if not self.hidden:
-            self.pieces.append(data)
+def _in_place_of(markup: re.Match[str]) -> str:
+    tag = (markup["tag"] or "").lower()
+    if _BLOCK.fullmatch(tag):
+        return "" if tag == "br" and markup["end"] else "\n"
+    return " " if _CELL.fullmatch(tag) else ""
 
 
 def plain(html: str | None) -> str | None:
     """HTML as plain text: tags gone, entities read, blocks on lines of their own (decisions 3)."""
     if html is None or ("<" not in html and "&" not in html):
         return html
-    reader = _TextOfHtml()
-    reader.feed(html)
-    reader.close()
-    lines = [line.strip() for line in "".join(reader.pieces).split("\n")]
+    text_left = _ENDLESS_REFERENCE.sub("\ufffd", _MARKUP.sub(_in_place_of, html))
+    lines = [line.strip() for line in unescape(text_left).split("\n")]
     kept = [line for i, line in enumerate(lines) if line or (i and lines[i - 1])]
     return "\n".join(kept).strip() or None
 

@@ -16,8 +16,8 @@ from upstreams.archetypes import (
     VELOCITY,
 )
 from upstreams.endpoint import Answer, Credentials, Endpoint, Param, Platform, by_status, limit
-from upstreams.errors import InvalidArgument, UpstreamError, UpstreamThrottled
-from upstreams.fields import text
+from upstreams.errors import InvalidArgument, NotFound, UpstreamError, UpstreamThrottled
+from upstreams.fields import Json, parts, text
 from upstreams.platforms.github.composites import dossier, velocity
 from upstreams.platforms.github.reads import (
     comments,
@@ -42,16 +42,33 @@ def _headers(credentials: Credentials) -> tuple[tuple[str, str], ...]:
 
 
 def _judge(answer: Answer) -> UpstreamError | None:
-    """403 is throttling when the quota is used up or a wait is named; 422 means that the query cannot be searched."""
-    if answer.status in (403, 429) and (
-        answer.headers.get("x-ratelimit-remaining") == "0" or "retry-after" in answer.headers
-    ):
+    """GitHub says with 403 also that it throttles or that a repository is blocked, with 422 what it cannot search."""
+    body = answer.body if isinstance(answer.body, dict) else {}
+    if answer.status in (403, 429) and _throttles(answer, body):
         wait = answer.headers.get("retry-after", "")
-        return UpstreamThrottled("github", float(wait) if wait.isdecimal() else None)
+        return UpstreamThrottled(answer.source, float(wait) if wait.isdecimal() else None)
+    if answer.status == 403 and "block" in body:
+        return NotFound("GitHub has blocked access to this repository.")
     if answer.status == 422:
-        message = text(answer.body, "message") if isinstance(answer.body, dict) else None
-        return InvalidArgument("query", f"GitHub cannot search for it: {message or 'validation failed'}")
+        return _unsearchable(body)
     return by_status(answer)
+
+
+def _throttles(answer: Answer, body: Json) -> bool:
+    message = (text(body, "message") or "").lower()
+    told = answer.headers.get("x-ratelimit-remaining") == "0" or "retry-after" in answer.headers
+    return told or "rate limit" in message or "abuse detection" in message
+
+
+def _unsearchable(body: Json) -> UpstreamError | None:
+    """A search is refused for its wording, or because the repository or account that it names does not exist."""
+    problem = next((error for error in parts(body, "errors") if error.get("resource") == "Search"), None)
+    if problem is None:
+        return None
+    message = text(problem, "message") or "the query is not valid"
+    if "do not exist" in message:
+        return NotFound(message)
+    return InvalidArgument("query", f"GitHub cannot search for it: {message}")
 
 
 HANDLE = Param("handle", "The account's login.", "octocat", required=True, length_max=64)
@@ -72,7 +89,7 @@ LIMIT = limit(100)
 PLATFORM = Platform(
     slug="github",
     title="GitHub",
-    sources={"api": "https://api.github.com"},
+    sources={"api": "https://api.github.com", "search": "https://api.github.com"},  # searches have a quota of their own
     docs_url="https://docs.github.com/en/rest",
     social=True,
     headers=_headers,

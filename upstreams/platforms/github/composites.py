@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 
 from upstreams.archetypes import Record
-from upstreams.endpoint import Answer, Args, Call, Leg, Missing, Single, Steps, Value, segment
+from upstreams.endpoint import Answer, Args, Call, Leg, Missing, Single, Steps, Value
 from upstreams.fields import Json, instant, number, obj, rows
-from upstreams.platforms.github.reads import repo_path
+from upstreams.platforms.github.reads import repo_path, user_path
 from upstreams.platforms.github.records import author_of, issue_of, readme_of, release_of, repository_of
 
 _DAY_S = 86_400.0
@@ -22,7 +22,7 @@ def dossier(args: Args) -> Steps:
         Call(path),
         Call(f"{path}/readme", accepts="json or text", optional=True),
         Call(f"{path}/releases", {"per_page": 5}, optional=True),
-        Call("/search/issues", wanted, optional=True),
+        Call("/search/issues", wanted, "search", optional=True),
     )
     record: Record = {
         "repository": repository_of(obj(repo.body)),
@@ -40,10 +40,10 @@ def _legs(**answers: Answer | Missing) -> tuple[Leg, ...]:
 
 def velocity(args: Args) -> Steps:
     """An account and the movement of its 100 most recently pushed repositories."""
-    handle = segment(args.text("handle"))
+    path = user_path(args)
     user, repos = yield (
-        Call(f"/users/{handle}"),
-        Call(f"/users/{handle}/repos", {"sort": "pushed", "per_page": 100}, optional=True),
+        Call(path),
+        Call(f"{path}/repos", {"sort": "pushed", "per_page": 100}, optional=True),
     )
     record: Record = {
         "author": author_of(obj(user.body)),

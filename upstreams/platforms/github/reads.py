@@ -12,6 +12,7 @@ from upstreams.fields import Json, number, obj, rows
 from upstreams.platforms.github.records import author_of, comment_of, issue_of, readme_of, release_of, repository_of
 
 _SHORT = re.compile(r"[\w.-]+/[\w.-]+")
+_NUMBER = re.compile(r"[0-9]+")
 _SEARCH_DEPTH = 1_000
 """Results of one search that GitHub serves; beyond that a query has to be narrowed."""
 
@@ -25,42 +26,56 @@ def repo_path(args: Args) -> str:
     return f"/repos/{segment(found[0])}/{segment(found[1].removesuffix('.git'))}"
 
 
+def user_path(args: Args) -> str:
+    """`/users/{login}` of the `handle` parameter; an at sign before it is left out."""
+    return f"/users/{segment(args.text('handle').removeprefix('@'))}"
+
+
 def _issue_path(args: Args) -> tuple[str, str]:
     found = path_of_url("url", args.text("url"), ("github.com",))
-    if len(found) < 4 or found[2] not in ("issues", "pull") or not found[3].isdecimal():
+    if len(found) < 4 or found[2] not in ("issues", "pull") or not _NUMBER.fullmatch(found[3]):
         raise InvalidArgument("url", "must name an issue, such as https://github.com/python/cpython/issues/1")
     return f"/repos/{segment(found[0])}/{segment(found[1])}/issues/{found[3]}", found[3]
 
 
 def profile(args: Args) -> Steps:
-    answer = yield Call(f"/users/{segment(args.text('handle'))}")
+    """One account, a person's or an organization's."""
+    answer = yield Call(user_path(args))
     return Single(author_of(obj(answer.body)))
 
 
 def repo(args: Args) -> Steps:
+    """One repository; GitHub redirects from its earlier names."""
     answer = yield Call(repo_path(args))
     return Single(repository_of(obj(answer.body)))
 
 
 def readme(args: Args) -> Steps:
+    """A repository's readme."""
     path = repo_path(args)
     answer = yield Call(f"{path}/readme", accepts="json or text")
     return Single(readme_of(answer.body, path.removeprefix("/repos/")))
 
 
 def issue(args: Args) -> Steps:
+    """One issue or pull request."""
     path, _ = _issue_path(args)
     answer = yield Call(path)
     return Single(issue_of(obj(answer.body)))
 
 
-def _paged(args: Args, path: str, **query: str | None) -> Call:
-    return Call(path, {**query, "per_page": args.number("limit"), "page": args.position("p", 1)})
+def _paged(args: Args, path: str, *, source: str = "", **query: str | None) -> Call:
+    """A page by its number or, where GitHub told one, by its cursor: deep lists have only the latter."""
+    after = args.token()
+    page = None if after else args.position("p", 1)
+    return Call(path, {**query, "per_page": args.number("limit"), "page": page, "after": after}, source)
 
 
 def _next_page(answer: Answer) -> State | None:
+    if (after := answer.next_link("after")) is not None:
+        return {"c": after}
     page = answer.next_link("page")
-    return {"p": int(page)} if page is not None and page.isdecimal() else None
+    return {"p": int(page)} if page is not None and _NUMBER.fullmatch(page) else None
 
 
 def _list_of(answer: Answer, record: Callable[[Json], Record]) -> Page:
@@ -68,24 +83,32 @@ def _list_of(answer: Answer, record: Callable[[Json], Record]) -> Page:
 
 
 def repos(args: Args) -> Steps:
-    answer = yield _paged(args, f"/users/{segment(args.text('handle'))}/repos", sort="updated")
+    """An account's repositories, last updated first."""
+    answer = yield _paged(args, f"{user_path(args)}/repos", sort="updated")
     return _list_of(answer, repository_of)
 
 
 def releases(args: Args) -> Steps:
+    """A repository's releases, newest first."""
     answer = yield _paged(args, f"{repo_path(args)}/releases")
     return _list_of(answer, release_of)
 
 
 def issues(args: Args) -> Steps:
+    """A repository's issues and pull requests in one state."""
     answer = yield _paged(args, f"{repo_path(args)}/issues", state=args.text("state"))
     return _list_of(answer, issue_of)
 
 
 def comments(args: Args) -> Steps:
+    """The comments of an issue or pull request, oldest first."""
     path, issue_number = _issue_path(args)
     answer = yield _paged(args, f"{path}/comments")
     return _list_of(answer, lambda row: comment_of(row, issue_number))
+
+
+def _searched(args: Args, what: str, **query: str | None) -> Call:
+    return _paged(args, f"/search/{what}", source="search", **query)
 
 
 def _search_page(args: Args, answer: Answer, record: Callable[[Json], Record]) -> Page:
@@ -104,21 +127,25 @@ def _search_page(args: Args, answer: Answer, record: Callable[[Json], Record]) -
 
 
 def search(args: Args) -> Steps:
-    answer = yield _paged(args, "/search/issues", q=args.text("query"), sort=args.text_or_none("sort"))
+    """Issues and pull requests that match a query."""
+    answer = yield _searched(args, "issues", q=args.text("query"), sort=args.text_or_none("sort"))
     return _search_page(args, answer, issue_of)
 
 
 def repos_by(args: Args) -> Steps:
-    answer = yield _paged(args, "/search/repositories", q=args.text("query"), sort=args.text_or_none("sort"))
+    """Repositories that match a query."""
+    answer = yield _searched(args, "repositories", q=args.text("query"), sort=args.text_or_none("sort"))
     return _search_page(args, answer, repository_of)
 
 
 def users_by(args: Args) -> Steps:
-    answer = yield _paged(args, "/search/users", q=args.text("query"))
+    """Accounts that match a query."""
+    answer = yield _searched(args, "users", q=args.text("query"))
     return _search_page(args, answer, author_of)
 
 
 def top_issues(args: Args) -> Steps:
+    """The open issues of a repository, the most reactions first."""
     name = repo_path(args).removeprefix("/repos/")
-    answer = yield _paged(args, "/search/issues", q=f"repo:{name} is:issue is:open", sort="reactions")
+    answer = yield _searched(args, "issues", q=f"repo:{name} is:issue is:open", sort="reactions")
     return _search_page(args, answer, issue_of)

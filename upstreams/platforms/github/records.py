@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from base64 import b64decode
-from binascii import Error as Base64Error
 from typing import Any
 
 from upstreams.archetypes import Record, article, author, byline, comment, post, release, repository
-from upstreams.fields import Json, flag, ident, instant, joined, number, part, parts, text, texts
+from upstreams.fields import Json, flag, ident, instant, joined, number, obj, part, parts, text, texts
 
 
 def author_of(user: Json) -> Record:
@@ -36,15 +35,12 @@ def author_of(user: Json) -> Record:
 
 def repository_of(repo: Json) -> Record:
     """A repository; `watchers` is told only by the call for one repository (`watchers_count` repeats the stars)."""
-    owner = part(repo, "owner")
     return repository(
         id=ident(repo, "id"),
         url=text(repo, "html_url"),
         full_name=text(repo, "full_name"),
         name=text(repo, "name"),
-        owner={k: text(owner, n) for k, n in (("username", "login"), ("avatar_url", "avatar_url"), ("type", "type"))}
-        if owner
-        else None,
+        owner=_owner_of(repo),
         description=text(repo, "description"),
         homepage=text(repo, "homepage"),
         language=text(repo, "language"),
@@ -62,6 +58,13 @@ def repository_of(repo: Json) -> Record:
         updated_at=instant(repo, "updated_at"),
         pushed_at=instant(repo, "pushed_at"),
     )
+
+
+def _owner_of(repo: Json) -> Record | None:
+    owner = part(repo, "owner")
+    if not owner:
+        return None
+    return {"username": text(owner, "login"), "avatar_url": text(owner, "avatar_url"), "type": text(owner, "type")}
 
 
 def _byline_of(item: Json) -> Record | None:
@@ -90,11 +93,17 @@ def issue_of(issue: Json) -> Record:
             "node": ident(issue, "id"),
             "state": text(issue, "state"),
             "state_reason": text(issue, "state_reason"),
-            "labels": [name for label in parts(issue, "labels") if (name := text(label, "name"))],
+            "labels": _labels_of(issue),
             "closed_at": instant(issue, "closed_at"),
             "is_pr": _is_pull_request(issue),
         },
     )
+
+
+def _labels_of(issue: Json) -> list[str] | None:
+    if not isinstance(issue.get("labels"), list):
+        return None
+    return [name for label in parts(issue, "labels") if (name := text(label, "name"))]
 
 
 def _is_pull_request(issue: Json) -> bool:
@@ -116,8 +125,7 @@ def comment_of(entry: Json, post_id: str) -> Record:
 
 
 def release_of(entry: Json) -> Record:
-    """A release; `ext.downloads` sums its assets, and is null when the upstream tells of none."""
-    counts = [count for asset in parts(entry, "assets") if (count := number(asset, "download_count")) is not None]
+    """One release of a repository."""
     return release(
         id=ident(entry, "id"),
         url=text(entry, "html_url"),
@@ -127,28 +135,34 @@ def release_of(entry: Json) -> Record:
         prerelease=flag(entry, "prerelease"),
         author=text(part(entry, "author"), "login"),
         published_at=instant(entry, "published_at"),
-        ext={"downloads": sum(counts) if isinstance(entry.get("assets"), list) else None},
+        ext={"downloads": _downloads_of(entry)},
     )
+
+
+def _downloads_of(entry: Json) -> int | None:
+    """The downloads of all assets; a release that has none was downloaded zero times."""
+    counts = [number(asset, "download_count") for asset in parts(entry, "assets")]
+    told = [count for count in counts if count is not None]
+    return sum(told) if isinstance(entry.get("assets"), list) and len(told) == len(counts) else None
 
 
 def readme_of(body: Any, full_name: str) -> Record:
     """A readme, from the JSON form (with its file name and base64 content) or from the raw text."""
     if isinstance(body, str):
         return article(id=None, url=f"https://github.com/{full_name}#readme", title=None, text=body or None)
+    file = obj(body)
     return article(
-        id=text(body, "sha"),
-        url=text(body, "html_url"),
-        title=text(body, "name"),
-        text=_decoded(body),
-        ext={"path": text(body, "path"), "size_bytes": number(body, "size")},
+        id=text(file, "sha"),
+        url=text(file, "html_url"),
+        title=text(file, "name"),
+        text=_decoded(file),
+        ext={"path": text(file, "path"), "size_bytes": number(file, "size")},
     )
 
 
-def _decoded(body: Json) -> str | None:
-    content = text(body, "content")
-    if content is None or text(body, "encoding") != "base64":
+def _decoded(file: Json) -> str | None:
+    """The content; GitHub breaks its base64 into lines, and leaves it out of files above 1 MB."""
+    content = text(file, "content")
+    if content is None or text(file, "encoding") != "base64":
         return content
-    try:
-        return b64decode(content).decode("utf-8", errors="replace")
-    except Base64Error:
-        return None
+    return b64decode(content).decode("utf-8", errors="replace") or None
