@@ -86,9 +86,14 @@ def _viewed(actor: str) -> Json:
     return {**_basic(actor), "description": bio, "indexedAt": _iso(did, "indexed")}
 
 
+def _somebody(subject: str, place: int) -> str:
+    """The handle of an account that has to do with a subject: a follower, a liker, the author of a reply."""
+    name = person(seeded("bluesky", subject, place)).lower().replace(" ", "-")
+    return f"{name}-{_key(subject, place)}.bsky.social"
+
+
 def _member(subject: str, place: int) -> Json:
-    rng = seeded("bluesky", subject, place)
-    return _viewed(f"{person(rng).lower().replace(' ', '-')}-{_key(subject, place)}.bsky.social")
+    return _viewed(_somebody(subject, place))
 
 
 def _embed_of(did: str, key: str) -> Json | None:
@@ -176,7 +181,7 @@ def _feed(asked: Asked) -> Reply:
     def row(place: int) -> Json:
         if place % 7 != 3:
             return {"post": _post(actor, _key(_did_of(actor), place))}
-        other = _member(actor, place)["handle"]
+        other = _somebody(actor, place)
         by = {"$type": "app.bsky.feed.defs#reasonRepost", "by": _basic(actor), "indexedAt": _iso(actor, place)}
         return {"post": _post(other, _key(other, place)), "reason": by}
 
@@ -219,14 +224,15 @@ def _thread(asked: Asked) -> Reply:
 
 
 def _node(view: Json, levels: int) -> Json:
-    uri = view["uri"]
-    replies = [_reply(uri, place, levels) for place in range(seeded("bluesky", uri, "replies").randint(2, 5))]
-    node: Json = {"$type": "app.bsky.feed.defs#threadViewPost", "post": view, "threadContext": {}}
-    return {**node, "replies": replies} if levels > 0 else node
+    uri, node = view["uri"], {"$type": "app.bsky.feed.defs#threadViewPost", "post": view, "threadContext": {}}
+    if levels < 1:
+        return node
+    count = seeded("bluesky", uri, "replies").randint(2, 5)
+    return {**node, "replies": [_reply(uri, place, levels) for place in range(count)]}
 
 
 def _reply(parent_uri: str, place: int, levels: int) -> Json:
-    actor, key = _member(parent_uri, place)["handle"], _key(parent_uri, place)
+    actor, key = _somebody(parent_uri, place), _key(parent_uri, place)
     if place == 1:
         gone = f"at://{_did_of(actor)}/app.bsky.feed.post/{key}"
         return {"$type": "app.bsky.feed.defs#notFoundPost", "uri": gone, "notFound": True}
@@ -261,7 +267,7 @@ def _posts_found(asked: Asked) -> Reply:
         return refused
 
     def found(place: int) -> Json:
-        return _post(_member(query, place)["handle"], _key(query, place))
+        return _post(_somebody(query, place), _key(query, place))
 
     return _listed(asked, "posts", found, hitsTotal=_ROWS)
 

@@ -1,0 +1,200 @@
+"""Bluesky's recordings as cases; what is expected is written from the table of fields, not with the platform's code."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from tests.platforms.case import Case
+from upstreams.errors import NotFound
+
+Json = dict[str, Any]
+
+_APPVIEW = "public.api.bsky.app/xrpc"
+_RESOLVED = {f"{_APPVIEW}/com.atproto.identity.resolveHandle": "resolveHandle.json"}
+
+
+def at(value: Any, path: str) -> Any:
+    """What stands at a dotted path, or None."""
+    for step in path.split("."):
+        if isinstance(value, list):
+            value = value[int(step)] if int(step) < len(value) else None
+        else:
+            value = value.get(step) if isinstance(value, dict) else None
+    return value
+
+
+def utc(told: str | None) -> str | None:
+    """A recorded time as we write it: Z, and milliseconds only where there are some."""
+    if told is None:
+        return None
+    seconds, fraction = re.fullmatch(r"([^.]+?)(?:\.(\d+))?(?:Z|\+00:00)", told).groups()
+    return f"{seconds}.{fraction[:3]}Z" if fraction and int(fraction) else f"{seconds}Z"
+
+
+def key_of(uri: str | None) -> str | None:
+    """The last part of a URI."""
+    return None if uri is None else uri.split("/")[-1]
+
+
+def _account(actor: Json) -> Json:
+    status = at(actor, "verification.verifiedStatus")
+    return {
+        "id": actor["did"].replace("did:", "", 1),
+        "username": actor["handle"],
+        "display_name": at(actor, "displayName"),
+        "avatar_url": at(actor, "avatar"),
+        "verified": None if status is None else status == "valid",
+        "url": f"https://bsky.app/profile/{actor['handle']}",
+    }
+
+
+def author(actor: Json) -> Json:
+    """The table's Author."""
+    return _account(actor) | {
+        "bio": at(actor, "description"),
+        "followers": at(actor, "followersCount"),
+        "following": at(actor, "followsCount"),
+        "posts_count": at(actor, "postsCount"),
+        "likes_count": None,
+        "private": None,
+        "joined_at": utc(at(actor, "createdAt")),
+        "location": None,
+        "external_url": at(actor, "website"),
+        "ext": {},
+    }
+
+
+def _media(view: Json) -> Json:
+    media = at(view, "embed.media") or at(view, "embed") or {}
+    urls = [image["fullsize"] for image in media.get("images", [])]
+    if "playlist" in media:
+        urls.append(media["playlist"])
+    thumbnail = at(media, "thumbnail") or at(media, "images.0.thumb") or at(media, "external.thumb")
+    return {"media_urls": urls, "thumbnail_url": thumbnail, "duration_seconds": None}
+
+
+def post(view: Json, reason: Json | None = None) -> Json:
+    """The table's Post."""
+    address = f"https://bsky.app/profile/{view['author']['handle']}/post/{key_of(view['uri'])}"
+    langs = at(view, "record.langs")
+    counts = [view[name] for name in ("repostCount", "quoteCount") if name in view]
+    adult = {"porn", "sexual", "nudity", "graphic-media"} & {label["val"] for label in view["labels"]}
+    return {
+        "id": key_of(view["uri"]),
+        "url": address,
+        "content": {"text": view["record"]["text"] or None, **_media(view)},
+        "author": _account(view["author"]),
+        "engagement": {
+            "views": None,
+            "likes": at(view, "likeCount"),
+            "comments": at(view, "replyCount"),
+            "shares": sum(counts) if counts else None,
+            "saves": at(view, "bookmarkCount"),
+        },
+        "flags": {"pinned": None, "deleted": None, "nsfw": bool(adult), "spoiler": None},
+        "published_at": utc(view["record"]["createdAt"]),
+        "ext": {
+            "uri": view["uri"],
+            "cid": view["cid"],
+            "language": langs[0] if langs else None,
+            "langs": langs,
+            "indexed_at": utc(view["indexedAt"]),
+            "reposts": at(view, "repostCount"),
+            "quotes": at(view, "quoteCount"),
+            "link": at(view, "embed.external.uri") or at(view, "embed.media.external.uri"),
+            "reply_to": at(view, "record.reply.parent.uri"),
+            "reposted_by": at(reason, "by.handle"),
+            "reposted_at": utc(at(reason, "indexedAt")),
+        },
+    }
+
+
+def comment(node: Json, parent_id: str, post_id: str) -> Json:
+    """The table's Comment, with the nodes below it."""
+    view = node["post"]
+    own = key_of(view["uri"])
+    return {
+        "id": own,
+        "url": f"https://bsky.app/profile/{view['author']['handle']}/post/{own}",
+        "parent_id": parent_id,
+        "post_id": post_id,
+        "text": view["record"]["text"] or None,
+        "author": _account(view["author"]),
+        "engagement": {"likes": view["likeCount"], "replies": view["replyCount"]},
+        "flags": {"pinned": None, "deleted": None},
+        "published_at": utc(view["record"]["createdAt"]),
+        "replies": [comment(reply, own, post_id) for reply in node.get("replies", [])],
+    }
+
+
+def comments(thread: Json) -> list[Json]:
+    """The rows of a thread."""
+    root = key_of(thread["post"]["uri"])
+    return [comment(reply, root, root) for reply in thread["replies"]]
+
+
+def _feed(body: Json) -> list[Json]:
+    return [post(row["post"], row.get("reason")) for row in body["feed"]]
+
+
+def _thread(_resolved: Json, body: Json) -> list[Json]:
+    return comments(body["thread"])
+
+
+def _likers(_resolved: Json, body: Json) -> list[Json]:
+    return [author(like["actor"]) for like in body["likes"]]
+
+
+def _profile_case(name: str, file: str, **params: str) -> Case:
+    return Case(name, "profile", params, {f"{_APPVIEW}/app.bsky.actor.getProfile": file}, expected=author)
+
+
+def _feed_case(name: str, file: str) -> Case:
+    answers = {f"{_APPVIEW}/app.bsky.feed.getAuthorFeed": file}
+    return Case(name, "user/posts", {"handle": "alice.test"}, answers, expected=_feed, has_more=False)
+
+
+def _of_post(name: str, resource: str, call: str, file: str, **more: Any) -> Case:
+    url = {"url": "https://bsky.app/profile/alice.test/post/3kaheyt6vpc22"}
+    return Case(name, resource, url, {**_RESOLVED, f"{_APPVIEW}/app.bsky.feed.{call}": file}, **more)
+
+
+CASES: tuple[Case, ...] = (
+    _profile_case("one's own profile", "getProfile__own.json", handle="alice.test"),
+    _profile_case("a profile with avatar and banner", "getProfile__avatar_banner.json", handle="@alice.test"),
+    _profile_case("a profile of which little is known", "getProfile__other_sparse.json", handle="dan.test"),
+    _profile_case("a verified profile by its DID", "public_profile__2025.json", user_id="plc:x7d6j54pm22ufehkes6jo4jf"),
+    _feed_case("posts of an account, with quotes and images", "getAuthorFeed__1.json"),
+    _feed_case("posts of an account, replies among them", "getAuthorFeed__2.json"),
+    Case(
+        "followers",
+        "followers",
+        {"handle": "alice.test"},
+        {f"{_APPVIEW}/app.bsky.graph.getFollowers": "getFollowers.json"},
+        expected=lambda body: [author(actor) for actor in body["followers"]],
+        has_more=False,
+    ),
+    Case(
+        "followed accounts of the live network",
+        "following",
+        {"user_id": "did:plc:kvwvcn5iqfooopmyzvb4qzba"},
+        {f"{_APPVIEW}/app.bsky.graph.getFollows": "getFollows__bsky_social_2023.json"},
+        expected=lambda body: [author(actor) for actor in body["follows"]],
+        has_more=False,
+    ),
+    _of_post("likes of a post", "post/likes", "getLikes", "getLikes.json", expected=_likers, has_more=False),
+    _of_post("likes of a reply", "post/likes", "getLikes", "getLikes__reply.json", expected=_likers, has_more=False),
+    _of_post("a post", "post", "getPosts", "getPosts.json", expected=lambda _, body: post(body["posts"][0])),
+    _of_post("a deep thread", "post/comments", "getPostThread", "getPostThread__deep.json", expected=_thread),
+    _of_post("a thread of replies", "post/comments", "getPostThread", "getPostThread__deleted.json", expected=_thread),
+    _of_post(
+        "a thread without replies",
+        "post/comments",
+        "getPostThread",
+        "getPostThread__embed_media_2023.json",
+        expected=_thread,
+        has_more=False,
+    ),
+    _of_post("a blocked root", "post/comments", "getPostThread", "getPostThread__blocked.json", refused=NotFound),
+)

@@ -1,0 +1,445 @@
+"""Bluesky: what its answers become, what its refusals mean, and how its lists end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.platforms.bluesky import cases
+from tests.platforms.bluesky.cases import CASES
+from tests.platforms.case import Case, check, drive, from_sandbox, recorded, walk
+from tests.platforms.drive import Upstream, always, told
+from upstreams.endpoint import Answer, Call, Page, Single
+from upstreams.errors import InvalidArgument, NotFound, UpstreamFailed, UpstreamThrottled
+from upstreams.platforms.bluesky import PLATFORM
+
+Json = dict[str, Any]
+
+_SIGNED_IN = {"identifier": "me.bsky.social", "password": "app-pass-word"}
+_DID_URL = "https://bsky.app/profile/did:plc:ada/post/3lada"
+_LISTS = {
+    "user/posts": {"handle": "ada.bsky.social"},
+    "followers": {"handle": "ada.example.org"},
+    "following": {"user_id": "plc:ada"},
+    "post/likes": {"url": "https://bsky.app/profile/ada.bsky.social/post/3lada"},
+    "search/users": {"query": "parsers"},
+    "search": {"query": "parsers"},
+}
+
+
+def _record(resource: str, upstream: Upstream, **params: str | int) -> Json:
+    result = drive(PLATFORM, resource, params, upstream)
+    assert isinstance(result, Single)
+    return result.record
+
+
+def _page(resource: str, upstream: Upstream, **params: str | int) -> Page:
+    result = drive(PLATFORM, resource, params, upstream, credentials=_SIGNED_IN)
+    assert isinstance(result, Page)
+    return result
+
+
+def _post(view: Json) -> Json:
+    return _record("post", always({"posts": [view]}), url=_DID_URL)
+
+
+def _calls_of(resource: str, *answers: Answer, **params: str | int) -> list[Call]:
+    """The calls that a read makes, answered in turn."""
+    calls: list[Call] = []
+    waiting = iter(answers)
+
+    def answer(_host_and_path: str, call: Call) -> Answer:
+        calls.append(call)
+        return next(waiting)
+
+    drive(PLATFORM, resource, params, answer, credentials=_SIGNED_IN)
+    return calls
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_recorded_answer_becomes_the_records_of_the_table(case: Case) -> None:
+    check(PLATFORM, case)
+
+
+@pytest.mark.parametrize("place", range(6))
+def test_every_profile_of_a_recorded_batch_is_read_alike(place: int) -> None:
+    actor = recorded("bluesky", "getProfiles__six.json").body["profiles"][place]
+    assert _record("profile", always(actor), handle="alice.test") == cases.author(actor)
+
+
+@pytest.mark.parametrize("place", range(6))
+def test_every_kind_of_recorded_post_is_read_alike(place: int) -> None:
+    view = recorded("bluesky", "getPosts.json").body["posts"][place]
+    assert _post(view) == cases.post(view)
+
+
+def test_a_recorded_video_has_its_playlist_and_its_thumbnail() -> None:
+    view = recorded("bluesky", "post_view_video.json").body
+    found = _post(view)
+    assert found == cases.post(view)
+    assert found["content"]["media_urls"] == ["https://bsky.public.url/vid/user(1)/cids(3)/playlist.m3u8"]
+    assert found["content"]["thumbnail_url"] == "https://bsky.public.url/vid/user(1)/cids(3)/thumbnail.jpg"
+
+
+def test_a_recorded_quote_with_images_has_the_images() -> None:
+    view = recorded("bluesky", "getPostThread__embed_media_2023.json").body["thread"]["post"]
+    found = _post(view)
+    assert found == cases.post(view)
+    assert len(found["content"]["media_urls"]) == 1
+
+
+def test_a_recorded_link_card_gives_the_link_and_its_picture() -> None:
+    """The recording is a supplier's wrapper around a thread's node: what is inside is Bluesky's."""
+    node = recorded("bluesky", "public_post_thread__2025.json").body
+    found = _post(node["post"])
+    assert found == cases.post(node["post"])
+    assert found["ext"]["link"] == "http://spr.ly/63320N4OEy"
+    assert found["content"]["thumbnail_url"].startswith("https://cdn.bsky.app/img/feed_thumbnail/")
+    assert _page("post/comments", always({"thread": node}), url=_DID_URL).records == cases.comments(node)
+
+
+def test_recorded_quotes_are_read_as_search_results() -> None:
+    """Searching needs an account, so none of it is recorded; its rows are those of getQuotes."""
+    body = recorded("bluesky", "getQuotes.json").body
+
+    def answer(host_and_path: str, _call: Call) -> Answer:
+        return told({"accessJwt": "token"} if host_and_path.endswith("createSession") else {**body, "hitsTotal": 2})
+
+    page = _page("search", answer, query="quotes")
+    assert page.records == [cases.post(view) for view in body["posts"]]
+    assert (page.total, page.next) == (2, None)
+
+
+def test_a_repost_tells_who_reposted_it_and_when() -> None:
+    reason = {
+        "$type": "app.bsky.feed.defs#reasonRepost",
+        "by": {"did": "did:plc:bob", "handle": "bob.test"},
+        "indexedAt": "2025-02-01T10:00:00.250Z",
+    }
+    body = {"feed": [{"post": {"uri": "at://did:plc:ada/app.bsky.feed.post/3l"}, "reason": reason}]}
+    row = _page("user/posts", always(body), handle="bob.test").records[0]
+    assert (row["ext"]["reposted_by"], row["ext"]["reposted_at"]) == ("bob.test", "2025-02-01T10:00:00.250Z")
+    assert row["flags"]["pinned"] is None
+
+
+def test_a_pinned_post_is_flagged() -> None:
+    row = {"post": {"uri": "at://x/app.bsky.feed.post/3l"}, "reason": {"$type": "app.bsky.feed.defs#reasonPin"}}
+    page = _page("user/posts", always({"feed": [row]}), handle="bob.test")
+    assert page.records[0]["flags"]["pinned"] is True
+    assert page.records[0]["ext"]["reposted_by"] is None
+
+
+@pytest.mark.parametrize(
+    ("labels", "nsfw"),
+    [
+        ([{"val": "porn"}], True),
+        ([{"val": "graphic-media"}, {"val": "spam"}], True),
+        ([{"val": "nudity", "neg": True}], False),
+        ([{"val": "!no-unauthenticated"}], False),
+        ([], False),
+        (None, None),
+    ],
+)
+def test_only_labels_for_adults_that_still_hold_make_a_post_nsfw(labels: list[Json] | None, nsfw: bool | None) -> None:
+    view: Json = {"uri": "at://x/app.bsky.feed.post/3l"}
+    assert _post(view if labels is None else {**view, "labels": labels})["flags"]["nsfw"] is nsfw
+
+
+@pytest.mark.parametrize(
+    ("counts", "shares"),
+    [
+        ({"repostCount": 2, "quoteCount": 3}, 5),
+        ({"repostCount": 2}, 2),
+        ({"quoteCount": 0}, 0),
+        ({}, None),
+    ],
+)
+def test_shares_are_reposts_and_quotes_as_far_as_they_are_told(counts: Json, shares: int | None) -> None:
+    assert _post({"uri": "at://x/app.bsky.feed.post/3l", **counts})["engagement"]["shares"] == shares
+
+
+def test_a_gallery_gives_its_pictures_and_the_first_preview() -> None:
+    items = [{"fullsize": f"https://cdn/{n}", "thumbnail": f"https://cdn/{n}-small"} for n in (1, 2)]
+    content = _post({"uri": "at://x/y/3l", "embed": {"$type": "app.bsky.embed.gallery#view", "items": items}})[
+        "content"
+    ]
+    assert content["media_urls"] == ["https://cdn/1", "https://cdn/2"]
+    assert content["thumbnail_url"] == "https://cdn/1-small"
+
+
+def test_the_posts_own_first_language_is_its_language() -> None:
+    found = _post({"uri": "at://x/y/3l", "record": {"langs": ["pt-BR", "en"]}})
+    assert (found["ext"]["language"], found["ext"]["langs"]) == ("pt-BR", ["pt-BR", "en"])
+
+
+def test_what_a_post_does_not_say_is_null() -> None:
+    found = _post({"uri": "at://did:plc:ada/app.bsky.feed.post/3l"})
+    assert found["author"] is None
+    assert found["url"] is None
+    assert set(found["engagement"].values()) == {None}
+    assert found["content"] == {"text": None, "media_urls": [], "thumbnail_url": None, "duration_seconds": None}
+    assert {name for name, value in found["ext"].items() if value is not None} == {"uri"}
+
+
+def test_what_a_profile_does_not_say_is_null() -> None:
+    found = _record("profile", always({"did": "did:plc:ada", "handle": "ada.test"}), handle="ada.test")
+    told_fields = {"id", "username", "url", "ext"}
+    assert {name for name, value in found.items() if value is not None} == told_fields
+
+
+def test_an_account_whose_handle_no_longer_holds_is_addressed_by_its_did() -> None:
+    found = _record("profile", always({"did": "did:plc:ada", "handle": "handle.invalid"}), user_id="plc:ada")
+    assert found["url"] == "https://bsky.app/profile/did:plc:ada"
+
+
+def test_replies_that_are_gone_or_blocked_stay_as_tombstones_in_the_tree() -> None:
+    gone = {"$type": "app.bsky.feed.defs#notFoundPost", "uri": "at://x/app.bsky.feed.post/gone", "notFound": True}
+    blocked = {
+        "$type": "app.bsky.feed.defs#blockedPost",
+        "uri": "at://y/app.bsky.feed.post/blocked",
+        "blocked": True,
+        "author": {"did": "did:plc:y"},
+    }
+    reply = {"post": {"uri": "at://z/app.bsky.feed.post/kept"}, "replies": [blocked]}
+    thread = {"post": {"uri": "at://x/app.bsky.feed.post/root"}, "replies": [gone, reply]}
+    first, second = _page("post/comments", always({"thread": thread}), url=_DID_URL).records
+    assert (first["id"], first["flags"]["deleted"], first["text"], first["author"]) == ("gone", True, None, None)
+    assert (second["id"], second["flags"]["deleted"], second["parent_id"]) == ("kept", None, "root")
+    below = second["replies"][0]
+    assert (below["id"], below["parent_id"], below["post_id"]) == ("blocked", "kept", "root")
+    assert (below["flags"]["deleted"], below["author"]) == (True, None)
+
+
+@given(st.integers(1, 30), st.integers(1, 12))
+def test_a_tree_is_never_deeper_than_was_asked_for(levels: int, depth: int) -> None:
+    """Goal: the answer stays within what JSON can nest. Method: threads that go on below the depth."""
+    node: Json = {"post": {"uri": "at://x/y/leaf"}}
+    for level in range(levels):
+        node = {"post": {"uri": f"at://x/y/{level}"}, "replies": [node]}
+    rows = _page("post/comments", always({"thread": node}), url=_DID_URL, depth=depth).records
+    deep = 0
+    while rows:
+        deep, rows = deep + 1, rows[0]["replies"]
+    assert deep == min(levels, depth)
+
+
+def test_a_thread_whose_root_is_gone_is_not_found() -> None:
+    gone = {"$type": "app.bsky.feed.defs#notFoundPost", "uri": "at://x/y/3l", "notFound": True}
+    with pytest.raises(NotFound):
+        _page("post/comments", always({"thread": gone}), url=_DID_URL)
+
+
+def test_a_post_that_is_left_out_of_the_answer_is_not_found() -> None:
+    with pytest.raises(NotFound):
+        _record("post", always({"posts": []}), url=_DID_URL)
+
+
+def test_a_handle_in_an_address_is_resolved_first() -> None:
+    resolve, posts = _calls_of(
+        "post",
+        told({"did": "did:plc:ada"}),
+        told({"posts": [{"uri": "at://did:plc:ada/app.bsky.feed.post/3lada"}]}),
+        url="https://bsky.app/profile/ada.test/post/3lada",
+    )
+    assert (resolve.path, resolve.query) == ("/com.atproto.identity.resolveHandle", {"handle": "ada.test"})
+    assert posts.query == {"uris": "at://did:plc:ada/app.bsky.feed.post/3lada"}
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        _DID_URL,
+        "bsky.app/profile/did%3Aplc%3Aada/post/3lada?ref=share",
+        "https://bsky.app/profile/did:plc:ada/post/3lada/liked-by",
+        "at://did:plc:ada/app.bsky.feed.post/3lada",
+    ],
+)
+def test_an_address_with_a_did_needs_no_lookup(url: str) -> None:
+    calls = _calls_of("post/likes", told({"likes": []}), url=url)
+    assert [call.query["uri"] for call in calls] == ["at://did:plc:ada/app.bsky.feed.post/3lada"]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://example.org/profile/ada.test/post/3l",
+        "https://bsky.app/profile/ada.test",
+        "https://bsky.app/profile/ada.test/feed/3l",
+        "at://did:plc:ada/app.bsky.feed.like/3l",
+    ],
+)
+def test_an_address_that_names_no_post_is_refused_before_any_call(url: str) -> None:
+    with pytest.raises(InvalidArgument):
+        _calls_of("post", url=url)
+
+
+@pytest.mark.parametrize("user_id", ["plc:ada", "did:plc:ada"])
+def test_an_account_is_named_by_its_id_with_or_without_the_prefix(user_id: str) -> None:
+    (call,) = _calls_of("profile", told({"did": "did:plc:ada"}), user_id=user_id)
+    assert call.query == {"actor": "did:plc:ada"}
+
+
+def test_searching_signs_in_at_the_pds_and_searches_there() -> None:
+    sign_in, search = _calls_of("search", told({"accessJwt": "token"}), told({"posts": []}), query="parsers")
+    assert (sign_in.source, sign_in.method, sign_in.json) == ("pds", "POST", _SIGNED_IN)
+    assert (search.source, search.needs_session) == ("pds", True)
+
+
+def test_a_sign_in_gives_the_header_that_later_calls_carry() -> None:
+    assert PLATFORM.open_session is not None
+    steps = PLATFORM.open_session(_SIGNED_IN)
+    next(steps)
+    with pytest.raises(StopIteration) as done:
+        steps.send(told({"accessJwt": "token"}))
+    assert done.value.value.headers == (("authorization", "Bearer token"),)
+
+
+def test_a_sign_in_without_a_token_is_a_failure() -> None:
+    with pytest.raises(UpstreamFailed):
+        _page("search", always({"did": "did:plc:ada"}), query="parsers")
+
+
+def test_an_empty_page_with_a_cursor_is_not_the_last_one() -> None:
+    page = _page("user/posts", always({"feed": [], "cursor": "2025-01-01T00:00:00Z"}), handle="ada.test")
+    assert (page.records, page.next) == ([], {"c": "2025-01-01T00:00:00Z"})
+
+
+@pytest.mark.parametrize("resource", _LISTS)
+def test_a_page_without_a_cursor_is_the_last_one(resource: str) -> None:
+    names = ("feed", "followers", "follows", "likes", "actors", "posts")
+    body = {"accessJwt": "token", "did": "did:plc:ada", **{name: [] for name in names}}
+    page = _page(resource, always(body), **_LISTS[resource])
+    assert (page.records, page.next) == ([], None)
+
+
+def test_a_later_page_sends_the_cursor_back() -> None:
+    asked: list[Call] = []
+
+    def answer(_host_and_path: str, call: Call) -> Answer:
+        asked.append(call)
+        return told({"feed": []})
+
+    drive(PLATFORM, "user/posts", {"handle": "ada.test", "limit": 7}, answer, cursor={"c": "next"})
+    assert asked[0].query == {"actor": "ada.test", "filter": "posts_with_replies", "limit": 7, "cursor": "next"}
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "reason"),
+    [
+        ("InvalidRequest", "Profile not found", None),
+        ("InvalidRequest", "Actor not found: cursor.test", None),
+        ("InvalidRequest", "Unable to resolve handle", None),
+        ("InvalidRequest", "Error: actor must be a valid did or a handle", None),
+        ("NotFound", "Post not found: at://x/app.bsky.feed.post/3l", None),
+        ("HandleNotFound", "", None),
+        ("AccountTakedown", "Account has been suspended", "account_gone"),
+        ("AccountDeactivated", "Account is deactivated", "account_gone"),
+        ("BlockedActor", "Requester has blocked actor: did:plc:ada", "account_private"),
+        ("BlockedByActor", "Requester is blocked by actor: did:plc:ada", "account_private"),
+    ],
+)
+def test_an_error_about_who_was_asked_for_means_not_found(error: str, message: str, reason: str | None) -> None:
+    with pytest.raises(NotFound) as refusal:
+        _record("profile", always({"error": error, "message": message}, 400), handle="ada.test")
+    assert refusal.value.reason == reason
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "param"),
+    [
+        ("InvalidRequest", "Malformed cursor", "cursor"),
+        ("InvalidRequest", "Error: limit can not be greater than 100", "limit"),
+        ("InvalidRequest", "Error: uri must be a valid at-uri", "url"),
+        ("BadQueryString", "unbalanced quotes", "query"),
+    ],
+)
+def test_an_error_about_a_parameter_names_ours(error: str, message: str, param: str) -> None:
+    with pytest.raises(InvalidArgument) as refusal:
+        _page("user/posts", always({"error": error, "message": message}, 400), handle="ada.test")
+    assert refusal.value.param == param
+
+
+@pytest.mark.parametrize(
+    ("headers", "wait_s"),
+    [
+        ({}, None),
+        ({"retry_after": "7"}, 7.0),
+        ({"ratelimit_reset": "1735689630", "date": "Wed, 01 Jan 2025 00:00:00 GMT"}, 30.0),
+        ({"ratelimit_reset": "1735776000", "date": "Wed, 01 Jan 2025 00:00:00 GMT"}, 300.0),
+        ({"ratelimit_reset": "1735689600", "date": "Wed, 01 Jan 2025 00:00:05 GMT"}, 1.0),
+        ({"ratelimit_reset": "1735689630", "date": "soon"}, None),
+        ({"ratelimit_reset": "soon", "date": "Wed, 01 Jan 2025 00:00:00 GMT"}, None),
+    ],
+)
+def test_throttling_waits_for_the_reset_that_the_answer_names(headers: dict[str, str], wait_s: float | None) -> None:
+    answer = always({"error": "RateLimitExceeded", "message": "Rate Limit Exceeded"}, 429, **headers)
+    with pytest.raises(UpstreamThrottled) as refusal:
+        _record("profile", answer, handle="ada.test")
+    assert refusal.value.retry_after_s == wait_s
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ("<html>502 Bad Gateway</html>", 502),
+        ("<html>Forbidden</html>", 403),
+        ({"error": "InvalidRequest", "message": "something else"}, 400),
+        ({"error": "ExpiredToken", "message": "Token has expired"}, 400),
+        ("not even JSON", 400),
+        ({}, 400),
+        ({"feed": {}}, 200),
+        ({}, 200),
+        (["feed"], 200),
+        ("<html>maintenance</html>", 200),
+    ],
+)
+def test_what_cannot_be_read_is_a_failure_of_the_upstream(body: Any, status: int) -> None:
+    with pytest.raises(UpstreamFailed):
+        _page("user/posts", always(body, status), handle="ada.test")
+
+
+@pytest.mark.parametrize("resource", _LISTS)
+def test_a_list_of_the_stand_in_has_several_pages_and_an_end(resource: str) -> None:
+    pages = walk(PLATFORM, resource, _LISTS[resource], credentials=_SIGNED_IN)
+    assert [len(page.records) for page in pages] == [20, 20, 5]
+
+
+def test_the_stand_ins_thread_nests_and_has_a_tombstone() -> None:
+    page = _page("post/comments", from_sandbox(), url="https://bsky.app/profile/ada.bsky.social/post/3lada")
+    assert page.next is None
+    assert any(record["flags"]["deleted"] for record in page.records)
+    assert any(record["replies"] for record in page.records)
+
+
+def test_the_stand_in_tells_of_the_same_account_everywhere() -> None:
+    profile = _record("profile", from_sandbox(), handle="ada.example.org")
+    by_id = _record("profile", from_sandbox(), user_id=profile["id"])
+    post = _record("post", from_sandbox(), url="https://bsky.app/profile/ada.example.org/post/3lada")
+    assert by_id == profile
+    assert post["author"] == {name: profile[name] for name in post["author"]}
+
+
+@pytest.mark.parametrize(
+    ("subject", "refusal"),
+    [("missing", NotFound), ("throttled", UpstreamThrottled), ("broken", UpstreamFailed)],
+)
+@pytest.mark.parametrize(
+    "resource", ["profile", "user/posts", "followers", "following", "post", "post/comments", "post/likes"]
+)
+def test_the_stand_in_refuses_as_bluesky_does(resource: str, subject: str, refusal: type[Exception]) -> None:
+    handle = f"{subject}.bsky.social"
+    url = f"https://bsky.app/profile/{handle}/post/3lada"
+    params = {"url": url} if resource.startswith("post") else {"handle": handle}
+    with pytest.raises(refusal):
+        drive(PLATFORM, resource, params, from_sandbox())
+
+
+@pytest.mark.parametrize("resource", ["search", "search/users"])
+def test_a_search_of_the_stand_in_that_finds_nothing_is_empty(resource: str) -> None:
+    page = _page(resource, from_sandbox(), query="missing")
+    assert (page.records, page.next) == ([], None)
+    with pytest.raises(UpstreamThrottled):
+        _page(resource, from_sandbox(), query="throttled")
