@@ -49,11 +49,17 @@ def own(database: Path) -> Iterator[Ownership]:
 
 
 def read_note(database: Path) -> dict[str, str] | None:
-    """The owner's note while somebody owns `database`; None when nobody does."""
+    """The owner's note while somebody owns `database`; None when nobody does.
+
+    Raises:
+        StoreUnusable: this user may not see the lock.
+    """
     try:
         descriptor = os.open(_lock_path(database), os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
+    except OSError as exc:
+        raise StoreUnusable(f"cannot read {_lock_path(database)}: {exc.strerror}") from exc
     try:
         if _is_free(descriptor):
             return None

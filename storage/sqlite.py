@@ -13,7 +13,7 @@ from storage.batching import Writer, open_writer
 from storage.errors import StoreInUse, StoreUnavailable, StoreUnusable
 from storage.migrations import MigrationSet
 from storage.owner import Ownership, own
-from storage.sqlite_files import check, damaged, make_folder, migrate
+from storage.sqlite_files import check, damaged, make_file, make_folder, migrate
 from storage.sqlite_transaction import SqliteEngine, SqliteTx, connect, translate
 from storage.store import BatchHandler, Req, Res, StoreStatistics, T, Tx
 from storage.transactions import Job, run_batch
@@ -105,22 +105,18 @@ def _open_connections(
     path: Path, migrations: Sequence[MigrationSet], stack: ExitStack
 ) -> tuple[sqlite3.Connection, list[sqlite3.Connection]]:
     """The checked and migrated file's writing connection and its readers; the writer's, closed last, tidies the log."""
+    make_file(path)
     try:
         writing = stack.enter_context(closing(connect(path)))
         check(writing, path)
         migrate(writing, migrations)
-        readers = [stack.enter_context(closing(connect(path, query_only=True))) for _ in range(READERS)]
-    except sqlite3.Error as exc:
-        raise _refusal(path, exc) from exc
-    return writing, readers
-
-
-def _refusal(path: Path, error: sqlite3.Error) -> Exception:
-    """A file that SQLite cannot even open is damaged or out of reach; an error in a migration is a bug."""
-    if getattr(error, "sqlite_errorcode", None) in {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT}:
-        return damaged(path, str(error))
-    refusal = translate(error)
-    return StoreUnusable(f"cannot open {path}: {refusal}") if isinstance(refusal, StoreUnavailable) else error
+        return writing, [stack.enter_context(closing(connect(path, query_only=True))) for _ in range(READERS)]
+    except sqlite3.DatabaseError as exc:
+        if getattr(exc, "sqlite_errorcode", None) in {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT}:
+            raise damaged(path, str(exc)) from exc
+        if isinstance(refusal := translate(exc), StoreUnavailable):
+            raise StoreUnusable(f"cannot open {path}: {refusal}") from exc
+        raise  # a bug in a migration
 
 
 def _untyped(handler: BatchHandler[Req, Res]) -> BatchHandler[object, object]:

@@ -1,5 +1,6 @@
 """The database file before it serves: its folder, its health and its schema."""
 
+import os
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
@@ -43,6 +44,14 @@ def make_folder(database: Path) -> None:
         database.parent.mkdir(parents=True, exist_ok=True)
     except OSError as exc:
         raise StoreUnusable(f"cannot make the data folder {database.parent}: {exc.strerror}") from exc
+
+
+def make_file(database: Path) -> None:
+    """Make the file where it is missing, for its owner's eyes only. Raises StoreUnusable when it cannot be written."""
+    try:
+        os.close(os.open(database, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    except OSError as exc:
+        raise StoreUnusable(f"cannot write the database {database}: {exc.strerror}") from exc
 
 
 def check(connection: sqlite3.Connection, path: Path) -> None:

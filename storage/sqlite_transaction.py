@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 
@@ -134,6 +135,7 @@ class SqliteEngine:
 
     def begin(self) -> None:
         """Open a transaction, with the write lock from the start."""
+        self.rollback()  # one that an earlier error left open, should undoing it have failed then
         self._cursor.execute("BEGIN IMMEDIATE")
 
     def commit(self) -> None:
@@ -143,7 +145,8 @@ class SqliteEngine:
     def rollback(self) -> None:
         """Undo it; after some errors SQLite has done so already."""
         if self._connection.in_transaction:
-            self._cursor.execute("ROLLBACK")
+            with suppress(sqlite3.Error):
+                self._cursor.execute("ROLLBACK")
 
     def mark(self) -> None:
         """Set the savepoint."""
@@ -153,12 +156,13 @@ class SqliteEngine:
         """Release the savepoint."""
         self._cursor.execute("RELEASE call")
 
-    def undo(self) -> None:
-        """Return to the savepoint. Raises when SQLite has dropped the whole transaction."""
+    def undo(self) -> bool:
+        """Return to the savepoint; False when SQLite has dropped the whole transaction, as it does on a full disk."""
         if not self._connection.in_transaction:
-            raise StoreUnavailable("the database dropped the transaction")
+            return False
         self._cursor.execute("ROLLBACK TO call")
         self._cursor.execute("RELEASE call")
+        return True
 
     def transaction(self, callbacks: list[Callback]) -> SqliteTx:
         """The calls' view of the transaction."""

@@ -6,7 +6,7 @@ from typing import Protocol
 
 import trio
 
-from storage.errors import HandlerFailed, StorageError
+from storage.errors import HandlerFailed, StorageError, StoreUnavailable
 from storage.store import BatchHandler, Tx
 
 Callback = Callable[[], None]
@@ -60,8 +60,8 @@ class Engine(Protocol):
         """Release the savepoint."""
         ...
 
-    def undo(self) -> None:
-        """Return to the savepoint and release it. Raises when the engine has already dropped the whole transaction."""
+    def undo(self) -> bool:
+        """Return to the savepoint and release it; False when the engine has already dropped the whole transaction."""
         ...
 
     def transaction(self, callbacks: list[Callback]) -> Tx:
@@ -105,9 +105,11 @@ def _run_group(engine: Engine, group: Sequence[Job], callbacks: list[Callback]) 
     engine.mark()
     try:
         _call(engine.transaction(asked), group)
-    except Exception as exc:  # noqa: BLE001 - a call's error is its own, whatever it is
-        engine.undo()
-        _fail(group, engine.translate(exc))
+    except Exception as exc:  # a call's error is its own, whatever it is
+        refusal = engine.translate(exc)
+        if not engine.undo():
+            raise StoreUnavailable(f"the database dropped the transaction: {refusal}") from exc
+        _fail(group, refusal)
         return
     engine.keep()
     callbacks += asked

@@ -1,0 +1,325 @@
+"""The writer on a real file: what shares a commit, what fails alone, and what a cancelled call leaves behind."""
+
+import logging
+import random
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+import trio
+import trio.testing
+
+from storage import batching
+from storage.errors import ConstraintViolated, HandlerFailed, StoreBusy, StoreUnavailable
+from storage.opening import open_store
+from storage.store import Store, Tx
+from tests.storage.tables import NOTES, add, add_note, add_notes, all_texts, url
+
+Call = Callable[[], Awaitable[object]]
+
+
+@contextmanager
+def held_writer(store: Store, *, also: Callable[[Tx], None] = lambda tx: None) -> Iterator[threading.Event]:
+    """The writer's thread is busy while the block runs, so that what is submitted inside waits together."""
+    begun, go = threading.Event(), threading.Event()
+
+    def hold(tx: Tx, requests: Sequence[None]) -> list[None]:
+        begun.set()
+        assert go.wait(10)
+        also(tx)
+        return [None] * len(requests)
+
+    store.submit_nowait(hold, None)
+    try:
+        yield begun
+    finally:
+        go.set()
+
+
+async def wait_held(begun: threading.Event) -> None:
+    await trio.to_thread.run_sync(begun.wait, 5)
+
+
+async def collect(results: list[object], call: Call) -> None:
+    await trio.lowlevel.checkpoint()
+    try:
+        results.append(await call())
+    except Exception as exc:  # noqa: BLE001 - the test looks at whatever came
+        results.append(exc)
+
+
+async def submit_all(store: Store, calls: Sequence[Call]) -> list[object]:
+    """Let all `calls` wait for the same commit; their results in order."""
+    results: list[list[object]] = [[] for _ in calls]
+    async with trio.open_nursery() as nursery:
+        with held_writer(store) as begun:
+            await wait_held(begun)
+            for call, result in zip(calls, results, strict=True):
+                nursery.start_soon(collect, result, call)
+                await trio.testing.wait_all_tasks_blocked()
+    return [result[0] for result in results]
+
+
+async def test_calls_that_wait_together_share_one_commit(store: Store) -> None:
+    before = store.statistics().commits
+    async with trio.open_nursery() as nursery:
+        for number in range(64):
+            nursery.start_soon(store.submit, add_notes, f"note {number}")
+    assert store.statistics().commits == before + 1
+    assert len(await all_texts(store)) == 64
+
+
+async def test_a_handler_gets_neighbours_together_and_the_order_of_arrival_holds(store: Store) -> None:
+    """Goal: a close that came after a charge sees it. Method: writes and two handlers take turns in one batch."""
+    seen: list[list[str]] = []
+
+    def watch(tx: Tx, requests: Sequence[str]) -> list[int]:
+        seen.append(list(requests))
+        return [tx.all("SELECT COUNT(*) FROM notes")[0][0]] * len(requests)
+
+    results = await submit_all(
+        store,
+        [
+            partial(store.submit, add_notes, "a"),
+            partial(store.submit, add_notes, "b"),
+            partial(store.submit, watch, "x"),
+            partial(store.write, add_note("c")),
+            partial(store.write, add_note("d")),
+            partial(store.submit, watch, "y"),
+            partial(store.submit, watch, "z"),
+        ],
+    )
+    assert results == ["A", "B", 2, 1, 1, 4, 4]
+    assert seen == [["x"], ["y", "z"]]
+    assert await all_texts(store) == ["a", "b", "c", "d"]
+
+
+async def test_a_refusal_is_one_requests_own(store: Store) -> None:
+    results = await submit_all(store, [partial(store.submit, add_notes, text) for text in ("a", "bad b", "c")])
+    assert [type(result) for result in results] == [str, ValueError, str]
+    assert await all_texts(store) == ["a", "c"]
+
+
+async def test_a_handler_that_breaks_fails_its_own_requests_and_nobody_elses(store: Store) -> None:
+    results = await submit_all(
+        store,
+        [
+            partial(store.write, add_note("before")),
+            partial(store.submit, add_notes, "lost"),
+            partial(store.submit, add_notes, "bug"),
+            partial(store.write, add_note("after")),
+        ],
+    )
+    assert [type(result) for result in results] == [int, HandlerFailed, HandlerFailed, int]
+    assert isinstance(results[1].__cause__, ZeroDivisionError)
+    assert results[1] is not results[2]
+    assert await all_texts(store) == ["before", "after"]
+
+
+async def test_a_write_that_raises_leaves_nothing_and_raises_what_it_raised(store: Store) -> None:
+    def half(tx: Tx) -> None:
+        add(tx, "half")
+        raise LookupError("changed my mind")
+
+    results = await submit_all(store, [partial(store.write, half), partial(store.write, add_note("whole"))])
+    assert isinstance(results[0], LookupError)
+    assert await all_texts(store) == ["whole"]
+
+
+async def test_a_broken_constraint_is_told_in_the_stores_words(store: Store) -> None:
+    await store.write(add_note("one"))
+    with pytest.raises(ConstraintViolated, match="UNIQUE"):
+        await store.write(add_note("one"))
+
+
+async def test_a_commit_that_fails_fails_everyone_and_the_store_goes_on(store: Store) -> None:
+    """Method: a foreign key that is only checked at COMMIT makes the real commit fail."""
+
+    def poison(tx: Tx) -> None:
+        tx.run("PRAGMA defer_foreign_keys = ON")
+        tx.run("INSERT INTO replies (note_id) VALUES (77)")
+
+    called: list[str] = []
+
+    def told(tx: Tx) -> None:
+        add(tx, "told")
+        tx.on_commit(lambda: called.append("told"))
+
+    results = await submit_all(
+        store, [partial(store.write, told), partial(store.write, poison), partial(store.submit, add_notes, "x")]
+    )
+    assert [type(result) for result in results] == [ConstraintViolated] * 3
+    assert called == []
+    assert store.statistics().failed_commits == 1
+    assert await all_texts(store) == []
+    await store.write(add_note("alive"))
+    assert await all_texts(store) == ["alive"]
+
+
+async def test_callbacks_run_after_the_commit_in_order_before_anyone_resumes(store: Store) -> None:
+    order: list[str] = []
+
+    def write(name: str, tx: Tx) -> None:
+        tx.on_commit(lambda: order.append(f"committed {name}"))
+        if name == "b":
+            raise LookupError
+
+    async def call(name: str) -> None:
+        await trio.lowlevel.checkpoint()
+        try:
+            await store.write(partial(write, name))
+        except LookupError:
+            order.append(f"failed {name}")
+        else:
+            order.append(f"resumed {name}")
+
+    await submit_all(store, [partial(call, name) for name in "abc"])
+    assert order[:2] == ["committed a", "committed c"]
+    assert set(order[2:]) == {"resumed a", "failed b", "resumed c"}
+
+
+async def test_a_call_cancelled_while_it_waits_never_happens(store: Store) -> None:
+    with trio.move_on_after(0.2) as scope, held_writer(store) as begun:
+        await wait_held(begun)
+        await store.write(add_note("never"))
+    assert scope.cancelled_caught
+    await store.write(add_note("later"))
+    assert await all_texts(store) == ["later"]
+
+
+async def test_a_call_in_a_cancelled_scope_never_happens(store: Store) -> None:
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await store.write(add_note("never"))
+    assert scope.cancelled_caught
+    assert await all_texts(store) == []
+
+
+async def test_a_call_that_is_running_is_awaited_even_when_cancelled(store: Store) -> None:
+    running, go = threading.Event(), threading.Event()
+
+    def slow(tx: Tx) -> str:
+        running.set()
+        assert go.wait(5)
+        add(tx, "slow")
+        return "done"
+
+    result = None
+    async with trio.open_nursery() as nursery:
+
+        async def cancel_then_go() -> None:
+            await trio.to_thread.run_sync(running.wait, 5)
+            scope.cancel()
+            await trio.testing.wait_all_tasks_blocked()
+            go.set()
+
+        nursery.start_soon(cancel_then_go)
+        with trio.CancelScope() as scope:
+            result = await store.write(slow)
+    assert result == "done"
+    assert await all_texts(store) == ["slow"]
+
+
+async def test_a_cancelled_call_either_happened_or_did_not(store: Store) -> None:
+    """Goal: who hears nothing has written nothing. Method: cancel hundreds of calls at random moments."""
+    rng = random.Random(7)
+    done: set[str] = set()
+
+    async def call(text: str, delay: float) -> None:
+        with trio.move_on_after(delay):
+            await store.submit(add_notes, text) if rng.random() < 0.5 else await store.write(add_note(text))
+            done.add(text)
+
+    for round_ in range(20):
+        async with trio.open_nursery() as nursery:
+            for number in range(30):
+                nursery.start_soon(call, f"{round_}/{number}", rng.random() * 0.003)
+    assert 0 < len(done) < 600
+    assert set(await all_texts(store)) == done
+
+
+async def test_the_queue_is_bounded(store: Store) -> None:
+    def nothing(tx: Tx, requests: Sequence[int]) -> list[int]:
+        return list(requests)
+
+    with held_writer(store) as begun:
+        await wait_held(begun)
+        for number in range(batching.QUEUE_MAX):
+            store.submit_nowait(nothing, number)
+        with pytest.raises(StoreBusy):
+            store.submit_nowait(nothing, 0)
+        with pytest.raises(StoreBusy):
+            await store.write(add_note("no room"))
+    while store.statistics().waiting:  # noqa: ASYNC110 - the store has no event for it
+        await trio.sleep(0.01)
+    await store.write(add_note("room again"))
+
+
+async def test_a_batch_is_bounded(store: Store) -> None:
+    sizes: list[int] = []
+
+    def measure(tx: Tx, requests: Sequence[int]) -> list[int]:
+        sizes.append(len(requests))
+        return list(requests)
+
+    with held_writer(store) as begun:
+        await wait_held(begun)
+        for number in range(1200):
+            store.submit_nowait(measure, number)
+    await store.write(add_note("last"))
+    assert sizes == [512, 512, 176]
+
+
+async def test_an_error_that_nobody_waits_for_is_logged_counted_and_told(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    told: list[str] = []
+    with caplog.at_level(logging.CRITICAL + 1):
+        store.submit_nowait(add_notes, "bad", lambda: told.append("bad"))
+        store.submit_nowait(add_notes, "good", lambda: told.append("good"))
+        await store.write(add_note("last"))
+    assert told == ["bad"]
+    assert store.statistics().unheard_errors == 1
+    assert await all_texts(store) == ["good", "last"]
+
+
+async def test_what_was_submitted_is_committed_before_the_store_closes(tmp_path: Path) -> None:
+    with trio.fail_after(10):
+        async with open_store(url(tmp_path), [NOTES]) as store:
+            for number in range(1000):
+                store.submit_nowait(add_notes, f"note {number}")
+        with pytest.raises(StoreUnavailable, match="closed"):
+            await store.write(add_note("late"))
+        async with open_store(url(tmp_path), [NOTES]) as store:
+            assert len(await all_texts(store)) == 1000
+
+
+async def test_a_full_disk_is_told_and_the_store_recovers_when_there_is_room(store: Store) -> None:
+    """Method: SQLite's own page limit stands for the disk's end."""
+
+    def limit(pages: int, tx: Tx) -> None:
+        tx.run(f"PRAGMA max_page_count = {pages}")
+
+    await store.write(partial(limit, 1))  # SQLite raises it to what the file has
+    with pytest.raises(StoreUnavailable, match="full"):
+        await store.write(add_note("x" * 100_000))
+    results = await submit_all(store, [partial(store.submit, add_notes, "y" * 100_000) for _ in range(2)])
+    assert [type(result) for result in results] == [StoreUnavailable] * 2
+    await store.write(partial(limit, 100_000))
+    await store.write(add_note("z" * 100_000))
+    assert len(await all_texts(store)) == 1
+
+
+async def test_a_ping_writes_and_may_be_given_up(store: Store) -> None:
+    commits = store.statistics().commits
+    await store.ping()
+    assert store.statistics().commits == commits + 1
+    with held_writer(store) as begun:
+        await wait_held(begun)
+        with trio.move_on_after(0.1) as scope:
+            await store.ping()
+        assert scope.cancelled_caught
+    await store.write(add_note("fine"))

@@ -1,0 +1,191 @@
+"""What a store refuses to open, in words that help."""
+
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import trio
+
+from storage.errors import StoreCorrupt, StoreInUse, StoreUnavailable, StoreUnusable
+from storage.opening import open_store, read_owner_note
+from storage.store import Store
+from tests.storage.tables import NOTES, add_note, all_texts, texts, url
+
+OWNER = """
+import sys, trio
+from storage.opening import open_store
+
+async def main():
+    async with open_store(sys.argv[1], []) as store:
+        store.announce({"admin_url": "http://127.0.0.1:1"})
+        print("open", flush=True)
+        await trio.sleep_forever()
+
+trio.run(main)
+"""
+
+
+async def refusal(address: str) -> StoreUnusable:
+    with pytest.raises(StoreUnusable) as caught, trio.fail_after(10):
+        async with open_store(address, [NOTES]):
+            pass
+    return caught.value
+
+
+@pytest.mark.parametrize("address", ["", "sqlite:///", "sqlite://x.db", "mysql://localhost/x", "data/x.db"])
+async def test_an_address_of_another_kind_is_refused(address: str) -> None:
+    assert "expected sqlite:///" in str(await refusal(address))
+
+
+async def test_missing_folders_are_made_and_only_the_owner_reads_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "b" / "store.db"
+    async with open_store(f"sqlite:///{path}", [NOTES]):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+async def test_a_relative_address_is_under_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with open_store("sqlite:///data/x.db", [NOTES]):
+        assert (tmp_path / "data" / "x.db").exists()
+
+
+async def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert f"cannot make the data folder {tmp_path / 'file'}" in str(await refusal(f"sqlite:///{tmp_path}/file/x.db"))
+
+
+async def test_a_folder_in_the_files_place_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "store.db").mkdir()
+    assert "Is a directory" in str(await refusal(url(tmp_path)))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+async def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    os.chmod(tmp_path, 0o500)
+    assert "Permission denied" in str(await refusal(url(tmp_path)))
+
+
+async def test_a_file_that_is_no_database_is_refused_with_the_way_to_restore(tmp_path: Path) -> None:
+    (tmp_path / "store.db").write_bytes(b"not a database at all" * 500)
+    error = await refusal(url(tmp_path))
+    assert isinstance(error, StoreCorrupt)
+    assert ".recover" in str(error)
+
+
+async def test_a_damaged_page_is_found_at_the_start(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    async with open_store(url(tmp_path), [NOTES]) as store:
+        for number in range(50):
+            await store.write(add_note(f"{number}" * 500))
+    content = bytearray(path.read_bytes())
+    content[3 * 4096 : 3 * 4096 + 64] = b"\xff" * 64
+    path.write_bytes(content)
+    assert isinstance(await refusal(url(tmp_path)), StoreCorrupt)
+
+
+async def test_a_store_has_one_owner(tmp_path: Path) -> None:
+    async with open_store(url(tmp_path), [NOTES]) as store:
+        error = await refusal(url(tmp_path))
+        assert isinstance(error, StoreInUse)
+        assert await all_texts(store) == []
+    async with open_store(url(tmp_path), [NOTES]):
+        pass
+
+
+async def test_the_owners_note_is_read_while_it_owns(tmp_path: Path) -> None:
+    assert read_owner_note(url(tmp_path)) is None
+    async with open_store(url(tmp_path), [NOTES]) as store:
+        assert read_owner_note(url(tmp_path)) == {}
+        store.announce({"admin_url": "http://127.0.0.1:65535"})
+        store.announce({"admin_url": "http://127.0.0.1:1"})
+        assert read_owner_note(url(tmp_path)) == {"admin_url": "http://127.0.0.1:1"}
+    assert read_owner_note(url(tmp_path)) is None
+
+
+async def test_somebody_who_looks_does_not_keep_an_owner_out(tmp_path: Path) -> None:
+    async with trio.open_nursery() as nursery:
+
+        async def look() -> None:
+            while True:
+                read_owner_note(url(tmp_path))
+                await trio.lowlevel.checkpoint()
+
+        nursery.start_soon(look)
+        for _ in range(5):
+            async with open_store(url(tmp_path), [NOTES]):
+                pass
+        nursery.cancel_scope.cancel()
+
+
+def test_a_killed_owner_leaves_neither_lock_nor_note(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", OWNER, url(tmp_path)], stdout=subprocess.PIPE) as owner:
+        assert owner.stdout is not None
+        assert owner.stdout.readline() == b"open\n"
+        assert read_owner_note(url(tmp_path)) == {"admin_url": "http://127.0.0.1:1"}
+        owner.kill()
+    assert read_owner_note(url(tmp_path)) is None
+    trio.run(reopen, url(tmp_path))
+
+
+async def reopen(address: str) -> None:
+    with trio.fail_after(10):
+        async with open_store(address, []):
+            pass
+
+
+async def test_another_program_that_holds_the_write_lock_makes_calls_fail_not_hang(tmp_path: Path) -> None:
+    async with open_store(url(tmp_path), [NOTES]) as store:
+        await store.write(lambda tx: tx.run("PRAGMA busy_timeout = 50"))  # seconds by default
+        other = sqlite3.connect(tmp_path / "store.db", isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreUnavailable, match="locked"):
+            await store.write(add_note("no"))
+        other.close()
+        await store.write(add_note("yes"))
+        assert await store.read(texts) == ["yes"]
+
+
+async def test_readers_cannot_write(store: Store) -> None:
+    with pytest.raises(StoreUnavailable, match="read-only"):
+        await store.read(lambda tx: tx.run("INSERT INTO notes (text) VALUES ('x')"))
+
+
+async def test_a_reader_sees_one_moment_and_what_was_committed_before_it(store: Store) -> None:
+    await store.write(add_note("before"))
+    looked, go = trio.Event(), trio.Event()
+
+    def twice(tx: object) -> list[list[str]]:
+        first = texts(tx)  # type: ignore[arg-type]
+        trio.from_thread.run_sync(looked.set)
+        trio.from_thread.run(go.wait)
+        return [first, texts(tx)]  # type: ignore[arg-type]
+
+    seen: list[list[str]] = []
+    with trio.fail_after(5):
+        async with trio.open_nursery() as nursery:
+
+            async def look() -> None:
+                seen.extend(await store.read(twice))
+
+            nursery.start_soon(look)
+            await looked.wait()
+            await store.write(add_note("during"))
+            go.set()
+    assert seen == [["before"], ["before"]]
+    assert await all_texts(store) == ["before", "during"]
+
+
+async def test_more_readers_than_connections_take_turns(store: Store) -> None:
+    counts: list[list[str]] = []
+
+    async def look() -> None:
+        counts.append(await store.read(texts))
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(40):
+            nursery.start_soon(look)
+    assert counts == [[]] * 40

@@ -1,0 +1,50 @@
+"""Statements over lists, on an in-memory database."""
+
+import sqlite3
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from storage.sqlite_transaction import LIST_MAX, SqliteTx
+
+
+@pytest.fixture
+def tx() -> Iterator[SqliteTx]:
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    connection.execute("CREATE TABLE numbers (id BIGINT, double BIGINT)")
+    yield SqliteTx(connection.cursor())
+    connection.close()
+
+
+@pytest.mark.parametrize("count", [0, 1, LIST_MAX - 1, LIST_MAX, LIST_MAX + 1, 3 * LIST_MAX + 5])
+def test_lists_of_any_length_are_written_and_found(tx: SqliteTx, count: int) -> None:
+    numbers = [(number, 2 * number) for number in range(count)]
+    tx.run_many("INSERT INTO numbers (id, double) VALUES {rows}", numbers)
+    assert tx.all("SELECT id, double FROM numbers ORDER BY id") == numbers
+    assert sorted(tx.all_in("SELECT id, double FROM numbers WHERE id IN {in}", list(range(count)))) == numbers
+    assert tx.all_in("SELECT id FROM numbers WHERE id IN {in}", [-1]) == []
+
+
+@given(st.dictionaries(st.integers(0, 200), st.integers(0, 9)), st.dictionaries(st.integers(0, 200), st.integers(0, 9)))
+def test_a_set_based_update_changes_exactly_its_rows(before: dict[int, int], changes: dict[int, int]) -> None:
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    connection.execute("CREATE TABLE numbers (id BIGINT, double BIGINT)")
+    tx = SqliteTx(connection.cursor())
+    tx.run_many("INSERT INTO numbers (id, double) VALUES {rows}", list(before.items()))
+    tx.run_many(
+        "WITH changed (id, double) AS (VALUES {rows}) "
+        "UPDATE numbers SET double = changed.double FROM changed WHERE numbers.id = changed.id",
+        list(changes.items()),
+    )
+    expected = {**before, **{key: value for key, value in changes.items() if key in before}}
+    assert dict(tx.all("SELECT id, double FROM numbers")) == expected
+    connection.close()
+
+
+def test_one_gives_the_first_row_or_none_and_run_counts(tx: SqliteTx) -> None:
+    assert tx.one("SELECT id FROM numbers") is None
+    assert tx.run("INSERT INTO numbers VALUES (1, 2), (2, 4)") == 2
+    assert tx.one("SELECT id FROM numbers ORDER BY id") == (1,)
+    assert tx.run("UPDATE numbers SET double = 0 WHERE id > ?", (1,)) == 1
