@@ -5,11 +5,13 @@ import zlib
 import brotli
 import httpx
 
-from upstreams.http import ResponseTooLarge
-
 _STACKED_MAX = 3
 _GZIP_MEMBERS_MAX = 16
 _GZIP_WBITS = 16 + zlib.MAX_WBITS
+
+
+class ResponseTooLarge(httpx.TransportError):
+    """The answer's body is longer than the cap, before or after decoding."""
 
 
 def decode_body(body: bytes, content_encoding: str, *, body_bytes_max: int) -> bytes:

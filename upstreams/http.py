@@ -7,6 +7,10 @@ from typing import NamedTuple
 import httpx
 import trio
 
+from upstreams.decoding import ResponseTooLarge, decode_body
+
+__all__ = ["Exchange", "HttpAnswer", "HttpCall", "Origin", "ResponseTooLarge", "origin_of", "via_httpx"]
+
 ACCEPT_ENCODING = "gzip, deflate, br"
 BODY_BYTES_MAX = 16 * 1024 * 1024
 DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -57,10 +61,6 @@ Exchange = Callable[[HttpCall], Awaitable[HttpAnswer]]
 """Asks an upstream once. The caller owns the deadline; failures are `httpx.TransportError`s."""
 
 
-class ResponseTooLarge(httpx.TransportError):
-    """The answer's body is longer than the cap, before or after decoding."""
-
-
 def origin_of(url: str | httpx.URL) -> tuple[Origin, str]:
     """Split an absolute URL into its origin and its target.
 
@@ -88,11 +88,13 @@ def via_httpx(transport: httpx.AsyncBaseTransport, *, body_bytes_max: int = BODY
         )
         response = await transport.handle_async_request(request)
         try:
-            body = await _read_up_to(response, body_bytes_max)
+            body = await _read_up_to(response.stream, body_bytes_max)
         finally:
             with trio.CancelScope(deadline=trio.current_time() + _CLOSE_S, shield=True):
                 await response.aclose()
-        return HttpAnswer(response.status_code, dict(response.headers.items()), body)
+        headers = dict(response.headers.items())
+        body = decode_body(body, headers.get("content-encoding", ""), body_bytes_max=body_bytes_max)
+        return HttpAnswer(response.status_code, headers, body)
 
     return exchange
 
@@ -101,9 +103,10 @@ def _chooses_nothing(call: HttpCall) -> bool:
     return all(name.lower() != "accept-encoding" for name, _ in call.headers)
 
 
-async def _read_up_to(response: httpx.Response, body_bytes_max: int) -> bytes:
+async def _read_up_to(stream: object, body_bytes_max: int) -> bytes:
+    assert isinstance(stream, httpx.AsyncByteStream)
     body = bytearray()
-    async for piece in response.aiter_bytes():
+    async for piece in stream:
         body += piece
         if len(body) > body_bytes_max:
             raise ResponseTooLarge(f"the answer is longer than {body_bytes_max} bytes")

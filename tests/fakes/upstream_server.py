@@ -6,7 +6,6 @@ import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import partial
 
 import trio
 
@@ -144,7 +143,7 @@ async def open_upstream_server(script: Script, tls: ssl.SSLContext | None = None
             await trio.aclose_forcefully(raw)
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(partial(trio.serve_listeners, handle, [listener]))
+        await nursery.start(trio.serve_listeners, handle, [listener])
         failure: Exception | None = None
         try:
             yield server

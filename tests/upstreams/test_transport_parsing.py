@@ -1,0 +1,217 @@
+"""The pure parts: requests written, answers read from arbitrary pieces, bodies decoded."""
+
+import gzip
+import zlib
+from itertools import pairwise
+
+import brotli
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from upstreams.answer_parser import AnswerParser
+from upstreams.decoding import decode_body
+from upstreams.http import HttpAnswer, HttpCall, Origin, ResponseTooLarge
+from upstreams.request_bytes import request_bytes
+
+ORIGIN = Origin("http", "h.example", 80)
+CAP = 10_000
+
+
+def _parse(pieces: list[bytes], *, closed: bool, method: str = "GET") -> tuple[HttpAnswer, bool]:
+    parser = AnswerParser(header_bytes_max=CAP, body_bytes_max=CAP)
+    parser.begin(method)
+    for piece in pieces:
+        if piece:
+            parser.feed(piece)
+    if closed and not parser.complete:
+        parser.end()
+    assert parser.complete
+    return parser.answer(), parser.reusable
+
+
+def _cut(whole: bytes, cuts: list[int]) -> list[bytes]:
+    edges = sorted({0, len(whole), *(cut % (len(whole) + 1) for cut in cuts)})
+    return [whole[start:end] for start, end in pairwise(edges)]
+
+
+def _chunked(body: bytes, size: int) -> bytes:
+    chunks = [body[at : at + size] for at in range(0, len(body), size)]
+    return b"".join(b"%x\r\n%s\r\n" % (len(chunk), chunk) for chunk in chunks) + b"0\r\nTrailer: x\r\n\r\n"
+
+
+@given(
+    body=st.binary(max_size=300),
+    framing=st.sampled_from(["length", "chunked", "close"]),
+    packing=st.sampled_from(["", "gzip", "deflate", "br"]),
+    interim=st.integers(0, 2),
+    size=st.integers(1, 50),
+    cuts=st.lists(st.integers(0, 2000), max_size=30),
+)
+def test_an_answer_reads_the_same_however_it_is_cut(
+    body: bytes, framing: str, packing: str, interim: int, size: int, cuts: list[int]
+):
+    packed = {"": bytes, "gzip": gzip.compress, "deflate": zlib.compress, "br": brotli.compress}[packing](body)
+    head = b"HTTP/1.1 100 Continue\r\nX-Interim: 1\r\n\r\n" * interim + b"HTTP/1.1 200 OK\r\nX-A: 1\r\nx-a:  2 \r\n"
+    head += f"Content-Encoding: {packing}\r\n".encode() if packing else b""
+    framed = {
+        "length": b"Content-Length: %d\r\n\r\n%s" % (len(packed), packed),
+        "chunked": b"Transfer-Encoding: chunked\r\n\r\n" + _chunked(packed, size),
+        "close": b"\r\n" + packed,
+    }[framing]
+    whole = _parse([head + framed], closed=True)
+    in_pieces = _parse(_cut(head + framed, cuts), closed=True)
+    assert whole == in_pieces
+    answer, reusable = in_pieces
+    assert (answer.status, answer.body, reusable) == (200, body, framing != "close")
+    assert answer.headers["x-a"].replace(" ", "") == "1,2"
+    assert "x-interim" not in answer.headers
+    assert "trailer" not in answer.headers
+
+
+@given(st.binary(max_size=200), st.lists(st.integers(0, 200), max_size=10))
+def test_no_bytes_make_anything_but_an_answer_or_a_protocol_error(junk: bytes, cuts: list[int]):
+    for start in (b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"):
+        try:
+            _parse(_cut(start + junk, cuts), closed=True)
+        except (httpx.RemoteProtocolError, httpx.DecodingError, ResponseTooLarge):
+            continue
+
+
+@given(st.lists(st.tuples(st.sampled_from(["GET", "HEAD"]), st.binary(max_size=50)), max_size=10), st.integers(1, 40))
+def test_one_parser_reads_answer_after_answer(calls: list[tuple[str, bytes]], size: int):
+    parser = AnswerParser(header_bytes_max=CAP, body_bytes_max=CAP)
+    for method, body in calls:
+        parser.begin(method)
+        whole = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + (body if method == "GET" else b"")
+        for at in range(0, len(whole), size):
+            assert not parser.complete
+            parser.feed(whole[at : at + size])
+        assert parser.reusable
+        assert parser.answer().body == (body if method == "GET" else b"")
+
+
+def test_framing_that_brings_no_body_counts_as_header_bytes():
+    parser = AnswerParser(header_bytes_max=1000, body_bytes_max=CAP)
+    parser.begin("GET")
+    parser.feed(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+    parser.feed(b"1;" + b"x" * 900)
+    with pytest.raises(httpx.RemoteProtocolError):
+        parser.feed(b"x" * 200)
+
+
+@pytest.mark.parametrize(
+    ("coding", "pack"),
+    [
+        ("gzip", gzip.compress),
+        ("X-Gzip", gzip.compress),
+        ("deflate", zlib.compress),
+        ("deflate", lambda body: zlib.compress(body)[2:-4]),
+        ("br", brotli.compress),
+        ("identity", bytes),
+        ("", bytes),
+        ("gzip, br", lambda body: brotli.compress(gzip.compress(body))),
+        (" deflate ,identity, GZIP", lambda body: gzip.compress(zlib.compress(body))),
+        ("gzip", lambda body: gzip.compress(body[:100]) + gzip.compress(body[100:])),
+        ("gzip", lambda body: gzip.compress(body) + b"\0" * 20),
+    ],
+)
+def test_codings_are_undone_up_to_the_cap(coding: str, pack):
+    body = bytes(range(256)) * 4
+    assert decode_body(pack(body), coding, body_bytes_max=len(body)) == body
+    if coding not in ("identity", ""):
+        with pytest.raises(ResponseTooLarge):
+            decode_body(pack(body), coding, body_bytes_max=len(body) - 1)
+
+
+@pytest.mark.parametrize("coding", ["gzip", "deflate", "br"])
+def test_an_empty_body_needs_no_decoding(coding: str):
+    assert decode_body(b"", coding, body_bytes_max=CAP) == b""
+
+
+@pytest.mark.parametrize(
+    ("coding", "body"),
+    [
+        ("gzip", b"plain text"),
+        ("gzip", gzip.compress(b"text")[:-1]),
+        ("gzip", gzip.compress(b"text")[:-8] + b"\0" * 8),
+        ("gzip", gzip.compress(b"text") + b"garbage"),
+        ("gzip", gzip.compress(b"") * 17),
+        ("deflate", b"\xff\xff\xff"),
+        ("deflate", zlib.compress(b"text")[:-5]),
+        ("br", b"plain text"),
+        ("br", brotli.compress(b"text")[:-2]),
+        ("zstd", b"anything"),
+        ("gzip, gzip, gzip, gzip", b"anything"),
+    ],
+)
+def test_what_cannot_be_decoded_says_so(coding: str, body: bytes):
+    with pytest.raises(httpx.DecodingError):
+        decode_body(body, coding, body_bytes_max=CAP)
+
+
+@pytest.mark.parametrize(
+    ("coding", "bomb"),
+    [
+        ("gzip", gzip.compress(b"\0" * 10_000_000)),
+        ("deflate", zlib.compress(b"\0" * 10_000_000)),
+        ("br", brotli.compress(b"\0" * 10_000_000)),
+        ("gzip, br", brotli.compress(gzip.compress(b"\0" * 10_000_000))),
+    ],
+)
+def test_a_bomb_is_given_up_at_the_cap(coding: str, bomb: bytes):
+    with pytest.raises(ResponseTooLarge):
+        decode_body(bomb, coding, body_bytes_max=CAP)
+
+
+def _write(call: HttpCall) -> bytes:
+    return request_bytes(call, host=call.origin.authority, target=call.target)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        HttpCall("GET", ORIGIN, "/a\r\nX: y"),
+        HttpCall("GET", ORIGIN, "/a\nb"),
+        HttpCall("GET", ORIGIN, "/a\0"),
+        HttpCall("GET", ORIGIN, "/a b"),
+        HttpCall("GET", ORIGIN, "/é"),
+        HttpCall("GET", ORIGIN, "a"),
+        HttpCall("GET", ORIGIN, ""),
+        HttpCall("GET /x HTTP/1.1\r\n", ORIGIN, "/"),
+        HttpCall("", ORIGIN, "/"),
+        HttpCall("GET", ORIGIN, "/", (("X", "a\r\nY: b"),)),
+        HttpCall("GET", ORIGIN, "/", (("X", "a\rb"),)),
+        HttpCall("GET", ORIGIN, "/", (("X", "a\nb"),)),
+        HttpCall("GET", ORIGIN, "/", (("X", "a\n\rb"),)),
+        HttpCall("GET", ORIGIN, "/", (("X", "a\0b"),)),
+        HttpCall("GET", ORIGIN, "/", (("X\r\nY", "a"),)),
+        HttpCall("GET", ORIGIN, "/", (("X Y", "a"),)),
+        HttpCall("GET", ORIGIN, "/", (("X:", "a"),)),
+        HttpCall("GET", ORIGIN, "/", (("", "a"),)),
+        HttpCall("GET", ORIGIN, "/", (("X", "\u20ac"),)),
+        HttpCall("GET", ORIGIN, "/", (("HOST", "other"),)),
+        HttpCall("GET", ORIGIN, "/", (("content-length", "5"),)),
+        HttpCall("GET", ORIGIN, "/", (("Transfer-Encoding", "chunked"),)),
+    ],
+)
+def test_a_call_that_could_smuggle_is_refused(call: HttpCall):
+    with pytest.raises(httpx.LocalProtocolError):
+        _write(call)
+
+
+@given(
+    target=st.text(max_size=20),
+    headers=st.lists(st.tuples(st.text(max_size=8), st.text(max_size=8)), max_size=4),
+)
+def test_whatever_is_written_is_one_request_with_these_headers(target: str, headers: list[tuple[str, str]]):
+    try:
+        written = _write(HttpCall("GET", ORIGIN, "/" + target, tuple(headers)))
+    except httpx.LocalProtocolError:
+        return
+    lines = written.split(b"\r\n")
+    assert lines[0] == f"GET /{target} HTTP/1.1".encode()
+    assert len(lines) == 2 + len(headers) + 2 + (not any(n.lower() == "accept-encoding" for n, _ in headers))
+    assert lines[-2:] == [b"", b""]
+    assert [line.decode("latin-1") for line in lines[2 : 2 + len(headers)]] == [f"{n}: {v}" for n, v in headers]

@@ -1,0 +1,196 @@
+"""The same exchange under TLS, and by way of an egress."""
+
+import ssl
+from dataclasses import replace
+from itertools import count
+
+import httpx
+import pytest
+import trio
+import trustme
+
+from tests.fakes.upstream_server import Peer, always, echo_target, once, open_upstream_server, reply
+from upstreams.http import Origin
+from upstreams.transport import open_transport
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture(scope="module")
+def client_tls(authority: trustme.CA) -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    return context
+
+
+def _server_tls(authority: trustme.CA, name: str = "127.0.0.1") -> ssl.SSLContext:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert(name).configure_cert(context)
+    return context
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+async def test_calls_under_tls_share_a_connection(
+    authority: trustme.CA, client_tls: ssl.SSLContext, version: ssl.TLSVersion
+):
+    server_tls = _server_tls(authority)
+    server_tls.minimum_version = server_tls.maximum_version = version
+    with trio.fail_after(5):
+        async with (
+            open_upstream_server(echo_target, server_tls) as server,
+            open_transport(ssl_context=client_tls) as transport,
+        ):
+            for number in range(10):
+                assert (await transport.exchange(server.call(f"/{number}"))).body == f"/{number}".encode()
+            assert server.connections == 1
+
+
+async def test_long_bodies_pass_both_ways_under_tls(authority: trustme.CA, client_tls: ssl.SSLContext):
+    body = bytes(range(256)) * 20_000
+    with trio.fail_after(10):
+        async with (
+            open_upstream_server(always(reply(body)), _server_tls(authority)) as server,
+            open_transport(ssl_context=client_tls) as transport,
+        ):
+            for _ in range(2):
+                assert (await transport.exchange(server.call(method="POST", body=body))).body == body
+            assert server.requests[1].endswith(body)
+            assert server.connections == 1
+
+
+async def test_a_closed_connection_under_tls_is_replaced(authority: trustme.CA, client_tls: ssl.SSLContext):
+    with trio.fail_after(5):
+        async with (
+            open_upstream_server(once(reply(b"ok")), _server_tls(authority)) as server,
+            open_transport(ssl_context=client_tls) as transport,
+        ):
+            for _ in range(5):
+                assert (await transport.exchange(server.call(method="GET"))).body == b"ok"
+            assert server.connections == 5
+
+
+async def test_what_a_peer_sends_behind_an_answer_under_tls_is_not_the_next_answer(
+    authority: trustme.CA, client_tls: ssl.SSLContext
+):
+    """The surplus travels in a TLS record of its own, in the same TCP segment or in a later one."""
+    with trio.fail_after(5):
+        async with (
+            open_upstream_server(always(reply(b"real"), reply(b"surplus")), _server_tls(authority)) as server,
+            open_transport(ssl_context=client_tls) as transport,
+        ):
+            for _ in range(5):
+                assert (await transport.exchange(server.call())).body == b"real"
+                await trio.sleep(0.01)
+            assert server.connections == 5
+
+
+async def test_a_peer_with_another_name_is_refused(authority: trustme.CA, client_tls: ssl.SSLContext):
+    with trio.fail_after(5):
+        async with (
+            open_upstream_server(echo_target, _server_tls(authority, "other.example")) as server,
+            open_transport(ssl_context=client_tls) as transport,
+        ):
+            with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
+                await transport.exchange(server.call())
+            assert server.requests == []
+            assert transport.statistics().origins == {}
+
+
+async def test_a_peer_that_nobody_vouches_for_is_refused_by_default(authority: trustme.CA):
+    with trio.fail_after(5):
+        async with (
+            open_upstream_server(echo_target, _server_tls(authority)) as server,
+            open_transport() as transport,
+        ):
+            with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
+                await transport.exchange(server.call())
+
+
+async def test_the_name_is_announced_to_the_peer(authority: trustme.CA, client_tls: ssl.SSLContext):
+    names: list[str | None] = []
+    server_tls = _server_tls(authority, "localhost")
+    server_tls.sni_callback = lambda _socket, name, _context: names.append(name)
+    with trio.fail_after(5):
+        async with (
+            open_upstream_server(echo_target, server_tls) as server,
+            open_transport(ssl_context=client_tls) as transport,
+        ):
+            call = replace(server.call(), origin=server.origin._replace(host="localhost"))
+            await transport.exchange(call)
+    assert names == ["localhost"]
+
+
+async def test_a_peer_that_does_not_speak_tls_is_a_connect_error(client_tls: ssl.SSLContext):
+    async def script(peer: Peer) -> None:
+        await peer.send(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        await trio.sleep(0.05)
+
+    with trio.fail_after(5):
+        async with open_upstream_server(script) as server, open_transport(ssl_context=client_tls) as transport:
+            with pytest.raises(httpx.ConnectError):
+                await transport.exchange(replace(server.call(), origin=server.origin._replace(scheme="https")))
+
+
+async def test_a_call_under_tls_may_be_cut_off_at_any_moment(authority: trustme.CA, client_tls: ssl.SSLContext):
+    async def script(peer: Peer) -> None:
+        while True:
+            await peer.request()
+            await peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n", b"do", b"ne")
+
+    with trio.fail_after(20):
+        async with (
+            open_upstream_server(script, _server_tls(authority)) as server,
+            open_transport(ssl_context=client_tls, max_connections=1) as transport,
+        ):
+            for turn in count():
+                with trio.move_on_after(0.0002 * turn) as scope:
+                    assert (await transport.exchange(server.call())).body == b"done"
+                figures = transport.statistics().origins.get(server.origin)
+                assert figures is None or figures.busy == 0
+                if not scope.cancelled_caught:
+                    break
+            assert turn > 2
+
+
+@pytest.mark.parametrize("prefix", ["", "/", "/out/way", "/out/way/"])
+@pytest.mark.parametrize(
+    ("origin", "path"),
+    [
+        (Origin("https", "api.example.com", 443), "/api.example.com/v1?q=%20"),
+        (Origin("http", "api.example.com", 80), "/api.example.com/v1?q=%20"),
+        (Origin("https", "api.example.com", 8443), "/api.example.com:8443/v1?q=%20"),
+        (Origin("http", "::1", 8080), "/[::1]:8080/v1?q=%20"),
+    ],
+)
+async def test_an_egress_gets_every_call_with_its_host_in_the_path(prefix: str, origin: Origin, path: str):
+    with trio.fail_after(5):
+        async with (
+            open_upstream_server(echo_target) as server,
+            open_transport(egress=f"{server.url}{prefix}") as transport,
+        ):
+            answer = await transport.exchange(replace(server.call("/v1?q=%20"), origin=origin))
+            assert answer.body.decode() == prefix.rstrip("/") + path
+            assert f"\r\nHost: 127.0.0.1:{server.origin.port}\r\n".encode() in server.requests[0]
+
+
+async def test_an_egress_may_be_under_tls_and_its_connections_serve_all_hosts(
+    authority: trustme.CA, client_tls: ssl.SSLContext
+):
+    with trio.fail_after(5):
+        async with (
+            open_upstream_server(echo_target, _server_tls(authority)) as server,
+            open_transport(egress=server.url, ssl_context=client_tls) as transport,
+        ):
+            for host in ("a.example", "b.example"):
+                answer = await transport.exchange(replace(server.call(), origin=Origin("http", host, 80)))
+                assert answer.body == f"/{host}/".encode()
+            assert server.connections == 1
+
+
+async def test_an_egress_must_be_a_url():
+    with pytest.raises(httpx.UnsupportedProtocol):
+        async with open_transport(egress="egress.example"):
+            pass
