@@ -8,9 +8,24 @@ from zlib import crc32
 EPOCH_S = 1_577_836_800
 """The first instant of 2020: invented times lie in the five years after it."""
 
-_SUBJECTS = ["The maintainer", "A reader", "Our team", "The new release", "This parser", "The queue", "A patient reviewer"]
+_SUBJECTS = [
+    "The maintainer",
+    "A reader",
+    "Our team",
+    "The new release",
+    "This parser",
+    "The queue",
+    "A patient reviewer",
+]
 _VERBS = ["explains", "replaces", "measures", "documents", "simplifies", "keeps", "breaks"]
-_OBJECTS = ["the retry loop", "a slow test", "the cache", "every open socket", "the release notes", "structured concurrency"]
+_OBJECTS = [
+    "the retry loop",
+    "a slow test",
+    "the cache",
+    "every open socket",
+    "the release notes",
+    "structured concurrency",
+]
 _FIRST = ["Ada", "Grace", "Alan", "Edsger", "Barbara", "Donald", "Radia", "Ken", "Lynn", "Leslie"]
 _LAST = ["Marlow", "Quist", "Abara", "Lindgren", "Okafor", "Tanaka", "Novak", "Silva", "Haddad", "Moreau"]
 

@@ -1,0 +1,289 @@
+"""GitHub: recorded exchanges field by field, and hand-made bodies at the edges."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from tests.platforms.case import Case, check, drive
+from tests.platforms.drive import Upstream, always
+from tests.platforms.github.asking import ISSUE, REPO, calls_of, page, single
+from tests.platforms.github.cases import CASES
+from upstreams.endpoint import Page
+from upstreams.errors import InvalidArgument, NotFound, UpstreamFailed, UpstreamThrottled
+from upstreams.platforms.github import PLATFORM
+
+NEXT = '<https://api.github.com/x?q=a,b&per_page=20&page=2>; rel="next", <https://api.github.com/x?page=9>; rel="last"'
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_recorded_exchange_gives_what_the_field_tables_say(case: Case) -> None:
+    check(PLATFORM, case)
+
+
+# What is asked
+
+
+def test_a_list_is_asked_with_githubs_own_names_for_page_and_size() -> None:
+    [(address, call)] = calls_of("repo/issues", {"url": REPO, "limit": 50, "state": "all"}, [], cursor={"p": 3})
+    assert address == "api.github.com/repos/example/project/issues"
+    assert call.target("") == "/repos/example/project/issues?state=all&per_page=50&page=3"
+
+
+def test_a_cursor_that_github_gave_is_sent_instead_of_a_page_number() -> None:
+    [(_, call)] = calls_of("repo/issues", {"url": REPO}, [], cursor={"c": "Y3Vyc29y=="})
+    assert call.target("") == "/repos/example/project/issues?state=open&per_page=20&after=Y3Vyc29y%3D%3D"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "example/project",
+        "https://github.com/example/project",
+        "http://www.github.com/example/project/",
+        "github.com/example/project/tree/main/docs?plain=1#top",
+        "https://github.com/example/project.git",
+        "https://github.com/example/project/issues/7",
+    ],
+)
+def test_a_repository_is_known_by_any_of_its_addresses(url: str) -> None:
+    [(address, _)] = calls_of("repo", {"url": url}, {"id": 1})
+    assert address == "api.github.com/repos/example/project"
+
+
+@pytest.mark.parametrize(
+    ("resource", "url"),
+    [
+        ("repo", "https://gitlab.com/example/project"),
+        ("repo", "https://github.com.example.org/example/project"),
+        ("repo", "https://github.com/example"),
+        ("repo", "https://[github.com/example/project"),
+        ("repo", ""),
+        ("issue", REPO),
+        ("issue", f"{REPO}/issues/seven"),
+        ("issue", f"{REPO}/issues/\u0667"),
+        ("issue/comments", f"{REPO}/wiki/7"),
+    ],
+)
+def test_an_address_that_names_nothing_here_is_refused_before_any_call(resource: str, url: str) -> None:
+    with pytest.raises(InvalidArgument) as refusal:
+        calls_of(resource, {"url": url}, {})
+    assert refusal.value.param == "url"
+
+
+def test_a_pull_request_is_read_as_an_issue() -> None:
+    [(address, _)] = calls_of("issue", {"url": f"{REPO}/pull/7"}, {"number": 7})
+    assert address == "api.github.com/repos/example/project/issues/7"
+
+
+@pytest.mark.parametrize(
+    ("handle", "path"),
+    [
+        ("@octocat", "/users/octocat"),
+        ("../repos", "/users/..%2Frepos"),
+        ("..", "/users/%2E%2E"),
+        ("a?b", "/users/a%3Fb"),
+    ],
+)
+def test_a_handle_stays_one_segment_of_the_path(handle: str, path: str) -> None:
+    [(_, call)] = calls_of("profile", {"handle": handle}, {"id": 1})
+    assert call.target("") == path
+
+
+def test_the_token_is_sent_only_when_there_is_one() -> None:
+    assert ("authorization", "Bearer t0ken") in PLATFORM.headers({"token": "t0ken"})
+    assert "authorization" not in dict(PLATFORM.headers({}))
+
+
+def test_searches_are_asked_of_the_source_with_their_own_quota() -> None:
+    empty: dict[str, Any] = {"total_count": 0, "items": []}
+    for resource in ("search", "search/repos", "search/users"):
+        [(_, call)] = calls_of(resource, {"query": "trio"}, empty)
+        assert call.source == "search"
+    [(_, call)] = calls_of("repo/top-issues", {"url": REPO}, empty)
+    assert call.source == "search"
+    assert call.query["q"] == "repo:example/project is:issue is:open"
+
+
+# What comes back
+
+
+def test_a_page_says_where_the_next_one_begins_also_behind_a_comma() -> None:
+    assert page("repo/releases", {"url": REPO}, always([], link=NEXT)).next == {"p": 2}
+
+
+def test_a_page_whose_next_link_carries_a_cursor_goes_on_with_it() -> None:
+    link = '<https://api.github.com/repositories/1/issues?per_page=20&after=Y3Vy%3D&page=2>; rel="next"'
+    assert page("repo/issues", {"url": REPO}, always([], link=link)).next == {"c": "Y3Vy="}
+
+
+@pytest.mark.parametrize(
+    "link", ["", '<https://api.github.com/x?page=1>; rel="first"', "<>", "rel=next", "<x>; rel=next"]
+)
+def test_a_page_without_a_next_page_is_the_last(link: str) -> None:
+    assert page("repo/releases", {"url": REPO}, always([], link=link)).next is None
+
+
+def test_a_search_ends_where_github_stops_serving_results() -> None:
+    body = {"total_count": 5_000, "incomplete_results": False, "items": []}
+    params: Mapping[str, str | int] = {"query": "trio", "limit": 100}
+    assert page("search", params, always(body, link=NEXT), cursor={"p": 9}).next == {"p": 2}
+    assert page("search", params, always(body, link=NEXT), cursor={"p": 10}).next is None
+
+
+def test_an_incomplete_search_says_so() -> None:
+    body = {"total_count": 1, "incomplete_results": True, "items": []}
+    assert page("search", {"query": "trio"}, always(body)).warnings == (
+        "GitHub answered before its search was complete",
+    )
+
+
+def test_an_empty_list_is_an_answer() -> None:
+    assert page("profile/repos", {"handle": "octocat"}, always([])) == Page([])
+
+
+def test_what_github_does_not_send_is_null_and_never_a_zero() -> None:
+    author = single("profile", {"handle": "ghost"}, always({"login": "ghost"}))
+    assert {name for name, value in author.items() if value is not None} == {"username", "ext"}
+    assert set(author["ext"].values()) == {None}
+    repository = single("repo", {"url": REPO}, always({"full_name": "example/project"}))
+    assert {name for name, value in repository.items() if value is not None} == {"full_name"}
+    [release] = page("repo/releases", {"url": REPO}, always([{"id": 1}])).records
+    assert release["ext"] == {"downloads": None}
+
+
+def test_a_field_of_another_type_is_null() -> None:
+    body = {"id": True, "login": 5, "followers": "many", "created_at": "yesterday", "bio": ["a"], "public_repos": 1.5}
+    author = single("profile", {"handle": "octocat"}, always(body))
+    assert {name for name, value in author.items() if value is not None} == {"ext"}
+
+
+def test_the_author_of_a_deleted_account_is_null() -> None:
+    post = single("issue", {"url": ISSUE}, always({"number": 7, "title": "Lost", "user": None}))
+    assert post["author"] is None
+    [comment] = page("issue/comments", {"url": ISSUE}, always([{"id": 1, "user": None, "body": "gone"}])).records
+    assert comment["author"] is None
+    assert comment["post_id"] == "7"
+
+
+def test_an_issue_without_a_body_is_its_title() -> None:
+    assert single("issue", {"url": ISSUE}, always({"title": "Only this", "body": ""}))["content"]["text"] == "Only this"
+
+
+def test_a_pull_request_is_told_from_an_issue() -> None:
+    old_issue = {"number": 1, "pull_request": {"html_url": None, "diff_url": None}}
+    pull = {"number": 2, "pull_request": {"html_url": f"{REPO}/pull/2"}}
+    posts = page("repo/issues", {"url": REPO}, always([old_issue, pull, {"number": 3}])).records
+    assert [post["ext"]["is_pr"] for post in posts] == [False, True, False]
+
+
+def test_downloads_are_summed_over_all_assets() -> None:
+    assets = [{"download_count": 3}, {"download_count": 4}]
+    releases = [{"assets": assets}, {"assets": []}, {"assets": [*assets, {"name": "uncounted"}]}]
+    records = page("repo/releases", {"url": REPO}, always(releases)).records
+    assert [record["ext"]["downloads"] for record in records] == [7, 0, None]
+
+
+def test_a_readme_may_come_as_raw_text() -> None:
+    article = single("repo/readme", {"url": REPO}, always("# Project\n"))
+    assert article["text"] == "# Project\n"
+    assert article["url"] == "https://github.com/example/project#readme"
+
+
+def test_a_readme_with_bytes_that_are_no_text_is_read_as_far_as_it_goes() -> None:
+    body = {"encoding": "base64", "content": b64encode(b"caf\xe9").decode()}
+    assert single("repo/readme", {"url": REPO}, always(body))["text"] == "caf\ufffd"
+
+
+def test_a_readme_too_large_for_its_content_to_be_sent_has_no_text() -> None:
+    body = {"name": "README.md", "encoding": "none", "content": "", "size": 2_000_000}
+    assert single("repo/readme", {"url": REPO}, always(body))["text"] is None
+
+
+@pytest.mark.parametrize(
+    ("resource", "params", "body"),
+    [
+        ("profile", {"handle": "octocat"}, []),
+        ("profile/repos", {"handle": "octocat"}, {"message": "hello"}),
+        ("search", {"query": "trio"}, {"total_count": 3}),
+        ("repo/readme", {"url": REPO}, [1]),
+        ("repo/readme", {"url": REPO}, {"encoding": "base64", "content": "a"}),
+        ("profile", {"handle": "octocat"}, "<html>Sorry</html>"),
+    ],
+)
+def test_a_body_of_another_shape_is_a_failure_of_the_upstream(
+    resource: str, params: Mapping[str, str | int], body: Any
+) -> None:
+    with pytest.raises(UpstreamFailed):
+        drive(PLATFORM, resource, params, always(body))
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "headers", "retry_after_s"),
+    [
+        (403, {"message": "API rate limit exceeded for 192.0.2.1."}, {"x_ratelimit_remaining": "0"}, None),
+        (429, {"message": "API rate limit exceeded"}, {"x_ratelimit_remaining": "0"}, None),
+        (403, {"message": "You have exceeded a secondary rate limit"}, {"retry_after": "60"}, 60.0),
+        (403, {"message": "You have exceeded a secondary rate limit"}, {"x_ratelimit_remaining": "41"}, None),
+        (403, {"message": "You have triggered an abuse detection mechanism"}, {}, None),
+        (403, "<html>slow down</html>", {"retry_after": "soon"}, None),
+        (429, "", {"retry_after": "5"}, 5.0),
+    ],
+)
+def test_throttling_is_known_by_its_headers_or_its_words(
+    status: int, body: Any, headers: dict[str, str], retry_after_s: float | None
+) -> None:
+    with pytest.raises(UpstreamThrottled) as refusal:
+        drive(PLATFORM, "search", {"query": "trio"}, always(body, status, **headers))
+    assert (refusal.value.source, refusal.value.retry_after_s) == ("search", retry_after_s)
+
+
+def test_a_403_that_is_no_throttling_is_a_failure() -> None:
+    body = {"message": "Resource not accessible by personal access token"}
+    with pytest.raises(UpstreamFailed):
+        drive(PLATFORM, "repo", {"url": REPO}, always(body, 403, x_ratelimit_remaining="41"))
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (404, {"message": "Not Found"}),
+        (410, {"message": "Issues are disabled for this repo"}),
+        (451, {"message": "Repository access blocked", "block": {"reason": "dmca"}}),
+        (403, {"message": "Repository access blocked", "block": {"reason": "tos"}}),
+    ],
+)
+def test_what_is_gone_taken_down_or_never_was_is_not_found(status: int, body: Any) -> None:
+    with pytest.raises(NotFound):
+        drive(PLATFORM, "repo", {"url": REPO}, always(body, status))
+
+
+def unsearchable(message: str, resource: str = "Search") -> Upstream:
+    return always({"message": "Validation Failed", "errors": [{"resource": resource, "message": message}]}, 422)
+
+
+def test_a_query_that_github_cannot_search_is_the_callers_mistake() -> None:
+    with pytest.raises(InvalidArgument, match="longer than 256 characters") as refusal:
+        drive(PLATFORM, "search", {"query": "x" * 300}, unsearchable("The search is longer than 256 characters."))
+    assert refusal.value.param == "query"
+
+
+def test_a_search_in_a_repository_that_does_not_exist_finds_nothing() -> None:
+    with pytest.raises(NotFound):
+        drive(PLATFORM, "repo/top-issues", {"url": REPO}, unsearchable("the resources do not exist"))
+
+
+def test_a_stale_cursor_is_a_failure_of_the_upstream() -> None:
+    with pytest.raises(UpstreamFailed):
+        drive(PLATFORM, "repo/issues", {"url": REPO}, unsearchable("bad cursor", "Issue"), cursor={"c": "old"})
+
+
+def test_an_answer_without_a_body_is_not_found() -> None:
+    with pytest.raises(NotFound):
+        drive(PLATFORM, "repo", {"url": REPO}, always(None))

@@ -1,0 +1,136 @@
+"""GitHub's stand-in: composites with and without their legs, walks to the last page, failures by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from tests.platforms.case import NOW_AT, drive, from_sandbox, walk
+from tests.platforms.drive import Upstream, told
+from tests.platforms.github.asking import ISSUE, REPO, page, single
+from upstreams.endpoint import Answer, Call, Single
+from upstreams.errors import NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
+from upstreams.platforms.github import PLATFORM
+
+
+def partly(*working: str) -> Upstream:
+    """The stand-in, of which only the calls whose path ends like one of `working` succeed."""
+    sandbox = from_sandbox()
+
+    def upstream(host_and_path: str, call: Call) -> Answer:
+        return sandbox(host_and_path, call) if host_and_path.endswith(working) else told("", 502)
+
+    return upstream
+
+
+def test_a_dossier_names_its_legs_and_stands_without_the_optional_ones() -> None:
+    whole = drive(PLATFORM, "repo/dossier", {"url": REPO}, from_sandbox())
+    assert isinstance(whole, Single)
+    assert [leg.endpoint for leg in whole.legs] == [
+        "github/repo",
+        "github/repo/readme",
+        "github/repo/releases",
+        "github/repo/top-issues",
+    ]
+    assert (len(whole.record["releases"]), len(whole.record["top_issues"])) == (5, 10)
+    half = drive(PLATFORM, "repo/dossier", {"url": REPO}, partly("/example/project", "/readme"))
+    assert isinstance(half, Single)
+    assert half.record["article"] == whole.record["article"]
+    assert (half.record["releases"], half.record["top_issues"]) == (None, None)
+    assert [bool(leg.answer) for leg in half.legs] == [True, True, False, False]
+
+
+def test_a_dossier_without_its_repository_is_refused() -> None:
+    with pytest.raises(UpstreamFailed):
+        drive(PLATFORM, "repo/dossier", {"url": REPO}, partly("/readme"))
+
+
+def test_velocity_counts_what_moved_before_now() -> None:
+    repos = [
+        {"pushed_at": "2024-12-20T00:00:00Z", "created_at": "2024-06-01T00:00:00Z", "stargazers_count": 5},
+        {"pushed_at": "2024-03-01T00:00:00Z", "created_at": "2020-01-01T00:00:00Z", "stargazers_count": 2},
+        {"pushed_at": "2021-01-01T00:00:00Z", "created_at": "2024-12-01T00:00:00Z", "fork": True},
+    ]
+
+    def upstream(host_and_path: str, _call: Call) -> Answer:
+        return told(repos if host_and_path.endswith("/repos") else {"login": "octocat"})
+
+    assert single("user/profile-velocity", {"handle": "octocat"}, upstream)["velocity"] == {
+        "repos_seen": 3,
+        "repos_pushed_30d": 1,
+        "repos_pushed_365d": 2,
+        "own_repos_created_365d": 1,
+        "own_repos_stars": 7,
+        "last_pushed_at": "2024-12-20T00:00:00Z",
+    }
+    alone = drive(PLATFORM, "user/profile-velocity", {"handle": "octocat"}, partly("/octocat"), now_at=NOW_AT)
+    assert isinstance(alone, Single)
+    assert alone.record["velocity"] is None
+
+
+# The stand-in
+
+LISTS: Mapping[str, Mapping[str, str | int]] = {
+    "profile/repos": {"handle": "octocat"},
+    "repo/releases": {"url": REPO},
+    "repo/issues": {"url": REPO, "state": "all"},
+    "repo/top-issues": {"url": REPO},
+    "issue/comments": {"url": ISSUE},
+    "search": {"query": "trio", "sort": "created"},
+    "search/repos": {"query": "trio"},
+    "search/users": {"query": "trio", "limit": 50},
+}
+SINGLES: Mapping[str, Mapping[str, str | int]] = {
+    "profile": {"handle": "octocat"},
+    "repo": {"url": REPO},
+    "repo/readme": {"url": REPO},
+    "issue": {"url": ISSUE},
+    "repo/dossier": {"url": REPO},
+    "user/profile-velocity": {"handle": "octocat"},
+}
+
+
+def test_every_endpoint_is_tried_against_the_stand_in() -> None:
+    assert {endpoint.resource for endpoint in PLATFORM.endpoints} == LISTS.keys() | SINGLES.keys()
+
+
+@pytest.mark.parametrize("resource", LISTS)
+def test_a_list_of_the_stand_in_has_several_pages_and_a_last_one(resource: str) -> None:
+    pages = walk(PLATFORM, resource, LISTS[resource])
+    assert len(pages) > 1
+    assert all(page.records for page in pages)
+
+
+@pytest.mark.parametrize("resource", SINGLES)
+def test_a_record_of_the_stand_in_stays_the_same(resource: str) -> None:
+    first, second = (single(resource, SINGLES[resource], from_sandbox()) for _ in range(2))
+    assert first == second
+
+
+def test_the_stand_in_tells_the_same_of_an_issue_in_every_call() -> None:
+    for post in page("repo/issues", {"url": REPO, "state": "closed"}, from_sandbox()).records:
+        assert post == single("issue", {"url": post["url"]}, from_sandbox())
+        assert post["ext"]["state"] == "closed"
+
+
+@pytest.mark.parametrize(
+    ("word", "refusal"), [("missing", NotFound), ("throttled", UpstreamThrottled), ("broken", UpstreamFailed)]
+)
+@pytest.mark.parametrize("resource", [*LISTS, *SINGLES])
+def test_the_stand_in_fails_as_its_subject_says(resource: str, word: str, refusal: type[UpstreamError]) -> None:
+    params = {
+        name: str(value).replace("octocat", word).replace("example", word).replace("trio", word)
+        for name, value in {**LISTS, **SINGLES}[resource].items()
+    }
+    if word == "missing" and resource.startswith("search"):
+        assert page(resource, params, from_sandbox()).total == 0
+        return
+    with pytest.raises(refusal):
+        drive(PLATFORM, resource, params, from_sandbox())
+
+
+def test_the_examples_of_the_parameters_work() -> None:
+    for endpoint in PLATFORM.endpoints:
+        params = {param.name: param.example for param in endpoint.params if param.required}
+        assert drive(PLATFORM, endpoint.resource, params, from_sandbox())
