@@ -14,11 +14,10 @@ from gateway.logs import Log
 from gateway.metrics import Metrics
 from gateway.replies import Replies
 from gateway.request import Caller, Headers, Reply, Request, query_of
-from gateway.routes.status import Status
+from gateway.routes.status import STATUS_PATH, Status
 from gateway.routing import Routes
 from gateway.server.asgi import HTTPScope, Receive, Scope, Send
 
-STATUS_PATH = "/v1/status"
 _READS = ("GET", "HEAD")
 
 
@@ -33,7 +32,6 @@ class Parts:
     metrics: Metrics
     log: Log
     make_id: Callable[[str], str]
-    log_access: bool = True
 
 
 class Api:
@@ -122,7 +120,7 @@ class Api:
             credits_used=reply.credits_used,
         )
         caller = request.caller
-        if parts.log_access:
+        if parts.log.access:
             parts.log.event(
                 "info",
                 "request",

@@ -18,10 +18,11 @@ KEY_SHAPE = re.compile(r"[A-Za-z0-9_-]{3}[A-Za-z0-9_-]{43}")
 
 
 class Log:
-    """Writes events at or above a level."""
+    """Writes events at or above a level; `access` says whether every answered request is one."""
 
-    def __init__(self, level: str, stream: BinaryIO | None = None) -> None:
+    def __init__(self, level: str, *, access: bool = True, stream: BinaryIO | None = None) -> None:
         self.level = LEVELS[level]
+        self.access = access
         self._stream = stream or sys.stderr.buffer
 
     def event(self, level: str, event: str, **fields: Any) -> None:

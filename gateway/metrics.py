@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 _BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
@@ -67,13 +67,3 @@ class Metrics(Collector):
         yield self._overhead.family("sluice_overhead_seconds", "Time of a request that was not spent upstream.")
         yield self._upstream.family("sluice_upstream_seconds", "Time of a request that was spent upstream.")
         yield from self.gather()
-
-
-def gauge(name: str, text: str, value: float) -> Metric:
-    """One unlabelled gauge."""
-    return GaugeMetricFamily(name, text, value)
-
-
-def counter(name: str, text: str, value: float) -> Metric:
-    """One unlabelled counter."""
-    return CounterMetricFamily(name, text, value)

@@ -9,13 +9,14 @@ from types import MappingProxyType
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
-from msgspec.structs import force_setattr
+from msgspec.structs import force_setattr, replace
 
 SQLITE_PREFIX = "sqlite:///"
 
 Host = Annotated[str, Meta(pattern=r"^[A-Za-z0-9.:_-]+\Z", description="a host name or an address")]
 Port = Annotated[int, Meta(ge=0, le=65535, description="a port number from 0 to 65535")]
 Count = Annotated[int, Meta(ge=1, le=100_000, description="a whole number from 1 to 100000")]
+PerMinute = Annotated[int, Meta(ge=1, le=10_000_000, description="a whole number from 1 to 10000000")]
 CountOrNone = Annotated[int, Meta(ge=0, le=100_000, description="a whole number from 0 to 100000")]
 Workers = Annotated[int, Meta(ge=1, le=256, description="a whole number from 1 to 256")]
 Retries = Annotated[int, Meta(ge=0, le=10, description="a whole number from 0 to 10")]
@@ -92,7 +93,7 @@ class StateSettings(Struct, frozen=True):
 class LimitSettings(Struct, frozen=True):
     """[limits]: per API key."""
 
-    requests_per_minute: Count = 600
+    requests_per_minute: PerMinute = 600
     concurrent_requests: Count = 50
     long_polls: CountOrNone = 5
 
@@ -184,3 +185,8 @@ class Config(Struct, frozen=True):
     events: EventSettings = EventSettings()
     log: LogSettings = LogSettings()
     keys: KeySettings = KeySettings()
+
+
+def with_egress(config: Config, egress: str) -> Config:
+    """The config with another egress; an empty one leaves it as it is."""
+    return replace(config, upstreams=replace(config.upstreams, egress=egress)) if egress else config

@@ -36,6 +36,10 @@ class Catalog:
         """The endpoint of an id, such as `github/profile`."""
         return self._by_path.get(f"/v1/{id}")
 
+    def all(self) -> list[Listing]:
+        """Every endpoint, also those that lack a credential."""
+        return list(self._by_path.values())
+
     def available(self) -> list[Listing]:
         """What the catalog shows: endpoints that can be called now."""
         return [listing for listing in self._by_path.values() if listing.available]

@@ -52,9 +52,15 @@ class Site:
     async def _answer(self, call: Call) -> Answer:
         source = self.sources[call.source] if call.source else self._first
         headers = (*self._headers, *call.headers)
-        if call.needs_session:
-            headers = (*headers, *(await self._session_headers()))
-        return await source.ask(_asking(call, source, headers))
+        if not call.needs_session:
+            return await source.ask(_asking(call, source, headers))
+        headers = (*headers, *(await self._session_headers()))
+        try:
+            return await source.ask(_asking(call, source, headers))
+        except UpstreamFailed as failure:
+            if not failure.passing:  # the session may have ended early: the next call signs in anew
+                self._session = None
+            raise
 
     async def _session_headers(self) -> tuple[tuple[str, str], ...]:
         """The headers of the session, signing in when there is none or it is about to end; one task at a time does."""

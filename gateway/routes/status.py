@@ -6,12 +6,15 @@ from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
 import orjson
+import trio
 
 from gateway.instants import iso
-from gateway.request import Reply, Request
+from gateway.request import Caller, Reply, Request
+from gateway.routing import Route
 from upstreams.catalog import Catalog
 from upstreams.site import Site
 
+STATUS_PATH = "/v1/status"
 Health = Literal["operational", "degraded", "down"]
 _WORST_FIRST = ("open", "half_open", "closed")
 
@@ -22,6 +25,15 @@ class Status:
     def __init__(self, catalog: Catalog, *, now: Callable[[], float]) -> None:
         self._catalog = catalog
         self._now = now
+
+    @property
+    def route(self) -> Route:
+        """Its place in the table: for suggestions, and for the 405 of a wrong method, which needs a key like any."""
+        return Route(STATUS_PATH, self._by_route)
+
+    async def _by_route(self, request: Request, _caller: Caller) -> Reply:
+        await trio.lowlevel.checkpoint()
+        return self.answer(request)
 
     def answer(self, request: Request) -> Reply:
         """The status envelope: it belongs to nobody, so it carries no balance."""

@@ -1,0 +1,185 @@
+"""The composition root: builds a node's every object, passes it down, and holds no rules."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from random import Random
+
+import trio
+from prometheus_client import CollectorRegistry
+
+from billing.prices import credits_for
+from billing.recovery import recover
+from gateway.admin import Admin
+from gateway.admission import Admission
+from gateway.api import Api, Parts
+from gateway.billed import BilledCalls
+from gateway.books import Books, open_books
+from gateway.edge import edge_answer_of
+from gateway.gauges import gather
+from gateway.guide import Guides
+from gateway.ids import id_maker
+from gateway.logs import Log
+from gateway.metrics import Metrics
+from gateway.operations import Nothing, Operation
+from gateway.reload import Reload, reloadable
+from gateway.replies import Replies
+from gateway.routes.credits import Credits
+from gateway.routes.data import DataEndpoint
+from gateway.routes.discovery import Discovery
+from gateway.routes.status import Status
+from gateway.routing import Route, Routes
+from gateway.secrets import Secrets
+from gateway.server.errors import EdgeAnswer
+from gateway.settings import Config
+from gateway.sites import open_sites
+from limits.concurrency import Leases
+from limits.window import Window
+from storage.errors import StorageError
+from upstreams.cache import Cache
+from upstreams.catalog import Catalog
+from upstreams.cursors import CursorSigner
+from upstreams.platforms import load_platforms
+from upstreams.site import Site
+
+FINISH_EVERY_S = 1.0
+READY_WITHIN_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A running node: its two apps, what reloads it, and the event that its servers set when it stops."""
+
+    api: Api
+    admin: Admin
+    books: Books
+    reload: Reload
+    edge_answer: EdgeAnswer
+    draining: trio.Event
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a node is made from: its config and how to read it anew, its secrets, its public address, its log."""
+
+    config: Config
+    read_config: Callable[[], Config]
+    secrets: Secrets
+    environ: Mapping[str, str]
+    base_url: str
+    log: Log
+
+
+@asynccontextmanager
+async def open_node(setting: Setting) -> AsyncIterator[Node]:
+    """Everything behind the two addresses, from the store up; charges that a crash left open are refunded first.
+
+    Raises:
+        StoreUnusable: the store cannot be opened; the text says what to do.
+    """
+    rng = Random()
+    make_id = id_maker(time.time, rng)
+    config = setting.config
+    async with (
+        open_books(config, setting.secrets, now=time.time, make_id=make_id) as books,
+        open_sites(config, load_platforms(), environ=setting.environ, rng=rng) as sites,
+        trio.open_nursery() as nursery,
+    ):
+        recovered = await recover(books.store, now=time.time)
+        if recovered.charges:
+            setting.log.event("warning", "recovered", charges=recovered.charges, credits=recovered.credits)
+        nursery.start_soon(_finish_charges, books, setting.log)
+        yield _build(setting, books, sites, make_id)
+        nursery.cancel_scope.cancel()
+
+
+def _build(setting: Setting, books: Books, sites: list[Site], make_id: Callable[[str], str]) -> Node:
+    config, log = setting.config, setting.log
+    catalog = Catalog(sites)
+    signer = CursorSigner(setting.secrets.cursors)
+    cache = Cache(config.cache.max_bytes, trio.current_time)
+    window, leases = Window(config.limits.requests_per_minute), Leases(config.limits.concurrent_requests)
+    replies = Replies(books.balances, setting.base_url)
+    status = Status(catalog, now=time.time)
+    calls = BilledCalls(
+        books.charges,
+        books.balances,
+        cache=cache,
+        signer=signer,
+        now=time.time,
+        timeout_s=config.server.request_timeout_s,
+    )
+    guides = Guides(catalog, base_url=setting.base_url, signer=signer)
+    routes = Routes(
+        (
+            *_data_routes(catalog, calls, replies),
+            *Discovery(catalog, guides=guides, replies=replies).routes,
+            *Credits(books.ledger, signer=signer, replies=replies).routes,
+            status.route,
+        )
+    )
+    metrics = Metrics()
+    metrics.gather = lambda: gather(catalog, cache=cache, window=window, leases=leases, books=books)
+    api = Api(
+        Parts(
+            admission=Admission(
+                books.keys, window=window, leases=leases, key_prefix=config.keys.prefix, now=trio.current_time
+            ),
+            routes=routes,
+            status=status,
+            replies=replies,
+            metrics=metrics,
+            log=log,
+            make_id=make_id,
+        )
+    )
+    reload = Reload(
+        config,
+        setting.read_config,
+        reloadable(window=window, leases=leases, cache=cache, calls=calls, sites=sites, log=log),
+    )
+    draining = trio.Event()
+    admin = _admin(setting, books, reload, metrics, draining=draining)
+    return Node(api, admin, books, reload, edge_answer_of(make_id, setting.base_url), draining)
+
+
+def _data_routes(catalog: Catalog, calls: BilledCalls, replies: Replies) -> list[Route]:
+    return [
+        DataEndpoint(listing, cost_credits=credits_for(listing.endpoint.tier), calls=calls, replies=replies).route
+        for listing in catalog.all()
+    ]
+
+
+def _admin(setting: Setting, books: Books, reload: Reload, metrics: Metrics, *, draining: trio.Event) -> Admin:
+    operations = books.operations
+    operations.add("reload", Operation(Nothing, reload.operation))
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(metrics)
+
+    async def readiness() -> str | None:
+        if draining.is_set():
+            return "draining"
+        try:
+            with trio.fail_after(READY_WITHIN_S):
+                await books.store.ping()
+        except (StorageError, trio.TooSlowError) as exc:
+            return f"store down: {exc}"
+        return None
+
+    return Admin(operations, token=setting.secrets.admin_token, registry=registry, readiness=readiness, log=setting.log)
+
+
+async def _finish_charges(books: Books, log: Log) -> None:
+    """Close what could not be closed in time, again and again until the store takes it."""
+    while True:
+        await trio.sleep(FINISH_EVERY_S)
+        if not books.charges.unfinished():
+            continue
+        try:
+            finished = await books.charges.finish()
+            log.event("warning", "charges_finished", charges=finished)
+        except StorageError as exc:
+            log.event("error", "charges_unfinished", charges=books.charges.unfinished(), error=str(exc))

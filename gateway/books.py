@@ -1,0 +1,58 @@
+"""The money side of a node or a command, opened over one store: accounts, keys, charges and the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from billing.accounts import Accounts
+from billing.balances import Balances
+from billing.charges import Charges
+from billing.keys import Keys
+from billing.ledger import Ledger
+from billing.migrations import MIGRATIONS
+from billing.sealing import Cipher
+from gateway.operations import Operations
+from gateway.secrets import Secrets
+from gateway.settings import Config
+from storage.opening import open_store
+from storage.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    """Everything that stands on the store."""
+
+    store: Store
+    balances: Balances
+    accounts: Accounts
+    keys: Keys
+    charges: Charges
+    ledger: Ledger
+
+    @property
+    def operations(self) -> Operations:
+        """A fresh table of the operations over these books."""
+        return Operations(self.accounts, self.keys, self.store)
+
+
+@asynccontextmanager
+async def open_books(
+    config: Config, secrets: Secrets, *, now: Callable[[], float], make_id: Callable[[str], str]
+) -> AsyncIterator[Books]:
+    """Open the store of `config` for this process alone.
+
+    Raises:
+        StoreUnusable: in use, not writable, corrupt or too new; the text says what to do.
+    """
+    async with open_store(config.store.url, [MIGRATIONS]) as store:
+        balances = Balances(store)
+        yield Books(
+            store=store,
+            balances=balances,
+            accounts=Accounts(store, balances, now=now, make_id=make_id),
+            keys=Keys(store, Cipher(secrets.sealing), now=now, make_id=make_id, prefix=config.keys.prefix),
+            charges=Charges(store, balances, now=now, node=make_id("node_")),
+            ledger=Ledger(store, now=now),
+        )

@@ -1,0 +1,40 @@
+"""The `sluice` command (operator contract). Errors are one line on stderr: exit 2 for wrong use, 1 for a refusal."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from gateway.cli.demo import demo
+from gateway.cli.operate import account, credits_group, key, ledger, reload
+from gateway.cli.platforms import platforms
+from gateway.cli.run import Refusal, complain
+from gateway.cli.serve import check, sandbox, serve
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="sluice")
+def cli() -> None:
+    """Sluice: many public platforms as one API, billed in credits."""
+
+
+for command in (account, check, credits_group, demo, key, ledger, platforms, reload, sandbox, serve):
+    cli.add_command(command)
+
+
+def main() -> None:
+    """The command's entry point."""
+    try:
+        cli.main(standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as exc:
+        click.echo(exc.format_message(), err=True)
+        sys.exit(2)
+    except click.ClickException as exc:
+        complain(exc.format_message())
+        sys.exit(2)
+    except Refusal as exc:
+        complain(*exc.lines)
+        sys.exit(exc.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(130)

@@ -1,0 +1,69 @@
+"""`sluice demo`: the main job on a fresh machine, without internet and without leaving anything behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import click
+import trio
+
+from gateway.cli.run import known_platforms, read_secrets, run
+from gateway.config import load_config
+from gateway.logs import Log, carry_library_logs
+from gateway.serve import Start, open_sandbox, open_served_node
+from gateway.settings import Config, with_egress
+from upstreams.sandbox.app import Behaviour
+
+_CREDITS = 1_000
+_TRIES = (
+    "/v1/github/profile?handle=octocat",
+    "/v1/hackernews/search?query=trio&limit=3",
+    "/v1/bluesky/user/posts?handle=ada.example.com&limit=2",
+)
+
+
+@click.command()
+@click.option("--port", type=int, default=0, help="0 picks a free one.")
+def demo(port: int) -> None:
+    """The main job on this machine: a node, the upstream sandbox, an account with a key, three calls to copy."""
+    with TemporaryDirectory(prefix="sluice-demo-") as folder:
+        config = _demo_config(Path(folder), port)
+        secrets = read_secrets(config)
+        log = Log("warning", access=False)
+        carry_library_logs(log)
+
+        async def main() -> None:
+            with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+                async with open_sandbox(Behaviour()) as egress:
+                    start = Start(with_egress(config, egress), lambda: with_egress(config, egress), secrets, {}, log)
+                    async with open_served_node(start) as (node, line):
+                        operations = node.books.operations
+                        account = await operations.run("account.create", {"name": "demo", "credits": _CREDITS})
+                        key = await operations.run("key.create", {"account": account["id"], "name": "demo"})
+                        _welcome(line["url"], key["key"])
+                        async for _ in signals:
+                            break
+
+        run(main)
+
+
+def _demo_config(folder: Path, port: int) -> Config:
+    """The defaults, on free ports, with the store in `folder`."""
+    file = folder / "config.toml"
+    file.write_text(
+        f'[server]\nport = {port}\ndrain_s = 1\n[admin]\nport = 0\n[store]\nurl = "sqlite:///{folder}/demo.db"\n'
+    )
+    return load_config(file, os.environ, known_platforms())
+
+
+def _welcome(url: str, key: str) -> None:
+    calls = "\n\n".join(f"  curl -s -H 'x-api-key: {key}' '{url}{path}'" for path in _TRIES)
+    click.echo(
+        f"Sluice is running at {url}\n"
+        f"Your key, with {_CREDITS} credits: {key}\n\n"
+        f"Try these, here or in another terminal:\n\n{calls}\n\n"
+        "The built-in sandbox answers: real HTTP, invented data. Ctrl-C ends it, and nothing stays behind."
+    )

@@ -1,0 +1,221 @@
+"""Accounts, credits, keys and the ledger: through the running node's admin address, or on the store itself."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.request import ProxyHandler, Request, build_opener
+
+import click
+import orjson
+
+from gateway.books import open_books
+from gateway.cli.run import Refusal, config_option, json_option, read_config, read_secrets, run, show
+from gateway.config import Config
+from gateway.ids import id_maker
+from gateway.operations import OperationRefused
+from gateway.secrets import Secrets
+from storage.errors import StoreInUse
+from storage.opening import read_owner_note
+
+_TRIES_S = (0.1, 0.2, 0.4, 0.8, 1.5, 2.0, 2.0, 2.0)
+"""Pauses while another process holds the store and has not said its admin address yet."""
+_ADMIN_TIMEOUT_S = 30.0
+
+
+def operate(config_path: str | None, operation: str, /, **arguments: Any) -> Any:
+    """Do one operation where the store is: in the node that owns it, or here while nobody does.
+
+    Raises:
+        Refusal: it cannot be done.
+    """
+    config = read_config(config_path)
+    secrets = read_secrets(config)
+    sent = {key: value for key, value in arguments.items() if value is not None}
+    for pause_s in (*_TRIES_S, None):
+        note = read_owner_note(config.store.url)
+        if note is not None and "admin_url" in note:
+            return _ask_node(note["admin_url"], secrets, operation, sent)
+        try:
+            return run(lambda: _do_here(config, secrets, operation, sent))
+        except Refusal as exc:
+            if not isinstance(exc.__cause__, StoreInUse) or pause_s is None:
+                raise
+        time.sleep(pause_s)
+    raise AssertionError("the last try returns or raises")
+
+
+async def _do_here(config: Config, secrets: Secrets, name: str, arguments: Mapping[str, Any]) -> Any:
+    make_id = id_maker(time.time, Random())
+    async with open_books(config, secrets, now=time.time, make_id=make_id) as books:
+        try:
+            return await books.operations.run(name, arguments)
+        except OperationRefused as exc:
+            raise Refusal(str(exc)) from exc
+
+
+def _ask_node(admin_url: str, secrets: Secrets, name: str, arguments: Mapping[str, Any]) -> Any:
+    request = Request(  # noqa: S310 - the address is the node's own note
+        f"{admin_url}/admin/{name}",
+        data=orjson.dumps(arguments),
+        headers={"authorization": f"Bearer {secrets.admin_token}", "content-type": "application/json"},
+    )
+    try:
+        with build_opener(ProxyHandler({})).open(request, timeout=_ADMIN_TIMEOUT_S) as answer:
+            return orjson.loads(answer.read())
+    except HTTPError as exc:
+        raise Refusal(_error_of(exc.read())) from exc
+    except (URLError, OSError) as exc:
+        raise Refusal(f"the running node does not answer at {admin_url}: {exc}") from exc
+
+
+def _error_of(body: bytes) -> str:
+    try:
+        return str(orjson.loads(body)["error"])
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        return "the node refused without saying why"
+
+
+@click.group()
+def account() -> None:
+    """Accounts."""
+
+
+@account.command("create")
+@config_option
+@click.option("--name", required=True)
+@click.option("--credits", "credits_", type=int, default=None, help="First credits; the welcome 100 when absent.")
+@click.option("--plan", type=click.Choice(["free", "starter", "growth", "pro", "enterprise"]), default="free")
+@click.option(
+    "--unlimited", is_flag=True, help="Never refuse for want of credits; every charge is entered all the same."
+)
+@json_option
+def account_create(**o: Any) -> None:
+    """Make an account."""
+    made = operate(
+        o["config_path"],
+        "account.create",
+        name=o["name"],
+        credits=o["credits_"],
+        plan=o["plan"],
+        unlimited=o["unlimited"],
+    )
+    show(made, as_json=o["as_json"])
+
+
+@account.command("list")
+@config_option
+@json_option
+def account_list(config_path: str | None, as_json: bool) -> None:
+    """Every account."""
+    show(operate(config_path, "account.list"), as_json=as_json)
+
+
+@click.group("credits")
+def credits_group() -> None:
+    """Credits."""
+
+
+@credits_group.command("grant")
+@config_option
+@click.argument("account_id", metavar="ACCOUNT")
+@click.argument("amount", type=int)
+@json_option
+def credits_grant(config_path: str | None, account_id: str, amount: int, as_json: bool) -> None:
+    """Give an account credits."""
+    show(operate(config_path, "credits.grant", account=account_id, amount=amount), as_json=as_json)
+
+
+@click.group()
+def key() -> None:
+    """API keys."""
+
+
+@key.command("create")
+@config_option
+@click.option("--account", "account_id", required=True)
+@click.option("--name", default="")
+@click.option("--credit-limit", type=int, default=None)
+@click.option("--expires-at", default=None, help="ISO 8601, such as 2030-01-31T12:00:00Z.")
+@json_option
+def key_create(**o: Any) -> None:
+    """Make a key; this is the only time that the whole key is shown."""
+    made = operate(
+        o["config_path"],
+        "key.create",
+        account=o["account_id"],
+        name=o["name"],
+        credit_limit=o["credit_limit"],
+        expires_at=o["expires_at"],
+    )
+    show(made, as_json=o["as_json"])
+
+
+@key.command("list")
+@config_option
+@click.option("--account", "account_id", default=None)
+@json_option
+def key_list(config_path: str | None, account_id: str | None, as_json: bool) -> None:
+    """Every key, or those of one account."""
+    show(operate(config_path, "key.list", account=account_id), as_json=as_json)
+
+
+@key.command("revoke")
+@config_option
+@click.argument("key_id")
+@json_option
+def key_revoke(config_path: str | None, key_id: str, as_json: bool) -> None:
+    """End a key for good."""
+    show(operate(config_path, "key.revoke", key=key_id), as_json=as_json)
+
+
+@key.command("update")
+@config_option
+@click.argument("key_id")
+@click.option("--credit-limit", default=None, help="A number of credits, or none.")
+@click.option("--reset-usage", is_flag=True)
+@json_option
+def key_update(**o: Any) -> None:
+    """Change a key's credit limit, or start its usage counter afresh."""
+    arguments: dict[str, Any] = {"key": o["key_id"], "reset_usage": o["reset_usage"]}
+    if o["credit_limit"] is not None:
+        arguments["credit_limit"] = _limit(o["credit_limit"])
+    show(operate(o["config_path"], "key.update", **arguments), as_json=o["as_json"])
+
+
+def _limit(text: str) -> int | str:
+    if text == "none" or text.isdecimal():
+        return text if text == "none" else int(text)
+    raise click.BadParameter("must be a number of credits, or none", param_hint="--credit-limit")
+
+
+@click.group()
+def ledger() -> None:
+    """The ledger."""
+
+
+@ledger.command("verify")
+@config_option
+@json_option
+def ledger_verify(config_path: str | None, as_json: bool) -> None:
+    """Prove the ledger's invariants; exit 1 with every violation."""
+    result = operate(config_path, "ledger.verify")
+    if as_json:
+        show(result, as_json=True)
+    if not result["ok"]:
+        raise Refusal(*(f"{v['rule']}: {v['subject']}: {v['detail']}" for v in result["violations"]))
+    if not as_json:
+        click.echo("the ledger holds")
+
+
+@click.command()
+@config_option
+@json_option
+def reload(config_path: str | None, as_json: bool) -> None:
+    """Make the running node read its config again."""
+    if read_owner_note(read_config(config_path).store.url) is None:
+        raise Refusal("no node runs on this store; it will read the file when it starts")
+    show(operate(config_path, "reload"), as_json=as_json)

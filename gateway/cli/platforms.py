@@ -1,0 +1,88 @@
+"""`sluice platforms`: the registry, and one live call an endpoint to see whether a platform has drifted."""
+
+from __future__ import annotations
+
+import os
+import time
+from random import Random
+from typing import Any
+
+import click
+import trio
+
+from billing.prices import credits_for
+from gateway.cli.run import Refusal, config_option, json_option, read_config, run, show
+from gateway.config import Config
+from gateway.sites import open_sites
+from limits.errors import LimitError
+from upstreams.catalog import Catalog, Listing
+from upstreams.endpoint import Args, Page
+from upstreams.errors import UpstreamError
+from upstreams.fetch import fetch, plan
+from upstreams.platforms import load_platforms
+from upstreams.sandbox.rehearse import example_values
+
+_CALL_S = 30.0
+
+
+@click.group()
+def platforms() -> None:
+    """Upstream platforms."""
+
+
+@platforms.command("list")
+@click.argument("slug", required=False)
+@json_option
+def list_(slug: str | None, as_json: bool) -> None:
+    """Every platform and endpoint that this program knows."""
+    rows = [
+        {
+            "id": f"{platform.slug}/{endpoint.resource}",
+            "archetype": endpoint.archetype.name,
+            "credits": credits_for(endpoint.tier),
+            "needs": ", ".join(endpoint.needs) or None,
+            "summary": endpoint.summary,
+        }
+        for platform in load_platforms()
+        if slug in (None, platform.slug)
+        for endpoint in platform.endpoints
+    ]
+    if not rows:
+        raise Refusal(f"there is no platform {slug}", exit_code=2)
+    show(rows, as_json=as_json)
+
+
+@platforms.command("smoke")
+@config_option
+@click.argument("slug", required=False)
+@json_option
+def smoke(config_path: str | None, slug: str | None, as_json: bool) -> None:
+    """One live call an endpoint, with its example parameters; exit 1 when one fails."""
+    config = read_config(config_path)
+    if slug is not None and slug not in config.upstreams.platforms:
+        raise Refusal(f"there is no platform {slug}", exit_code=2)
+    results = run(lambda: _smoke_all(config, slug))
+    show(results, as_json=as_json)
+    if failed := [result["id"] for result in results if result["outcome"] == "failed"]:
+        raise Refusal(f"{len(failed)} of {len(results)} endpoints failed: {', '.join(failed)}")
+
+
+async def _smoke_all(config: Config, slug: str | None) -> list[dict[str, Any]]:
+    rng = Random()
+    async with open_sites(config, load_platforms(), environ=os.environ, rng=rng) as sites:
+        listings = [each for each in Catalog(sites).all() if slug in (None, each.site.platform.slug)]
+        return [await _smoke(listing) for listing in listings]
+
+
+async def _smoke(listing: Listing) -> dict[str, Any]:
+    if not listing.available:
+        return {"id": listing.id, "outcome": "skipped", "detail": f"needs {', '.join(listing.endpoint.needs)}"}
+    args = Args(example_values(listing.endpoint), credentials=listing.site.credentials, now_at=time.time())
+    try:
+        with trio.fail_after(_CALL_S):
+            fetched = await fetch(plan(listing.site, listing.endpoint, args))
+    except (UpstreamError, LimitError, trio.TooSlowError) as exc:
+        return {"id": listing.id, "outcome": "failed", "detail": str(exc) or type(exc).__name__}
+    result = fetched.result
+    detail = f"{len(result.records)} rows" if isinstance(result, Page) else "1 record"
+    return {"id": listing.id, "outcome": "ok", "detail": f"{detail} in {fetched.upstream_s:.2f} s"}

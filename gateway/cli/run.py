@@ -1,0 +1,108 @@
+"""What the commands share: loading the config and secrets, running Trio, and turning refusals into one line."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any, NoReturn, TypeVar
+
+import click
+import orjson
+import trio
+
+from gateway.config import Config, ConfigError, load_config
+from gateway.secrets import Secrets, SecretUnusable, load_secret
+from gateway.serve import AddressUnusable
+from storage.errors import StorageError
+from upstreams.platforms import load_platforms
+
+T = TypeVar("T")
+
+
+class Refusal(Exception):
+    """A command ends with these lines on stderr and this exit code."""
+
+    def __init__(self, *lines: str, exit_code: int = 1) -> None:
+        super().__init__(lines[0])
+        self.lines = lines
+        self.exit_code = exit_code
+
+
+config_option = click.option(
+    "--config", "config_path", type=click.Path(), default=None, help="The file; else SLUICE_CONFIG, else ./config.toml."
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def known_platforms() -> set[str]:
+    """The slugs that config.toml may name."""
+    return {platform.slug for platform in load_platforms()}
+
+
+def read_config(path: str | None) -> Config:
+    """The config of a command.
+
+    Raises:
+        Refusal: exit 2, a line for each problem.
+    """
+    try:
+        return load_config(path, os.environ, known_platforms())
+    except ConfigError as exc:
+        raise Refusal(*exc.lines(), exit_code=2) from exc
+
+
+def read_secrets(config: Config) -> Secrets:
+    """The secrets of a command; the data folder is made when it is missing.
+
+    Raises:
+        Refusal: exit 1, why.
+    """
+    try:
+        config.store.data_dir.mkdir(parents=True, exist_ok=True)
+        return load_secret(os.environ, config.store.data_dir)
+    except OSError as exc:
+        raise Refusal(f"{config.store.data_dir}: cannot be made: {exc.strerror}") from exc
+    except SecretUnusable as exc:
+        raise Refusal(str(exc)) from exc
+
+
+def run(main: Callable[[], Awaitable[T]]) -> T:
+    """Run a command's async part; what it refuses becomes one line."""
+    try:
+        return trio.run(main, strict_exception_groups=True)
+    except (AddressUnusable, StorageError) as exc:
+        raise Refusal(str(exc)) from exc
+    except BaseExceptionGroup as group:
+        _refuse_group(group)
+
+
+def _refuse_group(group: BaseExceptionGroup[BaseException]) -> NoReturn:
+    """Nurseries wrap what a service raised; a lone refusal inside is told as if it stood alone."""
+    inner: BaseException = group
+    while isinstance(inner, BaseExceptionGroup) and len(inner.exceptions) == 1:
+        inner = inner.exceptions[0]
+    if isinstance(inner, Refusal | KeyboardInterrupt):
+        raise inner from None
+    if isinstance(inner, AddressUnusable | StorageError):
+        raise Refusal(str(inner)) from group
+    raise group
+
+
+def show(value: Any, *, as_json: bool) -> None:
+    """Print a result: JSON on one line, or `name  value` lines."""
+    if as_json:
+        click.echo(orjson.dumps(value).decode())
+        return
+    for entry in value if isinstance(value, list) else [value]:
+        click.echo("  ".join(f"{name}={_shown(item)}" for name, item in entry.items()))
+
+
+def _shown(item: Any) -> str:
+    return "-" if item is None else item if isinstance(item, str) else orjson.dumps(item).decode()
+
+
+def complain(*lines: str) -> None:
+    """Lines on stderr."""
+    for line in lines:
+        sys.stderr.write(f"sluice: {line}\n")

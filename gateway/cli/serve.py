@@ -1,0 +1,70 @@
+"""`sluice serve`, `sluice check` and `sluice sandbox`: what runs, and what is looked at before it does."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import click
+import trio
+
+from gateway.cli.run import config_option, known_platforms, read_config, read_secrets, run
+from gateway.config import Config, load_config
+from gateway.logs import Log, carry_library_logs
+from gateway.serve import Start, open_sandbox, print_line
+from gateway.serve import serve as serve_node
+from gateway.settings import with_egress
+from upstreams.sandbox.app import Behaviour
+
+
+@click.command()
+@config_option
+@click.option("--sandbox", is_flag=True, help="Answer from the built-in upstream sandbox instead of the platforms.")
+def serve(config_path: str | None, sandbox: bool) -> None:
+    """Run a node."""
+    config = read_config(config_path)
+    secrets = read_secrets(config)
+    log = Log(config.log.level, access=config.log.access)
+    carry_library_logs(log)
+
+    def start(egress: str) -> Start:
+        def read_again() -> Config:
+            return with_egress(load_config(config_path, os.environ, known_platforms()), egress)
+
+        return Start(with_egress(config, egress), read_again, secrets, os.environ, log)
+
+    async def main() -> None:
+        if not sandbox:
+            await serve_node(start(""))
+            return
+        async with open_sandbox(Behaviour()) as url:
+            await serve_node(start(url))
+
+    run(main)
+
+
+@click.command()
+@config_option
+def check(config_path: str | None) -> None:
+    """Validate the config; exit 2 with a line for each problem."""
+    read_config(config_path)
+    click.echo("the config is good")
+
+
+@click.command("sandbox")
+@click.option("--host", default="127.0.0.1")
+@click.option("--port", type=int, default=0, help="0 picks a free one.")
+@click.option("--latency-ms", type=click.FloatRange(0, 60_000), default=0.0)
+@click.option("--failure-rate", type=click.FloatRange(0, 1), default=0.0, help="Share of requests answered with a 503.")
+def sandbox(host: str, port: int, latency_ms: float, failure_rate: float) -> None:
+    """Run the upstream sandbox alone; set `upstreams.egress` to its address."""
+
+    async def main() -> None:
+        behaviour = Behaviour(latency_ms / 1000, failure_rate)
+        with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+            async with open_sandbox(behaviour, host=host, port=port) as url:
+                print_line({"event": "listening", "url": url})
+                async for _ in signals:
+                    break
+
+    run(main)

@@ -1,0 +1,172 @@
+"""Running a node: binding its addresses, serving both apps, and obeying the signals that reload and stop it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from random import Random
+
+import orjson
+import trio
+
+from gateway.app import Node, Setting, open_node
+from gateway.config import Config, ConfigError
+from gateway.edge import plain_edge_answer
+from gateway.logs import Log
+from gateway.secrets import Secrets
+from gateway.server.hypercorn_engine import serve_hypercorn
+from gateway.server.serve import serve_native
+from upstreams.sandbox.app import Behaviour, Sandbox
+
+
+class AddressUnusable(Exception):
+    """An address cannot be listened on; the text says which and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What a node is started with; `read_config` reads the file again for a reload."""
+
+    config: Config
+    read_config: Callable[[], Config]
+    secrets: Secrets
+    environ: Mapping[str, str]
+    log: Log
+
+
+async def bind(host: str, port: int, *, key_path: str) -> list[trio.SocketListener]:
+    """Listeners on one address; port 0 picks a free one.
+
+    Raises:
+        AddressUnusable: in use, or not ours to take.
+    """
+    try:
+        return await trio.open_tcp_listeners(port, host=host)
+    except OSError as exc:
+        reason = os.strerror(exc.errno) if exc.errno and exc.errno > 0 else str(exc)
+        raise AddressUnusable(f"cannot listen on {host}:{port}: {reason}; change {key_path}.port or .host") from exc
+
+
+def port_of(listeners: list[trio.SocketListener]) -> int:
+    """The port that listeners are really bound to."""
+    port: int = listeners[0].socket.getsockname()[1]
+    return port
+
+
+@asynccontextmanager
+async def open_served_node(start: Start) -> AsyncIterator[tuple[Node, dict[str, str]]]:
+    """A node that serves both addresses; leaving drains it. Gives the node and the `listening` line's fields.
+
+    Raises:
+        AddressUnusable, StoreUnusable: it cannot start; the text says what to do.
+    """
+    config = start.config
+    public = await bind(config.server.host, config.server.port, key_path="server")
+    private = await bind(config.admin.host, config.admin.port, key_path="admin")
+    url = config.server.public_url(port_of(public))
+    admin_url = f"http://{_in_url(config.admin.host)}:{port_of(private)}"
+    setting = Setting(config, start.read_config, start.secrets, start.environ, url, start.log)
+    async with open_node(setting) as node, trio.open_nursery() as private_side:
+        admin_stop = trio.Event()
+        await private_side.start(_serve_admin, node, private, admin_stop)
+        async with trio.open_nursery() as public_side:
+            await public_side.start(_serve_public, node, public, config)
+            node.books.store.announce({"admin_url": admin_url})
+            bound = f"http://{_in_url(config.server.host)}:{port_of(public)}"
+            try:
+                yield node, {"event": "listening", "url": bound, "admin_url": admin_url}
+            finally:
+                node.draining.set()
+        admin_stop.set()
+
+
+async def serve(start: Start) -> None:
+    """Serve until SIGTERM or SIGINT, reloading on SIGHUP; a second signal to stop ends the process at once."""
+    async with open_served_node(start) as (node, line):
+        print_line(line)
+        with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
+            async for number in signals:
+                if number != signal.SIGHUP:
+                    break
+                _reload(node, start.log)
+        _end_at_once_on_another_signal()
+        start.log.event("info", "draining", drain_s=start.config.server.drain_s)
+
+
+@asynccontextmanager
+async def open_sandbox(behaviour: Behaviour, *, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[str]:
+    """The upstream sandbox on a loopback address of its own; gives its url."""
+    listeners = await bind(host, port, key_path="sandbox")
+    stop = trio.Event()
+    async with trio.open_nursery() as nursery:
+        app = Sandbox(behaviour, Random(0))
+        await nursery.start(_serve_sandbox, app, listeners, stop)
+        try:
+            yield f"http://{host}:{port_of(listeners)}"
+        finally:
+            stop.set()
+
+
+def print_line(line: Mapping[str, str]) -> None:
+    """One JSON line on stdout, for whoever started us."""
+    sys.stdout.buffer.write(orjson.dumps(dict(line), option=orjson.OPT_APPEND_NEWLINE))
+    sys.stdout.buffer.flush()
+
+
+async def _serve_public(
+    node: Node,
+    listeners: list[trio.SocketListener],
+    config: Config,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    engine = serve_native if config.server.engine == "native" else serve_hypercorn
+    await engine(
+        node.api,
+        listeners,
+        shutdown=node.draining,
+        drain_s=config.server.drain_s,
+        edge_answer=node.edge_answer,
+        task_status=task_status,
+    )
+
+
+async def _serve_admin(
+    node: Node,
+    listeners: list[trio.SocketListener],
+    stop: trio.Event,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    await serve_native(
+        node.admin, listeners, shutdown=stop, drain_s=1.0, edge_answer=node.edge_answer, task_status=task_status
+    )
+
+
+async def _serve_sandbox(
+    app: Sandbox,
+    listeners: list[trio.SocketListener],
+    stop: trio.Event,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    await serve_native(
+        app, listeners, shutdown=stop, drain_s=0.0, edge_answer=plain_edge_answer, task_status=task_status
+    )
+
+
+def _reload(node: Node, log: Log) -> None:
+    try:
+        log.event("info", "reloaded", **node.reload.run())
+    except ConfigError as exc:
+        log.event("error", "reload_refused", problems=exc.lines())
+
+
+def _end_at_once_on_another_signal() -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)
+
+
+def _in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

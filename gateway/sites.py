@@ -1,0 +1,80 @@
+"""The upstream side of a node: every enabled platform with its sources, credentials, breakers and connections."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from random import Random
+
+import trio
+
+from gateway.settings import Config, PlatformSettings
+from limits.breaker import Breaker, BreakerRules
+from upstreams.endpoint import Platform
+from upstreams.http import Exchange
+from upstreams.site import Site
+from upstreams.source import Rules, Source
+from upstreams.transport import open_transport
+
+_VERSION = "0.1"
+
+
+@asynccontextmanager
+async def open_sites(
+    config: Config, platforms: Sequence[Platform], *, environ: Mapping[str, str], rng: Random
+) -> AsyncIterator[list[Site]]:
+    """A site a platform that config.toml does not disable, each with its own connections."""
+    async with AsyncExitStack() as stack:
+        sites = []
+        for platform in platforms:
+            settings = config.upstreams.platforms[platform.slug]
+            if settings.enabled:
+                transport = await stack.enter_async_context(
+                    open_transport(max_connections=settings.max_connections, egress=config.upstreams.egress)
+                )
+                sites.append(_site(platform, settings, config, exchange=transport.exchange, environ=environ, rng=rng))
+        yield sites
+
+
+def _site(
+    platform: Platform,
+    settings: PlatformSettings,
+    config: Config,
+    *,
+    exchange: Exchange,
+    environ: Mapping[str, str],
+    rng: Random,
+) -> Site:
+    sources = {
+        name: Source(
+            name,
+            base_url,
+            exchange=exchange,
+            breaker=Breaker(breaker_rules(config), trio.current_time),
+            judge=platform.judge,
+            backoff_s=platform.backoff_s,
+            rules=source_rules(settings),
+            rng=rng,
+        )
+        for name, base_url in platform.sources.items()
+    }
+    contact = config.upstreams.operator_contact
+    user_agent = f"sluice/{_VERSION} (+{contact})" if contact else f"sluice/{_VERSION}"
+    return Site(platform, sources, credentials=_credentials(settings, environ), user_agent=user_agent)
+
+
+def breaker_rules(config: Config) -> BreakerRules:
+    """The breaker's settings as its rules."""
+    return BreakerRules(config.breaker.failures, config.breaker.window_s, config.breaker.open_s)
+
+
+def source_rules(settings: PlatformSettings) -> Rules:
+    """A platform's settings as the rules of its sources."""
+    return Rules(timeout_s=settings.timeout_s, retries=settings.retries)
+
+
+def _credentials(settings: PlatformSettings, environ: Mapping[str, str]) -> dict[str, str]:
+    """What the named environment variables hold; one that is not set counts as not configured."""
+    names = {"token": settings.token_env, "key": settings.key_env}
+    names |= {"identifier": settings.identifier_env, "password": settings.password_env}
+    return {what: value for what, name in names.items() if name and (value := environ.get(name))}

@@ -1,0 +1,61 @@
+"""The sandbox as an ASGI app: `/{host}/{path}` is answered by the stand-in of that host, as `egress` asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+from urllib.parse import parse_qsl
+
+import orjson
+import trio
+
+from upstreams.sandbox.site import Asked, Reply, answer, load_routes
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Any]]
+Send = Callable[[Any], Awaitable[None]]
+
+
+@dataclass(slots=True)
+class Behaviour:
+    """How the sandbox answers; whoever holds it may change it at any time."""
+
+    latency_s: float = 0.0
+    failure_rate: float = 0.0
+    """The share of requests, 0 to 1, that are answered with a 503."""
+
+
+class Sandbox:
+    """Answers as the platforms do. `rng` decides which requests fail."""
+
+    def __init__(self, behaviour: Behaviour, rng: Random) -> None:
+        self.behaviour = behaviour
+        self.requests_total = 0
+        self._rng = rng
+        self._routes = load_routes()
+
+    async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:  # noqa: ARG002 - ASGI's own signature
+        """Serve one ASGI connection scope."""
+        if scope["type"] != "http":
+            raise RuntimeError(f"{scope['type']} is not served here")
+        self.requests_total += 1
+        if self.behaviour.latency_s:
+            await trio.sleep(self.behaviour.latency_s)
+        reply = self._reply(scope)
+        text = isinstance(reply.body, str)
+        body = reply.body.encode() if text else orjson.dumps(reply.body)
+        headers = [(name.lower().encode(), value.encode()) for name, value in reply.headers.items()]
+        if "content-type" not in {name.lower() for name in reply.headers}:
+            headers.append((b"content-type", b"text/plain; charset=utf-8" if text else b"application/json"))
+        headers.append((b"content-length", b"%d" % len(body)))
+        await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    def _reply(self, scope: Any) -> Reply:
+        if self.behaviour.failure_rate and self._rng.random() < self.behaviour.failure_rate:
+            return Reply({"message": "The sandbox was told to fail."}, status=503)
+        host, _, path = scope["path"].removeprefix("/").partition("/")
+        query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
+        return answer(self._routes, Asked(host, f"/{path}", query))
