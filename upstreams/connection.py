@@ -1,6 +1,5 @@
 """One connection to an upstream: a call's bytes out, its answer in, one exchange at a time."""
 
-import select
 import ssl
 
 import httpx
@@ -14,13 +13,11 @@ from upstreams.wire import Wire, open_wire
 class Connection:
     """A connection that carries one exchange after the other. Mutable, owned by whoever took it from the pool."""
 
-    __slots__ = ("_parser", "_poll", "_wire", "heard", "rested_at", "spoke")
+    __slots__ = ("_parser", "_wire", "heard", "rested_at", "spoke")
 
     def __init__(self, wire: Wire, parser: AnswerParser) -> None:
         self._wire = wire
         self._parser = parser
-        self._poll = select.poll()
-        self._poll.register(wire.fileno(), select.POLLIN)
         self.spoke = False
         """Bytes of the latest call were sent."""
         self.heard = False
@@ -47,7 +44,7 @@ class Connection:
 
     def is_quiet(self) -> bool:
         """The peer neither closed the connection nor sent anything that nobody asked for."""
-        return not self._poll.poll(0)
+        return self._wire.is_quiet()
 
     def close(self) -> None:
         """Close at once."""

@@ -4,6 +4,7 @@ Both kinds call the socket directly and wait only when it has to be waited for. 
 on memory buffers: what the peer sent behind an answer then stays in the kernel, where a look at the socket finds it.
 """
 
+import select
 import socket
 import ssl
 from typing import Protocol
@@ -26,8 +27,8 @@ class Wire(Protocol):
     async def receive_some(self) -> bytes:
         """Wait for bytes; empty at the end of the stream. Always a checkpoint."""
 
-    def fileno(self) -> int:
-        """The descriptor, to look whether anything waits there."""
+    def is_quiet(self) -> bool:
+        """Between two exchanges: the peer neither closed the connection nor sent anything that nobody asked for."""
 
     def close(self) -> None:
         """Close at once, without a farewell."""
@@ -36,12 +37,13 @@ class Wire(Protocol):
 class PlainWire:
     """A TCP socket in the clear."""
 
-    __slots__ = ("_socket", "close", "fileno")
+    __slots__ = ("_descriptor", "_poll", "_socket", "close")
 
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected
+        self._descriptor = connected.fileno()
+        self._poll = _poll_of(connected)
         self.close = connected.close
-        self.fileno = connected.fileno
 
     async def send_some(self, data: bytes) -> int:
         """See `Wire`."""
@@ -49,27 +51,32 @@ class PlainWire:
             try:
                 return self._socket.send(data)
             except BlockingIOError:
-                await wait_writable(self.fileno())
+                await wait_writable(self._descriptor)
 
     async def receive_some(self) -> bytes:
         """See `Wire`. An answer is hardly ever there at once, so this waits first."""
         while True:
-            await wait_readable(self.fileno())
+            await wait_readable(self._descriptor)
             try:
                 return self._socket.recv(_RECEIVE_BYTES)
             except BlockingIOError:
                 continue
 
+    def is_quiet(self) -> bool:
+        """See `Wire`."""
+        return not self._poll.poll(0)
+
 
 class TlsWire:
     """A TCP socket under TLS; any operation may have to wait for either direction."""
 
-    __slots__ = ("_socket", "close", "fileno")
+    __slots__ = ("_descriptor", "_poll", "_socket", "close")
 
     def __init__(self, connected: ssl.SSLSocket) -> None:
         self._socket = connected
+        self._descriptor = connected.fileno()
+        self._poll = _poll_of(connected)
         self.close = connected.close
-        self.fileno = connected.fileno
 
     async def shake_hands(self) -> None:
         """Agree on keys and check the peer's certificate and name."""
@@ -103,11 +110,21 @@ class TlsWire:
                     await trio.lowlevel.checkpoint()
                 return data
 
+    def is_quiet(self) -> bool:
+        """See `Wire`. What only concerns TLS itself, such as a late session ticket, is taken in and does not count."""
+        if not self._poll.poll(0):
+            return True
+        try:
+            self._socket.recv(1)
+        except OSError as exc:
+            return isinstance(exc, ssl.SSLWantReadError)
+        return False
+
     async def _wait_for(self, exc: ssl.SSLError) -> None:
         if isinstance(exc, ssl.SSLWantReadError):
-            await wait_readable(self.fileno())
+            await wait_readable(self._descriptor)
         elif isinstance(exc, ssl.SSLWantWriteError):
-            await wait_writable(self.fileno())
+            await wait_writable(self._descriptor)
         else:
             raise exc
 
@@ -125,6 +142,12 @@ async def open_wire(origin: Origin, tls: ssl.SSLContext | None) -> Wire:
         return PlainWire(connected) if tls is None else await _start_tls(connected, tls, origin.host)
     except (OSError, ValueError) as exc:  # ValueError: a name that is no host name
         raise httpx.ConnectError(f"cannot connect to {origin.authority}: {exc}") from exc
+
+
+def _poll_of(connected: socket.socket) -> select.poll:
+    poll = select.poll()
+    poll.register(connected, select.POLLIN)
+    return poll
 
 
 async def _start_tls(connected: socket.socket, tls: ssl.SSLContext, host: str) -> TlsWire:

@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from tests.fakes.upstream_server import Peer, always, once, open_upstream_server, reply
-from upstreams.http import HttpAnswer, ResponseTooLarge
+from upstreams.http import HttpAnswer, HttpCall, Origin, ResponseTooLarge
 from upstreams.transport import Transport, open_transport
 
 
@@ -282,6 +282,14 @@ async def test_nobody_listening_is_a_connect_error():
             with pytest.raises(httpx.ConnectError):
                 await transport.exchange(server.call())
             assert transport.statistics().origins == {}
+
+
+@pytest.mark.parametrize("host", ["a" * 64 + ".example", "a..example", "127.0.0.1.", "[broken"])
+async def test_a_name_that_is_none_is_a_connect_error(host: str):
+    with trio.fail_after(5):
+        async with open_transport() as transport:
+            with pytest.raises(httpx.ConnectError):
+                await transport.exchange(HttpCall("GET", Origin("http", host, 9), "/"))
 
 
 async def test_a_reset_is_a_read_error():

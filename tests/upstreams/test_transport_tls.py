@@ -1,5 +1,6 @@
 """The same exchange under TLS, and by way of an egress."""
 
+import socket
 import ssl
 from dataclasses import replace
 from itertools import count
@@ -10,7 +11,7 @@ import trio
 import trustme
 
 from tests.fakes.upstream_server import Peer, always, echo_target, once, open_upstream_server, reply
-from upstreams.http import Origin
+from upstreams.http import HttpCall, Origin
 from upstreams.transport import open_transport
 
 
@@ -85,6 +86,34 @@ async def test_what_a_peer_sends_behind_an_answer_under_tls_is_not_the_next_answ
                 assert (await transport.exchange(server.call())).body == b"real"
                 await trio.sleep(0.01)
             assert server.connections == 5
+
+
+async def test_late_words_of_tls_itself_do_not_cost_the_connection(authority: trustme.CA, client_tls: ssl.SSLContext):
+    """Like a session ticket behind the answer; here a request for the client's certificate, which comes at will."""
+    server_tls = _server_tls(authority)
+    server_tls.verify_mode = ssl.CERT_OPTIONAL
+    client = ssl.create_default_context()
+    authority.configure_trust(client)
+    client.post_handshake_auth = server_tls.post_handshake_auth = True
+
+    def serve(listener: socket.socket) -> None:
+        connected, _ = listener.accept()
+        with server_tls.wrap_socket(connected, server_side=True) as tls:
+            for _ in range(3):
+                tls.recv(65_536)
+                tls.sendall(reply(b"ok"))
+                tls.verify_client_post_handshake()
+                tls.do_handshake()
+            tls.recv(1)
+
+    with trio.fail_after(5), socket.create_server(("127.0.0.1", 0)) as listener:
+        origin = Origin("https", "127.0.0.1", listener.getsockname()[1])
+        async with trio.open_nursery() as nursery, open_transport(ssl_context=client) as transport:
+            nursery.start_soon(trio.to_thread.run_sync, serve, listener)
+            for _ in range(3):
+                assert (await transport.exchange(HttpCall("GET", origin, "/"))).body == b"ok"
+                await trio.sleep(0.02)
+            assert transport.statistics().origins[origin].opened == 1
 
 
 async def test_a_peer_with_another_name_is_refused(authority: trustme.CA, client_tls: ssl.SSLContext):
