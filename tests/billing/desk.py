@@ -1,0 +1,61 @@
+"""Everything of billing on one store, with a clock and ids that tests can foresee."""
+
+import itertools
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import trio
+
+from billing.accounts import Accounts
+from billing.balances import Balances
+from billing.books import ChargeRequest
+from billing.charges import Charges
+from billing.keys import Keys
+from billing.ledger import Ledger
+from billing.migrations import MIGRATIONS
+from billing.sealing import Cipher
+from billing.verification import verify
+from storage.opening import open_store
+from storage.store import Store
+
+EPOCH = 1_750_000_000.0
+
+
+class Desk:
+    """Billing as a node has it. `time` is the clock; tests move it."""
+
+    def __init__(self, store: Store) -> None:
+        self.time = EPOCH
+        self.store = store
+        self._numbers = itertools.count(1)
+        self.balances = Balances(store)
+        self.accounts = Accounts(store, self.balances, now=self.now, make_id=self.make_id)
+        self.keys = Keys(store, Cipher(b"k" * 32), now=self.now, make_id=self.make_id)
+        self.charges = Charges(store, self.balances, now=self.now, node="node-1")
+        self.ledger = Ledger(store, now=self.now)
+
+    def restarted(self) -> "Desk":
+        """The desk of the next process on the same store."""
+        desk = Desk(self.store)
+        desk.time, desk._numbers = self.time, self._numbers
+        return desk
+
+    def now(self) -> float:
+        return self.time
+
+    def make_id(self, prefix: str) -> str:
+        return f"{prefix}{next(self._numbers):08d}"
+
+    def request(self, account_id: str, key_id: str | None = None, *, credits: int = 1) -> ChargeRequest:  # noqa: A002
+        return ChargeRequest(self.make_id("req_"), account_id, key_id, credits, "github", "repository")
+
+    async def assert_sound(self) -> None:
+        assert await self.store.read(verify) == []
+
+
+@asynccontextmanager
+async def open_desk(folder: Path) -> AsyncIterator[Desk]:
+    with trio.fail_after(60):
+        async with open_store(f"sqlite:///{folder / 'billing.db'}", [MIGRATIONS]) as store:
+            yield Desk(store)

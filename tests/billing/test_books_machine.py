@@ -1,0 +1,180 @@
+"""Any order of charges, closings, grants and changes of keys keeps the ledger sound, step by step.
+
+Method: a model in plain numbers beside billing on an in-memory database; after each step the ledger is verified and
+both are compared.
+"""
+
+from collections.abc import Awaitable
+from typing import Any, TypeVar
+
+import trio
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
+
+from billing.books import Charge, ChargeRequest, Closed, CloseRequest
+from billing.errors import ChargeExists, InsufficientCredits, KeyBudgetReached, KeyUnusable
+from billing.migrations import MIGRATIONS
+from billing.recovery import recover
+from billing.verification import verify
+from storage.sqlite_transaction import SqliteTx
+from tests.billing.desk import Desk
+from tests.fakes.inline_store import InlineStore
+
+T = TypeVar("T")
+CREDITS = st.integers(0, 12)
+
+
+def wait(awaitable: Awaitable[T]) -> T:
+    async def main() -> T:
+        return await awaitable
+
+    return trio.run(main)
+
+
+class Model:
+    """One account with one key, in plain numbers."""
+
+    def __init__(self, account_id: str, key_id: str, *, balance: int, unlimited: bool) -> None:
+        self.account_id = account_id
+        self.key_id = key_id
+        self.balance = balance
+        self.unlimited = unlimited
+        self.limit: int | None = None
+        self.used = 0
+        self.revoked = False
+
+    def take(self, credits: int) -> type[Exception] | None:  # noqa: A002
+        if self.revoked:
+            return KeyUnusable
+        if credits > self.balance and not self.unlimited:
+            return InsufficientCredits
+        if self.limit is not None and credits > 0 and self.used + credits > self.limit:
+            return KeyBudgetReached
+        self.balance = max(0, self.balance - credits)
+        self.used += credits
+        return None
+
+    def give_back(self, credits: int) -> None:  # noqa: A002
+        self.balance += credits
+        self.used = max(0, self.used - credits)
+
+
+class BooksMachine(RuleBasedStateMachine):
+    models = Bundle("models")
+
+    @initialize(target=models, credits=CREDITS, more=CREDITS)
+    def open(self, credits: int, more: int) -> Any:  # noqa: A002
+        self.store = InlineStore([MIGRATIONS])
+        self.desk = Desk(self.store)
+        self.charges: dict[str, tuple[Model, Charge]] = {}
+        self.closed: dict[str, tuple[CloseRequest, Closed]] = {}
+        self.all: list[Model] = []
+        return multiple(self._account(credits, unlimited=False), self._account(more, unlimited=True))
+
+    def _account(self, credits: int, *, unlimited: bool) -> Model:  # noqa: A002
+        account = wait(self.desk.accounts.create("A", credits=credits, unlimited=unlimited))
+        key = wait(self.desk.keys.create(account.id))
+        self.all.append(Model(account.id, key.id, balance=credits, unlimited=unlimited))
+        return self.all[-1]
+
+    def teardown(self) -> None:
+        self.store.close()
+
+    @rule(takes=st.lists(st.tuples(models, CREDITS), max_size=6), data=st.data())
+    def one_batch_of_charges_and_closings(self, takes: list[tuple[Model, int]], data: st.DataObject) -> None:
+        closing = data.draw(st.lists(st.sampled_from(sorted(self.charges)), unique=True)) if self.charges else []
+        closes = [self._close_request(request_id, data) for request_id in closing]
+        opens = [self.desk.request(model.account_id, model.key_id, credits=price) for model, price in takes]
+        requests = data.draw(st.permutations([*opens, *closes]))
+        outcomes = self.store.together(self.desk.charges._judge, requests)
+        for request, outcome in zip(requests, outcomes, strict=True):
+            if isinstance(request, CloseRequest):
+                self._expect_closed(request, outcome)
+            else:
+                self._expect_taken(request, outcome)
+
+    def _close_request(self, request_id: str, data: st.DataObject) -> CloseRequest:
+        charge = self.charges[request_id][1]
+        used = data.draw(st.integers(0, charge.credits))
+        return CloseRequest(request_id, charge.account_id, charge.key_id, used)
+
+    def _expect_taken(self, request: ChargeRequest, outcome: object) -> None:
+        model = next(one for one in self.all if one.account_id == request.account_id)
+        refusal = model.take(request.credits)
+        if refusal is not None:
+            assert isinstance(outcome, refusal)
+            return
+        assert isinstance(outcome, Charge)
+        assert outcome.balance_after == model.balance
+        self.charges[request.request_id] = (model, outcome)
+
+    def _expect_closed(self, request: CloseRequest, outcome: object) -> None:
+        model, charge = self.charges.pop(request.request_id)
+        model.give_back(charge.credits - request.used)
+        assert outcome == Closed(request.used, model.balance)
+        self.closed[request.request_id] = (request, outcome)
+
+    @rule(data=st.data())
+    def close_again(self, data: st.DataObject) -> None:
+        if self.closed:
+            request, outcome = self.closed[data.draw(st.sampled_from(sorted(self.closed)))]
+            again = CloseRequest(request.request_id, request.account_id, request.key_id, data.draw(CREDITS))
+            assert self.store.together(self.desk.charges._judge, [again, again]) == [outcome, outcome]
+
+    @rule(data=st.data(), model=models)
+    def charge_again(self, data: st.DataObject, model: Model) -> None:
+        known = sorted([*self.closed, *self.charges])
+        if known:
+            again = ChargeRequest(data.draw(st.sampled_from(known)), model.account_id, None, 1, "github", "repository")
+            assert isinstance(self.store.together(self.desk.charges._judge, [again])[0], ChargeExists)
+
+    @rule(model=models, amount=st.integers(1, 20))
+    def grant(self, model: Model, amount: int) -> None:
+        model.balance += amount
+        assert wait(self.desk.accounts.grant(model.account_id, amount)) == model.balance
+
+    @rule(model=models, limit=st.none() | st.integers(0, 30), reset=st.booleans())
+    def change_key(self, model: Model, limit: int | None, reset: bool) -> None:
+        model.limit = limit
+        model.used = 0 if reset else model.used
+        wait(self.desk.keys.update(model.key_id, credit_limit=limit, reset_usage=reset))
+
+    @rule(model=models)
+    def revoke(self, model: Model) -> None:
+        model.revoked = True
+        wait(self.desk.keys.revoke(model.key_id))
+        model.key_id = wait(self.desk.keys.create(model.account_id)).id
+        model.revoked, model.used, model.limit = False, 0, None
+        # Charges of the old key give back to its own counter, which the model no longer follows.
+        for request_id, (owner, charge) in list(self.charges.items()):
+            if owner is model:
+                wait(self.desk.charges.close(charge, used=charge.credits))
+                del self.charges[request_id]
+
+    @rule()
+    def restart(self) -> None:
+        """The process dies with its memory: what is open is refunded."""
+        self.desk = self.desk.restarted()
+        recovered = wait(recover(self.store, now=self.desk.now))
+        assert recovered.charges == len(self.charges)
+        for model, charge in self.charges.values():
+            model.give_back(charge.credits)
+        self.charges.clear()
+
+    @invariant()
+    def sound(self) -> None:
+        tx = SqliteTx(self.store.connection.cursor())
+        assert verify(tx) == []
+        for model in self.all:
+            account = wait(self.desk.accounts.get(model.account_id))
+            held = sum(charge.credits for owner, charge in self.charges.values() if owner is model)
+            assert (account.balance, account.held) == (model.balance, held)
+            assert self.desk.balances.nowait(model.account_id) in (model.balance, None)
+            assert wait(self.desk.keys.get(model.key_id)).used == model.used
+
+
+BooksMachine.TestCase.settings = settings(
+    max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+TestBooksMachine = BooksMachine.TestCase

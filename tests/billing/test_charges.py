@@ -1,0 +1,372 @@
+"""Charges on a real file: who may be charged, how charges end, and that they end once."""
+
+import logging
+import math
+import random
+from functools import partial
+from pathlib import Path
+
+import pytest
+import trio
+
+from billing.books import Charge, ChargeRequest, Closed
+from billing.charges import Charges
+from billing.errors import (
+    AccountUnknown,
+    ChargeExists,
+    ChargeUnknown,
+    InsufficientCredits,
+    KeyBudgetReached,
+    KeyUnusable,
+)
+from billing.migrations import MIGRATIONS
+from storage.errors import StoreUnavailable
+from tests.billing.desk import Desk, open_desk
+from tests.fakes.inline_store import InlineStore
+
+
+async def report(desk: Desk, account_id: str) -> tuple[int, int]:
+    account = await desk.accounts.get(account_id)
+    return account.balance, account.held
+
+
+async def used(desk: Desk, key_id: str) -> int:
+    return (await desk.keys.get(key_id)).used
+
+
+async def kinds(desk: Desk, request_id: str) -> list[tuple[str, int]]:
+    sql = "SELECT kind, amount FROM ledger_entries WHERE request_id = ? ORDER BY id"
+    return await desk.store.read(lambda tx: tx.all(sql, (request_id,)))
+
+
+async def test_a_charge_is_held_until_it_is_settled(desk: Desk) -> None:
+    account = await desk.accounts.create("Ada")
+    key = await desk.keys.create(account.id)
+    charge = await desk.charges.take(desk.request(account.id, key.id, credits=5))
+    assert charge.balance_after == 95
+    assert await report(desk, account.id) == (95, 5)
+    assert await desk.charges.close(charge, used=5) == Closed(5, 95)
+    assert await report(desk, account.id) == (95, 0)
+    assert await used(desk, key.id) == 5
+    assert await kinds(desk, charge.request_id) == [("deduction", 5), ("settlement", 5)]
+
+
+async def test_a_full_refund_leaves_everything_as_it_was(desk: Desk) -> None:
+    account = await desk.accounts.create("Ada")
+    key = await desk.keys.create(account.id, credit_limit=5)
+    charge = await desk.charges.take(desk.request(account.id, key.id, credits=5))
+    assert await desk.charges.close(charge, used=0, description="Upstream failed") == Closed(0, 100)
+    assert await report(desk, account.id) == (100, 0)
+    assert await used(desk, key.id) == 0
+    assert await kinds(desk, charge.request_id) == [("deduction", 5), ("refund", 5)]
+
+
+async def test_a_metered_charge_gets_the_rest_back(desk: Desk) -> None:
+    account = await desk.accounts.create("Ada")
+    key = await desk.keys.create(account.id)
+    charge = await desk.charges.take(desk.request(account.id, key.id, credits=50))
+    assert await desk.charges.close(charge, used=20) == Closed(20, 80)
+    assert await used(desk, key.id) == 20
+    assert await kinds(desk, charge.request_id) == [("deduction", 50), ("settlement", 20), ("refund", 30)]
+
+
+@pytest.mark.parametrize(("first", "second"), [(0, 5), (5, 0), (2, 4), (5, 5), (0, 0)])
+async def test_a_second_closing_changes_nothing_and_tells_the_first_ones_outcome(
+    desk: Desk, first: int, second: int
+) -> None:
+    account = await desk.accounts.create("Ada")
+    charge = await desk.charges.take(desk.request(account.id, credits=5))
+    outcome = await desk.charges.close(charge, used=first)
+    await desk.charges.take(desk.request(account.id, credits=7))
+    assert await desk.charges.close(charge, used=second) == outcome
+
+
+async def test_closings_at_the_same_time_agree(desk: Desk) -> None:
+    account = await desk.accounts.create("Ada")
+    charge = await desk.charges.take(desk.request(account.id, credits=5))
+    outcomes: list[Closed] = []
+
+    async def close(used: int) -> None:
+        outcomes.append(await desk.charges.close(charge, used=used))
+
+    async with trio.open_nursery() as nursery:
+        for number in range(6):
+            nursery.start_soon(close, number)
+    assert len(set(outcomes)) == 1
+
+
+async def test_a_thousand_calls_for_the_last_credit_have_one_winner(desk: Desk) -> None:
+    account = await desk.accounts.create("Ada", credits=1)
+    key = await desk.keys.create(account.id)
+    won: list[Charge] = []
+    refused: list[InsufficientCredits] = []
+
+    async def take() -> None:
+        await trio.lowlevel.checkpoint()
+        try:
+            won.append(await desk.charges.take(desk.request(account.id, key.id)))
+        except InsufficientCredits as exc:
+            refused.append(exc)
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(1000):
+            nursery.start_soon(take)
+    assert (len(won), len(refused)) == (1, 999)
+    assert {(one.required, one.balance) for one in refused} == {(1, 0)}
+    assert await used(desk, key.id) == 1
+
+
+async def test_a_keys_budget_holds_among_calls_at_the_same_time(desk: Desk) -> None:
+    account = await desk.accounts.create("Ada")
+    key = await desk.keys.create(account.id, credit_limit=7)
+    refused: list[KeyBudgetReached] = []
+
+    async def take() -> None:
+        await trio.lowlevel.checkpoint()
+        try:
+            desk.charges.settle_nowait(await desk.charges.take(desk.request(account.id, key.id, credits=2)))
+        except KeyBudgetReached as exc:
+            refused.append(exc)
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(50):
+            nursery.start_soon(take)
+    assert len(refused) == 47
+    assert (refused[0].required, refused[0].limit, refused[0].used) == (2, 7, 6)
+    assert (await desk.accounts.get(account.id)).balance == 94
+
+
+async def test_refusals_come_in_the_order_key_balance_budget(desk: Desk) -> None:
+    account = await desk.accounts.create("Ada", credits=1)
+    key = await desk.keys.create(account.id, credit_limit=0)
+    with pytest.raises(InsufficientCredits):
+        await desk.charges.take(desk.request(account.id, key.id, credits=2))
+    with pytest.raises(KeyBudgetReached):
+        await desk.charges.take(desk.request(account.id, key.id, credits=1))
+    await desk.keys.revoke(key.id)
+    with pytest.raises(KeyUnusable):
+        await desk.charges.take(desk.request(account.id, key.id, credits=2))
+
+
+async def test_a_key_that_was_revoked_or_expired_meanwhile_is_not_charged(desk: Desk) -> None:
+    account = await desk.accounts.create("Ada")
+    short = await desk.keys.create(account.id, expires_at=desk.time + 10)
+    revoked = await desk.keys.create(account.id)
+    await desk.charges.take(desk.request(account.id, short.id))
+    desk.time += 10
+    await desk.keys.revoke(revoked.id)
+    for key_id, reason in ((short.id, "expired"), (revoked.id, "revoked"), ("key_none", "unknown")):
+        with pytest.raises(KeyUnusable) as caught:
+            await desk.charges.take(desk.request(account.id, key_id))
+        assert caught.value.reason == reason
+    assert await report(desk, account.id) == (99, 1)
+
+
+async def test_a_key_spends_only_its_own_accounts_credits(desk: Desk) -> None:
+    ada, bob = await desk.accounts.create("Ada"), await desk.accounts.create("Bob")
+    key = await desk.keys.create(ada.id)
+    with pytest.raises(KeyUnusable):
+        await desk.charges.take(desk.request(bob.id, key.id))
+
+
+async def test_an_unknown_account_is_refused_beside_neighbours_that_are_served(desk: Desk) -> None:
+    account = await desk.accounts.create("Ada")
+    refused: list[AccountUnknown] = []
+
+    async def take(account_id: str) -> None:
+        await trio.lowlevel.checkpoint()
+        try:
+            await desk.charges.take(desk.request(account_id))
+        except AccountUnknown as exc:
+            refused.append(exc)
+
+    async with trio.open_nursery() as nursery:
+        for account_id in (account.id, "acc_none", account.id):
+            nursery.start_soon(take, account_id)
+    assert [one.account_id for one in refused] == ["acc_none"]
+    assert await report(desk, account.id) == (98, 2)
+
+
+async def test_one_request_is_charged_once_ever(desk: Desk) -> None:
+    account = await desk.accounts.create("Ada")
+    request = desk.request(account.id)
+    charge = await desk.charges.take(request)
+    with pytest.raises(ChargeExists):
+        await desk.charges.take(request)
+    await desk.charges.close(charge, used=1)
+    with pytest.raises(ChargeExists):
+        await desk.charges.take(request)
+    assert await report(desk, account.id) == (99, 0)
+
+
+async def test_what_was_never_charged_cannot_be_closed(desk: Desk) -> None:
+    account = await desk.accounts.create("Ada")
+    with pytest.raises(ChargeUnknown):
+        await desk.charges.close(Charge("req_none", account.id, None, 1, "github", "repository", 0), used=0)
+
+
+async def test_a_free_call_is_entered_but_does_not_count(desk: Desk) -> None:
+    account = await desk.accounts.create("Ada", credits=0)
+    key = await desk.keys.create(account.id, credit_limit=0)
+    for close in (partial(desk.charges.close, used=0), partial(desk.charges.close, used=0)):
+        charge = await desk.charges.take(desk.request(account.id, key.id, credits=0))
+        assert await close(charge) == Closed(0, 0)
+        assert await kinds(desk, charge.request_id) == [("deduction", 0), ("settlement", 0)]
+        assert await desk.charges.close(charge, used=0) == Closed(0, 0)
+
+
+async def test_an_unlimited_account_is_given_exactly_what_it_lacks(desk: Desk) -> None:
+    account = await desk.accounts.create("Ada", credits=3, unlimited=True)
+    charge = await desk.charges.take(desk.request(account.id, credits=10))
+    assert charge.balance_after == 0
+    assert await kinds(desk, charge.request_id) == [("bonus", 7), ("deduction", 10)]
+    assert await desk.charges.close(charge, used=4) == Closed(4, 6)
+
+
+async def test_a_counter_that_was_reset_meanwhile_does_not_fall_below_zero(desk: Desk) -> None:
+    account = await desk.accounts.create("Ada")
+    key = await desk.keys.create(account.id)
+    charge = await desk.charges.take(desk.request(account.id, key.id, credits=5))
+    await desk.keys.update(key.id, reset_usage=True)
+    await desk.charges.take(desk.request(account.id, key.id, credits=2))
+    await desk.charges.close(charge, used=0)
+    assert await used(desk, key.id) == 0
+
+
+async def test_the_last_committed_balance_is_in_memory(desk: Desk) -> None:
+    account = await desk.accounts.create("Ada")
+    assert desk.balances.nowait(account.id) == 100
+    charge = await desk.charges.take(desk.request(account.id, credits=5))
+    assert desk.balances.nowait(account.id) == 95
+    await desk.accounts.grant(account.id, 1000)
+    assert desk.balances.nowait(account.id) == 1095
+    await desk.charges.close(charge, used=2)
+    assert desk.balances.nowait(account.id) == 1098
+    fresh = Desk(desk.store)
+    assert fresh.balances.nowait(account.id) is None
+    assert await fresh.balances.read(account.id) == 1098
+    assert fresh.balances.nowait(account.id) == 1098
+    with pytest.raises(AccountUnknown):
+        await fresh.balances.read("acc_none")
+
+
+async def test_memory_and_ledger_agree_whatever_order_calls_finish_in(desk: Desk) -> None:
+    """Method: many tasks take, settle and refund; the memory must end at the database's value."""
+    account = await desk.accounts.create("Ada", credits=100_000)
+    rng = random.Random(3)
+
+    async def work() -> None:
+        for _ in range(20):
+            charge = await desk.charges.take(desk.request(account.id, credits=rng.randint(0, 9)))
+            assert desk.balances.nowait(account.id) is not None
+            if rng.random() < 0.5:
+                desk.charges.settle_nowait(charge)
+            else:
+                await desk.charges.close(charge, used=rng.randint(0, charge.credits))
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(32):
+            nursery.start_soon(work)
+    await desk.store.ping()
+    assert desk.balances.nowait(account.id) == (await desk.accounts.get(account.id)).balance
+
+
+async def test_closings_that_the_store_refused_are_finished_later() -> None:
+    store = InlineStore([MIGRATIONS])
+    desk = Desk(store)
+    account = await desk.accounts.create("Ada")
+    settled, refunded = [await desk.charges.take(desk.request(account.id, credits=5)) for _ in range(2)]
+    store.failing = StoreUnavailable("the disk is full")
+    desk.charges.settle_nowait(settled)
+    with pytest.raises(StoreUnavailable):
+        await desk.charges.close(refunded, used=1)
+    with pytest.raises(StoreUnavailable):
+        await desk.charges.finish()
+    assert desk.charges.unfinished() == 2
+    store.failing = None
+    assert await report(desk, account.id) == (90, 10)
+    assert await desk.charges.finish() == 2
+    assert await desk.charges.finish() == 0
+    assert await report(desk, account.id) == (94, 0)
+    await desk.assert_sound()
+    store.close()
+
+
+async def test_a_full_disk_takes_nothing_and_loses_no_settlement(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Method: SQLite's page limit stands for the disk's end while calls go on."""
+    async with open_desk(tmp_path) as desk:
+        account = await desk.accounts.create("Ada", credits=1000)
+        charges = [await desk.charges.take(desk.request(account.id)) for _ in range(40)]
+        await desk.store.write(lambda tx: tx.run("PRAGMA max_page_count = 1"))
+        filler = ChargeRequest("req_big", account.id, None, 1, "x" * 100_000, "y")
+        with caplog.at_level(logging.CRITICAL + 1):
+            with pytest.raises(StoreUnavailable, match="full"):
+                await desk.charges.take(filler)
+            for charge in charges:
+                desk.charges.settle_nowait(charge)
+            with pytest.raises(StoreUnavailable):
+                await desk.charges.take(filler)
+        assert desk.charges.unfinished() == 40
+        await desk.store.write(lambda tx: tx.run("PRAGMA max_page_count = 100000"))
+        await desk.charges.finish()
+        assert await report(desk, account.id) == (960, 0)
+        await desk.assert_sound()
+
+
+async def test_a_call_cancelled_at_any_moment_leaves_no_charge_open(desk: Desk) -> None:
+    """Goal: conservation. Method: cancel the billed flow at random moments, then let `finish` run as a node does."""
+    account = await desk.accounts.create("Ada", credits=1000)
+    key = await desk.keys.create(account.id)
+    rng = random.Random(5)
+    outcomes: list[int] = []
+
+    async def billed(charges: Charges) -> None:
+        charge = await charges.take(desk.request(account.id, key.id, credits=3))
+        cost = 0
+        try:
+            await trio.sleep(rng.random() * 0.002)
+            cost = 2
+        finally:
+            with trio.move_on_after(rng.choice([0, 0.0005, 5]), shield=True):
+                await charges.close(charge, used=cost)
+            outcomes.append(cost)
+
+    async def call() -> None:
+        with trio.move_on_after(rng.random() * 0.006):
+            await billed(desk.charges)
+
+    for _ in range(12):
+        async with trio.open_nursery() as nursery:
+            for _ in range(25):
+                nursery.start_soon(call)
+    await desk.charges.finish()
+    spent = sum(outcomes)
+    assert spent > 0
+    assert await report(desk, account.id) == (1000 - spent, 0)
+    assert await used(desk, key.id) == spent
+
+
+async def test_every_step_of_a_billed_call_may_be_the_last(desk: Desk) -> None:
+    """Method: cancel at the first checkpoint, then the second, and so on until the call gets through."""
+    account = await desk.accounts.create("Ada", credits=1000)
+    for steps in range(100):
+        scope = trio.CancelScope()
+        with scope:
+            charge = await desk.charges.take(desk.request(account.id))
+            try:
+                await walk(scope, steps)
+            finally:
+                with trio.CancelScope(shield=True):
+                    await desk.charges.close(charge, used=0)
+        if not scope.cancelled_caught:
+            break
+    assert steps == 20
+    assert await report(desk, account.id) == (1000, 0)
+
+
+async def walk(scope: trio.CancelScope, steps: int) -> None:
+    for step in range(20):
+        scope.deadline = -math.inf if step == steps else math.inf
+        await trio.lowlevel.checkpoint()

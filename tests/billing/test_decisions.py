@@ -1,0 +1,87 @@
+"""The pure decision, without a database."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from billing.books import AccountState, Books, Charge, ChargeRequest, Closed, CloseRequest, KeyState
+from billing.decisions import decide
+from billing.errors import BillingError, KeyUnusable
+
+NOW = 1000.0
+
+
+def books(balance: int = 100, *, limit: int | None = None, unlimited: bool = False) -> Books:
+    account = AccountState(balance, 0, unlimited=unlimited)
+    return Books({"acc": account}, {"key": KeyState("acc", limit, 0, None, None)}, {}, {}, set())
+
+
+def take(number: int, credits: int) -> ChargeRequest:  # noqa: A002
+    return ChargeRequest(f"req_{number}", "acc", "key", credits, "github", "repository")
+
+
+@given(
+    balance=st.integers(0, 60),
+    limit=st.none() | st.integers(0, 60),
+    unlimited=st.booleans(),
+    prices=st.lists(st.tuples(st.integers(0, 20), st.none() | st.integers(0, 20)), max_size=20),
+)
+def test_credits_are_conserved_and_never_negative(
+    balance: int, limit: int | None, unlimited: bool, prices: list[tuple[int, int | None]]
+) -> None:
+    """Each price is taken and, where a second number stands, closed at up to that use in the same batch."""
+    requests: list[ChargeRequest | CloseRequest] = []
+    for number, (price, used) in enumerate(prices):
+        requests.append(take(number, price))
+        if used is not None:
+            requests.append(CloseRequest(f"req_{number}", "acc", "key", min(price, used)))
+    state = books(balance, limit=limit, unlimited=unlimited)
+    decision = decide(state, requests, NOW)
+
+    assert len(decision.outcomes) == len(requests)
+    moved = {"issued": 0, "available": balance, "held": 0, "spent": 0}
+    for entry in decision.entries:
+        moved[entry.debit] -= entry.amount
+        moved[entry.credit] += entry.amount
+        assert entry.balance_after == moved["available"] >= 0
+    account, key = state.accounts["acc"], state.keys["key"]
+    assert (account.balance, account.held) == (moved["available"], moved["held"])
+    assert account.held == sum(charge.credits for charge in decision.opened.values())
+    assert unlimited or moved["issued"] == 0
+    assert key.used == account.held + moved["spent"]
+    assert limit is None or key.used <= limit
+    assert decision.closed == []  # opened and closed in one batch: no row is ever written
+
+
+def test_requests_of_one_batch_see_each_other() -> None:
+    outcomes = decide(books(3), [take(1, 2), take(2, 2), take(3, 1)], NOW).outcomes
+    assert [type(outcome).__name__ for outcome in outcomes] == ["Charge", "InsufficientCredits", "Charge"]
+
+
+def test_a_batch_of_refusals_writes_nothing() -> None:
+    decision = decide(books(0), [take(1, 2), take(2, 1)], NOW)
+    assert all(isinstance(outcome, BillingError) for outcome in decision.outcomes)
+    assert not decision.entries
+    assert not decision.opened
+    assert not decision.accounts
+    assert not decision.keys
+
+
+def test_a_key_expires_at_its_instant() -> None:
+    state = books()
+    state.keys["key"].expires_at = NOW
+    assert isinstance(decide(state, [take(1, 1)], NOW).outcomes[0], KeyUnusable)
+    assert isinstance(decide(state, [take(1, 1)], NOW - 0.001).outcomes[0], Charge)
+
+
+def test_a_charge_that_was_open_before_is_closed_by_its_row() -> None:
+    state = books(90)
+    state.accounts["acc"].held = 10
+    state.keys["key"].used = 10
+    state.open["req_1"] = take(1, 10)
+    decision = decide(state, [CloseRequest("req_1", "acc", "key", 4), CloseRequest("req_1", "acc", "key", 10)], NOW)
+    assert decision.outcomes == [Closed(4, 96), Closed(4, 96)]
+    assert decision.closed == ["req_1"]
+    assert [(entry.kind, entry.amount, entry.balance_after) for entry in decision.entries] == [
+        ("settlement", 4, 90),
+        ("refund", 6, 96),
+    ]
