@@ -121,6 +121,12 @@ async def echo_target(peer: Peer) -> None:
         await peer.send(reply(request.split(b" ")[1]))
 
 
+async def until(condition: Callable[[], object]) -> None:
+    """Wait for what no event tells of."""
+    while not condition():  # noqa: ASYNC110 - what is waited for happens in a socket, which sets no event
+        await trio.sleep(0.001)
+
+
 @asynccontextmanager
 async def open_upstream_server(script: Script, tls: ssl.SSLContext | None = None) -> AsyncIterator[UpstreamServer]:
     """Run `script` for every connection to a port of its own; whoever still talks at the end is cut off."""

@@ -1,0 +1,130 @@
+"""Kept connections that the peer gave up, and when a call may be sent again; over real sockets."""
+
+import httpx
+import pytest
+import trio
+
+from tests.fakes.upstream_server import Peer, once, open_upstream_server, reply, until
+from upstreams.transport import open_transport
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "POST", "PATCH"])
+async def test_a_connection_that_the_peer_closed_while_idle_is_replaced_for_every_method(method: str):
+    with trio.fail_after(5):
+        async with open_upstream_server(once(reply())) as server, open_transport() as transport:
+            for number in range(1, 4):
+                await transport.exchange(server.call(method=method, body=b"x"))
+                await until(lambda: server.open_connections == 0)
+                assert len(server.requests) == number
+
+
+async def _closes_on_the_second_request(peer: Peer) -> None:
+    await peer.request()
+    await peer.send(reply(b"first"))
+    await peer.request()
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
+async def test_an_idempotent_call_that_a_kept_connection_swallowed_is_sent_once_more(method: str):
+    with trio.fail_after(5):
+        async with open_upstream_server(_closes_on_the_second_request) as server, open_transport() as transport:
+            await transport.exchange(server.call(method=method, body=b"x"))
+            assert (await transport.exchange(server.call("/again", method, b"x"))).body == b"first"
+            assert server.requests[1] == server.requests[2]
+            assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize("method", ["POST", "PATCH", "REPORT"])
+async def test_a_call_with_effects_is_never_sent_twice(method: str):
+    with trio.fail_after(5):
+        async with open_upstream_server(_closes_on_the_second_request) as server, open_transport() as transport:
+            await transport.exchange(server.call())
+            with pytest.raises(httpx.RemoteProtocolError):
+                await transport.exchange(server.call("/effect", method))
+            assert len(server.requests) == 2
+
+
+async def test_it_is_sent_once_more_and_not_more_often():
+    async def script(peer: Peer) -> None:
+        await peer.request()
+        if peer.number == 1:
+            await peer.send(reply())
+            await peer.request()
+
+    with trio.fail_after(5):
+        async with open_upstream_server(script) as server, open_transport() as transport:
+            await transport.exchange(server.call())
+            with pytest.raises(httpx.RemoteProtocolError):
+                await transport.exchange(server.call())
+            assert len(server.requests) == 3
+
+
+async def test_a_fresh_connection_is_not_given_a_second_try():
+    with trio.fail_after(5):
+        async with open_upstream_server(once()) as server, open_transport() as transport:
+            with pytest.raises(httpx.RemoteProtocolError):
+                await transport.exchange(server.call())
+            assert len(server.requests) == 1
+
+
+async def test_nothing_is_sent_again_once_a_byte_of_the_answer_was_there():
+    async def script(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(reply())
+        await peer.request()
+        await peer.send(b"H")
+
+    with trio.fail_after(5):
+        async with open_upstream_server(script) as server, open_transport() as transport:
+            await transport.exchange(server.call())
+            with pytest.raises(httpx.RemoteProtocolError):
+                await transport.exchange(server.call())
+            assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("reset", [False, True])
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_races_with_a_peer_that_closes_after_each_answer(method: str, reset: bool):
+    """Goal: a GET never fails and no POST is processed twice. Method: the server closes at ever different moments."""
+    processed: list[bytes] = []
+
+    async def script(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(reply())
+        processed.append(server.requests[-1])
+        for _ in range(len(processed) % 7):
+            await trio.lowlevel.checkpoint()
+        await (peer.reset() if reset else peer.close())
+
+    failures = 0
+    with trio.fail_after(20):
+        async with open_upstream_server(script) as server, open_transport() as transport:
+            for number in range(400):
+                for _ in range(number % 5):
+                    await trio.lowlevel.checkpoint()
+                try:
+                    await transport.exchange(server.call(f"/{number}", method))
+                except (httpx.ReadError, httpx.RemoteProtocolError):
+                    failures += 1
+            await until(lambda: server.open_connections == 0)
+    if method == "GET":
+        assert not failures
+    assert len(set(processed)) == len(processed) == 400 - failures
+
+
+async def test_unasked_bytes_on_an_idle_connection_cost_the_connection():
+    """A server that says 408 to a silent client must not have that read as the next answer."""
+
+    async def script(peer: Peer) -> None:
+        while True:
+            await peer.request()
+            await peer.send(reply(b"real"))
+            await trio.sleep(0.01)
+            await peer.send(reply(b"unasked", status="408 Request Timeout"))
+
+    with trio.fail_after(5):
+        async with open_upstream_server(script) as server, open_transport() as transport:
+            for number in range(1, 4):
+                assert (await transport.exchange(server.call())).body == b"real"
+                await trio.sleep(0.03)
+                assert server.connections == number
