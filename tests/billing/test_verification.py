@@ -1,0 +1,125 @@
+"""Whatever is tampered with in the tables, the proof finds it."""
+
+from collections.abc import Iterator
+
+import pytest
+import trio
+
+from billing.migrations import MIGRATIONS
+from billing.verification import RULES, verify
+from storage.sqlite_transaction import SqliteTx
+from tests.billing.desk import Desk
+from tests.fakes.inline_store import InlineStore
+
+ENTRY_COLUMNS = "account_id, kind, debit, credit, amount, balance_after, request_id, description, created_at"
+
+# Ada: acc_00000001, key_00000002, settled req_00000003, part-refunded req_00000004, open req_00000005.
+# Bob: acc_00000006.
+TAMPERING = [
+    ("the balance is the sum of the entries", "UPDATE accounts SET balance = balance + 1 WHERE id = 'acc_00000001'"),
+    ("what is held is the sum of the entries", "UPDATE accounts SET held = held + 1 WHERE id = 'acc_00000001'"),
+    ("what is held is what is open", "DELETE FROM charges WHERE request_id = 'req_00000005'"),
+    ("what is held is what is open", "UPDATE charges SET credits = 9 WHERE request_id = 'req_00000005'"),
+    ("an open charge was deducted and not closed", "UPDATE charges SET credits = 9 WHERE request_id = 'req_00000005'"),
+    (
+        "an open charge was deducted and not closed",
+        "INSERT INTO charges VALUES ('req_x', 'acc_00000001', NULL, 0, 'n', 'p', 'e', 0)",
+    ),
+    (
+        "an open charge was deducted and not closed",
+        "INSERT INTO charges VALUES ('req_00000003', 'acc_00000001', NULL, 0, 'n', 'p', 'e', 0)",
+    ),
+    ("balances follow from one entry to the next", "UPDATE ledger_entries SET balance_after = 1 WHERE id = 2"),
+    ("balances follow from one entry to the next", "UPDATE ledger_entries SET amount = 1000 WHERE kind = 'bonus'"),
+    ("balances follow from one entry to the next", "DELETE FROM ledger_entries WHERE id = 1"),
+    (
+        "a closed charge was settled and refunded to what was deducted",
+        "DELETE FROM ledger_entries WHERE request_id = 'req_00000003' AND kind = 'settlement'",
+    ),
+    (
+        "a closed charge was settled and refunded to what was deducted",
+        "UPDATE ledger_entries SET amount = 4 WHERE request_id = 'req_00000004' AND kind = 'refund'",
+    ),
+    (
+        "a request is charged once and closed once, in one account",
+        "DELETE FROM ledger_entries WHERE request_id = 'req_00000003' AND kind = 'deduction'",
+    ),
+    (
+        "a request is charged once and closed once, in one account",
+        f"INSERT INTO ledger_entries ({ENTRY_COLUMNS}) SELECT {ENTRY_COLUMNS} FROM ledger_entries "
+        "WHERE request_id = 'req_00000003' AND kind = 'settlement'",
+    ),
+    (
+        "a request is charged once and closed once, in one account",
+        "UPDATE ledger_entries SET account_id = 'acc_00000006' "
+        "WHERE request_id = 'req_00000003' AND kind = 'settlement'",
+    ),
+    (
+        "entries move between the right books",
+        "UPDATE ledger_entries SET debit = 'issued' WHERE request_id = 'req_00000003' AND kind = 'settlement'",
+    ),
+    ("entries move between the right books", "UPDATE ledger_entries SET kind = 'gift' WHERE kind = 'bonus'"),
+    ("entries move between the right books", "UPDATE ledger_entries SET amount = -1 WHERE kind = 'settlement'"),
+    ("entries belong to accounts", "DELETE FROM accounts WHERE id = 'acc_00000006'"),
+    ("entries name real keys", "DELETE FROM keys"),
+    ("entries name real keys", "UPDATE keys SET account_id = 'acc_00000006'"),
+    ("keys belong to accounts", "UPDATE keys SET used = -1"),
+    ("keys belong to accounts", "UPDATE keys SET account_id = 'acc_none'"),
+]
+
+
+@pytest.fixture
+def store() -> Iterator[InlineStore]:
+    store = InlineStore([MIGRATIONS])
+    trio.run(fill, store)
+    yield store
+    store.close()
+
+
+async def fill(store: InlineStore) -> None:
+    desk = Desk(store)
+    ada = await desk.accounts.create("Ada")
+    key = await desk.keys.create(ada.id)
+    settled, refunded, _open = [await desk.charges.take(desk.request(ada.id, key.id, credits=5)) for _ in range(3)]
+    await desk.charges.close(settled, used=5)
+    await desk.charges.close(refunded, used=3)
+    await desk.accounts.create("Bob")
+
+
+def test_sound_books_are_proved(store: InlineStore) -> None:
+    assert verify(SqliteTx(store.connection.cursor())) == []
+
+
+@pytest.mark.parametrize(("rule", "sql"), TAMPERING)
+def test_tampering_is_found(store: InlineStore, rule: str, sql: str) -> None:
+    """Method: take every lock off the schema first, as somebody with the file in hand could."""
+    cursor = store.connection.cursor()
+    for pragma in ("foreign_keys = OFF", "ignore_check_constraints = ON"):
+        cursor.execute(f"PRAGMA {pragma}")
+    for trigger in ("update", "delete"):
+        cursor.execute(f"DROP TRIGGER ledger_entries_refuses_{trigger}")
+    cursor.execute("DROP INDEX ledger_of_request")
+    assert cursor.execute(sql).rowcount > 0
+    found = verify(SqliteTx(cursor))
+    assert rule in {violation.rule for violation in found}
+    assert all(violation.subject and "{}" not in violation.detail for violation in found)
+
+
+def test_every_rule_has_a_tampering_that_it_finds() -> None:
+    assert {rule.name for rule in RULES} == {rule for rule, _sql in TAMPERING}
+
+
+def test_the_schema_itself_refuses_to_rewrite_history(store: InlineStore) -> None:
+    for sql in (
+        "DELETE FROM ledger_entries",
+        "UPDATE ledger_entries SET amount = 0",
+        "UPDATE accounts SET balance = -1",
+        "UPDATE keys SET used = -1",
+        "DELETE FROM accounts",
+        "INSERT INTO ledger_entries (account_id, kind, debit, credit, amount, balance_after, description, created_at) "
+        "VALUES ('acc_00000001', 'bonus', 'spent', 'available', 1, 1, '', 0)",
+        f"INSERT INTO ledger_entries ({ENTRY_COLUMNS}) SELECT {ENTRY_COLUMNS} FROM ledger_entries "
+        "WHERE kind = 'settlement'",
+    ):
+        with pytest.raises(Exception, match=r"append-only|constraint"):
+            store.connection.execute(sql)
