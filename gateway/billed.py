@@ -23,8 +23,7 @@ from upstreams.cache import Cache
 from upstreams.catalog import Listing
 from upstreams.cursors import CursorSigner
 from upstreams.endpoint import Args, State, Value
-from upstreams.errors import UpstreamFailed
-from upstreams.fetch import Fetched, Plan, fetch, plan
+from upstreams.fetch import Fetched, fetch, plan
 
 SETTLE_S = 5.0
 
@@ -110,7 +109,7 @@ class BilledCalls:
         charge = await self._charges.take(_charge_request(ask))
         started = trio.current_time()
         try:
-            fetched = await self._fetch_in_time(planned)
+            fetched = await fetch(planned, started + self.timeout_s)
             shaped = self._shape(ask, fetched)
         except BaseException as exc:
             used, balance = await self._close(charge, used=0)
@@ -122,14 +121,6 @@ class BilledCalls:
             self.cache.put(key, stored, ask.listing.endpoint.cache_ttl_s)
         used, balance = await self._settle(charge, shaped.coverage)
         return Outcome(stored, used, balance, cached=False, upstream_s=fetched.upstream_s)
-
-    async def _fetch_in_time(self, planned: Plan) -> Fetched:
-        try:
-            with trio.fail_after(self.timeout_s):
-                return await fetch(planned)
-        except trio.TooSlowError as exc:
-            slug = planned.site.platform.slug
-            raise UpstreamFailed(slug, f"no answer within {self.timeout_s:g} s", passing=True) from exc
 
     async def _settle(self, charge: Charge, coverage: float) -> tuple[int, int | None]:
         """Keep the charge, without waiting; a composite of which less than half came keeps half (decisions 14)."""

@@ -42,8 +42,8 @@ def plan(site: Site, endpoint: Endpoint, args: Args) -> Plan:
     return Plan(site, endpoint, steps, next(steps))
 
 
-async def fetch(planned: Plan) -> Fetched:
-    """Run a read to its end.
+async def fetch(planned: Plan, deadline_at: float) -> Fetched:
+    """Run a read to its end, or to `deadline_at` on Trio's clock: then it is an `UpstreamFailed`.
 
     Raises:
         NotFound, InvalidArgument, UpstreamThrottled, UpstreamFailed: what the upstream answered.
@@ -53,7 +53,7 @@ async def fetch(planned: Plan) -> Fetched:
     upstream_s = 0.0
     while True:
         started = trio.current_time()
-        answers = await _answers(planned.site, wanted)
+        answers = await _answers(planned.site, wanted, deadline_at)
         upstream_s += trio.current_time() - started
         try:
             wanted = planned.steps.send(answers)
@@ -69,20 +69,22 @@ _UNREADABLE = (UnexpectedBody, AttributeError, IndexError, KeyError, TypeError, 
 """What a reader raises on a body that it was not written for."""
 
 
-async def _answers(site: Site, wanted: Call | tuple[Call, ...]) -> Answer | Missing | tuple[Answer | Missing, ...]:
+async def _answers(
+    site: Site, wanted: Call | tuple[Call, ...], deadline_at: float
+) -> Answer | Missing | tuple[Answer | Missing, ...]:
     if isinstance(wanted, Call):
-        return await site.call(wanted)
-    return await _side_by_side(site, wanted)
+        return await site.call(wanted, deadline_at)
+    return await _side_by_side(site, wanted, deadline_at)
 
 
-async def _side_by_side(site: Site, calls: tuple[Call, ...]) -> tuple[Answer | Missing, ...]:
+async def _side_by_side(site: Site, calls: tuple[Call, ...], deadline_at: float) -> tuple[Answer | Missing, ...]:
     answers: dict[int, Answer | Missing] = {}
     waiting = list(enumerate(calls))[::-1]
 
     async def work() -> None:
         while waiting:
             place, call = waiting.pop()
-            answers[place] = await site.call(call)
+            answers[place] = await site.call(call, deadline_at)
 
     try:
         async with trio.open_nursery() as nursery:

@@ -38,45 +38,45 @@ class Site:
         """Whether the credentials that the endpoint needs are configured."""
         return all(name in self.credentials for name in endpoint.needs)
 
-    async def call(self, call: Call) -> Answer | Missing:
-        """The answer to one call; what an optional call raises becomes a `Missing`."""
+    async def call(self, call: Call, deadline_at: float) -> Answer | Missing:
+        """The answer to one call by `deadline_at` on Trio's clock; what an optional call raises becomes a `Missing`."""
         if not call.optional:
-            return await self._answer(call)
+            return await self._answer(call, deadline_at)
         source = call.source or self._first.name
         started = trio.current_time()
         try:
-            return await self._answer(call)
+            return await self._answer(call, deadline_at)
         except (UpstreamError, LimitError) as failure:
             return Missing(str(failure), source, round((trio.current_time() - started) * 1000))
 
-    async def _answer(self, call: Call) -> Answer:
+    async def _answer(self, call: Call, deadline_at: float) -> Answer:
         source = self.sources[call.source] if call.source else self._first
         headers = (*self._headers, *call.headers)
         if not call.needs_session:
-            return await source.ask(_asking(call, source, headers))
-        headers = (*headers, *(await self._session_headers()))
+            return await source.ask(_asking(call, source, headers), deadline_at)
+        headers = (*headers, *(await self._session_headers(deadline_at)))
         try:
-            return await source.ask(_asking(call, source, headers))
+            return await source.ask(_asking(call, source, headers), deadline_at)
         except UpstreamFailed as failure:
             if not failure.passing:  # the session may have ended early: the next call signs in anew
                 self._session = None
             raise
 
-    async def _session_headers(self) -> tuple[tuple[str, str], ...]:
+    async def _session_headers(self, deadline_at: float) -> tuple[tuple[str, str], ...]:
         """The headers of the session, signing in when there is none or it is about to end; one task at a time does."""
         async with self._signing_in:
             if self._session is None or self._session[1] <= trio.current_time():
-                session = await self._sign_in()
+                session = await self._sign_in(deadline_at)
                 self._session = (session, trio.current_time() + session.ttl_s - _SESSION_MARGIN_S)
             return self._session[0].headers
 
-    async def _sign_in(self) -> Session:
+    async def _sign_in(self, deadline_at: float) -> Session:
         assert self.platform.open_session is not None, "an endpoint needs a session that its platform cannot open"
         steps = self.platform.open_session(self.credentials)
         try:
             wanted = next(steps)
             while True:
-                wanted = steps.send(await self._answer(replace(wanted, needs_session=False)))
+                wanted = steps.send(await self._answer(replace(wanted, needs_session=False), deadline_at))
         except StopIteration as done:
             session: Any = done.value
             if not isinstance(session, Session):
