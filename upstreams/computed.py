@@ -11,7 +11,8 @@ import pycld2
 Record = dict[str, Any]
 Computed = Callable[[Record, list[str]], Record]
 
-_LETTERS_MIN = 10
+_ENOUGH_LETTERS = re.compile(r"(?:[^\W\d_][\W\d_]*+){10}")
+"""Ten letters, whatever stands between them: fewer do not tell a language."""
 _TEXT_MAX = 2_000
 """Characters that language and category are read from: more does not change the answer, only its cost."""
 
@@ -36,24 +37,27 @@ _CATEGORY_WORDS = {
 }
 _CATEGORY_OF = {word: category for category, words in _CATEGORY_WORDS.items() for word in words.split()}
 _WORD = re.compile(r"[a-z]{2,}")
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_UNASSIGNED = "".join(chr(plane * 0x10000 + last) for plane in range(17) for last in (0xFFFE, 0xFFFF))
+_NO_TEXT = re.compile(rf"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef{_UNASSIGNED}]")
+"""Control characters, lone surrogates and what Unicode assigns to nothing: the detector refuses a text with one."""
 
 
 def language_of(text: str | None, own_tag: str | None = None) -> str | None:
     """The language of a text as a tag such as `en`; the upstream's own tag wins; short or unclear texts give None."""
     if own_tag:
         return own_tag
-    if text is None or sum(map(str.isalpha, text[:_TEXT_MAX])) < _LETTERS_MIN:
+    if text is None or not _ENOUGH_LETTERS.search(text, 0, _TEXT_MAX):
         return None
-    try:
-        reliable, _, guesses = pycld2.detect(_CONTROL.sub(" ", text[:_TEXT_MAX]))
-    except (
-        pycld2.error,
-        UnicodeEncodeError,
-    ):  # text that is not valid UTF-8, lone surrogates among it, has no language
-        return None
+    reliable, _, guesses = _detected(text[:_TEXT_MAX])
     tag = guesses[0][1]
     return str(tag) if reliable and tag != "un" else None
+
+
+def _detected(text: str) -> Any:
+    try:
+        return pycld2.detect(text)
+    except (pycld2.error, UnicodeEncodeError):
+        return pycld2.detect(_NO_TEXT.sub(" ", text))
 
 
 def category_of(text: str | None) -> str:
@@ -71,7 +75,7 @@ def _rate(part: int | None, whole: int | None, *, what: str, warnings: list[str]
     if part > whole:
         warnings.append(f"engagement_rate is null: {what} is above 1.0")
         return None
-    return round(part / whole, 6)
+    return part / whole
 
 
 def _own_tag(record: Record) -> str | None:

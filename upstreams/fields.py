@@ -158,7 +158,7 @@ def _in_place_of(markup: re.Match[str]) -> str:
     tag = (markup["tag"] or "").lower()
     if _BLOCK.fullmatch(tag):
         return "" if tag == "br" and markup["end"] else "\n"
-    return " " if _CELL.fullmatch(tag) else ""
+    return " " if _CELL.fullmatch(tag) and not markup["end"] else ""
 
 
 def plain(html: str | None) -> str | None:

@@ -1,0 +1,152 @@
+"""What a platform's declaration is made of: arguments, calls, answers, addresses."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from upstreams.endpoint import Answer, Args, Call, Missing, by_status, limit, path_of_url, segment
+from upstreams.errors import InvalidArgument, NotFound
+
+
+def answer(status: int = 200, link: str | None = None) -> Answer:
+    return Answer(status, {} if link is None else {"link": link}, {})
+
+
+def test_arguments_are_read_by_their_type() -> None:
+    args = Args({"query": "trio", "limit": 5})
+    assert (args.text("query"), args.number("limit")) == ("trio", 5)
+    assert args.text_or_none("query") == "trio"
+    assert args.text_or_none("sort") is None
+
+
+def test_without_a_cursor_a_list_begins_at_its_first_position() -> None:
+    args = Args({})
+    assert (args.position("p", 1), args.position("o", 0), args.token()) == (1, 0, None)
+
+
+def test_a_cursor_says_where_the_list_goes_on() -> None:
+    assert Args({}, cursor={"p": 3}).position("p", 1) == 3
+    assert Args({}, cursor={"p": 3}).token() is None
+    assert Args({}, cursor={"c": "abc"}).token() == "abc"
+    assert Args({}, cursor={"m": 17}).token("m") == "17"
+
+
+def test_a_cursor_of_another_kind_counts_as_none() -> None:
+    assert Args({}, cursor={"c": "abc"}).position("p", 1) == 1
+    assert Args({}, cursor={"p": "three"}).position("p", 1) == 1
+
+
+def test_a_page_size_is_bounded_and_has_a_default() -> None:
+    param = limit(100)
+    assert (param.type, param.minimum, param.maximum, param.default, param.required) == ("integer", 1, 100, 20, False)
+    assert limit(50, default=10).example == "10"
+
+
+def test_the_target_of_a_call_leaves_out_what_is_none() -> None:
+    call = Call("/items", {"q": "a b&c", "page": 2, "after": None, "raw": True, "all": False, "empty": ""})
+    assert call.target("/api") == "/api/items?q=a+b%26c&page=2&raw=true&all=false&empty="
+    assert Call("/items", {"after": None}).target("") == "/items"
+    assert Call("/items").target("/api") == "/api/items"
+
+
+@given(st.dictionaries(st.text(min_size=1), st.text() | st.integers()))
+def test_a_query_comes_back_as_it_was_given(query: dict[str, str | int]) -> None:
+    target = Call("/x", query).target("")
+    assert target.isascii()
+    found = dict(parse_qsl(target.partition("?")[2], keep_blank_values=True))
+    assert found == {name: str(value) for name, value in query.items()}
+
+
+@pytest.mark.parametrize(
+    ("link", "page"),
+    [
+        ('<https://a.example/x?page=2>; rel="next"', "2"),
+        ('<https://a.example/x?page=1>; rel="prev", <https://a.example/x?page=3>; rel="next"', "3"),
+        ('<https://a.example/x?ids=1,2&page=4>; rel="next", <https://a.example/x?page=9>; rel="last"', "4"),
+        ('<https://a.example/x?page=5>; title="more"; rel="next"', "5"),
+        ("<https://a.example/x?page=6>; rel=next", "6"),
+        ('</x?q=next&page=7>;rel="next"', "7"),
+        ('<https://a.example/x?page=a%3D%26b>; rel="next"', "a=&b"),
+        ('<https://a.example/x?other=1>; rel="next"', None),
+        ('<https://a.example/next?page=8>; rel="prev"', None),
+        ("", None),
+        (None, None),
+        ("garbage <<>>;;; rel=", None),
+    ],
+)
+def test_the_link_header_names_the_next_page(link: str | None, page: str | None) -> None:
+    assert answer(link=link).next_link("page") == page
+
+
+@given(st.text(alphabet='<>;,= "relnxt?&%a1'))
+def test_no_link_header_makes_trouble(link: str) -> None:
+    answer(link=link).next_link("a")
+
+
+def test_a_missing_answer_is_false_and_an_answer_is_true() -> None:
+    assert not Missing("status 502")
+    assert answer()
+
+
+@pytest.mark.parametrize("status", [404, 410, 451])
+def test_statuses_that_mean_nothing_is_there_are_not_found(status: int) -> None:
+    assert isinstance(by_status(answer(status)), NotFound)
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 429, 500, 503])
+def test_other_statuses_are_left_to_the_fetch(status: int) -> None:
+    assert by_status(answer(status)) is None
+
+
+@given(st.text(min_size=1))
+def test_a_segment_never_leaves_its_place_in_the_path(text: str) -> None:
+    encoded = segment(text)
+    assert encoded.isascii()
+    assert not set(encoded) & set("/?# ")
+    assert encoded not in (".", "..")
+    assert unquote(encoded) == text
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://example.org/a/b%20c/",
+        "http://www.example.org/a/b%20c?d=e#f",
+        "example.org/a/b%20c",
+        "HTTPS://EXAMPLE.ORG:443//a//b%20c",
+    ],
+)
+def test_an_address_gives_the_decoded_segments_of_its_path(url: str) -> None:
+    assert path_of_url("url", url, ("example.org",)) == ["a", "b c"]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://example.com/a",
+        "https://example.org.evil.example/a",
+        "https://example.org@evil.example/a",
+        "https://[example.org/a",
+        "https://exam\u2100ple.org/a",
+        "/a/b",
+        "",
+        "://",
+    ],
+)
+def test_an_address_elsewhere_or_unreadable_is_refused(url: str) -> None:
+    with pytest.raises(InvalidArgument) as refusal:
+        path_of_url("url", url, ("example.org",))
+    assert refusal.value.param == "url"
+
+
+@given(st.text())
+def test_any_text_as_address_is_read_or_refused(text: str) -> None:
+    try:
+        found = path_of_url("url", text, (urlsplit("https://example.org").hostname or "",))
+    except InvalidArgument:
+        return
+    assert all(found)
