@@ -1,0 +1,96 @@
+"""The part of ASGI 3 that the edge speaks, as types: HTTP and lifespan, no websockets."""
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Literal, NotRequired, TypedDict
+
+State = dict[str, object]
+
+
+class AsgiVersion(TypedDict):
+    """The versions of ASGI and of its HTTP part."""
+
+    version: str
+    spec_version: str
+
+
+class HTTPScope(TypedDict):
+    """One request up to its body."""
+
+    type: Literal["http"]
+    asgi: AsgiVersion
+    http_version: str
+    method: str
+    scheme: str
+    path: str
+    raw_path: bytes
+    query_string: bytes
+    root_path: str
+    headers: list[tuple[bytes, bytes]]
+    client: tuple[str, int] | None
+    server: tuple[str, int | None] | None
+    state: NotRequired[State]
+
+
+class LifespanScope(TypedDict):
+    """The app's life from before the first request to after the last."""
+
+    type: Literal["lifespan"]
+    asgi: AsgiVersion
+    state: State
+
+
+class RequestMessage(TypedDict):
+    """A piece of the request's body."""
+
+    type: Literal["http.request"]
+    body: bytes
+    more_body: bool
+
+
+class DisconnectMessage(TypedDict):
+    """The client is gone, or the answer is complete."""
+
+    type: Literal["http.disconnect"]
+
+
+class LifespanRequest(TypedDict):
+    """What the server asks of the app at its start and end."""
+
+    type: Literal["lifespan.startup", "lifespan.shutdown"]
+
+
+class ResponseStart(TypedDict):
+    """Status and headers; names are expected in lower case."""
+
+    type: Literal["http.response.start"]
+    status: int
+    headers: NotRequired[Iterable[tuple[bytes, bytes]]]
+
+
+class ResponseBody(TypedDict):
+    """A piece of the answer's body; the last one has no `more_body`."""
+
+    type: Literal["http.response.body"]
+    body: NotRequired[bytes]
+    more_body: NotRequired[bool]
+
+
+class LifespanComplete(TypedDict):
+    """The app has started or stopped."""
+
+    type: Literal["lifespan.startup.complete", "lifespan.shutdown.complete"]
+
+
+class LifespanFailure(TypedDict):
+    """The app could not start or stop."""
+
+    type: Literal["lifespan.startup.failed", "lifespan.shutdown.failed"]
+    message: NotRequired[str]
+
+
+Scope = HTTPScope | LifespanScope
+ReceiveMessage = RequestMessage | DisconnectMessage | LifespanRequest
+SendMessage = ResponseStart | ResponseBody | LifespanComplete | LifespanFailure
+Receive = Callable[[], Awaitable[ReceiveMessage]]
+Send = Callable[[SendMessage], Awaitable[None]]
+ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]

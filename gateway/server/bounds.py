@@ -1,0 +1,32 @@
+"""Every limit of the edge in one record, so that nothing a client sends is kept or awaited without a bound."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The limits one server holds its clients to; the unit is the last part of each name."""
+
+    request_line_bytes: int = 16_384
+    """A longer request target is answered with 414."""
+    header_bytes: int = 32_768
+    """More bytes of header fields are answered with 431."""
+    header_count: int = 100
+    """More header fields are answered with 431."""
+    header_s: float = 10.0
+    """From the first byte of a request to the end of its headers; past it 408."""
+    idle_s: float = 75.0
+    """Between two requests; past it the connection closes without a word."""
+    body_s: float = 30.0
+    """Without one byte of a body the app waits for; past it 408."""
+    write_s: float = 30.0
+    """While the client reads nothing of its answer; past it the connection is aborted."""
+    connections: int = 20_000
+    """Open at once; above it new ones wait in the listener's backlog."""
+    pipelined_bytes: int = 65_536
+    """Unread bytes kept behind the current request."""
+
+    @property
+    def shortest_s(self) -> float:
+        """The shortest of the time bounds: what the watch over the connections has to resolve."""
+        return min(self.header_s, self.idle_s, self.body_s, self.write_s)

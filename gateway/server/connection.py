@@ -1,0 +1,126 @@
+"""One connection's task: head after head, each answered by the app before the next is read."""
+
+import logging
+import math
+
+import trio
+
+from gateway.server.edge import Edge
+from gateway.server.errors import ClientGone, Refused
+from gateway.server.exchange import Exchange
+from gateway.server.request_head import Head, HeadReader, Peer
+from gateway.server.response_head import AnswerHead
+from gateway.server.wire import HEAD_READ_BYTES, Wire
+
+LINGER_S = 1.0
+LINGER_BYTES = 65_536
+_logger = logging.getLogger("sluice.server")
+
+
+class Connection:
+    """A client's connection from its first byte to its close."""
+
+    __slots__ = ("_edge", "_exchange", "_heads", "wire")
+
+    def __init__(self, wire: Wire, edge: Edge, peer: Peer) -> None:
+        self.wire = wire
+        self._edge = edge
+        self._heads = HeadReader(peer, edge.bounds)
+        self._exchange: Exchange | None = None
+
+    def close_if_idle(self) -> None:
+        """Wake a connection that waits between two requests; it closes unless a request has just arrived."""
+        if self._exchange is None and not self._heads.begun:
+            self.wire.wake()
+
+    async def run(self) -> None:
+        """Serve the client until either side ends it; closes the socket however this ends."""
+        edge = self._edge
+        try:
+            await self._serve()
+        except ClientGone:
+            self.wire.abort()
+        except trio.Cancelled:
+            self.wire.abort()
+            raise
+        finally:
+            self.wire.close()
+            edge.connections.discard(self)
+            edge.room.unpark()
+
+    async def _serve(self) -> None:
+        try:
+            while (request := await self._next_request()) is not None:
+                if not await self._answer(request):
+                    return
+        except Refused as refusal:
+            await self._refuse(refusal)
+
+    async def _next_request(self) -> Head | None:
+        """The next request's head; None when the client, the idle bound or a graceful stop ends the connection.
+
+        Raises:
+            Refused: what arrived is no request, or came too slowly.
+        """
+        wire, heads, bounds = self.wire, self._heads, self._edge.bounds
+        data, wire.unread = wire.unread, b""
+        if data:
+            await trio.lowlevel.checkpoint()
+        elif self._edge.closing:
+            data = wire.read_nowait(HEAD_READ_BYTES)
+        else:
+            wire.read_by = trio.current_time() + bounds.idle_s
+            data = await wire.read(HEAD_READ_BYTES)
+            wire.read_by = math.inf
+        late_at = math.inf
+        while data:
+            found = heads.take(data)
+            if found is not None:
+                wire.read_by = math.inf
+                head, wire.unread = found
+                return head
+            if late_at == math.inf:
+                late_at = wire.read_by = trio.current_time() + bounds.header_s
+            data = await wire.read(HEAD_READ_BYTES)
+        if wire.expired and heads.begun:
+            raise Refused(408, "The request's headers did not arrive in time.")
+        return None
+
+    async def _answer(self, request: Head) -> bool:
+        """Let the app answer; whether the connection goes on."""
+        exchange = self._exchange = Exchange(self.wire, self._edge, request)
+        failed = False
+        try:
+            await self._edge.app(request.scope, exchange.receive, exchange.send)
+        except Exception:  # the last-resort handler: one request's failure must not end the server
+            failed = True
+            if not self.wire.broken:
+                _logger.exception("The app failed on %s %s", request.scope["method"], request.scope["path"])
+        if exchange.finished and exchange.keep_alive:
+            self._exchange = None
+            return True
+        if not exchange.finished:
+            await self._mend(exchange, request, failed=failed)
+        elif self.wire.unread or not exchange.body_read:
+            await self.wire.linger(linger_s=LINGER_S, discard_bytes=LINGER_BYTES)
+        return False
+
+    async def _mend(self, exchange: Exchange, request: Head, *, failed: bool) -> None:
+        """Do what is left to do when the app has not answered in full."""
+        if exchange.started or self.wire.broken:
+            self.wire.abort()
+        elif exchange.refusal is not None:
+            raise exchange.refusal
+        elif failed or not self.wire.ended:
+            if not failed:
+                _logger.error("The app did not answer %s %s", request.scope["method"], request.scope["path"])
+            await self._refuse(Refused(500, "The server failed on this request."), head_only=exchange.head_only)
+
+    async def _refuse(self, refusal: Refused, *, head_only: bool = False) -> None:
+        """Give the server's own answer; nothing that follows on the connection is read as a request."""
+        edge = self._edge
+        headers, body = edge.edge_answer(refusal.status, refusal.sentence)
+        framing = b"content-length: %d\r\nconnection: close\r\n" % len(body)
+        head = AnswerHead(refusal.status, headers).framed(framing, date=edge.date)
+        await self.wire.write(head if head_only else head + body)
+        await self.wire.linger(linger_s=LINGER_S, discard_bytes=LINGER_BYTES)

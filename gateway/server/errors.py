@@ -1,0 +1,32 @@
+"""What can go wrong at the edge: refused requests, clients that left, apps that broke the protocol."""
+
+from collections.abc import Callable
+
+Headers = list[tuple[bytes, bytes]]
+EdgeAnswer = Callable[[int, str], tuple[Headers, bytes]]
+"""(status, sentence) -> headers and body of an answer that the server itself gives."""
+
+
+class EdgeError(Exception):
+    """The base of everything the edge raises."""
+
+
+class Refused(EdgeError):
+    """The client's bytes are no request this server takes; `status` and `sentence` say why."""
+
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
+        self.sentence = sentence
+
+
+class ClientGone(EdgeError, ConnectionError):
+    """The client no longer takes what is sent to it; an OSError, as ASGI 2.4 asks for."""
+
+
+class AppMisbehaved(EdgeError):
+    """The app sent what ASGI or HTTP forbids; the client gets a 500 or an aborted connection."""
+
+
+class LifespanFailed(EdgeError):
+    """The app answered `lifespan.startup.failed` or `lifespan.shutdown.failed`."""

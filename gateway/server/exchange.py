@@ -1,0 +1,199 @@
+"""One request and its answer: the `receive` and `send` an app is called with."""
+
+import trio
+
+from gateway.server.asgi import ReceiveMessage, ResponseStart, SendMessage
+from gateway.server.edge import Edge
+from gateway.server.errors import AppMisbehaved, Refused
+from gateway.server.request_head import Head
+from gateway.server.response_head import BODILESS, AnswerHead
+from gateway.server.wire import BODY_READ_BYTES, Wire
+
+DRAIN_BYTES = 65_536
+"""How much of a body that the app did not read is dropped to keep the connection."""
+_JOIN_BYTES = 65_536
+"""Up to this size a body is copied behind its head so that both leave in one call."""
+
+
+class Exchange:
+    """Lives as long as the app's call; the connection looks at it afterwards."""
+
+    __slots__ = (
+        "_answer",
+        "_chunked",
+        "_edge",
+        "_expects_continue",
+        "_left",
+        "_request",
+        "_silent",
+        "_wire",
+        "body_told",
+        "finished",
+        "keep_alive",
+        "refusal",
+        "started",
+    )
+
+    def __init__(self, wire: Wire, edge: Edge, request: Head) -> None:
+        self._wire = wire
+        self._edge = edge
+        self._request = request
+        self._answer: AnswerHead | None = None
+        self._expects_continue = request.expects_continue
+        self._left: int | None = None  # bytes of the answer's body that Content-Length still promises
+        self._chunked = False
+        self._silent = False  # the answer has no body, whatever the app sends
+        self.body_told = False
+        self.keep_alive = request.keep_alive
+        self.started = False
+        """Bytes of the answer may be on their way."""
+        self.finished = False
+        """The whole answer has been sent."""
+        self.refusal: Refused | None = None
+        """Why the request's body could not be read; the app sees a disconnect."""
+
+    @property
+    def body_read(self) -> bool:
+        """Whether every byte of the request has been taken from the wire."""
+        return self._request.body is None or self._request.body.done
+
+    @property
+    def head_only(self) -> bool:
+        """Whether the client asked for the head of the answer alone."""
+        return self._request.scope["method"] == "HEAD"
+
+    async def receive(self) -> ReceiveMessage:
+        """The next piece of the request's body; behind its end, wait for the client to leave (ASGI 3)."""
+        if not self.body_told and self.refusal is None and not self.finished:
+            return await self._next_piece()
+        if self.refusal is None and not self.finished:
+            await self._wire.wait_hangup(unread_bytes=self._edge.bounds.pipelined_bytes)
+        else:
+            await trio.lowlevel.checkpoint()
+        return {"type": "http.disconnect"}
+
+    async def _next_piece(self) -> ReceiveMessage:
+        body = self._request.body
+        piece = b""
+        if body is not None:
+            if self._expects_continue and not self.started:
+                self._expects_continue = False
+                await self._wire.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            try:
+                while not (piece or body.done):
+                    piece, self._wire.unread = body.take(await self._next_bytes())
+            except Refused as refusal:
+                self.refusal = refusal
+                return {"type": "http.disconnect"}
+        self.body_told = body is None or body.done
+        return {"type": "http.request", "body": piece, "more_body": not self.body_told}
+
+    async def _next_bytes(self) -> bytes:
+        wire = self._wire
+        data, wire.unread = wire.unread, b""
+        if data:
+            await trio.lowlevel.checkpoint()
+            return data
+        wire.read_by = trio.current_time() + self._edge.bounds.body_s
+        try:
+            data = await wire.read(BODY_READ_BYTES)
+        finally:
+            wire.read_by = float("inf")
+        if not data:
+            raise Refused(408 if wire.expired else 400, "The request's body did not arrive.")
+        return data
+
+    async def send(self, message: SendMessage) -> None:
+        """Take one message of the answer; its head leaves together with the first bytes of its body.
+
+        Raises:
+            ClientGone: the client does not take it.
+            AppMisbehaved: the message does not fit the answer so far.
+        """
+        if message["type"] == "http.response.body":
+            await self._send_piece(message.get("body", b""), more=message.get("more_body", False))
+        elif message["type"] == "http.response.start" and self._answer is None:
+            self._answer = _answer_head(message)
+        else:
+            raise AppMisbehaved(f"The app sent {message['type']} out of turn.")
+
+    async def _send_piece(self, piece: bytes, *, more: bool) -> None:
+        answer = self._answer
+        if answer is None or self.finished:
+            raise AppMisbehaved("The app sent a body before its answer's start or after its end.")
+        head = b"" if self.started else self._open(answer, piece, more=more)
+        self._count(piece, more=more)
+        if self._silent:
+            piece = b""
+        elif self._chunked:
+            piece = _chunk(piece, more=more)
+        self.started = True
+        if len(piece) <= _JOIN_BYTES:
+            await self._write(head + piece)
+        else:
+            await self._write(head)
+            await self._write(piece)
+        if more:
+            await trio.lowlevel.checkpoint()  # a fast stream to a fast client must not starve the others
+        else:
+            self.finished = True
+
+    async def _write(self, data: bytes) -> None:
+        if data:
+            await self._wire.write(data)
+
+    def _open(self, answer: AnswerHead, piece: bytes, *, more: bool) -> bytes:
+        """Decide how the answer ends and whether the connection goes on; the answer's head."""
+        scope = self._request.scope
+        self._silent = self.head_only or answer.status in BODILESS
+        length = answer.length
+        if length is None and not more and answer.status not in BODILESS:
+            length = len(piece)
+        if answer.close or self._edge.closing or not (self.body_read or (not more and self._drain_nowait())):
+            self.keep_alive = False
+        framing = b""
+        if length is not None:
+            framing = b"content-length: %d\r\n" % length
+        elif not self._silent and scope["http_version"] == "1.1":
+            self._chunked = True
+            framing = b"transfer-encoding: chunked\r\n"
+        elif not self._silent:
+            self.keep_alive = False
+        self._left = length
+        if not self.keep_alive:
+            framing += b"connection: close\r\n"
+        elif scope["http_version"] == "1.0":
+            framing += b"connection: keep-alive\r\n"
+        return answer.framed(framing, date=self._edge.date)
+
+    def _count(self, piece: bytes, *, more: bool) -> None:
+        """Hold the app to its Content-Length: a wrong one would shift every later answer on the connection."""
+        if self._left is None or self._silent:
+            return
+        self._left -= len(piece)
+        if self._left < 0 or (self._left and not more):
+            raise AppMisbehaved("The answer's body is not as long as its Content-Length.")
+
+    def _drain_nowait(self) -> bool:
+        """Drop the rest of the request's body if it is short and already here; whether that was all of it."""
+        wire, body = self._wire, self._request.body
+        dropped = 0
+        try:
+            while body is not None and not body.done and dropped < DRAIN_BYTES:
+                data = wire.unread or wire.read_nowait(BODY_READ_BYTES)
+                if not data:
+                    return False
+                dropped += len(data)
+                wire.unread = body.take(data)[1]
+        except Refused:
+            return False
+        return self.body_read
+
+
+def _answer_head(message: ResponseStart) -> AnswerHead:
+    return AnswerHead(message["status"], message.get("headers", ()))
+
+
+def _chunk(piece: bytes, *, more: bool) -> bytes:
+    chunk = b"%x\r\n%b\r\n" % (len(piece), piece) if piece else b""
+    return chunk if more else chunk + b"0\r\n\r\n"

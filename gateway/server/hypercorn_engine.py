@@ -1,0 +1,156 @@
+"""The same app under Hypercorn, for TLS with HTTP/2; the native server is the faster one.
+
+Hypercorn's own way of starting lets one connection's failure end the server (pgjones/hypercorn#225: a malformed
+upgrade request is enough) and cuts what is under way three seconds after a stop. So its protocol code is used, one
+connection at a time, and what surrounds it is ours: accepting, lifespan, draining, and the last-resort handler of a
+connection.
+"""
+
+import logging
+import ssl
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import cast
+
+import trio
+from hypercorn.app_wrappers import ASGIWrapper
+from hypercorn.config import Config
+from hypercorn.trio.worker_context import WorkerContext
+from hypercorn.typing import AppWrapper, ASGIReceiveCallable, ASGISendCallable, ConnectionState
+from hypercorn.typing import Scope as HypercornScope
+
+from gateway.server.accepting import accept_one, accept_until
+from gateway.server.asgi import ASGIApp, HTTPScope, Receive, ResponseStart, Send, SendMessage
+from gateway.server.bounds import Bounds
+from gateway.server.errors import EdgeAnswer
+from gateway.server.hypercorn_protocol import GuardedConnection
+from gateway.server.lifespan import open_lifespan
+
+_logger = logging.getLogger("sluice.server")
+
+
+async def serve_hypercorn(
+    app: ASGIApp,
+    listeners: Sequence[trio.SocketListener],
+    *,
+    shutdown: trio.Event,
+    drain_s: float,
+    edge_answer: EdgeAnswer,
+    bounds: Bounds = Bounds(),  # noqa: B008 - frozen
+    tls: ssl.SSLContext | None = None,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve `app` as `serve_native` does; with `tls` over HTTPS, HTTP/2 included if the context offers it.
+
+    Of `bounds` Hypercorn knows `header_bytes`, `idle_s` (headers included), `write_s` and, for each listener,
+    `connections`.
+
+    Raises:
+        LifespanFailed: the app says it could not start or stop.
+    """
+    context = WorkerContext(None)
+    config = _config(bounds)
+    async with open_lifespan(app) as state, trio.open_nursery() as connections:
+        guarded = cast("AppWrapper", ASGIWrapper(_Guarded(app, shutdown, edge_answer)))
+        shared = ConnectionState(dict(state or {}))
+
+        def connect(stream: trio.abc.Stream) -> GuardedConnection:
+            return GuardedConnection(guarded, config, context, state=shared, stream=stream, write_s=bounds.write_s)
+
+        accept = partial(_accept, connect=connect, tls=tls, connections=connections, limit=bounds.connections)
+        task_status.started()
+        await accept_until(shutdown, listeners, accept)
+        await context.terminated.set()
+        connections.cancel_scope.deadline = trio.current_time() + drain_s
+
+
+async def _accept(
+    listener: trio.SocketListener,
+    *,
+    connect: Callable[[trio.abc.Stream], GuardedConnection],
+    tls: ssl.SSLContext | None,
+    connections: trio.Nursery,
+    limit: int,
+) -> None:
+    room = trio.Semaphore(limit)
+    while True:
+        await room.acquire()
+        stream: trio.abc.Stream = await accept_one(listener)
+        if tls is not None:
+            stream = trio.SSLStream(stream, tls, server_side=True, https_compatible=True)
+        connections.start_soon(_serve, connect(stream), room)
+
+
+async def _serve(connection: GuardedConnection, room: trio.Semaphore) -> None:
+    try:
+        await connection.run()
+    finally:
+        room.release()
+
+
+def _config(bounds: Bounds) -> Config:
+    config = Config()
+    config.accesslog = None
+    config.errorlog = _logger
+    config.include_server_header = False
+    config.keep_alive_timeout = bounds.idle_s
+    config.keep_alive_max_requests = sys.maxsize
+    config.ssl_handshake_timeout = bounds.header_s
+    config.h11_max_incomplete_size = bounds.header_bytes
+    config.h2_max_header_list_size = bounds.header_bytes
+    return config
+
+
+class _Guarded:
+    """The app as Hypercorn calls it: no websockets, no CONNECT, our own 500, and a close once the stop has begun."""
+
+    def __init__(self, app: ASGIApp, shutdown: trio.Event, edge_answer: EdgeAnswer) -> None:
+        self._app = app
+        self._shutdown = shutdown
+        self._edge_answer = edge_answer
+
+    async def __call__(self, scope: HypercornScope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1000, "reason": None})
+        elif scope["type"] == "http":
+            await self._answer(cast("HTTPScope", scope), cast("Receive", receive), cast("Send", send))
+
+    async def _answer(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
+        closes = scope["http_version"].startswith("1")
+        started = False
+
+        async def send_on(message: SendMessage) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                message = self._dressed(message, closes=closes and self._shutdown.is_set())
+            await send(message)
+
+        if scope["method"] == "CONNECT":
+            await self._answer_itself(send_on, 501, "This server is no proxy.")
+            return
+        if scope["http_version"] not in {"1.0", "1.1", "2"}:
+            await self._answer_itself(send_on, 505, "This server speaks HTTP/1.1 and HTTP/1.0.")
+            return
+        try:
+            await self._app(scope, receive, send_on)
+        except Exception:  # the last-resort handler, as in the native server
+            if started:
+                raise  # Hypercorn logs it and closes the connection
+            _logger.exception("The app failed on %s %s", scope["method"], scope["path"])
+            await self._answer_itself(send_on, 500, "The server failed on this request.")
+
+    async def _answer_itself(self, send: Send, status: int, sentence: str) -> None:
+        headers, body = self._edge_answer(status, sentence)
+        length = (b"content-length", b"%d" % len(body))
+        await send({"type": "http.response.start", "status": status, "headers": [*headers, length]})
+        await send({"type": "http.response.body", "body": body})
+
+    def _dressed(self, start: ResponseStart, *, closes: bool) -> ResponseStart:
+        headers = [(name.lower(), value) for name, value in start.get("headers", ())]
+        if all(name != b"server" for name, _ in headers):
+            headers.append((b"server", b"sluice"))
+        if closes:
+            headers.append((b"connection", b"close"))
+        return {"type": "http.response.start", "status": start["status"], "headers": headers}

@@ -1,0 +1,107 @@
+"""Where a request's body ends: counted bytes or chunks (RFC 9112, 6 and 7), with no I/O.
+
+llhttp reads only the heads. Bodies are framed here, so that the first byte behind one is known exactly and can never be
+taken for a part of it.
+"""
+
+import re
+from typing import Protocol
+
+from gateway.server.errors import Refused
+
+LINE_BYTES = 256
+"""A chunk's size with its extensions; anything longer is an attack."""
+TRAILER_BYTES = 8_192
+_SIZE_LINE = re.compile(rb"([0-9A-Fa-f]{1,15})(?:;[\t\x20-\x7e\x80-\xff]*)?")
+_TRAILER = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*")
+
+
+class Body(Protocol):
+    """A body that is being read."""
+
+    done: bool
+
+    def take(self, data: bytes) -> tuple[bytes, bytes]:
+        """Split `data` into decoded bytes of the body and what lies behind its end.
+
+        Raises:
+            Refused: the framing is malformed.
+        """
+
+
+class CountedBody:
+    """A body of as many bytes as Content-Length said."""
+
+    __slots__ = ("_left", "done")
+
+    def __init__(self, length: int) -> None:
+        self._left = length
+        self.done = length == 0
+
+    def take(self, data: bytes) -> tuple[bytes, bytes]:
+        """The next bytes of the body, and those behind it."""
+        piece, rest = data[: self._left], data[self._left :]
+        self._left -= len(piece)
+        self.done = self._left == 0
+        return piece, rest
+
+
+class ChunkedBody:
+    """A body in chunks; extensions and trailers are checked and dropped.
+
+    Only the one way RFC 9112 writes chunks is taken: no bare LF, no blanks around the size.
+    """
+
+    __slots__ = ("_held", "_left", "_read_line", "_trailer_bytes", "done")
+
+    def __init__(self) -> None:
+        self._held = b""  # a line whose end has not arrived
+        self._left = 0  # bytes of the current chunk that have not arrived
+        self._read_line = self._read_size
+        self._trailer_bytes = 0
+        self.done = False
+
+    def take(self, data: bytes) -> tuple[bytes, bytes]:
+        """The decoded bytes in `data`, and those behind the last chunk's trailers."""
+        data, self._held = self._held + data, b""
+        pieces: list[bytes] = []
+        at = 0
+        while not self.done and at < len(data):
+            if self._left:
+                pieces.append(data[at : at + self._left])
+                at += len(pieces[-1])
+                self._left -= len(pieces[-1])
+            else:
+                at = self._next_line(data, at)
+        return b"".join(pieces), data[at:]
+
+    def _next_line(self, data: bytes, at: int) -> int:
+        end = data.find(b"\r\n", at)
+        if (end if end >= 0 else len(data)) - at > (TRAILER_BYTES if self._trailer_bytes else LINE_BYTES):
+            raise Refused(400, "A line of the chunked body is too long.")
+        if end < 0:
+            self._held = data[at:]
+            if b"\n" in self._held:
+                raise Refused(400, "A line of the chunked body ends with a bare LF.")
+            return len(data)
+        self._read_line(data[at:end])
+        return end + 2
+
+    def _read_size(self, line: bytes) -> None:
+        match = _SIZE_LINE.fullmatch(line)
+        if match is None:
+            raise Refused(400, "The size of a chunk is malformed.")
+        self._left = int(match[1], 16)
+        self._read_line = self._read_chunk_end if self._left else self._read_trailer
+
+    def _read_chunk_end(self, line: bytes) -> None:
+        if line:
+            raise Refused(400, "A chunk is longer than its size.")
+        self._read_line = self._read_size
+
+    def _read_trailer(self, line: bytes) -> None:
+        self._trailer_bytes += len(line) + 2
+        if not line:
+            self.done = True
+        elif self._trailer_bytes > TRAILER_BYTES or _TRAILER.fullmatch(line) is None:
+            raise Refused(400, "The trailers of the chunked body are malformed or too long.")

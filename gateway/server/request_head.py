@@ -1,0 +1,232 @@
+"""Reads request heads with llhttp and refuses every one that another server could read differently. No I/O.
+
+llhttp is strict about characters and line ends. Added here: sizes, exactly one Host, one way to say how long the body
+is, the versions and the forms of a request target that this server takes.
+"""
+
+from dataclasses import dataclass
+from urllib.parse import unquote_to_bytes
+
+import httptools
+
+from gateway.server.asgi import HTTPScope, State
+from gateway.server.bounds import Bounds
+from gateway.server.errors import Refused
+from gateway.server.request_body import Body, ChunkedBody, CountedBody
+
+_END = b"\r\n\r\n"
+_WEIGHTY = frozenset((b"host", b"content-length", b"transfer-encoding", b"expect"))
+_HOST_BYTES = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~!$&'()*+,;=:[]%"
+_LENGTH_DIGITS = 18
+_VERSIONS = "This server speaks HTTP/1.1 and HTTP/1.0."
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """The two ends of a connection and the app's state, as every scope of the connection repeats them."""
+
+    client: tuple[str, int] | None
+    server: tuple[str, int | None] | None
+    state: State | None
+
+
+@dataclass(slots=True)
+class Head:
+    """A request up to its body. Written once; not frozen, because a frozen one costs a microsecond more to make."""
+
+    scope: HTTPScope
+    body: Body | None
+    keep_alive: bool
+    expects_continue: bool
+
+
+class HeadReader:
+    """Takes the bytes of one connection, head after head."""
+
+    def __init__(self, peer: Peer, bounds: Bounds) -> None:
+        self._peer = peer
+        self._bounds = bounds
+        self._start()
+
+    @property
+    def begun(self) -> bool:
+        """Whether bytes of an unfinished head have been taken."""
+        return self._fed > 0
+
+    def _start(self) -> None:
+        self._parser = httptools.HttpRequestParser(self)
+        self._reset()
+
+    def _reset(self) -> None:
+        self._url = b""
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._weighty: list[tuple[bytes, bytes]] = []
+        self._complete = False
+        self._keep_alive = False
+        self._overran = False
+        self._fed = 0
+        self._tail = b""
+
+    def take(self, data: bytes) -> tuple[Head, bytes] | None:
+        """The head that `data` completes and the bytes behind it; None while its end has not arrived.
+
+        Raises:
+            Refused: the connection cannot be read any further.
+        """
+        if not self._fed and data[0] in b"\r\n":  # RFC 9112, 2.2: empty lines before a request are ignored
+            data = data.lstrip(b"\r\n")
+            if not data:
+                return None
+        end = self._find_end(data)
+        upgraded = self._feed(data if end in {-1, len(data)} else data[:end])
+        self._check_sizes()
+        if self._complete != (end >= 0) or self._overran:
+            if data.startswith(b"PRI * "):  # the preface of HTTP/2, whose empty line ends no head
+                raise Refused(505, _VERSIONS)
+            raise Refused(400, "The request's head is malformed.")
+        if end < 0:
+            self._tail = (self._tail + data)[-3:]
+            return None
+        head = self._judge()
+        if head.body is None and not upgraded:
+            self._reset()
+        else:
+            self._start()  # this parser waits for a body, which is framed elsewhere
+        return head, data[end:]
+
+    def on_url(self, url: bytes) -> None:
+        """Called by llhttp with a piece of the request target."""
+        self._overran |= self._complete
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Called by llhttp with one header."""
+        name = name.lower()
+        header = (name, value.rstrip(b" \t"))
+        self._headers.append(header)
+        if name in _WEIGHTY:
+            self._weighty.append(header)
+
+    def on_headers_complete(self) -> None:
+        """Called by llhttp at the empty line; it forgets what Connection said right after."""
+        self._complete = True
+        self._keep_alive = self._parser.should_keep_alive()
+
+    def on_body(self, body: bytes) -> None:  # noqa: ARG002 - llhttp's signature
+        """Called by llhttp only if it sees the head's end before the blank line that this server looks for."""
+        self._overran = True
+
+    def _find_end(self, data: bytes) -> int:
+        """How many bytes of `data` belong to the head; -1 while its end has not arrived."""
+        found = (self._tail + data).find(_END) if self._tail else data.find(_END)
+        return -1 if found < 0 else found + len(_END) - len(self._tail)
+
+    def _feed(self, data: bytes) -> bool:
+        """Give `data` to llhttp; True when it set its sights on another protocol and needs a new parser."""
+        self._fed += len(data)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            return True
+        except httptools.HttpParserInvalidMethodError as exc:
+            if data.partition(b" ")[0].isalpha():
+                raise Refused(501, "The method is not known.") from exc
+            raise Refused(400, "This is not HTTP.") from exc
+        except httptools.HttpParserError as exc:
+            self._check_sizes()
+            if "Invalid HTTP version" in str(exc):
+                raise Refused(505, _VERSIONS) from exc
+            raise Refused(400, f"The request is malformed: {str(exc).rstrip('.')}.") from exc
+        return False
+
+    def _check_sizes(self) -> None:
+        if len(self._url) > self._bounds.request_line_bytes:
+            raise Refused(414, "The request target is too long.")
+        if self._fed - len(self._url) > self._bounds.header_bytes or len(self._headers) > self._bounds.header_count:
+            raise Refused(431, "The request's headers are too large or too many.")
+
+    def _judge(self) -> Head:
+        method = self._parser.get_method()
+        version = self._parser.get_http_version()
+        if method == b"CONNECT":
+            raise Refused(501, "This server is no proxy.")
+        if version not in {"1.1", "1.0"}:
+            raise Refused(505, _VERSIONS)
+        body, expects_continue = self._judge_weighty(version)
+        return Head(self._scope(method.decode(), version), body, self._keep_alive, expects_continue)
+
+    def _judge_weighty(self, version: str) -> tuple[Body | None, bool]:
+        """What the headers that decide about framing and routing say; each may stand once."""
+        weighty = self._weighty
+        if len(weighty) == 1 and version == "1.1" and weighty[0][0] == b"host":
+            _check_host(weighty[0][1])
+            return None, False
+        said = dict(weighty)
+        if len(said) != len(weighty):
+            raise Refused(400, "A header that may stand once is repeated.")
+        host = said.get(b"host")
+        if host is not None:
+            _check_host(host)
+        elif version == "1.1":
+            raise Refused(400, "The Host header is missing.")
+        body = _body(said.get(b"content-length"), said.get(b"transfer-encoding"), version=version)
+        return body, version == "1.1" and _expects_continue(said.get(b"expect")) and body is not None
+
+    def _scope(self, method: str, version: str) -> HTTPScope:
+        raw_path, _, query = _origin_form(self._url, method).partition(b"?")
+        peer = self._peer
+        scope: HTTPScope = {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.4"},
+            "http_version": version,
+            "method": method,
+            "scheme": "http",
+            "path": unquote_to_bytes(raw_path).decode(errors="replace") if b"%" in raw_path else raw_path.decode(),
+            "raw_path": raw_path,
+            "query_string": query,
+            "root_path": "",
+            "headers": self._headers,
+            "client": peer.client,
+            "server": peer.server,
+        }
+        if peer.state is not None:
+            scope["state"] = peer.state.copy()
+        return scope
+
+
+def _origin_form(url: bytes, method: str) -> bytes:
+    """The path and query of a request target (RFC 9112, 3.2)."""
+    if b"#" in url:
+        raise Refused(400, "A request target has no fragment.")
+    if url.startswith(b"/") or (url == b"*" and method == "OPTIONS"):
+        return url
+    scheme, _, rest = url.partition(b"://")
+    if scheme.lower() not in {b"http", b"https"}:
+        raise Refused(400, "The request target is malformed.")
+    authority = rest.partition(b"?")[0].partition(b"/")[0]
+    target = rest[len(authority) :]
+    return target if target.startswith(b"/") else b"/" + target
+
+
+def _check_host(host: bytes) -> None:
+    if host.translate(None, _HOST_BYTES):
+        raise Refused(400, "The Host header is malformed.")
+
+
+def _body(length: bytes | None, encoding: bytes | None, *, version: str) -> Body | None:
+    """How the body is framed; llhttp has refused most of what is wrong here, this refuses the rest."""
+    if encoding is not None:
+        if version != "1.1" or length is not None or encoding.lower() != b"chunked":
+            raise Refused(400, "Transfer-Encoding can only be chunked, on HTTP/1.1 and without Content-Length.")
+        return ChunkedBody()
+    if length is None:
+        return None
+    if not length.isdigit() or len(length) > _LENGTH_DIGITS:
+        raise Refused(400, "Content-Length is not a number.")
+    return CountedBody(int(length)) if int(length) else None
+
+
+def _expects_continue(expect: bytes | None) -> bool:
+    if expect is not None and expect.lower() != b"100-continue":
+        raise Refused(417, "The only expectation this server meets is 100-continue.")
+    return expect is not None

@@ -1,0 +1,79 @@
+"""The native server: ASGI 3 over HTTP/1.1 on Trio and llhttp.
+
+One task a connection and none a request. Listeners come bound; the server closes them.
+"""
+
+import socket
+from collections.abc import Sequence
+from functools import partial
+
+import trio
+
+from gateway.server.accepting import accept_one, accept_until
+from gateway.server.asgi import ASGIApp
+from gateway.server.bounds import Bounds
+from gateway.server.connection import Connection
+from gateway.server.edge import Edge
+from gateway.server.errors import EdgeAnswer
+from gateway.server.lifespan import open_lifespan
+from gateway.server.request_head import Peer
+from gateway.server.wire import Wire
+
+
+async def serve_native(
+    app: ASGIApp,
+    listeners: Sequence[trio.SocketListener],
+    *,
+    shutdown: trio.Event,
+    drain_s: float,
+    edge_answer: EdgeAnswer,
+    bounds: Bounds = Bounds(),  # noqa: B008 - frozen
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve `app` until `shutdown` is set and the connections are gone, `drain_s` later at the latest.
+
+    Raises:
+        LifespanFailed: the app says it could not start or stop.
+    """
+    async with open_lifespan(app) as state:
+        edge = Edge(app, state, edge_answer, bounds)
+        async with trio.open_nursery() as watching:
+            watching.start_soon(edge.watch)
+            async with trio.open_nursery() as connections:
+                accept = partial(_accept, edge=edge, connections=connections)
+                task_status.started()
+                await accept_until(shutdown, listeners, accept)
+                edge.close_idle()
+                connections.cancel_scope.deadline = trio.current_time() + drain_s
+            watching.cancel_scope.cancel()
+
+
+async def _accept(listener: trio.SocketListener, *, edge: Edge, connections: trio.Nursery) -> None:
+    while True:
+        while len(edge.connections) >= edge.bounds.connections:
+            await edge.room.park()
+        connection = _connection(await accept_one(listener), edge)
+        if connection is not None:
+            edge.connections.add(connection)
+            connections.start_soon(connection.run)
+
+
+def _connection(stream: trio.SocketStream, edge: Edge) -> Connection | None:
+    """Take the socket out of Trio's layers; None when the client is already gone."""
+    outer = stream.socket
+    try:
+        peer = Peer(_address(outer.getpeername()), _address(outer.getsockname()), edge.state)
+    except OSError:
+        outer.close()
+        return None
+    sock = socket.socket(outer.family, outer.type, outer.proto, fileno=outer.detach())
+    sock.setblocking(False)  # noqa: FBT003 - the stdlib's signature
+    return Connection(Wire(sock, write_s=edge.bounds.write_s), edge, peer)
+
+
+def _address(name: object) -> tuple[str, int] | None:
+    """Host and port as ASGI wants them; None for sockets of the file system."""
+    match name:
+        case (str(host), int(port), *_):
+            return host, port
+    return None

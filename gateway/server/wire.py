@@ -1,0 +1,147 @@
+"""One connection's socket without the layers around it: direct calls, and a wait only where they would block.
+
+A read or write that takes too long is ended from outside: the watch over all connections compares `read_by` and
+`write_by` with the clock and calls `expire`, which wakes the waiter. So no wait needs a cancel scope of its own.
+"""
+
+import math
+import select
+import socket
+import struct
+
+import trio
+
+from gateway.server.errors import ClientGone
+
+HEAD_READ_BYTES = 16_384
+BODY_READ_BYTES = 32_768
+HANGUP_POLL_S = 1.0
+_HANGUP: int = getattr(select, "POLLRDHUP", select.POLLHUP)  # only Linux tells of a half-closed peer
+_ABORT = struct.pack("ii", 1, 0)
+
+
+class Wire:
+    """A connected, non-blocking stdlib socket; owned and closed by one connection's task."""
+
+    __slots__ = ("_fd", "_socket", "_write_s", "broken", "ended", "expired", "read_by", "unread", "write_by")
+
+    def __init__(self, sock: socket.socket, *, write_s: float) -> None:
+        self._socket = sock
+        self._fd = sock.fileno()
+        self._write_s = write_s
+        self.unread = b""
+        """Bytes that arrived and have not been looked at."""
+        self.read_by = math.inf
+        self.write_by = math.inf
+        self.expired = False
+        self.ended = False
+        """The client will send nothing more."""
+        self.broken = False
+        """The client takes nothing more."""
+
+    async def read(self, size: int) -> bytes:
+        """The next bytes; empty when the client is done, the time is up, or `wake` found nothing to read."""
+        while not self.ended:
+            woken = False
+            try:
+                await trio.lowlevel.wait_readable(self._fd)
+            except trio.ClosedResourceError:
+                woken = True
+            if self.expired:
+                break
+            data = self.read_nowait(size)
+            if data or woken:
+                return data
+        return b""
+
+    def read_nowait(self, size: int) -> bytes:
+        """What has arrived, or nothing."""
+        try:
+            data = self._socket.recv(size)
+        except BlockingIOError:
+            return b""
+        except OSError:
+            data = b""
+        self.ended = not data
+        return data
+
+    async def write(self, data: bytes) -> None:
+        """Hand `data` to the kernel, waiting only when it takes no more: no checkpoint when it all fits.
+
+        Raises:
+            ClientGone: it cannot be delivered.
+        """
+        sent = self._write_nowait(data)
+        if sent < len(data):
+            await self._write_rest(memoryview(data)[sent:])
+
+    async def _write_rest(self, rest: memoryview) -> None:
+        try:
+            while rest:
+                self.write_by = trio.current_time() + self._write_s
+                await trio.lowlevel.wait_writable(self._fd)
+                rest = rest[self._write_nowait(rest) :]
+        except trio.ClosedResourceError:
+            self.broken = True
+            raise ClientGone("The client did not read its answer in time.") from None
+        finally:
+            self.write_by = math.inf
+
+    def _write_nowait(self, data: bytes | memoryview) -> int:
+        if self.broken:
+            raise ClientGone("The client has closed the connection.")
+        try:
+            return self._socket.send(data)
+        except BlockingIOError:
+            return 0
+        except OSError as exc:
+            self.broken = True
+            raise ClientGone("The client has closed the connection.") from exc
+
+    async def wait_hangup(self, *, unread_bytes: int) -> None:
+        """Wait until the client is gone; keep what it sends meanwhile, up to about `unread_bytes`.
+
+        A client that sends more is no longer read, only asked now and then whether it is still there.
+        """
+        while not (self.ended or self.expired) and len(self.unread) < unread_bytes:
+            self.unread += await self.read(HEAD_READ_BYTES)
+        while not (self.ended or self.expired or _has_hung_up(self._socket)):  # noqa: ASYNC110 - nothing announces it
+            await trio.sleep(HANGUP_POLL_S)
+
+    def expire(self) -> None:
+        """End the wait that is under way: its time is up."""
+        self.expired = True
+        self.wake()
+
+    def wake(self) -> None:
+        """Make a waiting `read` look once more and return."""
+        trio.lowlevel.notify_closing(self._fd)
+
+    async def linger(self, *, linger_s: float, discard_bytes: int) -> None:
+        """End the answer, then read and drop what the client still sends for a moment.
+
+        Closing at once would reset the connection, and the client could lose the answer it has not read.
+        """
+        try:
+            self._socket.shutdown(socket.SHUT_WR)
+        except OSError:
+            return
+        self.expired = False
+        with trio.move_on_after(linger_s):
+            while discard_bytes > 0 and (data := await self.read(BODY_READ_BYTES)):
+                discard_bytes -= len(data)
+
+    def abort(self) -> None:
+        """Make the coming close a reset, so that a cut answer cannot be taken for a whole one."""
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _ABORT)
+
+    def close(self) -> None:
+        """Close the socket; nobody may be waiting on it."""
+        self._socket.close()
+
+
+def _has_hung_up(sock: socket.socket) -> bool:
+    """Whether the client has closed its side, though bytes before that are still unread."""
+    poll = select.poll()
+    poll.register(sock, _HANGUP)
+    return bool(poll.poll(0))

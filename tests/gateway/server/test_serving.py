@@ -1,0 +1,223 @@
+"""What a sound client sees of the native server, and what the app sees of its clients."""
+
+import logging
+
+import pytest
+import trio
+
+from gateway.server.asgi import Receive, Scope, Send
+from gateway.server.bounds import Bounds
+from gateway.server.wire import HANGUP_POLL_S
+from tests.gateway.server.apps import BIG, STREAMED, PathApp, answer
+from tests.gateway.server.raw_client import open_served
+
+GET = b"GET /%b HTTP/1.1\r\nHost: a\r\n\r\n"
+POST = b"POST /%b HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%b"
+
+
+def post(path: bytes, body: bytes) -> bytes:
+    return POST % (path, len(body), body)
+
+
+async def test_one_connection_carries_many_requests():
+    async with open_served(PathApp()) as served, await served.connect() as client:
+        for path, body in [(b"", b"ok"), (b"stream", b"".join(STREAMED)), (b"big", BIG), (b"nowhere", b"missing")]:
+            assert (await client.ask(GET % path)).body == body
+            assert (await client.ask(post(b"echo", b"abc"))).body == b"abc"
+
+
+async def test_pipelined_requests_are_answered_in_order():
+    requests = GET % b"" + post(b"echo", b"one") + GET % b"nowhere" + post(b"unread", b"x") + GET % b"big"
+    chunked = b"POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\ntwo\r\n0\r\n\r\n"
+    async with open_served(PathApp()) as served, await served.connect() as client:
+        await client.send(requests + chunked + GET % b"closing" + GET % b"never")
+        bodies = [answer.body for answer in await client.answers_until_close()]
+        assert bodies == [b"ok", b"one", b"missing", b"not read", BIG, b"two", b"ok"]
+
+
+async def test_a_thousand_pipelined_requests_are_answered():
+    async with open_served(PathApp()) as served, await served.connect() as client, trio.open_nursery() as nursery:
+        nursery.start_soon(client.send, GET % b"" * 1_000)
+        for _ in range(1_000):
+            assert (await client.answer()).status == 200
+
+
+async def test_an_answer_carries_date_server_and_length():
+    async with open_served(PathApp()) as served, await served.connect() as client:
+        answer = await client.ask(GET % b"")
+        assert answer.header(b"server") == b"sluice"
+        assert (answer.header(b"date") or b"").endswith(b" GMT")
+        assert answer.header(b"content-length") == b"2"
+        assert answer.header(b"x-app") == b"yes"
+        assert (await client.ask(GET % b"stream")).header(b"transfer-encoding") == b"chunked"
+
+
+async def test_the_apps_own_date_and_server_stand():
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await answer(send, headers=[(b"Date", b"then"), (b"Server", b"mine"), (b"Content-Length", b"2")])
+
+    async with open_served(app) as served, await served.connect() as client:
+        told = await client.ask(GET % b"")
+        assert (told.header(b"date"), told.header(b"server")) == (b"then", b"mine")
+        assert told.header(b"content-length") == b"2"
+
+
+async def test_head_is_answered_without_a_body_and_with_its_length():
+    head = b"HEAD /%b HTTP/1.1\r\nHost: a\r\n\r\n"
+    async with open_served(PathApp()) as served, await served.connect() as client:
+        for path, length in [(b"", b"2"), (b"big", b"%d" % len(BIG)), (b"stream", None), (b"nowhere", b"7")]:
+            answer = await client.ask(head % path, head=True)
+            assert answer.header(b"content-length") == length
+            assert answer.header(b"transfer-encoding") is None
+        assert (await client.ask(GET % b"")).body == b"ok"
+
+
+async def test_answers_that_have_no_body_send_none():
+    async with open_served(PathApp()) as served, await served.connect() as client:
+        empty = await client.ask(GET % b"empty")
+        assert (empty.status, empty.header(b"content-length")) == (204, None)
+        unchanged = await client.ask(GET % b"unchanged")
+        assert (unchanged.status, unchanged.header(b"content-length")) == (304, b"40")
+        assert (await client.ask(GET % b"")).body == b"ok"
+
+
+async def test_http_1_0_closes_unless_asked_to_stay():
+    async with open_served(PathApp()) as served:
+        answers = await served.ask(b"GET / HTTP/1.0\r\n\r\n")
+        assert [(answer.body, answer.header(b"connection")) for answer in answers] == [(b"ok", b"close")]
+        streamed = await served.ask(b"GET /stream HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
+        assert streamed[0].body == b"".join(STREAMED)
+        assert streamed[0].header(b"transfer-encoding") is None
+        async with await served.connect() as client:
+            for _ in range(2):
+                kept = await client.ask(b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
+                assert kept.header(b"connection") == b"keep-alive"
+
+
+async def test_connection_close_is_honoured_from_either_side():
+    async with open_served(PathApp()) as served:
+        for request in (b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", GET % b"closing"):
+            answers = await served.ask(request)
+            assert [answer.header(b"connection") for answer in answers] == [b"close"]
+
+
+async def test_a_large_body_goes_both_ways_without_being_held_in_the_server():
+    async with open_served(PathApp()) as served, await served.connect() as client, trio.open_nursery() as nursery:
+        nursery.start_soon(client.send, post(b"echo", BIG))
+        assert (await client.answer()).body == BIG
+
+
+async def test_100_continue_is_sent_when_the_app_wants_the_body_and_only_then():
+    head = b"POST /%b HTTP/1.1\r\nHost: a\r\nExpect: 100-Continue\r\nContent-Length: 3\r\n\r\n"
+    async with open_served(PathApp()) as served:
+        async with await served.connect() as client:
+            assert (await client.ask(head % b"echo")).status == 100
+            assert (await client.ask(b"abc")).body == b"abc"
+            assert (await client.ask(GET % b"")).body == b"ok"
+        answers = await served.ask(head % b"unread")
+        assert [(answer.status, answer.header(b"connection")) for answer in answers] == [(200, b"close")]
+
+
+async def test_a_short_body_that_the_app_leaves_unread_does_not_cost_the_connection():
+    async with open_served(PathApp()) as served, await served.connect() as client:
+        for _ in range(2):
+            assert (await client.ask(post(b"unread", b"a" * 10_000))).header(b"connection") is None
+
+
+async def test_a_long_body_that_the_app_leaves_unread_is_cut_after_the_answer():
+    async with open_served(PathApp()) as served, await served.connect() as client:
+        await client.send(POST % (b"unread", 10_000_000, b"a" * 1_000))
+        answers = await client.answers_until_close()
+        assert [(answer.body, answer.header(b"connection")) for answer in answers] == [(b"not read", b"close")]
+
+
+async def test_receive_tells_a_parked_app_that_its_client_left():
+    app = PathApp()
+    async with open_served(app) as served:
+        async with await served.connect() as client:
+            await client.send(GET % b"park")
+            await app.parked.wait()
+        await app.left.wait()
+        assert app.seen == ["http.disconnect"]
+
+
+@pytest.mark.parametrize("size", [30, 20_000])
+async def test_a_client_that_leaves_behind_pipelined_bytes_is_missed_by_nobody(size: int):
+    app = PathApp()
+    async with open_served(app, bounds=Bounds(pipelined_bytes=1_000)) as served:
+        async with await served.connect() as client:
+            await client.send(GET % b"park")
+            await app.parked.wait()
+            await client.send(b"x" * size)
+            await trio.sleep(0.05)
+        with trio.fail_after(HANGUP_POLL_S * 2):
+            await app.left.wait()
+
+
+async def test_what_is_pipelined_behind_a_parked_request_is_answered_after_it():
+    app = PathApp()
+    async with open_served(app) as served, await served.connect() as client:
+        await client.send(GET % b"park" + (GET % b"")[:10])
+        await app.parked.wait()
+        await client.send((GET % b"")[10:])
+        await trio.sleep(0.05)
+        app.release.set()
+        assert [(await client.answer()).body for _ in range(2)] == [b"released", b"ok"]
+
+
+async def test_a_body_cut_short_is_a_disconnect_to_the_app():
+    app = PathApp()
+    async with open_served(app) as served, await served.connect() as client:
+        await client.send(POST % (b"echo", 10, b"abc"))
+        await client.stream.send_eof()
+        assert [answer.status for answer in await client.answers_until_close()] == [400]
+
+
+async def test_receive_says_disconnect_once_the_answer_is_complete():
+    seen: list[str] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await answer(send)
+        seen.append((await receive())["type"])
+
+    async with open_served(app) as served, await served.connect() as client:
+        assert (await client.ask(GET % b"")).status == 200
+        assert (await client.ask(GET % b"")).status == 200
+        assert seen[0] == "http.disconnect"
+
+
+@pytest.mark.parametrize("path", [b"boom", b"silent", b"split", b"too-long"])
+async def test_an_app_that_fails_before_its_answer_is_a_500_and_the_server_goes_on(
+    path: bytes, caplog: pytest.LogCaptureFixture
+):
+    async with open_served(PathApp()) as served:
+        answers = await served.ask(GET % path + GET % b"")
+        assert [(answer.status, answer.header(b"connection")) for answer in answers] == [(500, b"close")]
+        assert [record.name for record in caplog.records if record.levelno >= logging.ERROR] == ["sluice.server"]
+        assert (await served.ask(GET % b"closing"))[0].status == 200
+
+
+async def test_an_app_that_fails_within_its_answer_has_it_aborted_not_ended():
+    async with open_served(PathApp()) as served, await served.connect() as client:
+        await client.send(GET % b"boom-late")
+        with pytest.raises((trio.BrokenResourceError, EOFError)):
+            await client.answer()
+
+
+async def test_a_send_to_a_client_that_left_raises_an_oserror(caplog: pytest.LogCaptureFixture):
+    app = PathApp()
+    async with open_served(app) as served:
+        async with await served.connect() as client:
+            await client.send(GET % b"flood")
+            await client.stream.receive_some(1)
+        await app.left.wait()
+        assert app.seen == ["ClientGone"]
+    assert not caplog.records
+
+
+async def test_the_path_and_headers_reach_the_app():
+    async with open_served(PathApp()) as served, await served.connect() as client:
+        told = (await client.ask(b"GET http://h/scope?a=%20b HTTP/1.1\r\nHost: h\r\nX-Y: \xe9\r\n\r\n")).body
+        assert b'"path": "/scope"' in told
+        assert b'"query_string": "a=%20b"' in told
+        assert b'["x-y", "\\u00e9"]' in told
