@@ -56,6 +56,9 @@ class Sandbox:
     def _reply(self, scope: Any) -> Reply:
         if self.behaviour.failure_rate and self._rng.random() < self.behaviour.failure_rate:
             return Reply({"message": "The sandbox was told to fail."}, status=503)
-        host, _, path = scope["path"].removeprefix("/").partition("/")
+        sent = scope["raw_path"].decode(
+            "ascii", errors="replace"
+        )  # decoded after the match: a segment may hold a slash
+        host, _, path = sent.removeprefix("/").partition("/")
         query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
         return answer(self._routes, Asked(host, f"/{path}", query))
