@@ -51,7 +51,7 @@ class Site:
 
     async def _answer(self, call: Call, deadline_at: float) -> Answer:
         source = self.sources[call.source] if call.source else self._first
-        headers = (*self._headers, *call.headers)
+        headers = (*self._headers, *call.headers) if call.headers else self._headers
         if not call.needs_session:
             return await source.ask(_asking(call, source, headers), deadline_at)
         headers = (*headers, *(await self._session_headers(deadline_at)))

@@ -85,10 +85,10 @@ class Source:
             CircuitOpen, Throttled: nothing was sent.
             NotFound, InvalidArgument, UpstreamThrottled, UpstreamFailed: what the upstream answered.
         """
-        scope = asking.target.partition("?")[0]
-        if (wait_s := max(self._held_s(""), self._held_s(scope))) > 0:
+        now = trio.current_time()
+        if (wait_s := self._held_s(asking, now)) > 0:
             raise Throttled(math.ceil(wait_s))
-        self._budget.count_call(trio.current_time())
+        self._budget.count_call(now)
         self.calls_total += 1
         attempt = 0
         while True:
@@ -105,8 +105,12 @@ class Source:
             self.retries_total += 1
             attempt += 1
 
-    def _held_s(self, scope: str) -> float:
-        return self._governor.wait_s(scope, trio.current_time())
+    def _held_s(self, asking: Asking, now: float) -> float:
+        """How long the whole source, or this method of it, is held by what the upstream asked."""
+        if not len(self._governor):
+            return 0.0
+        method = asking.target.partition("?")[0]
+        return max(self._governor.wait_s("", now), self._governor.wait_s(method, now))
 
     async def _attempt(self, asking: Asking, deadline_at: float) -> Answer:
         with self.breaker.take_nowait() as permit:
