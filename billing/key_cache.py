@@ -49,7 +49,7 @@ class KeyCache:
             _put(self._refused, digest, found)
 
     def forget(self, digest: str) -> None:
-        """The key of this digest was made or changed."""
+        """The key of this digest was changed."""
         self.changes += 1
         self._active.pop(digest, None)
         self._refused.pop(digest, None)

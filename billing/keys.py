@@ -211,7 +211,6 @@ class Keys:
         digest = self._text.digest(new.key)
         sealed = self._cipher.seal(new.key, bound_to=new.id)
         tx.run(ADD, (new.id, account_id, name, digest, sealed, new.last4, credit_limit, expires_at, now))
-        tx.on_commit(partial(self._cache.forget, digest))
 
     def _unexpired(self, key: Key) -> Key:
         if key.expires_at is not None and key.expires_at <= self._now():

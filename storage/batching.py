@@ -47,7 +47,6 @@ class Writer:
         Raises:
             StoreBusy, StoreUnavailable: it never happened. Or what the job itself raised.
         """
-        await trio.lowlevel.checkpoint_if_cancelled()
         self.submit_nowait(job)
         job.task = trio.lowlevel.current_task()
 

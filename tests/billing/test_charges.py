@@ -23,6 +23,7 @@ from billing.migrations import MIGRATIONS
 from storage.errors import StoreUnavailable
 from tests.billing.desk import Desk, open_desk
 from tests.fakes.inline_store import InlineStore
+from tests.fakes.slow_reads import SlowReads
 
 
 async def report(desk: Desk, account_id: str) -> tuple[int, int]:
@@ -215,6 +216,17 @@ async def test_a_free_call_is_entered_but_does_not_count(desk: Desk) -> None:
         assert await desk.charges.close(charge, used=0) == Closed(0, 0)
 
 
+async def test_a_free_call_passes_where_a_lowered_limit_lies_below_what_is_used(desk: Desk) -> None:
+    account = await desk.accounts.create("Ada")
+    key = await desk.keys.create(account.id)
+    await desk.charges.take(desk.request(account.id, key.id, credits=9))
+    await desk.keys.update(key.id, credit_limit=4)
+    await desk.charges.take(desk.request(account.id, key.id, credits=0))
+    with pytest.raises(KeyBudgetReached) as caught:
+        await desk.charges.take(desk.request(account.id, key.id, credits=1))
+    assert (caught.value.limit, caught.value.used) == (4, 9)
+
+
 async def test_an_unlimited_account_is_given_exactly_what_it_lacks(desk: Desk) -> None:
     account = await desk.accounts.create("Ada", credits=3, unlimited=True)
     charge = await desk.charges.take(desk.request(account.id, credits=10))
@@ -248,6 +260,18 @@ async def test_the_last_committed_balance_is_in_memory(desk: Desk) -> None:
     assert fresh.balances.nowait(account.id) == 1098
     with pytest.raises(AccountUnknown):
         await fresh.balances.read("acc_none")
+
+
+async def test_a_balance_that_changes_while_it_is_read_is_not_overwritten_by_the_older_one(desk: Desk) -> None:
+    account = await desk.accounts.create("Ada")
+    slow = SlowReads(desk.store)
+    fresh = Desk(slow)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(fresh.balances.read, account.id)
+        await slow.has_read.wait()
+        await fresh.accounts.grant(account.id, 11)
+        slow.go.set()
+    assert fresh.balances.nowait(account.id) == 111
 
 
 async def test_memory_and_ledger_agree_whatever_order_calls_finish_in(desk: Desk) -> None:

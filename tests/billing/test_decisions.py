@@ -57,6 +57,12 @@ def test_requests_of_one_batch_see_each_other() -> None:
     assert [type(outcome).__name__ for outcome in outcomes] == ["Charge", "InsufficientCredits", "Charge"]
 
 
+def test_one_request_is_charged_once_even_within_a_batch() -> None:
+    close = CloseRequest("req_1", "acc", "key", 2)
+    outcomes = decide(books(9), [take(1, 2), take(1, 2), close, take(1, 2)], NOW).outcomes
+    assert [type(outcome).__name__ for outcome in outcomes] == ["Charge", "ChargeExists", "Closed", "ChargeExists"]
+
+
 def test_a_batch_of_refusals_writes_nothing() -> None:
     decision = decide(books(0), [take(1, 2), take(2, 1)], NOW)
     assert all(isinstance(outcome, BillingError) for outcome in decision.outcomes)

@@ -1,7 +1,6 @@
 """API keys: found from memory, limited, revoked at once."""
 
 import re
-import threading
 from contextlib import suppress
 from functools import partial
 
@@ -15,8 +14,8 @@ from billing.key_cache import ENTRIES_MAX, Key, KeyCache
 from billing.key_text import KeyText
 from billing.keys import Keys
 from billing.sealing import Cipher
-from storage.store import Tx
 from tests.billing.desk import Desk
+from tests.fakes.slow_reads import SlowReads
 
 
 async def reason(desk: Desk, presented: str) -> str:
@@ -69,7 +68,7 @@ def test_no_text_breaks_the_recognition_of_keys(presented: str) -> None:
         assert len(KeyText("sl_").digest(presented)) == 64
 
 
-async def test_an_unknown_key_is_remembered_as_such_until_it_is_made(desk: Desk) -> None:
+async def test_an_unknown_key_is_remembered_as_such(desk: Desk) -> None:
     unknown = "sl_" + "a" * 43
     assert desk.keys.find_nowait(unknown) is None
     assert await reason(desk, unknown) == "unknown"
@@ -94,28 +93,13 @@ async def test_a_look_that_overtakes_a_revocation_leaves_nothing_stale(desk: Des
     """Goal: no key stays usable from memory. Method: the key is revoked after a look has read its row."""
     account = await desk.accounts.create("Ada")
     new = await desk.keys.create(account.id)
-    read, go = trio.Event(), threading.Event()
-
-    class SlowStore:
-        """Lets a revocation in between the reading and its result."""
-
-        async def read(self, fn: object) -> object:
-            def run(tx: Tx) -> object:
-                row = fn(tx)  # type: ignore[operator]
-                trio.from_thread.run_sync(read.set)
-                assert go.wait(5)
-                return row
-
-            return await desk.store.read(run)
-
-        write = desk.store.write
-
-    keys = Keys(SlowStore(), Cipher(b"k" * 32), now=desk.now, make_id=desk.make_id)  # type: ignore[arg-type]
+    slow = SlowReads(desk.store)
+    keys = Keys(slow, Cipher(b"k" * 32), now=desk.now, make_id=desk.make_id)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(keys.find, new.key)
-        await read.wait()
+        await slow.has_read.wait()
         await keys.revoke(new.id)
-        go.set()
+        slow.go.set()
     assert keys.find_nowait(new.key) is None
 
 

@@ -1,10 +1,12 @@
 """What a store refuses to open, in words that help."""
 
+import fcntl
 import os
 import sqlite3
 import stat
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,8 +14,8 @@ import trio
 
 from storage.errors import StoreCorrupt, StoreInUse, StoreUnavailable, StoreUnusable
 from storage.opening import open_store, read_owner_note
-from storage.store import Store
-from tests.storage.tables import NOTES, add_note, all_texts, texts, url
+from storage.store import Store, Tx
+from tests.storage.tables import NOTES, add, add_note, all_texts, texts, url
 
 OWNER = """
 import sys, trio
@@ -107,18 +109,20 @@ async def test_the_owners_note_is_read_while_it_owns(tmp_path: Path) -> None:
 
 
 async def test_somebody_who_looks_does_not_keep_an_owner_out(tmp_path: Path) -> None:
+    """Method: hold the lock as `read_owner_note` does, but long enough for the owner to meet it."""
+    async with open_store(url(tmp_path), [NOTES]):
+        pass
+    looking = os.open(tmp_path / "store.db.lock", os.O_RDONLY)
+    fcntl.flock(looking, fcntl.LOCK_SH)
+
+    async def look_away() -> None:
+        await trio.sleep(0.05)
+        os.close(looking)
+
     async with trio.open_nursery() as nursery:
-
-        async def look() -> None:
-            while True:
-                read_owner_note(url(tmp_path))
-                await trio.lowlevel.checkpoint()
-
-        nursery.start_soon(look)
-        for _ in range(5):
-            async with open_store(url(tmp_path), [NOTES]):
-                pass
-        nursery.cancel_scope.cancel()
+        nursery.start_soon(look_away)
+        async with open_store(url(tmp_path), [NOTES]) as store:
+            assert await all_texts(store) == []
 
 
 def test_a_killed_owner_leaves_neither_lock_nor_note(tmp_path: Path) -> None:
@@ -149,6 +153,22 @@ async def test_another_program_that_holds_the_write_lock_makes_calls_fail_not_ha
         assert await store.read(texts) == ["yes"]
 
 
+async def test_nobody_else_writes_between_a_calls_reading_and_its_writing(tmp_path: Path) -> None:
+    async with open_store(url(tmp_path), [NOTES]) as store:
+
+        def read_then_write(tx: Tx) -> None:
+            assert texts(tx) == []
+            with (
+                closing(sqlite3.connect(tmp_path / "store.db", timeout=0)) as other,
+                pytest.raises(sqlite3.OperationalError, match="locked"),
+            ):
+                other.execute("INSERT INTO notes (text) VALUES ('intruder')")
+            add(tx, "mine")
+
+        await store.write(read_then_write)
+        assert await all_texts(store) == ["mine"]
+
+
 async def test_readers_cannot_write(store: Store) -> None:
     with pytest.raises(StoreUnavailable, match="read-only"):
         await store.read(lambda tx: tx.run("INSERT INTO notes (text) VALUES ('x')"))
@@ -158,11 +178,11 @@ async def test_a_reader_sees_one_moment_and_what_was_committed_before_it(store: 
     await store.write(add_note("before"))
     looked, go = trio.Event(), trio.Event()
 
-    def twice(tx: object) -> list[list[str]]:
-        first = texts(tx)  # type: ignore[arg-type]
+    def twice(tx: Tx) -> list[list[str]]:
+        first = texts(tx)
         trio.from_thread.run_sync(looked.set)
         trio.from_thread.run(go.wait)
-        return [first, texts(tx)]  # type: ignore[arg-type]
+        return [first, texts(tx)]
 
     seen: list[list[str]] = []
     with trio.fail_after(5):
