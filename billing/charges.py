@@ -34,13 +34,13 @@ class Charges:
             StoreUnavailable: nothing was deducted.
         """
         assert request.credits >= 0
-        return cast("Charge", await self._store.submit(self._judge, request))
+        return cast("Charge", await self._store.submit(self.judge, request))
 
     def settle_nowait(self, charge: Charge) -> None:
         """The charge was used in full. Nobody waits: should the store fail, `finish` tries again."""
         request = CloseRequest(charge.request_id, charge.account_id, charge.key_id, charge.credits)
         try:
-            self._store.submit_nowait(self._judge, request, lambda: self._remember(request))
+            self._store.submit_nowait(self.judge, request, lambda: self._remember(request))
         except StorageError:
             self._remember(request)
 
@@ -53,7 +53,7 @@ class Charges:
         assert 0 <= used <= charge.credits
         request = CloseRequest(charge.request_id, charge.account_id, charge.key_id, used, description)
         try:
-            return cast("Closed", await self._store.submit(self._judge, request))
+            return cast("Closed", await self._store.submit(self.judge, request))
         except (StorageError, trio.Cancelled):
             self._remember(request)
             raise
@@ -67,7 +67,7 @@ class Charges:
         await trio.lowlevel.checkpoint()
         finished = 0
         for request_id, request in list(self._unfinished.items()):
-            await self._store.submit(self._judge, request)
+            await self._store.submit(self.judge, request)
             self._unfinished.pop(request_id, None)
             finished += 1
         return finished
@@ -80,8 +80,8 @@ class Charges:
         if len(self._unfinished) < UNFINISHED_MAX:
             self._unfinished.setdefault(request.request_id, request)
 
-    def _judge(self, tx: Tx, requests: Sequence[Request]) -> Sequence[Outcome]:
-        """The batch handler, on the store's thread."""
+    def judge(self, tx: Tx, requests: Sequence[Request]) -> Sequence[Outcome]:
+        """The batch handler, on the store's thread; a handler that decides more than a charge calls it from its own."""
         decision = judge_charges(tx, requests, now=self._now(), node=self._node)
         self._balances.change(tx, {id_: account.balance for id_, account in decision.accounts.items()})
         return decision.outcomes

@@ -87,7 +87,7 @@ class BooksMachine(RuleBasedStateMachine):
         closes = [self._close_request(request_id, data) for request_id in closing]
         opens = [self.desk.request(model.account_id, model.key_id, credits=price) for model, price in takes]
         requests = data.draw(st.permutations([*opens, *closes]))
-        outcomes = self.store.together(self.desk.charges._judge, requests)
+        outcomes = self.store.together(self.desk.charges.judge, requests)
         for request, outcome in zip(requests, outcomes, strict=True):
             if isinstance(request, CloseRequest):
                 self._expect_closed(request, outcome)
@@ -120,14 +120,14 @@ class BooksMachine(RuleBasedStateMachine):
         if self.closed:
             request, outcome = self.closed[data.draw(st.sampled_from(sorted(self.closed)))]
             again = CloseRequest(request.request_id, request.account_id, request.key_id, data.draw(CREDITS))
-            assert self.store.together(self.desk.charges._judge, [again, again]) == [outcome, outcome]
+            assert self.store.together(self.desk.charges.judge, [again, again]) == [outcome, outcome]
 
     @rule(data=st.data(), model=models)
     def charge_again(self, data: st.DataObject, model: Model) -> None:
         known = sorted([*self.closed, *self.charges])
         if known:
             again = ChargeRequest(data.draw(st.sampled_from(known)), model.account_id, None, 1, "github", "repository")
-            assert isinstance(self.store.together(self.desk.charges._judge, [again])[0], ChargeExists)
+            assert isinstance(self.store.together(self.desk.charges.judge, [again])[0], ChargeExists)
 
     @rule(model=models, amount=st.integers(1, 20))
     def grant(self, model: Model, amount: int) -> None:
