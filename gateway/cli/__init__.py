@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import click
@@ -26,7 +27,7 @@ for command in (account, check, credits_group, demo, key, ledger, platforms, rel
 def main() -> None:
     """The command's entry point."""
     try:
-        cli.main(standalone_mode=False)
+        cli.main(prog_name="sluice", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as exc:
         click.echo(exc.format_message(), err=True)
         sys.exit(2)
@@ -36,5 +37,9 @@ def main() -> None:
     except Refusal as exc:
         complain(*exc.lines)
         sys.exit(exc.exit_code)
+    except BrokenPipeError:
+        # Whoever read the output has seen enough; what is left in the buffer must not fail once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     except (click.Abort, KeyboardInterrupt):
         sys.exit(130)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from http.client import HTTPException
 from random import Random
 from typing import Any
 from urllib.error import HTTPError, URLError
@@ -35,10 +36,11 @@ def operate(config_path: str | None, operation: str, /, **arguments: Any) -> Any
     config = read_config(config_path)
     secrets = read_secrets(config)
     sent = {key: value for key, value in arguments.items() if value is not None}
+    body = _encoded(sent)
     for pause_s in (*_TRIES_S, None):
         note = read_owner_note(config.store.url)
         if note is not None and "admin_url" in note:
-            return _ask_node(note["admin_url"], secrets, operation, sent)
+            return _ask_node(note["admin_url"], secrets, operation, body)
         try:
             return run(lambda: _do_here(config, secrets, operation, sent))
         except Refusal as exc:
@@ -57,10 +59,18 @@ async def _do_here(config: Config, secrets: Secrets, name: str, arguments: Mappi
             raise Refusal(str(exc)) from exc
 
 
-def _ask_node(admin_url: str, secrets: Secrets, name: str, arguments: Mapping[str, Any]) -> Any:
+def _encoded(arguments: Mapping[str, Any]) -> bytes:
+    """The arguments as a node takes them; what cannot be sent to a node is refused without one just the same."""
+    try:
+        return orjson.dumps(arguments)
+    except orjson.JSONEncodeError as exc:
+        raise Refusal(f"an argument cannot be used: {exc}", exit_code=2) from exc
+
+
+def _ask_node(admin_url: str, secrets: Secrets, name: str, body: bytes) -> Any:
     request = Request(  # noqa: S310 - the address is the node's own note
         f"{admin_url}/admin/{name}",
-        data=orjson.dumps(arguments),
+        data=body,
         headers={"authorization": f"Bearer {secrets.admin_token}", "content-type": "application/json"},
     )
     try:
@@ -68,7 +78,7 @@ def _ask_node(admin_url: str, secrets: Secrets, name: str, arguments: Mapping[st
             return orjson.loads(answer.read())
     except HTTPError as exc:
         raise Refusal(_error_of(exc.read())) from exc
-    except (URLError, OSError) as exc:
+    except (HTTPException, URLError, OSError) as exc:
         raise Refusal(f"the running node does not answer at {admin_url}: {exc}") from exc
 
 

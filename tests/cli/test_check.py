@@ -1,0 +1,48 @@
+"""`sluice check`, and which file a command reads."""
+
+from tests.fakes.sluice_process import PROJECT, Place
+
+
+def test_a_good_file_passes(place: Place) -> None:
+    ended = place.operate("check")
+    assert (ended.exit_code, ended.out, ended.err) == (0, "the config is good\n", "")
+
+
+def test_the_file_that_comes_with_the_program_passes(place: Place) -> None:
+    assert place.run("check", "--config", str(PROJECT / "config.toml")).exit_code == 0
+
+
+def test_an_unknown_key_is_named_with_its_file_its_path_and_the_nearest_valid_one(place: Place) -> None:
+    place.configure(limits={"request_per_minute": 10})
+    said = place.operate("check").refused(2)
+    assert said.startswith(f"{place.config}: limits.request_per_minute: unknown key")
+    assert said.endswith('did you mean "limits.requests_per_minute"?')
+
+
+def test_every_problem_has_a_line_of_its_own(place: Place) -> None:
+    place.configure(server={"port": 70_000}, upstreams={"githob": {"retries": 1}}, breaker={"failures": "five"})
+    ended = place.operate("check")
+    assert (ended.exit_code, ended.out) == (2, "")
+    lines = ended.err.splitlines()
+    for path in ("server.port", "upstreams.githob", "breaker.failures"):
+        assert any(line.startswith(f"sluice: {place.config}: {path}: ") for line in lines), path
+    assert len(lines) == 3
+
+
+def test_a_file_that_is_no_toml_or_not_there_is_refused(place: Place) -> None:
+    place.config.write_text("[server]\nport = \n")
+    assert "line 2" in place.operate("check").refused(2)
+    assert "No such file" in place.run("check", "--config", "absent.toml").refused(2)
+
+
+def test_without_an_option_sluice_config_names_the_file_and_else_it_is_here(place: Place) -> None:
+    elsewhere = place.folder / "elsewhere.toml"
+    elsewhere.write_text("[sever]\n")
+    assert place.run("check").exit_code == 0
+    assert f"{elsewhere}: sever" in place.run("check", SLUICE_CONFIG=str(elsewhere)).refused(2)
+    assert place.run("check", "--config", str(place.config), SLUICE_CONFIG=str(elsewhere)).exit_code == 0
+
+
+def test_a_node_does_not_start_on_a_bad_file(place: Place) -> None:
+    place.configure(server={"prt": 1})
+    assert "server.prt: unknown key" in place.operate("serve").refused(2)

@@ -1,0 +1,97 @@
+"""What an operator changes counts on the very next request."""
+
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.fakes.calling import Answered
+from tests.fakes.commands import Commands
+from tests.fakes.sluice_process import Place, Served
+
+BILLED = "/v1/github/profile?handle=octocat"
+FREE = "/v1/utility/endpoints"
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory, commands: Commands) -> Place:
+    """A place for all tests here."""
+    place = Place(tmp_path_factory.mktemp("next"), commands)
+    place.configure()
+    return place
+
+
+@pytest.fixture(scope="module")
+def node(shared: Place) -> Iterator[Served]:
+    """A node for all tests here."""
+    with shared.serve("--sandbox") as node:
+        yield node
+
+
+def ask(node: Served, key: str) -> Answered:
+    """A request that is billed one credit when it succeeds."""
+    return node.get(BILLED, key, **{"cache-control": "no-cache"})
+
+
+def test_a_revoked_key_opens_nothing_more(shared: Place, node: Served) -> None:
+    _, key = shared.new_key()
+    assert ask(node, key["key"]).status == 200
+    shared.told("key", "revoke", key["id"])
+    assert ask(node, key["key"]).code == "INVALID_API_KEY"
+
+
+def test_a_credit_limit_stops_a_key_until_it_is_raised_reset_or_removed(shared: Place, node: Served) -> None:
+    _, key = shared.new_key()
+    assert ask(node, key["key"]).status == 200
+    assert shared.told("key", "update", key["id"], "--credit-limit", "1")["used"] == 1
+    refused = ask(node, key["key"])
+    assert (refused.status, refused.code) == (402, "KEY_BUDGET_EXCEEDED")
+    assert refused.json["credits_remaining"] == 99
+    assert shared.told("key", "update", key["id"], "--reset-usage")["used"] == 0
+    assert ask(node, key["key"]).status == 200
+    assert ask(node, key["key"]).code == "KEY_BUDGET_EXCEEDED"
+    shared.told("key", "update", key["id"], "--credit-limit", "2")
+    assert ask(node, key["key"]).status == 200
+    shared.told("key", "update", key["id"], "--credit-limit", "none")
+    assert ask(node, key["key"]).json["credits_remaining"] == 96
+
+
+def test_granted_credits_can_be_spent_at_once(shared: Place, node: Served) -> None:
+    account, key = shared.new_key(balance=0)
+    refused = ask(node, key["key"])
+    assert (refused.status, refused.code) == (402, "INSUFFICIENT_CREDITS")
+    shared.told("credits", "grant", account, "3")
+    assert ask(node, key["key"]).json["credits_remaining"] == 2
+
+
+def test_a_key_works_until_it_expires(shared: Place, node: Served) -> None:
+    account = shared.told("account", "create", "--name", "expiring")["id"]
+    expires_at = time.time() + 1.5
+    text = datetime.fromtimestamp(expires_at, UTC).isoformat()
+    key = shared.told("key", "create", "--account", account, "--expires-at", text)["key"]
+    assert node.get(FREE, key).status == 200
+    time.sleep(max(0.0, expires_at - time.time()) + 0.01)
+    assert node.get(FREE, key).code == "INVALID_API_KEY"
+
+
+def test_a_sixth_active_key_is_refused_until_one_is_revoked(shared: Place, node: Served) -> None:
+    account, first = shared.new_key()
+    for _ in range(4):
+        shared.told("key", "create", "--account", account)
+    assert "may have 5 active keys; revoke one" in shared.operate("key", "create", "--account", account).refused(1)
+    shared.told("key", "revoke", first["id"])
+    sixth = shared.told("key", "create", "--account", account)["key"]
+    assert node.get(FREE, sixth).status == 200
+
+
+def test_what_was_changed_while_no_node_ran_counts_when_one_starts(place: Place) -> None:
+    account, kept = place.new_key(balance=1)
+    revoked = place.told("key", "create", "--account", account)
+    place.told("key", "revoke", revoked["id"])
+    place.told("credits", "grant", account, "4")
+    with place.serve("--sandbox") as node:
+        assert ask(node, kept["key"]).json["credits_remaining"] == 4
+        assert ask(node, revoked["key"]).code == "INVALID_API_KEY"
+        assert node.stop() == 0
+    assert place.told("account", "list")[0]["balance"] == 4

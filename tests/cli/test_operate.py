@@ -1,0 +1,119 @@
+"""Accounts, credits, keys and the ledger: the same words and exit codes with a node on the store and without one."""
+
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from tests.fakes.commands import Commands
+from tests.fakes.sluice_process import Place
+
+KEY_RECORD = {
+    "id", "account_id", "name", "last4", "credit_limit", "used", "expires_at", "revoked_at", "created_at",
+}  # fmt: skip
+INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+
+
+@pytest.fixture(scope="module", params=["nobody else on the store", "a node on the store"])
+def shared(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, commands: Commands
+) -> Iterator[Place]:
+    """A place for all tests here, alone and then beside a running node."""
+    place = Place(tmp_path_factory.mktemp("operate"), commands)
+    place.configure()
+    if request.param == "nobody else on the store":
+        yield place
+        return
+    with place.serve("--sandbox"):
+        yield place
+
+
+def test_an_account_is_made_credited_and_listed(shared: Place) -> None:
+    made = shared.told("account", "create", "--name", "Ada & co", "--credits", "500", "--plan", "pro")
+    assert re.fullmatch(r"acc_\w+", made["id"])
+    assert made == {"id": made["id"], "name": "Ada & co", "plan": "pro", "balance": 500}
+    assert shared.told("credits", "grant", made["id"], "250") == {"account": made["id"], "balance": 750}
+    (listed,) = [each for each in shared.told("account", "list") if each["id"] == made["id"]]
+    assert INSTANT.fullmatch(listed.pop("created_at"))
+    assert listed == {**made, "balance": 750, "held": 0, "unlimited": False}
+
+
+def test_an_account_without_words_on_its_credits_gets_the_welcome_100(shared: Place) -> None:
+    made = shared.told("account", "create", "--name", "new")
+    assert (made["plan"], made["balance"]) == ("free", 100)
+
+
+def test_a_key_is_shown_whole_once_then_limited_reset_and_revoked(shared: Place) -> None:
+    account, made = shared.new_key()
+    assert made == {"id": made["id"], "key": made["key"], "last4": made["key"][-4:]}
+    assert re.fullmatch(r"key_\w+", made["id"])
+    assert re.fullmatch(r"sl_[A-Za-z0-9_-]{43}", made["key"])
+    listed = shared.operate("key", "list", "--account", account, "--json")
+    assert made["key"] not in listed.out
+    (record,) = listed.json
+    assert record.keys() == KEY_RECORD
+    assert INSTANT.fullmatch(record["created_at"])
+    limited = shared.told("key", "update", made["id"], "--credit-limit", "5")
+    assert limited == {**record, "credit_limit": 5}
+    assert shared.told("key", "update", made["id"], "--credit-limit", "none", "--reset-usage") == record
+    revoked = shared.told("key", "revoke", made["id"])
+    assert INSTANT.fullmatch(revoked["revoked_at"])
+    assert revoked == {**record, "revoked_at": revoked["revoked_at"]}
+
+
+def test_a_key_has_the_terms_that_it_was_made_with(shared: Place) -> None:
+    account = shared.told("account", "create", "--name", "terms")["id"]
+    terms = ("--name", "nightly", "--credit-limit", "0", "--expires-at", "2031-01-31T13:00:00+01:00")
+    made = shared.told("key", "create", "--account", account, *terms)
+    (record,) = shared.told("key", "list", "--account", account)
+    assert (record["id"], record["name"], record["credit_limit"]) == (made["id"], "nightly", 0)
+    assert record["expires_at"] == "2031-01-31T12:00:00.000Z"
+
+
+def test_without_json_a_result_is_a_line_for_people(shared: Place) -> None:
+    ended = shared.operate("account", "create", "--name", "people")
+    assert (ended.exit_code, ended.err) == (0, "")
+    assert re.fullmatch(r"id=acc_\w+  name=people  plan=free  balance=100\n", ended.out)
+
+
+REFUSED = [
+    (("credits", "grant", "acc_none", "5"), "there is no account acc_none"),
+    (("key", "create", "--account", "acc_none"), "there is no account acc_none"),
+    (("key", "revoke", "key_none"), "there is no key key_none"),
+    (("key", "update", "key_none", "--reset-usage"), "there is no key key_none"),
+    (("key", "create", "--account", "acc_none", "--expires-at", "soon"), "soon is no ISO 8601 instant"),
+    (("account", "create", "--name", "  "), "an account needs a name"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "why"), REFUSED, ids=[" ".join(row[0]) for row in REFUSED])
+def test_what_cannot_be_done_is_refused_in_one_line(shared: Place, arguments: tuple[str, ...], why: str) -> None:
+    assert why in shared.operate(*arguments).refused(1)
+
+
+def test_the_ledger_holds(shared: Place) -> None:
+    assert shared.told("ledger", "verify") == {"ok": True, "violations": []}
+
+
+def test_tampering_is_proved_violation_by_violation(shared: Place) -> None:
+    account, _ = shared.new_key()
+    tamper(shared, "UPDATE accounts SET balance = balance + 7 WHERE id = ?", account)
+    told = shared.operate("ledger", "verify", "--json")
+    assert told.exit_code == 1
+    assert told.json["ok"] is False
+    violations = told.json["violations"]
+    assert {"rule", "subject", "detail"} == violations[0].keys()
+    assert {each["subject"] for each in violations} == {account}
+    said = shared.operate("ledger", "verify")
+    assert (said.exit_code, said.out) == (1, "")
+    assert said.err.count("\n") == len(violations)
+    assert f"{account}: the account's balance is 107 and its entries sum up to 100" in said.err
+    tamper(shared, "UPDATE accounts SET balance = balance - 7 WHERE id = ?", account)
+    assert shared.operate("ledger", "verify").out == "the ledger holds\n"
+
+
+def tamper(place: Place, sql: str, *params: object) -> None:
+    with closing(sqlite3.connect(place.database, timeout=5)) as connection, connection:
+        connection.execute(sql, params)

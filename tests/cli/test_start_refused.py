@@ -1,0 +1,88 @@
+"""A node that cannot start says why and what to do, in one line, and exits with 1."""
+
+import socket
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.sluice_process import Place
+
+
+@pytest.mark.parametrize("table", ["server", "admin"])
+def test_a_port_in_use_is_named_with_the_key_that_changes_it(place: Place, table: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        place.configure(**{table: {"port": port}})
+        said = place.operate("serve").refused(1)
+    assert said == f"cannot listen on 127.0.0.1:{port}: Address already in use; change {table}.port or .host"
+
+
+def test_an_address_of_somebody_else_is_refused(place: Place) -> None:
+    place.configure(server={"host": "192.0.2.1"})
+    assert "cannot listen on 192.0.2.1:0: Cannot assign requested address" in place.operate("serve").refused(1)
+
+
+@pytest.mark.parametrize("command", [("serve",), ("account", "list")], ids=" ".join)
+def test_a_data_folder_that_cannot_be_made_is_named(place: Place, command: tuple[str, ...]) -> None:
+    """Method: a file stands where the folder should be, which not even root can change by writing."""
+    place.database.parent.write_text("in the way")
+    said = place.operate(*command).refused(1)
+    assert str(place.database.parent) in said
+
+
+def test_a_folder_that_takes_no_files_is_named(place: Place) -> None:
+    """Method: /proc takes no new files, whoever asks."""
+    place.configure(store={"url": "sqlite:////proc/self/fdinfo/sluice.db"})
+    assert "/proc/self/fdinfo" in place.operate("serve").refused(1)
+
+
+def test_a_damaged_database_is_not_served_and_the_way_to_restore_it_is_told(place: Place) -> None:
+    place.told("account", "create", "--name", "kept")
+    content = bytearray(place.database.read_bytes())
+    content[100:4096] = bytes(len(content[100:4096]))
+    place.database.write_bytes(content)
+    for command in (("serve",), ("ledger", "verify")):
+        said = place.operate(*command).refused(1)
+        assert said.startswith(f"the database {place.database} is damaged")
+        assert "put a backup of the file in its place" in said
+        assert f"sqlite3 {place.database} .recover" in said
+    assert place.database.read_bytes() == content
+
+
+def test_a_file_that_is_no_database_is_left_as_it_is(place: Place) -> None:
+    place.database.parent.mkdir()
+    place.database.write_text("my diary\n" * 1000)
+    assert "is damaged" in place.operate("serve").refused(1)
+    assert place.database.read_text() == "my diary\n" * 1000
+
+
+def test_a_database_of_a_newer_program_is_refused(place: Place) -> None:
+    place.told("account", "create", "--name", "kept")
+    with closing(sqlite3.connect(place.database)) as connection, connection:
+        connection.execute(
+            "INSERT INTO _sqlite_migrations (migration_set, name, applied_at) VALUES ('billing', 'm9999_later', '2030')"
+        )
+    assert "newer" in place.operate("serve").refused(1)
+
+
+def test_a_second_node_on_one_store_is_refused_and_the_first_goes_on(place: Place) -> None:
+    with place.serve("--sandbox") as node:
+        said = place.operate("serve", "--sandbox").refused(1)
+        assert said.startswith(f"{place.database} is in use by another process")
+        assert node.admin("/readyz").status == 200
+        assert place.told("account", "list") == []
+
+
+@pytest.mark.parametrize("secret", ["", "short"])
+def test_a_secret_that_anyone_could_guess_is_refused(place: Place, secret: str) -> None:
+    said = place.run("serve", "--config", str(place.config), SLUICE_SECRET=secret).refused(1)
+    assert said == "SLUICE_SECRET: the secret has fewer than 16 characters"
+
+
+def test_a_secret_file_that_others_can_read_is_refused(place: Place) -> None:
+    place.told("account", "list")
+    secret: Path = place.database.parent / "secret"
+    secret.chmod(0o644)
+    assert "chmod 600" in place.operate("serve").refused(1)

@@ -1,0 +1,47 @@
+"""Wrong use: exit 2, one line on stderr, and nothing is done."""
+
+import os
+import subprocess
+
+import pytest
+
+from tests.fakes.commands import PROJECT
+from tests.fakes.sluice_process import SLUICE, Place
+
+WRONG = [
+    (("frobnicate",), "No such command 'frobnicate'"),
+    (("account", "create"), "Missing option '--name'"),
+    (("account", "create", "--name", "x", "--plan", "gold"), "'gold' is not one of"),
+    (("account", "create", "--name", "x", "--credits", "many"), "'many' is not a valid integer"),
+    (("key", "update", "key_x", "--credit-limit", "lots"), "must be a number of credits, or none"),
+    (("credits", "grant", "acc_x", "9" * 20), "an argument cannot be used: Integer exceeds 64-bit range"),
+    (("account", "create", "--name", "\udcff"), "an argument cannot be used: str is not valid UTF-8"),
+    (("platforms", "list", "myspace"), "there is no platform myspace"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "why"), WRONG, ids=[ascii(" ".join(row[0])) for row in WRONG])
+def test_wrong_use_is_one_line_and_exit_2(place: Place, arguments: tuple[str, ...], why: str) -> None:
+    assert why in place.run(*arguments).refused(2)
+    assert not place.database.exists()
+
+
+@pytest.mark.parametrize("arguments", [(), ("key",)], ids=["sluice", "sluice key"])
+def test_a_command_without_its_subcommand_shows_what_there_is(place: Place, arguments: tuple[str, ...]) -> None:
+    ended = place.run(*arguments)
+    assert (ended.exit_code, ended.out) == (2, "")
+    assert "Commands:" in ended.err
+
+
+def test_help_and_version_succeed(place: Place) -> None:
+    assert "reload" in place.run("--help").out
+    assert place.run("--version").out.startswith("sluice")
+
+
+def test_a_reader_that_leaves_early_ends_a_command_quietly(place: Place) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [*SLUICE, "platforms", "list"]
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, cwd=PROJECT, timeout=30, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (1, b"")

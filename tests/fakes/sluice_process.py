@@ -1,0 +1,200 @@
+"""The `sluice` command as an operator meets it: child processes, each ended by its own id whatever happens."""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from tests.fakes.calling import Answered, get
+from tests.fakes.commands import PROJECT, Commands
+
+SLUICE = (sys.executable, "-c", "from gateway.cli import main; main()")
+READY_S = 20.0
+STOP_S = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A command that has run."""
+
+    exit_code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """Its stdout as JSON."""
+        return orjson.loads(self.out)
+
+    def refused(self, exit_code: int) -> str:
+        """The one line on stderr of a command that refuses, without the command's name; nothing is on stdout."""
+        assert (self.exit_code, self.out) == (exit_code, ""), self
+        assert self.err.startswith("sluice: ")
+        assert self.err.count("\n") == 1
+        return self.err.removeprefix("sluice: ").removesuffix("\n")
+
+
+@dataclass(slots=True)
+class Process:
+    """A running command; its stderr is in `log`, and what it printed besides its first line stays in its pipe."""
+
+    popen: "subprocess.Popen[bytes]"
+    log: Path
+    first_line: bytes = b""
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        self.popen.send_signal(number)
+
+    def wait(self) -> int:
+        """Its exit code; minus the signal's number when one ended it."""
+        return self.popen.wait(STOP_S)
+
+    def stop(self) -> int:
+        """SIGTERM, and its exit code."""
+        self.signal(signal.SIGTERM)
+        return self.wait()
+
+    def events(self) -> list[dict[str, Any]]:
+        """The JSON lines it has logged so far."""
+        return [orjson.loads(line) for line in self.log.read_bytes().splitlines()]
+
+
+@dataclass(slots=True)
+class Served(Process):
+    """A running node."""
+
+    url: str = ""
+    admin_url: str = ""
+
+    def get(self, target: str, key: str | None = None, **headers: str) -> Answered:
+        """GET on the public address."""
+        return get(self.url + target, key, **headers)
+
+    def admin(self, target: str) -> Answered:
+        """GET on the admin address."""
+        return get(self.admin_url + target)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A folder with a config.toml in which commands run; their environment holds what is named here and no more."""
+
+    folder: Path
+    commands: Commands
+    environ: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def config(self) -> Path:
+        """The config file."""
+        return self.folder / "config.toml"
+
+    @property
+    def database(self) -> Path:
+        """The database of the config that `configure` writes."""
+        return self.folder / "data" / "sluice.db"
+
+    def configure(self, **changes: Mapping[str, object]) -> None:
+        """Write config.toml: free ports, a store in this folder, and the given tables over that."""
+        tables: dict[str, dict[str, object]] = {
+            "server": {"port": 0, "drain_s": 5},
+            "admin": {"port": 0},
+            "store": {"url": f"sqlite:///{self.database}"},
+        }
+        for name, table in changes.items():
+            tables[name] = {**tables.get(name, {}), **table}
+        lines = (
+            f"[{name}]\n" + "".join(f"{k} = {_toml(v)}\n" for k, v in table.items()) for name, table in tables.items()
+        )
+        self.config.write_text("".join(lines))
+
+    def run(self, *arguments: str, **environ: str) -> Ended:
+        """Run a command to its end."""
+        out, err = self.folder / "out", self.folder / "err"
+        exit_code = self.commands.run(arguments, folder=self.folder, environ=self._environ(environ), out=out, err=err)
+        return Ended(exit_code, out.read_text(), err.read_text())
+
+    def operate(self, *arguments: str) -> Ended:
+        """Run a command on this place's config."""
+        return self.run(*arguments, "--config", str(self.config))
+
+    def told(self, *arguments: str) -> Any:
+        """What an operator's command prints with `--json`; it must succeed without a word on stderr."""
+        ended = self.operate(*arguments, "--json")
+        assert (ended.exit_code, ended.err) == (0, ""), ended
+        return ended.json
+
+    def new_key(self, *, balance: int = 100) -> tuple[str, dict[str, Any]]:
+        """A new account's id, and its new key."""
+        account = self.told("account", "create", "--name", "test", "--credits", str(balance))["id"]
+        return account, self.told("key", "create", "--account", account)
+
+    @contextmanager
+    def serve(self, *options: str) -> Iterator[Served]:
+        """A node on this place's config, gone when the block ends."""
+        with self.start("serve", "--config", str(self.config), *options) as process:
+            line = orjson.loads(process.first_line)
+            assert line.keys() == {"event", "url", "admin_url"}
+            assert line["event"] == "listening"
+            yield Served(process.popen, process.log, process.first_line, url=line["url"], admin_url=line["admin_url"])
+
+    @contextmanager
+    def sandbox(self, *, latency_s: float = 0.0) -> Iterator[str]:
+        """The upstream sandbox; gives its address."""
+        with self.start("sandbox", "--latency-ms", str(latency_s * 1000)) as process:
+            yield orjson.loads(process.first_line)["url"]
+
+    @contextmanager
+    def start(self, *arguments: str, **environ: str) -> Iterator[Process]:
+        """A command that goes on running; entered with its first line, and killed at the end if it still runs."""
+        log = self.folder / f"{arguments[0]}.log"
+        with log.open("wb") as errors:
+            popen = subprocess.Popen(
+                [*SLUICE, *arguments],
+                cwd=self.folder,
+                env=self._environ(environ),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                start_new_session=True,
+            )
+        with popen:
+            try:
+                process = Process(popen, log)
+                process.first_line = _first_line(process)
+                yield process
+            finally:
+                popen.kill()
+
+    def _environ(self, more: Mapping[str, str]) -> dict[str, str]:
+        return {
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": str(PROJECT),
+            "TMPDIR": str(self.folder),
+            **self.environ,
+            **more,
+        }
+
+
+def _first_line(process: Process) -> bytes:
+    stdout = process.popen.stdout
+    assert stdout is not None
+    assert select.select([stdout], [], [], READY_S)[0], f"silent for {READY_S} s: {process.log.read_text()}"
+    line = stdout.readline()
+    assert line, f"ended with {process.wait()}: {process.log.read_text()}"
+    return line
+
+
+def _toml(value: object) -> str:
+    """JSON's text, numbers, truth values and flat arrays are TOML's too; of tables, inline ones are enough here."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{k} = {_toml(v)}" for k, v in value.items()) + "}"
+    return orjson.dumps(value).decode()
