@@ -1,8 +1,10 @@
-"""Hypercorn's connection with its three traps closed: upgrades, sends without a bound, failures that spread.
+"""Hypercorn's connection with its traps closed: upgrades, sends without a bound, cut endings, failures that spread.
 
 - A malformed upgrade request makes Hypercorn answer twice, which h11 refuses, or stumble over its headers. Here
   upgrades of HTTP/1.1 are ignored, as RFC 9110, 7.8 allows: h2c and websocket requests are answered as plain ones.
 - A send is shielded from cancellation without a deadline: one client that reads nothing could hold up a stop forever.
+- The app hears of its answer's end before the connection is closed or reused, in the same task: an app that then
+  cancels its own tasks, as quart-trio does, cancelled that too, and the connection stayed.
 - What still fails in one connection is logged and ends that connection alone.
 """
 
@@ -17,6 +19,7 @@ from hypercorn.trio.tcp_server import TCPServer
 from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import AppWrapper, ConnectionState
 
+RECYCLE_S = 5.0
 _logger = logging.getLogger("sluice.server")
 
 
@@ -32,6 +35,11 @@ class PlainH11Protocol(H11Protocol):
             method=request.method, headers=kept, target=request.target, http_version=request.http_version
         )
         await super()._create_stream(plain)
+
+    async def _maybe_recycle(self) -> None:
+        """Close or reuse the connection, though the app stops itself when it hears of its answer's end."""
+        with trio.move_on_after(RECYCLE_S, shield=True):
+            await super()._maybe_recycle()
 
 
 class GuardedConnection(TCPServer):
@@ -56,6 +64,8 @@ class GuardedConnection(TCPServer):
             await super().run()
         except Exception:  # a last-resort handler: one connection's failure must not end the server
             _logger.exception("A connection failed")
+        finally:
+            await trio.aclose_forcefully(self.stream)  # a cancelled Hypercorn stops before this
 
     async def _read_data(self) -> None:
         wrapper = self.protocol
@@ -82,7 +92,7 @@ class GuardedConnection(TCPServer):
             try:
                 with trio.CancelScope(deadline=trio.current_time() + self._write_s, shield=True) as patience:
                     await self.stream.send_all(event.data)
-            except (trio.BrokenResourceError, trio.ClosedResourceError):
+            except (trio.BrokenResourceError, trio.ClosedResourceError, trio.BusyResourceError):  # busy: it is closing
                 await self.protocol.handle(Closed())
             if patience.cancelled_caught:
                 await trio.aclose_forcefully(self.stream)
