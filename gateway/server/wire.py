@@ -111,6 +111,7 @@ class Wire:
     def expire(self) -> None:
         """End the wait that is under way: its time is up."""
         self.expired = True
+        self.read_by = self.write_by = math.inf
         self.wake()
 
     def wake(self) -> None:
