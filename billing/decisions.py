@@ -76,9 +76,8 @@ def _take(books: Books, decision: Decision, request: ChargeRequest, now: float) 
         key.used += request.credits
     books.charged.add(request.request_id)
     books.open[request.request_id] = decision.opened[request.request_id] = request
-    description = f"{request.platform}/{request.endpoint}"
     decision.entries.append(
-        _entry(request, account, "deduction", amount=request.credits, description=description, now=now)
+        _entry(request, account, "deduction", amount=request.credits, description=request.endpoint, now=now)
     )
     return Charge(
         request.request_id,

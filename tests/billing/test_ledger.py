@@ -66,7 +66,7 @@ async def test_a_statement_pages_backwards_and_hides_settlements(desk: Desk) -> 
     assert (deduction.platform, deduction.endpoint, deduction.description) == (
         "github",
         "repository",
-        "github/repository",
+        "repository",
     )
     assert (deduction.request_id, deduction.key_id) == (charge.request_id, key.id)
 
