@@ -24,27 +24,30 @@ Apply = Callable[[Config], None]
 
 
 class Reload:
-    """Holds the config in force and replaces it; an invalid file changes nothing."""
+    """Knows the settings in force and replaces them; an invalid file changes nothing."""
 
     def __init__(self, config: Config, read_config: Callable[[], Config], apply: Mapping[str, Apply]) -> None:
-        self._config = config
+        self._in_force = _leaves(config)
         self._read_config = read_config
         self._apply = apply
 
     def run(self) -> dict[str, list[str]]:
         """Read the file and apply what changed: `{"applied": [...], "needs_restart": [...]}`, key paths in each.
 
+        What needs a restart is named again each time until there was one.
+
         Raises:
             ConfigError: the file cannot be used; the config in force stays.
         """
         new = self._read_config()
-        changed = _changed(self._config, new)
+        values = _leaves(new)
+        changed = sorted(path for path, value in values.items() if value != self._in_force.get(path))
         applied = [path for path in changed if _rule(path, self._apply) is not None]
         for path in applied:
             rule = _rule(path, self._apply)
             assert rule is not None
             self._apply[rule](new)
-        self._config = new
+            self._in_force[path] = values[path]
         return {"applied": applied, "needs_restart": [path for path in changed if path not in applied]}
 
     async def operation(self, _args: Nothing) -> dict[str, list[str]]:
@@ -95,9 +98,9 @@ def _rule(path: str, apply: Mapping[str, Apply]) -> str | None:
     return next((rule for rule in apply if path == rule or (rule.endswith(".") and path.startswith(rule))), None)
 
 
-def _changed(old: Config, new: Config) -> list[str]:
-    before, after = _flat(msgspec.to_builtins(old)), _flat(msgspec.to_builtins(new))
-    return sorted(path for path in before.keys() | after.keys() if before.get(path) != after.get(path))
+def _leaves(config: Config) -> dict[str, Any]:
+    """Every setting by its key path."""
+    return _flat(msgspec.to_builtins(config, enc_hook=dict))  # the hook is for the read-only mapping of platforms
 
 
 def _flat(value: Any, path: str = "") -> dict[str, Any]:

@@ -87,8 +87,8 @@ async def open_served_node(start: Start) -> AsyncIterator[tuple[Node, dict[str, 
 async def serve(start: Start) -> None:
     """Serve until SIGTERM or SIGINT, reloading on SIGHUP; a second signal to stop ends the process at once."""
     async with open_served_node(start) as (node, line):
-        print_line(line)
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
+            print_line(line)  # whoever has read it may send signals
             async for number in signals:
                 if number != signal.SIGHUP:
                     break

@@ -1,6 +1,7 @@
 """`sluice check`, and which file a command reads."""
 
-from tests.fakes.sluice_process import PROJECT, Place
+from tests.fakes.commands import PROJECT
+from tests.fakes.sluice_process import Place
 
 
 def test_a_good_file_passes(place: Place) -> None:

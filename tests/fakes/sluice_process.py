@@ -63,9 +63,11 @@ class Process:
         self.signal(signal.SIGTERM)
         return self.wait()
 
-    def events(self) -> list[dict[str, Any]]:
-        """The JSON lines it has logged so far."""
-        return [orjson.loads(line) for line in self.log.read_bytes().splitlines()]
+    def events(self, name: str) -> list[dict[str, Any]]:
+        """The events of this name that it has logged so far; every line must be JSON."""
+        # What follows the last line's end may be a line that is being written.
+        events = [orjson.loads(line) for line in self.log.read_bytes().split(b"\n")[:-1]]
+        return [event for event in events if event["event"] == name]
 
 
 @dataclass(slots=True)

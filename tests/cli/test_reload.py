@@ -1,0 +1,61 @@
+"""Reading config.toml again while the node runs, by `sluice reload` and by SIGHUP."""
+
+import signal
+from typing import Any
+
+import pytest
+
+from tests.fakes.sluice_process import Place, Process
+from tests.fakes.waiting import wait_until
+
+FREE = "/v1/utility/endpoints"
+
+
+def wait_event(node: Process, name: str) -> dict[str, Any]:
+    """The first event of this name in the node's log, however soon it comes."""
+    wait_until(lambda: node.events(name))
+    return node.events(name)[0]
+
+
+def test_reload_names_what_it_applied_and_what_needs_a_restart(place: Place) -> None:
+    _, key = place.new_key()
+    place.configure(limits={"requests_per_minute": 2})
+    with place.serve("--sandbox") as node:
+        limits = {"requests_per_minute": 3, "long_polls": 1}
+        place.configure(limits=limits, log={"access": False}, upstreams={"github": {"retries": 0}})
+        assert place.told("reload") == {
+            "applied": ["limits.requests_per_minute", "log.access", "upstreams.platforms.github.retries"],
+            "needs_restart": ["limits.long_polls"],
+        }
+        statuses = [node.get(FREE, key["key"]).status for _ in range(4)]
+        assert statuses == [200, 200, 200, 429]
+        assert not node.events("request")
+        assert place.told("reload") == {"applied": [], "needs_restart": ["limits.long_polls"]}
+
+
+@pytest.mark.parametrize("text", ["[limits]\nrequest_per_minute = 1\n", "[limits\n"], ids=["unknown key", "no TOML"])
+def test_an_invalid_file_changes_nothing_and_says_why(place: Place, text: str) -> None:
+    _, key = place.new_key()
+    with place.serve("--sandbox") as node:
+        good = place.config.read_text()
+        place.config.write_text(good + "[cache]\nmax_bytes = 0\n" + text)
+        assert place.operate("reload").exit_code == 2
+        node.signal(signal.SIGHUP)
+        (problem,) = wait_event(node, "reload_refused")["problems"]
+        assert problem.startswith(f"{place.config}: ")
+        place.config.write_text(good)
+        assert place.told("reload") == {"applied": [], "needs_restart": []}
+        assert node.get(FREE, key["key"]).status == 200
+
+
+def test_sighup_reads_the_file_again(place: Place) -> None:
+    _, key = place.new_key()
+    with place.serve("--sandbox") as node:
+        place.configure(limits={"requests_per_minute": 1})
+        node.signal(signal.SIGHUP)
+        assert wait_event(node, "reloaded")["applied"] == ["limits.requests_per_minute"]
+        assert [node.get(FREE, key["key"]).status for _ in range(2)] == [200, 429]
+
+
+def test_without_a_node_there_is_nothing_to_reload(place: Place) -> None:
+    assert place.operate("reload").refused(1).startswith("no node runs on this store")

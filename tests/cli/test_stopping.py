@@ -1,0 +1,101 @@
+"""A node that is told to stop finishes what runs, takes nothing new, and leaves with 0."""
+
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.fakes.calling import Answered
+from tests.fakes.sluice_process import Place, Served
+from tests.fakes.waiting import wait_until
+
+BILLED = "/v1/github/profile?handle=octocat"
+LATENCY_S = 1.0
+UPSTREAM_CALL = b'sluice_upstream_calls_total{platform="github",source="api"} 1.0'
+
+
+@contextmanager
+def a_request_under_way(
+    place: Place, *, drain_s: float = 10.0, engine: str = "native"
+) -> Iterator[tuple[Served, "Future[Answered]"]]:
+    """A node, and a request of one credit from 100 that waits for a slow upstream."""
+    with place.sandbox(latency_s=LATENCY_S) as egress, ThreadPoolExecutor(1) as threads:
+        place.configure(server={"drain_s": drain_s, "engine": engine}, upstreams={"egress": egress})
+        _, key = place.new_key()
+        with place.serve() as node:
+            running = threads.submit(node.get, BILLED, key["key"])
+            wait_until(lambda: UPSTREAM_CALL in node.admin("/metrics").body)
+            yield node, running
+
+
+def accepts(node: Served) -> bool:
+    """Whether a new connection to the public address is taken."""
+    parts = urlsplit(node.url)
+    try:
+        socket.create_connection((parts.hostname, parts.port), timeout=5).close()
+    except ConnectionRefusedError:
+        return False
+    return True
+
+
+def balance(place: Place) -> int:
+    """What the one account holds."""
+    (account,) = place.told("account", "list")
+    assert account["held"] == 0
+    return int(account["balance"])
+
+
+@pytest.mark.parametrize("engine", ["native", "hypercorn"])
+def test_a_running_request_is_answered_and_paid_and_new_ones_are_not_taken(place: Place, engine: str) -> None:
+    with a_request_under_way(place, engine=engine) as (node, running):
+        ready = node.admin("/readyz")
+        assert (ready.status, ready.body) == (200, b"ready\n")
+        node.signal(signal.SIGTERM)
+        wait_until(lambda: node.admin("/readyz").status != 200)
+        draining = node.admin("/readyz")
+        assert (draining.status, draining.body) == (503, b"draining\n")
+        assert node.admin("/healthz").status == 200
+        assert not accepts(node)
+        assert running.result().json["credits_used"] == 1
+        assert node.wait() == 0
+    assert balance(place) == 99
+
+
+def test_what_outlasts_the_drain_is_cut_and_refunded(place: Place) -> None:
+    with a_request_under_way(place, drain_s=0.2) as (node, running):
+        assert node.stop() == 0
+        with pytest.raises(ConnectionError):
+            running.result()
+    assert balance(place) == 100
+
+
+def test_a_second_signal_ends_the_node_at_once_and_the_next_start_refunds(place: Place) -> None:
+    with a_request_under_way(place) as (node, running):
+        node.signal(signal.SIGTERM)
+        wait_until(lambda: node.events("draining"))
+        node.signal(signal.SIGTERM)
+        assert node.wait() == -signal.SIGTERM
+        with pytest.raises(ConnectionError):
+            running.result()
+    with place.serve("--sandbox") as node:
+        (recovered,) = node.events("recovered")
+        assert (recovered["charges"], recovered["credits"]) == (1, 1)
+        assert balance(place) == 100
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_connections_that_only_wait_do_not_hold_up_a_stop(place: Place, number: signal.Signals) -> None:
+    with place.serve("--sandbox") as node:
+        parts = urlsplit(node.url)
+        with socket.create_connection((parts.hostname, parts.port), timeout=5) as idle:
+            idle.sendall(b"GET /v1/status HTTP/1.1\r\nhost: x\r\n\r\n")
+            assert idle.recv(12) == b"HTTP/1.1 200"
+            started = time.monotonic()
+            node.signal(number)
+            assert node.wait() == 0
+            assert time.monotonic() - started < 4  # far below drain_s, far above what a stop takes

@@ -1,0 +1,14 @@
+"""Waiting for what another process does, bounded."""
+
+import time
+from collections.abc import Callable
+
+TICK_S = 0.01
+
+
+def wait_until(holds: Callable[[], object], *, within_s: float = 10.0) -> None:
+    """Return as soon as `holds()` is true; fail when it does not become so."""
+    give_up_at = time.monotonic() + within_s
+    while not holds():
+        assert time.monotonic() < give_up_at, f"not within {within_s} s"
+        time.sleep(TICK_S)
