@@ -128,19 +128,16 @@ class Exchange:
         elif self._chunked:
             piece = _chunk(piece, more=more)
         self.started = True
-        if len(piece) <= _JOIN_BYTES:
-            await self._write(head + piece)
-        else:
-            await self._write(head)
-            await self._write(piece)
+        if head and len(piece) > _JOIN_BYTES:
+            await self._wire.write(head)
+            head = b""
+        data = head + piece if head else piece
+        if data:
+            await self._wire.write(data)
         if more:
             await trio.lowlevel.checkpoint()  # a fast stream to a fast client must not starve the others
         else:
             self.finished = True
-
-    async def _write(self, data: bytes) -> None:
-        if data:
-            await self._wire.write(data)
 
     def _open(self, answer: AnswerHead, piece: bytes, *, more: bool) -> bytes:
         """Decide how the answer ends and whether the connection goes on; the answer's head."""
