@@ -1,0 +1,524 @@
+"""Hacker News: what its answers become, what its refusals mean, and how its lists end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.platforms.case import Case, check, drive, from_sandbox, recorded, walk
+from tests.platforms.drive import Upstream, always, told
+from tests.platforms.hackernews import cases
+from tests.platforms.hackernews.cases import CASES
+from upstreams.endpoint import Answer, Call, Page, Single
+from upstreams.errors import InvalidArgument, NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
+from upstreams.platforms.hackernews import PLATFORM
+
+Json = dict[str, Any]
+Params = Mapping[str, str | int]
+
+FRONT_PAGES = {
+    "top": "topstories",
+    "new": "newstories",
+    "best": "beststories",
+    "ask": "askstories",
+    "show": "showstories",
+    "jobs": "jobstories",
+}
+LISTS: Mapping[str, Params] = {
+    "search": {"query": "parsers"},
+    "story/comments": {"id": "31000000"},
+    **{resource: {} for resource in FRONT_PAGES},
+}
+SINGLES: Mapping[str, Params] = {"story": {"id": "31000000"}, "profile": {"handle": "ada"}}
+
+
+def record(resource: str, params: Params, upstream: Upstream) -> Json:
+    result = drive(PLATFORM, resource, params, upstream)
+    assert isinstance(result, Single)
+    return result.record
+
+
+def page(resource: str, params: Params, upstream: Upstream, **more: Any) -> Page:
+    result = drive(PLATFORM, resource, params, upstream, **more)
+    assert isinstance(result, Page)
+    return result
+
+
+def by_path(bodies: Mapping[str, Any]) -> Upstream:
+    """An upstream that answers a call by how its path ends; what is not told is a server's error."""
+
+    def answer(host_and_path: str, _call: Call) -> Answer:
+        found = next((end for end in bodies if host_and_path.endswith(end)), None)
+        return told("", 500) if found is None else told(bodies[found])
+
+    return answer
+
+
+def calls_of(resource: str, params: Params, upstream: Upstream, **more: Any) -> list[tuple[str, Call]]:
+    """The calls that a read makes, by host and path."""
+    made: list[tuple[str, Call]] = []
+
+    def noting(host_and_path: str, call: Call) -> Answer:
+        made.append((host_and_path, call))
+        return upstream(host_and_path, call)
+
+    drive(PLATFORM, resource, params, noting, **more)
+    return made
+
+
+def searched(params: Params, **more: Any) -> tuple[str, Call]:
+    (call,) = calls_of("search", params, always({"hits": []}), **more)
+    return call
+
+
+def test_every_endpoint_of_the_plan_is_there() -> None:
+    assert {endpoint.resource for endpoint in PLATFORM.endpoints} == LISTS.keys() | SINGLES.keys()
+
+
+# The recordings
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_recorded_answer_becomes_the_records_of_the_table(case: Case) -> None:
+    check(PLATFORM, case)
+
+
+@pytest.mark.parametrize("file", ["126809_poll", "192327_job", "8863_story", "2921983_comment"])
+def test_a_recorded_item_of_firebase_becomes_the_post_of_the_table(file: str) -> None:
+    item = recorded("hackernews", f"firebase_item_{file}.json").body
+    upstream = by_path({"/topstories.json": [item["id"]], f"/item/{item['id']}.json": item})
+    published_at = datetime.fromtimestamp(item["time"], UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    assert page("top", {}, upstream).records == [{**cases.post(item), "published_at": published_at}]
+
+
+def test_a_recorded_page_in_the_middle_leads_to_the_one_after_it() -> None:
+    body = recorded("hackernews", "algolia_search__tags_ask_hn__page_2__query_apple.json").body
+    assert page("search", {"query": "apple"}, always(body), cursor={"p": 2}).next == {"p": 3}
+
+
+def test_a_profile_without_its_date_gets_it_from_firebase() -> None:
+    user = recorded("hackernews", "firebase_user_jl.json").body
+    algolia = {"username": "jl", "about": user["about"], "karma": user["karma"]}
+    found = record("profile", {"handle": "jl"}, by_path({"/users/jl": algolia, "/v0/user/jl.json": user}))
+    assert found == {**cases.author(user), "joined_at": "2007-03-15T01:50:46Z"}
+
+
+@pytest.mark.parametrize("other", [None, "", [], {"id": "jl"}])
+def test_a_profile_stands_without_its_date(other: Any) -> None:
+    bodies = {"/users/jl": {"username": "jl", "karma": 1}, "/v0/user/jl.json": other}
+    assert record("profile", {"handle": "jl"}, by_path(bodies))["joined_at"] is None
+    assert record("profile", {"handle": "jl"}, by_path({"/users/jl": bodies["/users/jl"]}))["joined_at"] is None
+
+
+def test_firebase_is_not_asked_when_algolia_told_the_date() -> None:
+    body = {"username": "pg", "created_at": "2006-10-09T18:21:32.000Z"}
+    assert [path for path, _ in calls_of("profile", {"handle": "@pg"}, always(body))] == [
+        "hn.algolia.com/api/v1/users/pg"
+    ]
+
+
+# Search
+
+
+@pytest.mark.parametrize(
+    ("params", "path", "query"),
+    [
+        ({"query": "trio"}, "search", {"query": "trio", "tags": "story"}),
+        ({"query": "*", "tags": "author_pg"}, "search", {"tags": "author_pg"}),
+        ({"query": "trio", "sort": "recent"}, "search_by_date", {"query": "trio", "tags": "story"}),
+        (
+            {"query": "*", "since": "2024-01-31", "until": "2024-02-01T01:00:00+01:00"},
+            "search",
+            {"tags": "story", "numericFilters": "created_at_i>=1706659200,created_at_i<1706745600"},
+        ),
+        (
+            {"query": "*", "min_points": 100, "min_comments": 0},
+            "search",
+            {"tags": "story", "numericFilters": "points>=100,num_comments>=0"},
+        ),
+    ],
+)
+def test_a_search_says_what_it_wants_in_algolias_words(params: Params, path: str, query: Params) -> None:
+    host_and_path, call = searched(params)
+    assert host_and_path == f"hn.algolia.com/api/v1/{path}"
+    sent = {name: value for name, value in call.query.items() if value is not None}
+    assert sent == {**query, "page": 0, "hitsPerPage": 20}
+
+
+def test_a_later_page_is_asked_for_by_its_number() -> None:
+    assert searched({"query": "trio", "limit": 7}, cursor={"p": 4})[1].target("").endswith("page=4&hitsPerPage=7")
+
+
+@pytest.mark.parametrize(
+    "tags", ["story", "(story,poll)", "comment,author_some-one_1", "(story,poll),(show_hn,ask_hn)"]
+)
+def test_tags_are_words_with_commas_and_parentheses(tags: str) -> None:
+    assert searched({"query": "*", "tags": tags})[1].query["tags"] == tags
+
+
+@pytest.mark.parametrize("tags", ["(story", "story,", ",", "()", "a b", "((story))", "story)(", "écrit"])
+def test_tags_that_cannot_be_read_are_refused_before_any_call(tags: str) -> None:
+    with pytest.raises(InvalidArgument) as refusal:
+        searched({"query": "*", "tags": tags})
+    assert refusal.value.param == "tags"
+
+
+@pytest.mark.parametrize("name", ["since", "until"])
+def test_a_time_that_is_none_is_refused_before_any_call(name: str) -> None:
+    with pytest.raises(InvalidArgument) as refusal:
+        searched({"query": "*", name: "last week"})
+    assert refusal.value.param == name
+
+
+@pytest.mark.parametrize(
+    ("asked", "told_page", "pages", "following"),
+    [
+        (0, 0, 1, None),
+        (0, 0, 0, None),
+        (0, 0, 2, {"p": 1}),
+        (1, 1, 2, None),
+        (3, 0, 9, {"p": 4}),
+        (0, None, None, None),
+    ],
+)
+def test_pages_count_from_zero_and_the_last_one_is_known_by_its_number(
+    asked: int, told_page: int | None, pages: int | None, following: Params | None
+) -> None:
+    body = {"hits": [], "nbHits": 3, "page": told_page, "nbPages": pages}
+    found = page("search", {"query": "trio"}, always(body), cursor={"p": asked})
+    assert (found.next, found.total) == (following, 3)
+
+
+def test_a_comment_that_a_search_finds_is_a_post_that_names_its_story() -> None:
+    hit = {
+        "_tags": ["comment", "author_ada", "story_7"],
+        "author": "ada",
+        "comment_text": "It&#x27;s <i>fine</i>.<p>Really.",
+        "created_at_i": 1_706_659_200,
+        "objectID": "9",
+        "parent_id": 8,
+        "story_id": 7,
+        "story_title": "R&amp;D at <Vec>",
+        "_highlightResult": {"comment_text": {"value": "<em>fine</em>"}},
+    }
+    [found] = page("search", {"query": "fine", "tags": "comment"}, always({"hits": [hit]})).records
+    assert found["content"]["text"] == "It's fine.\nReally."
+    assert found["published_at"] == "2024-01-31T00:00:00Z"
+    assert found["ext"] == {
+        "link": None,
+        "type": "comment",
+        "parent_id": "8",
+        "story_id": "7",
+        "story_title": "R&D at <Vec>",
+    }
+
+
+def test_a_title_is_text_and_keeps_what_looks_like_markup() -> None:
+    hit = {"objectID": "1", "title": "Vec<T> &amp; friends", "story_text": "<b>Why?</b>"}
+    [found] = page("search", {"query": "vec"}, always({"hits": [hit]})).records
+    assert found["content"]["text"] == "Vec<T> & friends\n\nWhy?"
+
+
+# Stories and their threads
+
+
+@pytest.mark.parametrize("kind", ["comment", "pollopt"])
+@pytest.mark.parametrize("resource", ["story", "story/comments"])
+def test_a_number_that_is_no_storys_is_not_found(resource: str, kind: str) -> None:
+    with pytest.raises(NotFound):
+        drive(PLATFORM, resource, {"id": "8863"}, always({"id": 8863, "type": kind, "children": []}))
+
+
+@pytest.mark.parametrize("resource", ["story", "story/comments"])
+@pytest.mark.parametrize("story_id", ["x", "-1", "8863/../1", "\u0661"])
+def test_what_is_no_number_is_refused_before_any_call(resource: str, story_id: str) -> None:
+    with pytest.raises(InvalidArgument):
+        drive(PLATFORM, resource, {"id": story_id}, always({}))
+
+
+def test_a_story_is_read_from_an_item_with_its_thread() -> None:
+    item = {
+        "id": 8863,
+        "created_at": "2007-04-04T19:16:40.000Z",
+        "type": "story",
+        "author": "dhouston",
+        "title": "My YC app",
+        "url": "http://www.example.com/",
+        "text": None,
+        "points": 111,
+        "parent_id": None,
+        "story_id": 8863,
+        "children": [{"id": 1, "text": "Nice"}],
+        "options": [],
+    }
+    assert record("story", {"id": "8863"}, always(item)) == cases.post(item)
+
+
+def _thread(comment_id: int, *children: Json, **more: Any) -> Json:
+    words = {"author": "ada", "text": f"Comment <i>{comment_id}</i>"}
+    return {"id": comment_id, "type": "comment", "story_id": 7, "children": list(children), **words, **more}
+
+
+def test_comments_come_with_the_replies_to_them() -> None:
+    story = {"id": 7, "type": "story", "children": [_thread(8, _thread(9, parent_id=8), parent_id=7)]}
+    [found] = page("story/comments", {"id": "7"}, always(story)).records
+    assert found == {
+        "id": "8",
+        "url": "https://news.ycombinator.com/item?id=8",
+        "parent_id": "7",
+        "post_id": "7",
+        "text": "Comment 8",
+        "author": cases.byline("ada"),
+        "engagement": {"likes": None, "replies": None},
+        "flags": {"pinned": None, "deleted": None},
+        "published_at": None,
+        "replies": found["replies"],
+    }
+    [reply] = found["replies"]
+    assert (reply["id"], reply["parent_id"], reply["post_id"], reply["replies"]) == ("9", "8", "7", [])
+
+
+@pytest.mark.parametrize(
+    "gone",
+    [
+        {"text": None, "author": None},
+        {"deleted": True},
+        {"dead": True, "text": "[flagged]"},
+        {"deleted": True, "dead": False, "author": "ada"},
+    ],
+)
+def test_a_deleted_comment_is_a_tombstone_that_keeps_its_replies(gone: Json) -> None:
+    story = {"id": 7, "type": "story", "children": [_thread(8, _thread(9), **gone)]}
+    [found] = page("story/comments", {"id": "7"}, always(story)).records
+    assert (found["text"], found["author"], found["flags"]["deleted"]) == (None, None, True)
+    assert [reply["flags"]["deleted"] for reply in found["replies"]] == [None]
+
+
+def test_comments_are_paged_by_offset_over_the_threads() -> None:
+    upstream = always({"id": 7, "type": "story", "children": [_thread(number) for number in range(5)]})
+    pages = [page("story/comments", {"id": "7", "limit": 2}, upstream, cursor={"o": start}) for start in (0, 2, 4, 6)]
+    assert [[found["id"] for found in part.records] for part in pages] == [["0", "1"], ["2", "3"], ["4"], []]
+    assert [part.next for part in pages] == [{"o": 2}, {"o": 4}, None, None]
+
+
+@pytest.mark.parametrize("children", [[], None])
+def test_a_story_without_comments_has_an_empty_list(children: Any) -> None:
+    assert page("story/comments", {"id": "7"}, always({"id": 7, "type": "story", "children": children})) == Page([])
+
+
+@pytest.mark.parametrize(("levels", "warned"), [(100, False), (101, True), (400, True)])
+def test_a_thread_is_read_a_hundred_levels_deep_and_says_so(levels: int, warned: bool) -> None:
+    node = _thread(levels)
+    for number in range(levels - 1, 0, -1):
+        node = _thread(number, node)
+    found = page("story/comments", {"id": "7"}, always({"id": 7, "type": "story", "children": [node]}))
+    assert found.warnings == (("replies below level 100 are left out",) if warned else ())
+    assert orjson.dumps(found.records).count(b'"id"') // 2 == min(levels, 100)  # each has one, and its author another
+
+
+# The front pages
+
+
+def _items(*numbers: int) -> dict[str, Any]:
+    return {f"/item/{n}.json": {"id": n, "type": "story", "title": f"Story {n}"} for n in numbers}
+
+
+@pytest.mark.parametrize(("resource", "name"), FRONT_PAGES.items())
+def test_a_front_page_asks_for_the_list_and_then_its_items(resource: str, name: str) -> None:
+    upstream = by_path({f"/{name}.json": [3, 1, 2], **_items(1, 2, 3)})
+    made = calls_of(resource, {"limit": 2}, upstream)
+    base = "hacker-news.firebaseio.com/v0"
+    assert [path for path, _ in made] == [f"{base}/{name}.json", f"{base}/item/3.json", f"{base}/item/1.json"]
+    found = page(resource, {"limit": 2}, upstream)
+    assert ([post["id"] for post in found.records], found.next, found.warnings) == (["3", "1"], {"o": 2}, ())
+    last = page(resource, {"limit": 2}, upstream, cursor={"o": 2})
+    assert ([post["id"] for post in last.records], last.next) == (["2"], None)
+
+
+def test_items_that_are_gone_are_left_out_and_counted() -> None:
+    upstream = by_path({"/topstories.json": [1, 2, 3], **_items(1, 3), "/item/2.json": None})
+    found = page("top", {}, upstream)
+    assert [post["id"] for post in found.records] == ["1", "3"]
+    assert found.warnings == ("1 of 3 items are left out: The upstream answered without data.",)
+
+
+def test_items_that_cannot_be_read_do_not_take_the_others_with_them() -> None:
+    found = page("top", {}, by_path({"/topstories.json": [1, 2, 3], **_items(2), "/item/3.json": "gone"}))
+    assert [post["id"] for post in found.records] == ["2"]
+    assert found.warnings[0].startswith("2 of 3 items are left out: ")
+
+
+def test_a_deleted_item_of_a_front_page_is_flagged() -> None:
+    bodies = {
+        "/topstories.json": [1, 2],
+        "/item/1.json": {"id": 1, "deleted": True},
+        "/item/2.json": {"id": 2, "dead": False},
+    }
+    assert [post["flags"]["deleted"] for post in page("top", {}, by_path(bodies)).records] == [True, False]
+
+
+def test_a_list_that_became_shorter_ends_where_it_ends() -> None:
+    assert page("top", {}, by_path({"/topstories.json": [1, 2]}), cursor={"o": 20}) == Page([])
+    assert page("top", {}, by_path({"/topstories.json": []})) == Page([])
+
+
+# What is not told, and what cannot be read
+
+
+def test_what_is_not_sent_is_null_and_never_a_zero() -> None:
+    story = record("story", {"id": "1"}, always({"id": 1}))
+    assert story["content"] == {"text": None, "media_urls": [], "thumbnail_url": None, "duration_seconds": None}
+    assert {value for part in ("engagement", "flags", "ext") for value in story[part].values()} == {None}
+    assert (story["author"], story["published_at"]) == (None, None)
+    author = record("profile", {"handle": "ada"}, always({"username": "ada"}))
+    assert {name for name, value in author.items() if value is not None} == {"id", "username", "url", "ext"}
+
+
+@pytest.mark.parametrize(
+    ("resource", "params", "body"),
+    [
+        ("search", {"query": "trio"}, {"nbHits": 0}),
+        ("search", {"query": "trio"}, {"hits": {}}),
+        ("search", {"query": "trio"}, []),
+        ("story", {"id": "1"}, [1]),
+        ("story/comments", {"id": "1"}, "<html>Sorry</html>"),
+        ("profile", {"handle": "ada"}, 5),
+        ("top", {}, {"1": 2}),
+        ("top", {}, "<html>Sorry</html>"),
+    ],
+)
+def test_a_body_of_another_shape_is_a_failure_of_the_upstream(resource: str, params: Params, body: Any) -> None:
+    with pytest.raises(UpstreamFailed):
+        drive(PLATFORM, resource, params, always(body))
+
+
+@pytest.mark.parametrize(
+    ("upstream", "refusal"),
+    [
+        (always({"status": 404, "error": "Not Found"}, 404), NotFound),
+        (always(None), NotFound),
+        (always("Too Many Requests", 429, retry_after="7"), UpstreamThrottled),
+        (always("<html>Bad Gateway</html>", 502), UpstreamFailed),
+        (always({"message": "invalid"}, 400), UpstreamFailed),
+    ],
+)
+@pytest.mark.parametrize("resource", [*LISTS, *SINGLES])
+def test_a_refusal_means_the_same_everywhere(resource: str, upstream: Upstream, refusal: type[UpstreamError]) -> None:
+    with pytest.raises(refusal):
+        drive(PLATFORM, resource, {**LISTS, **SINGLES}[resource], upstream)
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    "id",
+                    "hits",
+                    "children",
+                    "type",
+                    "title",
+                    "text",
+                    "author",
+                    "by",
+                    "points",
+                    "created_at",
+                    "time",
+                    "_tags",
+                ]
+            ),
+            inner,
+            max_size=6,
+        )
+    ),
+    max_leaves=25,
+)
+
+
+@given(body=_JSON, resource=st.sampled_from([*LISTS, *SINGLES]))
+def test_whatever_comes_is_read_or_refused(body: Any, resource: str) -> None:
+    with suppress(UpstreamError):
+        drive(PLATFORM, resource, {**LISTS, **SINGLES}[resource], always(body))
+
+
+# The stand-in
+
+
+@pytest.mark.parametrize("resource", LISTS)
+def test_a_list_of_the_stand_in_has_several_pages_and_a_last_one(resource: str) -> None:
+    pages = walk(PLATFORM, resource, LISTS[resource])
+    assert len(pages) > 1
+    assert all(found.records for found in pages)
+
+
+def test_the_stand_in_tells_the_same_of_a_story_in_every_call() -> None:
+    for found in [*page("search", {"query": "x"}, from_sandbox()).records, *page("top", {}, from_sandbox()).records]:
+        story = record("story", {"id": found["id"]}, from_sandbox())
+        assert (story["content"], story["author"], story["published_at"]) == (
+            found["content"],
+            found["author"],
+            found["published_at"],
+        )
+
+
+def test_the_stand_in_finds_comments_and_refuses_them_as_stories() -> None:
+    found = page("search", {"query": "x", "tags": "comment"}, from_sandbox()).records[0]
+    assert found["ext"]["type"] == "comment"
+    thread = page("story/comments", {"id": found["ext"]["story_id"]}, from_sandbox()).records
+    assert (thread[0]["id"], thread[0]["text"]) == (found["id"], found["content"]["text"])
+    with pytest.raises(NotFound):
+        record("story", {"id": found["id"]}, from_sandbox())
+
+
+def test_the_stand_ins_thread_nests_and_has_a_tombstone() -> None:
+    threads = page("story/comments", LISTS["story/comments"], from_sandbox()).records
+    assert any(found["flags"]["deleted"] for found in threads)
+    assert any(found["replies"] for found in threads)
+
+
+def test_the_stand_ins_accounts_have_a_date() -> None:
+    assert record("profile", {"handle": "ada"}, from_sandbox())["joined_at"]
+
+
+def test_an_item_of_the_stand_ins_lists_is_gone() -> None:
+    assert any(found.warnings for found in walk(PLATFORM, "top", {}))
+
+
+@pytest.mark.parametrize(
+    ("resource", "params", "refusal"),
+    [
+        ("story", {"id": "404"}, NotFound),
+        ("story", {"id": "429"}, UpstreamThrottled),
+        ("story", {"id": "500"}, UpstreamFailed),
+        ("story/comments", {"id": "404"}, NotFound),
+        ("story/comments", {"id": "429"}, UpstreamThrottled),
+        ("story/comments", {"id": "500"}, UpstreamFailed),
+        ("profile", {"handle": "missing"}, NotFound),
+        ("profile", {"handle": "throttled"}, UpstreamThrottled),
+        ("profile", {"handle": "broken"}, UpstreamFailed),
+        ("search", {"query": "throttled"}, UpstreamThrottled),
+        ("search", {"query": "broken"}, UpstreamFailed),
+    ],
+)
+def test_the_stand_in_fails_as_its_subject_says(resource: str, params: Params, refusal: type[UpstreamError]) -> None:
+    with pytest.raises(refusal):
+        drive(PLATFORM, resource, params, from_sandbox())
+
+
+def test_a_search_of_the_stand_in_that_finds_nothing_is_empty() -> None:
+    assert page("search", {"query": "missing"}, from_sandbox()) == Page([], total=0)
+
+
+def test_the_examples_of_the_parameters_work() -> None:
+    for endpoint in PLATFORM.endpoints:
+        params = {param.name: param.example for param in endpoint.params}
+        assert drive(PLATFORM, endpoint.resource, params, from_sandbox())

@@ -1,0 +1,64 @@
+"""Hacker News: search, stories and their threads, accounts and the front pages, from Algolia's API and Firebase's."""
+
+from __future__ import annotations
+
+from upstreams.archetypes import AUTHOR, COMMENT_LIST, POST, POST_LIST
+from upstreams.endpoint import Endpoint, Param, Platform, limit
+from upstreams.platforms.hackernews.reads import comments, listed, profile, search, story
+
+QUERY = Param("query", "What to search for; * stands for everything.", "structured concurrency", required=True)
+TAGS = Param(
+    "tags",
+    "Kinds of items: story, comment, poll, job, show_hn, ask_hn, front_page, author_NAME, story_ID. "
+    "A comma means and, parentheses mean or.",
+    "(story,poll),author_pg",
+    default="story",
+)
+SORT = Param("sort", "Order of the results.", "recent", default="relevance", choices=("relevance", "recent"))
+SINCE = Param("since", "Only items of this instant or later, as a date or an ISO 8601 time.", "2024-01-31")
+UNTIL = Param("until", "Only items from before this instant.", "2024-02-29T12:00:00Z")
+MIN_POINTS = Param("min_points", "Only items with at least these points.", "100", type="integer", minimum=0)
+MIN_COMMENTS = Param("min_comments", "Only items with at least these comments.", "10", type="integer", minimum=0)
+STORY_ID = Param("id", "The story's number.", "8863", required=True, length_max=20)
+HANDLE = Param("handle", "The account's name.", "pg", required=True, length_max=64)
+LIMIT = limit(100)
+
+
+def _front_page(resource: str, summary: str, name: str) -> Endpoint:
+    return Endpoint(resource, summary, POST_LIST, listed(name), (limit(30),), cache_ttl_s=120)
+
+
+PLATFORM = Platform(
+    slug="hackernews",
+    title="Hacker News",
+    sources={"algolia": "https://hn.algolia.com/api/v1", "firebase": "https://hacker-news.firebaseio.com/v0"},
+    docs_url="https://hn.algolia.com/api",
+    social=True,
+    endpoints=(
+        Endpoint(
+            "search",
+            "Stories, comments and polls by query.",
+            POST_LIST,
+            search,
+            (QUERY, TAGS, SORT, SINCE, UNTIL, MIN_POINTS, MIN_COMMENTS, LIMIT),
+            cache_ttl_s=120,
+            description="Algolia serves about 1,000 results of a search; since and until reach what lies beyond.",
+        ),
+        Endpoint("story", "One story, poll or job.", POST, story, (STORY_ID,)),
+        Endpoint(
+            "story/comments",
+            "A story's comments, each with the replies to it.",
+            COMMENT_LIST,
+            comments,
+            (STORY_ID, LIMIT),
+            cache_ttl_s=300,
+        ),
+        Endpoint("profile", "One account's public profile.", AUTHOR, profile, (HANDLE,), cache_ttl_s=900),
+        _front_page("top", "The stories and jobs of the front page and the pages after it.", "topstories"),
+        _front_page("new", "The newest stories.", "newstories"),
+        _front_page("best", "The stories with the most points of late.", "beststories"),
+        _front_page("ask", "Questions to the readers, Ask HN.", "askstories"),
+        _front_page("show", "What readers made, Show HN.", "showstories"),
+        _front_page("jobs", "Job advertisements.", "jobstories"),
+    ),
+)

@@ -1,0 +1,145 @@
+"""Hacker News' reads: one generator a resource, from parameters to calls to records."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator
+from datetime import datetime
+from typing import Any
+
+from upstreams.endpoint import Answer, Args, Call, Missing, Page, Read, Single, Steps, segment
+from upstreams.errors import InvalidArgument, NotFound, UnexpectedBody
+from upstreams.fields import Json, ident, instant, number, obj, parts, rows, text
+from upstreams.platforms.hackernews.records import author_of, comment_of, post_of
+
+_TAG = r"[\w-]+"
+_ALL_OF = rf"(?:{_TAG}|\({_TAG}(?:,{_TAG})*\))"
+_TAGS = re.compile(rf"{_ALL_OF}(?:,{_ALL_OF})*", re.ASCII)
+_NUMBER = re.compile(r"[0-9]+")
+_LEVELS_MAX = 100
+"""Levels of replies that are read: what writes our answers as JSON does not nest much deeper."""
+
+
+def search(args: Args) -> Steps:
+    """Items that match a query, by relevance or newest first."""
+    if not _TAGS.fullmatch(args.text("tags")):
+        raise InvalidArgument("tags", "must be tags with commas between them, such as (story,poll),author_pg")
+    page = args.position("p", 0)
+    query = {
+        "query": args.text("query") if args.text("query") != "*" else None,
+        "tags": args.text("tags"),
+        "numericFilters": _numeric_filters(args),
+        "page": page,
+        "hitsPerPage": args.number("limit"),
+    }
+    answer = yield Call("/search_by_date" if args.text("sort") == "recent" else "/search", query)
+    body = obj(answer.body)
+    following = max(page, number(body, "page") or 0) + 1
+    return Page(
+        [post_of(hit) for hit in rows(body.get("hits"))],
+        next={"p": following} if following < (number(body, "nbPages") or 0) else None,
+        total=number(body, "nbHits"),
+    )
+
+
+def _numeric_filters(args: Args) -> str | None:
+    bounds = (
+        ("created_at_i>=", _seconds(args, "since")),
+        ("created_at_i<", _seconds(args, "until")),
+        ("points>=", args.values.get("min_points")),
+        ("num_comments>=", args.values.get("min_comments")),
+    )
+    return ",".join(f"{field}{bound}" for field, bound in bounds if bound is not None) or None
+
+
+def _seconds(args: Args, name: str) -> int | None:
+    if name not in args.values:
+        return None
+    moment = instant({name: args.text(name)}, name)
+    if moment is None:
+        raise InvalidArgument(name, "must be a date or a time, such as 2024-01-31 or 2024-01-31T12:00:00Z")
+    return int(datetime.fromisoformat(moment).timestamp())
+
+
+def _story_asked_for(args: Args) -> Generator[Call, Any, Json]:
+    """The item with its whole thread; comments have numbers of the same kind, but are no stories."""
+    if not _NUMBER.fullmatch(args.text("id")):
+        raise InvalidArgument("id", "must be a story's number, such as 8863")
+    answer = yield Call(f"/items/{args.text('id')}")
+    item = obj(answer.body)
+    if text(item, "type") in ("comment", "pollopt"):
+        raise NotFound("This number is not a story's.")
+    return item
+
+
+def story(args: Args) -> Steps:
+    """One story, poll or job."""
+    item = yield from _story_asked_for(args)
+    return Single(post_of(item))
+
+
+def comments(args: Args) -> Steps:
+    """A story's comments; a page is a part of those at the top, each with its replies."""
+    item = yield from _story_asked_for(args)
+    start, end = args.position("o", 0), args.position("o", 0) + args.number("limit")
+    threads = parts(item, "children")
+    shown = threads[start:end]
+    return Page(
+        [comment_of(thread, ident(item, "id"), _LEVELS_MAX) for thread in shown],
+        next={"o": end} if end < len(threads) else None,
+        warnings=(f"replies below level {_LEVELS_MAX} are left out",) if _goes_deeper(shown) else (),
+    )
+
+
+def _goes_deeper(level: list[Json]) -> bool:
+    for _ in range(_LEVELS_MAX):
+        level = [reply for entry in level for reply in parts(entry, "children")]
+        if not level:
+            return False
+    return True
+
+
+def profile(args: Args) -> Steps:
+    """One account; Algolia does not always tell when it was made, Firebase does."""
+    name = segment(args.text("handle").removeprefix("@"))
+    answer = yield Call(f"/users/{name}")
+    user = obj(answer.body)
+    if instant(user, "created_at", "created_at_i") is None:
+        other = yield Call(f"/user/{name}.json", source="firebase", optional=True)
+        known = other.body if other and isinstance(other.body, dict) else {}
+        user = {**user, "created": known.get("created")}
+    return Single(author_of(user))
+
+
+def listed(name: str) -> Read:
+    """The read of one of Firebase's lists: the numbers of its items, then a page of the items side by side."""
+
+    def read(args: Args) -> Steps:
+        start, end = args.position("o", 0), args.position("o", 0) + args.number("limit")
+        answer = yield Call(f"/{name}.json", source="firebase")
+        numbers = _numbers(answer.body)
+        asked = numbers[start:end]
+        if not asked:  # the list became shorter since the page before
+            return Page([])
+        answers = yield tuple(Call(f"/item/{item}.json", source="firebase", optional=True) for item in asked)
+        items = rows([answer.body for answer in answers if answer])
+        return Page(
+            [post_of(item) for item in items],
+            next={"o": end} if end < len(numbers) else None,
+            warnings=_left_out(len(asked) - len(items), answers),
+        )
+
+    return read
+
+
+def _numbers(body: Any) -> list[int]:
+    if not isinstance(body, list):
+        raise UnexpectedBody(f"a list was due, {type(body).__name__} came")
+    return [entry for entry in body if isinstance(entry, int)]
+
+
+def _left_out(count: int, answers: tuple[Answer | Missing, ...]) -> tuple[str, ...]:
+    if not count:
+        return ()
+    problem = next((answer.problem for answer in answers if isinstance(answer, Missing)), "no such item")
+    return (f"{count} of {len(answers)} items are left out: {problem}",)

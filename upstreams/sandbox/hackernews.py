@@ -1,0 +1,252 @@
+"""The stand-in for Hacker News: Algolia's search, items and users, and Firebase's lists, items and users.
+
+Names and queries fail as everywhere (`missing`, `throttled`, `broken`); items have numbers only, of which 404 does not
+exist, 429 is throttled and 500 is broken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+from zlib import crc32
+
+from upstreams.sandbox.invent import EPOCH_S, paragraph, person, seeded, sentence
+from upstreams.sandbox.site import Asked, Reply, Route, route
+
+_ALGOLIA = "hn.algolia.com"
+_FIREBASE = "hacker-news.firebaseio.com"
+_ROWS = 45
+"""Rows of every list: three pages of the default size."""
+_GONE = 40
+"""The place in Firebase's lists of an item that no longer exists."""
+_COMMENTS_FROM = 90_000_000_000
+"""Numbers above it are comments: this, a thousand times their story's number, and their place in its thread."""
+
+Json = dict[str, Any]
+
+
+def _refused(subject: str) -> Reply | None:
+    if "missing" in subject or subject == "404":
+        return Reply({"status": 404, "error": "Not Found"}, 404)
+    if "throttled" in subject or subject == "429":
+        return Reply("Too Many Requests", 429, {"retry-after": "30"})
+    if "broken" in subject or subject == "500":
+        return Reply("<html><body><h1>500 Internal Server Error</h1></body></html>", 500, {"content-type": "text/html"})
+    return None
+
+
+def _name(*subject: object) -> str:
+    return person(seeded("hackernews", *subject)).lower().replace(" ", "_")
+
+
+def _item_time(item_id: int) -> int:
+    """Later items have higher numbers; a comment comes minutes after its story."""
+    if item_id >= _COMMENTS_FROM:
+        story_id, place = divmod(item_id - _COMMENTS_FROM, 1_000)
+        return _item_time(story_id) + 60 * place
+    return EPOCH_S + item_id % 100_000_000
+
+
+def _iso(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _story(item_id: int) -> Json:
+    """What both APIs tell of a story, in neither's names; every tenth asks, and has a text in place of a link."""
+    rng = seeded("hackernews", item_id)
+    asks = item_id % 10 == 0
+    return {
+        "title": f"{'Ask HN: ' if asks else ''}{sentence(rng).rstrip('.')}",
+        "by": _name(item_id, "by"),
+        "points": rng.randrange(1, 900),
+        "comments": 3 * _threads(item_id),
+        "link": None if asks else f"https://example.com/{item_id}",
+        "words": f"{paragraph(rng)}<p>It isn&#x27;t <i>all</i>." if asks else None,
+    }
+
+
+def _threads(story_id: int) -> int:
+    return seeded("hackernews", story_id, "threads").randrange(21, _ROWS)
+
+
+# Algolia
+
+
+def _hit(item_id: int) -> Json:
+    story, at = _story(item_id), _item_time(item_id)
+    hit = {
+        "_highlightResult": {"title": {"matchLevel": "none", "matchedWords": [], "value": story["title"]}},
+        "_tags": ["story", f"author_{story['by']}", f"story_{item_id}"],
+        "author": story["by"],
+        "children": [_COMMENTS_FROM + item_id * 1_000 + 1],
+        "created_at": _iso(at),
+        "created_at_i": at,
+        "num_comments": story["comments"],
+        "objectID": str(item_id),
+        "points": story["points"],
+        "story_id": item_id,
+        "title": story["title"],
+        "updated_at": _iso(at + 3_600),
+    }
+    return {**hit, "url": story["link"]} if story["link"] else {**hit, "story_text": story["words"]}
+
+
+def _comment_hit(story_id: int) -> Json:
+    comment, story = _comment(story_id, 1, ()), _story(story_id)
+    return {
+        "_highlightResult": {"comment_text": {"matchLevel": "none", "matchedWords": [], "value": comment["text"]}},
+        "_tags": ["comment", f"author_{comment['author']}", f"story_{story_id}"],
+        "author": comment["author"],
+        "comment_text": comment["text"],
+        "created_at": comment["created_at"],
+        "created_at_i": comment["created_at_i"],
+        "objectID": str(comment["id"]),
+        "parent_id": story_id,
+        "story_id": story_id,
+        "story_title": story["title"],
+        "story_url": story["link"],
+    }
+
+
+def _search(asked: Asked) -> Reply:
+    """A page of hits, counted from 0; newest first, which is also the order of relevance here."""
+    query = asked.query.get("query", "")
+    subject = f"{query} {asked.query.get('tags', '')}"
+    if "missing" not in subject and (refused := _refused(subject)) is not None:
+        return refused
+    size, page = min(asked.number("hitsPerPage", 20), 1_000), asked.number("page", 0)
+    total = 0 if "missing" in subject else _ROWS
+    newest = 30_000_000 + crc32(subject.encode()) % 10_000_000
+    invent = _comment_hit if asked.query.get("tags", "").startswith("comment") else _hit
+    places = range(total)[page * size : (page + 1) * size]
+    body = {
+        "exhaustive": {"nbHits": True, "typo": True},
+        "hits": [invent(newest - 7 * place) for place in places],
+        "hitsPerPage": size,
+        "nbHits": total,
+        "nbPages": -(-total // size),
+        "page": page,
+        "params": "advancedSyntax=true&analyticsTags=backend",
+        "processingTimeMS": 3,
+        "query": query,
+    }
+    return Reply(body)
+
+
+def _comment(story_id: int, place: int, replies: tuple[int, ...], parent_id: int | None = None) -> Json:
+    """A comment of a thread; the one in the fifth place was deleted."""
+    item_id = _COMMENTS_FROM + story_id * 1_000 + place
+    rng, at, gone = seeded("hackernews", item_id), _item_time(item_id), place == 5
+    return {
+        "id": item_id,
+        "created_at": _iso(at),
+        "created_at_i": at,
+        "type": "comment",
+        "author": None if gone else _name(item_id, "by"),
+        "title": None,
+        "url": None,
+        "text": None if gone else f"{sentence(rng)}<p>{paragraph(rng, 2)} It&#x27;s <i>fine</i>.",
+        "points": None,
+        "parent_id": parent_id or story_id,
+        "story_id": story_id,
+        "children": [_comment(story_id, reply, (), item_id) for reply in replies],
+        "options": [],
+    }
+
+
+def _item(asked: Asked) -> Reply:
+    if (refused := _refused(asked.found["id"])) is not None:
+        return refused
+    item_id = int(asked.found["id"])
+    if item_id >= _COMMENTS_FROM:
+        return Reply(_comment(*divmod(item_id - _COMMENTS_FROM, 1_000), ()))
+    story, at, threads = _story(item_id), _item_time(item_id), _threads(item_id)
+    body = {
+        "id": item_id,
+        "created_at": _iso(at),
+        "created_at_i": at,
+        "type": "story",
+        "author": story["by"],
+        "title": story["title"],
+        "url": story["link"],
+        "text": story["words"],
+        "points": story["points"],
+        "parent_id": None,
+        "story_id": item_id,
+        "children": [_comment(item_id, n, (100 + n, 200 + n)) for n in range(1, threads + 1)],
+        "options": [],
+    }
+    return Reply(body)
+
+
+def _user(asked: Asked) -> Reply:
+    """Algolia's user, without the time that Firebase's has."""
+    name = asked.found["name"]
+    user = _account(name)
+    return _refused(name) or Reply({"username": name, "about": user["about"], "karma": user["karma"]})
+
+
+def _account(name: str) -> Json:
+    rng = seeded("hackernews", "user", name)
+    link = '<a href="https:&#x2F;&#x2F;example.com">example.com</a>'
+    return {
+        "about": f"{person(rng)}. {sentence(rng)}<p>I&#x27;m at {link}",
+        "created": EPOCH_S - rng.randrange(10 * 365 * 86_400),
+        "id": name,
+        "karma": rng.randrange(1, 90_000),
+        "submitted": [rng.randrange(1, 40_000_000) for _ in range(3)],
+    }
+
+
+# Firebase
+
+
+def _listed(asked: Asked) -> Reply:
+    newest = 31_000_000 + crc32(asked.found["list"].encode()) % 1_000_000 * 10
+    return Reply([newest - 9 * place if place != _GONE else 404 for place in range(_ROWS)])
+
+
+def _firebase_item(asked: Asked) -> Reply:
+    item_id = int(asked.found["id"])
+    if (refused := _refused(asked.found["id"])) is not None:
+        return Reply(None) if refused.status == 404 else refused
+    story = _story(item_id)
+    body = {
+        "by": story["by"],
+        "descendants": story["comments"],
+        "id": item_id,
+        "kids": [_COMMENTS_FROM + item_id * 1_000 + n for n in range(1, _threads(item_id) + 1)],
+        "score": story["points"],
+        "time": _item_time(item_id),
+        "title": story["title"],
+        "type": "story",
+    }
+    return Reply({**body, "url": story["link"]} if story["link"] else {**body, "text": story["words"]})
+
+
+def _firebase_user(asked: Asked) -> Reply:
+    name = asked.found["name"]
+    if (refused := _refused(name)) is not None:
+        return Reply(None) if refused.status == 404 else refused
+    return Reply(_account(name))
+
+
+def _numbered(host: str, pattern: str, answer: Callable[[Asked], Reply]) -> Route:
+    """A route whose item has to be a number."""
+
+    def numbered(asked: Asked) -> Reply:
+        return answer(asked) if asked.found["id"].isdecimal() else Reply({"error": "Not Found"}, 404)
+
+    return route(host, pattern, numbered)
+
+
+ROUTES: tuple[Route, ...] = (
+    route(_ALGOLIA, "/api/v1/search", _search),
+    route(_ALGOLIA, "/api/v1/search_by_date", _search),
+    route(_ALGOLIA, "/api/v1/users/{name}", _user),
+    _numbered(_ALGOLIA, "/api/v1/items/{id}", _item),
+    _numbered(_FIREBASE, "/v0/item/{id}.json", _firebase_item),
+    route(_FIREBASE, "/v0/user/{name}.json", _firebase_user),
+    route(_FIREBASE, "/v0/{list}.json", _listed),
+)
