@@ -1,0 +1,154 @@
+"""Stack Exchange's recordings as cases; what is expected is written from the table of fields.
+
+One recording belongs to no endpoint: `posts__1163633.json`, which is the call that tells answers from questions.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from html import unescape
+from typing import Any
+
+from tests.platforms.case import Case
+from upstreams.fields import plain
+
+Json = dict[str, Any]
+
+_API = "api.stackexchange.com/2.3"
+
+
+def utc(told: int | None) -> str | None:
+    """Unix seconds as we write them."""
+    return None if told is None else datetime.fromtimestamp(told, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def identity(told: int | None) -> str | None:
+    """A number as an id."""
+    return None if told is None else str(told)
+
+
+def byline(owner: Json | None) -> Json | None:
+    """The table's author of a row."""
+    if not owner:
+        return None
+    return {
+        "id": identity(owner.get("user_id")),
+        "username": None,
+        "display_name": unescape(owner["display_name"]),
+        "avatar_url": owner.get("profile_image") or None,
+        "verified": None,
+        "url": owner.get("link") or None,
+    }
+
+
+def question(item: Json) -> Json:
+    """The table's Post."""
+    words = [unescape(item["title"]), plain(item.get("body"))]
+    return {
+        "id": str(item["question_id"]),
+        "url": item["link"] or None,
+        "content": {
+            "text": "\n\n".join(piece for piece in words if piece) or None,
+            "media_urls": [],
+            "thumbnail_url": None,
+            "duration_seconds": None,
+        },
+        "author": byline(item.get("owner")),
+        "engagement": {
+            "views": item["view_count"],
+            "likes": item["score"],
+            "comments": item["answer_count"],
+            "shares": None,
+            "saves": None,
+        },
+        "flags": {"pinned": None, "deleted": None, "nsfw": None, "spoiler": None},
+        "published_at": utc(item["creation_date"]),
+        "ext": {
+            "tags": item["tags"],
+            "is_answered": item.get("is_answered"),
+            "accepted_answer_id": identity(item.get("accepted_answer_id")),
+            "comment_count": item.get("comment_count"),
+            "last_activity_date": utc(item["last_activity_date"]),
+        },
+    }
+
+
+def comment(item: Json) -> Json:
+    """The table's Comment, of an answer or a comment."""
+    return {
+        "id": str(item.get("answer_id") or item["comment_id"]),
+        "url": item.get("link") or None,
+        "parent_id": None,
+        "post_id": str(item.get("question_id") or item["post_id"]),
+        "text": plain(item.get("body")),
+        "author": byline(item.get("owner")),
+        "engagement": {"likes": item["score"], "replies": None},
+        "flags": {"pinned": item.get("is_accepted"), "deleted": None},
+        "published_at": utc(item["creation_date"]),
+        "replies": [],
+    }
+
+
+def _questions(body: Json) -> list[Json]:
+    return [question(item) for item in body["items"]]
+
+
+CASES: tuple[Case, ...] = (
+    Case(
+        "a question with its body",
+        "question",
+        {"id": "57496168"},
+        {f"{_API}/questions/57496168": "questions__57496168.json"},
+        expected=lambda body: question(body["items"][0]),
+    ),
+    Case(
+        "an answer",
+        "question/answers",
+        {"id": "885432", "site": "askubuntu"},
+        {f"{_API}/questions/885432/answers": "answers__1163633.json"},
+        expected=lambda body: [comment(item) for item in body["items"]],
+        has_more=False,
+    ),
+    Case(
+        "a first page of questions",
+        "questions",
+        {"tagged": "python", "limit": 2},
+        {f"{_API}/questions": "questions__page1.json"},
+        expected=_questions,
+        has_more=True,
+        total=2,
+    ),
+    Case(
+        "the last page of questions",
+        "questions",
+        {"tagged": "python", "limit": 2},
+        {f"{_API}/questions": "questions__page2.json"},
+        expected=_questions,
+        has_more=False,
+        total=2,
+    ),
+    Case(
+        "the questions with the most votes",
+        "questions",
+        {"sort": "votes", "limit": 10},
+        {f"{_API}/questions": "questions__top_votes_10.json"},
+        expected=_questions,
+        has_more=True,
+    ),
+    Case(
+        "a hundred questions, with names that are escaped",
+        "questions",
+        {"limit": 100},
+        {f"{_API}/questions": "app_mockQuestions.json"},
+        expected=_questions,
+        has_more=True,
+    ),
+    Case(
+        "questions that a search found, one of an account that does not exist",
+        "search",
+        {"query": "editor", "limit": 50},
+        {f"{_API}/search/advanced": "search__stackapi_merged.json"},
+        expected=_questions,
+        has_more=False,
+    ),
+)

@@ -1,0 +1,431 @@
+"""Stack Exchange: what its answers become, what its errors mean, how its lists end, and when it wants rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.platforms.case import Case, check, drive, from_sandbox, recorded, walk
+from tests.platforms.drive import Upstream, always, told
+from tests.platforms.stackexchange import cases
+from tests.platforms.stackexchange.cases import CASES
+from upstreams.endpoint import Answer, Call, Page, Single
+from upstreams.errors import InvalidArgument, NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
+from upstreams.platforms.stackexchange import PLATFORM
+
+Json = dict[str, Any]
+Params = Mapping[str, str | int]
+
+LISTS: Mapping[str, Params] = {
+    "search": {"query": "parsers"},
+    "questions": {"tagged": "python"},
+    "question/answers": {"id": "11227809"},
+    "question/comments": {"id": "11227809"},
+    "profile/posts": {"user_id": "22656"},
+}
+SINGLES: Mapping[str, Params] = {"question": {"id": "11227809"}, "profile": {"user_id": "22656"}}
+ALL: Mapping[str, Params] = {**LISTS, **SINGLES}
+
+
+def record(resource: str, params: Params, upstream: Upstream) -> Json:
+    result = drive(PLATFORM, resource, params, upstream)
+    assert isinstance(result, Single)
+    return result.record
+
+
+def page(resource: str, params: Params, upstream: Upstream, **more: Any) -> Page:
+    result = drive(PLATFORM, resource, params, upstream, **more)
+    assert isinstance(result, Page)
+    return result
+
+
+def call_of(resource: str, params: Params, **more: Any) -> tuple[str, Call]:
+    """The one call that a read makes, with its host and path."""
+    made: list[tuple[str, Call]] = []
+
+    def upstream(host_and_path: str, call: Call) -> Answer:
+        made.append((host_and_path, call))
+        return told({"items": [{}], "has_more": False})
+
+    drive(PLATFORM, resource, params, upstream, **more)
+    (call,) = made
+    return call
+
+
+def failing(error_id: int, message: str, status: int = 400) -> Upstream:
+    return always({"error_id": error_id, "error_message": message, "error_name": "an_error"}, status)
+
+
+def test_every_endpoint_of_the_plan_is_there() -> None:
+    assert {endpoint.resource for endpoint in PLATFORM.endpoints} == ALL.keys()
+
+
+# The recordings
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_recorded_answer_becomes_the_records_of_the_table(case: Case) -> None:
+    check(PLATFORM, case)
+
+
+def test_recorded_comments_of_a_question_are_read_like_its_answers() -> None:
+    """Goal: the rows of question/comments, of which no call is recorded. Method: those inside a recorded question."""
+    items = recorded("stackexchange", "questions__page1.json").body["items"]
+    for kind, resource in (("comments", "question/comments"), ("answers", "question/answers")):
+        rows = [row for item in items for row in item[kind]]
+        assert page(resource, {"id": "1"}, always({"items": rows})).records == [cases.comment(row) for row in rows]
+
+
+def test_an_owner_that_does_not_exist_has_a_name_only() -> None:
+    items = recorded("stackexchange", "search__stackapi_merged.json").body["items"]
+    [lost] = [item for item in items if item["owner"]["user_type"] == "does_not_exist"]
+    [found] = page("search", {"query": "x"}, always({"items": [lost]})).records
+    assert {name for name, value in found["author"].items() if value is not None} == {"display_name"}
+
+
+# What is asked
+
+
+@pytest.mark.parametrize(
+    ("resource", "params", "path", "query"),
+    [
+        ("search", {"query": "a b"}, "search/advanced", "q=a+b&sort=relevance&order=desc&page=1&pagesize=20"),
+        ("questions", {}, "questions", "sort=activity&order=desc&page=1&pagesize=20"),
+        (
+            "questions",
+            {"tagged": "a;b", "sort": "week", "limit": 5},
+            "questions",
+            "tagged=a%3Bb&sort=week&order=desc&page=1&pagesize=5",
+        ),
+        ("question", {"id": "7"}, "questions/7", ""),
+        ("question/answers", {"id": "7"}, "questions/7/answers", "sort=votes&order=desc&page=1&pagesize=20"),
+        ("question/comments", {"id": "7"}, "questions/7/comments", "sort=creation&order=asc&page=1&pagesize=20"),
+        ("profile", {"user_id": "7"}, "users/7", ""),
+        ("profile/posts", {"user_id": "7"}, "users/7/questions", "sort=creation&order=desc&page=1&pagesize=20"),
+    ],
+)
+def test_a_read_asks_one_call_for_bodies_on_one_site(resource: str, params: Params, path: str, query: str) -> None:
+    host_and_path, call = call_of(resource, params)
+    assert host_and_path == f"api.stackexchange.com/2.3/{path}"
+    assert call.target("").partition("?")[2] == f"{query}&site=stackoverflow&filter=withbody".lstrip("&")
+    _, elsewhere = call_of(resource, {**params, "site": "askubuntu"}, credentials={"key": "k((e"})
+    assert elsewhere.target("").endswith("site=askubuntu&filter=withbody&key=k%28%28e")
+
+
+@pytest.mark.parametrize("number", ["x", "1;2", "-1", "7/answers", "\u0661"])
+@pytest.mark.parametrize("resource", ["question", "question/answers", "question/comments", "profile", "profile/posts"])
+def test_what_is_no_number_is_refused_before_any_call(resource: str, number: str) -> None:
+    (name,) = ALL[resource]
+    with pytest.raises(InvalidArgument) as refusal:
+        drive(PLATFORM, resource, {name: number}, always({}))
+    assert refusal.value.param == name
+
+
+def test_a_later_page_is_asked_for_by_its_number() -> None:
+    _, call = call_of("questions", {"limit": 5}, cursor={"p": 3})
+    assert (call.query["page"], call.query["pagesize"]) == (3, 5)
+
+
+@pytest.mark.parametrize("resource", LISTS)
+def test_has_more_alone_ends_a_list(resource: str) -> None:
+    more = page(resource, LISTS[resource], always({"items": [], "has_more": True}), cursor={"p": 3})
+    assert (more.records, more.next) == ([], {"p": 4})
+    last = page(resource, LISTS[resource], always({"items": [{}], "has_more": False}), cursor={"p": 3})
+    assert (len(last.records), last.next) == (1, None)
+    assert page(resource, LISTS[resource], always({"items": []})) == Page([])
+
+
+@pytest.mark.parametrize(
+    ("number", "credentials", "following"),
+    [(24, {}, {"p": 25}), (25, {}, None), (25, {"key": ""}, None), (25, {"key": "k"}, {"p": 26})],
+)
+def test_without_a_key_a_list_ends_where_stack_exchange_ends_it(
+    number: int, credentials: Mapping[str, str], following: Params | None
+) -> None:
+    body = {"items": [{}], "has_more": True}
+    assert page("questions", {}, always(body), cursor={"p": number}, credentials=credentials).next == following
+
+
+# What comes out
+
+
+def test_texts_are_unescaped_and_bodies_become_plain() -> None:
+    item = {
+        "question_id": 7,
+        "title": "Is &quot;Vec&lt;T&gt;&quot; a &amp; b?",
+        "body": "<p>Why <b>not</b>?</p>\n\n<pre><code>a &lt; b\n</code></pre>\n",
+        "owner": {"display_name": "M&#225;rcio &lt;3", "profile_image": "https://i.example.com/1?s=128&copy=1"},
+        "score": -3,
+    }
+    found = record("question", {"id": "7"}, always({"items": [item]}))
+    assert found["content"]["text"] == 'Is "Vec<T>" a & b?\n\nWhy not?\n\na < b'
+    assert found["author"]["display_name"] == "Márcio <3"
+    assert found["author"]["avatar_url"] == "https://i.example.com/1?s=128&copy=1"
+    assert found["engagement"]["likes"] == -3
+
+
+@pytest.mark.parametrize(("accepted", "pinned"), [(True, True), (False, False), (None, None)])
+def test_the_accepted_answer_is_pinned(accepted: bool | None, pinned: bool | None) -> None:
+    rows = [{"answer_id": 1, "is_accepted": accepted}]
+    [found] = page("question/answers", {"id": "7"}, always({"items": rows})).records
+    assert found["flags"]["pinned"] is pinned
+
+
+def test_an_account_is_read_as_the_table_says() -> None:
+    user = {
+        "user_id": 22656,
+        "display_name": "Jon O&#39;Neil",
+        "profile_image": "https://i.example.com/22656.png",
+        "about_me": "<p>Author of <i>C# in Depth</i></p>",
+        "reputation": 1_500_000,
+        "question_count": 60,
+        "answer_count": 35_000,
+        "location": "Reading &amp; around",
+        "website_url": "https://example.com",
+        "creation_date": 1_222_430_705,
+        "link": "https://stackoverflow.com/users/22656/jon",
+        "user_type": "registered",
+    }
+    assert record("profile", {"user_id": "22656"}, always({"items": [user]})) == {
+        "id": "22656",
+        "username": None,
+        "display_name": "Jon O'Neil",
+        "avatar_url": "https://i.example.com/22656.png",
+        "bio": "Author of C# in Depth",
+        "verified": None,
+        "followers": None,
+        "following": None,
+        "posts_count": 35_060,
+        "likes_count": 1_500_000,
+        "url": "https://stackoverflow.com/users/22656/jon",
+        "private": None,
+        "joined_at": "2008-09-26T12:05:05Z",
+        "location": "Reading & around",
+        "external_url": "https://example.com",
+        "ext": {},
+    }
+
+
+@pytest.mark.parametrize("counts", [{}, {"question_count": 3}, {"answer_count": 3}])
+def test_posts_are_counted_only_when_both_counts_are_told(counts: Json) -> None:
+    assert record("profile", {"user_id": "1"}, always({"items": [counts]}))["posts_count"] is None
+
+
+def test_what_is_not_sent_is_null_and_never_a_zero() -> None:
+    question = record("question", {"id": "1"}, always({"items": [{"question_id": 1}]}))
+    assert {value for part in ("engagement", "flags", "ext") for value in question[part].values()} == {None}
+    assert (question["content"]["text"], question["author"], question["published_at"]) == (None, None, None)
+    author = record("profile", {"user_id": "1"}, always({"items": [{"user_id": 1}]}))
+    assert {name for name, value in author.items() if value is not None} == {"id", "ext"}
+    [comment] = page("question/comments", {"id": "1"}, always({"items": [{"comment_id": 5, "post_id": 1}]})).records
+    assert {name for name, value in comment.items() if value} == {"id", "post_id", "engagement", "flags"}
+    assert {*comment["engagement"].values(), *comment["flags"].values()} == {None}
+
+
+# What is refused
+
+
+@pytest.mark.parametrize("resource", SINGLES)
+def test_a_number_that_nothing_has_is_not_found(resource: str) -> None:
+    with pytest.raises(NotFound):
+        drive(PLATFORM, resource, SINGLES[resource], always({"items": [], "has_more": False}))
+
+
+@pytest.mark.parametrize(
+    ("error_id", "message", "status", "refusal"),
+    [
+        (404, "no method found with this name", 400, NotFound),
+        (404, "no method found with this name", 404, NotFound),
+        (400, "ids", 400, NotFound),
+        (400, "`key` doesn't match a known application", 400, UpstreamFailed),
+        (403, "page above 25 requires access token or app key", 400, UpstreamFailed),
+        (402, "access token required", 400, UpstreamFailed),
+        (500, "an unexpected error", 400, UpstreamFailed),
+        (500, "an unexpected error", 500, UpstreamFailed),
+    ],
+)
+@pytest.mark.parametrize("resource", ALL)
+def test_an_error_is_read_by_its_id(
+    resource: str, error_id: int, message: str, status: int, refusal: type[UpstreamError]
+) -> None:
+    with pytest.raises(refusal):
+        drive(PLATFORM, resource, ALL[resource], failing(error_id, message, status))
+
+
+@pytest.mark.parametrize(
+    ("message", "param"),
+    [
+        ("No site found for name `keyboard-pages`", "site"),
+        ("site is required", "site"),
+        ("tagged", "tagged"),
+        ("q", "query"),
+        ("page", "cursor"),
+        ("pagesize", "limit"),
+        ("sort", "sort"),
+        ("", "query"),
+    ],
+)
+def test_a_bad_parameter_is_the_callers_and_named_as_ours(message: str, param: str) -> None:
+    with pytest.raises(InvalidArgument) as refusal:
+        drive(PLATFORM, "search", {"query": "trio"}, failing(400, message))
+    assert refusal.value.param == param
+    assert message in refusal.value.problem
+
+
+@pytest.mark.parametrize(
+    ("upstream", "wait_s"),
+    [
+        (failing(502, "too many requests from this IP, more requests available in 46472 seconds"), 46_472.0),
+        (failing(502, "too many requests from this IP"), None),
+        (failing(503, "temporarily unavailable"), None),
+        (always("<html>Service Unavailable</html>", 503), None),
+        (always("<html>Too Many Requests</html>", 429, retry_after="9"), 9.0),
+    ],
+)
+def test_throttling_tells_how_long_it_lasts_when_it_can(upstream: Upstream, wait_s: float | None) -> None:
+    with pytest.raises(UpstreamThrottled) as refusal:
+        drive(PLATFORM, "questions", {}, upstream)
+    assert refusal.value.retry_after_s == wait_s
+
+
+@pytest.mark.parametrize(
+    ("body", "wait_s"),
+    [
+        ({"items": [], "backoff": 10}, 10.0),
+        ({"items": [], "backoff": 0}, 0.0),
+        ({"items": []}, 0.0),
+        ({"items": [], "backoff": None}, 0.0),
+        ([], 0.0),
+        ("text", 0.0),
+    ],
+)
+def test_a_good_answer_may_ask_for_rest(body: Any, wait_s: float) -> None:
+    assert PLATFORM.backoff_s(told(body)) == wait_s
+
+
+@pytest.mark.parametrize("body", [{}, {"items": None}, {"items": {}}, [], "<html>Sorry</html>", 5])
+@pytest.mark.parametrize("resource", ALL)
+def test_a_body_of_another_shape_is_a_failure_of_the_upstream(resource: str, body: Any) -> None:
+    with pytest.raises(UpstreamFailed):
+        drive(PLATFORM, resource, ALL[resource], always(body))
+
+
+_NAMES = ["items", "has_more", "owner", "title", "body", "tags", "score", "creation_date", "question_id", "total"]
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(_NAMES), inner, max_size=6),
+    max_leaves=25,
+)
+
+
+@given(body=_JSON | st.builds(lambda items: {"items": items}, st.lists(_JSON)), resource=st.sampled_from([*ALL]))
+def test_whatever_comes_is_read_or_refused(body: Any, resource: str) -> None:
+    with suppress(UpstreamError):
+        drive(PLATFORM, resource, ALL[resource], always(body))
+
+
+@given(
+    body=_JSON | st.fixed_dictionaries({"error_id": st.integers(400, 600), "error_message": st.text()}),
+    status=st.integers(400, 599),
+)
+def test_whatever_an_error_says_it_is_read_as_a_refusal(body: Any, status: int) -> None:
+    with pytest.raises(UpstreamError):
+        drive(PLATFORM, "questions", {}, always(body, status))
+
+
+# The stand-in
+
+
+@pytest.mark.parametrize("resource", LISTS)
+def test_a_list_of_the_stand_in_has_several_pages_and_a_last_one(resource: str) -> None:
+    pages = walk(PLATFORM, resource, LISTS[resource])
+    assert [len(found.records) for found in pages] == [20, 20, 5]
+
+
+def test_the_stand_in_tells_the_same_of_a_question_in_every_call() -> None:
+    found = page("search", {"query": "x"}, from_sandbox()).records
+    assert all(record("question", {"id": post["id"]}, from_sandbox()) == post for post in found)
+
+
+def test_the_stand_in_tells_the_same_of_an_account_in_every_call() -> None:
+    author = record("profile", SINGLES["profile"], from_sandbox())
+    for post in page("profile/posts", LISTS["profile/posts"], from_sandbox()).records:
+        assert post["author"] == {name: author[name] for name in post["author"]}
+
+
+def test_the_stand_in_has_questions_of_accounts_that_are_gone() -> None:
+    posts = [post for found in walk(PLATFORM, "questions", {}) for post in found.records]
+    assert any(post["author"]["id"] is None for post in posts)
+
+
+def test_the_stand_in_asks_for_rest_where_the_query_says_so() -> None:
+    answers: list[Answer] = []
+    sandbox = from_sandbox()
+
+    def upstream(host_and_path: str, call: Call) -> Answer:
+        answers.append(sandbox(host_and_path, call))
+        return answers[-1]
+
+    drive(PLATFORM, "search", {"query": "backoff"}, upstream)
+    drive(PLATFORM, "search", {"query": "parsers"}, upstream)
+    assert [PLATFORM.backoff_s(answer) for answer in answers] == [10.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("params", "refusal"),
+    [
+        ({"site": "missing"}, InvalidArgument),
+        ({"site": "throttled"}, UpstreamThrottled),
+        ({"site": "broken"}, UpstreamFailed),
+    ],
+)
+@pytest.mark.parametrize("resource", ALL)
+def test_the_stand_in_fails_as_its_site_says(resource: str, params: Params, refusal: type[UpstreamError]) -> None:
+    with pytest.raises(refusal):
+        drive(PLATFORM, resource, {**ALL[resource], **params}, from_sandbox())
+
+
+@pytest.mark.parametrize(
+    ("resource", "number", "refusal"),
+    [
+        *((resource, "404", NotFound) for resource in SINGLES),
+        *((resource, "429", UpstreamThrottled) for resource in ("question/answers", "profile/posts", *SINGLES)),
+        *((resource, "500", UpstreamFailed) for resource in ("question/comments", *SINGLES)),
+    ],
+)
+def test_the_stand_in_fails_as_its_number_says(resource: str, number: str, refusal: type[UpstreamError]) -> None:
+    (name,) = ALL[resource]
+    with pytest.raises(refusal):
+        drive(PLATFORM, resource, {name: number}, from_sandbox())
+
+
+@pytest.mark.parametrize(
+    ("resource", "params"),
+    [
+        ("search", {"query": "missing"}),
+        ("questions", {"tagged": "missing"}),
+        ("question/answers", {"id": "404"}),
+        ("profile/posts", {"user_id": "404"}),
+    ],
+)
+def test_a_list_of_the_stand_in_of_what_is_missing_is_empty(resource: str, params: Params) -> None:
+    assert page(resource, params, from_sandbox()) == Page([])
+
+
+@pytest.mark.parametrize(("word", "refusal"), [("throttled", UpstreamThrottled), ("broken", UpstreamFailed)])
+def test_a_search_of_the_stand_in_fails_as_its_words_say(word: str, refusal: type[UpstreamError]) -> None:
+    with pytest.raises(refusal):
+        page("search", {"query": word}, from_sandbox())
+    with pytest.raises(refusal):
+        page("questions", {"tagged": word}, from_sandbox())
+
+
+def test_the_examples_of_the_parameters_work() -> None:
+    for endpoint in PLATFORM.endpoints:
+        params = {param.name: param.example for param in endpoint.params}
+        assert drive(PLATFORM, endpoint.resource, params, from_sandbox())

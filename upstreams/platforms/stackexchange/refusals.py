@@ -1,0 +1,44 @@
+"""What Stack Exchange's errors mean: most come with status 400, and only `error_id` tells them apart."""
+
+from __future__ import annotations
+
+import re
+
+from upstreams.endpoint import Answer, by_status
+from upstreams.errors import InvalidArgument, NotFound, UpstreamError, UpstreamThrottled
+from upstreams.fields import Json, number, text
+
+_BAD_PARAMETER, _NO_METHOD = 400, 404
+_THROTTLED = frozenset((502, 503))
+_WAIT = re.compile(r"in ([0-9]{1,6}) seconds")
+_OURS = {"q": "query", "tagged": "tagged", "sort": "sort", "page": "cursor", "pagesize": "limit"}
+"""The field that is named as wrong, which is the whole message -> our name of it."""
+
+
+def judge(answer: Answer) -> UpstreamError | None:
+    """An error by its id; what is wrong with the key or with us is left to be a failure."""
+    body: Json = answer.body if isinstance(answer.body, dict) else {}
+    error, message = number(body, "error_id"), text(body, "error_message") or ""
+    if error in _THROTTLED or answer.status == 503:
+        wait = _WAIT.search(message)
+        return UpstreamThrottled(answer.source, float(wait[1]) if wait else None)
+    if error == _NO_METHOD:
+        return NotFound()
+    if error == _BAD_PARAMETER:
+        return _bad_parameter(message)
+    return by_status(answer)
+
+
+def _bad_parameter(message: str) -> UpstreamError | None:
+    if message.startswith("`key`"):
+        return None
+    if message == "ids":  # a number above those that anything can have
+        return NotFound()
+    param = "site" if "site" in message else _OURS.get(message, "query")
+    return InvalidArgument(param, f"Stack Exchange refuses it: {message or 'bad parameter'}")
+
+
+def backoff_s(answer: Answer) -> float:
+    """Seconds for which a good answer asks that its method is not called again."""
+    body: Json = answer.body if isinstance(answer.body, dict) else {}
+    return float(number(body, "backoff") or 0)

@@ -1,0 +1,212 @@
+"""The stand-in for the Stack Exchange API: questions, answers, comments, accounts and search.
+
+Queries and tags fail as everywhere (`missing`, `throttled`, `broken`), and sites do; everything else has a number, of
+which 404 does not exist, 429 is throttled and 500 is broken. A query with `backoff` is answered with a wish for rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from html import escape
+from typing import Any
+from zlib import crc32
+
+from upstreams.sandbox.invent import paragraph, person, seeded, sentence, unix_time
+from upstreams.sandbox.site import Asked, Reply, Route, route
+
+_HOST = "api.stackexchange.com"
+_ROWS = 45
+"""Rows of every list: three pages of the default size."""
+_TAGS = ("python", "c++", "git", "python-trio", "sqlite", "bash", "html")
+
+Json = dict[str, Any]
+
+
+def _error(error_id: int, name: str, message: str) -> Reply:
+    return Reply({"error_id": error_id, "error_message": message, "error_name": name}, 400)
+
+
+def _refused(asked: Asked) -> Reply | None:
+    """Errors come with status 400 and their own number in the body, as the platform sends them."""
+    site = asked.query.get("site")
+    if site is None:
+        return _error(400, "bad_parameter", "site is required")
+    if "missing" in site:
+        return _error(400, "bad_parameter", f"No site found for name `{site}`")
+    subject = f"{site} {asked.query.get('q', '')} {asked.query.get('tagged', '')}"
+    if "throttled" in subject or asked.found.get("id") == "429":
+        message = "too many requests from this IP, more requests available in 120 seconds"
+        return _error(502, "throttle_violation", message)
+    if "broken" in subject or asked.found.get("id") == "500":
+        return _error(500, "internal_error", "An unexpected error occurred")
+    if asked.number("page", 1) > 25 and "key" not in asked.query:
+        return _error(403, "access_denied", "page above 25 requires access token or app key")
+    return None
+
+
+def _wrapped(items: list[Json], *, has_more: bool = False, **more: int) -> Reply:
+    return Reply({"items": items, "has_more": has_more, **more, "quota_max": 300, "quota_remaining": 287})
+
+
+def _listed(asked: Asked, invent: Callable[[int], Json]) -> Reply:
+    """One page of a list of `_ROWS` rows; of what is missing there are none."""
+    subject = f"{asked.query.get('q', '')} {asked.query.get('tagged', '')}"
+    total = 0 if "missing" in subject or asked.found.get("id") == "404" else _ROWS
+    size, page = min(asked.number("pagesize", 30), 100), max(asked.number("page", 1), 1)
+    items = [invent(place) for place in range(total)[(page - 1) * size : page * size]]
+    rest = {"backoff": 10} if "backoff" in subject else {}
+    return _wrapped(items, has_more=page * size < total, **rest)
+
+
+def _first(*subject: object) -> int:
+    """The number of a list's first row; those of others follow in steps."""
+    return 60_000_000 + crc32("/".join(map(str, subject)).encode()) % 10_000_000
+
+
+def _address(asked: Asked) -> str:
+    site = asked.query["site"].removesuffix(".com")
+    return (
+        f"https://{site}.com"
+        if site in ("stackoverflow", "superuser", "askubuntu")
+        else f"https://{site}.stackexchange.com"
+    )
+
+
+def _owner(asked: Asked, user_id: int) -> Json:
+    rng = seeded("stackexchange", asked.query["site"], user_id)
+    name = person(rng)
+    return {
+        "reputation": rng.randrange(1, 90_000),
+        "user_id": user_id,
+        "user_type": "registered",
+        "accept_rate": rng.randrange(100),
+        "profile_image": f"https://i.example.com/{user_id}.png?s=256&g=1",
+        "display_name": escape(f"{name} O'{name[0]}"),
+        "link": f"{_address(asked)}/users/{user_id}/{name.lower().replace(' ', '-')}",
+    }
+
+
+def _somebody(asked: Asked, *subject: object) -> Json:
+    """Who wrote something; some accounts were deleted since, and only a name is left of them."""
+    rng = seeded("stackexchange", *subject, "owner")
+    if rng.random() < 0.1:
+        return {"user_type": "does_not_exist", "display_name": f"user{rng.randrange(1, 1_000_000)}"}
+    return _owner(asked, rng.randrange(1, 20_000_000))
+
+
+def _body(asked: Asked, text: str) -> Json:
+    """Bodies come only with the filter that asks for them."""
+    return {"body": text} if asked.query.get("filter") == "withbody" else {}
+
+
+def _question(asked: Asked, question_id: int, user_id: int | None = None) -> Json:
+    rng = seeded("stackexchange", asked.query["site"], question_id)
+    title, created, answered = sentence(rng).rstrip("."), unix_time(rng), rng.random() < 0.6
+    question = {
+        "tags": rng.sample(_TAGS, 3),
+        "owner": _owner(asked, user_id) if user_id else _somebody(asked, question_id),
+        "is_answered": answered,
+        "view_count": rng.randrange(50, 90_000),
+        "answer_count": rng.randrange(1, 30) if answered else 0,
+        "score": rng.randrange(-5, 900),
+        "last_activity_date": created + rng.randrange(10_000_000),
+        "creation_date": created,
+        "question_id": question_id,
+        "content_license": "CC BY-SA 4.0",
+        "link": f"{_address(asked)}/questions/{question_id}/{title.lower().replace(' ', '-')}",
+        "title": escape(f'{title}, isn\'t it "so"?'),
+        **_body(asked, f"<p>{paragraph(rng)}</p>\n\n<pre><code>a &lt; b\n</code></pre>\n"),
+    }
+    return {**question, "accepted_answer_id": question_id + 1} if answered else question
+
+
+def _answer(asked: Asked, question_id: int, place: int) -> Json:
+    rng = seeded("stackexchange", asked.query["site"], question_id, "answer", place)
+    created, answer_id = unix_time(rng), question_id + 1 + place * 3
+    return {
+        "owner": _somebody(asked, answer_id),
+        "is_accepted": place == 0,
+        "score": 500 - place,
+        "last_activity_date": created,
+        "creation_date": created,
+        "answer_id": answer_id,
+        "question_id": question_id,
+        "content_license": "CC BY-SA 4.0",
+        **_body(asked, f"<p>{paragraph(rng)} It&#39;s <em>easy</em>.</p>\n"),
+    }
+
+
+def _comment(asked: Asked, question_id: int, place: int) -> Json:
+    rng = seeded("stackexchange", asked.query["site"], question_id, "comment", place)
+    comment_id = question_id + 100_000 + place
+    return {
+        "owner": _somebody(asked, comment_id),
+        "edited": False,
+        "score": rng.randrange(20),
+        "creation_date": unix_time(rng),
+        "post_id": question_id,
+        "comment_id": comment_id,
+        "content_license": "CC BY-SA 4.0",
+        **_body(asked, sentence(rng)),
+    }
+
+
+def _account(asked: Asked, user_id: int) -> Json:
+    rng = seeded("stackexchange", asked.query["site"], user_id, "account")
+    return {
+        **_owner(asked, user_id),
+        "badge_counts": {"bronze": rng.randrange(90), "silver": rng.randrange(30), "gold": rng.randrange(5)},
+        "account_id": user_id + 7,
+        "is_employee": False,
+        "reputation_change_year": rng.randrange(900),
+        "creation_date": unix_time(rng),
+        "location": escape("Zürich & Bern"),
+        "website_url": f"https://example.com/{user_id}",
+    }
+
+
+def _single(invent: Callable[[Asked, int], Json]) -> Callable[[Asked], Reply]:
+    def single(asked: Asked) -> Reply:
+        return _wrapped([] if asked.found["id"] == "404" else [invent(asked, int(asked.found["id"]))])
+
+    return single
+
+
+def _questions(asked: Asked) -> Reply:
+    first = _first(asked.query.get("q"), asked.query.get("tagged"), asked.query.get("sort"))
+    return _listed(asked, lambda place: _question(asked, first + place * 11))
+
+
+def _answers(asked: Asked) -> Reply:
+    return _listed(asked, lambda place: _answer(asked, int(asked.found["id"]), place))
+
+
+def _comments(asked: Asked) -> Reply:
+    return _listed(asked, lambda place: _comment(asked, int(asked.found["id"]), place))
+
+
+def _users_questions(asked: Asked) -> Reply:
+    user_id = int(asked.found["id"])
+    return _listed(asked, lambda place: _question(asked, _first("user", user_id) + place * 11, user_id))
+
+
+def _guarded(pattern: str, answer: Callable[[Asked], Reply]) -> Route:
+    """A route on which the conventions for failures hold and ids have to be numbers."""
+
+    def guarded(asked: Asked) -> Reply:
+        if not asked.found.get("id", "1").isdecimal():
+            return _error(400, "bad_parameter", "ids")
+        return _refused(asked) or answer(asked)
+
+    return route(_HOST, f"/2.3{pattern}", guarded)
+
+
+ROUTES: tuple[Route, ...] = (
+    _guarded("/search/advanced", _questions),
+    _guarded("/questions", _questions),
+    _guarded("/questions/{id}", _single(_question)),
+    _guarded("/questions/{id}/answers", _answers),
+    _guarded("/questions/{id}/comments", _comments),
+    _guarded("/users/{id}", _single(_account)),
+    _guarded("/users/{id}/questions", _users_questions),
+)
