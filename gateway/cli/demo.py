@@ -36,7 +36,8 @@ def demo(port: int) -> None:
         carry_library_logs(log)
 
         async def main() -> None:
-            with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+            # SIGHUP too: a terminal that is closed must not leave the folder behind.
+            with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
                 async with open_sandbox(Behaviour()) as egress:
                     start = Start(with_egress(config, egress), lambda: with_egress(config, egress), secrets, {}, log)
                     async with open_served_node(start) as (node, line):

@@ -166,6 +166,7 @@ class Place:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=errors,
+                bufsize=0,  # so that `select` sees all that has not been read
                 start_new_session=True,
             )
         with popen:

@@ -1,0 +1,145 @@
+"""The admin address: health, readiness, metrics, and operations that need the token."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from gateway.secrets import load_secret
+from tests.fakes.calling import Answered, call
+from tests.fakes.commands import Commands
+from tests.fakes.sluice_process import Place, Served
+
+Sample = tuple[str, frozenset[tuple[str, str]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Admin:
+    """A node's admin address, and the token that its secret gives."""
+
+    node: Served
+    token: str
+
+    def run(self, operation: str, body: bytes = b"{}", **headers: str) -> Answered:
+        """POST an operation with the token, or with other headers."""
+        sent = headers or {"authorization": f"Bearer {self.token}"}
+        return call(f"{self.node.admin_url}/admin/{operation}", method="POST", headers=sent, body=body)
+
+    def done(self, operation: str, **arguments: object) -> Any:
+        """What an operation gives."""
+        answered = self.run(operation, orjson.dumps(arguments))
+        assert answered.status == 200, answered
+        return answered.json
+
+    def samples(self) -> dict[Sample, float]:
+        """Every sample of /metrics."""
+        answered = self.node.admin("/metrics")
+        assert answered.status == 200
+        assert answered.headers["content-type"].startswith("text/plain; version=")
+        families = list(text_string_to_metric_families(answered.body.decode()))
+        assert len({family.name for family in families}) == len(families)
+        return {
+            (sample.name, frozenset(sample.labels.items())): sample.value
+            for family in families
+            for sample in family.samples
+        }
+
+
+@pytest.fixture(scope="module")
+def admin(tmp_path_factory: pytest.TempPathFactory, commands: Commands) -> Iterator[Admin]:
+    """A node for all tests here."""
+    place = Place(tmp_path_factory.mktemp("admin"), commands)
+    place.configure()
+    with place.serve("--sandbox") as node:
+        yield Admin(node, load_secret({}, place.database.parent).admin_token)
+
+
+def test_a_living_node_is_healthy_and_ready(admin: Admin) -> None:
+    for path, word in (("/healthz", b"ok\n"), ("/readyz", b"ready\n")):
+        answered = admin.node.admin(path)
+        assert (answered.status, answered.body) == (200, word)
+        head = call(admin.node.admin_url + path, method="HEAD")
+        assert (head.status, head.body) == (200, b"")
+        assert call(admin.node.admin_url + path, method="POST").status == 405
+
+
+def test_health_and_metrics_are_not_on_the_public_address(admin: Admin) -> None:
+    for path in ("/healthz", "/readyz", "/metrics", "/admin/account.list"):
+        assert admin.node.get(path).status == 404
+
+
+def test_metrics_count_requests_credits_and_what_the_cache_answered(admin: Admin) -> None:
+    account = admin.done("account.create", name="counted")
+    key = admin.done("key.create", account=account["id"])["key"]
+    before = admin.samples()
+    for _ in range(3):
+        assert admin.node.get("/v1/github/profile?handle=octocat", key).status == 200
+    assert admin.node.get("/v1/github/profile?handle=octocat", "sl_" + "x" * 43).status == 401
+    assert admin.node.get("/v1/secret/place", key).status == 404
+    after = admin.samples()
+
+    def grown(name: str, **labels: str) -> float:
+        sample = (name, frozenset(labels.items()))
+        return after[sample] - before.get(sample, 0.0)
+
+    route = "/v1/github/profile"
+    assert grown("sluice_requests_total", route=route, code="OK") == 3
+    assert grown("sluice_requests_total", route=route, code="INVALID_API_KEY") == 1
+    assert grown("sluice_credits_used_total") == 1
+    assert grown("sluice_cache_lookups_total", result="hit") == 2
+    assert grown("sluice_cache_lookups_total", result="miss") == 1
+    assert grown("sluice_upstream_calls_total", platform="github", source="api") == 1
+    assert grown("sluice_overhead_seconds_count") == 5
+    assert grown("sluice_upstream_seconds_count") == 1
+    assert grown("sluice_overhead_seconds_bucket", le="+Inf") == 5
+    assert grown("sluice_store_commits_total") >= 2
+    assert after["sluice_breaker_state", frozenset({("platform", "github"), ("source", "api")})] == 0
+    assert not [sample for sample in after if "secret" in str(sample)], "what clients invent must not become labels"
+
+
+@pytest.mark.parametrize(
+    "authorization", ["", "Bearer", "Bearer ", "Bearer wrong", "bearer {}", "{}", "Bearer {}x", "Bearer \xff"]
+)
+def test_without_the_token_no_operation_is_done(admin: Admin, authorization: str) -> None:
+    answered = admin.run("account.list", authorization=authorization.format(admin.token))
+    assert (answered.status, answered.json) == (401, {"error": "the admin token is missing or wrong"})
+
+
+def test_who_has_no_token_does_not_learn_which_operations_there_are(admin: Admin) -> None:
+    assert admin.run("nothing", authorization="x").body == admin.run("account.list", authorization="x").body
+
+
+WRONG = [
+    ("account.frobnicate", b"{}", "there is no operation account.frobnicate"),
+    ("account.create", b"{", "unexpected end"),
+    ("account.create", b"[1]", "must be a JSON object"),
+    ("account.create", b"{}", "missing required field `name`"),
+    ("account.create", b'{"name":"x","credit":5}', "unknown field `credit`"),
+    ("account.create", b'{"name":"x","credits":1.5}', "Expected `int`"),
+    ("credits.grant", b'{"account":"x","amount":99999999999999999999}', "$.amount"),
+    ("account.create", b'{"name":"\\ud800"}', "surrogate"),
+    ("account.create", b'{"name":"' + b"x" * 70_000 + b'"}', "over 65536 bytes"),
+    ("account.list", b"[" * 60_000, "depth limit"),
+]
+
+
+@pytest.mark.parametrize(("operation", "body", "why"), WRONG, ids=[f"{row[0]} {row[1][:24]!r}" for row in WRONG])
+def test_wrong_arguments_are_refused_with_the_reason(admin: Admin, operation: str, body: bytes, why: str) -> None:
+    answered = admin.run(operation, body)
+    assert answered.status == 400
+    assert why in answered.json["error"]
+
+
+def test_an_operation_is_asked_for_with_post(admin: Admin) -> None:
+    url = f"{admin.node.admin_url}/admin/account.list"
+    assert call(url, headers={"authorization": f"Bearer {admin.token}"}).status == 405
+
+
+def test_an_owner_can_see_a_key_again(admin: Admin) -> None:
+    account = admin.done("account.create", name=os.fsdecode("Æther".encode()))
+    made = admin.done("key.create", account=account["id"])
+    assert admin.done("key.reveal", key=made["id"]) == {"id": made["id"], "key": made["key"]}

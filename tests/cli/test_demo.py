@@ -1,0 +1,58 @@
+"""`sluice demo`: the main job on a machine without internet, and nothing left behind."""
+
+import os
+import re
+import select
+import shlex
+import signal
+
+import pytest
+
+from tests.fakes.calling import call
+from tests.fakes.sluice_process import Place, Process
+
+LAST_WORDS = "nothing stays behind."
+
+
+def welcome(process: Process) -> str:
+    """What the demo prints when it is ready."""
+    stdout = process.popen.stdout
+    assert stdout is not None
+    text = process.first_line
+    while LAST_WORDS.encode() not in text:
+        assert select.select([stdout], [], [], 10)[0], text
+        text += os.read(stdout.fileno(), 65_536)
+    return text.decode()
+
+
+def perform(curl: str) -> None:
+    """Make the call of a curl line, and hold its answer to the envelope."""
+    command, silent, header_option, header, url = shlex.split(curl)
+    assert (command, silent, header_option) == ("curl", "-s", "-H")
+    name, _, value = header.partition(": ")
+    answered = call(url, headers={name: value})
+    envelope = answered.json
+    assert (answered.status, envelope["success"], envelope["credits_used"]) == (200, True, 1), envelope
+    assert envelope["data"]
+    assert answered.headers["x-request-id"] == envelope["request_id"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_the_demo_ends_on_a_signal_and_leaves_no_folder_behind(place: Place, number: signal.Signals) -> None:
+    before = set(place.folder.iterdir())
+    with place.start("demo") as process:
+        welcome(process)
+        (folder,) = set(place.folder.iterdir()) - before - {process.log}
+        assert folder.name.startswith("sluice-demo-")
+        process.signal(number)
+        assert process.wait() == 0
+        assert process.log.read_text() == ""
+    assert set(place.folder.iterdir()) - before == {process.log}
+
+
+def test_the_three_calls_that_the_demo_prints_work(place: Place) -> None:
+    with place.start("demo") as process:
+        calls = re.findall(r"^ +(curl .*)$", welcome(process), re.MULTILINE)
+        assert len(calls) == 3
+        for curl in calls:
+            perform(curl)

@@ -1,0 +1,63 @@
+"""`sluice platforms`: what the program knows, and whether each endpoint still answers."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.fakes.commands import Commands
+from tests.fakes.sluice_process import Place
+from upstreams.platforms import load_platforms
+
+ENDPOINTS = [f"{platform.slug}/{one.resource}" for platform in load_platforms() for one in platform.endpoints]
+
+
+@pytest.fixture(scope="module")
+def sandboxed(tmp_path_factory: pytest.TempPathFactory, commands: Commands) -> Iterator[Place]:
+    """A place whose upstreams are the sandbox."""
+    place = Place(tmp_path_factory.mktemp("platforms"), commands)
+    with place.sandbox() as egress:
+        place.configure(upstreams={"egress": egress})
+        yield place
+
+
+def test_every_endpoint_is_listed_with_its_price_and_what_it_needs(place: Place) -> None:
+    listed = place.run("platforms", "list", "--json").json
+    assert [each["id"] for each in listed] == ENDPOINTS
+    assert {"id", "archetype", "credits", "needs", "summary"} == listed[0].keys()
+    assert {each["credits"] for each in listed} <= {1, 5, 10}
+
+
+def test_one_platform_is_listed_alone(place: Place) -> None:
+    lines = place.run("platforms", "list", "github").out.splitlines()
+    assert len(lines) == sum(id_.startswith("github/") for id_ in ENDPOINTS)
+    assert lines[0].startswith("id=github/profile  archetype=Author  credits=1  needs=-  summary=")
+
+
+def test_smoke_calls_every_endpoint_that_is_available(sandboxed: Place) -> None:
+    results = sandboxed.told("platforms", "smoke")
+    assert sorted(each["id"] for each in results) == sorted(ENDPOINTS)
+    assert [each for each in results if each["outcome"] == "failed"] == []
+    skipped = [each for each in results if each["outcome"] == "skipped"]
+    assert all(each["detail"].startswith("needs ") for each in skipped)
+    assert len(skipped) < len(results) / 2
+
+
+def test_smoke_of_one_platform_says_how_it_went(sandboxed: Place) -> None:
+    ended = sandboxed.operate("platforms", "smoke", "github")
+    assert (ended.exit_code, ended.err) == (0, "")
+    assert ended.out.startswith("id=github/profile  outcome=ok  detail=1 record in 0.0")
+
+
+def test_smoke_fails_when_an_endpoint_does(place: Place) -> None:
+    """Method: an egress that nobody listens on."""
+    place.configure(upstreams={"egress": "http://127.0.0.1:1", "github": {"retries": 0}})
+    ended = place.operate("platforms", "smoke", "github")
+    count = sum(id_.startswith("github/") for id_ in ENDPOINTS)
+    assert ended.exit_code == 1
+    assert ended.out.count("outcome=failed") == count
+    assert ended.err.startswith(f"sluice: {count} of {count} endpoints failed: github/profile, ")
+    assert ended.err.count("\n") == 1
+
+
+def test_smoke_of_a_platform_that_is_not_there_is_wrong_use(place: Place) -> None:
+    assert place.operate("platforms", "smoke", "myspace").refused(2) == "there is no platform myspace"
