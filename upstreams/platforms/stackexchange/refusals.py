@@ -35,7 +35,7 @@ def _bad_parameter(message: str) -> UpstreamError | None:
     if message == "ids":  # a number above those that anything can have
         return NotFound()
     param = "site" if "site" in message else _OURS.get(message, "query")
-    return InvalidArgument(param, f"Stack Exchange refuses it: {message or 'bad parameter'}")
+    return InvalidArgument(param, f"is refused by Stack Exchange: {message or 'bad parameter'}")
 
 
 def backoff_s(answer: Answer) -> float:
