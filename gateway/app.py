@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from random import Random
@@ -42,7 +42,7 @@ from storage.errors import StorageError
 from upstreams.cache import Cache
 from upstreams.catalog import Catalog
 from upstreams.cursors import CursorSigner
-from upstreams.platforms import load_platforms
+from upstreams.endpoint import Platform
 from upstreams.site import Site
 
 FINISH_EVERY_S = 1.0
@@ -63,7 +63,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a node is made from: its config and how to read it anew, its secrets, its public address, its log."""
+    """What a node is made from: its config and how to read it anew, secrets, public address, log and platforms."""
 
     config: Config
     read_config: Callable[[], Config]
@@ -71,6 +71,7 @@ class Setting:
     environ: Mapping[str, str]
     base_url: str
     log: Log
+    platforms: Sequence[Platform]
 
 
 @asynccontextmanager
@@ -85,7 +86,7 @@ async def open_node(setting: Setting) -> AsyncIterator[Node]:
     config = setting.config
     async with (
         open_books(config, setting.secrets, now=time.time, make_id=make_id) as books,
-        open_sites(config, load_platforms(), environ=setting.environ, rng=rng) as sites,
+        open_sites(config, setting.platforms, environ=setting.environ, rng=rng) as sites,
         trio.open_nursery() as nursery,
     ):
         recovered = await recover(books.store, now=time.time)

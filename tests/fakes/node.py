@@ -1,0 +1,175 @@
+"""A real node in the test's own run: real sockets, a real store, and upstreams that the test decides."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import orjson
+import trio
+
+from gateway.app import Node
+from gateway.config import load_config
+from gateway.logs import Log
+from gateway.secrets import load_secret
+from gateway.serve import Start, open_served_node
+from tests.fakes.calling import Answered
+from tests.fakes.scripted_upstream import Upstream, open_upstream
+from upstreams.endpoint import Platform
+from upstreams.platforms import load_platforms
+
+CREDITS = 100_000
+PATIENCE_S = 30.0
+SECRET = {"SLUICE_SECRET": "a secret of tests, long enough"}
+_REFUSE = """
+CREATE TRIGGER refuse BEFORE INSERT ON ledger_entries WHEN NEW.kind = '{kind}'
+BEGIN SELECT RAISE(ABORT, 'a test lets the store refuse this'); END
+"""
+
+
+@dataclass(slots=True)
+class OpenNode:
+    """A node that serves, with one account and one key to begin with."""
+
+    node: Node
+    url: str
+    admin_url: str
+    upstream: Upstream
+    client: httpx.AsyncClient
+    log: io.BytesIO
+    account: str = ""
+    key: str = ""
+    key_id: str = ""
+    _auditors: dict[str, str] = field(default_factory=dict)
+
+    async def get(
+        self, target: str, *, key: str | None = "", headers: Mapping[str, str] | None = None, method: str = "GET"
+    ) -> Answered:
+        """One request; the node's first key unless another, or None, is given."""
+        own = {} if key is None else {"x-api-key": key or self.key}
+        answer = await self.client.request(method, self.url + target, headers={**own, **(headers or {})})
+        return Answered(answer.status_code, dict(answer.headers), answer.content)
+
+    async def operate(self, operation: str, **arguments: Any) -> Any:
+        """One of the operator's operations."""
+        return await self.node.books.operations.run(operation, arguments)
+
+    async def new_account(self, balance: int = CREDITS) -> str:
+        """A new account's id."""
+        account: str = (await self.operate("account.create", name="test", credits=balance))["id"]
+        return account
+
+    async def new_key(self, account: str, **terms: Any) -> tuple[str, str]:
+        """A new key and its id."""
+        made = await self.operate("key.create", account=account, **terms)
+        return made["key"], made["id"]
+
+    async def entries(self, request_id: str, account: str = "") -> list[dict[str, Any]]:
+        """What the statement says of one request, read over HTTP with a key that is used for nothing else."""
+        owner = account or self.account
+        if owner not in self._auditors:
+            self._auditors[owner] = (await self.new_key(owner))[0]
+        target = f"/v1/credits/transactions?request_id={request_id}"
+        items: list[dict[str, Any]] = (await self.get(target, key=self._auditors[owner])).json["data"]["items"]
+        return items
+
+    async def net(self, request_id: str, account: str = "") -> int:
+        """What one request cost, by the statement."""
+        return -sum(entry["amount"] for entry in await self.entries(request_id, account))
+
+    async def money(self, account: str = "") -> tuple[int, int]:
+        """Balance and held credits of an account, once everything that waits for the store is written."""
+        await self.node.books.store.write(lambda _tx: None)  # writes keep their order, and settling waits for nobody
+        report = await self.node.books.ledger.report(account or self.account)
+        return report.balance, report.held
+
+    async def assert_sound(self) -> None:
+        """The ledger proves itself, and nothing is held."""
+        assert await self.operate("ledger.verify") == {"ok": True, "violations": []}
+        assert (await self.money())[1] == 0
+
+    @asynccontextmanager
+    async def store_refusing(self, kind: str) -> AsyncIterator[None]:
+        """The store commits nothing with a ledger entry of this kind: a deduction, settlement, refund."""
+        store = self.node.books.store
+        await store.write(lambda tx: tx.run(_REFUSE.format(kind=kind)))
+        try:
+            yield
+        finally:
+            await store.write(lambda tx: tx.run("DROP TRIGGER refuse"))
+
+    def log_events(self, name: str) -> list[dict[str, Any]]:
+        """The events of this name that were logged so far."""
+        events = [orjson.loads(line) for line in self.log.getvalue().splitlines()]
+        return [event for event in events if event["event"] == name]
+
+
+@asynccontextmanager
+async def open_test_node(
+    folder: Path,
+    *,
+    credits: int = CREDITS,  # noqa: A002 - the specification's name
+    egress: str = "",
+    environ: Mapping[str, str] | None = None,
+    platforms: tuple[Platform, ...] = (),
+    **tables: Mapping[str, object],
+) -> AsyncIterator[OpenNode]:
+    """A node on `tables` of config.toml over free ports and a store in `folder`, gone when the block ends.
+
+    Without an `egress` of the test's own its upstream is `OpenNode.upstream`; `platforms` come beside the real ones.
+    What the block raises comes out as it is.
+    """
+    failure: Exception | None = None
+    upstream, log = Upstream(), io.BytesIO()
+    with trio.fail_after(PATIENCE_S):
+        async with open_upstream(upstream) as address:
+            every = (*load_platforms(), *platforms)
+            start = _start(folder, egress or address, {**SECRET, **(environ or {})}, every, tables, log)
+            async with open_served_node(start) as (node, line), httpx.AsyncClient(timeout=PATIENCE_S) as client:
+                opened = OpenNode(node, line["url"], line["admin_url"], upstream, client, log)
+                opened.account = await opened.new_account(credits)
+                opened.key, opened.key_id = await opened.new_key(opened.account)
+                try:
+                    yield opened
+                except Exception as exc:  # noqa: BLE001 - raised below, outside of nurseries that wrap it in groups
+                    failure = exc
+    if failure is not None:
+        raise failure
+
+
+def _start(
+    folder: Path,
+    egress: str,
+    environ: Mapping[str, str],
+    platforms: tuple[Platform, ...],
+    tables: Mapping[str, Mapping[str, object]],
+    log: io.BytesIO,
+) -> Start:
+    settled: dict[str, Mapping[str, object]] = {
+        "server": {"port": 0, "drain_s": 1},
+        "admin": {"port": 0},
+        "store": {"url": f"sqlite:///{folder / 'sluice.db'}"},
+        "upstreams": {"egress": egress},
+    }
+    file = folder / "config.toml"
+    merged = {name: {**settled.get(name, {}), **tables.get(name, {})} for name in settled | tables}
+    lines = (f"[{name}]\n" + "".join(f"{k} = {_toml(v)}\n" for k, v in table.items()) for name, table in merged.items())
+    file.write_text("".join(lines))
+    known = {platform.slug for platform in platforms}
+
+    def read_config() -> Any:
+        return load_config(file, environ, known)
+
+    return Start(read_config(), read_config, load_secret(environ, folder), environ, Log("debug", stream=log), platforms)
+
+
+def _toml(value: object) -> str:
+    """JSON's text, numbers, truth values and flat arrays are TOML's too; of tables, inline ones are enough here."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{k} = {_toml(v)}" for k, v in value.items()) + "}"
+    return orjson.dumps(value).decode()

@@ -1,0 +1,43 @@
+"""A platform whose endpoints do what no good one does, each after one call to `odd.test`."""
+
+from __future__ import annotations
+
+from upstreams.archetypes import AUTHOR, DOSSIER, author
+from upstreams.endpoint import Args, Call, Endpoint, Leg, Param, Platform, Single, Steps
+
+
+def _bug(_args: Args) -> Steps:
+    yield Call("/bug")
+    raise ZeroDivisionError
+
+
+def _unwritable(_args: Args) -> Steps:
+    yield Call("/unwritable")
+    return Single({"id": "1", "nobody writes this as JSON": object()})
+
+
+def _warned(args: Args) -> Steps:
+    yield Call(f"/warned/{args.text_or_none('say') or ''}")
+    return Single(author(id="1"), warnings=("half of it is missing",))
+
+
+def _legs(args: Args) -> Steps:
+    """Four legs, of which `/leg/N` may fail."""
+    answers = yield tuple(Call(f"/leg/{number}", optional=True) for number in range(4))
+    return Single(
+        {"parts": [bool(answer) for answer in answers]}, legs=tuple(Leg("odd/leg", answer) for answer in answers)
+    )
+
+
+ODD = Platform(
+    slug="odd",
+    title="Odd",
+    sources={"odd": "https://odd.test"},
+    docs_url="https://odd.test/docs",
+    endpoints=(
+        Endpoint("bug", "Fails as nobody foresaw.", AUTHOR, _bug),
+        Endpoint("unwritable", "Gives what JSON cannot hold.", DOSSIER, _unwritable),
+        Endpoint("warned", "Warns of missing data.", AUTHOR, _warned, (Param("say", "Anything.", "hello"),)),
+        Endpoint("legs", "A composite.", DOSSIER, _legs, tier="advanced"),
+    ),
+)

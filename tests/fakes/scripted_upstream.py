@@ -1,0 +1,103 @@
+"""What stands where the platforms are: the sandbox, until a test says what is answered instead."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Literal
+
+import orjson
+import trio
+
+from gateway.edge import plain_edge_answer
+from gateway.serve import bind, port_of
+from gateway.server.serve import serve_native
+from upstreams.sandbox.app import Behaviour, Sandbox
+
+PIECE = b"x" * 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One answer: `cut` sends half of the body and hangs up, `endless` sends the body again and again."""
+
+    status: int = 200
+    body: bytes = b"{}"
+    headers: Mapping[str, str] = field(default_factory=lambda: {"content-type": "application/json"})
+    delay_s: float = 0.0
+    ending: Literal["whole", "cut", "endless"] = "whole"
+
+
+def told(body: Any, status: int = 200, **headers: str) -> Told:
+    """A JSON answer; `retry_after="7"` is the header `retry-after`."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Told(status, orjson.dumps(body), {"content-type": "application/json", **named})
+
+
+class Hangup(OSError):
+    """The scripted upstream ends a connection in the middle of an answer."""
+
+
+class Upstream:
+    """An ASGI app for `egress`. `requests` holds `host/path?query` of each request, as it was sent.
+
+    `script` decides an answer from that text; None leaves it to the sandbox.
+    """
+
+    def __init__(self) -> None:
+        self.behaviour = Behaviour()
+        self.script: Callable[[str], Told | None] = lambda _asked: None
+        self.requests: list[str] = []
+        self._sandbox = Sandbox(self.behaviour, Random(0))
+
+    def always(self, answer: Told | None) -> None:
+        """Answer every request alike; None goes back to the sandbox."""
+        self.script = lambda _asked: answer
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            raise NotImplementedError
+        query = scope["query_string"].decode()
+        asked = scope["raw_path"].decode().removeprefix("/") + (f"?{query}" if query else "")
+        self.requests.append(asked)
+        answer = self.script(asked)
+        if answer is None:
+            await self._sandbox(scope, receive, send)
+        else:
+            await _send(answer, send)
+
+
+async def _send(answer: Told, send: Any) -> None:
+    await trio.sleep(answer.delay_s)
+    headers = [(name.encode(), value.encode()) for name, value in answer.headers.items()]
+    if answer.ending != "endless":
+        headers.append((b"content-length", b"%d" % len(answer.body)))
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    if answer.ending == "cut":
+        half = answer.body[: len(answer.body) // 2]
+        await send({"type": "http.response.body", "body": half, "more_body": True})
+        raise Hangup
+    while answer.ending == "endless":
+        await send({"type": "http.response.body", "body": answer.body, "more_body": True})
+    await send({"type": "http.response.body", "body": answer.body})
+
+
+@asynccontextmanager
+async def open_upstream(upstream: Upstream) -> AsyncIterator[str]:
+    """Serve it on a port of its own; gives the address for `egress`."""
+    listeners = await bind("127.0.0.1", 0, key_path="upstream")
+    stop = trio.Event()
+
+    async def serve(task_status: trio.TaskStatus[None]) -> None:
+        await serve_native(
+            upstream, listeners, shutdown=stop, drain_s=0.0, edge_answer=plain_edge_answer, task_status=task_status
+        )
+
+    async with trio.open_nursery() as nursery:
+        await nursery.start(serve)
+        try:
+            yield f"http://127.0.0.1:{port_of(listeners)}"
+        finally:
+            stop.set()

@@ -1,0 +1,40 @@
+"""Requests that an HTTP client would not send: exactly these bytes on a connection of their own."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+import trio
+
+from tests.fakes.calling import Answered
+
+ANSWER_S = 5.0
+
+
+async def raw_request(url: str, lines: tuple[str, ...], body: bytes = b"") -> Answered:
+    """Send a head of these lines and a body, and read one answer with its length; the connection ends after it."""
+    host = urlsplit(url)
+    assert host.hostname is not None
+    assert host.port is not None
+    head = "\r\n".join((*lines, f"host: {host.netloc}", "", "")).encode("latin-1")
+    with trio.fail_after(ANSWER_S):
+        async with await trio.open_tcp_stream(host.hostname, host.port) as stream:
+            await stream.send_all(head + body)
+            return await _answer(stream, b"")
+
+
+async def _answer(stream: trio.SocketStream, got: bytes) -> Answered:
+    while b"\r\n\r\n" not in got:
+        got += await _more(stream)
+    head, _, body = got.partition(b"\r\n\r\n")
+    first, *fields = head.decode("latin-1").split("\r\n")
+    headers = {name.lower(): value.strip() for name, _, value in (field.partition(":") for field in fields)}
+    while len(body) < int(headers["content-length"]):
+        body += await _more(stream)
+    return Answered(int(first.split()[1]), headers, body)
+
+
+async def _more(stream: trio.SocketStream) -> bytes:
+    piece = await stream.receive_some()
+    assert piece, "the connection ended before the answer did"
+    return bytes(piece)
