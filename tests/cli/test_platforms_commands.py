@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator
 
+import orjson
 import pytest
 
+from tests.fakes.calling import get
 from tests.fakes.commands import Commands
 from tests.fakes.sluice_process import Place
 from upstreams.platforms import load_platforms
@@ -61,3 +63,12 @@ def test_smoke_fails_when_an_endpoint_does(place: Place) -> None:
 
 def test_smoke_of_a_platform_that_is_not_there_is_wrong_use(place: Place) -> None:
     assert place.operate("platforms", "smoke", "myspace").refused(2) == "there is no platform myspace"
+
+
+def test_the_sandbox_runs_alone_and_fails_as_often_as_it_is_told(place: Place) -> None:
+    for rate, status in (("0", 200), ("1", 503)):
+        with place.start("sandbox", "--failure-rate", rate) as process:
+            line = orjson.loads(process.first_line)
+            assert line.keys() == {"event", "url"}
+            assert get(f"{line['url']}/api.github.com/users/octocat").status == status
+            assert process.stop() == 0

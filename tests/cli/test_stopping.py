@@ -15,7 +15,7 @@ from tests.fakes.sluice_process import Place, Served
 from tests.fakes.waiting import wait_until
 
 BILLED = "/v1/github/profile?handle=octocat"
-LATENCY_S = 1.0
+LATENCY_S = 1.5
 UPSTREAM_CALL = b'sluice_upstream_calls_total{platform="github",source="api"} 1.0'
 
 
@@ -99,3 +99,5 @@ def test_connections_that_only_wait_do_not_hold_up_a_stop(place: Place, number: 
             node.signal(number)
             assert node.wait() == 0
             assert time.monotonic() - started < 4  # far below drain_s, far above what a stop takes
+        assert node.popen.stdout is not None
+        assert node.popen.stdout.read() == b""  # its first line is the only one

@@ -1,4 +1,4 @@
-"""A node that cannot start says why and what to do, in one line, and exits with 1."""
+"""A node that starts says where it listens; one that cannot says why and what to do, in one line, and exits with 1."""
 
 import socket
 import sqlite3
@@ -86,3 +86,12 @@ def test_a_secret_file_that_others_can_read_is_refused(place: Place) -> None:
     secret: Path = place.database.parent / "secret"
     secret.chmod(0o644)
     assert "chmod 600" in place.operate("serve").refused(1)
+
+
+@pytest.mark.parametrize("host", ["localhost", "::1"])
+def test_the_line_of_a_node_that_listens_leads_to_it(place: Place, host: str) -> None:
+    place.configure(server={"host": host}, admin={"host": host})
+    with place.serve("--sandbox") as node:
+        assert node.get("/v1/status").status == 200
+        assert node.admin("/readyz").status == 200
+        assert place.told("account", "list") == []

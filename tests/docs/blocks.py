@@ -1,0 +1,109 @@
+"""The shell blocks of a Markdown file, and the commands in them.
+
+A fenced block with the info string `sh` holds commands that a reader types; its form is checked, its curl calls are
+made. `sh test` blocks are run as well, all those of a file as one script. Of a `console` block the lines behind `$ `
+are commands and the others what they print.
+"""
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_FENCE = re.compile(r"^(?P<indent> *)(?P<mark>`{3,}|~{3,})(?P<info>[^`\n]*)\n(?P<body>.*?)^ *(?P=mark)", re.M | re.S)
+_PROMPT = re.compile(r"^\$ ((?:.*\\\n)*.*\n)((?:(?!\$ ).*\n)*)", re.M)
+_HEREDOC = re.compile(r"<<-?\s*['\"]?(\w+)['\"]?[^\n]*\n.*?^\s*\1$", re.M | re.S)
+_INNER = re.compile(r"\$\((.*)\)", re.S)
+_ASSIGNMENT = re.compile(r"\w+=")
+_KEYWORDS = frozenset(
+    {"if", "then", "else", "elif", "while", "until", "do", "!", "{", "}", "time", "exec", "sudo", "env"}
+)
+_ENDS = frozenset({"done", "fi", "for", "esac"})
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A block's words behind its fence, its shell text and, of one command of a `console` block, what it prints."""
+
+    info: tuple[str, ...]
+    text: str
+    output: str = ""
+
+    @property
+    def is_run(self) -> bool:
+        """Whether it is run and not only read."""
+        return "test" in self.info[1:]
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One simple command: its words, without redirections, and the comment at its line's end."""
+
+    words: tuple[str, ...]
+    comment: str = ""
+
+
+def shell_blocks(file: Path) -> Iterator[Block]:
+    """The shell blocks of a file, in order; of a `console` block one for each of its commands."""
+    for found in _FENCE.finditer(file.read_text()):
+        info = tuple(found["info"].split())
+        body = re.sub(f"^{found['indent']}", "", found["body"], flags=re.M)
+        if info[:1] == ("console",):
+            for code, output in _PROMPT.findall(body):
+                yield Block(info, code, output)
+        elif info[:1] == ("sh",):
+            yield Block(info, body)
+
+
+def commands(text: str) -> Iterator[Command]:
+    """Every simple command of a script, those inside of `$(...)` too."""
+    without_documents = _HEREDOC.sub("", text)
+    for line in without_documents.replace("\\\n", " ").splitlines():
+        code, comment = _split_comment(line)
+        for words in _simple(code):
+            yield from _with_inner(words, comment)
+
+
+def _split_comment(line: str) -> tuple[str, str]:
+    """A comment begins at a `#` outside of quotes that follows a space."""
+    quote = ""
+    for at, char in enumerate(line):
+        if quote:
+            quote = "" if char == quote else quote
+        elif char in "'\"":
+            quote = char
+        elif char == "#" and (at == 0 or line[at - 1].isspace()):
+            return line[:at], line[at + 1 :].strip()
+    return line, ""
+
+
+def _simple(code: str) -> Iterator[list[str]]:
+    """The words of each simple command: split at operators, without redirections."""
+    lexer = shlex.shlex(code, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    lexer.commenters = ""
+    words: list[str] = []
+    redirected = False
+    for token in lexer:
+        if redirected:
+            redirected = False
+        elif set(token) <= set("<>&|();"):
+            redirected = bool(set(token) & set("<>"))
+            if redirected and words and words[-1].isdigit():
+                words.pop()
+            elif not redirected:
+                yield words
+                words = []
+        else:
+            words.append(token)
+    yield words
+
+
+def _with_inner(words: list[str], comment: str) -> Iterator[Command]:
+    while words and (words[0] in _KEYWORDS or _ASSIGNMENT.match(words[0])):
+        first, words = words[0], words[1:]
+        if inner := _INNER.search(first):
+            yield from commands(inner[1])
+    if words and words[0] not in _ENDS:
+        yield Command(tuple(words), comment)
