@@ -1,0 +1,160 @@
+"""The records of 2.2 and of the decisions' section 3 as data: every field with its type; anything may be null."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+TEXT, COUNT, NUMBER, TRUTH, TIME, URL, EXT, TEXTS = "text", "count", "number", "truth", "time", "url", "ext", "texts"
+ITSELF = "itself"
+"""A list of records of the same kind."""
+Shape = Mapping[str, Any]
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+
+BYLINE: Shape = {
+    "id": TEXT,
+    "username": TEXT,
+    "display_name": TEXT,
+    "avatar_url": URL,
+    "verified": TRUTH,
+    "url": URL,
+}
+RECORDS: Mapping[str, Shape] = {
+    "author": {
+        "id": TEXT,
+        "username": TEXT,
+        "display_name": TEXT,
+        "avatar_url": URL,
+        "bio": TEXT,
+        "verified": TRUTH,
+        "followers": COUNT,
+        "following": COUNT,
+        "posts_count": COUNT,
+        "likes_count": COUNT,
+        "url": URL,
+        "private": TRUTH,
+        "joined_at": TIME,
+        "location": TEXT,
+        "external_url": URL,
+        "ext": EXT,
+    },
+    "post": {
+        "id": TEXT,
+        "url": URL,
+        "content": {"text": TEXT, "media_urls": TEXTS, "thumbnail_url": URL, "duration_seconds": NUMBER},
+        "author": BYLINE,
+        "engagement": {"views": COUNT, "likes": COUNT, "comments": COUNT, "shares": COUNT, "saves": COUNT},
+        "flags": {"pinned": TRUTH, "deleted": TRUTH, "nsfw": TRUTH, "spoiler": TRUTH},
+        "published_at": TIME,
+        "ext": EXT,
+    },
+    "comment": {
+        "id": TEXT,
+        "url": URL,
+        "parent_id": TEXT,
+        "post_id": TEXT,
+        "text": TEXT,
+        "author": BYLINE,
+        "engagement": {"likes": COUNT, "replies": COUNT},
+        "flags": {"pinned": TRUTH, "deleted": TRUTH},
+        "published_at": TIME,
+        "replies": ITSELF,
+    },
+    "repository": {
+        "id": TEXT,
+        "url": URL,
+        "full_name": TEXT,
+        "name": TEXT,
+        "owner": {"username": TEXT, "avatar_url": URL, "type": TEXT},
+        "description": TEXT,
+        "homepage": TEXT,
+        "language": TEXT,
+        "topics": TEXTS,
+        "license": TEXT,
+        "stars": COUNT,
+        "forks": COUNT,
+        "watchers": COUNT,
+        "open_issues": COUNT,
+        "size_kb": COUNT,
+        "default_branch": TEXT,
+        "archived": TRUTH,
+        "fork": TRUTH,
+        "created_at": TIME,
+        "updated_at": TIME,
+        "pushed_at": TIME,
+    },
+    "release": {
+        "id": TEXT,
+        "url": URL,
+        "tag": TEXT,
+        "name": TEXT,
+        "text": TEXT,
+        "prerelease": TRUTH,
+        "author": TEXT,
+        "published_at": TIME,
+        "ext": EXT,
+    },
+    "article": {
+        "id": TEXT,
+        "url": URL,
+        "title": TEXT,
+        "text": TEXT,
+        "description": TEXT,
+        "image_url": URL,
+        "language": TEXT,
+        "updated_at": TIME,
+        "ext": EXT,
+    },
+}
+COMPUTED: Shape = {
+    "engagement_rate": NUMBER,
+    "language": TEXT,
+    "content_category": TEXT,
+    "estimated_reach": NUMBER,
+}
+WITH_COMPUTED = frozenset(("author", "post"))
+
+
+def assert_row(key: str, row: Mapping[str, Any]) -> None:
+    """A row, or the data of a single read: the record under its key and, where its kind has them, computed fields."""
+    assert row.keys() == {key, "computed"} if key in WITH_COMPUTED else {key}
+    assert_record(key, row[key])
+    if "computed" in row:
+        assert_shape(row["computed"], COMPUTED, key, "computed")
+        assert row["computed"]["content_category"], "it is `other` when nothing is known"
+
+
+def assert_record(key: str, record: Mapping[str, Any]) -> None:
+    """A record has exactly its kind's fields, and each is null or of its type; it is known by its id."""
+    assert_shape(record, RECORDS[key], key, key)
+    assert record["id"]
+
+
+def assert_shape(value: Any, shape: Shape, key: str, where: str) -> None:
+    assert value.keys() == shape.keys(), where
+    for name, kind in shape.items():
+        if value[name] is not None:
+            _assert_kind(value[name], kind, key, f"{where}.{name}")
+
+
+def _assert_kind(value: Any, kind: Any, key: str, where: str) -> None:
+    if isinstance(kind, Mapping):
+        assert_shape(value, kind, key, where)
+    elif kind == ITSELF:
+        for inner in value:
+            assert_record(key, inner)
+    else:
+        assert _KINDS[kind](value), f"{where}: {value!r} is no {kind}"
+
+
+_KINDS = {
+    TEXT: lambda value: isinstance(value, str),
+    COUNT: lambda value: type(value) is int,
+    NUMBER: lambda value: type(value) in (int, float),
+    TRUTH: lambda value: isinstance(value, bool),
+    TIME: lambda value: isinstance(value, str) and _TIME.fullmatch(value) is not None,
+    URL: lambda value: isinstance(value, str) and value.startswith(("https://", "http://")),
+    EXT: lambda value: isinstance(value, dict),
+    TEXTS: lambda value: isinstance(value, list) and all(isinstance(text, str) for text in value),
+}

@@ -1,0 +1,44 @@
+"""The catalog's endpoints as rows of tests, and how each is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+import pytest
+
+from upstreams.endpoint import Endpoint, Platform
+from upstreams.platforms import load_platforms
+from upstreams.sandbox.rehearse import example_values
+
+CREDENTIALS = {"bluesky": {"identifier_env": "BSKY_HANDLE", "password_env": "BSKY_PASSWORD"}}
+"""What config.toml says so that every endpoint can be called."""
+ENVIRON = {"BSKY_HANDLE": "ada.test", "BSKY_PASSWORD": "abcd-efgh"}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One endpoint of one platform."""
+
+    platform: Platform
+    endpoint: Endpoint
+
+    @property
+    def id(self) -> str:
+        return f"{self.platform.slug}/{self.endpoint.resource}"
+
+    def target(self, **more: object) -> str:
+        """Its example request, with parameters changed or added; one that is None is left out."""
+        values: Mapping[str, object] = {**example_values(self.endpoint), **more}
+        query = urlencode({name: value for name, value in values.items() if value is not None})
+        return f"/v1/{self.id}?{query}".removesuffix("?")
+
+
+ROWS = tuple(Row(platform, endpoint) for platform in load_platforms() for endpoint in platform.endpoints)
+every_endpoint = pytest.mark.parametrize("row", ROWS, ids=[row.id for row in ROWS])
+every_list = pytest.mark.parametrize(
+    "row",
+    [row for row in ROWS if row.endpoint.archetype.many],
+    ids=[row.id for row in ROWS if row.endpoint.archetype.many],
+)

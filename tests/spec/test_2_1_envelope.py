@@ -1,0 +1,163 @@
+"""Sections 2.1 and 2.2: the success envelope and the records in it, for every endpoint of the catalog."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.fakes.calling import Answered
+from tests.fakes.node import open_test_node
+from tests.spec.records import assert_record, assert_row
+from tests.spec.rows import CREDENTIALS, ENVIRON, Row, every_endpoint
+
+FIXED = {
+    "success",
+    "platform",
+    "endpoint",
+    "data",
+    "credits_used",
+    "credits_remaining",
+    "request_id",
+    "cached",
+}
+COST = {"standard": 1, "advanced": 5, "premium": 10}
+VARYING = {"date", "x-request-id", "x-sluice-overhead-ms", "ratelimit", "x-ratelimit-remaining", "x-ratelimit-reset"}
+
+
+def assert_envelope(answer: Answered, row: Row, *, used: int, cached: bool) -> dict[str, Any]:
+    """The envelope of 2.1 and the headers that say the same; gives the body."""
+    assert answer.status == 200, answer.body
+    body: dict[str, Any] = answer.json
+    assert body.keys() == FIXED | ({"pagination"} if row.endpoint.archetype.many else set())
+    assert body["success"] is True
+    assert (body["platform"], body["endpoint"]) == (row.platform.slug, f"/v1/{row.id}")
+    assert (body["credits_used"], body["cached"]) == (used, cached)
+    assert body["request_id"] == answer.headers["x-request-id"]
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.headers["x-credits-used"] == str(used)
+    assert answer.headers["x-credits-remaining"] == str(body["credits_remaining"])
+    assert answer.headers["x-cache"] == ("HIT" if cached else "MISS")
+    assert float(answer.headers["x-sluice-overhead-ms"]) >= 0
+    limit, remaining = answer.headers["x-ratelimit-limit"], answer.headers["x-ratelimit-remaining"]
+    assert answer.headers["ratelimit-policy"] == f'"key";q={limit};w=60'
+    assert answer.headers["ratelimit"] == f'"key";r={remaining};t={answer.headers["x-ratelimit-reset"]}'
+    return body
+
+
+def assert_data(row: Row, data: dict[str, Any]) -> None:
+    archetype = row.endpoint.archetype
+    warnings = data.pop("_warnings", [])
+    assert all(isinstance(warning, str) for warning in warnings)
+    if archetype.many:
+        assert data.keys() - {"total"} == {"items"}
+        assert type(data.get("total", 0)) is int
+        assert data["items"]
+        for item in data["items"]:
+            assert_row(archetype.key, item)
+    elif archetype.key:
+        assert_row(archetype.key, data)
+    else:
+        COMPOSITES[archetype.name](data)
+
+
+def assert_dossier(data: dict[str, Any]) -> None:
+    assert data.keys() == {"repository", "article", "releases", "top_issues", "legs"}
+    assert_record("repository", data["repository"])
+    assert_record("article", data["article"])
+    for key, name in (("release", "releases"), ("post", "top_issues")):
+        for record in data[name]:
+            assert_record(key, record)
+    assert_legs(data["legs"])
+
+
+def assert_velocity(data: dict[str, Any]) -> None:
+    assert data.keys() == {"author", "velocity", "legs"}
+    assert_record("author", data["author"])
+    assert_legs(data["legs"])
+
+
+def assert_legs(legs: list[dict[str, Any]]) -> None:
+    assert legs
+    for leg in legs:
+        assert {"endpoint", "source", "rung", "rung_index", "status", "latency_ms", "error"} <= leg.keys()
+        assert (leg["rung"], leg["rung_index"], leg["status"], leg["error"]) == ("primary", 0, "ok", None)
+
+
+COMPOSITES = {"RepositoryDossier": assert_dossier, "ProfileVelocity": assert_velocity}
+
+
+@every_endpoint
+async def test_an_answer_has_the_envelope_and_the_records_of_its_archetype(row: Row, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
+        cost = COST[row.endpoint.tier]
+        body = assert_envelope(await node.get(row.target()), row, used=cost, cached=False)
+        assert body["credits_remaining"] == 100_000 - cost
+        assert await node.net(body["request_id"]) == cost
+        assert_data(row, body["data"])
+
+
+@every_endpoint
+async def test_the_second_answer_comes_from_the_cache_and_costs_nothing(row: Row, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
+        cost = COST[row.endpoint.tier]
+        first = assert_envelope(await node.get(row.target()), row, used=cost, cached=False)
+        asked = len(node.upstream.requests)
+        if "_warnings" not in first["data"]:
+            second = assert_envelope(await node.get(row.target(max_credits=0)), row, used=0, cached=True)
+            assert second["data"] == first["data"]
+            assert await node.entries(second["request_id"]) == []
+            assert len(node.upstream.requests) == asked
+            assert await node.money() == (100_000 - cost, 0)
+
+
+@every_endpoint
+async def test_head_has_the_headers_of_get_and_no_body(row: Row, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
+        assert_envelope(await node.get(row.target()), row, used=COST[row.endpoint.tier], cached=False)
+        got, head = await node.get(row.target()), await node.get(row.target(), method="HEAD")
+        assert head.body == b""
+        assert head.status == got.status
+        assert head.headers.keys() == got.headers.keys()
+        if got.json["cached"]:
+            assert fixed_headers(head) == fixed_headers(got)
+
+
+def fixed_headers(answer: Answered) -> dict[str, str]:
+    return {name: value for name, value in answer.headers.items() if name not in VARYING}
+
+
+async def test_head_is_billed_like_get_and_fills_the_same_cache(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        head = await node.get("/v1/github/profile?handle=octocat", method="HEAD")
+        assert (head.status, head.body, head.headers["x-credits-used"]) == (200, b"", "1")
+        assert await node.net(head.headers["x-request-id"]) == 1
+        assert (await node.get("/v1/github/profile?handle=octocat")).json["cached"] is True
+
+
+async def test_head_of_an_error_has_its_status_and_headers_and_no_body(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        for target in ("/v1/github/profile", "/v1/no/such", "/v1/github/profile?handle=missing"):
+            got, head = await node.get(target), await node.get(target, method="HEAD")
+            assert (head.status, head.body) == (got.status, b"")
+            assert head.headers.keys() == got.headers.keys()
+            assert fixed_headers(head) == fixed_headers(got)
+
+
+async def test_a_dry_run_prices_without_calling_and_says_whether_the_cache_would_answer(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        target = "/v1/github/user/profile-velocity?handle=octocat"
+        told = (await node.get(f"{target}&dry_run=1")).json
+        assert told["data"] == {"estimated_credits": 5, "would_hit_cache": False}
+        assert (told["credits_used"], node.upstream.requests) == (0, [])
+        await node.get(target)
+        told = (await node.get(f"{target}&dry_run=1&max_credits=0")).json
+        assert told["data"] == {"estimated_credits": 0, "would_hit_cache": True}
+        assert (await node.get("/v1/github/repo?url=https://example.com/a&dry_run=1")).status == 400
+        assert await node.money() == (99_995, 0)
+
+
+async def test_a_request_id_is_never_given_twice_and_orders_by_time(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        ids = [(await node.get("/v1/credits/balance")).headers["x-request-id"] for _ in range(20)]
+        assert len(set(ids)) == 20
+        assert [id_[:16] for id_ in ids] == sorted(id_[:16] for id_ in ids)

@@ -1,0 +1,135 @@
+"""Section 2.4: the guide of every endpoint; its example has the shape of a real answer and its request works."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fakes.node import OpenNode, open_test_node
+from tests.spec.refusals import assert_refused
+from tests.spec.rows import CREDENTIALS, ENVIRON, Row, every_endpoint
+
+FIELDS = {
+    "kind",
+    "id",
+    "path",
+    "method",
+    "platform",
+    "resource",
+    "summary",
+    "description",
+    "credits",
+    "params",
+    "pagination",
+    "cache",
+    "response",
+    "request",
+    "links",
+    "related",
+}
+INNER = {
+    "credits": {"cost", "label", "tier", "pricing_notes", "billing_rules"},
+    "params": {"required", "one_of", "optional"},
+    "cache": {"ttl_seconds", "note"},
+    "response": {"archetype", "schema_url", "example", "example_source"},
+    "request": {"url", "curl"},
+    "links": {"docs", "platform_docs", "llms", "catalog"},
+}
+PARAM = {"name", "type", "description", "example", "requires"}
+
+
+async def guide_of(node: OpenNode, query: str) -> dict[str, Any]:
+    answer = await node.get(f"/v1/utility/endpoint?{query}")
+    assert (answer.status, answer.json["platform"], answer.json["credits_used"]) == (200, "utility", 0), answer.body
+    data: dict[str, Any] = answer.json["data"]
+    return data
+
+
+@every_endpoint
+async def test_a_guide_has_every_field_and_its_request_works(row: Row, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
+        guide = await guide_of(node, f"id={row.id}")
+        assert guide.keys() == FIELDS
+        assert {name: guide[name].keys() for name in INNER} == INNER
+        assert (guide["kind"], guide["id"]) == ("endpoint_guide", row.id)
+        assert 120 <= guide["cache"]["ttl_seconds"] <= 1800
+        assert_params(guide["params"])
+        assert (guide["pagination"] is not None) == row.endpoint.archetype.many
+        assert all(link.startswith(("http://", "https://")) for link in guide["links"].values())
+        for other in guide["related"]:
+            assert other.keys() == {"id", "path", "summary", "how_to_use"}
+            assert other["id"] != row.id
+        answer = await node.get(guide["request"]["url"].removeprefix(node.url))
+        assert answer.status == 200
+        example = guide["response"]["example"]
+        assert example.keys() == answer.json.keys() & {"data", "pagination"}
+        assert_same_shape(example, {name: answer.json[name] for name in example})
+        for link in (guide["response"]["schema_url"], guide["links"]["docs"], guide["links"]["llms"]):
+            assert (await node.get(link.removeprefix(node.url), key=None)).status == 200
+
+
+def assert_params(params: dict[str, Any]) -> None:
+    named = [*params["required"], *params["optional"]]
+    for group in params["one_of"]:
+        assert group.keys() == {"options", "rule"}
+        assert len(group["options"]) > 1
+        named += group["options"]
+    for param in named:
+        assert param.keys() >= PARAM
+        assert all(isinstance(param[name], str) and param[name] for name in PARAM - {"requires"})
+    names = [param["name"] for param in named]
+    assert len(names) == len(set(names))
+
+
+def assert_same_shape(example: Any, real: Any, where: str = "") -> None:
+    """The same names at every depth; either side may be null, and a list is compared by its first row."""
+    if where.endswith("ext") or example is None or real is None:
+        return
+    assert type(example) is type(real), where
+    if isinstance(example, dict):
+        assert example.keys() == real.keys(), where
+        for name in example:
+            assert_same_shape(example[name], real[name], f"{where}.{name}")
+    elif isinstance(example, list) and example and real:
+        assert_same_shape(example[0], real[0], f"{where}[]")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "url=/v1/github/profile",
+        "url=https://api.example.com/v1/github/profile?handle=x",
+        "id=github/profile&method=GET",
+        "id=/github/profile/",
+    ],
+)
+async def test_an_endpoint_is_found_by_id_path_and_address(query: str, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        assert (await guide_of(node, query))["id"] == "github/profile"
+
+
+UNKNOWN = {
+    "id=github/profil": "github/profile",
+    "url=/v1/github/profil": "/v1/github/profile",
+    "id=zzz": None,
+    "id=github/profile&method=POST": "github/profile",
+    "id=bluesky/search": None,
+}
+
+
+@pytest.mark.parametrize(("query", "meant"), UNKNOWN.items(), ids=UNKNOWN.keys())
+async def test_an_unknown_endpoint_is_a_404_with_the_nearest(query: str, meant: str | None, tmp_path: Path) -> None:
+    """`bluesky/search` is unknown while its credentials are missing; what is near to it is not fixed."""
+    async with open_test_node(tmp_path) as node:
+        details = assert_refused(await node.get(f"/v1/utility/endpoint?{query}"), "ENDPOINT_NOT_FOUND", 404)
+        if query != "id=bluesky/search":
+            assert details.get("did_you_mean") == meant
+
+
+@pytest.mark.parametrize("query", ["", "id=github/profile&url=/v1/github/profile"])
+async def test_exactly_one_of_id_and_url_is_due(query: str, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        details = assert_refused(await node.get(f"/v1/utility/endpoint?{query}"), "INVALID_REQUEST", 400)
+        assert details["param"] == "id"

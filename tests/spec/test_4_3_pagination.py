@@ -1,0 +1,147 @@
+"""Section 4.3: the pagination contract, on every list endpoint of the catalog against the sandbox."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from tests.fakes.node import OpenNode, open_test_node
+from tests.spec.refusals import assert_free, assert_refused
+from tests.spec.rows import CREDENTIALS, ENVIRON, Row, every_list
+
+PAGES_MAX = 60
+FOREIGN = (
+    "after",
+    "before",
+    "continuation",
+    "max_id",
+    "next_token",
+    "offset",
+    "page",
+    "page_token",
+    "since_id",
+    "skip",
+    "start",
+)
+
+
+def has_limit(row: Row) -> bool:
+    return any(param.name == "limit" for param in row.endpoint.params)
+
+
+async def walk(node: OpenNode, row: Row, **params: object) -> list[dict[str, Any]]:
+    """Every page's body, to the last one."""
+    pages: list[dict[str, Any]] = []
+    cursor: str | None = None
+    while not pages or cursor is not None:
+        assert len(pages) < PAGES_MAX, "the stand-in has no last page"
+        answer = await node.get(row.target(**params, cursor=cursor))
+        assert answer.status == 200, answer.body
+        pages.append(answer.json)
+        cursor = pages[-1]["pagination"]["next_cursor"]
+    return pages
+
+
+@every_list
+async def test_a_walk_ends_and_shows_everything_once(row: Row, tmp_path: Path) -> None:
+    """Rules 1 to 4 and 7."""
+    async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
+        pages = await walk(node, row, **({"limit": 7} if has_limit(row) else {}))
+        ids = [record_of(row, item)["id"] for page in pages for item in page["data"]["items"]]
+        assert len(ids) == len(set(ids))
+        assert ids
+        for page in pages:
+            assert_page(page, limit=7 if has_limit(row) else None)
+        assert [page["pagination"]["has_more"] for page in pages] == [True] * (len(pages) - 1) + [False]
+        assert await node.money() == (100_000 - len(pages), 0)
+
+
+def record_of(row: Row, item: dict[str, Any]) -> dict[str, Any]:
+    record: dict[str, Any] = item[row.endpoint.archetype.key]
+    return record
+
+
+def assert_page(page: dict[str, Any], *, limit: int | None) -> None:
+    pagination = page["pagination"]
+    assert pagination.keys() == {"next_cursor", "has_more", "page_size"}
+    assert pagination["page_size"] == len(page["data"]["items"])
+    assert pagination["has_more"] is (pagination["next_cursor"] is not None)
+    assert limit is None or pagination["page_size"] <= limit
+    if pagination["next_cursor"] is not None:
+        assert pagination["next_cursor"].startswith("cur_")
+        assert quote(pagination["next_cursor"], safe="") == pagination["next_cursor"], "it needs no encoding"
+
+
+@every_list
+async def test_what_is_no_cursor_of_ours_is_refused_for_free(row: Row, tmp_path: Path) -> None:
+    """Rules 5 and 6."""
+    async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
+        first = (await node.get(row.target())).json
+        balance = (await node.money())[0]
+        asked = len(node.upstream.requests)
+        for name in FOREIGN:
+            refused = assert_refused(await node.get(row.target(**{name: "2"})), "INVALID_REQUEST", 400)
+            assert refused == {"did_you_mean": "cursor", "remove_params": [name]}
+        for cursor in ("2", "cur_", "cur_AAAA", "cur_" + "A" * 40, "cur_!", "cur_" + "A" * 5000):
+            await assert_cursor_refused(node, row.target(cursor=cursor))
+        if (given := first["pagination"]["next_cursor"]) is not None:
+            for place in (4, len(given) // 2, len(given) - 1):
+                changed = given[:place] + ("A" if given[place] != "A" else "B") + given[place + 1 :]
+                await assert_cursor_refused(node, row.target(cursor=changed))
+            for lengthened in (given + "A", given + "=", given[:-2], given.upper()):
+                await assert_cursor_refused(node, row.target(cursor=lengthened))
+        assert len(node.upstream.requests) == asked
+        assert await node.money() == (balance, 0)
+
+
+async def assert_cursor_refused(node: OpenNode, target: str) -> None:
+    answer = await node.get(target)
+    assert assert_refused(answer, "INVALID_REQUEST", 400)["param"] == "cursor"
+    await assert_free(node, answer)
+
+
+async def test_a_cursor_belongs_to_its_endpoint_and_parameters(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        first = await node.get("/v1/github/search?query=trio&limit=3")
+        cursor = first.json["pagination"]["next_cursor"]
+        for target in (
+            f"/v1/github/search?query=other&limit=3&cursor={cursor}",
+            f"/v1/github/search?query=trio&limit=4&cursor={cursor}",
+            f"/v1/github/search?query=trio&limit=3&sort=created&cursor={cursor}",
+            f"/v1/github/search/repos?query=trio&limit=3&cursor={cursor}",
+            f"/v1/credits/transactions?cursor={cursor}",
+        ):
+            await assert_cursor_refused(node, target)
+        spelt_otherwise = f"/v1/github/search?limit=3&cursor={cursor}&sort=&query=trio&max_credits=1"
+        assert (await node.get(spelt_otherwise)).status == 200
+
+
+@pytest.mark.parametrize(("sent", "mapped"), [(1, 1), (3, 3), (100, 100), (101, 100), (9999, 100)])
+async def test_a_limit_is_the_page_size_capped_at_the_upstreams_maximum(sent: int, mapped: int, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        answer = await node.get(f"/v1/github/search?query=trio&limit={sent}")
+        assert answer.json["pagination"]["page_size"] <= mapped
+        assert f"per_page={mapped}" in node.upstream.requests[0].split("?")[1].split("&")
+
+
+async def test_transactions_are_paged_by_the_same_contract(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        for number in range(7):
+            assert (await node.get(f"/v1/github/profile?handle=user{number}")).status == 200
+        seen: list[str] = []
+        target = "/v1/credits/transactions?limit=3"
+        cursor = ""
+        while True:
+            page = (await node.get(target + cursor)).json
+            seen += [item["id"] for item in page["data"]["items"]]
+            assert_page(page, limit=3)
+            if not page["pagination"]["has_more"]:
+                break
+            cursor = f"&cursor={page['pagination']['next_cursor']}"
+        assert len(seen) == len(set(seen)) == 8  # seven deductions and the credits that the account began with
+        refused = assert_refused(await node.get(f"{target}&page=2"), "INVALID_REQUEST", 400)
+        assert refused["did_you_mean"] == "cursor"
+        await assert_cursor_refused(node, f"{target}&cursor=cur_AAAA")

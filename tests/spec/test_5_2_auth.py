@@ -1,0 +1,151 @@
+"""Section 5.2: who may pass; each row is a key, and what it is answered with."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.node import OpenNode, open_test_node
+from tests.spec.refusals import assert_free, assert_refused
+
+PROFILE = "/v1/github/profile?handle=octocat"
+FREE = ("/v1/utility/endpoints", "/v1/utility/endpoint?id=github/profile", "/v1/credits/balance")
+Present = Callable[[OpenNode], Awaitable[str | None]]
+
+
+async def none(_node: OpenNode) -> None:
+    return None
+
+
+def text(key: str) -> Present:
+    async def present(_node: OpenNode) -> str:
+        return key
+
+    return present
+
+
+def changed(change: Callable[[str], str]) -> Present:
+    async def present(node: OpenNode) -> str:
+        return change(node.key)
+
+    return present
+
+
+async def revoked(node: OpenNode) -> str:
+    await node.operate("key.revoke", key=node.key_id)
+    return node.key
+
+
+async def expired(node: OpenNode) -> str:
+    return (await node.new_key(node.account, expires_at="2020-01-31T12:00:00Z"))[0]
+
+
+KEYS = {
+    "no header": (none, "MISSING_API_KEY"),
+    "no prefix": (changed(lambda key: key[3:]), "INVALID_API_KEY"),
+    "another prefix": (changed(lambda key: "xx_" + key[3:]), "INVALID_API_KEY"),
+    "too short": (changed(lambda key: key[:-1]), "INVALID_API_KEY"),
+    "too long": (changed(lambda key: key + "a"), "INVALID_API_KEY"),
+    "another case": (changed(str.swapcase), "INVALID_API_KEY"),
+    "unknown": (text("sl_" + "b" * 43), "INVALID_API_KEY"),
+    "bytes that are no text": (text("sl_" + "\xff" * 43), "INVALID_API_KEY"),
+    "a kilobyte": (text("sl_" + "c" * 1000), "INVALID_API_KEY"),
+    "revoked": (revoked, "INVALID_API_KEY"),
+    "expired": (expired, "INVALID_API_KEY"),
+}
+
+
+@pytest.mark.parametrize(("present", "code"), KEYS.values(), ids=KEYS.keys())
+async def test_a_key_that_is_no_good_is_refused_on_every_path(present: Present, code: str, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        key = await present(node)
+        for target in (PROFILE, *FREE, "/v1/no/such/path"):
+            headers = {} if key is None else {"x-api-key": key.encode("latin-1")}
+            answer = await node.get(target, key=None, headers=headers)
+            assert assert_refused(answer, code, 401) == {}
+            assert answer.json["credits_used"] == 0
+            assert answer.json["credits_remaining"] is None
+            assert "x-ratelimit-limit" not in answer.headers
+        assert node.upstream.requests == []
+        assert await node.money() == (100_000, 0)
+
+
+async def test_a_new_key_has_its_prefix_and_46_characters_and_works_at_once(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        assert len(node.key) == 46
+        assert node.key.startswith("sl_")
+        assert (await node.get(PROFILE)).status == 200
+
+
+async def test_revoking_counts_on_the_very_next_request(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        assert (await node.get(PROFILE)).status == 200
+        await node.operate("key.revoke", key=node.key_id)
+        assert_refused(await node.get(PROFILE), "INVALID_API_KEY", 401)
+
+
+async def test_a_key_in_the_address_is_refused_and_must_be_revoked(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        for query in (f"api_key={node.key}", f"X-API-Key={node.key}", f"handle={node.key}", "apikey=anything"):
+            answer = await node.get(f"/v1/github/profile?{query}")
+            assert assert_refused(answer, "INVALID_REQUEST", 400)["reason"] == "key_in_query"
+            assert node.key not in answer.body.decode()
+        assert node.upstream.requests == []
+
+
+async def test_a_keys_limit_takes_effect_at_once_and_leaves_the_balance_alone(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, credits=50) as node:
+        key, key_id = await node.new_key(node.account, credit_limit=2)
+        for handle in ("one", "two"):
+            assert (await node.get(f"/v1/github/profile?handle={handle}", key=key)).status == 200
+        answer = await node.get("/v1/github/profile?handle=three", key=key)
+        assert assert_refused(answer, "KEY_BUDGET_EXCEEDED", 402)["reason"] == "key_budget_reached"
+        assert answer.json["credits_remaining"] == 48
+        await assert_free(node, answer)
+        await node.operate("key.update", key=key_id, credit_limit=3)
+        assert (await node.get("/v1/github/profile?handle=three", key=key)).status == 200
+        assert (await node.get("/v1/github/profile?handle=four", key=key)).status == 402
+        await node.operate("key.update", key=key_id, reset_usage=True)
+        assert (await node.get("/v1/github/profile?handle=four", key=key)).status == 200
+        await node.operate("key.update", key=key_id, credit_limit="none")
+        assert (await node.get("/v1/github/profile?handle=five", key=key)).status == 200
+
+
+async def test_hits_free_paths_and_refunds_do_not_count_towards_a_keys_limit(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        key, _ = await node.new_key(node.account, credit_limit=1)
+        assert (await node.get("/v1/github/profile?handle=missing", key=key)).status == 404
+        assert (await node.get(PROFILE, key=key)).status == 200
+        assert (await node.get(PROFILE, key=key)).json["cached"] is True
+        assert (await node.get(FREE[0], key=key)).status == 200
+        assert (await node.get("/v1/github/profile?handle=hubot", key=key)).status == 402
+
+
+async def test_keys_of_one_account_share_its_balance_and_not_their_windows(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, credits=10, limits={"requests_per_minute": 1}) as node:
+        other, _ = await node.new_key(node.account)
+        assert (await node.get("/v1/github/profile?handle=one")).json["credits_remaining"] == 9
+        assert (await node.get("/v1/github/profile?handle=two", key=other)).json["credits_remaining"] == 8
+        assert (await node.get("/v1/github/profile?handle=three", key=other)).status == 429
+
+
+async def test_an_account_never_sees_anothers_transactions(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        request_id = (await node.get(PROFILE)).json["request_id"]
+        stranger = await node.new_account()
+        assert len(await node.entries(request_id)) == 1
+        assert await node.entries(request_id, stranger) == []
+
+
+async def test_the_status_needs_no_key(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        answer = await node.get("/v1/status", key=None)
+        assert answer.status == 200
+        assert answer.json["data"]["status"] == "operational"
+        assert answer.json["data"]["platforms"]["github"] == {
+            "status": "operational",
+            "circuit": "closed",
+            "sources": {"api": {"circuit": "closed"}, "search": {"circuit": "closed"}},
+        }
