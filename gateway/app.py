@@ -166,7 +166,9 @@ def _admin(setting: Setting, books: Books, reload: Reload, metrics: Metrics, *, 
         try:
             with trio.fail_after(READY_WITHIN_S):
                 await books.store.ping()
-        except (StorageError, trio.TooSlowError) as exc:
+        except trio.TooSlowError:
+            return f"store down: no write was committed in {READY_WITHIN_S:g} s"
+        except StorageError as exc:
             return f"store down: {exc}"
         return None
 

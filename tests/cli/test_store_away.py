@@ -1,0 +1,37 @@
+"""A database that cannot be written for a while: not ready, nothing is charged, and all is well again afterwards.
+
+Method: another connection to the file holds its write lock for longer than the node waits for it.
+"""
+
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+
+from tests.fakes.sluice_process import Place
+from tests.fakes.waiting import wait_until
+
+BILLED = "/v1/github/profile?handle=octocat"
+FREE = "/v1/utility/endpoints"
+
+
+def test_while_the_store_is_away_nothing_is_charged_and_the_node_is_not_ready(place: Place) -> None:
+    _, key = place.new_key()
+    with place.serve("--sandbox") as node, ThreadPoolExecutor(1) as threads:
+        assert node.get(FREE, key["key"]).status == 200  # from here on the key is known without the store
+        with closing(sqlite3.connect(place.database, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            billed = threads.submit(node.get, BILLED, key["key"])
+            wait_until(lambda: b"sluice_lease_keys 1.0" in node.admin("/metrics").body)
+            unready = node.admin("/readyz")
+            assert (unready.status, unready.body) == (503, b"store down: no write was committed in 2 s\n")
+            assert node.admin("/healthz").status == 200
+            assert node.get(FREE, key["key"]).status == 200
+            refused = billed.result()
+            other.execute("ROLLBACK")
+        assert (refused.status, refused.code) == (503, "SERVICE_UNAVAILABLE")
+        assert refused.headers["retry-after"] == "1"
+        assert (refused.json["credits_used"], refused.json["credits_remaining"]) == (0, None)
+        assert "x-credits-remaining" not in refused.headers
+        assert node.admin("/readyz").status == 200
+        assert node.get(BILLED, key["key"]).json["credits_remaining"] == 99
+        assert place.told("ledger", "verify")["ok"]
