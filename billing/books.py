@@ -20,17 +20,6 @@ class ChargeRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class CloseRequest:
-    """What of a charge was used; the rest is refunded with `description`."""
-
-    request_id: str
-    account_id: str
-    key_id: str | None
-    used: int
-    description: str = "Refund"
-
-
-@dataclass(frozen=True, slots=True)
 class Charge:
     """Credits taken and held until the charge is closed."""
 
@@ -41,6 +30,19 @@ class Charge:
     platform: str
     endpoint: str
     balance_after: int
+
+
+@dataclass(frozen=True, slots=True)
+class CloseRequest:
+    """What of a charge was used; the rest is refunded with `description`."""
+
+    request_id: str
+    account_id: str
+    key_id: str | None
+    used: int
+    description: str = "Refund"
+    charge: Charge | None = None
+    """The charge as its closer remembers it, which saves reading it while it is open."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ class Charges:
 
     def settle_nowait(self, charge: Charge) -> None:
         """The charge was used in full. Nobody waits: should the store fail, `finish` tries again."""
-        request = CloseRequest(charge.request_id, charge.account_id, charge.key_id, charge.credits)
+        request = CloseRequest(charge.request_id, charge.account_id, charge.key_id, used=charge.credits, charge=charge)
         try:
             self._store.submit_nowait(self.judge, request, lambda: self._remember(request))
         except StorageError:
@@ -51,7 +51,9 @@ class Charges:
             StoreUnavailable: the charge is still open; `finish` tries again.
         """
         assert 0 <= used <= charge.credits
-        request = CloseRequest(charge.request_id, charge.account_id, charge.key_id, used, description)
+        request = CloseRequest(
+            charge.request_id, charge.account_id, charge.key_id, used=used, description=description, charge=charge
+        )
         try:
             return cast("Closed", await self._store.submit(self.judge, request))
         except (StorageError, trio.Cancelled):

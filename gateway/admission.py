@@ -47,7 +47,7 @@ class Admission:
             Refused: there is none.
             KeyUnusable: it is malformed, unknown, revoked or expired.
         """
-        presented = request.header(b"x-api-key")
+        presented = request.headers.get(b"x-api-key")
         if not presented:
             raise Refused("MISSING_API_KEY", "Send your API key in the x-api-key header.")
         text = presented.decode("latin-1")
@@ -60,10 +60,9 @@ class Admission:
             RateLimited, ConcurrencyReached: nothing was counted.
         """
         now, key_id = self._now(), caller.key.id
-        state = self.window.look(key_id, now)
-        if not state.remaining:
-            caller.window = state
-            raise RateLimited(state)
+        if not self.window.is_open(key_id, now):
+            caller.window = self.window.look(key_id, now)
+            raise RateLimited(caller.window)
         caller.lease = self.leases.take_nowait(key_id)
         if caller.lease is None:
             raise ConcurrencyReached(self.leases.limit)

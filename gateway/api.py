@@ -50,7 +50,7 @@ class Api:
             method=scope["method"],
             path=scope["path"],
             query=[],
-            headers=scope["headers"],
+            headers=dict(scope["headers"]),
             receive=receive,
             started=started,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl
 
@@ -33,17 +32,11 @@ class Request:
     method: str
     path: str
     query: list[tuple[str, str]]
-    headers: Iterable[tuple[bytes, bytes]]
+    headers: dict[bytes, bytes]
+    """By name in lower case; of a repeated header the last value."""
     receive: Receive
     started: float
     caller: Caller | None = None
-
-    def header(self, name: bytes) -> bytes | None:
-        """The first value of a header; `name` in lower case."""
-        for key, value in self.headers:
-            if key == name:
-                return value
-        return None
 
 
 @dataclass(slots=True)

@@ -61,6 +61,6 @@ class Routes:
 
 
 def _check_body_size(request: Request) -> None:
-    length = request.header(b"content-length")
+    length = request.headers.get(b"content-length")
     if length is not None and length.isdigit() and int(length) > BODY_BYTES_MAX:
         raise Refused("PAYLOAD_TOO_LARGE", f"The body is over {BODY_BYTES_MAX} bytes; it was not read.")

@@ -67,7 +67,7 @@ def _leg(leg: Leg) -> Record:
         "rung": "primary",
         "rung_index": 0,
         "status": "ok" if answer else "failed",
-        "latency_ms": answer.latency_ms,
+        "latency_ms": round(answer.took_s * 1000),
         "error": None if answer else "UPSTREAM_ERROR",
     }
 

@@ -81,8 +81,9 @@ def run_batch(engine: Engine, jobs: Sequence[Job]) -> list[Callback] | None:
     callbacks: list[Callback] = []
     try:
         engine.begin()
-        for group in _groups(jobs):
-            _run_group(engine, group, callbacks)
+        groups = list(_groups(jobs))
+        for group in groups:
+            _run_group(engine, group, callbacks, alone=len(groups) == 1)
         engine.commit()
     except Exception as exc:  # noqa: BLE001 - the writer's last resort: every waiter must hear of it
         engine.rollback()
@@ -100,18 +101,24 @@ def _groups(jobs: Sequence[Job]) -> Iterator[list[Job]]:
             yield list(group)
 
 
-def _run_group(engine: Engine, group: Sequence[Job], callbacks: list[Callback]) -> None:
+def _run_group(engine: Engine, group: Sequence[Job], callbacks: list[Callback], *, alone: bool) -> None:
+    """Run one group; `alone` in its transaction it needs no savepoint, which saves two statements of a dozen."""
     asked: list[Callback] = []
-    engine.mark()
+    if not alone:
+        engine.mark()
     try:
         _call(engine.transaction(asked), group)
     except Exception as exc:  # a call's error is its own, whatever it is
         refusal = engine.translate(exc)
-        if not engine.undo():
+        if alone:
+            engine.rollback()
+            engine.begin()
+        elif not engine.undo():
             raise StoreUnavailable(f"the database dropped the transaction: {refusal}") from exc
         _fail(group, refusal)
         return
-    engine.keep()
+    if not alone:
+        engine.keep()
     callbacks += asked
 
 

@@ -133,7 +133,7 @@ class Answer:
     headers: Mapping[str, str]
     body: Any
     source: str = ""
-    latency_ms: int = 0
+    took_s: float = 0.0
 
     def next_link(self, name: str) -> str | None:
         """The query parameter `name` of the `Link` header's rel="next" address, or None on the last page."""
@@ -147,7 +147,7 @@ class Missing:
 
     problem: str
     source: str = ""
-    latency_ms: int = 0
+    took_s: float = 0.0
 
     def __bool__(self) -> bool:
         return False

@@ -47,7 +47,7 @@ class Site:
         try:
             return await self._answer(call, deadline_at)
         except (UpstreamError, LimitError) as failure:
-            return Missing(str(failure), source, round((trio.current_time() - started) * 1000))
+            return Missing(str(failure), source, trio.current_time() - started)
 
     async def _answer(self, call: Call, deadline_at: float) -> Answer:
         source = self.sources[call.source] if call.source else self._first

@@ -93,7 +93,7 @@ class Source:
         attempt = 0
         while True:
             try:
-                return await self._attempt(asking, deadline_at)
+                return await self._attempt(asking, now, deadline_at)
             except UpstreamFailed as failure:
                 if not (failure.passing and asking.method == "GET" and attempt < self.rules.retries):
                     raise
@@ -102,6 +102,7 @@ class Source:
                 if now + pause_s >= deadline_at or not self._budget.take_nowait(now):
                     raise
             await trio.sleep(pause_s)
+            now = trio.current_time()
             self.retries_total += 1
             attempt += 1
 
@@ -112,10 +113,10 @@ class Source:
         method = asking.target.partition("?")[0]
         return max(self._governor.wait_s("", now), self._governor.wait_s(method, now))
 
-    async def _attempt(self, asking: Asking, deadline_at: float) -> Answer:
+    async def _attempt(self, asking: Asking, now: float, deadline_at: float) -> Answer:
         with self.breaker.take_nowait() as permit:
             try:
-                answer = await self._exchange_in_time(asking, deadline_at)
+                answer = await self._exchange_in_time(asking, now, deadline_at)
                 if answer.status >= 400:
                     raise self._refusal(answer)
             except UpstreamFailed:
@@ -135,8 +136,7 @@ class Source:
     def _hold(self, scope: str, for_s: float) -> None:
         self._governor.hold(scope, trio.current_time() + for_s)
 
-    async def _exchange_in_time(self, asking: Asking, deadline_at: float) -> Answer:
-        started = trio.current_time()
+    async def _exchange_in_time(self, asking: Asking, started: float, deadline_at: float) -> Answer:
         raw: HttpAnswer | None = None
         try:
             # The only cancel scope of a plain call: one costs 7 us, so the call's deadline and the attempt's share it.
@@ -147,7 +147,7 @@ class Source:
         took_s = trio.current_time() - started
         if raw is None:
             raise UpstreamFailed(self.name, f"no answer within {took_s:.1f} s", passing=True)
-        return Answer(raw.status, raw.headers, self._body(raw, asking), self.name, round(took_s * 1000))
+        return Answer(raw.status, raw.headers, self._body(raw, asking), self.name, took_s)
 
     async def _follow(self, asking: Asking) -> HttpAnswer:
         """One exchange, and the redirects it leads through, as long as they stay on this host."""

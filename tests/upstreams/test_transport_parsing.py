@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from upstreams.answer_parser import AnswerParser
 from upstreams.decoding import decode_body
 from upstreams.http import HttpAnswer, HttpCall, Origin, ResponseTooLarge
-from upstreams.request_bytes import request_bytes
+from upstreams.request_bytes import header_lines, request_bytes
 
 ORIGIN = Origin("http", "h.example", 80)
 CAP = 10_000
@@ -166,7 +166,7 @@ def test_a_bomb_is_given_up_at_the_cap(coding: str, bomb: bytes):
 
 
 def _write(call: HttpCall) -> bytes:
-    return request_bytes(call, host=call.origin.authority, target=call.target)
+    return request_bytes(call, target=call.target, headers=header_lines(call.origin.authority, call.headers))
 
 
 @pytest.mark.parametrize(
