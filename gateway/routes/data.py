@@ -40,7 +40,7 @@ class DataEndpoint:
             cost_credits=self._cost_credits,
             values=values,
             request_id=request.id,
-            refresh=b"no-cache" in request.headers.get(b"cache-control", b""),
+            refresh=b"no-cache" in request.headers.get(b"cache-control", b"").lower(),
         )
         if values.get("dry_run"):
             return await self._dry_run(request, caller, ask)

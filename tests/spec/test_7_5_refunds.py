@@ -1,0 +1,194 @@
+"""Section 7.5: what an upstream does wrong is refunded; each row is an answer of the upstream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import trio
+
+from tests.fakes.calling import Answered
+from tests.fakes.node import OpenNode, open_test_node
+from tests.fakes.scripted_upstream import PIECE, Told, told
+from tests.fakes.upstream_server import until
+from tests.spec.refusals import assert_free, assert_refused
+
+PROFILE = "/v1/github/profile?handle=octocat"
+HTML = Told(200, b"<html>Welcome</html>", {"content-type": "text/html"})
+QUICK = {"upstreams": {"defaults": {"retries": 0, "timeout_s": 0.3}}}
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """What the upstream answers, and what becomes of it; `tries` are the requests that reach it with two retries."""
+
+    answer: Told
+    code: str
+    status: int
+    tries: int = 1
+    retry_after: str | None = None
+
+
+ROWS = {
+    "500": Wrong(told({}, 500), "UPSTREAM_ERROR", 502, tries=3),
+    "502 with HTML": Wrong(Told(502, HTML.body, HTML.headers), "UPSTREAM_ERROR", 502, tries=3),
+    "503": Wrong(told({}, 503), "UPSTREAM_ERROR", 502, tries=3),
+    "504 without a body": Wrong(Told(504, b""), "UPSTREAM_ERROR", 502, tries=3),
+    "501": Wrong(told({}, 501), "UPSTREAM_ERROR", 502),
+    "401": Wrong(told({}, 401), "UPSTREAM_ERROR", 502),
+    "429": Wrong(told({}, 429), "SERVICE_UNAVAILABLE", 503, retry_after="30"),
+    "429 that says for how long": Wrong(told({}, 429, retry_after="7"), "SERVICE_UNAVAILABLE", 503, retry_after="7"),
+    "503 that says for how long": Wrong(told({}, 503, retry_after="9"), "SERVICE_UNAVAILABLE", 503, retry_after="9"),
+    "404": Wrong(told({}, 404), "RESOURCE_NOT_FOUND", 404),
+    "410 with HTML": Wrong(Told(410, HTML.body, HTML.headers), "RESOURCE_NOT_FOUND", 404),
+    "200 without a body": Wrong(Told(200, b""), "RESOURCE_NOT_FOUND", 404),
+    "204": Wrong(Told(204, b""), "RESOURCE_NOT_FOUND", 404),
+    "200 with null": Wrong(Told(200, b"null"), "RESOURCE_NOT_FOUND", 404),
+    "200 with an empty object": Wrong(told({}), "RESOURCE_NOT_FOUND", 404),
+    "HTML instead of JSON": Wrong(HTML, "UPSTREAM_ERROR", 502, tries=3),
+    "a list instead of an object": Wrong(told([1]), "UPSTREAM_ERROR", 502),
+    "JSON that breaks off": Wrong(Told(200, b'{"login": "octo'), "UPSTREAM_ERROR", 502, tries=3),
+    "bytes that are no text": Wrong(Told(200, b"\xff\xfe\x00"), "UPSTREAM_ERROR", 502, tries=3),
+    "a body that is cut": Wrong(Told(200, b'{"login": "octocat"}', ending="cut"), "UPSTREAM_ERROR", 502, tries=3),
+    "a redirect to another host": Wrong(told({}, 302, location="https://elsewhere.test/x"), "UPSTREAM_ERROR", 502),
+    "redirects in a circle": Wrong(
+        told({}, 302, location="https://api.github.com/users/octocat"), "UPSTREAM_ERROR", 502, tries=4
+    ),
+    "a body nested too deeply": Wrong(Told(200, b"[" * 5000 + b"]" * 5000), "UPSTREAM_ERROR", 502, tries=3),
+}
+
+
+@pytest.mark.parametrize("wrong", ROWS.values(), ids=ROWS.keys())
+async def test_what_the_upstream_does_wrong_is_refunded(wrong: Wrong, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        node.upstream.always(wrong.answer)
+        answer = await node.get(PROFILE)
+        assert_refused(answer, wrong.code, wrong.status)
+        assert answer.headers.get("retry-after") == wrong.retry_after
+        assert len(node.upstream.requests) == wrong.tries
+        await assert_refunded(node, answer)
+        assert_secretive(answer)
+
+
+async def assert_refunded(node: OpenNode, answer: Answered) -> None:
+    """One deduction and one refund of the same amount; nothing is cached."""
+    entries = await node.entries(answer.json["request_id"])
+    assert [(entry["type"], entry["amount"]) for entry in entries] == [("refund", 1), ("deduction", -1)]
+    assert entries[0]["balance_after"] == answer.json["credits_remaining"] == 100_000
+    await assert_free(node, answer)
+    await node.assert_sound()
+
+
+def assert_secretive(answer: Answered) -> None:
+    """Nobody learns of the upstream's address or of our code."""
+    for word in (b"127.0.0.1", b"Traceback", b"line "):
+        assert word not in answer.body.replace(answer.json["error"]["doc_url"].encode(), b"")
+
+
+SLOW = {
+    "silence": Told(delay_s=60),
+    "a body without an end": Told(200, PIECE, ending="endless"),
+}
+
+
+@pytest.mark.parametrize("answer", SLOW.values(), ids=SLOW.keys())
+async def test_an_upstream_that_does_not_end_is_left_and_refunded(answer: Told, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, **QUICK) as node:
+        node.upstream.always(answer)
+        refusal = await node.get(PROFILE)
+        assert_refused(refusal, "UPSTREAM_ERROR", 502)
+        await assert_refunded(node, refusal)
+
+
+async def test_the_requests_own_deadline_ends_every_attempt(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, server={"request_timeout_s": 0.3}) as node:
+        node.upstream.always(Told(delay_s=60))
+        answer = await node.get(PROFILE)
+        assert_refused(answer, "UPSTREAM_ERROR", 502)
+        assert len(node.upstream.requests) == 1, "no time is left for another attempt"
+        await assert_refunded(node, answer)
+
+
+async def test_a_refused_connection_is_an_upstream_error(tmp_path: Path) -> None:
+    (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    port = listener.socket.getsockname()[1]
+    await listener.aclose()
+    async with open_test_node(tmp_path, egress=f"http://127.0.0.1:{port}", **QUICK) as node:
+        answer = await node.get(PROFILE)
+        assert_refused(answer, "UPSTREAM_ERROR", 502)
+        await assert_refunded(node, answer)
+
+
+async def test_an_open_circuit_is_refunded_and_one_probe_closes_it(tmp_path: Path) -> None:
+    tables = {"breaker": {"failures": 2, "open_s": 0.2}, **QUICK}
+    async with open_test_node(tmp_path, **tables) as node:
+        node.upstream.always(told({}, 500))
+        for _ in range(2):
+            assert_refused(await node.get(PROFILE), "UPSTREAM_ERROR", 502)
+        answer = await node.get(PROFILE)
+        assert_refused(answer, "SERVICE_UNAVAILABLE", 503)
+        assert answer.headers["retry-after"] == "1"
+        assert len(node.upstream.requests) == 2
+        await assert_refunded(node, answer)
+        assert (await status_of_github(node)) == ("degraded", "open")
+        node.upstream.always(None)
+        await trio.sleep(0.21)
+        assert (await status_of_github(node)) == ("degraded", "half_open")
+        assert (await node.get(PROFILE)).status == 200
+        assert (await status_of_github(node)) == ("operational", "closed")
+
+
+async def status_of_github(node: OpenNode) -> tuple[str, str]:
+    """Its state for the whole platform; of two sources one is touched here."""
+    told_ = (await node.get("/v1/status", key=None)).json["data"]["platforms"]["github"]
+    return told_["status"], told_["circuit"]
+
+
+async def test_what_an_upstream_knows_nothing_of_never_opens_its_circuit(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, breaker={"failures": 1}) as node:
+        for number in range(4):
+            assert (await node.get(f"/v1/github/profile?handle=missing{number}")).status == 404
+        assert (await status_of_github(node)) == ("operational", "closed")
+
+
+@pytest.mark.parametrize("fails", [1, 2])
+async def test_a_failure_that_passes_is_retried_and_billed_once(fails: int, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        node.upstream.script = first(fails, told({}, 503), lambda: len(node.upstream.requests))
+        answer = await node.get(PROFILE)
+        assert answer.status == 200
+        assert len(node.upstream.requests) == fails + 1
+        assert await node.net(answer.json["request_id"]) == answer.json["credits_used"] == 1
+
+
+def first(times: int, answer: Told, asked: Callable[[], int]) -> Callable[[str], Told | None]:
+    """A script that gives this answer to so many requests and leaves the rest to the sandbox."""
+    return lambda _asked: answer if asked() <= times else None
+
+
+async def test_a_refund_that_the_store_refused_is_told_and_made_up_for(tmp_path: Path) -> None:
+    """7.1: `credits_used` is not 0 then, and the compensation is pending."""
+    async with open_test_node(tmp_path) as node:
+        node.upstream.always(told({}, 404))
+        async with node.store_refusing("refund"):
+            answer = await node.get(PROFILE)
+            assert_refused(answer, "RESOURCE_NOT_FOUND", 404)
+            assert (answer.json["credits_used"], answer.json["credits_remaining"]) == (1, None)
+            assert answer.headers["x-credits-used"] == "1"
+            assert "x-credits-remaining" not in answer.headers
+            assert node.node.books.charges.unfinished() == 1
+        await until(lambda: not node.node.books.charges.unfinished())
+        assert await node.net(answer.json["request_id"]) == 0
+        assert await node.money() == (100_000, 0)
+        await node.assert_sound()
+
+
+async def test_a_search_without_results_is_an_answer_and_is_billed(tmp_path: Path) -> None:
+    """7.3: empty `items` on a valid query is no error."""
+    async with open_test_node(tmp_path) as node:
+        node.upstream.always(told({"total_count": 0, "incomplete_results": False, "items": []}))
+        answer = await node.get("/v1/github/search?query=nothing")
+        assert (answer.status, answer.json["data"]["items"], answer.json["credits_used"]) == (200, [], 1)
+        assert answer.json["pagination"] == {"next_cursor": None, "has_more": False, "page_size": 0}
