@@ -119,7 +119,7 @@ async def open_test_node(
     platforms: tuple[Platform, ...] = (),
     **tables: Mapping[str, object],
 ) -> AsyncIterator[OpenNode]:
-    """A node on `tables` of config.toml over free ports and a store in `folder`, gone when the block ends.
+    """A node on `tables` of config.toml, free ports and a store in `folder` (made if missing), gone when the block ends.
 
     Without an `egress` of the test's own its upstream is `OpenNode.upstream`; `platforms` come beside the real ones.
     What the block raises comes out as it is.
@@ -156,6 +156,7 @@ def _start(
         "store": {"url": f"sqlite:///{folder / 'sluice.db'}"},
         "upstreams": {"egress": egress},
     }
+    folder.mkdir(exist_ok=True)
     file = folder / "config.toml"
     merged = {name: {**settled.get(name, {}), **tables.get(name, {})} for name in settled | tables}
     lines = (f"[{name}]\n" + "".join(f"{k} = {_toml(v)}\n" for k, v in table.items()) for name, table in merged.items())

@@ -149,6 +149,5 @@ async def test_the_cache_is_shared_by_all_accounts_and_ends_with_its_time(tmp_pa
         assert (await node.get(PROFILE)).json["cached"] is False
         answer = (await node.get(PROFILE, key=key)).json
         assert (answer["cached"], answer["credits_used"], answer["credits_remaining"]) == (True, 0, 5)
-    (tmp_path / "off").mkdir()
     async with open_test_node(tmp_path / "off", cache={"max_bytes": 0}) as node:
         assert [(await node.get(PROFILE)).json["cached"] for _ in range(2)] == [False, False]

@@ -1,0 +1,128 @@
+"""Every platform's recorded exchanges through the whole gateway: over sockets, billed, and compared field by field."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import asynccontextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlencode
+
+import orjson
+import pytest
+
+from tests.fakes.calling import Answered
+from tests.fakes.node import OpenNode, open_test_node
+from tests.fakes.scripted_upstream import Told
+from tests.platforms.case import Case, recorded, recordings_dir
+from upstreams.endpoint import Endpoint, Platform
+from upstreams.errors import InvalidArgument, NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
+from upstreams.platforms import load_platforms
+
+REFUSED: Mapping[type[UpstreamError], str] = {
+    NotFound: "RESOURCE_NOT_FOUND",
+    InvalidArgument: "INVALID_REQUEST",
+    UpstreamFailed: "UPSTREAM_ERROR",
+    UpstreamThrottled: "SERVICE_UNAVAILABLE",
+}
+COST = {"standard": 1, "advanced": 5, "premium": 10}
+NOT_REPLAYED = frozenset(
+    ("connection", "content-encoding", "content-length", "date", "keep-alive", "server", "transfer-encoding", "trailer")
+)
+NO_LIMITS: Mapping[str, Mapping[str, object]] = {
+    "limits": {"requests_per_minute": 100_000},
+    "breaker": {"failures": 1000},
+    "cache": {"max_bytes": 0},
+}
+
+
+def cases_of(platform: Platform) -> tuple[Case, ...]:
+    """The cases of a platform's folder."""
+    cases: tuple[Case, ...] = import_module(f"tests.platforms.{platform.slug}.cases").CASES
+    return cases
+
+
+def with_cases() -> Iterator[Platform]:
+    """The platforms that have cases."""
+    for platform in load_platforms():
+        if (Path(__file__).parent / platform.slug / "cases.py").is_file():
+            yield platform
+
+
+PLATFORMS = tuple(with_cases())
+
+
+@pytest.mark.parametrize("platform", PLATFORMS, ids=[platform.slug for platform in PLATFORMS])
+async def test_every_recording_comes_out_of_the_gateway_as_its_case_says(platform: Platform, tmp_path: Path) -> None:
+    """Method: a node answers case after case; one that was asked to hold back is replaced by a fresh one."""
+    recordings_dir()
+    waiting = list(cases_of(platform))[::-1]
+    while waiting:
+        is_fresh, credentials = True, waiting[-1].credentials
+        async with replaying_node(tmp_path / str(len(waiting)), platform, credentials) as node:
+            while waiting and waiting[-1].credentials == credentials:
+                answer = await replay(node, platform, waiting[-1])
+                if answer.status == 503 and not is_fresh:
+                    break
+                check(platform, waiting.pop(), answer)
+                is_fresh = False
+            await node.assert_sound()
+
+
+@asynccontextmanager
+async def replaying_node(folder: Path, platform: Platform, credentials: Mapping[str, str]) -> Any:
+    """A node in a folder of its own, with a platform's credentials in its environment."""
+    settings = {f"{name}_env": f"TEST_{name.upper()}" for name in credentials}
+    environ = {f"TEST_{name.upper()}": value for name, value in credentials.items()}
+    upstreams = {"defaults": {"retries": 0}, platform.slug: settings}
+    async with open_test_node(folder, environ=environ, upstreams=upstreams, **NO_LIMITS) as node:
+        yield node
+
+
+async def replay(node: OpenNode, platform: Platform, case: Case) -> Answered:
+    """Ask the case's question while the upstream answers with its recordings; what it has none for is a 404."""
+
+    def script(asked: str) -> Told:
+        place = asked.partition("?")[0]
+        file = case.answers.get(place) or case.answers.get(unquote(place))
+        return Told(404) if file is None else as_sent(platform.slug, file)
+
+    node.upstream.script = script
+    return await node.get(f"/v1/{platform.slug}/{case.resource}?{urlencode(case.params)}")
+
+
+def as_sent(slug: str, file: str) -> Told:
+    """A recording as an upstream sends it, without what belongs to the connection of its time."""
+    answer = recorded(slug, file)
+    headers = {name: value for name, value in answer.headers.items() if name not in NOT_REPLAYED}
+    body = answer.body.encode() if isinstance(answer.body, str) else orjson.dumps(answer.body)
+    return Told(answer.status, body, headers)
+
+
+def check(platform: Platform, case: Case, answer: Answered) -> None:
+    """The answer is what the case expects, in the envelope, billed or refunded."""
+    body = answer.json
+    if case.refused is not None:
+        assert answer.code == REFUSED[case.refused], (case.name, body)
+        if case.refused is NotFound:
+            assert body["error"].get("details", {}).get("reason") == case.reason, case.name
+        assert body["credits_used"] == 0
+        return
+    assert answer.status == 200, (case.name, body)
+    endpoint = next(found for found in platform.endpoints if found.resource == case.resource)
+    assert body["credits_used"] == COST[endpoint.tier]
+    assert case.expected is not None
+    told = case.expected(*(recorded(platform.slug, file).body for file in case.answers.values()))
+    assert records_of(endpoint, body["data"]) == orjson.loads(orjson.dumps(told)), case.name
+    if endpoint.archetype.many:
+        assert case.has_more is None or body["pagination"]["has_more"] == case.has_more, case.name
+        assert case.total is None or body["data"]["total"] == case.total, case.name
+
+
+def records_of(endpoint: Endpoint, data: dict[str, Any]) -> Any:
+    """The records without what the gateway adds to them."""
+    key = endpoint.archetype.key
+    if endpoint.archetype.many:
+        return [item[key] for item in data["items"]]
+    return data[key] if key else {name: value for name, value in data.items() if name not in {"legs", "_warnings"}}
