@@ -3,6 +3,7 @@
 import ssl
 
 import httpx
+import trio
 
 from upstreams.answer_parser import AnswerParser
 from upstreams.http import HttpAnswer, Origin
@@ -13,11 +14,12 @@ from upstreams.wire import Wire, open_wire
 class Connection:
     """A connection that carries one exchange after the other. Mutable, owned by whoever took it from the pool."""
 
-    __slots__ = ("_parser", "_wire", "heard", "rested_at", "spoke")
+    __slots__ = ("_expired", "_parser", "_wire", "heard", "rested_at", "spoke")
 
     def __init__(self, wire: Wire, parser: AnswerParser) -> None:
         self._wire = wire
         self._parser = parser
+        self._expired = False
         self.spoke = False
         """Bytes of the latest call were sent."""
         self.heard = False
@@ -29,6 +31,7 @@ class Connection:
 
         Raises:
             httpx.WriteError, httpx.ReadError: the connection broke.
+            httpx.WriteTimeout, httpx.ReadTimeout: its deadline passed.
             httpx.RemoteProtocolError, httpx.DecodingError, ResponseTooLarge: the answer is not usable.
         """
         self._parser.begin(method)
@@ -36,6 +39,11 @@ class Connection:
         await self._send(request, phases)
         await self._receive(phases)
         return self._parser.answer()
+
+    def expire(self) -> None:
+        """The exchange's time is up: end its wait. The connection is of no further use."""
+        self._expired = True
+        self._wire.wake()
 
     @property
     def reusable(self) -> bool:
@@ -56,9 +64,13 @@ class Connection:
             while request:
                 if phases is not None:
                     phases.enter("write")
+                if self._expired:
+                    raise httpx.WriteTimeout("the request could not be sent in time")
                 sent_bytes = await self._wire.send_some(request)
                 self.spoke = True
                 request = request[sent_bytes:]
+        except trio.ClosedResourceError as exc:
+            raise httpx.WriteTimeout("the request could not be sent in time") from exc
         except OSError as exc:
             raise httpx.WriteError(f"cannot send: {exc}") from exc
 
@@ -68,11 +80,15 @@ class Connection:
             while not parser.complete:
                 if phases is not None:
                     phases.enter("read")
+                if self._expired:
+                    raise httpx.ReadTimeout("the answer did not come in time")
                 if data := await self._wire.receive_some():
                     self.heard = True
                     parser.feed(data)
                 else:
                     parser.end()
+        except trio.ClosedResourceError as exc:
+            raise httpx.ReadTimeout("the answer did not come in time") from exc
         except OSError as exc:
             raise httpx.ReadError(f"cannot receive: {exc}") from exc
 

@@ -1,5 +1,6 @@
 """The two values that cross to an upstream, and how httpx's transports can stand in for ours."""
 
+import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -57,8 +58,8 @@ class HttpAnswer:
     body: bytes
 
 
-Exchange = Callable[[HttpCall], Awaitable[HttpAnswer]]
-"""Asks an upstream once. The caller owns the deadline; failures are `httpx.TransportError`s."""
+Exchange = Callable[[HttpCall, float], Awaitable[HttpAnswer]]
+"""Asks an upstream once, by a deadline on Trio's clock; failures are `httpx.TransportError`s, a late one a timeout."""
 
 
 def origin_of(url: str | httpx.URL) -> tuple[Origin, str]:
@@ -79,7 +80,12 @@ def origin_of(url: str | httpx.URL) -> tuple[Origin, str]:
 def via_httpx(transport: httpx.AsyncBaseTransport, *, body_bytes_max: int = BODY_BYTES_MAX) -> Exchange:
     """An `Exchange` over any of httpx's transports: MockTransport in tests, its own for HTTP/2 and proxies."""
 
-    async def exchange(call: HttpCall) -> HttpAnswer:
+    async def exchange(call: HttpCall, deadline_at: float = math.inf) -> HttpAnswer:
+        with trio.move_on_at(deadline_at):
+            return await ask(call)
+        raise httpx.ReadTimeout("the answer did not come in time")
+
+    async def ask(call: HttpCall) -> HttpAnswer:
         request = httpx.Request(
             call.method,
             f"{call.origin.scheme}://{call.origin.authority}{call.target}",

@@ -51,6 +51,11 @@ class Pool:
         self._resting: OrderedDict[Connection, Lane] = OrderedDict()  # all idle connections, the longest idle one first
         self.closed = False
 
+    def has_room(self, origin: Origin) -> bool:
+        """Whether `enter` would take a place without waiting."""
+        lane = self._lanes.get(origin)
+        return lane is None or lane.busy < self._max_connections
+
     async def enter(self, origin: Origin) -> Lane:
         """Take a place, first come first served. Who entered must `leave`. Not a checkpoint while places are free."""
         lane = self._lanes.get(origin)

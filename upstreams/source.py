@@ -137,24 +137,22 @@ class Source:
         self._governor.hold(scope, trio.current_time() + for_s)
 
     async def _exchange_in_time(self, asking: Asking, started: float, deadline_at: float) -> Answer:
-        raw: HttpAnswer | None = None
         try:
-            # The only cancel scope of a plain call: one costs 7 us, so the call's deadline and the attempt's share it.
-            with trio.CancelScope(deadline=min(started + self.rules.timeout_s, deadline_at)):
-                raw = await self._follow(asking)
+            raw = await self._follow(asking, min(started + self.rules.timeout_s, deadline_at))
+        except httpx.TimeoutException as exc:
+            took_s = trio.current_time() - started
+            raise UpstreamFailed(self.name, f"no answer within {took_s:.1f} s", passing=True) from exc
         except httpx.TransportError as exc:
             raise UpstreamFailed(self.name, _problem(exc), passing=True) from exc
         took_s = trio.current_time() - started
-        if raw is None:
-            raise UpstreamFailed(self.name, f"no answer within {took_s:.1f} s", passing=True)
         return Answer(raw.status, raw.headers, self._body(raw, asking), self.name, took_s)
 
-    async def _follow(self, asking: Asking) -> HttpAnswer:
+    async def _follow(self, asking: Asking, deadline_at: float) -> HttpAnswer:
         """One exchange, and the redirects it leads through, as long as they stay on this host."""
         target = asking.target
         for _ in range(_REDIRECTS_MAX + 1):
             call = HttpCall(asking.method, self._origin, target, asking.headers, asking.body)
-            answer = await self._exchange(call)
+            answer = await self._exchange(call, deadline_at)
             location = answer.headers.get("location")
             if answer.status not in (301, 302, 307, 308) or location is None or asking.method != "GET":
                 return answer

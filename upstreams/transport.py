@@ -3,6 +3,7 @@
 `exchange` is the hot path and knows httpx only by its exceptions; `handle_async_request` makes it a transport of httpx.
 """
 
+import math
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -16,6 +17,7 @@ import trio
 
 from upstreams.answer_parser import AnswerParser
 from upstreams.connection import Connection, open_connection
+from upstreams.deadlines import Deadlines
 from upstreams.http import BODY_BYTES_MAX, HttpAnswer, HttpCall, Origin, origin_of
 from upstreams.phases import PhaseDeadline
 from upstreams.pool import Lane, OriginStatistics, Pool
@@ -68,6 +70,7 @@ class Transport(httpx.AsyncBaseTransport):
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
         self._pool = Pool(max_connections=max_connections, idle_s=idle_s)
+        self._deadlines = Deadlines()
         self._connect_s = connect_s
         self._body_bytes_max = body_bytes_max
         self._header_bytes_max = header_bytes_max
@@ -75,15 +78,18 @@ class Transport(httpx.AsyncBaseTransport):
         self._ssl_context = ssl_context
         self._header_lines = lru_cache(_HEADER_LINES_KEPT)(header_lines)
 
-    async def exchange(self, call: HttpCall, *, phases: PhaseDeadline | None = None) -> HttpAnswer:
+    async def exchange(
+        self, call: HttpCall, deadline_at: float = math.inf, *, phases: PhaseDeadline | None = None
+    ) -> HttpAnswer:
         """Ask once and give the whole answer, whatever its status; redirects are the caller's.
 
-        The caller's cancel scope is the deadline; of its own the transport bounds only the connecting. A kept
-        connection that the peer had closed is replaced once, where that cannot repeat an effect.
+        It ends at `deadline_at` on Trio's clock, in a transport that `open_transport` opened; the connecting has a
+        bound of its own. A kept connection that the peer had closed is replaced once, where that cannot repeat an
+        effect.
 
         Raises:
-            httpx.TransportError: ConnectError, ConnectTimeout, ReadError, WriteError, RemoteProtocolError,
-                LocalProtocolError, UnsupportedProtocol, ResponseTooLarge.
+            httpx.TransportError: ConnectError, ReadError, WriteError, RemoteProtocolError, LocalProtocolError,
+                UnsupportedProtocol, ResponseTooLarge, PoolTimeout, ConnectTimeout, WriteTimeout, ReadTimeout.
             httpx.DecodingError: the body's content coding cannot be undone.
         """
         if self._pool.closed:
@@ -93,17 +99,17 @@ class Transport(httpx.AsyncBaseTransport):
         request = request_bytes(call, target=target, headers=headers)
         if phases is not None:
             phases.enter("pool")
-        lane = await self._pool.enter(origin)
+        lane = await self._enter(origin, deadline_at)
         try:
             connection = self._pool.take(lane)
             if connection is not None:
                 try:
-                    return await self._over(connection, lane, call.method, request, phases=phases)
+                    return await self._over(connection, lane, call.method, request, deadline_at, phases)
                 except (httpx.NetworkError, httpx.RemoteProtocolError):
                     if connection.heard or (connection.spoke and call.method not in _IDEMPOTENT):
                         raise
-            connection = await self._connect(lane, phases)
-            return await self._over(connection, lane, call.method, request, phases=phases)
+            connection = await self._connect(lane, deadline_at, phases)
+            return await self._over(connection, lane, call.method, request, deadline_at, phases)
         finally:
             self._pool.leave(lane)
 
@@ -123,6 +129,11 @@ class Transport(httpx.AsyncBaseTransport):
             extensions={"http_version": b"HTTP/1.1"},
         )
 
+    async def keep_deadlines(self, scope: trio.CancelScope) -> None:
+        """End exchanges at their deadlines, until `scope` is cancelled; `open_transport` runs this."""
+        with scope:
+            await self._deadlines.run()
+
     async def aclose(self) -> None:
         """Close every idle connection; what is under way may finish and is closed then."""
         self._pool.close()
@@ -137,25 +148,38 @@ class Transport(httpx.AsyncBaseTransport):
         egress, prefix = self._egress
         return egress, f"{prefix}{call.origin.authority}{call.target}"
 
-    async def _over(
-        self, connection: Connection, lane: Lane, method: str, request: bytes, *, phases: PhaseDeadline | None
+    async def _enter(self, origin: Origin, deadline_at: float) -> Lane:
+        if self._pool.has_room(origin):  # then it does not wait, and needs no scope
+            return await self._pool.enter(origin)
+        with trio.move_on_at(deadline_at):
+            return await self._pool.enter(origin)
+        raise httpx.PoolTimeout(f"all connections to {origin.authority} were busy for too long")
+
+    async def _over(  # noqa: PLR0917 - the hot path hands on what it has
+        self,
+        connection: Connection,
+        lane: Lane,
+        method: str,
+        request: bytes,
+        deadline_at: float,
+        phases: PhaseDeadline | None,
     ) -> HttpAnswer:
+        self._deadlines.set(connection, deadline_at)
         try:
             return await connection.exchange(method, request, phases=phases)
         finally:
+            self._deadlines.clear(connection)
             self._pool.rest(lane, connection)  # which closes it unless the exchange ended cleanly
 
-    async def _connect(self, lane: Lane, phases: PhaseDeadline | None) -> Connection:
+    async def _connect(self, lane: Lane, deadline_at: float, phases: PhaseDeadline | None) -> Connection:
         if phases is not None:
             phases.enter("connect")
         parser = AnswerParser(header_bytes_max=self._header_bytes_max, body_bytes_max=self._body_bytes_max)
-        try:
-            with trio.fail_after(self._connect_s):
-                connection = await open_connection(lane.origin, self._tls_for(lane.origin), parser)
-        except trio.TooSlowError as exc:
-            raise httpx.ConnectTimeout(f"no connection to {lane.origin.authority} in {self._connect_s} s") from exc
-        lane.opened += 1
-        return connection
+        with trio.move_on_at(min(trio.current_time() + self._connect_s, deadline_at)):
+            connection = await open_connection(lane.origin, self._tls_for(lane.origin), parser)
+            lane.opened += 1
+            return connection
+        raise httpx.ConnectTimeout(f"no connection to {lane.origin.authority} in time")
 
     def _tls_for(self, origin: Origin) -> ssl.SSLContext | None:
         if origin.scheme != "https":
@@ -170,9 +194,13 @@ class Transport(httpx.AsyncBaseTransport):
 async def open_transport(**options: Unpack[TransportOptions]) -> AsyncIterator[Transport]:
     """A transport with the given `Transport` arguments, closed at the end of the block."""
     transport = Transport(**options)
+    watching = trio.CancelScope()
+    # A system task, not a nursery: that would wrap whatever the block raises in a group.
+    trio.lowlevel.spawn_system_task(transport.keep_deadlines, watching)
     try:
         yield transport
     finally:
+        watching.cancel()
         await transport.aclose()
 
 

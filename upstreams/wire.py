@@ -30,6 +30,9 @@ class Wire(Protocol):
     def is_quiet(self) -> bool:
         """Between two exchanges: the peer neither closed the connection nor sent anything that nobody asked for."""
 
+    def wake(self) -> None:
+        """Make whoever waits for this stream raise `trio.ClosedResourceError`."""
+
     def close(self) -> None:
         """Close at once, without a farewell."""
 
@@ -44,6 +47,10 @@ class PlainWire:
         self._descriptor = connected.fileno()
         self._poll = _poll_of(connected)
         self.close = connected.close
+
+    def wake(self) -> None:
+        """See `Wire`."""
+        trio.lowlevel.notify_closing(self._descriptor)
 
     async def send_some(self, data: bytes) -> int:
         """See `Wire`."""
@@ -77,6 +84,10 @@ class TlsWire:
         self._descriptor = connected.fileno()
         self._poll = _poll_of(connected)
         self.close = connected.close
+
+    def wake(self) -> None:
+        """See `Wire`."""
+        trio.lowlevel.notify_closing(self._descriptor)
 
     async def shake_hands(self) -> None:
         """Agree on keys and check the peer's certificate and name."""
