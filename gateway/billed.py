@@ -7,7 +7,7 @@ in full after a success, refunded after a failure or a cancellation; what a cras
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import orjson
 import trio
@@ -28,8 +28,7 @@ from upstreams.fetch import Fetched, fetch, plan
 SETTLE_S = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(NamedTuple):
     """One call of an endpoint: who asks, for what, under which request id."""
 
     key: Key
@@ -41,8 +40,7 @@ class Ask:
     """True: do not answer from the cache, but store what comes (`Cache-Control: no-cache`)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What a call gave: the encoded fragment of the envelope, and what it cost."""
 
     fragment: bytes
@@ -111,21 +109,21 @@ class BilledCalls:
         try:
             fetched = await fetch(planned, started + self.timeout_s)
             shaped = self._shape(ask, fetched)
+            stored = envelope.fragment(ask.listing.site.platform.slug, ask.listing.path, shaped.data, shaped.pagination)
         except BaseException as exc:
             used, balance = await self._close(charge, used=0)
             if isinstance(exc, Exception):
                 raise CallFailed(used, balance, trio.current_time() - started) from exc
             raise
-        stored = envelope.fragment(ask.listing.site.platform.slug, ask.listing.path, shaped.data, shaped.pagination)
         if shaped.cacheable:
             self.cache.put(key, stored, ask.listing.endpoint.cache_ttl_s)
         used, balance = await self._settle(charge, shaped.coverage)
         return Outcome(stored, used, balance, cached=False, upstream_s=fetched.upstream_s)
 
     async def _settle(self, charge: Charge, coverage: float) -> tuple[int, int | None]:
-        """Keep the charge, without waiting; a composite of which less than half came keeps half (decisions 14)."""
+        """Keep the charge, without waiting; of a composite half when less than half came, none when nothing did."""
         if coverage < 0.5:
-            return await self._close(charge, used=charge.credits - charge.credits // 2)
+            return await self._close(charge, used=charge.credits - charge.credits // 2 if coverage else 0)
         self._charges.settle_nowait(charge)
         return charge.credits, charge.balance_after
 

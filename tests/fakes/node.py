@@ -108,6 +108,11 @@ class OpenNode:
         events = [orjson.loads(line) for line in self.log.getvalue().splitlines()]
         return [event for event in events if event["event"] == name]
 
+    async def gauge(self, name: str) -> float:
+        """One number of the metrics, as the admin address tells it."""
+        text = (await self.client.get(f"{self.admin_url}/metrics")).text
+        return float(next(line for line in text.splitlines() if line.startswith(f"{name} ")).split()[1])
+
 
 @asynccontextmanager
 async def open_test_node(
@@ -119,7 +124,7 @@ async def open_test_node(
     platforms: tuple[Platform, ...] = (),
     **tables: Mapping[str, object],
 ) -> AsyncIterator[OpenNode]:
-    """A node on `tables` of config.toml, free ports and a store in `folder` (made if missing), gone when the block ends.
+    """A node on `tables` of config.toml, free ports and a store in `folder`, gone when the block ends.
 
     Without an `egress` of the test's own its upstream is `OpenNode.upstream`; `platforms` come beside the real ones.
     What the block raises comes out as it is.

@@ -1,0 +1,54 @@
+"""Ends an operation at each of its waits in turn, for what must be whole whenever it is cancelled."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import trio
+
+WAITS_MAX = 300
+
+
+class _CancelAtWait(trio.abc.Instrument):
+    """Cancels a scope once the task, or one below it, waits for the time after `waits` others."""
+
+    def __init__(self, task: trio.lowlevel.Task, scope: trio.CancelScope, waits: int) -> None:
+        self._task = task
+        self._scope = scope
+        self._waits = waits
+
+    @property
+    def has_cancelled(self) -> bool:
+        return self._waits < 0
+
+    def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        if self.has_cancelled or not self._is_ours(task):
+            return
+        self._waits -= 1
+        if self.has_cancelled:
+            self._scope.cancel()
+
+    def _is_ours(self, task: trio.lowlevel.Task | None) -> bool:
+        while task is not None and task is not self._task:
+            task = task.parent_nursery.parent_task if task.parent_nursery else None
+        return task is not None
+
+
+async def cancel_everywhere(run: Callable[[], Awaitable[object]], check: Callable[[bool], Awaitable[None]]) -> int:
+    """Run it cancelled at its first wait, then at its second, and so on until it gets through; how many waits it has.
+
+    `check` is called after each time and told whether the operation got through.
+    """
+    for waits in range(WAITS_MAX):
+        scope = trio.CancelScope()
+        instrument = _CancelAtWait(trio.lowlevel.current_task(), scope, waits)
+        trio.lowlevel.add_instrument(instrument)
+        try:
+            with scope:
+                await run()
+        finally:
+            trio.lowlevel.remove_instrument(instrument)
+        await check(not scope.cancelled_caught)
+        if not instrument.has_cancelled:
+            return waits
+    raise AssertionError(f"it still waits after {WAITS_MAX} waits")

@@ -1,0 +1,192 @@
+"""The billed call: whatever happens in it, it is billed once or not at all; what is not whole is not kept."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from tests.fakes.calling import Answered
+from tests.fakes.cancelling import cancel_everywhere
+from tests.fakes.node import OpenNode, open_test_node
+from tests.fakes.odd_platform import ODD
+from tests.fakes.scripted_upstream import Told, told
+from tests.fakes.upstream_server import until
+
+PROFILE = "/v1/github/profile?handle=octocat"
+ROOMY = {"limits": {"requests_per_minute": 100_000}, "breaker": {"failures": 1000}}
+NO_CACHE = {"cache-control": "no-cache"}
+
+
+async def ask_in_this_task(node: OpenNode, target: str) -> None:
+    """A refresh of the app itself, as a server calls it."""
+    path, _, query = target.partition("?")
+    scope: dict[str, Any] = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": "GET",
+        "scheme": "http",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": query.encode(),
+        "root_path": "",
+        "headers": [(b"x-api-key", node.key.encode()), (b"cache-control", b"no-cache")],
+        "client": None,
+        "server": None,
+    }
+
+    async def receive() -> Any:
+        await trio.sleep_forever()
+
+    async def send(_message: Any) -> None:
+        await trio.lowlevel.checkpoint()
+
+    await node.node.api(scope, receive, send)  # type: ignore[arg-type]
+
+
+def legs_that_come(*numbers: int) -> Any:
+    """A script in which these legs of the composite come and the others do not."""
+    return lambda asked: told({}) if asked.removeprefix("odd.test/leg/") in map(str, numbers) else told({}, 404)
+
+
+CALLS = {
+    "a success": (PROFILE, lambda _asked: None, 1),
+    "a refusal": (PROFILE, lambda _asked: told({}, 404), 0),
+    "an answer that nobody can read": (PROFILE, lambda _asked: Told(200, b"<html>"), 0),
+    "a composite of which a quarter comes": ("/v1/odd/legs", legs_that_come(2), 3),
+    "a whole composite": ("/v1/odd/legs", legs_that_come(0, 1, 2, 3), 5),
+    "a bug": ("/v1/odd/bug", lambda _asked: told({}), 0),
+    "a refusal before the charge": ("/v1/github/profile", lambda _asked: None, 0),
+    "a free read": ("/v1/credits/balance", lambda _asked: None, 0),
+}
+
+
+@pytest.mark.parametrize(("target", "script", "cost"), CALLS.values(), ids=CALLS.keys())
+async def test_a_request_cancelled_at_any_wait_is_whole_or_did_not_happen(
+    target: str, script: Any, cost: int, tmp_path: Path
+) -> None:
+    """Goal: conservation. Method: cancel the request at each of its waits, and look at the books each time."""
+    defaults = {"defaults": {"retries": 0}}
+    async with open_test_node(tmp_path, platforms=(ODD,), upstreams=defaults, **ROOMY) as node:
+        node.upstream.script = script
+        outcomes = []
+
+        async def check(got_through: bool) -> None:
+            balance, held = await node.money()
+            spent = before[0] - balance
+            assert held == 0
+            assert spent in ({cost} if got_through else {0, cost})
+            assert node.node.books.charges.unfinished() == 0
+            assert await node.gauge("sluice_lease_keys") == 0
+            before[0] = balance
+            outcomes.append(spent)
+
+        before = [(await node.money())[0]]
+        waits = await cancel_everywhere(partial(ask_in_this_task, node, target), check)
+        assert waits >= (1 if cost == 0 and not node.upstream.requests else 3)
+        assert outcomes[0] == 0, "nothing happens before the first wait"
+        await node.assert_sound()
+
+
+async def test_a_client_that_hangs_up_pays_for_what_was_called_and_holds_nothing(tmp_path: Path) -> None:
+    """Over a socket: a short request is finished for a client that left (architecture 3)."""
+    async with open_test_node(tmp_path) as node:
+        node.upstream.behaviour.latency_s = 0.1
+        with trio.move_on_after(0.05):
+            await node.get(PROFILE)
+        await until(lambda: node.log_events("request"))
+        assert await node.money() == (99_999, 0)
+        assert await node.gauge("sluice_lease_keys") == 0
+        node.upstream.behaviour.latency_s = 0
+        assert (await node.get(PROFILE)).json["cached"] is True
+
+
+async def test_a_refresh_is_billed_and_its_answer_stored(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        node.upstream.always(told({"id": 1, "login": "old"}))
+        assert username(await node.get(PROFILE)) == "old"
+        node.upstream.always(told({"id": 1, "login": "new"}))
+        assert username(await node.get(PROFILE)) == "old"
+        assert username(await node.get(PROFILE, headers=NO_CACHE)) == "new"
+        answer = await node.get(PROFILE)
+        assert (username(answer), answer.json["cached"]) == ("new", True)
+        assert await node.money() == (99_998, 0)
+
+
+def username(answer: Answered) -> str:
+    name: str = answer.json["data"]["author"]["username"]
+    return name
+
+
+async def test_a_refresh_that_fails_leaves_what_is_stored(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        assert (await node.get(PROFILE)).status == 200
+        node.upstream.always(told({}, 404))
+        assert (await node.get(PROFILE, headers=NO_CACHE)).status == 404
+        assert (await node.get(PROFILE)).json["cached"] is True
+
+
+async def test_an_answer_that_warns_of_missing_data_is_billed_and_not_kept(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, platforms=(ODD,)) as node:
+        node.upstream.always(told({}))
+        for _ in range(2):
+            answer = await node.get("/v1/odd/warned")
+            assert (answer.json["cached"], answer.json["credits_used"]) == (False, 1)
+            assert answer.json["data"]["_warnings"] == ["half of it is missing"]
+        assert await node.money() == (99_998, 0)
+
+
+async def test_refusals_and_empty_answers_are_not_kept(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        for answer in (told({}, 404), told({}), told({}, 500), Told(200, b"")):
+            node.upstream.always(answer)
+            assert (await node.get(PROFILE)).status >= 400
+        node.upstream.always(None)
+        assert (await node.get(PROFILE)).json["cached"] is False
+
+
+LEGS = {(0, 1, 2, 3): 5, (0, 1, 2): 5, (0, 1): 5, (3,): 3, (): 0}
+
+
+@pytest.mark.parametrize(("came", "cost"), LEGS.items(), ids=[f"{len(came)} of 4" for came in LEGS])
+async def test_a_composite_costs_by_what_came(came: tuple[int, ...], cost: int, tmp_path: Path) -> None:
+    """Decisions 14: coverage 0 refunds all, below half refunds half."""
+    async with open_test_node(tmp_path, platforms=(ODD,)) as node:
+        node.upstream.script = legs_that_come(*came)
+        answer = await node.get("/v1/odd/legs")
+        body = answer.json
+        assert body["data"]["parts"] == [number in came for number in range(4)]
+        assert [leg["status"] for leg in body["data"]["legs"]] == [
+            "ok" if number in came else "failed" for number in range(4)
+        ]
+        assert body["credits_used"] == cost == await node.net(body["request_id"])
+        assert body["credits_remaining"] == 100_000 - cost
+        again = await node.get("/v1/odd/legs")
+        assert again.json["cached"] is (len(came) == 4), "only a whole composite is kept"
+        await node.assert_sound()
+
+
+async def test_an_answer_that_cannot_be_written_is_refunded_and_logged(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, platforms=(ODD,)) as node:
+        node.upstream.always(told({}))
+        answer = await node.get("/v1/odd/unwritable")
+        assert (answer.code, answer.json["credits_used"]) == ("INTERNAL_ERROR", 0)
+        assert await node.money() == (100_000, 0)
+        (failure,) = node.log_events("request_failed")
+        assert failure["request_id"] == answer.json["request_id"]
+        assert "TypeError" in failure["error"]
+
+
+async def test_a_settlement_that_the_store_refused_is_made_up_for(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        async with node.store_refusing("settlement"):
+            answer = await node.get(PROFILE)
+            assert (answer.status, answer.json["credits_used"]) == (200, 1)
+            await until(node.node.books.charges.unfinished)
+        await until(lambda: not node.node.books.charges.unfinished())
+        assert await node.money() == (99_999, 0)
+        await node.assert_sound()
