@@ -13,8 +13,8 @@ import orjson
 
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 _TEXT_MAX = 4_000
-KEY_SHAPE = re.compile(r"[A-Za-z0-9_-]{3}[A-Za-z0-9_-]{43}")
-"""Anything that looks like an API key: it is struck out of every text before it is written."""
+KEY_SHAPE = re.compile(r"[A-Za-z0-9_-]{46,}")
+"""Anything that looks like an API key, or may hold one: it is struck out of every text before it is written."""
 
 
 class Log:

@@ -20,6 +20,7 @@ DRY_RUN = Param("dry_run", "Validate and price only: costs nothing, calls nobody
 
 _FOREIGN_CURSORS = frozenset(("after", "before", "continuation", "max_id", "min_id", "next", "next_page", "next_token"))
 _FOREIGN_PAGES = frozenset(("offset", "page", "page_token", "pagetoken", "since_id", "skip", "start", "token"))
+_INTEGER = re.compile(r"-?[0-9]{1,18}")
 _ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
@@ -133,7 +134,7 @@ def _value(param: Param, text: str) -> Value:
 
 def _integer(param: Param, text: str) -> int:
     """A whole number; a `limit` above the upstream's maximum is that maximum (spec 4.3, rule 7)."""
-    if not text.lstrip("-").isdecimal() or not text.isascii() or len(text) > 18:
+    if _INTEGER.fullmatch(text) is None:
         raise invalid(param.name, f"must be a whole number, such as {param.example}")
     number = int(text)
     if param.minimum is not None and number < param.minimum:

@@ -1,0 +1,119 @@
+"""What is logged, and what never is: no key, no secret and no query stands in any line."""
+
+from __future__ import annotations
+
+import io
+import logging
+from datetime import datetime
+from pathlib import Path
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.logs import Log, LogHandler
+from tests.fakes.node import open_test_node
+from tests.fakes.odd_platform import ODD
+from tests.fakes.scripted_upstream import told
+
+KEY_TEXT = st.text("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-", min_size=43, max_size=43).map(
+    lambda text: f"sl_{text}"
+)
+QUERY = "hush-hush"
+
+
+async def test_no_line_of_a_node_holds_a_key_or_a_query(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Method: keys and one telling word in every place of a request, good and bad ones, then a search of every line."""
+    environ = {"TOKEN": "upstream-token-that-nobody-may-see"}
+    upstreams = {"github": {"token_env": "TOKEN"}}
+    async with open_test_node(tmp_path, environ=environ, platforms=(ODD,), upstreams=upstreams) as node:
+        other, other_id = await node.new_key(node.account)
+        targets = (
+            f"/v1/github/profile?handle={QUERY}",
+            f"/v1/github/profile?handle=missing-{QUERY}",
+            f"/v1/github/profile?handle=broken-{QUERY}",
+            f"/v1/github/profile?{QUERY}=1",
+            f"/v1/github/profile?api_key={other}",
+            f"/v1/github/profile?handle={other}",
+            f"/v1/github/{other}",
+            f"/{other}/v1",
+            f"/v1/github/profile/x{other}y",
+            f"/v1/github/profile/{'a' * 40}{other}",
+            f"/v1/{other[:20]}%5F{other[20:]}",
+            f"/v1/odd/warned?say={QUERY}",
+        )
+        for target in targets:
+            for headers in ({}, {"authorization": f"Bearer {other}"}, {"x-api-key": other}, {"referer": target}):
+                await node.get(target, headers=headers)
+                await node.get(target, method="POST", headers=headers)
+        node.upstream.always(told({}))
+        assert (await node.get(f"/v1/odd/bug?max_credits=9&cursor={QUERY}")).status == 400
+        assert (await node.get("/v1/odd/bug")).status == 500
+        await node.operate("key.revoke", key=other_id)
+        await node.get("/v1/github/profile?handle=x", key=other)
+        logged = node.log.getvalue().decode() + caplog.text
+        assert len(node.log_events("request")) == 8 * len(targets) + 3
+    for hidden in (node.key, other, node.key[10:], other[-30:], QUERY, environ["TOKEN"], "a secret of tests"):
+        assert hidden not in logged
+
+
+async def test_an_access_line_says_who_asked_what_and_what_it_cost(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        answer = await node.get("/v1/github/profile?handle=octocat")
+        (line,) = node.log_events("request")
+    assert datetime.fromisoformat(line.pop("at")).utcoffset() is not None
+    assert line.pop("overhead_ms") >= 0
+    assert line.pop("upstream_ms") > 0
+    assert line == {
+        "level": "info",
+        "event": "request",
+        "request_id": answer.json["request_id"],
+        "method": "GET",
+        "path": "/v1/github/profile",
+        "status": 200,
+        "code": "OK",
+        "account_id": node.account,
+        "key_id": node.key_id,
+        "credits_used": 1,
+    }
+
+
+@given(KEY_TEXT, st.text("ab_-", max_size=60), st.text("/ .?", max_size=3))
+def test_a_key_is_struck_out_of_any_text(key: str, before: str, after: str) -> None:
+    stream = io.BytesIO()
+    Log("info", stream=stream).event("info", "test", text=f"{before}{key}{after}")
+    for start in range(46 - 12):
+        assert key[start : start + 12].encode() not in stream.getvalue()
+
+
+def test_levels_below_the_logs_own_are_left_out() -> None:
+    stream = io.BytesIO()
+    log = Log("warning", stream=stream)
+    for level in ("debug", "info", "warning", "error"):
+        log.event(level, "test")
+    assert [orjson.loads(line)["level"] for line in stream.getvalue().splitlines()] == ["warning", "error"]
+
+
+def test_a_long_text_is_cut_and_a_line_break_stays_inside_its_line() -> None:
+    stream = io.BytesIO()
+    Log("info", stream=stream).event("info", "test", text="a b\n" * 10_000)
+    (line,) = stream.getvalue().splitlines()
+    assert len(line) < 6_000
+    assert orjson.loads(line)["text"].endswith("...")
+
+
+def test_what_libraries_log_comes_out_in_the_same_lines() -> None:
+    stream = io.BytesIO()
+    handler = LogHandler(Log("info", stream=stream))
+    logger = logging.getLogger("a.library")
+    logger.propagate = False
+    logger.addHandler(handler)
+    try:
+        logger.error("it failed on %s", "/v1/x", exc_info=ZeroDivisionError())
+    finally:
+        logger.removeHandler(handler)
+    line = orjson.loads(stream.getvalue())
+    assert (line["level"], line["event"], line["logger"]) == ("error", "library", "a.library")
+    assert line["message"] == "it failed on /v1/x"
+    assert "ZeroDivisionError" in line["error"]

@@ -1,0 +1,176 @@
+"""Query parameters against a declaration: what is read, and what each refusal says."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import parse_qsl, quote, urlencode
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.errors import Refused
+from gateway.params import CURSOR, ParamRules, check_text, read_free
+from gateway.request import query_of
+from upstreams.archetypes import AUTHOR, AUTHOR_LIST
+from upstreams.endpoint import Endpoint, Param, limit
+
+NAME = Param("name", "A name.", "ada", required=True, length_max=10)
+SORT = Param("sort", "Order.", "new", default="new", choices=("new", "old"))
+WHOLE = Param("whole", "All of it.", "true", type="boolean")
+LEAST = Param("least", "At least.", "5", type="integer", minimum=0, maximum=9)
+ADDRESS = Param("url", "An address.", "https://a.test/b", type="url")
+EITHER, OTHER = Param("either", "One.", "1"), Param("other", "Another.", "2")
+
+
+def rules(*params: Param, many: bool = False, one_of: tuple[tuple[str, ...], ...] = ()) -> ParamRules:
+    archetype = AUTHOR_LIST if many else AUTHOR
+    return ParamRules(Endpoint("x", "X.", archetype, lambda _args: iter(()), params, one_of=one_of))  # type: ignore[arg-type,return-value]
+
+
+def refused(checked: ParamRules, query: str) -> dict[str, Any]:
+    with pytest.raises(Refused) as refusal:
+        checked.read(parse_qsl(query, keep_blank_values=True))
+    assert refusal.value.code.name == "INVALID_REQUEST"
+    return dict(refusal.value.details or {})
+
+
+def about(name: str) -> dict[str, str]:
+    return {"reason": "invalid_param", "param": name}
+
+
+EVERY = (NAME, SORT, WHOLE, LEAST, ADDRESS, limit(50, 20))
+
+
+def test_values_get_their_types_and_what_is_absent_its_default() -> None:
+    query = [("name", "ada"), ("whole", "TRUE"), ("least", "3"), ("url", "https://a.test/%2F"), ("max_credits", "7")]
+    assert rules(*EVERY).read(query) == {
+        "name": "ada",
+        "sort": "new",
+        "whole": True,
+        "least": 3,
+        "url": "https://a.test/%2F",
+        "limit": 20,
+        "max_credits": 7,
+    }
+
+
+@given(st.sampled_from(["true", "True", "1", "false", "FALSE", "0"]))
+def test_truth_is_told_in_words_or_digits(text: str) -> None:
+    assert rules(WHOLE).read([("whole", text)])["whole"] is (text.lower() in {"true", "1"})
+
+
+@given(st.integers(-(10**25), 10**25))
+def test_a_limit_is_capped_and_other_numbers_are_refused_beyond_their_bounds(number: int) -> None:
+    limited, bounded = rules(limit(50)), rules(LEAST)
+    if not 1 <= number < 10**18:
+        assert refused(limited, f"limit={number}") == about("limit")
+    else:
+        assert limited.read([("limit", str(number))])["limit"] == min(number, 50)
+    if 0 <= number <= 9:
+        assert bounded.read([("least", str(number))])["least"] == number
+    else:
+        assert refused(bounded, f"least={number}") == about("least")
+
+
+@given(st.text(max_size=20))
+def test_a_number_is_ascii_digits_and_nothing_else_is_taken_for_one(text: str) -> None:
+    query = [("least", text)]
+    if text.isascii() and text.isdecimal() and int(text) <= 9:
+        assert rules(LEAST).read(query)["least"] == int(text)
+    elif text:
+        with pytest.raises(Refused):
+            rules(LEAST).read(query)
+
+
+REFUSALS = {
+    "": about("name"),
+    "name=": about("name"),
+    "name=a&name=b": about("name"),
+    "name=abcdefghijk": about("name"),
+    "name=a&least=x": about("least"),
+    "name=a&least=--1": about("least"),
+    "name=a&least=1_0": about("least"),
+    "name=a&least=%2B1": about("least"),
+    "name=a&whole=yes": about("whole"),
+    "name=a&sort=newer": {"did_you_mean": "new"},
+    "name=a&sort=zzzz": about("sort"),
+    "nam=a": {"did_you_mean": "name", "remove_params": ["nam"]},
+    "name=a&Sort=new": {"did_you_mean": "sort", "remove_params": ["Sort"]},
+    "name=a&soort=1&leest=2": {"did_you_mean": "sort", "remove_params": ["soort", "leest"]},
+    "name=%FF": {"reason": "invalid_utf8"},
+    "name=a%2520b": {"reason": "double_encoded"},
+}
+
+
+@pytest.mark.parametrize(("query", "details"), REFUSALS.items(), ids=REFUSALS.keys())
+def test_a_refusal_names_what_is_wrong(query: str, details: dict[str, object]) -> None:
+    assert refused(rules(*EVERY), query) == details
+
+
+@pytest.mark.parametrize("name", ["page", "offset", "after", "next_token", "max_id", "continuation", "Page", "START"])
+def test_foreign_pagination_means_the_cursor_where_there_is_one(name: str) -> None:
+    assert refused(rules(many=True), f"{name}=2")["did_you_mean"] == "cursor"
+    assert refused(rules(), f"{name}=2")["did_you_mean"] != "cursor"
+
+
+def test_a_declared_name_is_not_taken_for_foreign_pagination() -> None:
+    page = Param("page", "A page of a book.", "7", type="integer")
+    assert rules(page, many=True).read([("page", "7")])["page"] == 7
+
+
+@pytest.mark.parametrize(("query", "said"), [("", "none"), ("either=1&other=2", "either and other")])
+def test_exactly_one_of_a_group_is_due(query: str, said: str) -> None:
+    checked = rules(EITHER, OTHER, one_of=(("either", "other"),))
+    assert refused(checked, query) == about("either")
+    with pytest.raises(Refused, match=said):
+        checked.read(parse_qsl(query))
+    assert checked.read([("other", "2"), ("either", "")]) == {"other": "2"}
+
+
+def test_a_free_read_takes_its_own_parameters_only() -> None:
+    assert read_free([("cursor", "c")], (CURSOR,)) == {"cursor": "c"}
+    with pytest.raises(Refused):
+        read_free([("max_credits", "1")], (CURSOR,))
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\ufffd%"), max_size=40))
+def test_text_encoded_once_is_taken_and_encoded_twice_is_refused(text: str) -> None:
+    check_text("name", text)
+    encoded = quote(text, safe="")
+    if encoded != text:
+        with pytest.raises(Refused) as refusal:
+            check_text("name", encoded)
+        assert refusal.value.details == {"reason": "double_encoded"}
+        check_text("url", f"https://a.test/?q={encoded}", is_url=True)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.text("abc", min_size=1, max_size=3),
+            st.text(st.characters(exclude_categories=["Cs"]), max_size=8),
+        ),
+        max_size=6,
+    )
+)
+def test_the_short_way_to_read_a_query_gives_what_the_general_one_does(pairs: list[tuple[str, str]]) -> None:
+    """Plain queries are split by hand; the others are form-decoded."""
+    for encoded in (urlencode(pairs), "&".join(f"{name}={quote(value, safe='')}" for name, value in pairs)):
+        scope: Any = {"query_string": encoded.encode()}
+        assert query_of(scope) == pairs
+
+
+@pytest.mark.parametrize("raw", [b"a=1&b=2", b"a&b=", b"a=b=c", b"&&a=1&", b"a=%41+b", b"=x", b"a=\xff", b"a=1;b=2"])
+def test_odd_queries_are_read_as_forms_are(raw: bytes) -> None:
+    scope: Any = {"query_string": raw}
+    assert query_of(scope) == parse_qsl(raw.decode("ascii", "replace"), keep_blank_values=True)
+
+
+def test_more_than_a_hundred_parameters_are_refused() -> None:
+    for separator in (b"a=1", b"a=%31"):
+        scope: Any = {"query_string": b"&".join([separator] * 100)}
+        assert len(query_of(scope)) == 100
+        scope = {"query_string": b"&".join([separator] * 101)}
+        with pytest.raises(Refused):
+            query_of(scope)

@@ -1,0 +1,96 @@
+"""From what a read returned to `data` and `pagination`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.shape import Shaped, shape
+from upstreams.archetypes import AUTHOR, AUTHOR_LIST, COMMENT_LIST, DOSSIER, POST, author, comment, post
+from upstreams.endpoint import Answer, Leg, Missing, Page, Single, State
+from upstreams.errors import NotFound
+
+
+def seal(state: State) -> str:
+    return f"sealed {dict(state)}"
+
+
+def shaped(result: Page | Single, archetype: Any = AUTHOR_LIST) -> Shaped:
+    return shape(archetype, result, seal)
+
+
+@given(st.integers(0, 5), st.one_of(st.none(), st.integers(0, 9)), st.booleans())
+def test_a_page_tells_its_size_and_where_the_next_begins(rows: int, total: int | None, has_next: bool) -> None:
+    next_ = {"p": 2} if has_next else None
+    made = shaped(Page([author(id=str(number)) for number in range(rows)], next_, total))
+    cursor = "sealed {'p': 2}" if has_next else None
+    assert made.pagination == {"next_cursor": cursor, "has_more": has_next, "page_size": rows}
+    assert [row["author"]["id"] for row in made.data["items"]] == [str(number) for number in range(rows)]
+    assert made.data.get("total") == total
+    assert ("total" in made.data) == (total is not None), "a total that nobody told is left out"
+
+
+def test_rows_of_some_kinds_carry_computed_fields_and_others_do_not() -> None:
+    (row,) = shaped(Page([author(id="1")])).data["items"]
+    assert row.keys() == {"author", "computed"}
+    (row,) = shaped(Page([comment(id="1")]), COMMENT_LIST).data["items"]
+    assert row.keys() == {"comment"}
+
+
+def test_a_single_has_no_pagination() -> None:
+    made = shaped(Single(author(id="1")), AUTHOR)
+    assert made.pagination is None
+    assert made.data.keys() == {"author", "computed"}
+    assert (made.cacheable, made.coverage) == (True, 1.0)
+
+
+@pytest.mark.parametrize("record", [author(id=None), author(id=None, username="ada")])
+def test_a_single_without_anything_to_know_it_by_is_not_found(record: dict[str, Any]) -> None:
+    with pytest.raises(NotFound):
+        shaped(Single(record), AUTHOR)
+
+
+def test_warnings_of_a_read_are_told_once_and_keep_it_out_of_the_cache() -> None:
+    made = shaped(Page([], warnings=("a", "b", "a")))
+    assert made.data["_warnings"] == ["a", "b"]
+    assert not made.cacheable
+
+
+def test_a_warning_about_a_computed_field_alone_does_not_keep_it_out_of_the_cache() -> None:
+    """The data is whole: the same request would bring the same warning."""
+    viral = post(id="1", url=None, text=None, author=None, views=10, likes=50)
+    made = shaped(Single(viral), POST)
+    assert made.data["computed"]["engagement_rate"] is None
+    assert len(made.data["_warnings"]) == 1
+    assert made.cacheable
+
+
+def legs(*came: bool) -> tuple[Leg, ...]:
+    return tuple(Leg("odd/leg", Answer(200, {}, {}, "odd") if one else Missing("why", "odd")) for one in came)
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=8))
+def test_legs_are_named_and_counted(came: list[bool]) -> None:
+    made = shaped(Single({"parts": 1}, legs=legs(*came)), DOSSIER)
+    assert made.coverage == sum(came) / len(came)
+    assert made.cacheable == all(came)
+    for leg, one in zip(made.data["legs"], came, strict=True):
+        assert leg == {
+            "endpoint": "odd/leg",
+            "source": "odd",
+            "rung": "primary",
+            "rung_index": 0,
+            "status": "ok" if one else "failed",
+            "latency_ms": 0,
+            "error": None if one else "UPSTREAM_ERROR",
+        }
+
+
+def test_what_a_read_returned_is_not_changed() -> None:
+    """The same record may stand in a cache or in another answer."""
+    record = {"parts": 1}
+    shaped(Single(record, legs=legs(True)), DOSSIER)
+    assert record == {"parts": 1}
