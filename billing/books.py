@@ -1,14 +1,13 @@
 """What is asked of the books, what they hold, and what a decision about them comes to."""
 
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from billing.entries import Entry
 from billing.errors import BillingError
 
 
-@dataclass(frozen=True, slots=True)
-class ChargeRequest:
+class ChargeRequest(NamedTuple):
     """Credits to take before a call. An account's own work, such as a Monitor, has no key and meets no key's budget."""
 
     request_id: str
@@ -19,8 +18,7 @@ class ChargeRequest:
     endpoint: str
 
 
-@dataclass(frozen=True, slots=True)
-class Charge:
+class Charge(NamedTuple):
     """Credits taken and held until the charge is closed."""
 
     request_id: str
@@ -32,8 +30,7 @@ class Charge:
     balance_after: int
 
 
-@dataclass(frozen=True, slots=True)
-class CloseRequest:
+class CloseRequest(NamedTuple):
     """What of a charge was used; the rest is refunded with `description`."""
 
     request_id: str
@@ -45,8 +42,7 @@ class CloseRequest:
     """The charge as its closer remembers it, which saves reading it while it is open."""
 
 
-@dataclass(frozen=True, slots=True)
-class Closed:
+class Closed(NamedTuple):
     """How a charge ended: what it cost, and the balance just after."""
 
     credits_used: int

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from upstreams.archetypes import Archetype, Record
 from upstreams.endpoint import Leg, Page, Single, State
@@ -13,8 +12,7 @@ from upstreams.errors import NotFound
 Seal = Callable[[State], str]
 
 
-@dataclass(frozen=True, slots=True)
-class Shaped:
+class Shaped(NamedTuple):
     """`data`, `pagination` (lists only), whether it is whole enough to be cached, and the share of legs that came."""
 
     data: Record

@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from upstreams.archetypes import Archetype, Record
@@ -125,8 +125,7 @@ def _wire(value: Value) -> str:
     return str(value)
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """What came back: `body` is the parsed JSON (or text where the call accepts it), header names are lower-case."""
 
     status: int

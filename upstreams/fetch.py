@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import trio
 
@@ -14,8 +14,7 @@ _SIDE_BY_SIDE_MAX = 16
 """Calls of one read that run at the same time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """A read that stands at its first call: its arguments are good, nothing was sent yet."""
 
     site: Site
@@ -24,8 +23,7 @@ class Plan:
     first: Call | tuple[Call, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Fetched:
+class Fetched(NamedTuple):
     """What a read gave, and the seconds that it waited for the upstream."""
 
     result: Page | Single

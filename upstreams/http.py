@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import httpx
@@ -32,8 +31,7 @@ class Origin(NamedTuple):
         return host if self.port == DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
 
 
-@dataclass(frozen=True, slots=True)
-class HttpCall:
+class HttpCall(NamedTuple):
     """One request. `target` is path and query, percent-encoded ASCII, beginning with `/`.
 
     Host, Content-Length and Transfer-Encoding are the transport's and must not be among `headers`.
@@ -46,8 +44,7 @@ class HttpCall:
     body: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class HttpAnswer:
+class HttpAnswer(NamedTuple):
     """One response. `headers` has lower-case names, repeated ones joined with `, `; `body` is whole and decoded.
 
     The headers are as they were sent: Content-Encoding and Content-Length tell of the body before it was decoded.

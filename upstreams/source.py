@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import httpx
 import orjson
@@ -36,8 +36,7 @@ class Rules:
     retries: int = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Asking:
+class Asking(NamedTuple):
     """One request to a source, as its platform's declaration describes it."""
 
     method: str

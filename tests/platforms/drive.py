@@ -7,7 +7,6 @@ test of a platform sees what the gateway would see.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -102,7 +101,7 @@ def _run(steps: Generator[Any, Any, Any], ask: Callable[[Call], Answer | Missing
 def _asked(platform: Platform, call: Call, answer: Upstream) -> Answer | Missing:
     source = call.source or next(iter(platform.sources))
     try:
-        return _judged(platform, call, replace(_followed(platform.sources[source], call, answer), source=source))
+        return _judged(platform, call, _followed(platform.sources[source], call, answer)._replace(source=source))
     except UpstreamError as refusal:
         if not call.optional:
             raise

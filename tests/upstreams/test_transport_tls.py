@@ -2,7 +2,6 @@
 
 import socket
 import ssl
-from dataclasses import replace
 from itertools import count
 
 import httpx
@@ -147,7 +146,7 @@ async def test_the_name_is_announced_to_the_peer(authority: trustme.CA, client_t
             open_upstream_server(echo_target, server_tls) as server,
             open_transport(ssl_context=client_tls) as transport,
         ):
-            call = replace(server.call(), origin=server.origin._replace(host="localhost"))
+            call = server.call()._replace(origin=server.origin._replace(host="localhost"))
             await transport.exchange(call)
     assert names == ["localhost"]
 
@@ -160,7 +159,7 @@ async def test_a_peer_that_does_not_speak_tls_is_a_connect_error(client_tls: ssl
     with trio.fail_after(5):
         async with open_upstream_server(script) as server, open_transport(ssl_context=client_tls) as transport:
             with pytest.raises(httpx.ConnectError):
-                await transport.exchange(replace(server.call(), origin=server.origin._replace(scheme="https")))
+                await transport.exchange(server.call()._replace(origin=server.origin._replace(scheme="https")))
 
 
 async def test_a_call_under_tls_may_be_cut_off_at_any_moment(authority: trustme.CA, client_tls: ssl.SSLContext):
@@ -200,7 +199,7 @@ async def test_an_egress_gets_every_call_with_its_host_in_the_path(prefix: str, 
             open_upstream_server(echo_target) as server,
             open_transport(egress=f"{server.url}{prefix}") as transport,
         ):
-            answer = await transport.exchange(replace(server.call("/v1?q=%20"), origin=origin))
+            answer = await transport.exchange(server.call("/v1?q=%20")._replace(origin=origin))
             assert answer.body.decode() == prefix.rstrip("/") + path
             assert f"\r\nHost: 127.0.0.1:{server.origin.port}\r\n".encode() in server.requests[0]
 
@@ -214,7 +213,7 @@ async def test_an_egress_may_be_under_tls_and_its_connections_serve_all_hosts(
             open_transport(egress=server.url, ssl_context=client_tls) as transport,
         ):
             for host in ("a.example", "b.example"):
-                answer = await transport.exchange(replace(server.call(), origin=Origin("http", host, 80)))
+                answer = await transport.exchange(server.call()._replace(origin=Origin("http", host, 80)))
                 assert answer.body == f"/{host}/".encode()
             assert server.connections == 1
 
