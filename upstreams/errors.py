@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+HELD_MAX_S = 86_400.0
+"""Quotas come back within a day; an upstream that says more would else, by a slip of its own, be left for ever."""
+
 
 class UpstreamError(Exception):
     """The base of all refusals of this package."""
@@ -32,12 +35,12 @@ class UpstreamFailed(UpstreamError):
 
 
 class UpstreamThrottled(UpstreamError):
-    """The upstream asks us to slow down; `retry_after_s` is what it said, or None."""
+    """The upstream asks us to slow down; `retry_after_s` is what it said, a day at most, or None."""
 
     def __init__(self, source: str, retry_after_s: float | None = None) -> None:
         super().__init__(f"{source}: throttled")
         self.source = source
-        self.retry_after_s = retry_after_s
+        self.retry_after_s = None if retry_after_s is None else min(retry_after_s, HELD_MAX_S)
 
 
 class InvalidArgument(UpstreamError):

@@ -17,7 +17,7 @@ from limits.errors import Throttled
 from limits.governor import Governor
 from limits.retries import RetryBudget, full_jitter
 from upstreams.endpoint import Answer, Judge
-from upstreams.errors import NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
+from upstreams.errors import HELD_MAX_S, NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
 from upstreams.http import Exchange, HttpAnswer, HttpCall, Origin, origin_of
 
 THROTTLED_S = 30.0
@@ -113,27 +113,31 @@ class Source:
         return max(self._governor.wait_s("", now), self._governor.wait_s(method, now))
 
     async def _attempt(self, asking: Asking, now: float, deadline_at: float) -> Answer:
-        with self.breaker.take_nowait() as permit:
-            try:
-                answer = await self._exchange_in_time(asking, now, deadline_at)
-                if answer.status >= 400:
-                    raise self._refusal(answer)
-            except UpstreamFailed:
-                permit.fail()
-                raise
-            except UpstreamThrottled as throttled:
-                self._hold("", throttled.retry_after_s or THROTTLED_S)
-                raise
-            except UpstreamError:
-                permit.succeed()
-                raise
+        permit = self.breaker.take_nowait()
+        try:
+            answer = await self._exchange_in_time(asking, now, deadline_at)
+            if answer.status >= 400:
+                raise self._refusal(answer)
+        except UpstreamFailed:
+            permit.fail()
+            raise
+        except UpstreamThrottled as throttled:
+            permit.abandon()
+            self._hold("", throttled.retry_after_s or THROTTLED_S)
+            raise
+        except UpstreamError:
             permit.succeed()
-            if (backoff_s := self._backoff_s(answer)) > 0:
-                self._hold(asking.target.partition("?")[0], backoff_s)
-            return answer
+            raise
+        except BaseException:  # cancelled, or a bug: it tells nothing about the source
+            permit.abandon()
+            raise
+        permit.succeed()
+        if (backoff_s := self._backoff_s(answer)) > 0:
+            self._hold(asking.target.partition("?")[0], backoff_s)
+        return answer
 
     def _hold(self, scope: str, for_s: float) -> None:
-        self._governor.hold(scope, trio.current_time() + for_s)
+        self._governor.hold(scope, trio.current_time() + min(for_s, HELD_MAX_S))
 
     async def _exchange_in_time(self, asking: Asking, started: float, deadline_at: float) -> Answer:
         try:

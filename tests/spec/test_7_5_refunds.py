@@ -192,3 +192,73 @@ async def test_a_search_without_results_is_an_answer_and_is_billed(tmp_path: Pat
         answer = await node.get("/v1/github/search?query=nothing")
         assert (answer.status, answer.json["data"]["items"], answer.json["credits_used"]) == (200, [], 1)
         assert answer.json["pagination"] == {"next_cursor": None, "has_more": False, "page_size": 0}
+
+
+async def test_answers_and_the_ledger_agree_under_load_and_failure(tmp_path: Path) -> None:
+    """Decisions 6: `credits_used` is the ledger's net for that request. Method: 300 requests, half of them fail."""
+    answers: list[Answered] = []
+    tables = {"breaker": {"failures": 20, "open_s": 0.02}, "upstreams": {"defaults": {"retries": 1}}}
+    async with open_test_node(tmp_path, **tables) as node:
+        node.upstream.behaviour.failure_rate = 0.5
+
+        async def client(number: int) -> None:
+            for turn in range(15):
+                handle = f"user{number}-{turn}" if turn % 3 else f"missing{turn}"
+                answers.append(await node.get(f"/v1/github/profile?handle={handle}"))
+
+        async with trio.open_nursery() as nursery:
+            for number in range(20):
+                nursery.start_soon(client, number)
+        used = sum(answer.json["credits_used"] for answer in answers)
+        assert await node.money() == (100_000 - used, 0)
+        assert {answer.status for answer in answers} >= {200, 404, 502}
+        for answer in answers[::10]:
+            assert await node.net(answer.json["request_id"]) == answer.json["credits_used"]
+        await node.assert_sound()
+
+
+async def test_a_balance_is_spent_to_the_last_credit_and_never_below(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, credits=10) as node:
+        statuses: list[int] = []
+
+        async def client(number: int) -> None:
+            statuses.append((await node.get(f"/v1/github/profile?handle=user{number}")).status)
+
+        async with trio.open_nursery() as nursery:
+            for number in range(40):
+                nursery.start_soon(client, number)
+        assert (statuses.count(200), statuses.count(402)) == (10, 30)
+        assert await node.money() == (0, 0)
+        await node.assert_sound()
+
+
+async def test_an_upstream_that_may_be_asked_again_at_once_is(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        node.upstream.always(told({}, 429, retry_after="0"))
+        answer = await node.get(PROFILE)
+        assert (answer.status, answer.headers["retry-after"]) == (503, "1")
+        node.upstream.always(None)
+        assert (await node.get(PROFILE)).status == 200
+
+
+async def test_a_method_is_held_for_as_long_as_a_good_answer_asks(tmp_path: Path) -> None:
+    """Stack Exchange's `backoff`: of one method, and for a day at most."""
+    async with open_test_node(tmp_path) as node:
+        node.upstream.always(told({"items": [], "has_more": False, "backoff": 10**18}))
+        assert (await node.get("/v1/stackexchange/questions?tagged=trio")).status == 200
+        held = await node.get("/v1/stackexchange/questions?tagged=python")
+        assert_refused(held, "SERVICE_UNAVAILABLE", 503)
+        assert 86_390 <= int(held.headers["retry-after"]) <= 86_400
+        await assert_free(node, held)
+        assert (await node.get("/v1/stackexchange/search?query=trio")).status == 200
+
+
+@pytest.mark.parametrize("told_s", ["86401", "99999999999", "9" * 400])
+async def test_an_upstream_holds_us_back_for_a_day_at_most(told_s: str, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        node.upstream.always(told({}, 429, retry_after=told_s))
+        for _ in range(2):
+            answer = await node.get(PROFILE)
+            assert_refused(answer, "SERVICE_UNAVAILABLE", 503)
+            assert 86_390 <= int(answer.headers["retry-after"]) <= 86_400
+            await assert_refunded(node, answer)
