@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 HELD_MAX_S = 86_400.0
-"""Quotas come back within a day; an upstream that says more would else, by a slip of its own, be left for ever."""
+"""Quotas come back within a day; what an upstream says beyond that is a slip of its own and is told to nobody."""
 
 
 class UpstreamError(Exception):
@@ -35,12 +35,15 @@ class UpstreamFailed(UpstreamError):
 
 
 class UpstreamThrottled(UpstreamError):
-    """The upstream asks us to slow down; `retry_after_s` is what it said, a day at most, or None."""
+    """The upstream asks us to slow down; `retry_after_s` is what it said, a day at most, or None where it said nothing.
+
+    A 0 counts as nothing: a source that throttles is not asked again at once.
+    """
 
     def __init__(self, source: str, retry_after_s: float | None = None) -> None:
         super().__init__(f"{source}: throttled")
         self.source = source
-        self.retry_after_s = None if retry_after_s is None else min(retry_after_s, HELD_MAX_S)
+        self.retry_after_s = min(retry_after_s, HELD_MAX_S) if retry_after_s else None
 
 
 class InvalidArgument(UpstreamError):
