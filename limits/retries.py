@@ -41,6 +41,8 @@ class RetryBudget:
     def _move_to(self, now: float) -> None:
         """Empty the slices that were last used a whole window ago."""
         current = int(now / self._slice_s)
+        if current == self._slice:
+            return
         for passed in range(max(self._slice, current - _SLICES) + 1, current + 1):
             self._calls[passed % _SLICES] = 0
             self._retries[passed % _SLICES] = 0

@@ -116,8 +116,6 @@ class Source:
         permit = self.breaker.take_nowait()
         try:
             answer = await self._exchange_in_time(asking, now, deadline_at)
-            if answer.status >= 400:
-                raise self._refusal(answer)
         except UpstreamFailed:
             permit.fail()
             raise
@@ -148,7 +146,10 @@ class Source:
         except httpx.TransportError as exc:
             raise UpstreamFailed(self.name, _problem(exc), passing=True) from exc
         took_s = trio.current_time() - started
-        return Answer(raw.status, raw.headers, self._body(raw, asking), self.name, took_s)
+        answer = Answer(raw.status, raw.headers, self._body(raw, asking), self.name, took_s)
+        if answer.status >= 400:
+            raise self._refusal(answer)
+        return answer
 
     async def _follow(self, asking: Asking, deadline_at: float) -> HttpAnswer:
         """One exchange, and the redirects it leads through, as long as they stay on this host."""
