@@ -101,7 +101,8 @@ class OpenNode:
         try:
             yield
         finally:
-            await store.write(lambda tx: tx.run("DROP TRIGGER refuse"))
+            with trio.move_on_after(PATIENCE_S, shield=True):
+                await store.write(lambda tx: tx.run("DROP TRIGGER refuse"))
 
     def log_events(self, name: str) -> list[dict[str, Any]]:
         """The events of this name that were logged so far."""

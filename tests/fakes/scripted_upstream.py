@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from typing import Any, Literal
 
@@ -89,12 +90,7 @@ async def open_upstream(upstream: Upstream) -> AsyncIterator[str]:
     """Serve it on a port of its own; gives the address for `egress`."""
     listeners = await bind("127.0.0.1", 0, key_path="upstream")
     stop = trio.Event()
-
-    async def serve(task_status: trio.TaskStatus[None]) -> None:
-        await serve_native(
-            upstream, listeners, shutdown=stop, drain_s=0.0, edge_answer=plain_edge_answer, task_status=task_status
-        )
-
+    serve = partial(serve_native, upstream, listeners, shutdown=stop, drain_s=0.0, edge_answer=plain_edge_answer)
     async with trio.open_nursery() as nursery:
         await nursery.start(serve)
         try:

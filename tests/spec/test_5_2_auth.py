@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+import trio
 
 from tests.fakes.node import OpenNode, open_test_node
 from tests.spec.refusals import assert_free, assert_refused
@@ -15,22 +16,18 @@ FREE = ("/v1/utility/endpoints", "/v1/utility/endpoint?id=github/profile", "/v1/
 Present = Callable[[OpenNode], Awaitable[str | None]]
 
 
-async def none(_node: OpenNode) -> None:
-    return None
+def changed(change: Callable[[str], str | None]) -> Present:
+    """What becomes of a good key."""
 
-
-def text(key: str) -> Present:
-    async def present(_node: OpenNode) -> str:
-        return key
-
-    return present
-
-
-def changed(change: Callable[[str], str]) -> Present:
-    async def present(node: OpenNode) -> str:
+    async def present(node: OpenNode) -> str | None:
+        await trio.lowlevel.checkpoint()
         return change(node.key)
 
     return present
+
+
+def text(key: str) -> Present:
+    return changed(lambda _good: key)
 
 
 async def revoked(node: OpenNode) -> str:
@@ -43,7 +40,7 @@ async def expired(node: OpenNode) -> str:
 
 
 KEYS = {
-    "no header": (none, "MISSING_API_KEY"),
+    "no header": (changed(lambda _good: None), "MISSING_API_KEY"),
     "no prefix": (changed(lambda key: key[3:]), "INVALID_API_KEY"),
     "another prefix": (changed(lambda key: "xx_" + key[3:]), "INVALID_API_KEY"),
     "too short": (changed(lambda key: key[:-1]), "INVALID_API_KEY"),
