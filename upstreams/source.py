@@ -17,7 +17,7 @@ from limits.errors import Throttled
 from limits.governor import Governor
 from limits.retries import RetryBudget, full_jitter
 from upstreams.endpoint import Answer, Judge
-from upstreams.errors import HELD_MAX_S, NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
+from upstreams.errors import NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
 from upstreams.http import Exchange, HttpAnswer, HttpCall, Origin, origin_of
 
 THROTTLED_S = 30.0
@@ -135,7 +135,7 @@ class Source:
         return answer
 
     def _hold(self, scope: str, for_s: float) -> None:
-        self._governor.hold(scope, trio.current_time() + min(for_s, HELD_MAX_S))
+        self._governor.hold(scope, trio.current_time() + for_s)
 
     async def _exchange_in_time(self, asking: Asking, started: float, deadline_at: float) -> Answer:
         try:
