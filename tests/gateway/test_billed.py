@@ -96,8 +96,11 @@ async def test_a_client_that_hangs_up_pays_for_what_was_called_and_holds_nothing
     """Over a socket: a short request is finished for a client that left (architecture 3)."""
     async with open_test_node(tmp_path) as node:
         node.upstream.behaviour.latency_s = 0.1
-        with trio.move_on_after(0.05):
-            await node.get(PROFILE)
+        async with trio.open_nursery() as client:
+            client.start_soon(node.get, PROFILE)
+            await until(lambda: node.upstream.requests)
+            client.cancel_scope.cancel()
+        assert not node.log_events("request"), "it had no answer yet"
         await until(lambda: node.log_events("request"))
         assert await node.money() == (99_999, 0)
         assert await node.gauge("sluice_lease_keys") == 0

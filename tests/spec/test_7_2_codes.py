@@ -123,7 +123,7 @@ async def twice(node: OpenNode) -> Answered:
 
 
 async def while_another_runs(node: OpenNode) -> Answered:
-    node.upstream.always(Told(delay_s=0.3))
+    node.upstream.always(Told(delay_s=0.5))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(node.get, "/v1/github/profile?handle=slow")
         await until(lambda: node.upstream.requests)

@@ -122,7 +122,7 @@ async def test_a_refused_connection_is_an_upstream_error(tmp_path: Path) -> None
 
 
 async def test_an_open_circuit_is_refunded_and_one_probe_closes_it(tmp_path: Path) -> None:
-    tables = {"breaker": {"failures": 2, "open_s": 0.2}, **QUICK}
+    tables = {"breaker": {"failures": 2, "open_s": 0.5}, **QUICK}
     async with open_test_node(tmp_path, **tables) as node:
         node.upstream.always(told({}, 500))
         for _ in range(2):
@@ -134,7 +134,7 @@ async def test_an_open_circuit_is_refunded_and_one_probe_closes_it(tmp_path: Pat
         await assert_refunded(node, answer)
         assert (await status_of_github(node)) == ("degraded", "open")
         node.upstream.always(None)
-        await trio.sleep(0.21)
+        await trio.sleep(0.51)
         assert (await status_of_github(node)) == ("degraded", "half_open")
         assert (await node.get(PROFILE)).status == 200
         assert (await status_of_github(node)) == ("operational", "closed")

@@ -74,7 +74,7 @@ async def test_what_is_refused_stands_in_no_counter(tmp_path: Path) -> None:
 @asynccontextmanager
 async def running(node: OpenNode, count: int) -> AsyncIterator[None]:
     """So many requests of the node's key are under way, all of them answered when the block ends."""
-    node.upstream.behaviour.latency_s = 0.3
+    node.upstream.behaviour.latency_s = 0.6
     asked = len(node.upstream.requests)
     async with trio.open_nursery() as nursery:
         for number in range(count):
