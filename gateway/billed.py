@@ -110,10 +110,12 @@ class BilledCalls:
             fetched = await fetch(planned, started + self.timeout_s)
             shaped = self._shape(ask, fetched)
             stored = envelope.fragment(ask.listing.site.platform.slug, ask.listing.path, shaped.data, shaped.pagination)
-        except BaseException as exc:
-            used, balance = await self._close(charge, used=0)
-            if isinstance(exc, Exception):
-                raise CallFailed(used, balance, trio.current_time() - started) from exc
+        except Exception as exc:
+            used, balance = await self._close(charge, used=0)  # noqa: ASYNC120 - `_close` shields itself
+            raise CallFailed(used, balance, trio.current_time() - started) from exc
+        except BaseException:  # cancelled: nobody is told, but nothing stays charged
+            with trio.move_on_after(SETTLE_S, shield=True):
+                await self._close(charge, used=0)
             raise
         if shaped.cacheable:
             self.cache.put(key, stored, ask.listing.endpoint.cache_ttl_s)

@@ -9,7 +9,9 @@ import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
+from types import MappingProxyType
 
 import orjson
 import trio
@@ -24,6 +26,8 @@ from gateway.server.serve import serve_native
 from upstreams.endpoint import Platform
 from upstreams.platforms import load_platforms
 from upstreams.sandbox.app import Behaviour, Sandbox
+
+ENGINES = MappingProxyType({"native": serve_native, "hypercorn": serve_hypercorn})
 
 
 class AddressUnusable(Exception):
@@ -76,9 +80,20 @@ async def open_served_node(start: Start) -> AsyncIterator[tuple[Node, dict[str, 
     setting = Setting(config, start.read_config, start.secrets, start.environ, url, start.log, start.platforms)
     async with open_node(setting) as node, trio.open_nursery() as private_side:
         admin_stop = trio.Event()
-        await private_side.start(_serve_admin, node, private, admin_stop)
+        await private_side.start(
+            partial(serve_native, node.admin, private, shutdown=admin_stop, drain_s=1.0, edge_answer=node.edge_answer)
+        )
         async with trio.open_nursery() as public_side:
-            await public_side.start(_serve_public, node, public, config)
+            await public_side.start(
+                partial(
+                    ENGINES[config.server.engine],
+                    node.api,
+                    public,
+                    shutdown=node.draining,
+                    drain_s=config.server.drain_s,
+                    edge_answer=node.edge_answer,
+                )
+            )
             node.books.store.announce({"admin_url": admin_url})
             bound = f"http://{_in_url(config.server.host)}:{port_of(public)}"
             try:
@@ -91,6 +106,7 @@ async def open_served_node(start: Start) -> AsyncIterator[tuple[Node, dict[str, 
 async def serve(start: Start) -> None:
     """Serve until SIGTERM or SIGINT, reloading on SIGHUP; a second signal to stop ends the process at once."""
     async with open_served_node(start) as (node, line):
+        _tune_garbage_collection()
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
             print_line(line)  # whoever has read it may send signals
             async for number in signals:
@@ -108,7 +124,9 @@ async def open_sandbox(behaviour: Behaviour, *, host: str = "127.0.0.1", port: i
     stop = trio.Event()
     async with trio.open_nursery() as nursery:
         app = Sandbox(behaviour, Random(0))
-        await nursery.start(_serve_sandbox, app, listeners, stop)
+        await nursery.start(
+            partial(serve_native, app, listeners, shutdown=stop, drain_s=0.0, edge_answer=plain_edge_answer)
+        )
         try:
             yield f"http://{host}:{port_of(listeners)}"
         finally:
@@ -119,45 +137,6 @@ def print_line(line: Mapping[str, str]) -> None:
     """One JSON line on stdout, for whoever started us."""
     sys.stdout.buffer.write(orjson.dumps(dict(line), option=orjson.OPT_APPEND_NEWLINE))
     sys.stdout.buffer.flush()
-
-
-async def _serve_public(
-    node: Node,
-    listeners: list[trio.SocketListener],
-    config: Config,
-    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
-) -> None:
-    engine = serve_native if config.server.engine == "native" else serve_hypercorn
-    await engine(
-        node.api,
-        listeners,
-        shutdown=node.draining,
-        drain_s=config.server.drain_s,
-        edge_answer=node.edge_answer,
-        task_status=task_status,
-    )
-
-
-async def _serve_admin(
-    node: Node,
-    listeners: list[trio.SocketListener],
-    stop: trio.Event,
-    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
-) -> None:
-    await serve_native(
-        node.admin, listeners, shutdown=stop, drain_s=1.0, edge_answer=node.edge_answer, task_status=task_status
-    )
-
-
-async def _serve_sandbox(
-    app: Sandbox,
-    listeners: list[trio.SocketListener],
-    stop: trio.Event,
-    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
-) -> None:
-    await serve_native(
-        app, listeners, shutdown=stop, drain_s=0.0, edge_answer=plain_edge_answer, task_status=task_status
-    )
 
 
 def _tune_garbage_collection() -> None:

@@ -202,7 +202,10 @@ WRONG_VALUES = [
     ("[[server]]\nport = 1", "server: must be a table, not an array"),
     ("upstreams = 3", "upstreams: must be a table, not 3"),
     ("[upstreams]\ngithub = 'no'", "upstreams.github: must be a table, not text"),
-    ("[limits]\nrequests_per_minute = 0", "limits.requests_per_minute: must be a whole number from 1 to 100000, not 0"),
+    (
+        "[limits]\nrequests_per_minute = 0",
+        "limits.requests_per_minute: must be a whole number from 1 to 10000000, not 0",
+    ),
     ("[limits]\nlong_polls = 1.5", "limits.long_polls: must be a whole number from 0 to 100000, not 1.5"),
     ("[cache]\nmax_bytes = -1", "cache.max_bytes: must be a whole number of bytes from 0 to 1099511627776, not -1"),
     ("[webhooks]\nallow_insecure_targets = 'yes'", "webhooks.allow_insecure_targets: must be true or false, not text"),
