@@ -50,9 +50,8 @@ async def fetch(planned: Plan, deadline_at: float) -> Fetched:
     wanted = planned.first
     upstream_s = 0.0
     while True:
-        started = trio.current_time()
-        answers = await _answers(planned.site, wanted, deadline_at)
-        upstream_s += trio.current_time() - started
+        answers, took_s = await _answers(planned.site, wanted, deadline_at)
+        upstream_s += took_s
         try:
             wanted = planned.steps.send(answers)
         except StopIteration as done:
@@ -69,10 +68,13 @@ _UNREADABLE = (UnexpectedBody, AttributeError, IndexError, KeyError, TypeError, 
 
 async def _answers(
     site: Site, wanted: Call | tuple[Call, ...], deadline_at: float
-) -> Answer | Missing | tuple[Answer | Missing, ...]:
+) -> tuple[Answer | Missing | tuple[Answer | Missing, ...], float]:
+    """What a yield is answered with, and the seconds that this took."""
     if isinstance(wanted, Call):
-        return await site.call(wanted, deadline_at)
-    return await _side_by_side(site, wanted, deadline_at)
+        answer = await site.call(wanted, deadline_at)
+        return answer, answer.took_s
+    started = trio.current_time()
+    return await _side_by_side(site, wanted, deadline_at), trio.current_time() - started
 
 
 async def _side_by_side(site: Site, calls: tuple[Call, ...], deadline_at: float) -> tuple[Answer | Missing, ...]:

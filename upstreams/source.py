@@ -84,7 +84,7 @@ class Source:
             CircuitOpen, Throttled: nothing was sent.
             NotFound, InvalidArgument, UpstreamThrottled, UpstreamFailed: what the upstream answered.
         """
-        now = trio.current_time()
+        asked_at = now = trio.current_time()
         if (wait_s := self._held_s(asking, now)) > 0:
             raise Throttled(math.ceil(wait_s))
         self._budget.count_call(now)
@@ -92,18 +92,25 @@ class Source:
         attempt = 0
         while True:
             try:
-                return await self._attempt(asking, now, deadline_at)
+                answer = await self._attempt(asking, now, deadline_at)
             except UpstreamFailed as failure:
-                if not (failure.passing and asking.method == "GET" and attempt < self.rules.retries):
+                pause_s = self._pause_s(asking, failure, attempt, deadline_at)
+                if pause_s is None:
                     raise
-                pause_s = full_jitter(attempt, self._rng)
-                now = trio.current_time()
-                if now + pause_s >= deadline_at or not self._budget.take_nowait(now):
-                    raise
+            else:
+                return answer._replace(took_s=trio.current_time() - asked_at) if attempt else answer
             await trio.sleep(pause_s)
             now = trio.current_time()
             self.retries_total += 1
             attempt += 1
+
+    def _pause_s(self, asking: Asking, failure: UpstreamFailed, attempt: int, deadline_at: float) -> float | None:
+        """How long to wait before another attempt; None when another would not help, or is not to be had."""
+        if not (failure.passing and asking.method == "GET" and attempt < self.rules.retries):
+            return None
+        pause_s = full_jitter(attempt, self._rng)
+        now = trio.current_time()
+        return pause_s if now + pause_s < deadline_at and self._budget.take_nowait(now) else None
 
     def _held_s(self, asking: Asking, now: float) -> float:
         """How long the whole source, or this method of it, is held by what the upstream asked."""
