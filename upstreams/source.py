@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Literal, NamedTuple
+from urllib.parse import urljoin
 
 import httpx
 import orjson
@@ -26,6 +27,8 @@ _REDIRECTS_MAX = 3
 _PASSING = frozenset((500, 502, 503, 504))
 _NOTHING = frozenset((b"", b"null"))
 """Bodies that say, with a good status, that there is nothing (spec 7.5)."""
+_NOTHING_BYTES_MAX = 16
+"""Longer bodies are not looked at for blanks around it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +84,13 @@ class Source:
         `deadline_at` is the whole call's, on Trio's clock; an attempt ends with it, or after the rules' own time.
 
         Raises:
-            CircuitOpen, Throttled: nothing was sent.
+            CircuitOpen, Throttled: nothing was sent, or nothing any more after a first failure.
             NotFound, InvalidArgument, UpstreamThrottled, UpstreamFailed: what the upstream answered.
         """
         asked_at = now = trio.current_time()
-        if (wait_s := self._held_s(asking, now)) > 0:
-            raise Throttled(math.ceil(wait_s))
+        self._refuse_while_held(asking, now)
+        if now >= deadline_at:  # sent, it would fail and be held against the source
+            raise UpstreamFailed(self.name, "no time is left to ask it")
         self._budget.count_call(now)
         self.calls_total += 1
         attempt = 0
@@ -101,6 +105,7 @@ class Source:
                 return answer._replace(took_s=trio.current_time() - asked_at) if attempt else answer
             await trio.sleep(pause_s)
             now = trio.current_time()
+            self._refuse_while_held(asking, now)
             self.retries_total += 1
             attempt += 1
 
@@ -112,12 +117,14 @@ class Source:
         now = trio.current_time()
         return pause_s if now + pause_s < deadline_at and self._budget.take_nowait(now) else None
 
-    def _held_s(self, asking: Asking, now: float) -> float:
-        """How long the whole source, or this method of it, is held by what the upstream asked."""
+    def _refuse_while_held(self, asking: Asking, now: float) -> None:
+        """Obey what the upstream asked of the whole source, or of this method of it."""
         if not len(self._governor):
-            return 0.0
+            return
         method = asking.target.partition("?")[0]
-        return max(self._governor.wait_s("", now), self._governor.wait_s(method, now))
+        wait_s = max(self._governor.wait_s("", now), self._governor.wait_s(method, now))
+        if wait_s > 0:
+            raise Throttled(math.ceil(wait_s))
 
     async def _attempt(self, asking: Asking, now: float, deadline_at: float) -> Answer:
         permit = self.breaker.take_nowait()
@@ -150,8 +157,10 @@ class Source:
         except httpx.TimeoutException as exc:
             took_s = trio.current_time() - started
             raise UpstreamFailed(self.name, f"no answer within {took_s:.1f} s", passing=True) from exc
-        except httpx.TransportError as exc:
+        except httpx.RequestError as exc:  # a TransportError, or a body whose coding cannot be undone
             raise UpstreamFailed(self.name, _problem(exc), passing=True) from exc
+        if 300 <= raw.status < 400:
+            raise UpstreamFailed(self.name, f"status {raw.status}")
         took_s = trio.current_time() - started
         answer = Answer(raw.status, raw.headers, self._body(raw, asking), self.name, took_s)
         if answer.status >= 400:
@@ -167,22 +176,21 @@ class Source:
             location = answer.headers.get("location")
             if answer.status not in (301, 302, 307, 308) or location is None or asking.method != "GET":
                 return answer
-            target = self._target_of(location)
+            target = self._target_of(location, target)
         raise UpstreamFailed(self.name, "redirects in a circle")
 
-    def _target_of(self, location: str) -> str:
-        if location.startswith("/") and not location.startswith("//"):
-            return location
+    def _target_of(self, location: str, asked: str) -> str:
+        """Where a redirect leads, which may be told from where it was met (RFC 9110, 10.2.2)."""
         try:
-            origin, target = origin_of(location)
-        except httpx.TransportError as exc:
+            origin, target = origin_of(urljoin(f"{self._origin.scheme}://{self._origin.authority}{asked}", location))
+        except (httpx.TransportError, httpx.InvalidURL, ValueError) as exc:
             raise UpstreamFailed(self.name, "redirects to an address that cannot be called") from exc
         if origin != self._origin:
-            raise UpstreamFailed(self.name, f"redirects to another host, {origin.host}")
+            raise UpstreamFailed(self.name, f"redirects to another host, {origin.authority}")
         return target
 
     def _body(self, raw: HttpAnswer, asking: Asking) -> Any:
-        if raw.status < 400 and raw.body in _NOTHING:
+        if raw.status < 400 and len(raw.body) <= _NOTHING_BYTES_MAX and raw.body.strip() in _NOTHING:
             raise NotFound("The upstream answered without data.")
         try:
             return orjson.loads(raw.body)
@@ -206,5 +214,5 @@ class Source:
         return self._origin
 
 
-def _problem(exc: httpx.TransportError) -> str:
+def _problem(exc: httpx.RequestError) -> str:
     return f"{type(exc).__name__}: {exc}" if str(exc) else type(exc).__name__

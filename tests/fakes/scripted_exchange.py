@@ -1,0 +1,154 @@
+"""An upstream without a socket: an `Exchange` that says what a script tells it to, and a source that asks it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Literal
+
+import httpx
+import orjson
+import trio
+
+from limits.breaker import Breaker, BreakerRules
+from limits.errors import LimitError
+from upstreams.endpoint import Answer, Judge, by_status
+from upstreams.errors import UpstreamError
+from upstreams.http import HttpAnswer, HttpCall
+from upstreams.source import Asking, Rules, Source
+
+BASE_URL = "https://api.test/v1"
+LONG_S = 10_000.0
+"""A deadline that is not the point of a test."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slow:
+    """What is said only `after_s` later; infinite means never."""
+
+    after_s: float
+    then: HttpAnswer | Exception
+
+
+Said = HttpAnswer | Exception | Slow
+Script = Callable[[HttpCall], Said]
+
+
+def said(body: Any = None, status: int = 200, **headers: str) -> HttpAnswer:
+    """An answer; bytes go out as they are, anything else as JSON. `retry_after="7"` is the header `retry-after`."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return HttpAnswer(status, named, body if isinstance(body, bytes) else orjson.dumps(body))
+
+
+OK = said({"ok": True})
+FAILING = said({"message": "broken"}, 503)
+SILENCE = Slow(math.inf, OK)
+
+
+class ScriptedExchange:
+    """Says the given answers one after the other, the last one again and again; or what `script` says to each call.
+
+    Like any exchange it is over at the deadline. `asked_at` holds the instants at which `calls` came.
+    """
+
+    def __init__(self, *answers: Said, script: Script | None = None) -> None:
+        self.calls: list[HttpCall] = []
+        self.asked_at: list[float] = []
+        self.running = self.running_max = 0
+        self._waiting = list(answers)
+        self._script = script or self._next
+
+    def say(self, *answers: Said) -> None:
+        """From now on, say these."""
+        self._waiting = list(answers)
+
+    @property
+    def targets(self) -> list[str]:
+        """The target of each call."""
+        return [call.target for call in self.calls]
+
+    async def __call__(self, call: HttpCall, deadline_at: float) -> HttpAnswer:
+        """Be asked, as an `Exchange`."""
+        self.calls.append(call)
+        self.asked_at.append(trio.current_time())
+        self.running += 1
+        self.running_max = max(self.running, self.running_max)
+        try:
+            with trio.move_on_at(deadline_at):
+                return await _say(self._script(call))
+            raise httpx.ReadTimeout("the answer did not come in time")
+        finally:
+            self.running -= 1
+
+    def _next(self, _call: HttpCall) -> Said:
+        return self._waiting.pop(0) if len(self._waiting) > 1 else self._waiting[0]
+
+
+async def _say(what: Said) -> HttpAnswer:
+    slow = what if isinstance(what, Slow) else Slow(0.0, what)
+    await trio.sleep(slow.after_s)
+    if isinstance(slow.then, Exception):
+        raise slow.then
+    return slow.then
+
+
+def source_over(
+    exchange: Callable[[HttpCall, float], Awaitable[HttpAnswer]],
+    *,
+    name: str = "main",
+    base_url: str = BASE_URL,
+    judge: Judge = by_status,
+    backoff_s: Callable[[Answer], float] = lambda _answer: 0.0,
+    rules: Rules = Rules(),  # noqa: B008 - it is frozen
+    breaker: BreakerRules = BreakerRules(),  # noqa: B008 - it is frozen
+    rng: Random | None = None,
+) -> Source:
+    """A source that asks `exchange`, on Trio's clock."""
+    return Source(
+        name,
+        base_url,
+        exchange=exchange,
+        breaker=Breaker(breaker, trio.current_time),
+        judge=judge,
+        backoff_s=backoff_s,
+        rules=rules,
+        rng=rng or Random(1),
+    )
+
+
+def asking(
+    target: str = "/v1/x",
+    *,
+    method: str = "GET",
+    accepts: Literal["json", "json or text"] = "json",
+    headers: Mapping[str, str] | None = None,
+    body: bytes = b"",
+) -> Asking:
+    """One request to a source."""
+    return Asking(method, target, tuple((headers or {}).items()), body, accepts)
+
+
+class LongestPauses(Random):
+    """Jitter that always takes the longest pause."""
+
+    def uniform(self, a: float, b: float) -> float:
+        """The upper end."""
+        return b
+
+
+async def outcomes(*calls: Callable[[], Awaitable[object]]) -> list[object]:
+    """What each of the calls, run side by side, gave or raised, in the order in which they ended."""
+    ended: list[object] = []
+
+    async def run(call: Callable[[], Awaitable[object]]) -> None:
+        try:
+            ended.append(await call())
+        except (UpstreamError, LimitError) as failure:
+            ended.append(failure)
+
+    async with trio.open_nursery() as nursery:
+        for call in calls:
+            nursery.start_soon(run, call)
+    return ended

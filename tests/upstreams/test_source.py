@@ -1,0 +1,279 @@
+"""One source of a platform, over a scripted exchange: what its answers become, and when it is asked again.
+
+Time is virtual: the clock jumps to the next deadline whenever all tasks wait, so waits are exact and cost nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from random import Random
+
+import httpx
+import pytest
+import trio
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from trio.testing import MockClock
+
+from limits.breaker import BreakerRules
+from limits.errors import Throttled
+from limits.retries import full_jitter
+from tests.fakes.scripted_exchange import (
+    FAILING,
+    LONG_S,
+    OK,
+    SILENCE,
+    LongestPauses,
+    Said,
+    ScriptedExchange,
+    Slow,
+    asking,
+    outcomes,
+    said,
+    source_over,
+)
+from upstreams.endpoint import Answer, Platform
+from upstreams.errors import NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
+from upstreams.http import HttpAnswer, ResponseTooLarge
+from upstreams.platforms import load_platforms
+from upstreams.source import Rules
+
+LOOSE = BreakerRules(failures=1000)
+"""A breaker that is not the point of a test."""
+
+
+# Answers
+
+
+async def test_an_answer_is_parsed_and_tells_its_source_and_how_long_it_took(autojump_clock: MockClock) -> None:
+    exchange = ScriptedExchange(Slow(1.5, said({"a": [1]}, link="<x>")))
+    answer = await source_over(exchange).ask(asking("/v1/x?q=1", headers={"accept": "text/plain"}), LONG_S)
+    assert answer == Answer(200, {"link": "<x>"}, {"a": [1]}, "main", 1.5)
+    (call,) = exchange.calls
+    assert (call.method, call.origin.authority, call.target) == ("GET", "api.test", "/v1/x?q=1")
+    assert call.headers == (("accept", "text/plain"),)
+
+
+@pytest.mark.parametrize("body", [b"", b"null", b"null\n", b" \r\n", b"  null "])
+async def test_an_empty_body_means_that_there_is_nothing(autojump_clock: MockClock, body: bytes) -> None:
+    exchange = ScriptedExchange(said(body))
+    source = source_over(exchange)
+    with pytest.raises(NotFound):
+        await source.ask(asking(), LONG_S)
+    assert len(exchange.calls) == 1
+    assert source.breaker.statistics().failures == 0
+
+
+@pytest.mark.parametrize("body", [b"0", b"false", b"[]", b"{}", b'""'])
+async def test_a_small_body_is_a_body(autojump_clock: MockClock, body: bytes) -> None:
+    answer = await source_over(ScriptedExchange(said(body))).ask(asking(), LONG_S)
+    assert not answer.body
+    assert answer.body is not None
+
+
+async def test_html_where_json_was_due_is_a_failure_that_may_pass(autojump_clock: MockClock) -> None:
+    page = said(b"<html>we are busy</html>", content_type="text/html; charset=utf-8")
+    assert (await source_over(ScriptedExchange(page, OK)).ask(asking(), LONG_S)).body == {"ok": True}
+    with pytest.raises(UpstreamFailed, match="main: JSON was due, text/html came") as failed:
+        await source_over(ScriptedExchange(page)).ask(asking(), LONG_S)
+    assert failed.value.passing
+
+
+async def test_text_is_taken_where_the_call_accepts_it(autojump_clock: MockClock) -> None:
+    source = source_over(ScriptedExchange(said("# Título".encode()), said(b"\xff"), said({"a": 1})))
+    bodies = [(await source.ask(asking(accepts="json or text"), LONG_S)).body for _ in range(3)]
+    assert bodies == ["# Título", "\N{REPLACEMENT CHARACTER}", {"a": 1}]
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        httpx.ConnectError("no way"),
+        httpx.ReadError("cut"),
+        httpx.RemoteProtocolError("noise"),
+        httpx.DecodingError("the gzip body is damaged"),
+        ResponseTooLarge("too long"),
+        httpx.ConnectTimeout("slow"),
+        httpx.PoolTimeout("busy"),
+    ],
+)
+async def test_what_cannot_be_read_is_a_failure_that_counts(autojump_clock: MockClock, problem: Exception) -> None:
+    source = source_over(ScriptedExchange(problem), rules=Rules(retries=0))
+    with pytest.raises(UpstreamFailed) as failed:
+        await source.ask(asking(), LONG_S)
+    assert failed.value.passing
+    assert failed.value.source == "main"
+    assert source.breaker.statistics().failures == 1
+
+
+async def test_an_error_without_json_is_judged_by_its_status(autojump_clock: MockClock) -> None:
+    seen: list[Answer] = []
+    source = source_over(ScriptedExchange(said(b"<h1>Gone</h1>", 404)), judge=seen.append)
+    with pytest.raises(UpstreamFailed, match="status 404"):
+        await source.ask(asking(), LONG_S)
+    assert seen[0].body == "<h1>Gone</h1>"
+
+
+NAMES = st.sampled_from(("error", "message", "errors", "error_id", "error_message", "block", "backoff", "x", "code"))
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=4),
+    max_leaves=8,
+)
+WORDS = st.sampled_from(("0", "-1", "7", "x", "", "9" * 400, "Wed, 01 Jan 2025 00:00:00 GMT", "٣"))
+HEADERS = st.dictionaries(
+    st.sampled_from(("retry-after", "x-ratelimit-remaining", "x-ratelimit-reset", "ratelimit-reset", "date")), WORDS
+)
+
+
+@given(st.sampled_from(load_platforms()), st.sampled_from((400, 401, 403, 404, 422, 429, 500, 503)), HEADERS, JSON)
+@settings(max_examples=300, deadline=None)
+def test_no_error_answer_confuses_a_platforms_judge(
+    platform: Platform, status: int, headers: dict[str, str], body: object
+) -> None:
+    """Goal: an error answer is a refusal, never a bug. Method: odd JSON in the fields that judges read."""
+    answer = Answer(status, headers, body, "main")
+    assert isinstance(platform.judge(answer), UpstreamError | None)
+    assert isinstance(platform.backoff_s(answer), float)
+
+
+# Retries
+
+
+async def test_a_passing_failure_is_tried_again_after_a_pause_with_jitter(autojump_clock: MockClock) -> None:
+    exchange = ScriptedExchange(FAILING, httpx.ReadError("cut"), OK)
+    source = source_over(exchange, rng=Random(7))
+    assert (await source.ask(asking(), LONG_S)).body == {"ok": True}
+    rng = Random(7)
+    first, second = full_jitter(0, rng), full_jitter(1, rng)
+    assert exchange.asked_at == pytest.approx([0.0, first, first + second])
+    assert (source.calls_total, source.retries_total) == (1, 2)
+
+
+@pytest.mark.parametrize("retries", [0, 1, 2])
+async def test_retries_end_as_the_rules_say_and_the_last_failure_is_told(
+    autojump_clock: MockClock, retries: int
+) -> None:
+    exchange = ScriptedExchange(*[said(status=500)] * retries, said(status=502))
+    with pytest.raises(UpstreamFailed, match="status 502"):
+        await source_over(exchange, rules=Rules(retries=retries)).ask(asking(), LONG_S)
+    assert len(exchange.calls) == 1 + retries
+
+
+async def test_a_silent_attempt_ends_after_its_own_time_and_another_is_made(autojump_clock: MockClock) -> None:
+    exchange = ScriptedExchange(SILENCE, OK)
+    source = source_over(exchange, rules=Rules(timeout_s=4.0), rng=LongestPauses())
+    assert (await source.ask(asking(), LONG_S)).took_s == pytest.approx(4.1), "the whole wait, not the last attempt's"
+    assert exchange.asked_at == pytest.approx([0.0, 4.1])
+    exchange.say(SILENCE)
+    with pytest.raises(UpstreamFailed, match=r"no answer within 4\.0 s"):
+        await source.ask(asking(), LONG_S)
+
+
+@pytest.mark.parametrize(
+    ("answer", "refusal"),
+    [
+        (said(status=400), UpstreamFailed),
+        (said(status=401), UpstreamFailed),
+        (said(status=403), UpstreamFailed),
+        (said(status=404), NotFound),
+        (said(status=410), NotFound),
+        (said(status=429), UpstreamThrottled),
+        (said(status=501), UpstreamFailed),
+        (said(status=503, retry_after="3"), UpstreamThrottled),
+        (said(b"null"), NotFound),
+        (said({"message": "see elsewhere"}, 300), UpstreamFailed),
+        (said({"message": "see elsewhere"}, 302), UpstreamFailed),
+    ],
+)
+async def test_an_answer_that_will_not_change_is_not_asked_for_again(
+    autojump_clock: MockClock, answer: HttpAnswer, refusal: type[UpstreamError]
+) -> None:
+    exchange = ScriptedExchange(answer, OK)
+    with pytest.raises(refusal):
+        await source_over(exchange).ask(asking(), LONG_S)
+    assert len(exchange.calls) == 1
+
+
+async def test_a_post_is_never_sent_twice(autojump_clock: MockClock) -> None:
+    exchange = ScriptedExchange(httpx.ReadError("cut"), OK)
+    with pytest.raises(UpstreamFailed, match="ReadError: cut"):
+        await source_over(exchange).ask(asking(method="POST", body=b"{}"), LONG_S)
+    assert [call.body for call in exchange.calls] == [b"{}"]
+
+
+async def test_retries_stay_within_a_fifth_of_the_calls_and_three(autojump_clock: MockClock) -> None:
+    source = source_over(ScriptedExchange(FAILING), breaker=LOOSE)
+    for calls in range(1, 31):
+        with pytest.raises(UpstreamFailed):
+            await source.ask(asking(), LONG_S)
+        assert trio.current_time() < 9.0, "the budget's window must hold all of them"
+        assert source.retries_total == min(2 * calls, 3 + calls // 5)
+
+
+async def test_no_retry_is_made_that_could_not_begin_before_the_deadline(autojump_clock: MockClock) -> None:
+    exchange = ScriptedExchange(FAILING)
+    with pytest.raises(UpstreamFailed, match="status 503"):
+        await source_over(exchange, rng=LongestPauses()).ask(asking(), 0.25)
+    assert exchange.asked_at == [0.0, 0.1]
+    assert trio.current_time() == 0.1, "it waited for a deadline that no attempt could use"
+
+
+async def test_a_call_whose_time_is_up_is_not_sent_nor_held_against_the_source(autojump_clock: MockClock) -> None:
+    exchange = ScriptedExchange(OK)
+    source = source_over(exchange)
+    await trio.sleep(5.0)
+    for _ in range(10):
+        with pytest.raises(UpstreamFailed):
+            await source.ask(asking(), 5.0)
+    assert exchange.calls == []
+    assert source.breaker.state == "closed"
+
+
+async def test_a_retry_obeys_a_hold_that_another_call_met_meanwhile(autojump_clock: MockClock) -> None:
+    """Method: one call pauses for 0.1 s before its retry; in that pause another one is throttled."""
+    exchange = ScriptedExchange(FAILING, said(status=429, retry_after="9"), OK)
+    source = source_over(exchange, rng=LongestPauses())
+
+    async def later() -> object:
+        await trio.sleep(0.05)
+        return await source.ask(asking("/v1/other"), LONG_S)
+
+    throttled, held = await outcomes(later, partial(source.ask, asking(), LONG_S))
+    assert isinstance(throttled, UpstreamThrottled)
+    assert isinstance(held, Throttled)
+    assert len(exchange.calls) == 2
+
+
+SAID: st.SearchStrategy[Said] = st.builds(
+    Slow,
+    st.sampled_from((0.0, 0.01, 0.3, 1.0, 2.9, math.inf)),
+    st.sampled_from(
+        (
+            OK,
+            FAILING,
+            said(status=500),
+            said(b"<html>"),
+            said(status=302, location="/v1/round"),
+            said(status=429),
+            httpx.ReadError("cut"),
+            httpx.ConnectTimeout("slow"),
+        )
+    ),
+)
+
+
+@given(st.lists(SAID, min_size=1, max_size=6), st.floats(0.0, 4.0), st.floats(0.0, 6.0), st.integers(0, 99))
+@settings(max_examples=100, deadline=None)
+def test_a_call_ends_by_its_deadline_whatever_the_upstream_does(
+    script: list[Said], timeout_s: float, within_s: float, seed: int
+) -> None:
+    """Method: every mix of slow answers, failures, redirects and silence, on virtual time."""
+
+    async def run() -> None:
+        source = source_over(ScriptedExchange(*script), rules=Rules(timeout_s=timeout_s), rng=Random(seed))
+        await outcomes(partial(source.ask, asking(), within_s))
+        assert trio.current_time() <= within_s
+
+    trio.run(run, clock=MockClock(autojump_threshold=0))

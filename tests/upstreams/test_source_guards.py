@@ -1,0 +1,268 @@
+"""What guards one source of a platform: its breaker, the holds that its upstream asks for, and where redirects may lead.
+
+Time is virtual: the clock jumps to the next deadline whenever all tasks wait, so waits are exact and cost nothing.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from limits.errors import CircuitOpen, Throttled
+from tests.fakes.cancelling import cancel_everywhere
+from tests.fakes.scripted_exchange import (
+    FAILING,
+    LONG_S,
+    OK,
+    ScriptedExchange,
+    Slow,
+    asking,
+    outcomes,
+    said,
+    source_over,
+)
+from upstreams.endpoint import Answer
+from upstreams.errors import HELD_MAX_S, InvalidArgument, NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
+from upstreams.http import HttpAnswer
+from upstreams.source import THROTTLED_S, Rules, Source
+
+
+async def opened(exchange: ScriptedExchange, source: Source) -> None:
+    """Let the source fail until its circuit is open; the calls made for it are forgotten."""
+    exchange.say(said(status=501))
+    for _ in range(5):
+        with pytest.raises(UpstreamFailed):
+            await source.ask(asking(), LONG_S)
+    assert source.breaker.state == "open"
+    exchange.calls.clear()
+
+
+# The breaker
+
+
+async def test_five_failures_open_the_circuit_and_nothing_more_is_sent(autojump_clock: MockClock) -> None:
+    exchange = ScriptedExchange(OK)
+    source = source_over(exchange)
+    await opened(exchange, source)
+    with pytest.raises(CircuitOpen) as refused:
+        await source.ask(asking(), LONG_S)
+    assert refused.value.retry_after_s == 30
+    assert exchange.calls == []
+
+
+async def test_each_attempt_counts_so_that_retries_stop_at_an_open_circuit(autojump_clock: MockClock) -> None:
+    exchange = ScriptedExchange(FAILING)
+    source = source_over(exchange)
+    ended = [(await outcomes(partial(source.ask, asking(), LONG_S)))[0] for _ in range(3)]
+    assert len(exchange.calls) == 5
+    assert isinstance(ended[-1], CircuitOpen)
+
+
+async def test_half_open_exactly_one_probe_is_sent_and_its_success_closes(autojump_clock: MockClock) -> None:
+    exchange = ScriptedExchange(OK)
+    source = source_over(exchange)
+    await opened(exchange, source)
+    await trio.sleep(30.0)
+    exchange.say(Slow(2.0, OK))
+    ended = await outcomes(*[partial(source.ask, asking(), LONG_S)] * 10)
+    assert [type(one) for one in ended] == [CircuitOpen] * 9 + [Answer]
+    assert len(exchange.calls) == 1
+    assert source.breaker.state == "closed"
+
+
+async def test_a_failed_probe_is_not_tried_again_and_opens_for_twice_as_long(autojump_clock: MockClock) -> None:
+    exchange = ScriptedExchange(OK)
+    source = source_over(exchange)
+    await opened(exchange, source)
+    await trio.sleep(30.0)
+    exchange.say(FAILING)
+    await outcomes(partial(source.ask, asking(), LONG_S))
+    assert len(exchange.calls) == 1
+    assert 59 <= source.breaker.retry_after_s <= 60
+
+
+async def test_a_probe_that_is_cancelled_anywhere_frees_its_place(autojump_clock: MockClock) -> None:
+    exchange = ScriptedExchange(OK)
+    source = source_over(exchange)
+    await opened(exchange, source)
+    await trio.sleep(30.0)
+    exchange.say(Slow(1.0, said(status=302, location="/v1/y")), Slow(1.0, OK))
+
+    async def check(got_through: bool) -> None:
+        await trio.lowlevel.checkpoint()
+        exchange.say(Slow(1.0, said(status=302, location="/v1/y")), Slow(1.0, OK))
+        assert source.breaker.state == ("closed" if got_through else "half_open")
+        assert source.breaker.statistics().retry_after_s == 0
+
+    assert await cancel_everywhere(lambda: source.ask(asking(), LONG_S), check) >= 2
+
+
+@pytest.mark.parametrize("refusal", [NotFound(), InvalidArgument("handle", "is none")])
+async def test_no_such_thing_is_a_success_of_the_source(autojump_clock: MockClock, refusal: UpstreamError) -> None:
+    exchange = ScriptedExchange(OK)
+    source = source_over(exchange, judge=lambda answer: refusal if answer.status == 404 else None)
+    await opened(exchange, source)
+    await trio.sleep(30.0)
+    exchange.say(said(status=404))
+    for _ in range(10):
+        with pytest.raises(type(refusal)):
+            await source.ask(asking(), LONG_S)
+        assert source.breaker.state == "closed"
+
+
+async def test_a_throttled_probe_tells_nothing_and_frees_its_place(autojump_clock: MockClock) -> None:
+    exchange = ScriptedExchange(OK)
+    source = source_over(exchange)
+    await opened(exchange, source)
+    await trio.sleep(30.0)
+    exchange.say(said(status=429, retry_after="1"), OK)
+    with pytest.raises(UpstreamThrottled):
+        await source.ask(asking(), LONG_S)
+    assert (source.breaker.state, source.breaker.retry_after_s) == ("half_open", 0)
+    await trio.sleep(1.0)
+    await source.ask(asking(), LONG_S)
+    assert source.breaker.state == "closed"
+
+
+async def test_a_bug_of_ours_comes_out_as_it_is_and_is_not_held_against_the_source(autojump_clock: MockClock) -> None:
+    source = source_over(ScriptedExchange(ZeroDivisionError()))
+    for _ in range(10):
+        with pytest.raises(ZeroDivisionError):
+            await source.ask(asking(), LONG_S)
+    assert source.breaker.statistics().failures == 0
+
+
+# Holds
+
+
+@pytest.mark.parametrize(
+    ("answer", "told_s", "held_s"),
+    [
+        (said(status=429, retry_after="7"), 7.0, 7),
+        (said(status=503, retry_after="7"), 7.0, 7),
+        (said(status=429), None, THROTTLED_S),
+        (said(status=429, retry_after="0"), None, THROTTLED_S),
+        (said(status=429, retry_after="soon"), None, THROTTLED_S),
+        (said(status=429, retry_after="-5"), None, THROTTLED_S),
+        (said(status=429, retry_after="9" * 400), HELD_MAX_S, 3600),
+    ],
+)
+async def test_throttling_holds_the_whole_source_for_as_long_as_it_said(
+    autojump_clock: MockClock, answer: HttpAnswer, told_s: float | None, held_s: float
+) -> None:
+    exchange = ScriptedExchange(answer, OK)
+    source = source_over(exchange)
+    with pytest.raises(UpstreamThrottled) as throttled:
+        await source.ask(asking("/v1/one"), LONG_S)
+    assert throttled.value.retry_after_s == told_s
+    for target in ("/v1/one", "/v1/two?q=1"):
+        with pytest.raises(Throttled) as held:
+            await source.ask(asking(target), LONG_S)
+        assert held.value.retry_after_s == held_s
+    await trio.sleep(held_s - 0.5)
+    with pytest.raises(Throttled) as held:
+        await source.ask(asking(), LONG_S)
+    assert held.value.retry_after_s == 1
+    assert len(exchange.calls) == 1
+    await trio.sleep(0.5)
+    await source.ask(asking(), LONG_S)
+
+
+async def test_an_answer_that_asks_for_a_pause_holds_its_method_alone(autojump_clock: MockClock) -> None:
+    exchange = ScriptedExchange(said({"backoff": 10}), OK)
+    source = source_over(exchange, backoff_s=lambda answer: float(answer.body.get("backoff", 0)))
+    assert (await source.ask(asking("/v1/one?page=1"), LONG_S)).body == {"backoff": 10}
+    with pytest.raises(Throttled) as held:
+        await source.ask(asking("/v1/one?page=2"), LONG_S)
+    assert held.value.retry_after_s == 10
+    await source.ask(asking("/v1/two?page=1"), LONG_S)
+    await trio.sleep(10.0)
+    await source.ask(asking("/v1/one?page=2"), LONG_S)
+    assert exchange.targets == ["/v1/one?page=1", "/v1/two?page=1", "/v1/one?page=2"]
+
+
+async def test_throttling_is_no_failure(autojump_clock: MockClock) -> None:
+    source = source_over(ScriptedExchange(said(status=429, retry_after="1")))
+    for _ in range(10):
+        with pytest.raises(UpstreamThrottled):
+            await source.ask(asking(), LONG_S)
+        await trio.sleep(1.0)
+    assert source.breaker.statistics().failures == 0
+
+
+# Redirects
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+@pytest.mark.parametrize(
+    ("location", "target"),
+    [
+        ("/v2/y?z=1", "/v2/y?z=1"),
+        ("https://api.test/v2/y", "/v2/y"),
+        ("https://API.test:443/v2/y", "/v2/y"),
+        ("//api.test/v2/y", "/v2/y"),
+        ("y", "/v1/y"),
+        ("?q=2", "/v1/x?q=2"),
+        ("/v2/y#part", "/v2/y"),
+        ("/v2/a b", "/v2/a%20b"),
+    ],
+)
+async def test_a_redirect_on_the_same_host_is_followed(
+    autojump_clock: MockClock, status: int, location: str, target: str
+) -> None:
+    exchange = ScriptedExchange(said(status=status, location=location), OK)
+    answer = await source_over(exchange).ask(asking(headers={"authorization": "t"}), LONG_S)
+    assert answer.body == {"ok": True}
+    assert exchange.targets == ["/v1/x", target]
+    assert exchange.calls[1].headers == (("authorization", "t"),)
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "https://other.test/v1/x",
+        "//other.test/v1/x",
+        "http://api.test/v1/x",
+        "https://api.test:8443/v1/x",
+        "https://api.test@other.test/",
+        "ftp://api.test/",
+        "http://[::1",
+        "https://api.test:abc/",
+        "https://api.test/\x00",
+        "",
+        "/" + "a" * 70_000,
+    ],
+)
+async def test_a_redirect_elsewhere_is_a_failure_and_nothing_is_sent_there(
+    autojump_clock: MockClock, location: str
+) -> None:
+    exchange = ScriptedExchange(said(status=302, location=location))
+    with pytest.raises(UpstreamFailed, match="redirects"):
+        await source_over(exchange).ask(asking(), LONG_S)
+    assert {(call.origin.authority, call.target) for call in exchange.calls} == {("api.test", "/v1/x")}
+
+
+async def test_three_redirects_are_followed_and_a_fourth_is_not(autojump_clock: MockClock) -> None:
+    hops = [said(status=302, location=f"/hop/{place}") for place in range(4)]
+    assert (await source_over(ScriptedExchange(*hops[:3], OK)).ask(asking(), LONG_S)).body == {"ok": True}
+    exchange = ScriptedExchange(*hops, OK)
+    with pytest.raises(UpstreamFailed, match="circle"):
+        await source_over(exchange).ask(asking(), LONG_S)
+    assert len(exchange.calls) == 4
+
+
+async def test_redirects_share_the_time_of_their_attempt(autojump_clock: MockClock) -> None:
+    exchange = ScriptedExchange(Slow(3.0, said(status=302, location="/v1/y")))
+    with pytest.raises(UpstreamFailed, match=r"no answer within 5\.0 s"):
+        await source_over(exchange, rules=Rules(timeout_s=5.0, retries=0)).ask(asking(), LONG_S)
+    assert trio.current_time() == 5.0
+
+
+async def test_a_post_is_not_sent_where_a_redirect_leads(autojump_clock: MockClock) -> None:
+    exchange = ScriptedExchange(said({"a": 1}, 307, location="/v2/y"))
+    with pytest.raises(UpstreamFailed, match="status 307"):
+        await source_over(exchange).ask(asking(method="POST"), LONG_S)
+    assert exchange.targets == ["/v1/x"]
