@@ -142,7 +142,7 @@ def print_line(line: Mapping[str, str]) -> None:
 def _tune_garbage_collection() -> None:
     """Leave what the start made out of every collection, and collect less often: a request makes no cycles.
 
-    Measured: 40 of 290 us CPU of a billed miss went to collections that found nothing.
+    Measured: 13 of 259 us CPU of a billed miss went to collections that found nothing.
     """
     gc.collect()
     gc.freeze()
