@@ -61,3 +61,12 @@ class InvalidCursor(UpstreamError):
 
 class UnexpectedBody(UpstreamError):
     """A body without the shape that the platform documents; the fetch turns it into `UpstreamFailed`."""
+
+
+UNREADABLE = (UnexpectedBody, AttributeError, IndexError, KeyError, TypeError, ValueError)
+"""What a platform's reader raises on a body that it was not written for."""
+
+
+def unreadable(source: str, exc: Exception) -> UpstreamFailed:
+    """The failure that stands for one of `UNREADABLE`."""
+    return UpstreamFailed(source, f"the body has another shape than documented: {exc}")

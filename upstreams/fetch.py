@@ -7,7 +7,7 @@ from typing import NamedTuple
 import trio
 
 from upstreams.endpoint import Answer, Args, Call, Endpoint, Missing, Page, Single, Steps
-from upstreams.errors import UnexpectedBody, UpstreamFailed
+from upstreams.errors import UNREADABLE, unreadable
 from upstreams.site import Site
 
 _SIDE_BY_SIDE_MAX = 16
@@ -56,14 +56,8 @@ async def fetch(planned: Plan, deadline_at: float) -> Fetched:
             wanted = planned.steps.send(answers)
         except StopIteration as done:
             return Fetched(done.value, upstream_s)
-        except _UNREADABLE as exc:
-            raise UpstreamFailed(
-                planned.site.platform.slug, f"the body has another shape than documented: {exc}"
-            ) from exc
-
-
-_UNREADABLE = (UnexpectedBody, AttributeError, IndexError, KeyError, TypeError, ValueError)
-"""What a reader raises on a body that it was not written for."""
+        except UNREADABLE as exc:
+            raise unreadable(planned.site.platform.slug, exc) from exc
 
 
 async def _answers(

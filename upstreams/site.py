@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 import trio
 
 from limits.errors import LimitError
 from upstreams.endpoint import Answer, Call, Credentials, Endpoint, Missing, Platform, Session
-from upstreams.errors import UpstreamError, UpstreamFailed
+from upstreams.errors import UNREADABLE, UpstreamError, UpstreamFailed, unreadable
 from upstreams.source import Asking, Source
 
 _SESSION_MARGIN_S = 30.0
+
+
+class _Signed(NamedTuple):
+    """A session, and until when it is used on Trio's clock."""
+
+    session: Session
+    until: float
 
 
 class Site:
@@ -31,7 +38,7 @@ class Site:
         named = {name for name, _ in own}
         fixed = (("user-agent", user_agent), ("accept", "application/json"))
         self._headers = (*(pair for pair in fixed if pair[0] not in named), *own)
-        self._session: tuple[Session, float] | None = None
+        self._signed: _Signed | None = None
         self._signing_in = trio.Lock()
 
     def offers(self, endpoint: Endpoint) -> bool:
@@ -54,21 +61,29 @@ class Site:
         headers = (*self._headers, *call.headers) if call.headers else self._headers
         if not call.needs_session:
             return await source.ask(_asking(call, source, headers), deadline_at)
-        headers = (*headers, *(await self._session_headers(deadline_at)))
+        started = trio.current_time()
+        signed = await self._signed_in(deadline_at)
         try:
-            return await source.ask(_asking(call, source, headers), deadline_at)
+            answer = await source.ask(_asking(call, source, (*headers, *signed.session.headers)), deadline_at)
         except UpstreamFailed as failure:
-            if not failure.passing:  # the session may have ended early: the next call signs in anew
-                self._session = None
+            if not failure.passing and self._signed is signed:  # it may have ended early: the next call signs in anew
+                self._signed = None
             raise
+        return answer._replace(took_s=trio.current_time() - started)
 
-    async def _session_headers(self, deadline_at: float) -> tuple[tuple[str, str], ...]:
-        """The headers of the session, signing in when there is none or it is about to end; one task at a time does."""
-        async with self._signing_in:
-            if self._session is None or self._session[1] <= trio.current_time():
+    async def _signed_in(self, deadline_at: float) -> _Signed:
+        """The session, signing in when there is none or it is about to end; one task at a time does."""
+        with trio.move_on_at(deadline_at) as waiting:  # who signs in may have more time than who waits for it
+            await self._signing_in.acquire()
+        if waiting.cancelled_caught:
+            raise UpstreamFailed(self.platform.slug, "signing in took too long", passing=True)
+        try:
+            if self._signed is None or self._signed.until <= trio.current_time():
                 session = await self._sign_in(deadline_at)
-                self._session = (session, trio.current_time() + session.ttl_s - _SESSION_MARGIN_S)
-            return self._session[0].headers
+                self._signed = _Signed(session, trio.current_time() + session.ttl_s - _SESSION_MARGIN_S)
+            return self._signed
+        finally:
+            self._signing_in.release()
 
     async def _sign_in(self, deadline_at: float) -> Session:
         assert self.platform.open_session is not None, "an endpoint needs a session that its platform cannot open"
@@ -76,7 +91,11 @@ class Site:
         try:
             wanted = next(steps)
             while True:
-                wanted = steps.send(await self._answer(replace(wanted, needs_session=False), deadline_at))
+                answer = await self._answer(replace(wanted, needs_session=False), deadline_at)
+                try:
+                    wanted = steps.send(answer)
+                except UNREADABLE as exc:
+                    raise unreadable(self.platform.slug, exc) from exc
         except StopIteration as done:
             session: Any = done.value
             if not isinstance(session, Session):

@@ -1,4 +1,4 @@
-"""What guards one source of a platform: its breaker, the holds that its upstream asks for, and where redirects may lead.
+"""What guards one source of a platform: its breaker, the holds that its upstream asks for, where redirects may lead.
 
 Time is virtual: the clock jumps to the next deadline whenever all tasks wait, so waits are exact and cost nothing.
 """

@@ -1,0 +1,309 @@
+"""A platform as a node runs it: headers, sources, optional calls and the session that all calls share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+import httpx
+import orjson
+import pytest
+import trio
+from trio.testing import MockClock
+
+from limits.errors import Throttled
+from tests.fakes.cancelling import cancel_everywhere
+from tests.fakes.scripted_exchange import (
+    FAILING,
+    LONG_S,
+    OK,
+    SILENCE,
+    Said,
+    ScriptedExchange,
+    Slow,
+    outcomes,
+    said,
+    source_over,
+)
+from upstreams.archetypes import AUTHOR
+from upstreams.endpoint import Answer, Call, Credentials, Endpoint, Missing, Platform, Session, SessionSteps
+from upstreams.errors import NotFound, UpstreamFailed
+from upstreams.fields import obj
+from upstreams.http import HttpCall
+from upstreams.site import Site
+from upstreams.source import Rules
+
+LOGIN = "/v1/login"
+SIGN_IN_S = 2.0
+ASK = Call("/x", needs_session=True)
+
+
+def sign_in(credentials: Credentials) -> SessionSteps:
+    """Two steps: a greeting, then the login itself, which a careless read would make in a session of its own."""
+    greeting = yield Call("/hello")
+    login = {"user": credentials["user"], "nonce": obj(greeting.body)["nonce"]}
+    answer = yield Call("/login", method="POST", json=login, needs_session=True)
+    return Session((("authorization", obj(answer.body)["token"]),), obj(answer.body).get("ttl_s", 1000.0))
+
+
+def site_over(
+    *exchanges: ScriptedExchange,
+    credentials: Mapping[str, str] | None = None,
+    headers: tuple[tuple[str, str], ...] = (),
+) -> Site:
+    """A site with one source an exchange: `main`, then `second`, without retries."""
+    names = ("main", "second")[: len(exchanges)]
+    sources = {
+        name: source_over(exchange, name=name, rules=Rules(retries=0))
+        for name, exchange in zip(names, exchanges, strict=True)
+    }
+    platform = Platform(
+        slug="odd",
+        title="Odd",
+        sources=dict.fromkeys(names, "https://api.test/v1"),
+        endpoints=(),
+        docs_url="https://odd.test",
+        headers=lambda _credentials: headers,
+        open_session=sign_in,
+    )
+    return Site(platform, sources, credentials=credentials or {"user": "ada"}, user_agent="sluice/1")
+
+
+class Members(ScriptedExchange):
+    """An upstream with sessions: each sign-in takes `SIGN_IN_S` and gives the next token; only `valid` ones are let in.
+
+    `answers` decides what somebody signed in is told, `login` what a sign-in is.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(script=self._told)
+        self.sign_ins = 0
+        self.valid: set[str] = set()
+        self.answers: Said = OK
+        self.login: Said | None = None
+        self.ttl_s = 1000.0
+
+    def _told(self, call: HttpCall) -> Said:
+        if call.target == "/v1/hello":
+            return said({"nonce": 7})
+        if call.target == LOGIN:
+            return self._admit(call)
+        return self.answers if dict(call.headers).get("authorization") in self.valid else said(status=401)
+
+    def _admit(self, call: HttpCall) -> Said:
+        assert orjson.loads(call.body) == {"user": "ada", "nonce": 7}
+        self.sign_ins += 1
+        token = f"t{self.sign_ins}"
+        self.valid.add(token)
+        return self.login or Slow(SIGN_IN_S, said({"token": token, "ttl_s": self.ttl_s}))
+
+
+# Calls
+
+
+async def test_a_call_goes_to_its_source_below_its_base_with_the_sites_headers(autojump_clock: MockClock) -> None:
+    main, second = ScriptedExchange(OK), ScriptedExchange(OK)
+    site = site_over(main, second, headers=(("x-key", "k"),))
+    answer = await site.call(Call("/x", {"q": "a b", "n": None, "all": True}, headers=(("x-one", "1"),)), LONG_S)
+    assert isinstance(answer, Answer)
+    assert answer.source == "main"
+    assert (await site.call(Call("/y", source="second"), LONG_S)) == answer._replace(source="second")
+    ours = (("user-agent", "sluice/1"), ("accept", "application/json"), ("x-key", "k"))
+    assert [(call.target, call.headers, call.body) for call in (*main.calls, *second.calls)] == [
+        ("/v1/x?q=a+b&all=true", (*ours, ("x-one", "1")), b""),
+        ("/v1/y", ours, b""),
+    ]
+
+
+async def test_a_platforms_own_header_replaces_ours(autojump_clock: MockClock) -> None:
+    exchange = ScriptedExchange(OK)
+    await site_over(exchange, headers=(("accept", "text/odd"),)).call(Call("/x"), LONG_S)
+    assert exchange.calls[0].headers == (("user-agent", "sluice/1"), ("accept", "text/odd"))
+
+
+async def test_json_is_sent_as_json(autojump_clock: MockClock) -> None:
+    exchange = ScriptedExchange(OK)
+    await site_over(exchange).call(Call("/x", method="POST", json={"a": [1]}), LONG_S)
+    (call,) = exchange.calls
+    assert (call.method, call.body, dict(call.headers)["content-type"]) == ("POST", b'{"a":[1]}', "application/json")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [said(b"null"), said(status=404), said(status=429), FAILING, SILENCE, httpx.ReadError("cut"), said(b"<p>")],
+)
+async def test_what_an_optional_call_raises_becomes_a_missing(autojump_clock: MockClock, answer: Said) -> None:
+    missing = await site_over(ScriptedExchange(answer)).call(Call("/x", optional=True), LONG_S)
+    assert isinstance(missing, Missing)
+    assert not missing
+    assert missing.source == "main"
+    assert missing.problem
+    assert missing.took_s == (20.0 if answer is SILENCE else 0.0)
+
+
+async def test_an_optional_call_to_a_source_that_is_held_or_open_is_missing(autojump_clock: MockClock) -> None:
+    held = site_over(ScriptedExchange(OK), ScriptedExchange(said(status=429, retry_after="9")))
+    call = Call("/x", source="second", optional=True)
+    await held.call(call, LONG_S)
+    assert await held.call(call, LONG_S) == Missing("the upstream asked to wait 9 s", "second", 0.0)
+    with pytest.raises(Throttled):
+        await held.call(Call("/x", source="second"), LONG_S)
+    held.sources["main"].breaker.isolate()
+    missing = await held.call(Call("/x", optional=True), LONG_S)
+    assert isinstance(missing, Missing)
+    assert "circuit is open" in missing.problem
+
+
+async def test_a_bug_is_never_a_missing(autojump_clock: MockClock) -> None:
+    with pytest.raises(ZeroDivisionError):
+        await site_over(ScriptedExchange(ZeroDivisionError())).call(Call("/x", optional=True), LONG_S)
+
+
+def test_an_endpoint_is_offered_when_all_the_credentials_that_it_needs_are_there() -> None:
+    def offers(credentials: Mapping[str, str], *needs: str) -> bool:
+        endpoint = Endpoint("x", "An x.", AUTHOR, lambda _args: (yield Call("/x")), needs=needs)
+        return site_over(ScriptedExchange(OK), credentials=credentials).offers(endpoint)
+
+    assert offers({"user": "ada"})
+    assert offers({"user": "ada", "password": "p"}, "user", "password")
+    assert not offers({"user": "ada"}, "user", "password")
+
+
+# Sessions
+
+
+async def test_one_session_is_opened_for_many_calls_side_by_side(autojump_clock: MockClock) -> None:
+    members = Members()
+    site = site_over(members)
+    ended = await outcomes(*[partial(site.call, ASK, LONG_S)] * 50)
+    assert [type(one) for one in ended] == [Answer] * 50
+    assert members.sign_ins == 1
+    assert members.targets.count("/v1/hello") == 1
+    assert {dict(call.headers).get("authorization") for call in members.calls if call.target == "/v1/x"} == {"t1"}
+
+
+async def test_the_wait_for_a_session_is_time_spent_upstream(autojump_clock: MockClock) -> None:
+    site = site_over(Members())
+    assert [(await site.call(ASK, LONG_S)).took_s for _ in range(2)] == [SIGN_IN_S, 0.0]
+
+
+async def test_a_session_is_renewed_shortly_before_it_ends(autojump_clock: MockClock) -> None:
+    members = Members()
+    site = site_over(members)
+    await site.call(ASK, LONG_S)
+    await trio.sleep(969.9)
+    await site.call(ASK, LONG_S)
+    assert members.sign_ins == 1
+    await trio.sleep(0.1)
+    await site.call(ASK, LONG_S)
+    assert members.sign_ins == 2
+
+
+async def test_a_session_that_is_refused_is_dropped_and_the_next_call_signs_in_anew(autojump_clock: MockClock) -> None:
+    members = Members()
+    site = site_over(members)
+    await site.call(ASK, LONG_S)
+    members.valid.clear()
+    with pytest.raises(UpstreamFailed, match="status 401"):
+        await site.call(ASK, LONG_S)
+    assert isinstance(await site.call(ASK, LONG_S), Answer)
+    assert members.sign_ins == 2
+
+
+@pytest.mark.parametrize("answer", [FAILING, said(status=404), said(status=429, retry_after="1"), SILENCE])
+async def test_a_session_outlives_what_says_nothing_about_it(autojump_clock: MockClock, answer: Said) -> None:
+    members = Members()
+    site = site_over(members)
+    await site.call(ASK, LONG_S)
+    members.answers = answer
+    await outcomes(partial(site.call, ASK, LONG_S))
+    members.answers = OK
+    await trio.sleep(1.0)
+    await site.call(ASK, LONG_S)
+    assert members.sign_ins == 1
+
+
+async def test_a_late_refusal_of_an_old_session_does_not_cost_the_new_one(autojump_clock: MockClock) -> None:
+    """Method: a call in the old session is answered 401 only after another call has signed in anew."""
+    members = Members()
+    site = site_over(members)
+    await site.call(ASK, LONG_S)
+    members.answers = Slow(10.0, said(status=401))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(partial(outcomes, partial(site.call, ASK, LONG_S)))
+        await trio.sleep(1.0)
+        members.answers = OK
+        members.valid.clear()
+        await outcomes(partial(site.call, ASK, LONG_S))
+        await site.call(ASK, LONG_S)
+        assert members.sign_ins == 2
+    await site.call(ASK, LONG_S)
+    assert members.sign_ins == 2
+
+
+async def test_who_waits_for_a_session_waits_no_longer_than_its_own_deadline(autojump_clock: MockClock) -> None:
+    """Method: the call that signs in has much time, the one behind it little."""
+    members = Members()
+    members.login = Slow(15.0, said({"token": "t1"}))
+    site = site_over(members)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(site.call, ASK, LONG_S)
+        await trio.sleep(1.0)
+        with pytest.raises(UpstreamFailed, match="signing in took too long") as failed:
+            await site.call(ASK, 3.0)
+        assert trio.current_time() == 3.0
+        assert failed.value.passing
+    assert trio.current_time() == 15.0
+    assert site.sources["main"].breaker.statistics().failures == 0
+
+
+async def test_the_one_who_signs_in_ends_by_its_deadline_and_the_next_one_tries(autojump_clock: MockClock) -> None:
+    members = Members()
+    site = site_over(members)
+    first, second = await outcomes(partial(site.call, ASK, 1.0), partial(site.call, ASK, LONG_S))
+    assert isinstance(first, UpstreamFailed)
+    assert isinstance(second, Answer)
+    assert trio.current_time() == 1.0 + SIGN_IN_S
+
+
+async def test_a_sign_in_that_is_cancelled_anywhere_lets_the_next_one_in(autojump_clock: MockClock) -> None:
+    sites = [site_over(Members())]
+
+    async def check(_got_through: bool) -> None:
+        with trio.fail_after(60):
+            assert isinstance(await sites[-1].call(ASK, LONG_S), Answer)
+        sites.append(site_over(Members()))
+
+    assert await cancel_everywhere(lambda: sites[-1].call(ASK, LONG_S), check) >= 3
+
+
+@pytest.mark.parametrize(
+    ("login", "problem"),
+    [
+        (said(status=401), "status 401"),
+        (said([]), "another shape than documented"),
+        (said({"tokens": []}), "another shape than documented"),
+        (said(b"<p>busy"), "JSON was due"),
+        (FAILING, "status 503"),
+    ],
+)
+async def test_a_sign_in_that_gives_no_session_is_a_failure_of_each_call(
+    autojump_clock: MockClock, login: Said, problem: str
+) -> None:
+    members = Members()
+    members.login = login
+    site = site_over(members)
+    ended = await outcomes(*[partial(site.call, ASK, LONG_S)] * 2)
+    assert all(isinstance(one, UpstreamFailed) and problem in str(one) for one in ended), ended
+    assert members.sign_ins == 2
+    assert "/v1/x" not in members.targets
+    missing = await site.call(Call("/x", needs_session=True, optional=True), LONG_S)
+    assert isinstance(missing, Missing)
+    assert problem in missing.problem
+
+
+async def test_no_such_thing_is_told_as_such_in_a_session_too(autojump_clock: MockClock) -> None:
+    members = Members()
+    members.answers = said(status=404)
+    with pytest.raises(NotFound):
+        await site_over(members).call(ASK, LONG_S)
