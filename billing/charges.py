@@ -51,9 +51,7 @@ class Charges:
             StoreUnavailable: the charge is still open; `finish` tries again.
         """
         assert 0 <= used <= charge.credits
-        request = CloseRequest(
-            charge.request_id, charge.account_id, charge.key_id, used=used, description=description, charge=charge
-        )
+        request = close_request(charge, used=used, description=description)
         try:
             return cast("Closed", await self._store.submit(self.judge, request))
         except (StorageError, trio.Cancelled):
@@ -87,3 +85,8 @@ class Charges:
         decision = judge_charges(tx, requests, now=self._now(), node=self._node)
         self._balances.change(tx, {id_: account.balance for id_, account in decision.accounts.items()})
         return decision.outcomes
+
+
+def close_request(charge: Charge, *, used: int, description: str = "Refund") -> CloseRequest:
+    """The request that closes a charge which its closer remembers."""
+    return CloseRequest(charge.request_id, charge.account_id, charge.key_id, used, description, charge)

@@ -102,7 +102,7 @@ class Api:
         headers: Headers = [
             (b"content-type", reply.content_type),
             (b"content-length", b"%d" % len(reply.body)),
-            (b"x-request-id", request.id.encode()),
+            (b"x-request-id", (reply.request_id or request.id).encode()),
         ]
         if request.caller is not None:
             headers.append((b"x-sluice-overhead-ms", b"%.2f" % (overhead_s * 1000)))

@@ -18,6 +18,7 @@ from gateway.admission import Admission
 from gateway.api import Api, Parts
 from gateway.billed import BilledCalls
 from gateway.books import Books, open_books
+from gateway.claims import Claims
 from gateway.edge import edge_answer_of
 from gateway.gauges import gather
 from gateway.guide import Guides
@@ -37,6 +38,7 @@ from gateway.server.errors import EdgeAnswer
 from gateway.settings import Config
 from gateway.sites import open_sites
 from limits.concurrency import Leases
+from limits.idempotency import forget_old, forget_running
 from limits.window import Window
 from storage.errors import StorageError
 from upstreams.cache import Cache
@@ -46,6 +48,7 @@ from upstreams.endpoint import Platform
 from upstreams.site import Site
 
 FINISH_EVERY_S = 1.0
+FORGET_EVERY_S = 600.0
 READY_WITHIN_S = 2.0
 
 
@@ -90,9 +93,11 @@ async def open_node(setting: Setting) -> AsyncIterator[Node]:
         trio.open_nursery() as nursery,
     ):
         recovered = await recover(books.store, now=time.time)
+        await books.store.write(forget_running)
         if recovered.charges:
             setting.log.event("warning", "recovered", charges=recovered.charges, credits=recovered.credits)
         nursery.start_soon(_finish_charges, books, setting.log)
+        nursery.start_soon(_forget_old_claims, books, setting.log)
         yield _build(setting, books, sites, make_id)
         nursery.cancel_scope.cancel()
 
@@ -108,10 +113,12 @@ def _build(setting: Setting, books: Books, sites: list[Site], make_id: Callable[
     calls = BilledCalls(
         books.charges,
         books.balances,
+        Claims(books.store, books.charges, now=time.time),
         cache=cache,
         signer=signer,
         now=time.time,
         timeout_s=config.server.request_timeout_s,
+        base_url=setting.base_url,
     )
     guides = Guides(catalog, base_url=setting.base_url, signer=signer)
     routes = Routes(
@@ -186,3 +193,13 @@ async def _finish_charges(books: Books, log: Log) -> None:
             log.event("warning", "charges_finished", charges=finished)
         except StorageError as exc:
             log.event("error", "charges_unfinished", charges=books.charges.unfinished(), error=str(exc))
+
+
+async def _forget_old_claims(books: Books, log: Log) -> None:
+    """Drop the outcomes of idempotency keys whose day has passed."""
+    while True:
+        await trio.sleep(FORGET_EVERY_S)
+        try:
+            await books.store.write(lambda tx: forget_old(tx, time.time()))
+        except StorageError as exc:
+            log.event("warning", "claims_kept", error=str(exc))

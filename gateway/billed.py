@@ -14,10 +14,13 @@ import trio
 
 from billing.balances import Balances
 from billing.books import Charge, ChargeRequest
-from billing.charges import Charges
+from billing.charges import Charges, close_request
 from billing.key_cache import Key
 from gateway import envelope
+from gateway.claims import Begin, Claims, End, fingerprint
+from gateway.errors import refusal_of
 from gateway.shape import Shaped, shape
+from limits.idempotency import Claim, Kept
 from storage.errors import StorageError
 from upstreams.cache import Cache
 from upstreams.catalog import Listing
@@ -38,6 +41,8 @@ class Ask(NamedTuple):
     request_id: str
     refresh: bool = False
     """True: do not answer from the cache, but store what comes (`Cache-Control: no-cache`)."""
+    claim: Claim | None = None
+    """What an `Idempotency-Key` claims for this request."""
 
 
 class Outcome(NamedTuple):
@@ -48,6 +53,8 @@ class Outcome(NamedTuple):
     balance: int | None
     cached: bool
     upstream_s: float = 0.0
+    replayed: Kept | None = None
+    """An earlier request's outcome under the same idempotency key; then the fragment is its own."""
 
 
 class CallFailed(Exception):
@@ -67,18 +74,22 @@ class BilledCalls:
         self,
         charges: Charges,
         balances: Balances,
+        claims: Claims,
         *,
         cache: Cache,
         signer: CursorSigner,
         now: Callable[[], float],
         timeout_s: float,
+        base_url: str,
     ) -> None:
         self._charges = charges
         self._balances = balances
+        self._claims = claims
         self.cache = cache
         self.timeout_s = timeout_s
         self._signer = signer
         self._now = now
+        self._base_url = base_url
 
     def would_hit(self, ask: Ask) -> bool:
         """Whether the cache would answer."""
@@ -102,38 +113,80 @@ class BilledCalls:
         """
         key = _cache_key(ask)
         if not ask.refresh and (stored := self.cache.get(key)) is not None:
-            return Outcome(stored, 0, await balance_of(self._balances, ask.key.account_id), cached=True)
+            return await self._hit(ask, stored)
         planned = plan(ask.listing.site, ask.listing.endpoint, self._args(ask))
-        charge = await self._charges.take(_charge_request(ask))
+        charge = await self._take(ask)
+        if isinstance(charge, Kept):
+            return await self._replay(ask, charge)
         started = trio.current_time()
         try:
             fetched = await fetch(planned, started + self.timeout_s)
             shaped = self._shape(ask, fetched)
             stored = envelope.fragment(ask.listing.site.platform.slug, ask.listing.path, shaped.data, shaped.pagination)
         except Exception as exc:
-            used, balance = await self._close(charge, used=0)  # noqa: ASYNC120 - `_close` shields itself
+            kept = self._kept_refusal(ask, exc)
+            used, balance = await self._close(ask, charge, used=0, kept=kept)  # noqa: ASYNC120 - it shields itself
             raise CallFailed(used, balance, trio.current_time() - started) from exc
-        except BaseException:  # cancelled: nobody is told, but nothing stays charged
+        except BaseException:  # cancelled: nobody is told, but nothing stays charged or claimed
             with trio.move_on_after(SETTLE_S, shield=True):
-                await self._close(charge, used=0)
+                await self._close(ask, charge, used=0)
             raise
         if shaped.cacheable:
             self.cache.put(key, stored, ask.listing.endpoint.cache_ttl_s)
-        used, balance = await self._settle(charge, shaped.coverage)
+        used, balance = await self._settle(ask, charge, shaped.coverage, stored)
         return Outcome(stored, used, balance, cached=False, upstream_s=fetched.upstream_s)
 
-    async def _settle(self, charge: Charge, coverage: float) -> tuple[int, int | None]:
-        """Keep the charge, without waiting; of a composite half when less than half came, none when nothing did."""
-        if coverage < 0.5:
-            return await self._close(charge, used=charge.credits - charge.credits // 2 if coverage else 0)
-        self._charges.settle_nowait(charge)
-        return charge.credits, charge.balance_after
+    async def _hit(self, ask: Ask, stored: bytes) -> Outcome:
+        """A cached answer; under an idempotency key it becomes that key's outcome."""
+        if ask.claim is not None:
+            begun = await self._claims.begin(Begin(ask.claim, None, Kept(200, stored.decode(), ask.request_id)))
+            if isinstance(begun, Kept):
+                return await self._replay(ask, begun)
+        return Outcome(stored, 0, await balance_of(self._balances, ask.key.account_id), cached=True)
 
-    async def _close(self, charge: Charge, *, used: int) -> tuple[int, int | None]:
+    async def _replay(self, ask: Ask, kept: Kept) -> Outcome:
+        assert kept.text is not None, "an outcome without its text is refused, not replayed"
+        balance = await balance_of(self._balances, ask.key.account_id)
+        return Outcome(kept.text.encode(), 0, balance, cached=False, replayed=kept)
+
+    async def _take(self, ask: Ask) -> Charge | Kept:
+        """Take the charge, and claim the idempotency key in the same transaction."""
+        if ask.claim is None:
+            return await self._charges.take(_charge_request(ask))
+        begun = await self._claims.begin(Begin(ask.claim, _charge_request(ask)))
+        assert begun is not None, "only a cache hit begins without a charge"
+        return begun
+
+    def _kept_refusal(self, ask: Ask, exc: Exception) -> Kept | None:
+        """The outcome that a failure leaves under its key; one that is worth a retry leaves none."""
+        refused = refusal_of(exc)
+        if ask.claim is None or refused.code.retryable:
+            return None
+        text = envelope.error_fragment(refused, self._base_url).decode()
+        return Kept(refused.code.status, text, ask.request_id)
+
+    async def _settle(self, ask: Ask, charge: Charge, coverage: float, stored: bytes) -> tuple[int, int | None]:
+        """Keep the charge; of a composite half when less than half came, none when nothing did.
+
+        A plain charge is closed without waiting. A claimed one is waited for, so that a retry finds its outcome.
+        """
+        used = charge.credits
+        if coverage < 0.5:
+            used = charge.credits - charge.credits // 2 if coverage else 0
+        elif ask.claim is None:
+            self._charges.settle_nowait(charge)
+            return charge.credits, charge.balance_after
+        kept = None if ask.claim is None else Kept(200, stored.decode(), ask.request_id)
+        return await self._close(ask, charge, used=used, kept=kept)
+
+    async def _close(self, ask: Ask, charge: Charge, *, used: int, kept: Kept | None = None) -> tuple[int, int | None]:
         """Refund what was not used; when the store does not confirm it in time, the charge stands until recovery."""
         with trio.move_on_after(SETTLE_S, shield=True):
             try:
-                closed = await self._charges.close(charge, used=used)
+                if ask.claim is None:
+                    closed = await self._charges.close(charge, used=used)
+                else:
+                    closed = await self._claims.end(End(ask.claim, close_request(charge, used=used), kept))
             except StorageError:
                 return charge.credits, None
             return closed.credits_used, closed.balance_after
@@ -174,6 +227,12 @@ def _binding(ask: Ask) -> bytes:
 def _cache_key(ask: Ask) -> bytes:
     cursor = ask.values.get("cursor")
     return _binding(ask) if cursor is None else b"%b#%b" % (_binding(ask), str(cursor).encode())
+
+
+def claim_of(ask: Ask, key: str) -> Claim:
+    """What an idempotency key claims: the account's, for this endpoint with these parameters and no body."""
+    place = f"GET {ask.listing.path}"
+    return Claim(ask.key.account_id, key, place, fingerprint(place.encode(), _cache_key(ask), b""), ask.request_id)
 
 
 def _charge_request(ask: Ask) -> ChargeRequest:

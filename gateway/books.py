@@ -6,12 +6,13 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+import billing.migrations
+import limits.idempotency
 from billing.accounts import Accounts
 from billing.balances import Balances
 from billing.charges import Charges
 from billing.keys import Keys
 from billing.ledger import Ledger
-from billing.migrations import MIGRATIONS
 from billing.sealing import Cipher
 from gateway.operations import Operations
 from gateway.secrets import Secrets
@@ -46,7 +47,7 @@ async def open_books(
     Raises:
         StoreUnusable: in use, not writable, corrupt or too new; the text says what to do.
     """
-    async with open_store(config.store.url, [MIGRATIONS]) as store:
+    async with open_store(config.store.url, [billing.migrations.MIGRATIONS, limits.idempotency.MIGRATIONS]) as store:
         balances = Balances(store)
         yield Books(
             store=store,

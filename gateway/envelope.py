@@ -22,7 +22,7 @@ def success(stored: bytes, *, request_id: str, credits_used: int, balance: int |
     return b'{"success":true,%b,"credits_used":%d,"credits_remaining":%b,"request_id":"%b","cached":%b}' % (
         stored,
         credits_used,
-        b"null" if balance is None else b"%d" % balance,
+        _balance(balance),
         request_id.encode(),
         b"true" if cached else b"false",
     )
@@ -30,6 +30,16 @@ def success(stored: bytes, *, request_id: str, credits_used: int, balance: int |
 
 def failure(refused: Refused, *, request_id: str, credits_used: int, balance: int | None, base_url: str) -> bytes:
     """An error envelope."""
+    return b'{"success":false,%b,"credits_used":%d,"credits_remaining":%b,"request_id":"%b"}' % (
+        error_fragment(refused, base_url),
+        credits_used,
+        _balance(balance),
+        request_id.encode(),
+    )
+
+
+def error_fragment(refused: Refused, base_url: str) -> bytes:
+    """The part of an error envelope that does not depend on who asked."""
     code = refused.code
     error: dict[str, Any] = {
         "type": code.name,
@@ -39,12 +49,20 @@ def failure(refused: Refused, *, request_id: str, credits_used: int, balance: in
     }
     if refused.details:
         error["details"] = refused.details
-    return orjson.dumps(
-        {
-            "success": False,
-            "error": error,
-            "credits_used": credits_used,
-            "credits_remaining": balance,
-            "request_id": request_id,
-        }
+    return orjson.dumps({"error": error})[1:-1]
+
+
+def replay(stored: bytes, *, status: int, request_id: str, balance: int | None) -> bytes:
+    """The envelope of an earlier outcome: its own fragment and request id, at no cost (decisions 7)."""
+    cached = b',"cached":false' if status < 400 else b""
+    return b'{"success":%b,%b,"credits_used":0,"credits_remaining":%b,"request_id":"%b"%b,"idempotent_replay":true}' % (
+        b"true" if status < 400 else b"false",
+        stored,
+        _balance(balance),
+        request_id.encode(),
+        cached,
     )
+
+
+def _balance(balance: int | None) -> bytes:
+    return b"null" if balance is None else b"%d" % balance

@@ -10,13 +10,24 @@ from dataclasses import dataclass
 from typing import Any
 
 from billing.errors import InsufficientCredits, KeyBudgetReached, KeyUnusable
-from limits.errors import CircuitOpen, ConcurrencyReached, RateLimited, Throttled
+from limits.errors import (
+    CircuitOpen,
+    ClaimConflict,
+    ClaimInProgress,
+    ClaimMismatch,
+    ClaimRefused,
+    ConcurrencyReached,
+    RateLimited,
+    ReplayUnavailable,
+    Throttled,
+)
 from storage.errors import StorageError
 from upstreams.errors import InvalidArgument, InvalidCursor, NotFound, UpstreamFailed, UpstreamThrottled
 
 THROTTLED_RETRY_AFTER_S = 30
 STORE_RETRY_AFTER_S = 1
 CONCURRENCY_RETRY_AFTER_S = 1
+CLAIM_RETRY_AFTER_S = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +53,10 @@ CODES = {
         Code("ENDPOINT_NOT_FOUND", 404, "none", "No such platform or resource."),
         Code("RESOURCE_NOT_FOUND", 404, "refunded", "The upstream has no such thing, or no usable data."),
         Code("PAYLOAD_TOO_LARGE", 413, "none", "The body is over 1 MB; it was not read."),
+        Code("IDEMPOTENCY_KEY_CONFLICT", 409, "none", "Another request is running under the idempotency key."),
+        Code("IDEMPOTENCY_IN_PROGRESS", 409, "none", "The same request and key is still running.", retryable=True),
+        Code("IDEMPOTENCY_REPLAY_UNAVAILABLE", 409, "none", "The finished answer was over 64 KB and not kept."),
+        Code("IDEMPOTENCY_KEY_PAYLOAD_MISMATCH", 422, "none", "The key was used with another query or body."),
         Code("RATE_LIMITED", 429, "none", "The key's requests of the last minute reached its limit.", retryable=True),
         Code("CONCURRENCY_LIMIT", 429, "none", "The key's running requests reached its limit.", retryable=True),
         Code("UPSTREAM_ERROR", 502, "refunded", "The upstream failed, after internal retries.", retryable=True),
@@ -137,6 +152,10 @@ def _argument(exc: InvalidArgument) -> Refused:
     return invalid(exc.param, exc.problem)
 
 
+def _claim_refused(code: str, retry_after_s: int | None = None) -> Callable[[ClaimRefused], Refused]:
+    return lambda exc: Refused(code, f"{str(exc).capitalize()}.", retry_after_s=retry_after_s)
+
+
 def _waiting(message: str, retry_after_s: int) -> Refused:
     return Refused("SERVICE_UNAVAILABLE", message, retry_after_s=retry_after_s)
 
@@ -167,6 +186,10 @@ _REFUSALS: Mapping[type, Callable[[Any], Refused]] = {
     UpstreamFailed: lambda exc: Refused("UPSTREAM_ERROR", f"The upstream did not answer usefully: {exc}."),
     UpstreamThrottled: _throttled_by_upstream,
     Throttled: lambda exc: _waiting("The upstream asked us to hold back for a while.", max(1, exc.retry_after_s)),
+    ClaimConflict: _claim_refused("IDEMPOTENCY_KEY_CONFLICT"),
+    ClaimInProgress: _claim_refused("IDEMPOTENCY_IN_PROGRESS", CLAIM_RETRY_AFTER_S),
+    ClaimMismatch: _claim_refused("IDEMPOTENCY_KEY_PAYLOAD_MISMATCH"),
+    ReplayUnavailable: _claim_refused("IDEMPOTENCY_REPLAY_UNAVAILABLE"),
     CircuitOpen: lambda exc: _waiting("The upstream keeps failing; its circuit is open.", max(1, exc.retry_after_s)),
     StorageError: _store_away,
 }

@@ -10,6 +10,7 @@ from gateway import envelope
 from gateway.billed import CallFailed, Outcome, balance_of
 from gateway.errors import Refused, refusal_of
 from gateway.request import Caller, Headers, Reply, Request
+from limits.idempotency import Kept
 
 
 def _credit_headers(credits_used: int, balance: int | None) -> Headers:
@@ -26,7 +27,9 @@ class Replies:
     base_url: str
 
     def data(self, request: Request, outcome: Outcome) -> Reply:
-        """The answer of a billed call."""
+        """The answer of a billed call, or of the earlier one that it repeats."""
+        if outcome.replayed is not None:
+            return self._replay(outcome, outcome.replayed)
         body = envelope.success(
             outcome.fragment,
             request_id=request.id,
@@ -37,6 +40,11 @@ class Replies:
         headers = _credit_headers(outcome.credits_used, outcome.balance)
         headers.append((b"x-cache", b"HIT" if outcome.cached else b"MISS"))
         return Reply(200, body, headers, credits_used=outcome.credits_used, upstream_s=outcome.upstream_s)
+
+    def _replay(self, outcome: Outcome, kept: Kept) -> Reply:
+        body = envelope.replay(outcome.fragment, status=kept.status, request_id=kept.owner, balance=outcome.balance)
+        headers = [*_credit_headers(0, outcome.balance), (b"x-idempotent-replay", b"true")]
+        return Reply(kept.status, body, headers, request_id=kept.owner)
 
     async def free(self, request: Request, caller: Caller, stored: bytes) -> Reply:
         """The answer of a resource that costs nothing; `stored` is its fragment."""

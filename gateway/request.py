@@ -50,6 +50,8 @@ class Reply:
     content_type: bytes = b"application/json"
     credits_used: int = 0
     upstream_s: float = 0.0
+    request_id: str | None = None
+    """The request that the answer belongs to, when it repeats an earlier one's."""
 
 
 def query_of(scope: HTTPScope) -> list[tuple[str, str]]:

@@ -42,3 +42,35 @@ class Throttled(LimitError):
     def __init__(self, retry_after_s: int) -> None:
         super().__init__(f"the upstream asked to wait {retry_after_s} s")
         self.retry_after_s = retry_after_s
+
+
+class ClaimRefused(LimitError):
+    """Base of what an idempotency key is refused for."""
+
+
+class ClaimInProgress(ClaimRefused):
+    """The same request with the same key is still running."""
+
+    def __init__(self) -> None:
+        super().__init__("the request of this idempotency key is still running")
+
+
+class ClaimConflict(ClaimRefused):
+    """Another request, elsewhere in the API, is running under the key."""
+
+    def __init__(self) -> None:
+        super().__init__("another request is running under this idempotency key")
+
+
+class ClaimMismatch(ClaimRefused):
+    """The key stands for a request with other parameters."""
+
+    def __init__(self) -> None:
+        super().__init__("this idempotency key belongs to a request with other parameters")
+
+
+class ReplayUnavailable(ClaimRefused):
+    """The request under the key has finished, but its answer was too long to keep."""
+
+    def __init__(self) -> None:
+        super().__init__("the answer under this idempotency key was too long to be kept")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from gateway import envelope
-from gateway.billed import Ask, BilledCalls
+from gateway.billed import Ask, BilledCalls, claim_of
+from gateway.claims import idempotency_key
 from gateway.errors import Refused
 from gateway.params import ParamRules
 from gateway.replies import Replies
@@ -45,6 +46,10 @@ class DataEndpoint:
         if values.get("dry_run"):
             return await self._dry_run(request, caller, ask)
         self._check_max_credits(ask)
+        key = idempotency_key(request.headers.get(b"idempotency-key"))
+        if key is not None:
+            _refuse_stream(request)
+            ask = ask._replace(claim=claim_of(ask, key))
         return self._replies.data(request, await self._calls.call(ask))
 
     def _check_max_credits(self, ask: Ask) -> None:
@@ -63,3 +68,9 @@ class DataEndpoint:
         data = {"estimated_credits": 0 if hit else self._cost_credits, "would_hit_cache": hit}
         stored = envelope.fragment(self._listing.site.platform.slug, self._listing.path, data)
         return await self._replies.free(request, caller, stored)
+
+
+def _refuse_stream(request: Request) -> None:
+    """A stream of events cannot be replayed (spec 7.2)."""
+    if b"text/event-stream" in request.headers.get(b"accept", b"").lower():
+        raise Refused("INVALID_REQUEST", "Idempotency-Key cannot be combined with Accept: text/event-stream.")

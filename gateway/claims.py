@@ -1,0 +1,122 @@
+"""Claim and charge in one transaction, so that they cannot disagree (decisions 7; architecture 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from typing import NamedTuple, cast
+
+from billing.books import Charge, ChargeRequest, Closed, CloseRequest, Request
+from billing.charges import Charges
+from gateway.errors import Refused
+from limits.idempotency import Claim, Held, Kept, finished, judge, read_claims, save_claims
+from storage.store import Store, Tx
+
+_KEY_CHARS_MAX = 255
+
+
+class Begin(NamedTuple):
+    """Claim a key and take a charge; with `kept` the outcome is known already (a cache hit) and nothing is charged."""
+
+    claim: Claim
+    charge: ChargeRequest | None
+    kept: Kept | None = None
+
+
+class End(NamedTuple):
+    """Close the charge and finish the claim with `kept`, or free it without."""
+
+    claim: Claim
+    close: CloseRequest
+    kept: Kept | None
+
+
+Step = Begin | End
+Begun = Charge | Kept | None
+"""The charge that was taken, the outcome to replay, or None when the claim was finished at once."""
+
+
+class Claims:
+    """Begins and ends claimed calls. `now` gives Unix seconds and is called on the store's thread too."""
+
+    def __init__(self, store: Store, charges: Charges, *, now: Callable[[], float]) -> None:
+        self._store = store
+        self._charges = charges
+        self._now = now
+
+    async def begin(self, step: Begin) -> Begun:
+        """Claim the key and take the charge, both or neither.
+
+        Raises:
+            ClaimRefused: the key is taken. Or what `Charges.take` raises. Nothing was charged.
+        """
+        return cast("Begun", await self._store.submit(self._judge, step))
+
+    async def end(self, step: End) -> Closed:
+        """Close the charge and settle the claim's fate. An owner whose claim was taken over is refunded in full."""
+        return cast("Closed", await self._store.submit(self._judge, step))
+
+    def _judge(self, tx: Tx, steps: Sequence[Step]) -> Sequence[object]:
+        """The batch handler, on the store's thread: claims first, one after another, then all of the money at once."""
+        now = self._now()
+        claims = dict[str, Held | None](read_claims(tx, sorted({step.claim.id for step in steps})))
+        before = dict(claims)
+        results: list[object] = []
+        money: list[tuple[int, Request]] = []
+        for place, step in enumerate(steps):
+            result, request = _begin(claims, step, now) if isinstance(step, Begin) else _end(claims, step, now)
+            results.append(result)
+            if request is not None:
+                money.append((place, request))
+        outcomes = self._charges.judge(tx, [request for _, request in money])
+        for (place, request), outcome in zip(money, outcomes, strict=True):
+            results[place] = outcome
+            if isinstance(outcome, Exception) and isinstance(request, ChargeRequest):
+                claims[steps[place].claim.id] = before.get(steps[place].claim.id)
+        save_claims(tx, {id_: held for id_, held in claims.items() if held != before.get(id_)})
+        return results
+
+
+def _begin(claims: dict[str, Held | None], step: Begin, now: float) -> tuple[object, ChargeRequest | None]:
+    verdict = judge(claims.get(step.claim.id), step.claim, now)
+    if not isinstance(verdict, Held):
+        return verdict, None
+    claims[step.claim.id] = verdict if step.kept is None else finished(verdict, step.kept, now)
+    return None, step.charge
+
+
+def _end(claims: dict[str, Held | None], step: End, now: float) -> tuple[object, CloseRequest]:
+    held = claims.get(step.claim.id)
+    if held is None or held.owner != step.claim.owner or held.kept is not None:
+        return None, step.close._replace(used=0)
+    claims[step.claim.id] = None if step.kept is None else finished(held, step.kept, now)
+    return None, step.close
+
+
+def idempotency_key(header: bytes | None) -> str | None:
+    """The key of an `Idempotency-Key` header, bare or as a quoted structured-field string.
+
+    Raises:
+        Refused: 400, it is empty, too long, or has characters that cannot be seen.
+    """
+    if header is None:
+        return None
+    text = header.decode("latin-1").strip()
+    if len(text) >= 2 and text[0] == text[-1] == '"':
+        text = text[1:-1].replace('\\"', '"').replace("\\\\", "\\")
+    if not 1 <= len(text) <= _KEY_CHARS_MAX or not text.isascii() or not text.isprintable() or " " in text:
+        raise Refused(
+            "INVALID_REQUEST",
+            f"Idempotency-Key must be 1 to {_KEY_CHARS_MAX} visible characters.",
+            details={"reason": "invalid_param", "param": "Idempotency-Key"},
+        )
+    return text
+
+
+def fingerprint(*parts: bytes) -> str:
+    """One digest over the parts of a request."""
+    digest = sha256()
+    for part in parts:
+        digest.update(len(part).to_bytes(8))
+        digest.update(part)
+    return digest.hexdigest()

@@ -1,0 +1,140 @@
+"""Idempotency claims: one key of an account, one outcome (spec 7.2 and 8, decisions 7).
+
+A claim is running until its owner finishes it with an outcome, which is replayed for a day, or frees it. Whoever holds
+it is named by a request id: a late owner whose claim was taken over changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+
+from limits.errors import ClaimConflict, ClaimInProgress, ClaimMismatch, LimitError, ReplayUnavailable
+from storage.migrations import MigrationSet, Schema
+from storage.store import Tx
+
+UNFINISHED_S = 300.0
+KEPT_S = 86_400.0
+REPLAY_BYTES_MAX = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a request claims: `place` is its method and path, `fingerprint` covers its parameters and body too."""
+
+    account_id: str
+    key: str
+    place: str
+    fingerprint: str
+    owner: str
+
+    @property
+    def id(self) -> str:
+        """The claim's row: the account and the key, in a fixed length."""
+        return sha256(f"{self.account_id}\0{self.key}".encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A finished outcome: its status, its stored text (None: it was too long to keep), and whose it was."""
+
+    status: int
+    text: str | None
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A claim as it stands; without `kept` it is running since `at` (Unix seconds)."""
+
+    place: str
+    fingerprint: str
+    owner: str
+    at: float
+    kept: Kept | None = None
+
+
+def judge(held: Held | None, claim: Claim, now: float) -> Held | Kept | LimitError:
+    """What becomes of a claim: it is taken (a new `Held`), it replays a `Kept` outcome, or it is refused."""
+    if held is None or now - held.at >= (UNFINISHED_S if held.kept is None else KEPT_S):
+        return Held(claim.place, claim.fingerprint, claim.owner, now)
+    if held.fingerprint != claim.fingerprint:
+        if held.kept is None and held.place != claim.place:
+            return ClaimConflict()
+        return ClaimMismatch()
+    if held.kept is None:
+        return ClaimInProgress()
+    return ReplayUnavailable() if held.kept.text is None else held.kept
+
+
+def finished(held: Held, kept: Kept, now: float) -> Held:
+    """The claim with its outcome; a text over 64 KB leaves only the mark that there was one."""
+    text = kept.text if kept.text is not None and len(kept.text.encode()) <= REPLAY_BYTES_MAX else None
+    return replace(held, kept=replace(kept, text=text), at=now)
+
+
+READ = "SELECT id, place, fingerprint, owner, at, status, body FROM claims WHERE id IN {in} ORDER BY id"
+SAVE = """
+INSERT INTO claims (id, place, fingerprint, owner, at, status, body) VALUES {rows}
+ON CONFLICT (id) DO UPDATE SET place = excluded.place, fingerprint = excluded.fingerprint, owner = excluded.owner,
+    at = excluded.at, status = excluded.status, body = excluded.body
+"""
+DROP = """
+WITH freed (id) AS (VALUES {rows})
+DELETE FROM claims WHERE id IN (SELECT id FROM freed)
+"""
+DROP_RUNNING = "DELETE FROM claims WHERE status IS NULL"
+DROP_OLD = "DELETE FROM claims WHERE at < ?"
+
+
+def read_claims(tx: Tx, ids: Sequence[str]) -> dict[str, Held]:
+    """The claims of these rows, as far as there are any."""
+    return {
+        id_: Held(place, fingerprint, owner, at, None if status is None else Kept(status, body, owner))
+        for id_, place, fingerprint, owner, at, status, body in tx.all_in(READ, ids)
+    }
+
+
+def save_claims(tx: Tx, claims: dict[str, Held | None]) -> None:
+    """Write claims as they now stand; None frees the key."""
+    rows = [
+        (id_, one.place, one.fingerprint, one.owner, one.at, *((one.kept.status, one.kept.text) if one.kept else _NONE))
+        for id_, one in claims.items()
+        if one is not None
+    ]
+    tx.run_many(SAVE, rows)
+    tx.run_many(DROP, [(id_,) for id_, one in claims.items() if one is None])
+
+
+_NONE = (None, None)
+
+
+def forget_running(tx: Tx) -> int:
+    """At the start of the process that owns the store: whoever ran has died, and its charges were refunded before."""
+    return tx.run(DROP_RUNNING)
+
+
+def forget_old(tx: Tx, now: float) -> int:
+    """Drop claims whose time has passed; how many."""
+    return tx.run(DROP_OLD, (now - KEPT_S,))
+
+
+def m0001_claims(schema: Schema) -> None:
+    """One row a claim; a status tells that it is finished, a status without a body that the body was too long."""
+    schema.execute("""
+    CREATE TABLE claims (
+        id TEXT PRIMARY KEY,
+        place TEXT NOT NULL,
+        fingerprint TEXT NOT NULL,
+        owner TEXT NOT NULL,
+        at DOUBLE PRECISION NOT NULL,
+        status BIGINT CHECK (status BETWEEN 200 AND 499),
+        body TEXT,
+        CHECK (body IS NULL OR status IS NOT NULL)
+    )
+    """)
+    schema.execute("CREATE INDEX claims_by_age ON claims (at)")
+
+
+MIGRATIONS = MigrationSet("limits", (m0001_claims,))
