@@ -47,8 +47,8 @@ class Connection:
 
     @property
     def reusable(self) -> bool:
-        """The latest exchange ended cleanly and the peer keeps the connection open."""
-        return self._parser.reusable
+        """The latest exchange ended cleanly and in time, and the peer keeps the connection open."""
+        return self._parser.reusable and not self._expired  # it may have expired in the moment the answer came
 
     def is_quiet(self) -> bool:
         """The peer neither closed the connection nor sent anything that nobody asked for."""

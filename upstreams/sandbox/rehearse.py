@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from upstreams.endpoint import Answer, Args, Call, Endpoint, Missing, Page, Platform, Single, Value
 from upstreams.sandbox.site import Asked, answer, load_routes
@@ -29,7 +29,7 @@ def rehearse(platform: Platform, endpoint: Endpoint, now_at: float) -> Page | Si
         name = call.source or next(iter(platform.sources))
         base = urlsplit(platform.sources[name])
         path, _, query = call.target(base.path.rstrip("/")).partition("?")
-        reply = answer(routes, Asked(base.hostname or "", unquote(path), dict(parse_qsl(query))))
+        reply = answer(routes, Asked(base.hostname or "", path, dict(parse_qsl(query, keep_blank_values=True))))
         headers = {key.lower(): value for key, value in reply.headers.items()}
         if reply.status < 400:
             return Answer(reply.status, headers, reply.body, name)

@@ -1,0 +1,363 @@
+"""Deadlines: the task that keeps them, and calls that end by them whatever a real peer does or does not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from random import Random
+
+import httpx
+import pytest
+import trio
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from trio.testing import MockClock
+
+from tests.fakes.scripted_exchange import asking, source_over
+from tests.fakes.upstream_server import Peer, UpstreamServer, always, open_upstream_server, reply
+from upstreams.answer_parser import AnswerParser
+from upstreams.connection import Connection
+from upstreams.deadlines import Deadlines
+from upstreams.errors import UpstreamFailed
+from upstreams.http import HttpAnswer, HttpCall, Origin, via_httpx
+from upstreams.transport import Transport, open_transport
+
+SOON_S = 0.1
+"""A deadline on the real clock that a test waits for."""
+
+
+class Expired:
+    """Remembers when it was told that its time is up."""
+
+    def __init__(self) -> None:
+        self.at: list[float] = []
+
+    def expire(self) -> None:
+        self.at.append(trio.current_time())
+
+
+@asynccontextmanager
+async def kept() -> AsyncIterator[Deadlines]:
+    """Deadlines with their task."""
+    deadlines = Deadlines()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(deadlines.run)
+        yield deadlines
+        nursery.cancel_scope.cancel()
+
+
+# The task
+
+
+async def test_each_subject_expires_once_at_its_time_in_whatever_order_they_were_set(autojump_clock: MockClock) -> None:
+    times = (5.0, 1.0, 3.0, 1.0, 8.0)
+    subjects = [Expired() for _ in times]
+    async with kept() as deadlines:
+        for subject, at in zip(subjects, times, strict=True):
+            deadlines.set(subject, at)
+            await trio.sleep(0.01)
+        await trio.sleep(100.0)
+    assert [subject.at for subject in subjects] == [[at] for at in times]
+
+
+async def test_an_earlier_deadline_wakes_the_task_that_sleeps_for_a_later_one(autojump_clock: MockClock) -> None:
+    late, early = Expired(), Expired()
+    async with kept() as deadlines:
+        deadlines.set(late, 50.0)
+        await trio.sleep(1.0)
+        deadlines.set(early, 2.0)
+        await trio.sleep(10.0)
+        assert (early.at, late.at) == ([2.0], [])
+
+
+async def test_what_is_cleared_in_time_never_expires_and_may_be_set_again(autojump_clock: MockClock) -> None:
+    subject = Expired()
+    async with kept() as deadlines:
+        deadlines.set(subject, 2.0)
+        await trio.sleep(1.0)
+        deadlines.clear(subject)
+        await trio.sleep(10.0)
+        assert subject.at == []
+        deadlines.set(subject, 20.0)
+        await trio.sleep(10.0)
+        deadlines.clear(subject)
+        deadlines.clear(subject)
+    assert subject.at == [20.0]
+
+
+async def test_a_deadline_in_the_past_expires_at_once_and_an_infinite_one_never(autojump_clock: MockClock) -> None:
+    past, never = Expired(), Expired()
+    async with kept() as deadlines:
+        await trio.sleep(10.0)
+        deadlines.set(never, math.inf)
+        deadlines.set(past, 3.0)
+        await trio.sleep(1000.0)
+    assert (past.at, never.at) == ([10.0], [])
+
+
+STEPS = st.lists(
+    st.tuples(st.integers(0, 4), st.sampled_from((0.0, 0.5, 1.0, 7.0, None)), st.sampled_from((0.0, 0.25, 1.0, 3.0))),
+    max_size=30,
+)
+
+
+@given(STEPS)
+@settings(max_examples=80, deadline=None)
+def test_nothing_expires_early_late_or_twice(steps: list[tuple[int, float | None, float]]) -> None:
+    """Method: set (in so many seconds) and clear (None) subjects at random; a model says when each must expire."""
+
+    async def run() -> None:
+        subjects = [Expired() for _ in range(5)]
+        due: dict[int, float] = {}
+        expected: list[list[float]] = [[] for _ in subjects]
+
+        def pass_time(until: float) -> None:
+            for place in [place for place, at in due.items() if at < until]:
+                expected[place].append(due.pop(place))
+
+        async with kept() as deadlines:
+            for place, in_s, pause_s in steps:
+                pass_time(trio.current_time())
+                if in_s is None:
+                    deadlines.clear(subjects[place])
+                    due.pop(place, None)
+                else:
+                    deadlines.set(subjects[place], trio.current_time() + in_s)
+                    due[place] = trio.current_time() + in_s
+                await trio.sleep(pause_s + 0.001)  # never exactly at a deadline, where either order is right
+            await trio.sleep(100.0)
+            pass_time(math.inf)
+        assert [subject.at for subject in subjects] == expected
+
+    trio.run(run, clock=MockClock(autojump_threshold=0))
+
+
+# A connection
+
+
+class LateWire:
+    """A wire on which the answer and the end of its time come in the same moment."""
+
+    def __init__(self) -> None:
+        self.connection: Connection | None = None
+
+    async def send_some(self, data: bytes) -> int:
+        await trio.lowlevel.checkpoint()
+        return len(data)
+
+    async def receive_some(self) -> bytes:
+        await trio.lowlevel.checkpoint()
+        assert self.connection is not None
+        self.connection.expire()
+        return b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+
+    def is_quiet(self) -> bool:
+        return True
+
+    def wake(self) -> None:
+        """Nobody waits any more."""
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+async def test_a_connection_whose_time_was_up_as_the_answer_came_carries_no_other_call() -> None:
+    wire = LateWire()
+    connection = wire.connection = Connection(wire, AnswerParser(header_bytes_max=1000, body_bytes_max=1000))
+    answer = await connection.exchange("GET", b"GET / HTTP/1.1\r\n\r\n", phases=None)
+    assert answer.body == b"{}"
+    assert not connection.reusable
+
+
+# Real peers
+
+
+async def silent(peer: Peer) -> None:
+    await peer.request()
+    await trio.sleep_forever()
+
+
+async def deaf(_peer: Peer) -> None:
+    await trio.sleep_forever()
+
+
+async def trickling(peer: Peer) -> None:
+    """An answer that goes on for ever, a byte at a time: no wait for a single byte is long."""
+    await peer.request()
+    await peer.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+    while True:
+        await peer.send(b"1\r\nx\r\n")
+        await trio.sleep(0.005)
+
+
+async def trickling_head(peer: Peer) -> None:
+    await peer.request()
+    await peer.send(b"HTTP/1.1 200 OK\r\n")
+    while True:
+        await peer.send(b"A: b\r\n")
+        await trio.sleep(0.005)
+
+
+GET = HttpCall("GET", Origin("http", "127.0.0.1", 0), "/")
+LONG_POST = GET._replace(method="POST", body=bytes(30_000_000))
+UNDER_TLS = GET._replace(origin=Origin("https", "127.0.0.1", 0))
+
+
+def to(server: UpstreamServer, call: HttpCall) -> HttpCall:
+    return call._replace(origin=call.origin._replace(port=server.origin.port))
+
+
+@pytest.mark.parametrize(
+    ("script", "call", "problem"),
+    [
+        (silent, GET, httpx.ReadTimeout),
+        (trickling, GET, httpx.ReadTimeout),
+        (trickling_head, GET, httpx.ReadTimeout),
+        (deaf, LONG_POST, httpx.WriteTimeout),
+        (deaf, UNDER_TLS, httpx.ConnectTimeout),
+    ],
+)
+async def test_a_call_ends_at_its_deadline_wherever_the_peer_leaves_it(
+    script: Callable[[Peer], Awaitable[None]], call: HttpCall, problem: type[Exception]
+) -> None:
+    with trio.fail_after(5):
+        async with open_upstream_server(script) as server, open_transport() as transport:
+            started = trio.current_time()
+            with pytest.raises(problem):
+                await transport.exchange(to(server, call), started + SOON_S)
+            assert SOON_S <= trio.current_time() - started < 2.0
+            assert transport.statistics().origins == {}
+
+
+async def test_a_call_that_waits_for_a_connection_ends_at_its_deadline() -> None:
+    with trio.fail_after(5):
+        async with (
+            open_upstream_server(silent) as server,
+            open_transport(max_connections=1) as transport,
+            trio.open_nursery() as nursery,
+        ):
+            nursery.start_soon(transport.exchange, server.call())
+            await trio.testing.wait_all_tasks_blocked()
+            with pytest.raises(httpx.PoolTimeout):
+                await transport.exchange(server.call(), trio.current_time() + SOON_S)
+            nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("kept_connection", [False, True])
+async def test_a_call_whose_time_is_up_ends_at_once_and_leaves_the_pool_whole(kept_connection: bool) -> None:
+    with trio.fail_after(5):
+        async with open_upstream_server(always(reply())) as server, open_transport() as transport:
+            if kept_connection:
+                await transport.exchange(server.call())
+            with pytest.raises(httpx.TimeoutException):
+                await transport.exchange(server.call(), trio.current_time() - 1.0)
+            assert (await transport.exchange(server.call(), trio.current_time() + 5.0)).status == 200
+
+
+async def test_the_deadline_of_one_call_leaves_those_beside_it_alone() -> None:
+    async def slow(peer: Peer) -> None:
+        await peer.request()
+        await trio.sleep(3 * SOON_S)
+        await peer.send(reply(b"{}"))
+
+    answers: list[HttpAnswer] = []
+    with trio.fail_after(5):
+        async with open_upstream_server(slow) as server, open_transport() as transport:
+
+            async def patient() -> None:
+                answers.append(await transport.exchange(server.call(), trio.current_time() + 5.0))
+
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(patient)
+                with pytest.raises(httpx.ReadTimeout):
+                    await transport.exchange(server.call(), trio.current_time() + SOON_S)
+    assert [answer.body for answer in answers] == [b"{}"]
+
+
+@pytest.mark.parametrize("script", [silent, trickling, deaf])
+async def test_a_source_with_retries_is_done_by_the_deadline_over_sockets(
+    script: Callable[[Peer], Awaitable[None]],
+) -> None:
+    with trio.fail_after(5):
+        async with open_upstream_server(script) as server, open_transport() as transport:
+            source = source_over(transport.exchange, base_url=server.url, rng=Random(3))
+            started = trio.current_time()
+            with pytest.raises(UpstreamFailed, match="no answer within"):
+                await source.ask(asking("/x"), started + SOON_S)
+            assert SOON_S <= trio.current_time() - started < 2.0
+
+
+# httpx's transports in place of ours
+
+
+class Stream(httpx.AsyncByteStream):
+    """A body that pauses before each of its pieces, and in its closing."""
+
+    def __init__(self, pause_s: float, closing_s: float = 0.0) -> None:
+        self.closed = False
+        self._pause_s = pause_s
+        self._closing_s = closing_s
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for piece in (b"[1", b", 2", b"]"):
+            await trio.sleep(self._pause_s)
+            yield piece
+
+    async def aclose(self) -> None:
+        await trio.sleep(self._closing_s)
+        self.closed = True
+
+
+class Slowly(httpx.AsyncBaseTransport):
+    """Answers with `stream` after `pause_s`."""
+
+    def __init__(self, stream: Stream, pause_s: float = 0.0) -> None:
+        self._stream = stream
+        self._pause_s = pause_s
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        await trio.sleep(self._pause_s)
+        return httpx.Response(200, stream=self._stream)
+
+
+async def test_over_httpx_an_answer_in_time_is_whole_and_its_stream_closed(autojump_clock: MockClock) -> None:
+    stream = Stream(1.0)
+    assert (await via_httpx(Slowly(stream, 1.0))(GET, 4.5)).body == b"[1, 2]"
+    assert stream.closed
+
+
+@pytest.mark.parametrize(("before_s", "between_s"), [(math.inf, 0.0), (9.0, 0.0), (0.0, 2.0), (2.5, 0.4)])
+async def test_over_httpx_a_late_answer_is_a_read_timeout(
+    autojump_clock: MockClock, before_s: float, between_s: float
+) -> None:
+    stream = Stream(between_s)
+    with pytest.raises(httpx.ReadTimeout):
+        await via_httpx(Slowly(stream, before_s))(GET, 3.0)
+    assert trio.current_time() == 3.0
+    assert stream.closed is (before_s < 3.0)
+
+
+async def test_over_httpx_closing_has_a_second_beyond_the_deadline_and_no_more(autojump_clock: MockClock) -> None:
+    for closing_s, closed in ((0.5, True), (50.0, False)):
+        stream = Stream(math.inf, closing_s)
+        started = trio.current_time()
+        with pytest.raises(httpx.ReadTimeout):
+            await via_httpx(Slowly(stream))(GET, started + 3.0)
+        assert stream.closed is closed
+        assert trio.current_time() - started == min(3.0 + closing_s, 4.0)
+
+
+async def test_over_httpx_a_cancellation_from_outside_is_no_timeout(autojump_clock: MockClock) -> None:
+    with trio.move_on_after(1.0) as scope:
+        await via_httpx(Slowly(Stream(math.inf)))(GET, 3.0)
+    assert scope.cancelled_caught
+
+
+async def test_a_transport_that_nobody_opened_still_keeps_the_time_of_connecting() -> None:
+    with trio.fail_after(5):
+        async with open_upstream_server(deaf) as server:
+            transport = Transport(connect_s=SOON_S)
+            with pytest.raises(httpx.ConnectTimeout):
+                await transport.exchange(to(server, UNDER_TLS))
+            await transport.aclose()

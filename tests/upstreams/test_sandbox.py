@@ -1,0 +1,227 @@
+"""The sandbox: what it answers over ASGI, how it fails when told to, and rehearsals of every endpoint against it."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+from urllib.parse import quote
+
+import orjson
+import pytest
+import trio
+from trio.testing import MockClock
+
+from upstreams.archetypes import AUTHOR, DOSSIER
+from upstreams.endpoint import Args, Call, Endpoint, Page, Param, Platform, Single, Steps
+from upstreams.errors import NotFound, UpstreamThrottled
+from upstreams.platforms import load_platforms
+from upstreams.sandbox.app import Behaviour, Sandbox
+from upstreams.sandbox.invent import EPOCH_S, paragraph, person, seeded, sentence, unix_time
+from upstreams.sandbox.rehearse import example_values, rehearse
+from upstreams.sandbox.site import load_routes
+
+NOW_AT = 1_735_689_600.0
+GITHUB = "api.github.com"
+ENDPOINTS = [(platform, endpoint) for platform in load_platforms() for endpoint in platform.endpoints]
+every_endpoint = pytest.mark.parametrize(
+    ("platform", "endpoint"),
+    ENDPOINTS,
+    ids=[f"{platform.slug}/{endpoint.resource}" for platform, endpoint in ENDPOINTS],
+)
+
+
+async def ask(sandbox: Sandbox, path: str, query: str = "") -> tuple[int, dict[str, str], bytes]:
+    """What the sandbox sends for one request: status, headers, body."""
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        await trio.lowlevel.checkpoint()
+        sent.append(message)
+
+    async def receive() -> Any:
+        await trio.lowlevel.checkpoint()
+        raise AssertionError("the sandbox does not read bodies")
+
+    scope = {"type": "http", "path": path, "raw_path": quote(path).encode(), "query_string": query.encode()}
+    await sandbox(scope, receive, send)
+    start, body = sent
+    assert (start["type"], body["type"]) == ("http.response.start", "http.response.body")
+    headers = {name.decode(): value.decode() for name, value in start["headers"]}
+    return start["status"], headers, body["body"]
+
+
+# The app
+
+
+async def test_an_answer_is_json_with_its_length() -> None:
+    sandbox = Sandbox(Behaviour(), Random(1))
+    status, headers, body = await ask(sandbox, f"/{GITHUB}/users/ada")
+    assert status == 200
+    assert orjson.loads(body)["login"] == "ada"
+    assert headers["content-type"] == "application/json"
+    assert headers["content-length"] == str(len(body))
+
+
+async def test_the_same_question_is_always_answered_alike_and_another_is_not() -> None:
+    first, second = Sandbox(Behaviour(), Random(1)), Sandbox(Behaviour(), Random(2))
+    assert await ask(first, f"/{GITHUB}/users/ada") == await ask(second, f"/{GITHUB}/users/ada")
+    assert (await ask(first, f"/{GITHUB}/users/ada"))[2] != (await ask(first, f"/{GITHUB}/users/grace"))[2]
+
+
+@pytest.mark.parametrize("path", ["/", "//", "/nowhere.test/x", f"/{GITHUB}", f"/{GITHUB}/no/such/path/here", "/é/ü"])
+async def test_a_place_without_a_stand_in_is_not_found(path: str) -> None:
+    status, _, body = await ask(Sandbox(Behaviour(), Random(1)), path)
+    assert status == 404
+    assert "The sandbox has no" in orjson.loads(body)["message"]
+
+
+@pytest.mark.parametrize(("subject", "statuses"), [("missing", {404}), ("throttled", {403, 429}), ("broken", {500})])
+async def test_subjects_that_say_so_fail(subject: str, statuses: set[int]) -> None:
+    assert (await ask(Sandbox(Behaviour(), Random(1)), f"/{GITHUB}/users/{subject}"))[0] in statuses
+
+
+async def test_only_http_is_served() -> None:
+    with pytest.raises(RuntimeError, match="websocket is not served here"):
+        await Sandbox(Behaviour(), Random(1))({"type": "websocket"}, trio.sleep_forever, trio.sleep)
+
+
+async def test_every_answer_takes_the_latency_of_the_moment(autojump_clock: MockClock) -> None:
+    behaviour = Behaviour(latency_s=0.25)
+    sandbox = Sandbox(behaviour, Random(1))
+    await ask(sandbox, f"/{GITHUB}/users/ada")
+    assert trio.current_time() == 0.25
+    async with trio.open_nursery() as nursery:
+        for _ in range(20):
+            nursery.start_soon(ask, sandbox, f"/{GITHUB}/users/ada")
+    assert trio.current_time() == 0.5, "requests wait side by side"
+    behaviour.latency_s = 0.0
+    await ask(sandbox, f"/{GITHUB}/users/ada")
+    assert trio.current_time() == 0.5
+    assert sandbox.requests_total == 22
+
+
+@pytest.mark.parametrize(("rate", "low", "high"), [(0.0, 0, 0), (0.2, 50, 110), (1.0, 400, 400)])
+async def test_requests_fail_at_the_rate_that_it_was_told(rate: float, low: int, high: int) -> None:
+    sandbox = Sandbox(Behaviour(failure_rate=rate), Random(5))
+    statuses = [(await ask(sandbox, f"/{GITHUB}/users/ada"))[0] for _ in range(400)]
+    assert set(statuses) <= {200, 503}
+    assert low <= statuses.count(503) <= high
+    assert sandbox.requests_total == 400
+
+
+async def test_the_failure_rate_may_change_at_any_time_and_its_dice_are_given() -> None:
+    def patterns() -> Sandbox:
+        return Sandbox(Behaviour(failure_rate=0.5), Random(9))
+
+    one, other = patterns(), patterns()
+    assert [(await ask(one, f"/{GITHUB}/users/ada"))[0] for _ in range(30)] == [
+        (await ask(other, f"/{GITHUB}/users/ada"))[0] for _ in range(30)
+    ]
+    one.behaviour.failure_rate = 0.0
+    assert {(await ask(one, f"/{GITHUB}/users/ada"))[0] for _ in range(30)} == {200}
+
+
+# Rehearsals
+
+
+@every_endpoint
+def test_every_endpoint_rehearses_its_example(platform: Platform, endpoint: Endpoint) -> None:
+    result = rehearse(platform, endpoint, NOW_AT)
+    if endpoint.archetype.many:
+        assert isinstance(result, Page)
+        assert result.records, "an example shows rows"
+    else:
+        assert isinstance(result, Single)
+        assert result.record, "an example shows a record"
+        assert all(leg.answer for leg in result.legs), "an example has no leg that failed"
+    assert not result.warnings
+    assert orjson.dumps(result.record if isinstance(result, Single) else result.records)
+
+
+@every_endpoint
+def test_a_rehearsal_gives_the_same_each_time(platform: Platform, endpoint: Endpoint) -> None:
+    assert rehearse(platform, endpoint, NOW_AT) == rehearse(platform, endpoint, NOW_AT)
+
+
+@every_endpoint
+def test_an_example_sends_one_of_each_group_what_is_required_and_the_defaults(
+    platform: Platform, endpoint: Endpoint
+) -> None:
+    values = example_values(endpoint)
+    for group in endpoint.one_of:
+        assert len(values.keys() & set(group)) == 1
+    for param in endpoint.params:
+        assert param.name in values or not param.required
+        assert param.default is None or param.name in values
+
+
+def test_every_source_of_every_platform_has_a_stand_in() -> None:
+    hosts = load_routes()
+    for platform in load_platforms():
+        for base_url in platform.sources.values():
+            assert base_url.split("/")[2] in hosts, (platform.slug, base_url)
+
+
+def small(path: str, *, optional: bool = False) -> tuple[Platform, Endpoint]:
+    """An endpoint of one call to GitHub's stand-in, which is told what came back."""
+
+    def read(_args: Args) -> Steps:
+        answer = yield Call(path, optional=optional)
+        return Single({"body": answer.body} if answer else {"missing": answer.problem})
+
+    endpoint = Endpoint("x", "An x.", DOSSIER, read)
+    github = next(platform for platform in load_platforms() if platform.slug == "github")
+    return github, endpoint
+
+
+def test_a_segment_of_an_example_is_decoded_once() -> None:
+    result = rehearse(*small("/users/a%2Fb%2525"), NOW_AT)
+    assert isinstance(result, Single)
+    assert result.record["body"]["login"] == "a/b%25"
+
+
+def test_a_stand_ins_refusal_is_the_platforms() -> None:
+    with pytest.raises(NotFound):
+        rehearse(*small("/users/missing"), NOW_AT)
+    with pytest.raises(UpstreamThrottled):
+        rehearse(*small("/users/throttled"), NOW_AT)
+    with pytest.raises(LookupError):
+        rehearse(*small("/users/broken"), NOW_AT)
+
+
+def test_an_optional_call_that_fails_is_missing_in_a_rehearsal_too() -> None:
+    assert rehearse(*small("/users/missing", optional=True), NOW_AT) == Single({"missing": "status 404"})
+
+
+def test_an_examples_defaults_are_overridden_by_examples_of_what_is_required() -> None:
+    def read(_args: Args) -> Steps:
+        answer = yield Call("/users/ada")
+        return Single(answer.body)
+
+    params = (
+        Param("id", "An id.", "7", required=True),
+        Param("sort", "Order.", "top", default="new"),
+        Param("site", "A site.", "b", required=True, default="a"),
+        Param("handle", "A handle.", "ada"),
+        Param("user_id", "An id.", "1"),
+        Param("free", "Anything.", "x"),
+    )
+    endpoint = Endpoint("x", "An x.", AUTHOR, read, params, one_of=(("handle", "user_id"),))
+    assert example_values(endpoint) == {"id": "7", "sort": "new", "site": "b", "handle": "ada"}
+
+
+# Invented facts
+
+
+def test_what_is_invented_depends_on_the_subject_alone() -> None:
+    assert person(seeded("github", "ada")) == person(seeded("github", "ada"))
+    assert len({paragraph(seeded("github", number)) for number in range(50)}) > 40
+
+
+def test_invented_words_and_instants_are_plausible() -> None:
+    for number in range(200):
+        rng = seeded(number)
+        assert len(person(rng).split()) == 2
+        assert sentence(rng).endswith(".")
+        assert paragraph(rng, 4).count(".") == 4
+        assert EPOCH_S <= unix_time(rng) < EPOCH_S + 5 * 366 * 86_400
