@@ -1,0 +1,111 @@
+"""The registry: paths and ids to endpoints, misspelt paths to the nearest, and what missing credentials hide."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fakes.scripted_exchange import OK, ScriptedExchange, source_over
+from upstreams.archetypes import AUTHOR, POST_LIST
+from upstreams.catalog import Catalog
+from upstreams.endpoint import Args, Call, Endpoint, Platform, Single, Steps
+from upstreams.platforms import load_platforms
+from upstreams.site import Site
+
+
+def read(_args: Args) -> Steps:
+    answer = yield Call("/x")
+    return Single(answer.body)
+
+
+def site(platform: Platform, **credentials: str) -> Site:
+    """A site over an upstream that nobody asks here."""
+    sources = {name: source_over(ScriptedExchange(OK), name=name) for name in platform.sources}
+    return Site(platform, sources, credentials=credentials, user_agent="sluice/1")
+
+
+def platform(slug: str, *resources: str) -> Platform:
+    endpoints = (
+        *(Endpoint(resource, "A record.", AUTHOR, read) for resource in resources),
+        Endpoint("search", "Posts by query.", POST_LIST, read, needs=("identifier", "password")),
+    )
+    return Platform(slug, slug.title(), {slug: f"https://{slug}.test"}, endpoints, docs_url="https://docs.test")
+
+
+BIRDS = platform("birds", "profile", "user/posts", "user/posts/top")
+FISH = platform("fish", "profile")
+
+
+def test_a_path_or_an_id_names_an_endpoint() -> None:
+    birds = site(BIRDS)
+    catalog = Catalog([birds, site(FISH)])
+    found = catalog.at("/v1/birds/user/posts")
+    assert found is not None
+    assert (found.id, found.path) == ("birds/user/posts", "/v1/birds/user/posts")
+    assert (found.site, found.endpoint) == (birds, BIRDS.endpoints[1])
+    assert catalog.by_id("birds/user/posts") is found
+    assert list(catalog.sites) == ["birds", "fish"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["", "/", "/v1", "/v1/birds", "/v1/birds/", "/v1/birds/profile/", "/V1/birds/profile", "birds/profile", "/v1/user"],
+)
+def test_only_the_exact_path_is_an_endpoints(path: str) -> None:
+    assert Catalog([site(BIRDS)]).at(path) is None
+
+
+def test_endpoints_are_listed_in_the_order_of_their_declarations() -> None:
+    assert [listing.id for listing in Catalog([site(FISH), site(BIRDS)]).all()] == [
+        "fish/profile",
+        "fish/search",
+        "birds/profile",
+        "birds/user/posts",
+        "birds/user/posts/top",
+        "birds/search",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("credentials", "available"),
+    [
+        ({}, False),
+        ({"identifier": "ada"}, False),
+        ({"identifier": "ada", "password": "p"}, True),
+        ({"identifier": "ada", "password": "p", "token": "t"}, True),
+    ],
+)
+def test_an_endpoint_is_available_with_all_of_its_credentials(credentials: dict[str, str], available: bool) -> None:
+    catalog = Catalog([site(FISH, **credentials)])
+    listing = catalog.by_id("fish/search")
+    assert listing is not None, "it is known, if only to answer that it is not available"
+    assert listing.available is available
+    assert listing in catalog.all()
+    assert (listing in catalog.available()) is available
+    assert (catalog.nearest("/v1/fish/serch") == "/v1/fish/search") is available
+
+
+@pytest.mark.parametrize(
+    ("path", "meant"),
+    [
+        ("/v1/birds/profil", "/v1/birds/profile"),
+        ("/v1/bird/profile", "/v1/birds/profile"),
+        ("/v1/birds/users/posts", "/v1/birds/user/posts"),
+        ("/v1/fish/prfile", "/v1/fish/profile"),
+        ("/v1/zzzzzzzz/qqqqqqqqqqq", None),
+        ("", None),
+        ("/v1/birds/profile", "/v1/birds/profile"),
+    ],
+)
+def test_a_misspelt_path_leads_to_the_nearest_or_to_none(path: str, meant: str | None) -> None:
+    assert Catalog([site(BIRDS), site(FISH)]).nearest(path) == meant
+
+
+def test_without_platforms_there_is_nothing() -> None:
+    catalog = Catalog([])
+    assert (catalog.all(), catalog.at("/v1/x/y"), catalog.nearest("/v1/x/y")) == ([], None, None)
+
+
+def test_no_two_endpoints_of_the_platforms_share_a_path() -> None:
+    platforms = load_platforms()
+    declared = sum(len(platform.endpoints) for platform in platforms)
+    assert len(Catalog([site(platform) for platform in platforms]).all()) == declared

@@ -1,0 +1,245 @@
+"""Running a read: one call after the other or many side by side, and what becomes of a reader's own troubles."""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+
+import httpx
+import pytest
+import trio
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from trio.testing import MockClock
+
+from limits.errors import CircuitOpen, Throttled
+from tests.fakes.cancelling import cancel_everywhere
+from tests.fakes.scripted_exchange import FAILING, LONG_S, OK, SILENCE, Said, ScriptedExchange, Slow, said, source_over
+from upstreams.archetypes import DOSSIER
+from upstreams.endpoint import Answer, Args, Call, Endpoint, Missing, Page, Platform, Read, Single, Steps
+from upstreams.errors import InvalidArgument, NotFound, UnexpectedBody, UpstreamError, UpstreamFailed, UpstreamThrottled
+from upstreams.fetch import Fetched, Plan, fetch, plan
+from upstreams.http import HttpCall
+from upstreams.site import Site
+from upstreams.source import Rules
+
+SIDE_BY_SIDE_MAX = 16
+
+
+def planned(read: Read, exchange: ScriptedExchange, *, retries: int = 0) -> Plan:
+    """A read over a site with one source, up to its first call."""
+    endpoint = Endpoint("x", "An x.", DOSSIER, read)
+    platform = Platform("odd", "Odd", {"main": "https://api.test/v1"}, (endpoint,), docs_url="https://odd.test")
+    source = source_over(exchange, rules=Rules(retries=retries))
+    return plan(Site(platform, {"main": source}, credentials={}, user_agent="sluice/1"), endpoint, Args({}))
+
+
+def numbered(exchange_delay_s: float = 0.0) -> ScriptedExchange:
+    """An upstream that answers `/v1/N` with N."""
+
+    def script(call: HttpCall) -> Said:
+        return Slow(exchange_delay_s, said(int(call.target.rpartition("/")[2])))
+
+    return ScriptedExchange(script=script)
+
+
+def many(count: int, *, optional: bool = False) -> Read:
+    """A read of `count` calls side by side."""
+
+    def read(_args: Args) -> Steps:
+        answers = yield tuple(Call(f"/{number}", optional=optional) for number in range(count))
+        return Single({"bodies": [answer.body if answer else None for answer in answers]})
+
+    return read
+
+
+def single(_args: Args) -> Steps:
+    """A read of one call."""
+    answer = yield Call("/1")
+    return Single({"body": answer.body})
+
+
+async def test_a_read_gets_answer_after_answer_and_the_time_spent_upstream_is_summed(autojump_clock: MockClock) -> None:
+    def read(_args: Args) -> Steps:
+        first = yield Call("/1")
+        second, third = yield (Call(f"/{first.body + 1}"), Call("/3"))
+        last = yield Call("/4")
+        return Single({"sum": [first.body, second.body, third.body, last.body]})
+
+    fetched = await fetch(planned(read, numbered(2.0)), LONG_S)
+    assert fetched == Fetched(Single({"sum": [1, 2, 3, 4]}), 6.0)
+
+
+async def test_the_time_upstream_includes_retries_and_their_pauses(autojump_clock: MockClock) -> None:
+    exchange = ScriptedExchange(Slow(1.0, said(status=500)), Slow(1.0, OK))
+    fetched = await fetch(planned(single, exchange, retries=1), LONG_S)
+    assert fetched.upstream_s == trio.current_time() > 2.0
+
+
+def test_a_read_refuses_its_arguments_before_any_call() -> None:
+    def read(args: Args) -> Steps:
+        if not args.values:
+            raise InvalidArgument("id", "must be a number")
+        answer = yield Call("/1")
+        return Single(answer.body)
+
+    exchange = ScriptedExchange(OK)
+    with pytest.raises(InvalidArgument):
+        planned(read, exchange)
+    assert exchange.calls == []
+
+
+# Side by side
+
+
+@pytest.mark.parametrize("count", [0, 1, 15, 16, 17, 100])
+async def test_calls_run_side_by_side_up_to_a_bound_and_are_answered_in_their_order(
+    autojump_clock: MockClock, count: int
+) -> None:
+    exchange = numbered(1.0)
+    fetched = await fetch(planned(many(count), exchange), LONG_S)
+    assert fetched.result == Single({"bodies": list(range(count))})
+    assert exchange.running_max == min(count, SIDE_BY_SIDE_MAX)
+    assert fetched.upstream_s == math.ceil(count / SIDE_BY_SIDE_MAX)
+
+
+async def test_a_slow_call_does_not_hold_up_those_behind_it(autojump_clock: MockClock) -> None:
+    def script(call: HttpCall) -> Said:
+        return Slow(10.0 if call.target == "/v1/0" else 1.0, said(1))
+
+    await fetch(planned(many(76), ScriptedExchange(script=script)), LONG_S)
+    assert trio.current_time() == 10.0
+
+
+async def test_optional_calls_that_fail_leave_the_others_their_answers(autojump_clock: MockClock) -> None:
+    def script(call: HttpCall) -> Said:
+        return {"/v1/1": said(status=404), "/v1/3": said(b"null")}.get(call.target, OK)
+
+    fetched = await fetch(planned(many(5, optional=True), ScriptedExchange(script=script)), LONG_S)
+    assert fetched.result == Single({"bodies": [{"ok": True}, None, {"ok": True}, None, {"ok": True}]})
+
+
+@pytest.mark.parametrize(
+    ("answer", "refusal"),
+    [
+        (said(status=404), NotFound),
+        (said(status=500), UpstreamFailed),
+        (said(status=429), UpstreamThrottled),
+        (httpx.ReadError("cut"), UpstreamFailed),
+        (ZeroDivisionError(), ZeroDivisionError),
+    ],
+)
+@pytest.mark.parametrize("failing", [{"/v1/7"}, {f"/v1/{number}" for number in range(40)}])
+async def test_an_error_among_many_comes_out_by_itself_and_ends_the_others(
+    autojump_clock: MockClock, answer: Said, refusal: type[Exception], failing: set[str]
+) -> None:
+    def script(call: HttpCall) -> Said:
+        return answer if call.target in failing else Slow(50.0, OK)
+
+    exchange = ScriptedExchange(script=script)
+    with pytest.raises(refusal) as raised:
+        await fetch(planned(many(40), exchange), LONG_S)
+    assert type(raised.value) is refusal
+    assert (trio.current_time(), exchange.running) == (0.0, 0)
+    assert len(exchange.calls) <= SIDE_BY_SIDE_MAX
+
+
+@pytest.mark.parametrize("refusal", [CircuitOpen, Throttled])
+async def test_a_source_that_must_not_be_called_refuses_many_calls_as_it_does_one(
+    autojump_clock: MockClock, refusal: type[Exception]
+) -> None:
+    exchange = ScriptedExchange(said(status=429))
+    for read in (many(20), single):
+        ready = planned(read, exchange)
+        if refusal is CircuitOpen:
+            ready.site.sources["main"].breaker.isolate()
+        else:
+            with pytest.raises(UpstreamThrottled):
+                await ready.site.call(Call("/1"), LONG_S)
+        with pytest.raises(refusal):
+            await fetch(ready, LONG_S)
+
+
+async def test_a_read_that_is_cancelled_anywhere_leaves_nothing_running(autojump_clock: MockClock) -> None:
+    exchange = numbered(1.0)
+
+    async def check(_got_through: bool) -> None:
+        await trio.lowlevel.checkpoint()
+        assert exchange.running == 0
+
+    assert await cancel_everywhere(lambda: fetch(planned(many(20), exchange), LONG_S), check) > 20
+
+
+# A reader's own troubles
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        UnexpectedBody("an object was due, list came"),
+        AttributeError("'list' object has no attribute 'get'"),
+        IndexError("list index out of range"),
+        KeyError("id"),
+        TypeError("'NoneType' object is not subscriptable"),
+        ValueError("Invalid isoformat string"),
+    ],
+)
+async def test_a_body_that_a_reader_stumbles_over_is_the_upstreams_failure(
+    autojump_clock: MockClock, trouble: Exception
+) -> None:
+    def read(_args: Args) -> Steps:
+        yield Call("/1")
+        raise trouble
+
+    with pytest.raises(UpstreamFailed, match="odd: the body has another shape than documented") as failed:
+        await fetch(planned(read, ScriptedExchange(OK)), LONG_S)
+    assert failed.value.__cause__ is trouble
+    assert not failed.value.passing
+
+
+@pytest.mark.parametrize("own", [NotFound(reason="account_gone"), InvalidArgument("q", "is none"), ZeroDivisionError()])
+async def test_what_a_reader_raises_on_purpose_or_by_a_bug_comes_out_as_it_is(
+    autojump_clock: MockClock, own: Exception
+) -> None:
+    def read(_args: Args) -> Steps:
+        yield Call("/1")
+        raise own
+
+    with pytest.raises(type(own)) as raised:
+        await fetch(planned(read, ScriptedExchange(OK)), LONG_S)
+    assert raised.value is own
+
+
+# Time
+
+
+ANSWERS: st.SearchStrategy[Said] = st.builds(
+    Slow, st.sampled_from((0.0, 0.2, 1.5, math.inf)), st.sampled_from((OK, FAILING, said(status=404)))
+)
+
+
+@given(st.lists(ANSWERS, min_size=1, max_size=8), st.lists(st.integers(0, 40), min_size=1, max_size=4), st.floats(0, 5))
+@settings(max_examples=60, deadline=None)
+def test_a_read_ends_by_its_deadline_however_many_calls_it_makes(
+    script: list[Said], widths: list[int], within_s: float
+) -> None:
+    """Method: reads of several rounds, some of many optional calls, over slow and failing answers, on virtual time."""
+
+    def read(_args: Args) -> Steps:
+        for width in widths:
+            answers = yield tuple(Call(f"/{number}", optional=True) for number in range(width)) or Call("/0")
+            assert isinstance(answers, Answer) or all(isinstance(answer, Answer | Missing) for answer in answers)
+        return Page([])
+
+    async def run() -> None:
+        with suppress(UpstreamError, CircuitOpen):
+            await fetch(planned(read, ScriptedExchange(*script), retries=2), within_s)
+        assert trio.current_time() <= within_s
+
+    trio.run(run, clock=MockClock(autojump_threshold=0))
+
+
+async def test_silence_is_a_failure_at_the_deadline(autojump_clock: MockClock) -> None:
+    with pytest.raises(UpstreamFailed, match="no answer within"):
+        await fetch(planned(many(100), ScriptedExchange(SILENCE)), 3.0)
+    assert trio.current_time() == 3.0
