@@ -6,7 +6,8 @@ in full after a success, refunded after a failure or a cancellation; what a cras
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import NamedTuple
 
 import orjson
@@ -26,7 +27,9 @@ from upstreams.cache import Cache
 from upstreams.catalog import Listing
 from upstreams.cursors import CursorSigner
 from upstreams.endpoint import Args, State, Value
-from upstreams.fetch import Fetched, fetch, plan
+from upstreams.errors import UpstreamFailed
+from upstreams.fetch import Fetched, Plan, fetch, plan
+from upstreams.flights import Flights
 
 SETTLE_S = 5.0
 
@@ -90,6 +93,7 @@ class BilledCalls:
         self._signer = signer
         self._now = now
         self._base_url = base_url
+        self._flights = Flights[Outcome]()
 
     def would_hit(self, ask: Ask) -> bool:
         """Whether the cache would answer."""
@@ -115,6 +119,26 @@ class BilledCalls:
         if not ask.refresh and (stored := self.cache.get(key)) is not None:
             return await self._hit(ask, stored)
         planned = plan(ask.listing.site, ask.listing.endpoint, self._args(ask))
+        lead = partial(self._lead, ask, planned, key)
+        if ask.claim is not None:  # it may not wait for another's call: a second one under its key is told so at once
+            return await lead()
+        return await self._fly(ask, key, lead)
+
+    async def _fly(self, ask: Ask, key: bytes, lead: Callable[[], Awaitable[Outcome]]) -> Outcome:
+        """Lead the call, or follow an identical one that is under way and settle as a cache hit (decisions 8)."""
+        arrived = trio.current_time()
+        try:
+            outcome, is_followed = await self._flights.join((key, ask.refresh), arrived + self.timeout_s, lead)
+        except trio.TooSlowError as exc:
+            slug = ask.listing.site.platform.slug
+            raise UpstreamFailed(slug, f"no answer within {self.timeout_s:g} s", passing=True) from exc
+        if not is_followed:
+            return outcome
+        hit = await self._hit(ask, outcome.fragment)
+        return hit._replace(upstream_s=trio.current_time() - arrived)
+
+    async def _lead(self, ask: Ask, planned: Plan, key: bytes) -> Outcome:
+        """Charge, ask the upstream, store the answer, close the charge."""
         charge = await self._take(ask)
         if isinstance(charge, Kept):
             return await self._replay(ask, charge)
