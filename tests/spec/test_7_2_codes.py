@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from gateway.errors import CODES
 from tests.fakes.calling import Answered
 from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.odd_platform import ODD
-from tests.fakes.scripted_upstream import Told
+from tests.fakes.scripted_upstream import Told, told
 from tests.fakes.upstream_server import until
 from tests.spec.raw import raw_request
 from tests.spec.refusals import assert_free, assert_refused
@@ -47,13 +48,14 @@ SPEC = {
     "INTERNAL_ERROR": (500, True, "refunded"),
 }
 BROUGHT_BY = {
-    "idempotency keys (8)": {name for name in SPEC if name.startswith("IDEMPOTENCY_")},
     "cohorts (4.6)": {name for name in SPEC if name.startswith("COHORT_")},
     "the events feed (7.4)": {"CURSOR_EXPIRED"},
 }
 """Which part of the service brings the codes that cannot arise yet."""
 
 PROFILE = "/v1/github/profile?handle=octocat"
+SLOW = "/v1/github/profile?handle=slow"
+IDEMPOTENT = {"idempotency-key": "one"}
 Ask = Callable[[OpenNode], Awaitable[Answered]]
 
 
@@ -122,14 +124,26 @@ async def twice(node: OpenNode) -> Answered:
     return await node.get(PROFILE)
 
 
-async def while_another_runs(node: OpenNode) -> Answered:
+async def while_another_runs(node: OpenNode, target: str = PROFILE, idempotency_key: str | None = None) -> Answered:
+    headers = {} if idempotency_key is None else {"idempotency-key": idempotency_key}
     node.upstream.always(Told(delay_s=0.5))
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(node.get, "/v1/github/profile?handle=slow")
+        nursery.start_soon(partial(node.get, SLOW, headers=headers))
         await until(lambda: node.upstream.requests)
-        answer = await node.get(PROFILE)
+        answer = await node.get(target, headers=headers)
     node.upstream.always(None)
     return answer
+
+
+async def with_a_key_that_another_request_finished(node: OpenNode) -> Answered:
+    assert (await node.get(PROFILE, headers=IDEMPOTENT)).status == 200
+    return await node.get("/v1/github/profile?handle=hubot", headers=IDEMPOTENT)
+
+
+async def with_a_key_whose_answer_was_too_long(node: OpenNode) -> Answered:
+    node.upstream.always(told({"id": 1, "login": "octocat", "bio": "x" * 65_536}))
+    assert (await node.get(PROFILE, headers=IDEMPOTENT)).status == 200
+    return await node.get(PROFILE, headers=IDEMPOTENT)
 
 
 async def with_open_circuit(node: OpenNode) -> Answered:
@@ -220,6 +234,21 @@ SCENES = {
     ),
     "an upstream's 404": Scene("RESOURCE_NOT_FOUND", get("/v1/github/profile?handle=missing")),
     "a body over 1 MB": Scene("PAYLOAD_TOO_LARGE", with_big_body),
+    "the same request under its idempotency key": Scene(
+        "IDEMPOTENCY_IN_PROGRESS", lambda node: while_another_runs(node, SLOW, "one"), retry_after=(1, 1)
+    ),
+    "another endpoint under a running idempotency key": Scene(
+        "IDEMPOTENCY_KEY_CONFLICT", lambda node: while_another_runs(node, "/v1/github/search?query=a", "one")
+    ),
+    "another query under a running idempotency key": Scene(
+        "IDEMPOTENCY_KEY_PAYLOAD_MISMATCH", lambda node: while_another_runs(node, PROFILE, "one")
+    ),
+    "another query under a finished idempotency key": Scene(
+        "IDEMPOTENCY_KEY_PAYLOAD_MISMATCH", with_a_key_that_another_request_finished
+    ),
+    "an answer that was too long to replay": Scene(
+        "IDEMPOTENCY_REPLAY_UNAVAILABLE", with_a_key_whose_answer_was_too_long
+    ),
     "a full window": Scene(
         "RATE_LIMITED",
         twice,
