@@ -1,7 +1,8 @@
 """Charges: credits are taken before a call and closed exactly once after it (spec 7.5)."""
 
-from collections.abc import Callable, Sequence
-from typing import cast
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import TypeAlias, cast
 
 import trio
 
@@ -14,6 +15,8 @@ from storage.store import Store, Tx
 # Past it, what could not be closed waits for the next start, where recovery refunds it.
 UNFINISHED_MAX = 10_000
 
+Closing: TypeAlias = Callable[[], Awaitable[Closed]]
+
 
 class Charges:
     """Takes and closes charges, many at once in one transaction."""
@@ -24,7 +27,7 @@ class Charges:
         self._balances = balances
         self._now = now
         self._node = node
-        self._unfinished: dict[str, CloseRequest] = {}
+        self._unfinished: dict[str, Closing] = {}
 
     async def take(self, request: ChargeRequest) -> Charge:
         """Take the credits and hold them, durably. The caller must close what it gets, whatever happens.
@@ -40,9 +43,9 @@ class Charges:
         """The charge was used in full. Nobody waits: should the store fail, `finish` tries again."""
         request = CloseRequest(charge.request_id, charge.account_id, charge.key_id, used=charge.credits, charge=charge)
         try:
-            self._store.submit_nowait(self.judge, request, lambda: self._remember(request))
+            self._store.submit_nowait(self.judge, request, lambda: self._remember_close(request))
         except StorageError:
-            self._remember(request)
+            self._remember_close(request)
 
     async def close(self, charge: Charge, *, used: int, description: str = "Refund") -> Closed:
         """Settle `used` credits and refund the rest; a charge that is closed already keeps its first outcome.
@@ -52,10 +55,18 @@ class Charges:
         """
         assert 0 <= used <= charge.credits
         request = close_request(charge, used=used, description=description)
+        return await self.close_by(request.request_id, partial(self._submit, request))
+
+    async def close_by(self, request_id: str, closing: Closing) -> Closed:
+        """Close a charge by a call that closes more than it; `finish` repeats the call when it fails.
+
+        Raises:
+            StoreUnavailable: the charge is still open.
+        """
         try:
-            return cast("Closed", await self._store.submit(self.judge, request))
+            return await closing()
         except (StorageError, trio.Cancelled):
-            self._remember(request)
+            self._remember(request_id, closing)
             raise
 
     async def finish(self) -> int:
@@ -66,8 +77,8 @@ class Charges:
         """
         await trio.lowlevel.checkpoint()
         finished = 0
-        for request_id, request in list(self._unfinished.items()):
-            await self._store.submit(self.judge, request)
+        for request_id, closing in list(self._unfinished.items()):
+            await closing()
             self._unfinished.pop(request_id, None)
             finished += 1
         return finished
@@ -76,9 +87,15 @@ class Charges:
         """How many charges wait for `finish`."""
         return len(self._unfinished)
 
-    def _remember(self, request: CloseRequest) -> None:
+    async def _submit(self, request: CloseRequest) -> Closed:
+        return cast("Closed", await self._store.submit(self.judge, request))
+
+    def _remember_close(self, request: CloseRequest) -> None:
+        self._remember(request.request_id, partial(self._submit, request))
+
+    def _remember(self, request_id: str, closing: Closing) -> None:
         if len(self._unfinished) < UNFINISHED_MAX:
-            self._unfinished.setdefault(request.request_id, request)
+            self._unfinished.setdefault(request_id, closing)
 
     def judge(self, tx: Tx, requests: Sequence[Request]) -> Sequence[Outcome]:
         """The batch handler, on the store's thread; a handler that decides more than a charge calls it from its own."""

@@ -163,7 +163,9 @@ class BilledCalls:
     async def _hit(self, ask: Ask, stored: bytes) -> Outcome:
         """A cached answer; under an idempotency key it becomes that key's outcome."""
         if ask.claim is not None:
-            begun = await self._claims.begin(Begin(ask.claim, None, Kept(200, stored.decode(), ask.request_id)))
+            begun = await self._claims.begin(
+                Begin(ask.claim, None, Kept(200, stored.decode(), ask.request_id, cached=True))
+            )
             if isinstance(begun, Kept):
                 return await self._replay(ask, begun)
         return Outcome(stored, 0, await balance_of(self._balances, ask.key.account_id), cached=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from hashlib import sha256
 from typing import NamedTuple, cast
 
@@ -31,6 +32,14 @@ class End(NamedTuple):
     kept: Kept | None
 
 
+class _Money(NamedTuple):
+    """What the step at `place` asks of the ledger, and the claim as that step found it."""
+
+    place: int
+    request: Request
+    found: Held | None
+
+
 Step = Begin | End
 Begun = Charge | Kept | None
 """The charge that was taken, the outcome to replay, or None when the claim was finished at once."""
@@ -53,7 +62,14 @@ class Claims:
         return cast("Begun", await self._store.submit(self._judge, step))
 
     async def end(self, step: End) -> Closed:
-        """Close the charge and settle the claim's fate. An owner whose claim was taken over is refunded in full."""
+        """Close the charge and settle the claim's fate. An owner whose claim was taken over is refunded in full.
+
+        Raises:
+            StorageError: both are still open; `Charges.finish` tries again.
+        """
+        return await self._charges.close_by(step.close.request_id, partial(self._submit_end, step))
+
+    async def _submit_end(self, step: End) -> Closed:
         return cast("Closed", await self._store.submit(self._judge, step))
 
     def _judge(self, tx: Tx, steps: Sequence[Step]) -> Sequence[object]:
@@ -62,17 +78,18 @@ class Claims:
         claims = dict[str, Held | None](read_claims(tx, sorted({step.claim.id for step in steps})))
         before = dict(claims)
         results: list[object] = []
-        money: list[tuple[int, Request]] = []
+        money: list[_Money] = []
         for place, step in enumerate(steps):
+            found = claims.get(step.claim.id)
             result, request = _begin(claims, step, now) if isinstance(step, Begin) else _end(claims, step, now)
             results.append(result)
             if request is not None:
-                money.append((place, request))
-        outcomes = self._charges.judge(tx, [request for _, request in money])
-        for (place, request), outcome in zip(money, outcomes, strict=True):
-            results[place] = outcome
-            if isinstance(outcome, Exception) and isinstance(request, ChargeRequest):
-                claims[steps[place].claim.id] = before.get(steps[place].claim.id)
+                money.append(_Money(place, request, found))
+        outcomes = self._charges.judge(tx, [one.request for one in money])
+        for one, outcome in zip(money, outcomes, strict=True):
+            results[one.place] = outcome
+            if isinstance(outcome, Exception) and isinstance(one.request, ChargeRequest):
+                claims[steps[one.place].claim.id] = one.found
         save_claims(tx, {id_: held for id_, held in claims.items() if held != before.get(id_)})
         return results
 
@@ -101,7 +118,7 @@ def idempotency_key(header: bytes | None) -> str | None:
     """
     if header is None:
         return None
-    text = header.decode("latin-1").strip()
+    text = header.strip().decode("latin-1")
     if len(text) >= 2 and text[0] == text[-1] == '"':
         text = text[1:-1].replace('\\"', '"').replace("\\\\", "\\")
     if not 1 <= len(text) <= _KEY_CHARS_MAX or not text.isascii() or not text.isprintable() or " " in text:

@@ -52,15 +52,15 @@ def error_fragment(refused: Refused, base_url: str) -> bytes:
     return orjson.dumps({"error": error})[1:-1]
 
 
-def replay(stored: bytes, *, status: int, request_id: str, balance: int | None) -> bytes:
+def replay(stored: bytes, *, status: int, request_id: str, balance: int | None, cached: bool) -> bytes:
     """The envelope of an earlier outcome: its own fragment and request id, at no cost (decisions 7)."""
-    cached = b',"cached":false' if status < 400 else b""
+    tail = b',"cached":%b' % (b"true" if cached else b"false") if status < 400 else b""
     return b'{"success":%b,%b,"credits_used":0,"credits_remaining":%b,"request_id":"%b"%b,"idempotent_replay":true}' % (
         b"true" if status < 400 else b"false",
         stored,
         _balance(balance),
         request_id.encode(),
-        cached,
+        tail,
     )
 
 

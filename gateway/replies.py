@@ -42,7 +42,13 @@ class Replies:
         return Reply(200, body, headers, credits_used=outcome.credits_used, upstream_s=outcome.upstream_s)
 
     def _replay(self, outcome: Outcome, kept: Kept) -> Reply:
-        body = envelope.replay(outcome.fragment, status=kept.status, request_id=kept.owner, balance=outcome.balance)
+        body = envelope.replay(
+            outcome.fragment,
+            status=kept.status,
+            request_id=kept.owner,
+            balance=outcome.balance,
+            cached=kept.cached,
+        )
         headers = [*_credit_headers(0, outcome.balance), (b"x-idempotent-replay", b"true")]
         return Reply(kept.status, body, headers, request_id=kept.owner)
 

@@ -42,6 +42,8 @@ class Kept:
     status: int
     text: str | None
     owner: str
+    cached: bool = False
+    """It came from the cache, and said so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +76,11 @@ def finished(held: Held, kept: Kept, now: float) -> Held:
     return replace(held, kept=replace(kept, text=text), at=now)
 
 
-READ = "SELECT id, place, fingerprint, owner, at, status, body FROM claims WHERE id IN {in} ORDER BY id"
+READ = "SELECT id, place, fingerprint, owner, at, status, body, cached FROM claims WHERE id IN {in} ORDER BY id"
 SAVE = """
-INSERT INTO claims (id, place, fingerprint, owner, at, status, body) VALUES {rows}
+INSERT INTO claims (id, place, fingerprint, owner, at, status, body, cached) VALUES {rows}
 ON CONFLICT (id) DO UPDATE SET place = excluded.place, fingerprint = excluded.fingerprint, owner = excluded.owner,
-    at = excluded.at, status = excluded.status, body = excluded.body
+    at = excluded.at, status = excluded.status, body = excluded.body, cached = excluded.cached
 """
 DROP = """
 WITH freed (id) AS (VALUES {rows})
@@ -91,15 +93,15 @@ DROP_OLD = "DELETE FROM claims WHERE at < ?"
 def read_claims(tx: Tx, ids: Sequence[str]) -> dict[str, Held]:
     """The claims of these rows, as far as there are any."""
     return {
-        id_: Held(place, fingerprint, owner, at, None if status is None else Kept(status, body, owner))
-        for id_, place, fingerprint, owner, at, status, body in tx.all_in(READ, ids)
+        id_: Held(place, fingerprint, owner, at, None if status is None else Kept(status, body, owner, bool(cached)))
+        for id_, place, fingerprint, owner, at, status, body, cached in tx.all_in(READ, ids)
     }
 
 
 def save_claims(tx: Tx, claims: dict[str, Held | None]) -> None:
     """Write claims as they now stand; None frees the key."""
     rows = [
-        (id_, one.place, one.fingerprint, one.owner, one.at, *((one.kept.status, one.kept.text) if one.kept else _NONE))
+        (id_, one.place, one.fingerprint, one.owner, one.at, *_columns(one.kept))
         for id_, one in claims.items()
         if one is not None
     ]
@@ -107,7 +109,8 @@ def save_claims(tx: Tx, claims: dict[str, Held | None]) -> None:
     tx.run_many(DROP, [(id_,) for id_, one in claims.items() if one is None])
 
 
-_NONE = (None, None)
+def _columns(kept: Kept | None) -> tuple[int | None, str | None, int]:
+    return (None, None, 0) if kept is None else (kept.status, kept.text, int(kept.cached))
 
 
 def forget_running(tx: Tx) -> int:
@@ -137,4 +140,9 @@ def m0001_claims(schema: Schema) -> None:
     schema.execute("CREATE INDEX claims_by_age ON claims (at)")
 
 
-MIGRATIONS = MigrationSet("limits", (m0001_claims,))
+def m0002_cached(schema: Schema) -> None:
+    """A replay says `cached` as the answer did that it repeats."""
+    schema.execute("ALTER TABLE claims ADD COLUMN cached BIGINT NOT NULL DEFAULT 0 CHECK (cached IN (0, 1))")
+
+
+MIGRATIONS = MigrationSet("limits", (m0001_claims, m0002_cached))
