@@ -1,0 +1,122 @@
+"""Identical misses at the same time: one upstream call, one charge, and the money of those who waited (decisions 8)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import trio
+
+from tests.fakes.calling import Answered
+from tests.fakes.node import OpenNode, open_test_node
+from tests.fakes.scripted_upstream import Told, told
+from upstreams.http import HttpCall, origin_of
+from upstreams.transport import open_transport
+
+PROFILE = "/v1/github/profile?handle=octocat"
+BODY = {"login": "octocat", "id": 1}
+MANY = {"limits": {"concurrent_requests": 2000, "requests_per_minute": 10_000}}
+
+
+async def ask_all(node: OpenNode, targets: Sequence[str]) -> list[Answered]:
+    """Ask for all of these at the same time, over as many connections."""
+    answers: list[Answered] = []
+    origin, _ = origin_of(node.url)
+    async with open_transport(max_connections=len(targets)) as transport, trio.open_nursery() as nursery:
+
+        async def ask(target: str) -> None:
+            call = HttpCall("GET", origin, target, (("x-api-key", node.key),))
+            answer = await transport.exchange(call, trio.current_time() + 25)
+            answers.append(Answered(answer.status, answer.headers, answer.body))
+
+        for target in targets:
+            nursery.start_soon(ask, target)
+    return answers
+
+
+async def ask_at_once(node: OpenNode, count: int, target: str = PROFILE, **headers: str) -> list[Answered]:
+    answers: list[Answered] = []
+
+    async def ask() -> None:
+        answers.append(await node.get(target, headers=headers))
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(count):
+            nursery.start_soon(ask)
+    return answers
+
+
+async def test_a_thousand_identical_misses_are_one_call_and_one_charge(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, credits=1000, **MANY) as node:
+        node.upstream.always(Told(200, told(BODY).body, delay_s=0.5))
+        answers = await ask_all(node, [PROFILE] * 1000)
+        assert Counter(answer.status for answer in answers) == {200: 1000}
+        assert len(node.upstream.requests) == 1
+        assert sum(answer.json["credits_used"] for answer in answers) == 1
+        hits = [answer for answer in answers if answer.json["cached"]]
+        assert len(hits) == 999
+        assert {answer.headers["x-cache"] for answer in hits} == {"HIT"}
+        assert {answer.headers["x-credits-used"] for answer in hits} == {"0"}
+        assert await node.money() == (999, 0)
+        await node.assert_sound()
+
+
+async def test_when_the_leader_fails_one_follower_at_a_time_calls_again(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, credits=1000, upstreams={"defaults": {"retries": 0}}) as node:
+        waiting = [
+            Told(500, b"{}", delay_s=0.3),
+            Told(500, b"{}", delay_s=0.3),
+            Told(200, told(BODY).body, delay_s=0.3),
+        ]
+        node.upstream.script = lambda _asked: waiting.pop(0)
+        answers = await ask_at_once(node, 20)
+        assert Counter(answer.status for answer in answers) == {502: 2, 200: 18}
+        assert len(node.upstream.requests) == 3
+        assert await node.money() == (999, 0)
+        await node.assert_sound()
+
+
+async def test_followers_pay_nothing_though_their_balance_could_not_cover_the_call(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, credits=1) as node:
+        node.upstream.always(Told(200, told(BODY).body, delay_s=0.3))
+        answers = await ask_at_once(node, 10)
+        assert Counter(answer.status for answer in answers) == {200: 10}
+        assert await node.money() == (0, 0)
+
+
+async def test_a_billed_refresh_joins_only_refreshes(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, credits=100) as node:
+        node.upstream.always(Told(200, told(BODY).body, delay_s=0.3))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask_at_once, node, 5)
+
+            async def refresh() -> None:
+                await ask_at_once(node, 5, **{"cache-control": "no-cache"})
+
+            nursery.start_soon(refresh)
+        assert len(node.upstream.requests) == 2
+        assert await node.money() == (98, 0)
+
+
+async def test_of_a_thousand_different_calls_on_the_last_credit_one_is_served(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, credits=1, **MANY) as node:
+        answers = await ask_all(node, [f"/v1/github/profile?handle=user{number}" for number in range(1000)])
+        assert Counter(answer.status for answer in answers) == {200: 1, 402: 999}
+        assert len(node.upstream.requests) == 1
+        assert await node.money() == (0, 0)
+        await node.assert_sound()
+
+
+@pytest.mark.parametrize("moment_s", [0.0, 0.05, 0.2])
+async def test_a_leader_that_hangs_up_leaves_its_followers_served(tmp_path: Path, moment_s: float) -> None:
+    """The server finishes the call of a client that left, so its followers notice nothing."""
+    async with open_test_node(tmp_path, credits=100) as node:
+        node.upstream.always(Told(200, told(BODY).body, delay_s=0.3))
+        async with trio.open_nursery() as nursery:
+            with trio.move_on_after(moment_s + 0.02):
+                await node.get(PROFILE)
+            nursery.start_soon(ask_at_once, node, 3)
+        await node.assert_sound()
+        assert (await node.get(PROFILE)).json["cached"] is True

@@ -1,0 +1,143 @@
+"""Single flight on virtual time: one call at a time for a key, and one promotion at a time after a failure."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+import trio
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from trio.testing import MockClock
+
+from upstreams.flights import Flights
+
+
+class Calls:
+    """Counts calls; each takes a second and fails while `failures` are left."""
+
+    def __init__(self, failures: int = 0) -> None:
+        self.failures = failures
+        self.made = 0
+        self.running = 0
+        self.most_at_once = 0
+
+    async def __call__(self) -> str:
+        self.made += 1
+        self.running += 1
+        self.most_at_once = max(self.most_at_once, self.running)
+        try:
+            await trio.sleep(1)
+        finally:
+            self.running -= 1
+        if self.failures:
+            self.failures -= 1
+            raise RuntimeError("the call failed")
+        return f"result {self.made}"
+
+
+async def test_a_thousand_that_ask_alike_make_one_call(autojump_clock: MockClock) -> None:
+    flights, calls, results = Flights[str](), Calls(), []
+
+    async def ask() -> None:
+        results.append(await flights.join("key", trio.current_time() + 60, calls))
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(1000):
+            nursery.start_soon(ask)
+    assert calls.made == 1
+    assert sorted(results) == [("result 1", False)] + [("result 1", True)] * 999
+    assert (len(flights), flights.followed_total) == (0, 999)
+
+
+async def test_other_keys_and_later_calls_are_made_anew(autojump_clock: MockClock) -> None:
+    flights, calls = Flights[str](), Calls()
+    async with trio.open_nursery() as nursery:
+        for key in ("a", "b"):
+            nursery.start_soon(flights.join, key, 60.0, calls)
+    assert calls.made == 2
+    assert await flights.join("a", trio.current_time() + 60, calls) == ("result 3", False)
+
+
+@pytest.mark.parametrize("failures", [1, 3, 20])
+async def test_each_failure_is_told_to_its_leader_and_promotes_one_follower(
+    autojump_clock: MockClock, failures: int
+) -> None:
+    flights, calls = Flights[str](), Calls(failures)
+    told: list[str] = []
+
+    async def ask() -> None:
+        try:
+            told.append((await flights.join("key", trio.current_time() + 600, calls))[0])
+        except RuntimeError:
+            told.append("failed")
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(50):
+            nursery.start_soon(ask)
+    assert calls.most_at_once == 1
+    assert calls.made == failures + 1
+    assert told.count("failed") == failures
+    assert told.count(f"result {failures + 1}") == 50 - failures
+
+
+async def test_a_leader_that_is_cancelled_promotes_a_follower(autojump_clock: MockClock) -> None:
+    flights, calls = Flights[str](), Calls()
+    leading = trio.CancelScope()
+    results: list[tuple[str, bool]] = []
+
+    async def ask(scope: trio.CancelScope) -> None:
+        with scope:
+            results.append(await flights.join("key", 60.0, calls))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ask, leading)
+        await trio.sleep(0.1)
+        for _ in range(2):
+            nursery.start_soon(ask, trio.CancelScope())
+        await trio.sleep(0.1)
+        leading.cancel()
+    assert sorted(results) == [("result 2", False), ("result 2", True)]
+
+
+async def test_a_follower_waits_no_longer_than_its_own_deadline(autojump_clock: MockClock) -> None:
+    flights, calls = Flights[str](), Calls()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(flights.join, "key", 60.0, calls)
+        await trio.sleep(0.1)
+        with pytest.raises(trio.TooSlowError):
+            await flights.join("key", trio.current_time() + 0.5, calls)
+    assert calls.made == 1
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    arrivals=st.lists(st.floats(0, 3), min_size=1, max_size=30),
+    failures=st.integers(0, 5),
+    hang_ups=st.lists(st.floats(0.1, 3), max_size=5),
+)
+def test_never_two_calls_of_a_key_at_once_and_everyone_is_answered(
+    arrivals: list[float], failures: int, hang_ups: list[float]
+) -> None:
+    """Method: clients arrive, hang up and calls fail at drawn moments; nobody may hang or be left behind."""
+    flights, calls = Flights[str](), Calls(failures)
+    ended = 0
+
+    async def ask(arrives_at: float, hangs_up_after: float) -> None:
+        nonlocal ended
+        await trio.sleep(arrives_at)
+        with trio.move_on_after(hangs_up_after):
+            with contextlib.suppress(RuntimeError):
+                await flights.join("key", trio.current_time() + 100, calls)
+        ended += 1
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            for place, arrives_at in enumerate(arrivals):
+                patience = hang_ups[place] if place < len(hang_ups) else 1000.0
+                nursery.start_soon(ask, arrives_at, patience)
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+    assert ended == len(arrivals)
+    assert calls.most_at_once == 1
+    assert len(flights) == 0
