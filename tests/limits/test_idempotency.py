@@ -1,0 +1,203 @@
+"""Claims: every case of the judgement, the 64 KB bound to the byte, and the rows on a real store."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from functools import partial
+from itertools import product
+from pathlib import Path
+
+import pytest
+import trio
+from hypothesis import given
+from hypothesis import strategies as st
+
+from limits.errors import ClaimConflict, ClaimInProgress, ClaimMismatch, LimitError, ReplayUnavailable
+from limits.idempotency import (
+    KEPT_S,
+    MIGRATIONS,
+    REPLAY_BYTES_MAX,
+    UNFINISHED_S,
+    Claim,
+    Held,
+    Kept,
+    finished,
+    forget_old,
+    forget_running,
+    judge,
+    read_claims,
+    save_claims,
+)
+from storage.errors import ConstraintViolated
+from storage.opening import open_store
+from storage.store import Store
+
+NOW = 1_750_000_000.0
+MINE = Claim("acc_1", "key", "GET a/b", "print", "req_new")
+TAKEN = Held("GET a/b", "print", "req_new", NOW)
+KEPT = Kept(200, '"data":1', "req_old")
+CUT = Kept(200, None, "req_old")
+
+# What stands under the key: its outcome, and its age.
+SAMENESS = tuple(product((True, False), repeat=2))
+STANDING = {
+    "running": (None, 0.0),
+    "running for almost five minutes": (None, UNFINISHED_S - 1),
+    "finished": (KEPT, 0.0),
+    "finished almost a day ago": (KEPT, KEPT_S - 1),
+    "finished, too long": (CUT, 0.0),
+}
+EXPIRED = {
+    "running for five minutes": (None, UNFINISHED_S),
+    "finished a day ago": (KEPT, KEPT_S),
+    "finished a day ago, too long": (CUT, KEPT_S),
+}
+
+
+def expected(kept: Kept | None, *, same_print: bool, same_place: bool) -> Kept | type[LimitError]:
+    """Decisions 7 said once more, as a table."""
+    if same_print:
+        return {None: ClaimInProgress, CUT: ReplayUnavailable}.get(kept, KEPT)
+    return ClaimConflict if kept is None and not same_place else ClaimMismatch
+
+
+@pytest.mark.parametrize(("kept", "age_s"), STANDING.values(), ids=STANDING.keys())
+@pytest.mark.parametrize(("same_print", "same_place"), SAMENESS)
+def test_a_claim_that_stands_is_judged_as_decided(
+    kept: Kept | None, age_s: float, same_print: bool, same_place: bool
+) -> None:
+    place, fingerprint = "GET a/b" if same_place else "GET c/d", "print" if same_print else "other"
+    verdict = judge(Held(place, fingerprint, "req_old", NOW - age_s, kept), MINE, NOW)
+    due = expected(kept, same_print=same_print, same_place=same_place)
+    assert verdict == due if isinstance(due, Kept) else type(verdict) is due
+
+
+@pytest.mark.parametrize(("kept", "age_s"), EXPIRED.values(), ids=EXPIRED.keys())
+@pytest.mark.parametrize(("same_print", "same_place"), SAMENESS)
+def test_an_expired_claim_is_taken_over_by_any_request(
+    kept: Kept | None, age_s: float, same_print: bool, same_place: bool
+) -> None:
+    place, fingerprint = "GET a/b" if same_place else "GET c/d", "print" if same_print else "other"
+    assert judge(Held(place, fingerprint, "req_old", NOW - age_s, kept), MINE, NOW) == TAKEN
+
+
+def test_a_free_key_is_taken() -> None:
+    assert judge(None, MINE, NOW) == TAKEN
+
+
+@pytest.mark.parametrize("unit", ["x", "é", "🐙"])
+def test_an_outcome_is_kept_up_to_64_kb_to_the_byte(unit: str) -> None:
+    text = unit * (REPLAY_BYTES_MAX // len(unit.encode()))
+    assert len(text.encode()) == 65_536
+    assert finished(TAKEN, Kept(200, text, "req_new"), NOW + 1).kept == Kept(200, text, "req_new")
+    assert finished(TAKEN, Kept(200, text + "x", "req_new"), NOW + 1).kept == Kept(200, None, "req_new")
+
+
+def test_finishing_starts_the_day_and_changes_nothing_else() -> None:
+    held = finished(TAKEN, KEPT, NOW + 299)
+    assert held == Held("GET a/b", "print", "req_new", NOW + 299, KEPT)
+    assert judge(held, MINE, NOW + 299 + KEPT_S - 1) == KEPT
+
+
+def test_a_key_belongs_to_its_account() -> None:
+    ids = {Claim(account, key, "p", "f", "o").id for account, key in product(("acc_1", "acc_2"), ("a", "b"))}
+    assert len(ids) == 4
+    assert Claim("acc_1", "a", "p", "f", "o").id == Claim("acc_1", "a", "other", "prints", "and owner").id
+    assert {len(id_) for id_ in ids} == {64}
+
+
+SHORT = st.text(max_size=20).filter(lambda text: "\0" not in text)
+TIMES = st.floats(0, 2e9)
+
+
+@st.composite
+def helds(draw: st.DrawFn) -> Held:
+    owner = draw(SHORT)
+    kept = st.builds(Kept, st.integers(200, 499), st.none() | SHORT, st.just(owner), st.booleans())
+    return Held(draw(SHORT), draw(SHORT), owner, draw(TIMES), draw(st.none() | kept))
+
+
+@given(before=st.none() | helds(), after=helds(), now=TIMES)
+def test_a_judgement_is_one_of_three_and_never_gives_another_requests_outcome(
+    before: Held | None, after: Held, now: float
+) -> None:
+    claim = Claim("acc_1", "key", after.place, after.fingerprint, "req_new")
+    verdict = judge(before, claim, now)
+    if isinstance(verdict, Held):
+        assert (verdict.owner, verdict.at, verdict.kept) == ("req_new", now, None)
+    elif isinstance(verdict, Kept):
+        assert before is not None
+        assert before.fingerprint == claim.fingerprint
+        assert verdict is before.kept
+        assert verdict.text is not None
+    else:
+        assert isinstance(verdict, LimitError)
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    with trio.fail_after(30):
+        async with open_store(f"sqlite:///{tmp_path / 'claims.db'}", [MIGRATIONS]) as opened:
+            yield opened
+
+
+ROWS = {
+    "running": Held("GET a/b", "print", "req_1", NOW),
+    "finished": Held("GET a/b", "print", "req_2", NOW + 0.25, Kept(200, '"data":"é"', "req_2")),
+    "cached": Held("GET a/b", "print", "req_3", NOW, Kept(200, '"data":1', "req_3", cached=True)),
+    "refused": Held("GET c/d", "other", "req_4", NOW, Kept(404, '"error":{}', "req_4")),
+    "too long": Held("GET a/b", "print", "req_5", NOW, Kept(200, None, "req_5")),
+}
+
+
+async def test_claims_come_back_from_the_store_as_they_were(store: Store) -> None:
+    await store.write(partial(save_claims, claims=dict(ROWS)))
+    assert await store.read(partial(read_claims, ids=[*ROWS, "unknown"])) == ROWS
+    assert await store.read(partial(read_claims, ids=[])) == {}
+
+
+async def test_saving_overwrites_and_frees(store: Store) -> None:
+    await store.write(partial(save_claims, claims=dict(ROWS)))
+    changed = {"running": ROWS["finished"], "cached": ROWS["running"], "refused": None, "unknown": None}
+    await store.write(partial(save_claims, claims=changed))
+    expected_rows = {"running": ROWS["finished"], "cached": ROWS["running"]}
+    expected_rows |= {id_: ROWS[id_] for id_ in ("finished", "too long")}
+    assert await store.read(partial(read_claims, ids=list(ROWS))) == expected_rows
+
+
+@pytest.mark.parametrize("status", [199, 500, 503])
+async def test_the_store_itself_refuses_an_outcome_that_is_worth_a_retry(store: Store, status: int) -> None:
+    kept = Held("GET a/b", "print", "req_1", NOW, Kept(status, "text", "req_1"))
+    with pytest.raises(ConstraintViolated):
+        await store.write(partial(save_claims, claims={"one": kept}))
+
+
+async def test_a_new_process_forgets_what_ran_and_nothing_else(store: Store) -> None:
+    await store.write(partial(save_claims, claims=dict(ROWS)))
+    assert await store.write(forget_running) == 1
+    left = await store.read(partial(read_claims, ids=list(ROWS)))
+    assert left == {id_: held for id_, held in ROWS.items() if id_ != "running"}
+    assert await store.write(forget_running) == 0
+
+
+async def test_what_is_forgotten_as_old_had_expired(store: Store) -> None:
+    ages_s = {"new": 0.0, "last": KEPT_S, "old": KEPT_S + 1, "older": 2 * KEPT_S}
+    claims: dict[str, Held | None] = {id_: Held("p", "f", "o", NOW - age_s, KEPT) for id_, age_s in ages_s.items()}
+    await store.write(partial(save_claims, claims=claims))
+    assert await store.write(partial(forget_old, now=NOW)) == 2
+    left = await store.read(partial(read_claims, ids=list(claims)))
+    assert left.keys() == {"new", "last"}
+
+
+async def test_claims_of_the_first_version_are_kept_when_the_store_is_upgraded(tmp_path: Path) -> None:
+    """Method: a store of the migration before, one row in it, then the present one."""
+    url = f"sqlite:///{tmp_path / 'old.db'}"
+    before = type(MIGRATIONS)(MIGRATIONS.name, MIGRATIONS.migrations[:1])
+    with trio.fail_after(30):
+        async with open_store(url, [before]) as old:
+            insert = "INSERT INTO claims (id, place, fingerprint, owner, at, status, body) VALUES (?, ?, ?, ?, ?, ?, ?)"
+            await old.write(lambda tx: tx.run(insert, ("one", "GET a/b", "print", "req_old", NOW, 200, '"data":1')))
+        async with open_store(url, [MIGRATIONS]) as new:
+            assert await new.read(partial(read_claims, ids=["one"])) == {
+                "one": Held("GET a/b", "print", "req_old", NOW, KEPT)
+            }
