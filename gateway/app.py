@@ -18,6 +18,7 @@ from gateway.admission import Admission
 from gateway.api import Api, Parts
 from gateway.billed import BilledCalls
 from gateway.books import Books, open_books
+from gateway.circuits import Circuits
 from gateway.claims import Claims
 from gateway.edge import edge_answer_of
 from gateway.gauges import gather
@@ -25,7 +26,7 @@ from gateway.guide import Guides
 from gateway.ids import id_maker
 from gateway.logs import Log
 from gateway.metrics import Metrics
-from gateway.operations import Nothing, Operation
+from gateway.operations import Nothing, Operation, Operations
 from gateway.reload import Reload, reloadable
 from gateway.replies import Replies
 from gateway.routes.credits import Credits
@@ -59,6 +60,7 @@ class Node:
     api: Api
     admin: Admin
     books: Books
+    operations: Operations
     reload: Reload
     edge_answer: EdgeAnswer
     draining: trio.Event
@@ -130,7 +132,7 @@ def _build(setting: Setting, books: Books, sites: list[Site], make_id: Callable[
         )
     )
     metrics = Metrics()
-    metrics.gather = lambda: gather(catalog, cache=cache, window=window, leases=leases, books=books)
+    metrics.gather = lambda: gather(catalog, calls=calls, window=window, leases=leases, books=books)
     api = Api(
         Parts(
             admission=Admission(
@@ -150,8 +152,11 @@ def _build(setting: Setting, books: Books, sites: list[Site], make_id: Callable[
         reloadable(window=window, leases=leases, cache=cache, calls=calls, sites=sites, log=log),
     )
     draining = trio.Event()
-    admin = _admin(setting, books, reload, metrics, draining=draining)
-    return Node(api, admin, books, reload, edge_answer_of(make_id, setting.base_url), draining)
+    operations = books.operations
+    operations.add("reload", Operation(Nothing, reload.operation))
+    Circuits(catalog).add_to(operations)
+    admin = _admin(setting, books, operations, metrics, draining=draining)
+    return Node(api, admin, books, operations, reload, edge_answer_of(make_id, setting.base_url), draining)
 
 
 def _data_routes(catalog: Catalog, calls: BilledCalls, replies: Replies) -> list[Route]:
@@ -161,9 +166,7 @@ def _data_routes(catalog: Catalog, calls: BilledCalls, replies: Replies) -> list
     ]
 
 
-def _admin(setting: Setting, books: Books, reload: Reload, metrics: Metrics, *, draining: trio.Event) -> Admin:
-    operations = books.operations
-    operations.add("reload", Operation(Nothing, reload.operation))
+def _admin(setting: Setting, books: Books, operations: Operations, metrics: Metrics, *, draining: trio.Event) -> Admin:
     registry = CollectorRegistry(auto_describe=False)
     registry.register(metrics)
 

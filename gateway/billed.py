@@ -93,7 +93,7 @@ class BilledCalls:
         self._signer = signer
         self._now = now
         self._base_url = base_url
-        self._flights = Flights[Outcome]()
+        self.flights = Flights[Outcome]()
 
     def would_hit(self, ask: Ask) -> bool:
         """Whether the cache would answer."""
@@ -128,7 +128,7 @@ class BilledCalls:
         """Lead the call, or follow an identical one that is under way and settle as a cache hit (decisions 8)."""
         arrived = trio.current_time()
         try:
-            outcome, is_followed = await self._flights.join((key, ask.refresh), arrived + self.timeout_s, lead)
+            outcome, is_followed = await self.flights.join((key, ask.refresh), arrived + self.timeout_s, lead)
         except trio.TooSlowError as exc:
             slug = ask.listing.site.platform.slug
             raise UpstreamFailed(slug, f"no answer within {self.timeout_s:g} s", passing=True) from exc

@@ -59,7 +59,7 @@ class Claims:
         Raises:
             ClaimRefused: the key is taken. Or what `Charges.take` raises. Nothing was charged.
         """
-        return cast("Begun", await self._store.submit(self._judge, step))
+        return cast("Begun", await self._store.submit(self.judge, step))
 
     async def end(self, step: End) -> Closed:
         """Close the charge and settle the claim's fate. An owner whose claim was taken over is refunded in full.
@@ -70,9 +70,9 @@ class Claims:
         return await self._charges.close_by(step.close.request_id, partial(self._submit_end, step))
 
     async def _submit_end(self, step: End) -> Closed:
-        return cast("Closed", await self._store.submit(self._judge, step))
+        return cast("Closed", await self._store.submit(self.judge, step))
 
-    def _judge(self, tx: Tx, steps: Sequence[Step]) -> Sequence[object]:
+    def judge(self, tx: Tx, steps: Sequence[Step]) -> Sequence[object]:
         """The batch handler, on the store's thread: claims first, one after another, then all of the money at once."""
         now = self._now()
         claims = dict[str, Held | None](read_claims(tx, sorted({step.claim.id for step in steps})))

@@ -6,26 +6,31 @@ from collections.abc import Iterator
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from gateway.billed import BilledCalls
 from gateway.books import Books
 from limits.concurrency import Leases
 from limits.window import Window
-from upstreams.cache import Cache
 from upstreams.catalog import Catalog
 
 _CIRCUIT = {"closed": 0, "half_open": 1, "open": 2}
 
 
-def gather(catalog: Catalog, *, cache: Cache, window: Window, leases: Leases, books: Books) -> Iterator[Metric]:
+def gather(catalog: Catalog, *, calls: BilledCalls, window: Window, leases: Leases, books: Books) -> Iterator[Metric]:
     """Every part's metrics."""
     yield GaugeMetricFamily("sluice_window_keys", "Keys with requests in their window.", len(window))
     yield GaugeMetricFamily("sluice_lease_keys", "Keys with running requests.", len(leases))
-    yield from _cache(cache)
+    yield from _cache(calls)
     yield from _store(books)
     yield from _sources(catalog)
 
 
-def _cache(cache: Cache) -> Iterator[Metric]:
-    now = cache.statistics()
+def _cache(calls: BilledCalls) -> Iterator[Metric]:
+    now = calls.cache.statistics()
+    followed = "Misses that were answered by an identical call under way."
+    yield CounterMetricFamily("sluice_cache_coalesced", followed, calls.flights.followed_total)
+    yield GaugeMetricFamily(
+        "sluice_calls_leading", "Billed calls under way that others may follow.", len(calls.flights)
+    )
     yield GaugeMetricFamily("sluice_cache_bytes", "Bytes that cached answers hold.", now.bytes)
     yield GaugeMetricFamily("sluice_cache_entries", "Cached answers.", now.entries)
     lookups = CounterMetricFamily("sluice_cache_lookups", "Look-ups in the cache.", labels=["result"])

@@ -41,7 +41,7 @@ def demo(port: int) -> None:
                 async with open_sandbox(Behaviour()) as egress:
                     start = Start(with_egress(config, egress), lambda: with_egress(config, egress), secrets, {}, log)
                     async with open_served_node(start) as (node, line):
-                        operations = node.books.operations
+                        operations = node.operations
                         account = await operations.run("account.create", {"name": "demo", "credits": _CREDITS})
                         key = await operations.run("key.create", {"account": account["id"], "name": "demo"})
                         _welcome(line["url"], key["key"])

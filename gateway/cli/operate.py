@@ -50,6 +50,17 @@ def operate(config_path: str | None, operation: str, /, **arguments: Any) -> Any
     raise AssertionError("the last try returns or raises")
 
 
+def operate_on_node(config_path: str | None, operation: str, /, **arguments: Any) -> Any:
+    """Do an operation that only a running node can do.
+
+    Raises:
+        Refusal: no node runs, or it refuses.
+    """
+    if read_owner_note(read_config(config_path).store.url) is None:
+        raise Refusal("no node runs on this store")
+    return operate(config_path, operation, **arguments)
+
+
 async def _do_here(config: Config, secrets: Secrets, name: str, arguments: Mapping[str, Any]) -> Any:
     make_id = id_maker(time.time, Random())
     async with open_books(config, secrets, now=time.time, make_id=make_id) as books:
@@ -226,6 +237,4 @@ def ledger_verify(config_path: str | None, as_json: bool) -> None:
 @json_option
 def reload(config_path: str | None, as_json: bool) -> None:
     """Make the running node read its config again."""
-    if read_owner_note(read_config(config_path).store.url) is None:
-        raise Refusal("no node runs on this store; it will read the file when it starts")
-    show(operate(config_path, "reload"), as_json=as_json)
+    show(operate_on_node(config_path, "reload"), as_json=as_json)

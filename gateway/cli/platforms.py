@@ -11,6 +11,7 @@ import click
 import trio
 
 from billing.prices import credits_for
+from gateway.cli.operate import operate_on_node
 from gateway.cli.run import Refusal, config_option, json_option, read_config, run, show
 from gateway.config import Config
 from gateway.sites import open_sites
@@ -50,6 +51,24 @@ def list_(slug: str | None, as_json: bool) -> None:
     if not rows:
         raise Refusal(f"there is no platform {slug}", exit_code=2)
     show(rows, as_json=as_json)
+
+
+@platforms.command("isolate")
+@config_option
+@click.argument("slug")
+@json_option
+def isolate(config_path: str | None, slug: str, as_json: bool) -> None:
+    """Let the running node call a platform no more, until `platforms reset`."""
+    show(operate_on_node(config_path, "platform.isolate", platform=slug), as_json=as_json)
+
+
+@platforms.command("reset")
+@config_option
+@click.argument("slug")
+@json_option
+def reset(config_path: str | None, slug: str, as_json: bool) -> None:
+    """Close a platform's circuits on the running node, and forget its failures."""
+    show(operate_on_node(config_path, "platform.reset", platform=slug), as_json=as_json)
 
 
 @platforms.command("smoke")

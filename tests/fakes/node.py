@@ -57,7 +57,7 @@ class OpenNode:
 
     async def operate(self, operation: str, **arguments: Any) -> Any:
         """One of the operator's operations."""
-        return await self.node.books.operations.run(operation, arguments)
+        return await self.node.operations.run(operation, arguments)
 
     async def new_account(self, balance: int = CREDITS) -> str:
         """A new account's id."""
