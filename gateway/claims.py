@@ -32,14 +32,6 @@ class End(NamedTuple):
     kept: Kept | None
 
 
-class _Money(NamedTuple):
-    """What the step at `place` asks of the ledger, and the claim as that step found it."""
-
-    place: int
-    request: Request
-    found: Held | None
-
-
 Step = Begin | End
 Begun = Charge | Kept | None
 """The charge that was taken, the outcome to replay, or None when the claim was finished at once."""
@@ -78,18 +70,17 @@ class Claims:
         claims = dict[str, Held | None](read_claims(tx, sorted({step.claim.id for step in steps})))
         before = dict(claims)
         results: list[object] = []
-        money: list[_Money] = []
+        money: list[tuple[int, Request]] = []
         for place, step in enumerate(steps):
-            found = claims.get(step.claim.id)
             result, request = _begin(claims, step, now) if isinstance(step, Begin) else _end(claims, step, now)
             results.append(result)
             if request is not None:
-                money.append(_Money(place, request, found))
-        outcomes = self._charges.judge(tx, [one.request for one in money])
-        for one, outcome in zip(money, outcomes, strict=True):
-            results[one.place] = outcome
-            if isinstance(outcome, Exception) and isinstance(one.request, ChargeRequest):
-                claims[steps[one.place].claim.id] = one.found
+                money.append((place, request))
+        outcomes = self._charges.judge(tx, [request for _, request in money])
+        for (place, request), outcome in zip(money, outcomes, strict=True):
+            results[place] = outcome
+            if isinstance(outcome, Exception) and isinstance(request, ChargeRequest):
+                claims[steps[place].claim.id] = None  # what was there before had expired, or it would not be claimed
         save_claims(tx, {id_: held for id_, held in claims.items() if held != before.get(id_)})
         return results
 

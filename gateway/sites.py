@@ -11,10 +11,10 @@ import trio
 from gateway.settings import Config, PlatformSettings
 from limits.breaker import Breaker, BreakerRules
 from upstreams.endpoint import Platform
-from upstreams.http import Exchange
 from upstreams.site import Site
 from upstreams.source import Rules, Source
 from upstreams.transport import open_transport
+from upstreams.transport.http import Exchange
 
 _VERSION = "0.1"
 

@@ -19,7 +19,7 @@ from limits.governor import Governor
 from limits.retries import RetryBudget, full_jitter
 from upstreams.endpoint import Answer, Judge
 from upstreams.errors import NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
-from upstreams.http import Exchange, HttpAnswer, HttpCall, Origin, origin_of
+from upstreams.transport.http import Exchange, HttpAnswer, HttpCall, Origin, origin_of
 
 THROTTLED_S = 30.0
 """How long a source is left alone that throttles without saying for how long (spec 7.2)."""

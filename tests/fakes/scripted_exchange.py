@@ -16,8 +16,8 @@ from limits.breaker import Breaker, BreakerRules
 from limits.errors import LimitError
 from upstreams.endpoint import Answer, Judge, by_status
 from upstreams.errors import UpstreamError
-from upstreams.http import HttpAnswer, HttpCall
 from upstreams.source import Asking, Rules, Source
+from upstreams.transport.http import HttpAnswer, HttpCall
 
 BASE_URL = "https://api.test/v1"
 LONG_S = 10_000.0

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import trio
 
-from upstreams.http import HttpCall, Origin
+from upstreams.transport.http import HttpCall, Origin
 
 
 class HungUp(Exception):

@@ -16,12 +16,12 @@ from trio.testing import MockClock
 
 from tests.fakes.scripted_exchange import asking, source_over
 from tests.fakes.upstream_server import Peer, UpstreamServer, always, open_upstream_server, reply
-from upstreams.answer_parser import AnswerParser
-from upstreams.connection import Connection
-from upstreams.deadlines import Deadlines
 from upstreams.errors import UpstreamFailed
-from upstreams.http import HttpAnswer, HttpCall, Origin, via_httpx
 from upstreams.transport import Transport, open_transport
+from upstreams.transport.answer_parser import AnswerParser
+from upstreams.transport.connection import Connection
+from upstreams.transport.deadlines import Deadlines
+from upstreams.transport.http import HttpAnswer, HttpCall, Origin, via_httpx
 
 SOON_S = 0.1
 """A deadline on the real clock that a test waits for."""

@@ -19,9 +19,9 @@ from upstreams.archetypes import DOSSIER
 from upstreams.endpoint import Answer, Args, Call, Endpoint, Missing, Page, Platform, Read, Single, Steps
 from upstreams.errors import InvalidArgument, NotFound, UnexpectedBody, UpstreamError, UpstreamFailed, UpstreamThrottled
 from upstreams.fetch import Fetched, Plan, fetch, plan
-from upstreams.http import HttpCall
 from upstreams.site import Site
 from upstreams.source import Rules
+from upstreams.transport.http import HttpCall
 
 ROUNDING_S = 1e-9
 """The virtual clock adds up its jumps."""

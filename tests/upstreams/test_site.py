@@ -29,9 +29,9 @@ from upstreams.archetypes import AUTHOR
 from upstreams.endpoint import Answer, Call, Credentials, Endpoint, Missing, Platform, Session, SessionSteps
 from upstreams.errors import NotFound, UpstreamFailed
 from upstreams.fields import obj
-from upstreams.http import HttpCall
 from upstreams.site import Site
 from upstreams.source import Rules
+from upstreams.transport.http import HttpCall
 
 LOGIN = "/v1/login"
 SIGN_IN_S = 2.0

@@ -35,9 +35,9 @@ from tests.fakes.scripted_exchange import (
 )
 from upstreams.endpoint import Answer, Platform
 from upstreams.errors import NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
-from upstreams.http import HttpAnswer, ResponseTooLarge
 from upstreams.platforms import load_platforms
 from upstreams.source import Rules
+from upstreams.transport.http import HttpAnswer, ResponseTooLarge
 
 ROUNDING_S = 1e-9
 """The virtual clock adds up its jumps."""

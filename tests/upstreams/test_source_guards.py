@@ -26,8 +26,8 @@ from tests.fakes.scripted_exchange import (
 )
 from upstreams.endpoint import Answer
 from upstreams.errors import HELD_MAX_S, InvalidArgument, NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
-from upstreams.http import HttpAnswer
 from upstreams.source import THROTTLED_S, Rules, Source
+from upstreams.transport.http import HttpAnswer
 
 
 async def opened(exchange: ScriptedExchange, source: Source) -> None:

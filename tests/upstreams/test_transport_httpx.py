@@ -8,8 +8,8 @@ import pytest
 import trio
 
 from tests.fakes.upstream_server import Peer, always, open_upstream_server, reply
-from upstreams.http import HttpCall, Origin, ResponseTooLarge, origin_of, via_httpx
 from upstreams.transport import Transport, open_transport
+from upstreams.transport.http import HttpCall, Origin, ResponseTooLarge, origin_of, via_httpx
 
 ORIGIN = Origin("https", "api.example.com", 443)
 

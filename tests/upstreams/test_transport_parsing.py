@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from upstreams.answer_parser import AnswerParser
-from upstreams.decoding import decode_body
-from upstreams.http import HttpAnswer, HttpCall, Origin, ResponseTooLarge
-from upstreams.request_bytes import header_lines, request_bytes
+from upstreams.transport.answer_parser import AnswerParser
+from upstreams.transport.decoding import decode_body
+from upstreams.transport.http import HttpAnswer, HttpCall, Origin, ResponseTooLarge
+from upstreams.transport.request_bytes import header_lines, request_bytes
 
 ORIGIN = Origin("http", "h.example", 80)
 CAP = 10_000

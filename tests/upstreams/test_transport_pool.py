@@ -16,9 +16,9 @@ from tests.fakes.upstream_server import (
     reply,
     until,
 )
-from upstreams.http import HttpAnswer, HttpCall
-from upstreams.pool import OriginStatistics
 from upstreams.transport import Transport, open_transport
+from upstreams.transport.http import HttpAnswer, HttpCall
+from upstreams.transport.pool import OriginStatistics
 
 
 def _figures(transport: Transport, server: UpstreamServer) -> tuple[int, int, int]:

@@ -10,8 +10,8 @@ import trio
 import trustme
 
 from tests.fakes.upstream_server import Peer, always, echo_target, once, open_upstream_server, reply
-from upstreams.http import HttpCall, Origin
 from upstreams.transport import open_transport
+from upstreams.transport.http import HttpCall, Origin
 
 
 @pytest.fixture(scope="module")

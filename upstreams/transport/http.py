@@ -7,7 +7,7 @@ from typing import NamedTuple
 import httpx
 import trio
 
-from upstreams.decoding import ResponseTooLarge, decode_body
+from upstreams.transport.decoding import ResponseTooLarge, decode_body
 
 __all__ = ["Exchange", "HttpAnswer", "HttpCall", "Origin", "ResponseTooLarge", "origin_of", "via_httpx"]
 

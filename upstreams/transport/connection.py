@@ -5,10 +5,10 @@ import ssl
 import httpx
 import trio
 
-from upstreams.answer_parser import AnswerParser
-from upstreams.http import HttpAnswer, Origin
-from upstreams.phases import PhaseDeadline
-from upstreams.wire import Wire, open_wire
+from upstreams.transport.answer_parser import AnswerParser
+from upstreams.transport.http import HttpAnswer, Origin
+from upstreams.transport.phases import PhaseDeadline
+from upstreams.transport.wire import Wire, open_wire
 
 
 class Connection:

@@ -3,8 +3,8 @@
 import httptools
 import httpx
 
-from upstreams.decoding import decode_body
-from upstreams.http import HttpAnswer, ResponseTooLarge
+from upstreams.transport.decoding import decode_body
+from upstreams.transport.http import HttpAnswer, ResponseTooLarge
 
 _BODILESS = frozenset({204, 304})
 

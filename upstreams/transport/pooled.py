@@ -15,13 +15,13 @@ import certifi
 import httpx
 import trio
 
-from upstreams.answer_parser import AnswerParser
-from upstreams.connection import Connection, open_connection
-from upstreams.deadlines import Deadlines
-from upstreams.http import BODY_BYTES_MAX, HttpAnswer, HttpCall, Origin, origin_of
-from upstreams.phases import PhaseDeadline
-from upstreams.pool import Lane, OriginStatistics, Pool
-from upstreams.request_bytes import header_lines, request_bytes
+from upstreams.transport.answer_parser import AnswerParser
+from upstreams.transport.connection import Connection, open_connection
+from upstreams.transport.deadlines import Deadlines
+from upstreams.transport.http import BODY_BYTES_MAX, HttpAnswer, HttpCall, Origin, origin_of
+from upstreams.transport.phases import PhaseDeadline
+from upstreams.transport.pool import Lane, OriginStatistics, Pool
+from upstreams.transport.request_bytes import header_lines, request_bytes
 
 _IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE"})
 _RESENT_AS_OURS = frozenset({"host", "content-length", "transfer-encoding", "connection"})

@@ -4,7 +4,7 @@ import re
 
 import httpx
 
-from upstreams.http import ACCEPT_ENCODING, HttpCall
+from upstreams.transport.http import ACCEPT_ENCODING, HttpCall
 
 _OURS = frozenset({"", "host", "content-length", "transfer-encoding"})
 _LENGTH_ALWAYS = frozenset({"POST", "PUT", "PATCH"})

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import trio
 from trio.lowlevel import ParkingLot
 
-from upstreams.connection import Connection
-from upstreams.http import Origin
+from upstreams.transport.connection import Connection
+from upstreams.transport.http import Origin
 
 _IDLE_ORIGINS_WORTH = 4
 """All idle connections together are at most so many times `max_connections`."""

@@ -13,7 +13,7 @@ import httpx
 import trio
 from trio.lowlevel import wait_readable, wait_writable
 
-from upstreams.http import Origin
+from upstreams.transport.http import Origin
 
 _RECEIVE_BYTES = 65_536
 
