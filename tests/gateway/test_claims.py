@@ -1,0 +1,304 @@
+"""Claims with their charges: the header's forms, the batch handler case by case, and at random against the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+import pytest
+
+import billing.migrations
+import limits.idempotency
+from billing.books import Charge, Closed
+from billing.charges import close_request
+from billing.errors import InsufficientCredits
+from gateway.claims import Begin, Claims, End, fingerprint, idempotency_key
+from gateway.errors import Refused
+from limits.errors import ClaimInProgress, ClaimRefused
+from limits.idempotency import KEPT_S, UNFINISHED_S, Claim, Held, Kept, read_claims
+from storage.errors import StoreUnavailable
+from tests.billing.desk import Desk
+from tests.fakes.inline_store import InlineStore
+
+HEADERS = {
+    b"abc": "abc",
+    b"  abc\t": "abc",
+    b'"abc"': "abc",
+    b'"a\\"b"': 'a"b',
+    b'"a\\\\b"': "a\\b",
+    b'"a\\\\\\"b"': 'a\\"b',
+    b"a\\b": "a\\b",
+    b'"': '"',
+    b"!~": "!~",
+    b"x" * 255: "x" * 255,
+    b'"' + b"x" * 255 + b'"': "x" * 255,
+}
+REFUSED = (
+    b"",
+    b"  ",
+    b'""',
+    b"a b",
+    b'" a"',
+    b"a\tb",
+    b"x" * 256,
+    b'"' + b"x" * 256 + b'"',
+    "é".encode(),
+    "é".encode("latin-1"),
+    b"abc\xa0",
+    b"\x85abc",
+    b"a\x7fb",
+    b"a\x00b",
+)
+
+
+@pytest.mark.parametrize(("header", "key"), HEADERS.items())
+def test_a_key_is_read_bare_or_quoted(header: bytes, key: str) -> None:
+    assert idempotency_key(header) == key
+
+
+@pytest.mark.parametrize("header", REFUSED)
+def test_a_key_that_is_not_1_to_255_visible_characters_is_refused(header: bytes) -> None:
+    with pytest.raises(Refused) as caught:
+        idempotency_key(header)
+    assert caught.value.code.name == "INVALID_REQUEST"
+    assert caught.value.details == {"reason": "invalid_param", "param": "Idempotency-Key"}
+
+
+def test_no_header_is_no_key() -> None:
+    assert idempotency_key(None) is None
+
+
+def test_a_fingerprint_tells_where_one_part_ends() -> None:
+    assert len({fingerprint(b"ab", b"c"), fingerprint(b"a", b"bc"), fingerprint(b"abc"), fingerprint(b"abc", b"")}) == 4
+
+
+@dataclass
+class Counter:
+    """Claims over billing on one store, with one account; steps that go `together` share a commit."""
+
+    store: InlineStore
+    desk: Desk
+    claims: Claims
+    account: str = ""
+
+    def begin(self, key: str = "one", *, credits: int = 1, place: str = "GET a/b", query: str = "") -> Begin:  # noqa: A002
+        request = self.desk.request(self.account, credits=credits)
+        owner = request.request_id
+        return Begin(Claim(self.account, key, place, fingerprint(place.encode(), query.encode()), owner), request)
+
+    def together(self, *steps: Begin | End) -> list[object]:
+        return self.store.together(self.claims.judge, steps)
+
+    async def held(self, key: str = "one") -> Held | None:
+        id_ = Claim(self.account, key, "", "", "").id
+        return (await self.store.read(lambda tx: read_claims(tx, [id_]))).get(id_)
+
+    async def money(self) -> tuple[int, int]:
+        report = await self.desk.ledger.report(self.account)
+        return report.balance, report.held
+
+
+@pytest.fixture
+async def counter() -> AsyncIterator[Counter]:
+    store = InlineStore([billing.migrations.MIGRATIONS, limits.idempotency.MIGRATIONS])
+    desk = Desk(store)
+    opened = Counter(store, desk, Claims(store, desk.charges, now=desk.now))
+    opened.account = (await desk.accounts.create("Ada", credits=100)).id
+    yield opened
+    await desk.assert_sound()
+    store.close()
+
+
+def ended(begun: Begin, charge: object, *, text: str | None = None, used: int = 1) -> End:
+    """The call's end: with a `text` it is finished, without one it failed and frees its key."""
+    assert isinstance(charge, Charge)
+    kept = None if text is None else Kept(200, text, begun.claim.owner)
+    return End(begun.claim, close_request(charge, used=used if text is not None else 0), kept)
+
+
+async def test_the_same_key_twice_in_one_commit_is_charged_once(counter: Counter) -> None:
+    first, second = counter.together(counter.begin(), counter.begin())
+    assert isinstance(first, Charge)
+    assert isinstance(second, ClaimInProgress)
+    assert await counter.money() == (99, 1)
+    counter.together(ended(Begin(counter.begin().claim, None), first))
+
+
+async def test_a_charge_that_is_refused_leaves_no_claim(counter: Counter) -> None:
+    results = counter.together(counter.begin(credits=101), counter.begin("two", credits=60), counter.begin("three"))
+    assert [type(result) for result in results] == [InsufficientCredits, Charge, Charge]
+    assert await counter.held() is None
+    assert await counter.held("two") is not None
+    assert await counter.money() == (39, 61)
+
+
+async def test_a_key_freed_and_refused_in_one_commit_stays_free(counter: Counter) -> None:
+    """What the commit found under the key does not come back."""
+    first = counter.begin()
+    (charge,) = counter.together(first)
+    results = counter.together(ended(first, charge), counter.begin(credits=101))
+    assert [type(result) for result in results] == [Closed, InsufficientCredits]
+    assert await counter.held() is None
+    assert await counter.money() == (100, 0)
+
+
+async def test_an_expired_claim_is_gone_even_when_who_takes_it_over_cannot_pay(counter: Counter) -> None:
+    first = counter.begin()
+    (charge,) = counter.together(first)
+    counter.desk.time += UNFINISHED_S
+    results = counter.together(counter.begin(credits=101), ended(first, charge, text="late"))
+    assert [type(result) for result in results] == [InsufficientCredits, Closed]
+    assert await counter.held() is None
+    assert await counter.money() == (100, 0)
+
+
+async def test_a_failure_frees_its_key_and_the_next_is_charged_anew(counter: Counter) -> None:
+    first = counter.begin()
+    (charge,) = counter.together(first)
+    assert counter.together(ended(first, charge)) == [Closed(0, 100)]
+    assert await counter.held() is None
+    assert isinstance(counter.together(counter.begin())[0], Charge)
+
+
+async def test_an_outcome_is_replayed_for_a_day_from_its_end_on(counter: Counter) -> None:
+    first = counter.begin()
+    (charge,) = counter.together(first)
+    counter.desk.time += 100
+    counter.together(ended(first, charge, text="done"))
+    counter.desk.time += KEPT_S - 1
+    assert counter.together(counter.begin()) == [Kept(200, "done", first.claim.owner)]
+    assert await counter.money() == (99, 0)
+    counter.desk.time += 1
+    assert isinstance(counter.together(counter.begin())[0], Charge)
+
+
+async def test_who_ends_and_who_asks_in_one_commit_agree(counter: Counter) -> None:
+    first = counter.begin()
+    (charge,) = counter.together(first)
+    closed, replayed = counter.together(ended(first, charge, text="done"), counter.begin())
+    assert closed == Closed(1, 99)
+    assert replayed == Kept(200, "done", first.claim.owner)
+
+
+async def test_a_late_owner_is_refunded_and_overwrites_nothing(counter: Counter) -> None:
+    late = counter.begin()
+    (late_charge,) = counter.together(late)
+    counter.desk.time += UNFINISHED_S
+    newer = counter.begin()
+    (newer_charge,) = counter.together(newer)
+    assert isinstance(newer_charge, Charge)
+    assert counter.together(ended(late, late_charge, text="late")) == [Closed(0, 99)]
+    held = await counter.held()
+    assert held is not None
+    assert (held.owner, held.kept) == (newer.claim.owner, None)
+    assert counter.together(ended(newer, newer_charge, text="newer")) == [Closed(1, 99)]
+    assert counter.together(counter.begin()) == [Kept(200, "newer", newer.claim.owner)]
+
+
+@pytest.mark.parametrize("text", ["late", None], ids=["finished", "failed"])
+async def test_a_late_owner_changes_nothing_after_the_newer_one_finished(counter: Counter, text: str | None) -> None:
+    late = counter.begin()
+    (late_charge,) = counter.together(late)
+    counter.desk.time += UNFINISHED_S
+    newer = counter.begin()
+    (newer_charge,) = counter.together(newer)
+    counter.together(ended(newer, newer_charge, text="newer"))
+    assert counter.together(ended(late, late_charge, text=text)) == [Closed(0, 99)]
+    assert counter.together(counter.begin()) == [Kept(200, "newer", newer.claim.owner)]
+
+
+async def test_a_cache_hit_is_kept_without_a_charge(counter: Counter) -> None:
+    claim = counter.begin().claim
+    kept = Kept(200, "cached", claim.owner, cached=True)
+    assert counter.together(Begin(claim, None, kept), counter.begin()) == [None, kept]
+    assert await counter.money() == (100, 0)
+
+
+async def test_two_accounts_may_use_the_same_key(counter: Counter) -> None:
+    mine = counter.begin()
+    other = (await counter.desk.accounts.create("Bob", credits=5)).id
+    counter.account, account = other, counter.account
+    results = counter.together(mine, counter.begin())
+    assert [type(result) for result in results] == [Charge, Charge]
+    assert {result.account_id for result in results if isinstance(result, Charge)} == {account, other}
+
+
+async def test_a_store_that_is_away_claims_nothing(counter: Counter) -> None:
+    counter.store.failing = StoreUnavailable("away")
+    with pytest.raises(StoreUnavailable):
+        await counter.claims.begin(counter.begin())
+    counter.store.failing = None
+    assert await counter.held() is None
+    assert await counter.money() == (100, 0)
+
+
+@pytest.mark.parametrize("text", ["done", None], ids=["finished", "failed"])
+async def test_an_end_that_the_store_refused_is_made_up_for(counter: Counter, text: str | None) -> None:
+    first = counter.begin()
+    charge = await counter.claims.begin(first)
+    counter.store.failing = StoreUnavailable("away")
+    with pytest.raises(StoreUnavailable):
+        await counter.claims.end(ended(first, charge, text=text))
+    counter.store.failing = None
+    assert isinstance(counter.together(counter.begin())[0], ClaimInProgress)
+    assert await counter.desk.charges.finish() == 1
+    assert await counter.money() == (100 if text is None else 99, 0)
+    (again,) = counter.together(counter.begin())
+    assert isinstance(again, Charge if text is None else Kept)
+
+
+@dataclass
+class Model:
+    """What must have come of each key: who runs, and who was ever paid for it."""
+
+    running: list[tuple[Begin, Charge]] = field(default_factory=list)
+    paid: dict[str, int] = field(default_factory=dict)
+
+    def saw(self, step: Begin | End, result: object) -> None:
+        if isinstance(step, Begin):
+            if isinstance(result, Charge):
+                self.running.append((step, result))
+            else:
+                assert result is None or isinstance(result, (Kept, ClaimRefused, InsufficientCredits))
+        else:
+            assert isinstance(result, Closed)
+            self.paid[step.claim.key] = self.paid.get(step.claim.key, 0) + result.credits_used
+
+
+def random_steps(rng: Random, counter: Counter, model: Model) -> Sequence[Begin | End]:
+    steps: list[Begin | End] = []
+    for _ in range(rng.randint(1, 6)):
+        if model.running and rng.random() < 0.45:
+            begun, charge = model.running.pop(rng.randrange(len(model.running)))
+            steps.append(ended(begun, charge, text=rng.choice(["done", None]), used=charge.credits))
+            continue
+        begun = counter.begin(rng.choice("abc"), credits=rng.choice([1, 1, 1, 1000]), query=rng.choice(["", "", "q"]))
+        if rng.random() < 0.1:
+            begun = Begin(begun.claim, None, Kept(200, "hit", begun.claim.owner, cached=True))
+        steps.append(begun)
+    return steps
+
+
+@pytest.mark.parametrize("seed", range(25))
+async def test_whatever_the_order_a_key_is_paid_once_and_never_runs_without_its_charge(
+    seed: int, counter: Counter
+) -> None:
+    """Method: random commits of begins and ends; claims expire in between, but no outcome's day passes."""
+    rng, model = Random(seed), Model()
+    for _ in range(60):
+        steps = random_steps(rng, counter, model)
+        for step, result in zip(steps, counter.together(*steps), strict=True):
+            model.saw(step, result)
+        if rng.random() < 0.15:
+            counter.desk.time += UNFINISHED_S
+        await counter.desk.assert_sound()
+        open_charges = {begun.claim.owner for begun, _ in model.running}
+        for key in "abc":
+            held = await counter.held(key)
+            assert held is None or held.kept is not None or held.owner in open_charges
+    for begun, charge in model.running:
+        (result,) = counter.together(ended(begun, charge, text="done"))
+        model.saw(End(begun.claim, close_request(charge, used=1), None), result)
+    assert all(paid <= 1 for paid in model.paid.values())
+    assert await counter.money() == (100 - sum(model.paid.values()), 0)
