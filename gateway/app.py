@@ -20,6 +20,7 @@ from gateway.billed import BilledCalls
 from gateway.books import Books, open_books
 from gateway.circuits import Circuits
 from gateway.claims import Claims
+from gateway.config.settings import Config
 from gateway.edge import edge_answer_of
 from gateway.gauges import gather
 from gateway.guide import Guides
@@ -36,7 +37,6 @@ from gateway.routes.status import Status
 from gateway.routing import Route, Routes
 from gateway.secrets import Secrets
 from gateway.server.errors import EdgeAnswer
-from gateway.settings import Config
 from gateway.sites import open_sites
 from limits.concurrency import Leases
 from limits.idempotency import forget_old, forget_running

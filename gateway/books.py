@@ -14,9 +14,9 @@ from billing.charges import Charges
 from billing.keys import Keys
 from billing.ledger import Ledger
 from billing.sealing import Cipher
+from gateway.config.settings import Config
 from gateway.operations import Operations
 from gateway.secrets import Secrets
-from gateway.settings import Config
 from storage.opening import open_store
 from storage.store import Store
 

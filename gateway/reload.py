@@ -11,9 +11,9 @@ import trio
 
 from gateway.billed import BilledCalls
 from gateway.config import ConfigError
+from gateway.config.settings import Config
 from gateway.logs import LEVELS, Log
 from gateway.operations import Nothing, OperationRefused
-from gateway.settings import Config
 from gateway.sites import breaker_rules, source_rules
 from limits.concurrency import Leases
 from limits.window import Window

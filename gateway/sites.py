@@ -8,7 +8,7 @@ from random import Random
 
 import trio
 
-from gateway.settings import Config, PlatformSettings
+from gateway.config.settings import Config, PlatformSettings
 from limits.breaker import Breaker, BreakerRules
 from upstreams.endpoint import Platform
 from upstreams.site import Site

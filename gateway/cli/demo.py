@@ -12,9 +12,9 @@ import trio
 
 from gateway.cli.run import known_platforms, read_secrets, run
 from gateway.config import load_config
+from gateway.config.settings import Config, with_egress
 from gateway.logs import Log, carry_library_logs
 from gateway.serve import Start, open_sandbox, open_served_node
-from gateway.settings import Config, with_egress
 from upstreams.sandbox.app import Behaviour
 
 _CREDITS = 1_000

@@ -10,10 +10,10 @@ import trio
 
 from gateway.cli.run import config_option, known_platforms, read_config, read_secrets, run
 from gateway.config import Config, load_config
+from gateway.config.settings import with_egress
 from gateway.logs import Log, carry_library_logs
 from gateway.serve import Start, open_sandbox, print_line
 from gateway.serve import serve as serve_node
-from gateway.settings import with_egress
 from upstreams.sandbox.app import Behaviour
 
 

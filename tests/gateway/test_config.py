@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gateway.config import Config, ConfigError, load_config
-from gateway.settings import ServerSettings, StoreSettings
+from gateway.config.settings import ServerSettings, StoreSettings
 
 PLATFORMS = frozenset({"github", "bluesky", "hackernews"})
 SHIPPED = Path(__file__).parents[2] / "config.toml"

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-from gateway.config_errors import Problem
-from gateway.settings import SQLITE_PREFIX, Config
+from gateway.config.errors import Problem
+from gateway.config.settings import SQLITE_PREFIX, Config
 
 _STATE_PREFIXES = ("redis://", "rediss://", "redis+cluster://")
 

@@ -9,8 +9,8 @@ from typing import Annotated, Literal, TypeVar, get_args, get_origin
 import msgspec
 from msgspec.structs import fields
 
-from gateway.config_errors import Problem
-from gateway.settings import Config, PlatformSettings, UpstreamDefaults
+from gateway.config.errors import Problem
+from gateway.config.settings import Config, PlatformSettings, UpstreamDefaults
 
 S = TypeVar("S", bound=msgspec.Struct)
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")

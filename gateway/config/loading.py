@@ -8,12 +8,10 @@ from types import MappingProxyType
 
 from msgspec.structs import replace
 
-from gateway.config_errors import ConfigError, Problem
-from gateway.config_reading import TableReader, field_names
-from gateway.config_rules import broken_rules
-from gateway.settings import Config, UpstreamSettings
-
-__all__ = ["Config", "ConfigError", "Problem", "load_config"]
+from gateway.config.errors import ConfigError, Problem
+from gateway.config.reading import TableReader, field_names
+from gateway.config.rules import broken_rules
+from gateway.config.settings import Config, UpstreamSettings
 
 _POSITION = re.compile(r"^(?P<what>.*) \(at (?:line (?P<line>\d+), column \d+|end of document)\)$", re.DOTALL)
 
