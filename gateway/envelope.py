@@ -52,6 +52,11 @@ def error_fragment(refused: Refused, base_url: str) -> bytes:
     return orjson.dumps({"error": error})[1:-1]
 
 
+def error_name(stored: bytes) -> str:
+    """The code's name in the fragment of an error."""
+    return str(orjson.loads(b"{%b}" % stored)["error"]["type"])
+
+
 def replay(stored: bytes, *, status: int, request_id: str, balance: int | None, cached: bool) -> bytes:
     """The envelope of an earlier outcome: its own fragment and request id, at no cost (decisions 7)."""
     tail = b',"cached":%b' % (b"true" if cached else b"false") if status < 400 else b""

@@ -50,7 +50,8 @@ class Replies:
             cached=kept.cached,
         )
         headers = [*_credit_headers(0, outcome.balance), (b"x-idempotent-replay", b"true")]
-        return Reply(kept.status, body, headers, request_id=kept.owner)
+        code = "OK" if kept.status < 400 else envelope.error_name(outcome.fragment)
+        return Reply(kept.status, body, headers, code, request_id=kept.owner)
 
     async def free(self, request: Request, caller: Caller, stored: bytes) -> Reply:
         """The answer of a resource that costs nothing; `stored` is its fragment."""

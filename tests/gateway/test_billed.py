@@ -21,7 +21,7 @@ ROOMY = {"limits": {"requests_per_minute": 100_000}, "breaker": {"failures": 100
 NO_CACHE = {"cache-control": "no-cache"}
 
 
-async def ask_in_this_task(node: OpenNode, target: str) -> None:
+async def ask_in_this_task(node: OpenNode, target: str, *more: tuple[bytes, bytes]) -> None:
     """A refresh of the app itself, as a server calls it."""
     path, _, query = target.partition("?")
     scope: dict[str, Any] = {
@@ -34,7 +34,7 @@ async def ask_in_this_task(node: OpenNode, target: str) -> None:
         "raw_path": path.encode(),
         "query_string": query.encode(),
         "root_path": "",
-        "headers": [(b"x-api-key", node.key.encode()), (b"cache-control", b"no-cache")],
+        "headers": [(b"x-api-key", node.key.encode()), (b"cache-control", b"no-cache"), *more],
         "client": None,
         "server": None,
     }
