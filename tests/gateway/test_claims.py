@@ -179,6 +179,7 @@ async def test_who_ends_and_who_asks_in_one_commit_agree(counter: Counter) -> No
     closed, replayed = counter.together(ended(first, charge, text="done"), counter.begin())
     assert closed == Closed(1, 99)
     assert replayed == Kept(200, "done", first.claim.owner)
+    assert await counter.money() == (99, 0)
 
 
 async def test_a_late_owner_is_refunded_and_overwrites_nothing(counter: Counter) -> None:
@@ -206,6 +207,7 @@ async def test_a_late_owner_changes_nothing_after_the_newer_one_finished(counter
     counter.together(ended(newer, newer_charge, text="newer"))
     assert counter.together(ended(late, late_charge, text=text)) == [Closed(0, 99)]
     assert counter.together(counter.begin()) == [Kept(200, "newer", newer.claim.owner)]
+    assert await counter.money() == (99, 0)
 
 
 async def test_a_cache_hit_is_kept_without_a_charge(counter: Counter) -> None:
