@@ -96,7 +96,7 @@ def test_metrics_count_requests_credits_and_what_the_cache_answered(admin: Admin
     assert grown("sluice_overhead_seconds_count") == 5
     assert grown("sluice_upstream_seconds_count") == 1
     assert grown("sluice_overhead_seconds_bucket", le="+Inf") == 5
-    assert grown("sluice_store_commits_total") >= 2
+    assert grown("sluice_store_commits_total") >= 1  # the settlement, for which nobody waits, may come later
     assert after["sluice_breaker_state", frozenset({("platform", "github"), ("source", "api")})] == 0
     assert not [sample for sample in after if "secret" in str(sample)], "what clients invent must not become labels"
 
