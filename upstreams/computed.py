@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import pycld2
@@ -48,7 +49,13 @@ def language_of(text: str | None, own_tag: str | None = None) -> str | None:
         return own_tag
     if text is None or not _ENOUGH_LETTERS.search(text, 0, _TEXT_MAX):
         return None
-    reliable, _, guesses = _detected(text[:_TEXT_MAX])
+    return _language(text[:_TEXT_MAX])
+
+
+@lru_cache(maxsize=2_048)
+def _language(text: str) -> str | None:
+    """Remembered, since one detection costs 17 us and the same bios and posts come again with every refresh."""
+    reliable, _, guesses = _detected(text)
     tag = guesses[0][1]
     return str(tag) if reliable and tag != "un" else None
 
