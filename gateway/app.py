@@ -112,24 +112,13 @@ def _build(setting: Setting, books: Books, sites: list[Site], make_id: Callable[
     window, leases = Window(config.limits.requests_per_minute), Leases(config.limits.concurrent_requests)
     replies = Replies(books.balances, setting.base_url)
     status = Status(catalog, now=time.time)
-    calls = BilledCalls(
-        books.charges,
-        books.balances,
-        Claims(books.store, books.charges, now=time.time),
-        cache=cache,
-        signer=signer,
-        now=time.time,
-        timeout_s=config.server.request_timeout_s,
-        base_url=setting.base_url,
-    )
+    calls = _calls(setting, books, cache, signer)
     guides = Guides(catalog, base_url=setting.base_url, signer=signer)
-    routes = Routes(
-        (
-            *_data_routes(catalog, calls, replies),
-            *Discovery(catalog, guides=guides, replies=replies).routes,
-            *Credits(books.ledger, signer=signer, replies=replies).routes,
-            status.route,
-        )
+    routes = (
+        *_data_routes(catalog, calls, replies),
+        *Discovery(catalog, guides=guides, replies=replies).routes,
+        *Credits(books.ledger, signer=signer, replies=replies).routes,
+        status.route,
     )
     metrics = Metrics()
     metrics.gather = lambda: gather(catalog, calls=calls, window=window, leases=leases, books=books)
@@ -138,7 +127,7 @@ def _build(setting: Setting, books: Books, sites: list[Site], make_id: Callable[
             admission=Admission(
                 books.keys, window=window, leases=leases, key_prefix=config.keys.prefix, now=trio.current_time
             ),
-            routes=routes,
+            routes=Routes(routes),
             status=status,
             replies=replies,
             metrics=metrics,
@@ -157,6 +146,19 @@ def _build(setting: Setting, books: Books, sites: list[Site], make_id: Callable[
     Circuits(catalog).add_to(operations)
     admin = _admin(setting, books, operations, metrics, draining=draining)
     return Node(api, admin, books, operations, reload, edge_answer_of(make_id, setting.base_url), draining)
+
+
+def _calls(setting: Setting, books: Books, cache: Cache, signer: CursorSigner) -> BilledCalls:
+    return BilledCalls(
+        books.charges,
+        books.balances,
+        Claims(books.store, books.charges, now=time.time),
+        cache=cache,
+        signer=signer,
+        now=time.time,
+        timeout_s=setting.config.server.request_timeout_s,
+        base_url=setting.base_url,
+    )
 
 
 def _data_routes(catalog: Catalog, calls: BilledCalls, replies: Replies) -> list[Route]:

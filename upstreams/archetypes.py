@@ -1,7 +1,8 @@
 """The named response shapes: constructors of records, and how rows are wrapped (spec 2.2, decisions 3).
 
-A record holds every field of its archetype; what the upstream did not send is None. `ext.language`, where a platform
-sets it, is the upstream's own language tag and wins over detection.
+A record holds every field of its archetype; what the upstream did not send is None. Where the fields are flat they are
+the constructor's arguments, in their order (`locals()`), so that no name is written twice. `ext.language`, where a
+platform sets it, is the upstream's own language tag and wins over detection.
 """
 
 from __future__ import annotations
@@ -34,24 +35,7 @@ def author(  # noqa: PLR0913 - one argument a field of the archetype
     ext: Record | None = None,
 ) -> Record:
     """One account."""
-    return {
-        "id": id,
-        "username": username,
-        "display_name": display_name,
-        "avatar_url": avatar_url,
-        "bio": bio,
-        "verified": verified,
-        "followers": followers,
-        "following": following,
-        "posts_count": posts_count,
-        "likes_count": likes_count,
-        "url": url,
-        "private": private,
-        "joined_at": joined_at,
-        "location": location,
-        "external_url": external_url,
-        "ext": ext or {},
-    }
+    return {**locals(), "ext": ext or {}}
 
 
 def byline(
@@ -64,14 +48,7 @@ def byline(
     url: str | None = None,
 ) -> Record:
     """The author of a post or comment, as far as a row tells."""
-    return {
-        "id": id,
-        "username": username,
-        "display_name": display_name,
-        "avatar_url": avatar_url,
-        "verified": verified,
-        "url": url,
-    }
+    return {**locals()}
 
 
 def post(  # noqa: PLR0913 - one argument a field of the archetype
@@ -168,29 +145,7 @@ def repository(  # noqa: PLR0913 - one argument a field of the archetype
     pushed_at: str | None = None,
 ) -> Record:
     """One code repository; `owner` is `{username, avatar_url, type}`."""
-    return {
-        "id": id,
-        "url": url,
-        "full_name": full_name,
-        "name": name,
-        "owner": owner,
-        "description": description,
-        "homepage": homepage,
-        "language": language,
-        "topics": topics,
-        "license": license,
-        "stars": stars,
-        "forks": forks,
-        "watchers": watchers,
-        "open_issues": open_issues,
-        "size_kb": size_kb,
-        "default_branch": default_branch,
-        "archived": archived,
-        "fork": fork,
-        "created_at": created_at,
-        "updated_at": updated_at,
-        "pushed_at": pushed_at,
-    }
+    return {**locals()}
 
 
 def release(
@@ -206,17 +161,7 @@ def release(
     ext: Record | None = None,
 ) -> Record:
     """One release of a repository; `author` is a username."""
-    return {
-        "id": id,
-        "url": url,
-        "tag": tag,
-        "name": name,
-        "text": text,
-        "prerelease": prerelease,
-        "author": author,
-        "published_at": published_at,
-        "ext": ext or {},
-    }
+    return {**locals(), "ext": ext or {}}
 
 
 def article(
@@ -232,17 +177,7 @@ def article(
     ext: Record | None = None,
 ) -> Record:
     """One page of text: a readme, an encyclopedia page."""
-    return {
-        "id": id,
-        "url": url,
-        "title": title,
-        "text": text,
-        "description": description,
-        "image_url": image_url,
-        "language": language,
-        "updated_at": updated_at,
-        "ext": ext or {},
-    }
+    return {**locals(), "ext": ext or {}}
 
 
 @dataclass(frozen=True, slots=True)
