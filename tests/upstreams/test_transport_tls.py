@@ -2,6 +2,7 @@
 
 import socket
 import ssl
+from contextlib import suppress
 from itertools import count
 
 import httpx
@@ -103,7 +104,8 @@ async def test_late_words_of_tls_itself_do_not_cost_the_connection(authority: tr
                 tls.sendall(reply(b"ok"))
                 tls.verify_client_post_handshake()
                 tls.do_handshake()
-            tls.recv(1)
+            with suppress(ConnectionError):  # how the client leaves differs between versions of Python
+                tls.recv(1)
 
     with trio.fail_after(5), socket.create_server(("127.0.0.1", 0)) as listener:
         origin = Origin("https", "127.0.0.1", listener.getsockname()[1])
