@@ -40,7 +40,7 @@ class Api:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - ASGI's own signature
         """Serve one ASGI connection scope."""
         if scope["type"] != "http":
             raise RuntimeError(f"{scope['type']} is not served here")
@@ -51,7 +51,6 @@ class Api:
             path=scope["path"],
             query=[],
             headers=dict(scope["headers"]),
-            receive=receive,
             started=started,
         )
         try:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import orjson
-
+from gateway import envelope
+from gateway.errors import Refused
 from gateway.request import Headers
 from gateway.server.errors import EdgeAnswer
 
@@ -16,15 +16,13 @@ def edge_answer_of(make_id: Callable[[str], str], base_url: str) -> EdgeAnswer:
     def answer(status: int, sentence: str) -> tuple[Headers, bytes]:
         request_id = make_id("req_")
         code = "INVALID_REQUEST" if status < 500 or status in (501, 505) else "INTERNAL_ERROR"
-        error = {"type": code, "message": sentence, "status": status, "doc_url": f"{base_url}/docs/errors#{code}"}
-        body = orjson.dumps(
-            {
-                "success": False,
-                "error": error,
-                "credits_used": 0,
-                "credits_remaining": None,
-                "request_id": request_id,
-            }
+        body = envelope.failure(
+            Refused(code, sentence),
+            request_id=request_id,
+            credits_used=0,
+            balance=None,
+            base_url=base_url,
+            status=status,
         )
         return [(b"content-type", b"application/json"), (b"x-request-id", request_id.encode())], body
 

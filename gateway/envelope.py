@@ -28,23 +28,31 @@ def success(stored: bytes, *, request_id: str, credits_used: int, balance: int |
     )
 
 
-def failure(refused: Refused, *, request_id: str, credits_used: int, balance: int | None, base_url: str) -> bytes:
-    """An error envelope."""
+def failure(
+    refused: Refused,
+    *,
+    request_id: str,
+    credits_used: int,
+    balance: int | None,
+    base_url: str,
+    status: int | None = None,
+) -> bytes:
+    """An error envelope; `status` where the HTTP edge answers with one of its own."""
     return b'{"success":false,%b,"credits_used":%d,"credits_remaining":%b,"request_id":"%b"}' % (
-        error_fragment(refused, base_url),
+        error_fragment(refused, base_url, status),
         credits_used,
         _balance(balance),
         request_id.encode(),
     )
 
 
-def error_fragment(refused: Refused, base_url: str) -> bytes:
+def error_fragment(refused: Refused, base_url: str, status: int | None = None) -> bytes:
     """The part of an error envelope that does not depend on who asked."""
     code = refused.code
     error: dict[str, Any] = {
         "type": code.name,
         "message": refused.message,
-        "status": code.status,
+        "status": status or code.status,
         "doc_url": f"{base_url}/docs/errors#{code.name}",
     }
     if refused.details:

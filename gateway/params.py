@@ -18,8 +18,9 @@ MAX_CREDITS = Param(
 )
 DRY_RUN = Param("dry_run", "Validate and price only: costs nothing, calls nobody.", "1", type="boolean")
 
-_FOREIGN_CURSORS = frozenset(("after", "before", "continuation", "max_id", "min_id", "next", "next_page", "next_token"))
-_FOREIGN_PAGES = frozenset(("offset", "page", "page_token", "pagetoken", "since_id", "skip", "start", "token"))
+_FOREIGN_CURSORS = frozenset(
+    ("after", "before", "continuation", "max_id", "min_id", "next", "next_page", "next_token")
+) | {"offset", "page", "page_token", "pagetoken", "since_id", "skip", "start", "token"}
 _INTEGER = re.compile(r"-?[0-9]{1,18}")
 _ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
@@ -79,7 +80,7 @@ class Declared:
 
     def _undeclared(self, names: list[str]) -> Refused:
         first = names[0]
-        if first.lower() in _FOREIGN_CURSORS | _FOREIGN_PAGES and "cursor" in self.by_name:
+        if first.lower() in _FOREIGN_CURSORS and "cursor" in self.by_name:
             meant: str | None = "cursor"
         else:
             meant = next(iter(get_close_matches(first, self.by_name, n=1, cutoff=0.0)), None)

@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl
 
 from billing.key_cache import Key
 from gateway.errors import Refused
-from gateway.server.asgi import HTTPScope, Receive
+from gateway.server.asgi import HTTPScope
 from limits.concurrency import Lease
 from limits.window import WindowState
 
@@ -34,7 +34,6 @@ class Request:
     query: list[tuple[str, str]]
     headers: dict[bytes, bytes]
     """By name in lower case; of a repeated header the last value."""
-    receive: Receive
     started: float
     caller: Caller | None = None
 

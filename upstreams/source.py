@@ -19,7 +19,7 @@ from limits.governor import Governor
 from limits.retries import RetryBudget, full_jitter
 from upstreams.endpoint import Answer, Judge
 from upstreams.errors import NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
-from upstreams.transport.http import Exchange, HttpAnswer, HttpCall, Origin, origin_of
+from upstreams.transport.http import Exchange, HttpAnswer, HttpCall, origin_of
 
 THROTTLED_S = 30.0
 """How long a source is left alone that throttles without saying for how long (spec 7.2)."""
@@ -207,11 +207,6 @@ class Source:
         if answer.status == 429 or (answer.status == 503 and wait):
             return UpstreamThrottled(self.name, float(wait) if wait.isdecimal() else None)
         return UpstreamFailed(self.name, f"status {answer.status}", passing=answer.status in _PASSING)
-
-    @property
-    def origin(self) -> Origin:
-        """The host that is called."""
-        return self._origin
 
 
 def _problem(exc: httpx.RequestError) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
-import orjson
 import trio
 
+from gateway import envelope
 from gateway.instants import iso
 from gateway.request import Caller, Reply, Request
 from gateway.routing import Route
@@ -43,17 +43,8 @@ class Status:
             "platforms": platforms,
             "updated_at": iso(self._now()),
         }
-        body = {
-            "success": True,
-            "platform": "utility",
-            "endpoint": request.path,
-            "data": data,
-            "credits_used": 0,
-            "credits_remaining": None,
-            "request_id": request.id,
-            "cached": False,
-        }
-        return Reply(200, orjson.dumps(body))
+        stored = envelope.fragment("utility", request.path, data)
+        return Reply(200, envelope.success(stored, request_id=request.id, credits_used=0, balance=None, cached=False))
 
 
 def _platform(site: Site) -> dict[str, Any]:
