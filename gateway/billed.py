@@ -26,9 +26,9 @@ from storage.errors import StorageError
 from upstreams.cache import Cache
 from upstreams.catalog import Listing
 from upstreams.cursors import CursorSigner
-from upstreams.endpoint import Args, State, Value
+from upstreams.endpoint import Args, Fetched, State, Value
 from upstreams.errors import UpstreamFailed
-from upstreams.fetch import Fetched, Plan, fetch, plan
+from upstreams.fetch import Plan, fetch, plan
 from upstreams.flights import Flights
 
 SETTLE_S = 5.0
@@ -158,7 +158,7 @@ class BilledCalls:
         if shaped.cacheable:
             self.cache.put(key, stored, ask.listing.endpoint.cache_ttl_s)
         used, balance = await self._settle(ask, charge, shaped.coverage, stored)
-        return Outcome(stored, used, balance, cached=False, upstream_s=fetched.upstream_s)
+        return Outcome(stored, used, balance, cached=False, upstream_s=fetched.took_s)
 
     async def _hit(self, ask: Ask, stored: bytes) -> Outcome:
         """A cached answer; under an idempotency key it becomes that key's outcome."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from upstreams.archetypes import Archetype, Record
-from upstreams.endpoint import Leg, Page, Single, State
+from upstreams.endpoint import Fetched, Leg, Page, Single, State
 from upstreams.errors import NotFound
 
 Seal = Callable[[State], str]
@@ -59,11 +59,12 @@ def _pagination(page: Page, seal: Seal) -> dict[str, Any]:
 
 def _leg(leg: Leg) -> Record:
     answer = leg.answer
+    rung_index = answer.rung_index if isinstance(answer, Fetched) else 0
     return {
         "endpoint": leg.endpoint,
         "source": answer.source,
-        "rung": "primary",
-        "rung_index": 0,
+        "rung": "fallback" if rung_index else "primary",
+        "rung_index": rung_index,
         "status": "ok" if answer else "failed",
         "latency_ms": round(answer.took_s * 1000),
         "error": None if answer else "UPSTREAM_ERROR",

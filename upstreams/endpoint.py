@@ -8,9 +8,13 @@ without I/O: it yields the calls it needs, is sent their answers, and returns a 
         return Single(_author(obj(answer.body)))
 
 Yielding a tuple of calls runs them side by side and sends back a tuple of answers. A call marked `optional` is
-answered with a `Missing`, which is false, when it fails. What the generator returns holds records made by
+answered with a `Missing`, which is false, when it fails. A `Part` in place of a call runs another endpoint's read,
+with the fallbacks that it has, and is answered with a `Fetched`. What the generator returns holds records made by
 `upstreams.archetypes`. A generator runs up to its first call before anything is charged: there it refuses values that
 no call could answer, with `InvalidArgument`, for free.
+
+Beside its `read` an endpoint may name `fallbacks`, other sources that have the answer too, and `collect`, by which it
+walks page after page until it has as many items as `limit` asks for.
 """
 
 from __future__ import annotations
@@ -53,6 +57,19 @@ def limit(maximum: int, default: int = 20) -> Param:
     return Param(
         "limit",
         f"Items on a page, 1 to {maximum}.",
+        str(default),
+        type="integer",
+        default=default,
+        minimum=1,
+        maximum=maximum,
+    )
+
+
+def collected(maximum: int, default: int) -> Param:
+    """The number of items that a collect-until-N endpoint walks its pages for (spec 4.3, rule 7)."""
+    return Param(
+        "limit",
+        f"Items to collect, 1 to {maximum}, from as many pages as it takes; each page used is billed.",
         str(default),
         type="integer",
         default=default,
@@ -153,11 +170,20 @@ class Missing:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """Another endpoint of the same platform as one part of a composite, with `values` over its defaults."""
+
+    resource: str
+    values: Mapping[str, Value]
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Leg:
     """One part of a composite answer (decisions 14): the endpoint it stands for and the answer it got."""
 
     endpoint: str
-    answer: Answer | Missing
+    answer: Answer | Missing | Fetched
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +205,22 @@ class Page:
     warnings: tuple[str, ...] = ()
 
 
-Steps = Generator[Call | tuple[Call, ...], Any, Page | Single]
+class Fetched(NamedTuple):
+    """What a read gave, the seconds that it waited for the upstream, and the rung of the ladder that answered."""
+
+    result: Page | Single
+    took_s: float = 0.0
+    source: str = ""
+    rung_index: int = 0
+    """0 is the endpoint's own read; from 1 on its fallbacks in their order."""
+    pages_used: int = 1
+    """Pages of a walk that brought something: what it is billed by."""
+    whole: bool = True
+    """False: a walk that ended before it had to."""
+
+
+Wanted = Call | Part | tuple[Call | Part, ...]
+Steps = Generator[Wanted, Any, Page | Single]
 Read = Callable[[Args], Steps]
 Judge = Callable[[Answer], UpstreamError | None]
 
@@ -189,6 +230,31 @@ def by_status(answer: Answer) -> UpstreamError | None:
     if answer.status in (404, 410, 451):
         return NotFound()
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class Fallback:
+    """Where an endpoint's answer comes from when its own read fails (decisions 9).
+
+    With a `read` of its own the fallback may ask for what its source has in another form; the pages that follow stay
+    with it, since a cursor means nothing elsewhere. Without one it is a mirror: the endpoint's own read, with every
+    call to the platform's first source sent to `source` instead, and cursors that are good for both.
+    """
+
+    source: str
+    read: Read | None = None
+    needs: tuple[str, ...] = ()
+    """Credentials without which it is passed over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Collect:
+    """How an endpoint collects until it has `limit` items (spec 4.3, rule 7): by pages, each of which is billed."""
+
+    per_page: int
+    """The most items that a read is asked for at once; it finds that number as its `limit`."""
+    spare_pages: int = 4
+    """Pages that a walk may take beyond those that `limit` needs when every page comes full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +273,13 @@ class Endpoint:
     description: str = ""
     needs: tuple[str, ...] = ()
     """Credentials without which the endpoint is hidden and answers 503 without Retry-After."""
+    fallbacks: tuple[Fallback, ...] = ()
+    collect: Collect | None = None
+
+    def with_defaults(self, values: Mapping[str, Value]) -> dict[str, Value]:
+        """`values` over the parameters' defaults."""
+        defaults = {param.name: param.default for param in self.params if param.default is not None}
+        return {**defaults, **values}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,17 +1,23 @@
-"""Runs an endpoint's read: makes the calls it yields, sends back their answers, gives the page it returns."""
+"""Fetches an endpoint's answer: by its own read, or by the first of its fallbacks that can (decisions 9)."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+from dataclasses import replace
+from functools import partial
+from itertools import chain
 from typing import NamedTuple
 
 import trio
 
-from upstreams.endpoint import Answer, Args, Call, Endpoint, Missing, Page, Single, Steps
-from upstreams.errors import UNREADABLE, unreadable
+from limits.errors import CircuitOpen, LimitError, Throttled
+from upstreams.endpoint import Answer, Args, Call, Endpoint, Fetched, Missing, Page, Part, Single, Steps, Wanted
+from upstreams.errors import InvalidArgument, InvalidCursor, UpstreamError, UpstreamFailed, UpstreamThrottled
+from upstreams.reading import run
 from upstreams.site import Site
 
-_SIDE_BY_SIDE_MAX = 16
-"""Calls of one read that run at the same time."""
+_RUNG = "rung"
+"""In the state of a cursor that only one fallback understands: which."""
 
 
 class Plan(NamedTuple):
@@ -19,15 +25,10 @@ class Plan(NamedTuple):
 
     site: Site
     endpoint: Endpoint
+    args: Args
+    rung_index: int
     steps: Steps
-    first: Call | tuple[Call, ...]
-
-
-class Fetched(NamedTuple):
-    """What a read gave, and the seconds that it waited for the upstream."""
-
-    result: Page | Single
-    upstream_s: float
+    first: Wanted
 
 
 def plan(site: Site, endpoint: Endpoint, args: Args) -> Plan:
@@ -35,67 +36,127 @@ def plan(site: Site, endpoint: Endpoint, args: Args) -> Plan:
 
     Raises:
         InvalidArgument: a value that no call could answer; free, since nothing was charged.
+        InvalidCursor: it was made by a fallback that this endpoint no longer has.
     """
-    steps = endpoint.read(args)
-    return Plan(site, endpoint, steps, next(steps))
+    rung_index = int(args.cursor.get(_RUNG, 0)) if args.cursor else 0
+    if rung_index > len(endpoint.fallbacks):
+        raise InvalidCursor("cursor belongs to a source that is no longer asked")
+    return _plan(site, endpoint, args, rung_index)
+
+
+def _plan(site: Site, endpoint: Endpoint, args: Args, rung_index: int) -> Plan:
+    own = endpoint.fallbacks[rung_index - 1].read if rung_index else None
+    steps = (own or endpoint.read)(args)
+    return Plan(site, endpoint, args, rung_index, steps, next(steps))
 
 
 async def fetch(planned: Plan, deadline_at: float) -> Fetched:
     """Run a read to its end, or to `deadline_at` on Trio's clock: then it is an `UpstreamFailed`.
 
+    A source that fails, throttles or must not be called now is followed by the endpoint's next fallback; each gets an
+    equal share of the time that is left. What a source says for certain (no such thing) is the answer.
+
     Raises:
         NotFound, InvalidArgument, UpstreamThrottled, UpstreamFailed: what the upstream answered.
         CircuitOpen, Throttled: a source that must not be called now.
     """
-    wanted = planned.first
-    upstream_s = 0.0
-    while True:
-        answers, took_s = await _answers(planned.site, wanted, deadline_at)
-        upstream_s += took_s
-        try:
-            wanted = planned.steps.send(answers)
-        except StopIteration as done:
-            return Fetched(done.value, upstream_s)
-        except UNREADABLE as exc:
-            raise unreadable(planned.site.platform.slug, exc) from exc
-
-
-async def _answers(
-    site: Site, wanted: Call | tuple[Call, ...], deadline_at: float
-) -> tuple[Answer | Missing | tuple[Answer | Missing, ...], float]:
-    """What a yield is answered with, and the seconds that this took."""
-    if isinstance(wanted, Call):
-        answer = await site.call(wanted, deadline_at)
-        return answer, answer.took_s
+    below = _fallbacks_of(planned)
+    if not below:
+        return await _by(planned, deadline_at)
     started = trio.current_time()
-    return await _side_by_side(site, wanted, deadline_at), trio.current_time() - started
+    refusals: list[UpstreamError | LimitError] = []
+    rungs = chain((planned,), (_fallback(planned, rung_index) for rung_index in below))
+    for left, rung in zip(range(len(below), -1, -1), rungs, strict=True):
+        if rung is None:
+            continue
+        now = trio.current_time()
+        try:
+            fetched = await _by(rung, now + (deadline_at - now) / (left + 1))
+            return fetched._replace(took_s=trio.current_time() - started)
+        except (UpstreamFailed, UpstreamThrottled, LimitError) as refusal:
+            refusals.append(refusal)
+    raise _most_telling(refusals)
 
 
-async def _side_by_side(site: Site, calls: tuple[Call, ...], deadline_at: float) -> tuple[Answer | Missing, ...]:
-    answers: dict[int, Answer | Missing] = {}
-    waiting = list(enumerate(calls))[::-1]
+def _fallbacks_of(planned: Plan) -> list[int]:
+    """The rungs below the plan's own; a cursor that only one understands has none."""
+    endpoint, known = planned.endpoint, planned.site.credentials
+    if not endpoint.fallbacks or planned.rung_index:
+        return []
+    below = enumerate(endpoint.fallbacks, 1)
+    goes_on = planned.args.cursor is not None
+    return [
+        index
+        for index, fallback in below
+        if all(name in known for name in fallback.needs) and not (goes_on and fallback.read is not None)
+    ]
 
-    async def work() -> None:
-        while waiting:
-            place, call = waiting.pop()
-            answers[place] = await site.call(call, deadline_at)
 
+def _fallback(planned: Plan, rung_index: int) -> Plan | None:
+    """The plan of a fallback; None when it cannot answer these values."""
     try:
-        async with trio.open_nursery() as nursery:
-            for _ in range(min(len(calls), _SIDE_BY_SIDE_MAX)):
-                nursery.start_soon(work)
-    except BaseExceptionGroup as group:
-        raise _first_of(group) from None
-    return tuple(answers[place] for place in range(len(calls)))
+        return _plan(planned.site, planned.endpoint, planned.args, rung_index)
+    except InvalidArgument:
+        return None
 
 
-def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The one error that the caller is told: the first that is no cancellation, if there is one."""
-    flat = [leaf for error in group.exceptions for leaf in _leaves(error)]
-    return next((leaf for leaf in flat if not isinstance(leaf, trio.Cancelled)), flat[0])
+def _most_telling(refusals: list[UpstreamError | LimitError]) -> UpstreamError | LimitError:
+    """The failure to answer with: of sources that only ask for patience, the one that is back first."""
+    failed = next((one for one in refusals if isinstance(one, UpstreamFailed)), None)
+    return failed or min(refusals, key=_wait_s)
 
 
-def _leaves(error: BaseException) -> list[BaseException]:
-    if isinstance(error, BaseExceptionGroup):
-        return [leaf for inner in error.exceptions for leaf in _leaves(inner)]
-    return [error]
+def _wait_s(refusal: UpstreamError | LimitError) -> float:
+    if isinstance(refusal, CircuitOpen | Throttled | UpstreamThrottled) and refusal.retry_after_s is not None:
+        return refusal.retry_after_s
+    return float("inf")
+
+
+async def _by(rung: Plan, deadline_at: float) -> Fetched:
+    """Run one rung's read."""
+    site, rung_index = rung.site, rung.rung_index
+    fallback = rung.endpoint.fallbacks[rung_index - 1] if rung_index else None
+    mirror = fallback.source if fallback is not None and fallback.read is None else ""
+    ask = partial(_ask, site, rung.args, deadline_at, mirror)
+    result, took_s = await run(rung.steps, rung.first, ask, platform=site.platform.slug)
+    source = fallback.source if fallback is not None else _source_of(rung.first, site)
+    if fallback is not None and fallback.read is not None:
+        result = _stays(result, rung_index)
+    return Fetched(result, took_s, source, rung_index)
+
+
+def _source_of(wanted: Wanted, site: Site) -> str:
+    first = next(iter(wanted), None) if isinstance(wanted, tuple) else wanted
+    return site.source_name(first.source if isinstance(first, Call) else "")
+
+
+def _stays(result: Page | Single, rung_index: int) -> Page | Single:
+    """A page whose next one comes from the same fallback."""
+    if isinstance(result, Single) or result.next is None:
+        return result
+    return replace(result, next={**result.next, _RUNG: rung_index})
+
+
+def _ask(
+    site: Site, args: Args, deadline_at: float, mirror: str, wanted: Call | Part
+) -> Awaitable[Answer | Missing | Fetched]:
+    if isinstance(wanted, Part):
+        return _part(site, args, deadline_at, wanted)
+    if mirror and site.source_name(wanted.source) == site.source_name(""):
+        wanted = replace(wanted, source=mirror)
+    return site.call(wanted, deadline_at)
+
+
+async def _part(site: Site, args: Args, deadline_at: float, part: Part) -> Fetched | Missing:
+    """Another endpoint's answer, by its whole ladder."""
+    endpoint = next(one for one in site.platform.endpoints if one.resource == part.resource)
+    values = endpoint.with_defaults(part.values)
+    started = trio.current_time()
+    planned = plan(site, endpoint, Args(values, None, args.credentials, args.now_at))
+    try:
+        return await fetch(planned, deadline_at)
+    except (UpstreamError, LimitError) as failure:
+        if not part.optional:
+            raise
+        source = getattr(failure, "source", "") or _source_of(planned.first, site)
+        return Missing(str(failure), source, trio.current_time() - started)

@@ -45,11 +45,15 @@ class Site:
         """Whether the credentials that the endpoint needs are configured."""
         return all(name in self.credentials for name in endpoint.needs)
 
+    def source_name(self, name: str) -> str:
+        """The name of the source that a call's `source` means."""
+        return name or self._first.name
+
     async def call(self, call: Call, deadline_at: float) -> Answer | Missing:
         """The answer to one call by `deadline_at` on Trio's clock; what an optional call raises becomes a `Missing`."""
         if not call.optional:
             return await self._answer(call, deadline_at)
-        source = call.source or self._first.name
+        source = self.source_name(call.source)
         started = trio.current_time()
         try:
             return await self._answer(call, deadline_at)

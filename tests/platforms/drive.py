@@ -12,7 +12,21 @@ from urllib.parse import parse_qsl, urlsplit
 
 import orjson
 
-from upstreams.endpoint import Answer, Args, Call, Endpoint, Missing, Page, Platform, Session, Single, State, Value
+from upstreams.endpoint import (
+    Answer,
+    Args,
+    Call,
+    Endpoint,
+    Fetched,
+    Missing,
+    Page,
+    Part,
+    Platform,
+    Session,
+    Single,
+    State,
+    Value,
+)
 from upstreams.errors import NotFound, UnexpectedBody, UpstreamError, UpstreamFailed, UpstreamThrottled
 from upstreams.sandbox import site
 
@@ -34,26 +48,41 @@ def drive(
     cursor: State | None = None,
     now_at: float = NOW_AT,
     credentials: Mapping[str, str] | None = None,
+    rung_index: int = 0,
 ) -> Page | Single:
-    """What the endpoint's read returns when `answer` stands for the upstream.
+    """What the endpoint's read, or one of its fallbacks, returns when `answer` stands for the upstream.
 
     Raises:
         UpstreamError: the refusal that the fetch would raise.
     """
     found = endpoint(platform, resource)
     known = dict(credentials or {})
-    args = Args(_values(found, params), cursor, known, now_at)
 
-    def ask(call: Call) -> Answer | Missing:
-        if call.needs_session:
+    def ask(wanted: Call | Part) -> Answer | Missing | Fetched:
+        if isinstance(wanted, Part):
+            return _part(wanted)
+        if wanted.needs_session:
             assert platform.open_session is not None, "a call needs a session that the platform cannot open"
             session = _run(platform.open_session(known), ask)
             assert isinstance(session, Session)
-        return _asked(platform, call, answer)
+        return _asked(platform, wanted, answer)
 
-    result = _run(found.read(args), ask)
-    assert isinstance(result, Page | Single)
-    return result
+    def _part(part: Part) -> Fetched | Missing:
+        other = endpoint(platform, part.resource)
+        try:
+            return Fetched(read(other, Args(other.with_defaults(part.values), None, known, now_at)))
+        except UpstreamError as refusal:
+            if not part.optional:
+                raise
+            return Missing(str(refusal))
+
+    def read(one: Endpoint, args: Args) -> Page | Single:
+        own = one.fallbacks[rung_index - 1].read if rung_index else one.read
+        result = _run((own or one.read)(args), ask)
+        assert isinstance(result, Page | Single)
+        return result
+
+    return read(found, Args(_values(found, params), cursor, known, now_at))
 
 
 def endpoint(platform: Platform, resource: str) -> Endpoint:
@@ -85,11 +114,11 @@ def _typed(value: Value, kind: str) -> Value:
     return value
 
 
-def _run(steps: Generator[Any, Any, Any], ask: Callable[[Call], Answer | Missing]) -> object:
+def _run(steps: Generator[Any, Any, Any], ask: Callable[[Call | Part], Answer | Missing | Fetched]) -> object:
     """Run a generator to its end; after its first call, what it raises on a strange body is the fetch's refusal."""
     wanted = next(steps)
     while True:
-        answers = ask(wanted) if isinstance(wanted, Call) else tuple(ask(call) for call in wanted)
+        answers = tuple(map(ask, wanted)) if isinstance(wanted, tuple) else ask(wanted)
         try:
             wanted = steps.send(answers)
         except StopIteration as done:

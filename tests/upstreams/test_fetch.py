@@ -16,9 +16,9 @@ from limits.errors import CircuitOpen, Throttled
 from tests.fakes.cancelling import cancel_everywhere
 from tests.fakes.scripted_exchange import FAILING, LONG_S, OK, SILENCE, Said, ScriptedExchange, Slow, said, source_over
 from upstreams.archetypes import DOSSIER
-from upstreams.endpoint import Answer, Args, Call, Endpoint, Missing, Page, Platform, Read, Single, Steps
+from upstreams.endpoint import Answer, Args, Call, Endpoint, Fetched, Missing, Page, Platform, Read, Single, Steps
 from upstreams.errors import InvalidArgument, NotFound, UnexpectedBody, UpstreamError, UpstreamFailed, UpstreamThrottled
-from upstreams.fetch import Fetched, Plan, fetch, plan
+from upstreams.fetch import Plan, fetch, plan
 from upstreams.site import Site
 from upstreams.source import Rules
 from upstreams.transport.http import HttpCall
@@ -70,13 +70,13 @@ async def test_a_read_gets_answer_after_answer_and_the_time_spent_upstream_is_su
         return Single({"sum": [first.body, second.body, third.body, last.body]})
 
     fetched = await fetch(planned(read, numbered(2.0)), LONG_S)
-    assert fetched == Fetched(Single({"sum": [1, 2, 3, 4]}), 6.0)
+    assert fetched == Fetched(Single({"sum": [1, 2, 3, 4]}), 6.0, "main")
 
 
 async def test_the_time_upstream_includes_retries_and_their_pauses(autojump_clock: MockClock) -> None:
     exchange = ScriptedExchange(Slow(1.0, said(status=500)), Slow(1.0, OK))
     fetched = await fetch(planned(single, exchange, retries=1), LONG_S)
-    assert fetched.upstream_s == trio.current_time() > 2.0
+    assert fetched.took_s == trio.current_time() > 2.0
 
 
 def test_a_read_refuses_its_arguments_before_any_call() -> None:
@@ -103,7 +103,7 @@ async def test_calls_run_side_by_side_up_to_a_bound_and_are_answered_in_their_or
     fetched = await fetch(planned(many(count), exchange), LONG_S)
     assert fetched.result == Single({"bodies": list(range(count))})
     assert exchange.running_max == min(count, SIDE_BY_SIDE_MAX)
-    assert fetched.upstream_s == math.ceil(count / SIDE_BY_SIDE_MAX)
+    assert fetched.took_s == math.ceil(count / SIDE_BY_SIDE_MAX)
 
 
 async def test_a_slow_call_does_not_hold_up_those_behind_it(autojump_clock: MockClock) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 from urllib.parse import parse_qsl, urlsplit
 
-from upstreams.endpoint import Answer, Args, Call, Endpoint, Missing, Page, Platform, Single, Value
+from upstreams.endpoint import Answer, Args, Call, Endpoint, Fetched, Missing, Page, Part, Platform, Single, Value
 from upstreams.sandbox.site import Asked, answer, load_routes
 
 
@@ -13,8 +13,7 @@ def example_values(endpoint: Endpoint) -> dict[str, Value]:
     """The parameters of an example: each one's own example where it is required, defaults elsewhere."""
     sent = {group[0] for group in endpoint.one_of} | {param.name for param in endpoint.params if param.required}
     examples: dict[str, Value] = {param.name: param.example for param in endpoint.params if param.name in sent}
-    defaults = {param.name: param.default for param in endpoint.params if param.default is not None}
-    return defaults | examples
+    return endpoint.with_defaults(examples)
 
 
 def rehearse(platform: Platform, endpoint: Endpoint, now_at: float) -> Page | Single:
@@ -23,25 +22,45 @@ def rehearse(platform: Platform, endpoint: Endpoint, now_at: float) -> Page | Si
     Raises:
         UpstreamError: the stand-in does not know the example.
     """
-    routes = load_routes()
+    return _Rehearsal(platform, now_at).result(endpoint, example_values(endpoint))
 
-    def ask(call: Call) -> Answer | Missing:
-        name = call.source or next(iter(platform.sources))
-        base = urlsplit(platform.sources[name])
+
+class _Rehearsal:
+    """Runs reads of one platform, each call answered by its stand-in at once."""
+
+    def __init__(self, platform: Platform, now_at: float) -> None:
+        self._platform = platform
+        self._now_at = now_at
+        self._routes = load_routes()
+
+    def result(self, endpoint: Endpoint, values: Mapping[str, Value]) -> Page | Single:
+        """What a read returns."""
+        steps = endpoint.read(Args(values, now_at=self._now_at))
+        wanted = next(steps)
+        try:
+            while True:
+                several = isinstance(wanted, tuple)
+                answers = tuple(map(self._ask, wanted if isinstance(wanted, tuple) else (wanted,)))
+                wanted = steps.send(answers if several else answers[0])
+        except StopIteration as done:
+            result: Page | Single = done.value
+            return result
+
+    def _ask(self, wanted: Call | Part) -> Answer | Missing | Fetched:
+        if isinstance(wanted, Part):
+            endpoint = next(one for one in self._platform.endpoints if one.resource == wanted.resource)
+            source = next(iter(self._platform.sources))
+            return Fetched(self.result(endpoint, endpoint.with_defaults(wanted.values)), source=source)
+        return self._answer(wanted)
+
+    def _answer(self, call: Call) -> Answer | Missing:
+        name = call.source or next(iter(self._platform.sources))
+        base = urlsplit(self._platform.sources[name])
         path, _, query = call.target(base.path.rstrip("/")).partition("?")
-        reply = answer(routes, Asked(base.hostname or "", path, dict(parse_qsl(query, keep_blank_values=True))))
+        reply = answer(self._routes, Asked(base.hostname or "", path, dict(parse_qsl(query, keep_blank_values=True))))
         headers = {key.lower(): value for key, value in reply.headers.items()}
         if reply.status < 400:
             return Answer(reply.status, headers, reply.body, name)
         if call.optional:
             return Missing(f"status {reply.status}", name)
-        raise platform.judge(Answer(reply.status, headers, reply.body, name)) or LookupError(call.path)
-
-    steps = endpoint.read(Args(example_values(endpoint), now_at=now_at))
-    wanted: Any = next(steps)
-    try:
-        while True:
-            wanted = steps.send(ask(wanted) if isinstance(wanted, Call) else tuple(map(ask, wanted)))
-    except StopIteration as done:
-        result: Page | Single = done.value
-        return result
+        raise self._platform.judge(Answer(reply.status, headers, reply.body, name)) or LookupError(call.path)

@@ -5,48 +5,43 @@ from __future__ import annotations
 from datetime import datetime
 
 from upstreams.archetypes import Record
-from upstreams.endpoint import Answer, Args, Call, Leg, Missing, Single, Steps, Value
-from upstreams.fields import Json, instant, number, obj, rows
+from upstreams.endpoint import Args, Call, Leg, Part, Single, Steps
+from upstreams.fields import Json, instant, number, rows
 from upstreams.platforms.github.reads import repo_path, user_path
-from upstreams.platforms.github.records import author_of, issue_of, readme_of, release_of, repository_of
 
 _DAY_S = 86_400.0
 
 
 def dossier(args: Args) -> Steps:
-    """A repository; its readme, releases and issues are null when their call failed."""
-    path = repo_path(args)
-    name = path.removeprefix("/repos/")
-    wanted: dict[str, Value] = {"q": f"repo:{name} is:issue is:open", "sort": "reactions", "per_page": 10}
-    repo, readme, releases, issues = yield (
-        Call(path),
-        Call(f"{path}/readme", accepts="json or text", optional=True),
-        Call(f"{path}/releases", {"per_page": 5}, optional=True),
-        Call("/search/issues", wanted, "search", optional=True),
+    """A repository; its readme, releases and issues are null when their part failed."""
+    url = args.text("url")
+    parts = (
+        Part("repo", {"url": url}),
+        Part("repo/readme", {"url": url}, optional=True),
+        Part("repo/releases", {"url": url, "limit": 5}, optional=True),
+        Part("repo/top-issues", {"url": url, "limit": 10}, optional=True),
     )
+    repo_path(args)  # refuses an address that names no repository before anything is charged
+    repo, readme, releases, issues = answers = yield parts
     record: Record = {
-        "repository": repository_of(obj(repo.body)),
-        "article": readme_of(readme.body, name) if readme else None,
-        "releases": [release_of(row) for row in rows(releases.body)] if releases else None,
-        "top_issues": [issue_of(row) for row in rows(obj(issues.body).get("items"))] if issues else None,
+        "repository": repo.result.record,
+        "article": readme.result.record if readme else None,
+        "releases": releases.result.records if releases else None,
+        "top_issues": issues.result.records if issues else None,
     }
-    return Single(record, legs=_legs(repo=repo, readme=readme, releases=releases, top_issues=issues))
-
-
-def _legs(**answers: Answer | Missing) -> tuple[Leg, ...]:
-    names = {"repo": "repo", "readme": "repo/readme", "releases": "repo/releases", "top_issues": "repo/top-issues"}
-    return tuple(Leg(f"github/{names[part]}", answer) for part, answer in answers.items())
+    legs = (Leg(f"github/{part.resource}", answer) for part, answer in zip(parts, answers, strict=True))
+    return Single(record, legs=tuple(legs))
 
 
 def velocity(args: Args) -> Steps:
     """An account and the movement of its 100 most recently pushed repositories."""
     path = user_path(args)
     user, repos = yield (
-        Call(path),
+        Part("profile", {"handle": args.text("handle")}),
         Call(f"{path}/repos", {"sort": "pushed", "per_page": 100}, optional=True),
     )
     record: Record = {
-        "author": author_of(obj(user.body)),
+        "author": user.result.record,
         "velocity": _movement(rows(repos.body), args.now_at) if repos else None,
     }
     return Single(record, legs=(Leg("github/profile", user), Leg("github/profile/repos", repos)))
