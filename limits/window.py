@@ -50,11 +50,15 @@ class _Ring:
         self.times[(self.first + self.count) % len(self.times)] = now
         self.count += 1
 
-    def resized(self, size: int) -> "_Ring":
-        """The newest admissions that a ring of `size` holds."""
-        ring = _Ring(size)
-        for age in range(min(size, self.count), 0, -1):
-            ring.push(self.times[(self.first + self.count - age) % len(self.times)])
+    def nth(self, place: int) -> float:
+        """The admission at `place`, counted from the oldest."""
+        return self.times[(self.first + place) % len(self.times)]
+
+    def resized(self, limit: int) -> "_Ring":
+        """The same admissions with room for `limit`; those beyond a lowered one are kept, should it be raised again."""
+        ring = _Ring(max(limit, self.count))
+        for place in range(self.count):
+            ring.push(self.nth(place))
         return ring
 
 
@@ -129,5 +133,7 @@ class Window:
         """The state of a ring that holds only what still counts."""
         if not ring.count:
             return WindowState(self._limit, self._limit, 0)
-        oldest_leaves_at = ring.times[ring.first] + self._period_s
-        return WindowState(self._limit, self._limit - ring.count, whole_seconds(now, oldest_leaves_at))
+        remaining, leaves_at = self._limit - ring.count, ring.times[ring.first]
+        if remaining < 0:  # under a lowered limit a slot frees only when those above it have left too
+            remaining, leaves_at = 0, ring.nth(-remaining)
+        return WindowState(self._limit, remaining, whole_seconds(now, leaves_at + self._period_s))
