@@ -1,0 +1,137 @@
+"""A hundred thousand requests through the way in, on virtual time: a refusal of one limit changes nothing of the other.
+
+Method: clients whose requests last for a while, and a reference that keeps every admission and who is still running.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from random import Random
+
+import pytest
+
+from billing.key_cache import Key
+from billing.migrations import MIGRATIONS
+from gateway.admission import Admission
+from gateway.request import Caller
+from limits.concurrency import Leases
+from limits.errors import ConcurrencyReached, RateLimited
+from limits.window import Window
+from tests.billing.desk import Desk
+from tests.fakes.inline_store import InlineStore
+
+PERIOD_S = 60.0
+PER_MINUTE = 600
+AT_ONCE = 50
+REQUESTS = 100_000
+
+
+@dataclass
+class Entrance:
+    """The way in under test; requests of `key` go through it at `now`."""
+
+    now: float = 0.0
+    window: Window = field(default_factory=lambda: Window(PER_MINUTE, PERIOD_S))
+    leases: Leases = field(default_factory=lambda: Leases(AT_ONCE))
+    admission: Admission = field(init=False)
+
+    def open(self, store: InlineStore) -> None:
+        self.admission = Admission(
+            Desk(store).keys, window=self.window, leases=self.leases, key_prefix="sl_", now=lambda: self.now
+        )
+
+    def counters(self, key_id: str) -> tuple[object, int]:
+        return self.window.look(key_id, self.now), self.leases.count(key_id)
+
+
+@dataclass
+class Client:
+    """One key: what was admitted, what still runs (by the time it ends) and how long its requests take."""
+
+    key_id: str
+    mean_s: float
+    lasts_s: float
+    admitted: array[float] = field(default_factory=lambda: array("d"))
+    running: list[tuple[float, Caller]] = field(default_factory=list)
+    refusals: dict[type[Exception], int] = field(default_factory=lambda: {RateLimited: 0, ConcurrencyReached: 0})
+
+    def expected(self, now: float) -> type[Exception] | None:
+        if len(self.admitted) >= PER_MINUTE and self.admitted[-PER_MINUTE] + PERIOD_S > now:
+            return RateLimited
+        return ConcurrencyReached if len(self.running) >= AT_ONCE else None
+
+
+@pytest.fixture
+def entrance() -> Iterator[Entrance]:
+    store = InlineStore([MIGRATIONS])
+    entrance = Entrance()
+    entrance.open(store)
+    yield entrance
+    store.close()
+
+
+def end_what_is_over(client: Client, now: float) -> None:
+    while client.running and client.running[0][0] <= now:
+        lease = heappop(client.running)[1].lease
+        assert lease is not None
+        lease.release()
+
+
+def ask(entrance: Entrance, client: Client, lasts_s: float) -> Exception | None:
+    """One request; a refusal leaves both counters as they were, and an admission moves both by one."""
+    caller = Caller(Key(client.key_id, "acc_1", "", None))
+    (window, held), expected = entrance.counters(client.key_id), client.expected(entrance.now)
+    refusal = entered(entrance, caller)
+    assert (None if refusal is None else type(refusal)) is expected
+    if refusal is not None:
+        assert entrance.counters(client.key_id) == (window, held)
+        assert caller.lease is None
+        client.refusals[type(refusal)] += 1
+        return refusal
+    assert entrance.counters(client.key_id) == (caller.window, held + 1)
+    client.admitted.append(entrance.now)
+    heappush(client.running, (entrance.now + lasts_s, caller))
+    return None
+
+
+def entered(entrance: Entrance, caller: Caller) -> RateLimited | ConcurrencyReached | None:
+    try:
+        entrance.admission.enter(caller)
+    except (RateLimited, ConcurrencyReached) as refusal:
+        return refusal
+    return None
+
+
+def test_either_limit_refuses_exactly_when_it_is_reached_and_costs_nothing_of_the_other(entrance: Entrance) -> None:
+    rng = Random(5)
+    clients = [
+        Client("few long ones", 0.5, 60.0),
+        Client("many short ones", 0.02, 0.1),
+        Client("both limits near", 0.08, 4.4),
+        Client("in turns", 0.05, 3.0),
+    ]
+    due = [(rng.random(), n) for n in range(len(clients))]
+    for count in range(REQUESTS):
+        entrance.now, number = heappop(due)
+        client = clients[number]
+        end_what_is_over(client, entrance.now)
+        refusal = ask(entrance, client, rng.expovariate(1 / client.lasts_s))
+        pause_s = rng.expovariate(1 / client.mean_s)
+        if count % 3000 < 1000 and client.key_id == "in turns":
+            pause_s *= 20
+        if isinstance(refusal, RateLimited) and rng.random() < 0.01:
+            pause_s = float(refusal.state.retry_after_s)
+            assert client.expected(entrance.now + pause_s) is not RateLimited
+        heappush(due, (entrance.now + pause_s, number))
+    for client in clients:
+        times = client.admitted
+        assert all(late >= early + PERIOD_S for early, late in zip(times, times[PER_MINUTE:], strict=False))
+    assert clients[0].refusals[ConcurrencyReached] > 1000
+    assert clients[1].refusals[RateLimited] > 1000
+    assert min(clients[2].refusals.values()) > 1000
+    for client in clients:
+        end_what_is_over(client, float("inf"))
+    assert len(entrance.leases) == 0
