@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from gateway.admin import Admin
 from gateway.admission import Admission
 from gateway.api import Api, Parts
 from gateway.billed import BilledCalls
-from gateway.books import Books, open_books
+from gateway.books import Books, OpenStore, open_books
 from gateway.circuits import Circuits
 from gateway.claims import Claims
 from gateway.config.settings import Config
@@ -37,11 +36,12 @@ from gateway.routes.status import Status
 from gateway.routing import Route, Routes
 from gateway.secrets import Secrets
 from gateway.server.errors import EdgeAnswer
-from gateway.sites import open_sites
+from gateway.sites import OpenExchange, open_exchange, open_sites
 from limits.concurrency import Leases
 from limits.idempotency import forget_old, forget_running
 from limits.window import Window
 from storage.errors import StorageError
+from storage.opening import open_store
 from upstreams.cache import Cache
 from upstreams.catalog import Catalog
 from upstreams.cursors import CursorSigner
@@ -55,11 +55,14 @@ READY_WITHIN_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A running node: its two apps, what reloads it, and the event that its servers set when it stops."""
+    """A running node: its two apps and what they stand on, and the event that its servers set when it stops."""
 
     api: Api
     admin: Admin
     books: Books
+    catalog: Catalog
+    admission: Admission
+    calls: BilledCalls
     operations: Operations
     reload: Reload
     edge_answer: EdgeAnswer
@@ -68,7 +71,10 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a node is made from: its config and how to read it anew, secrets, public address, log and platforms."""
+    """What a node is made from: its config and how to read it anew, secrets, public address, log and platforms.
+
+    Clock, randomness, store and upstreams are given too, so that a whole node can run in a world of its own.
+    """
 
     config: Config
     read_config: Callable[[], Config]
@@ -77,6 +83,11 @@ class Setting:
     base_url: str
     log: Log
     platforms: Sequence[Platform]
+    now: Callable[[], float]
+    """Unix seconds; also called on the store's thread."""
+    rng: Random
+    open_store: OpenStore = open_store
+    open_exchange: OpenExchange = open_exchange
 
 
 @asynccontextmanager
@@ -86,20 +97,21 @@ async def open_node(setting: Setting) -> AsyncIterator[Node]:
     Raises:
         StoreUnusable: the store cannot be opened; the text says what to do.
     """
-    rng = Random()
-    make_id = id_maker(time.time, rng)
-    config = setting.config
+    config, now, rng = setting.config, setting.now, setting.rng
+    make_id = id_maker(now, rng)
     async with (
-        open_books(config, setting.secrets, now=time.time, make_id=make_id) as books,
-        open_sites(config, setting.platforms, environ=setting.environ, rng=rng) as sites,
+        open_books(config, setting.secrets, now=now, make_id=make_id, open_store=setting.open_store) as books,
+        open_sites(
+            config, setting.platforms, environ=setting.environ, rng=rng, open_exchange=setting.open_exchange
+        ) as sites,
         trio.open_nursery() as nursery,
     ):
-        recovered = await recover(books.store, now=time.time)
+        recovered = await recover(books.store, now=now)
         await books.store.write(forget_running)
         if recovered.charges:
             setting.log.event("warning", "recovered", charges=recovered.charges, credits=recovered.credits)
         nursery.start_soon(_finish_charges, books, setting.log)
-        nursery.start_soon(_forget_old_claims, books, setting.log)
+        nursery.start_soon(_forget_old_claims, books, setting.log, now)
         yield _build(setting, books, sites, make_id)
         nursery.cancel_scope.cancel()
 
@@ -111,7 +123,7 @@ def _build(setting: Setting, books: Books, sites: list[Site], make_id: Callable[
     cache = Cache(config.cache.max_bytes, trio.current_time)
     window, leases = Window(config.limits.requests_per_minute), Leases(config.limits.concurrent_requests)
     replies = Replies(books.balances, setting.base_url)
-    status = Status(catalog, now=time.time)
+    status = Status(catalog, now=setting.now)
     calls = _calls(setting, books, cache, signer)
     guides = Guides(catalog, base_url=setting.base_url, signer=signer)
     routes = (
@@ -122,11 +134,12 @@ def _build(setting: Setting, books: Books, sites: list[Site], make_id: Callable[
     )
     metrics = Metrics()
     metrics.gather = lambda: gather(catalog, calls=calls, window=window, leases=leases, books=books)
+    admission = Admission(
+        books.keys, window=window, leases=leases, key_prefix=config.keys.prefix, now=trio.current_time
+    )
     api = Api(
         Parts(
-            admission=Admission(
-                books.keys, window=window, leases=leases, key_prefix=config.keys.prefix, now=trio.current_time
-            ),
+            admission=admission,
             routes=Routes(routes),
             status=status,
             replies=replies,
@@ -145,17 +158,28 @@ def _build(setting: Setting, books: Books, sites: list[Site], make_id: Callable[
     operations.add("reload", Operation(Nothing, reload.operation))
     Circuits(catalog).add_to(operations)
     admin = _admin(setting, books, operations, metrics, draining=draining)
-    return Node(api, admin, books, operations, reload, edge_answer_of(make_id, setting.base_url), draining)
+    return Node(
+        api=api,
+        admin=admin,
+        books=books,
+        catalog=catalog,
+        admission=admission,
+        calls=calls,
+        operations=operations,
+        reload=reload,
+        edge_answer=edge_answer_of(make_id, setting.base_url),
+        draining=draining,
+    )
 
 
 def _calls(setting: Setting, books: Books, cache: Cache, signer: CursorSigner) -> BilledCalls:
     return BilledCalls(
         books.charges,
         books.balances,
-        Claims(books.store, books.charges, now=time.time),
+        Claims(books.store, books.charges, now=setting.now),
         cache=cache,
         signer=signer,
-        now=time.time,
+        now=setting.now,
         timeout_s=setting.config.server.request_timeout_s,
         base_url=setting.base_url,
     )
@@ -200,11 +224,11 @@ async def _finish_charges(books: Books, log: Log) -> None:
             log.event("error", "charges_unfinished", charges=books.charges.unfinished(), error=str(exc))
 
 
-async def _forget_old_claims(books: Books, log: Log) -> None:
+async def _forget_old_claims(books: Books, log: Log, now: Callable[[], float]) -> None:
     """Drop the outcomes of idempotency keys whose day has passed."""
     while True:
         await trio.sleep(FORGET_EVERY_S)
         try:
-            await books.store.write(lambda tx: forget_old(tx, time.time()))
+            await books.store.write(lambda tx: forget_old(tx, now()))
         except StorageError as exc:
             log.event("warning", "claims_kept", error=str(exc))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 
 import billing.migrations
@@ -17,8 +17,12 @@ from billing.sealing import Cipher
 from gateway.config.settings import Config
 from gateway.operations import Operations
 from gateway.secrets import Secrets
+from storage.migrations import MigrationSet
 from storage.opening import open_store
 from storage.store import Store
+
+OpenStore = Callable[[str, Sequence[MigrationSet]], AbstractAsyncContextManager[Store]]
+"""Opens the store of an address, with all sets of the program's migrations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +44,12 @@ class Books:
 
 @asynccontextmanager
 async def open_books(
-    config: Config, secrets: Secrets, *, now: Callable[[], float], make_id: Callable[[str], str]
+    config: Config,
+    secrets: Secrets,
+    *,
+    now: Callable[[], float],
+    make_id: Callable[[str], str],
+    open_store: OpenStore = open_store,
 ) -> AsyncIterator[Books]:
     """Open the store of `config` for this process alone.
 

@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 import sys
+import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -77,7 +78,17 @@ async def open_served_node(start: Start) -> AsyncIterator[tuple[Node, dict[str, 
     private = await bind(config.admin.host, config.admin.port, key_path="admin")
     url = config.server.public_url(port_of(public))
     admin_url = f"http://{_in_url(config.admin.host)}:{port_of(private)}"
-    setting = Setting(config, start.read_config, start.secrets, start.environ, url, start.log, start.platforms)
+    setting = Setting(
+        config=config,
+        read_config=start.read_config,
+        secrets=start.secrets,
+        environ=start.environ,
+        base_url=url,
+        log=start.log,
+        platforms=start.platforms,
+        now=time.time,
+        rng=Random(),
+    )
     async with open_node(setting) as node, trio.open_nursery() as private_side:
         admin_stop = trio.Event()
         await private_side.start(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from random import Random
+from typing import Protocol
 
 import trio
 
@@ -19,9 +20,29 @@ from upstreams.transport.http import Exchange
 _VERSION = "0.1"
 
 
+class OpenExchange(Protocol):
+    """Opens the way to one platform's upstreams."""
+
+    def __call__(self, *, max_connections: int, egress: str) -> AbstractAsyncContextManager[Exchange]:
+        """As the platform's settings and the egress say."""
+        ...
+
+
+@asynccontextmanager
+async def open_exchange(*, max_connections: int, egress: str) -> AsyncIterator[Exchange]:
+    """The way over HTTP, with connections of its own."""
+    async with open_transport(max_connections=max_connections, egress=egress) as transport:
+        yield transport.exchange
+
+
 @asynccontextmanager
 async def open_sites(
-    config: Config, platforms: Sequence[Platform], *, environ: Mapping[str, str], rng: Random
+    config: Config,
+    platforms: Sequence[Platform],
+    *,
+    environ: Mapping[str, str],
+    rng: Random,
+    open_exchange: OpenExchange = open_exchange,
 ) -> AsyncIterator[list[Site]]:
     """A site a platform that config.toml does not disable, each with its own connections."""
     async with AsyncExitStack() as stack:
@@ -29,10 +50,10 @@ async def open_sites(
         for platform in platforms:
             settings = config.upstreams.platforms[platform.slug]
             if settings.enabled:
-                transport = await stack.enter_async_context(
-                    open_transport(max_connections=settings.max_connections, egress=config.upstreams.egress)
+                exchange = await stack.enter_async_context(
+                    open_exchange(max_connections=settings.max_connections, egress=config.upstreams.egress)
                 )
-                sites.append(_site(platform, settings, config, exchange=transport.exchange, environ=environ, rng=rng))
+                sites.append(_site(platform, settings, config, exchange=exchange, environ=environ, rng=rng))
         yield sites
 
 
