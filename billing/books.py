@@ -16,6 +16,8 @@ class ChargeRequest(NamedTuple):
     credits: int
     platform: str
     endpoint: str
+    credits_least: int | None = None
+    """Where the account or the key's budget has less than `credits`, as much as it has, but never less than this."""
 
 
 class Charge(NamedTuple):

@@ -34,8 +34,21 @@ def decide(books: Books, requests: Sequence[Request], now: float) -> Decision:
         if isinstance(request, CloseRequest):
             decision.outcomes.append(_close(books, decision, request, now))
         else:
-            decision.outcomes.append(_refusal(books, request, now) or _take(books, decision, request, now))
+            within = _within_means(books, request)
+            decision.outcomes.append(_refusal(books, within, now) or _take(books, decision, within, now))
     return decision
+
+
+def _within_means(books: Books, request: ChargeRequest) -> ChargeRequest:
+    """The request for as much as the account and the key's budget have of a charge that may be less."""
+    account = books.accounts.get(request.account_id)
+    if request.credits_least is None or account is None:
+        return request
+    means = request.credits if account.unlimited else min(request.credits, account.balance)
+    key = books.keys.get(request.key_id) if request.key_id is not None else None
+    if key is not None and key.credit_limit is not None:
+        means = min(means, key.credit_limit - key.used)
+    return request._replace(credits=max(request.credits_least, means))
 
 
 def _refusal(books: Books, request: ChargeRequest, now: float) -> BillingError | None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import trio
 
 from gateway.admission import Admission, window_headers
 from gateway.documents import document
 from gateway.errors import Refused
+from gateway.event_stream import EventStream
 from gateway.logs import Log
 from gateway.metrics import Metrics
 from gateway.replies import Replies
@@ -53,6 +55,8 @@ class Api:
             headers=dict(scope["headers"]),
             started=started,
         )
+        if b"text/event-stream" in request.headers.get(b"accept", b"").lower():
+            request.stream = EventStream(send, partial(_stream_headers, request))
         try:
             reply = await self._answer(scope, request)
         except Exception as exc:  # noqa: BLE001 - the last resort: whatever went wrong, the client gets an envelope
@@ -91,10 +95,13 @@ class Api:
 
     async def _send(self, request: Request, reply: Reply, send: Send) -> None:
         overhead_s = max(0.0, trio.current_time() - request.started - reply.upstream_s)
-        headers = self._headers(request, reply, overhead_s)
-        body = b"" if request.method == "HEAD" else reply.body
-        await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+        if request.stream is not None and (reply.streamed or request.stream.started):
+            await request.stream.end("result" if reply.code == "OK" else "error", reply.body)
+        else:
+            headers = self._headers(request, reply, overhead_s)
+            body = b"" if request.method == "HEAD" else reply.body
+            await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+            await send({"type": "http.response.body", "body": body})
         self._record(request, reply, overhead_s)
 
     def _headers(self, request: Request, reply: Reply, overhead_s: float) -> Headers:
@@ -111,13 +118,7 @@ class Api:
 
     def _record(self, request: Request, reply: Reply, overhead_s: float) -> None:
         parts = self._parts
-        parts.metrics.count(
-            parts.routes.label(request.path),
-            reply.code,
-            overhead_s=overhead_s,
-            upstream_s=reply.upstream_s,
-            credits_used=reply.credits_used,
-        )
+        parts.metrics.count(parts.routes.label(request.path), reply, overhead_s)
         caller = request.caller
         if parts.log.access:
             parts.log.event(
@@ -134,3 +135,15 @@ class Api:
                 overhead_ms=round(overhead_s * 1000, 2),
                 upstream_ms=round(reply.upstream_s * 1000, 2),
             )
+
+
+def _stream_headers(request: Request) -> Headers:
+    """The head of an event stream; what the request cost stands in its last event."""
+    headers: Headers = [
+        (b"content-type", b"text/event-stream; charset=utf-8"),
+        (b"cache-control", b"no-store"),
+        (b"x-request-id", request.id.encode()),
+    ]
+    if request.caller is not None and request.caller.window is not None:
+        headers += window_headers(request.caller.window)
+    return headers

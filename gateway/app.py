@@ -124,7 +124,8 @@ def _build(setting: Setting, books: Books, sites: list[Site], make_id: Callable[
     window, leases = Window(config.limits.requests_per_minute), Leases(config.limits.concurrent_requests)
     replies = Replies(books.balances, setting.base_url)
     status = Status(catalog, now=setting.now)
-    calls = _calls(setting, books, cache, signer)
+    draining = trio.Event()
+    calls = _calls(setting, books, cache, signer, stopping=draining.is_set)
     guides = Guides(catalog, base_url=setting.base_url, signer=signer)
     routes = (
         *_data_routes(catalog, calls, replies),
@@ -153,7 +154,6 @@ def _build(setting: Setting, books: Books, sites: list[Site], make_id: Callable[
         setting.read_config,
         reloadable(window=window, leases=leases, cache=cache, calls=calls, sites=sites, log=log),
     )
-    draining = trio.Event()
     operations = books.operations
     operations.add("reload", Operation(Nothing, reload.operation))
     Circuits(catalog).add_to(operations)
@@ -172,7 +172,9 @@ def _build(setting: Setting, books: Books, sites: list[Site], make_id: Callable[
     )
 
 
-def _calls(setting: Setting, books: Books, cache: Cache, signer: CursorSigner) -> BilledCalls:
+def _calls(
+    setting: Setting, books: Books, cache: Cache, signer: CursorSigner, *, stopping: Callable[[], bool]
+) -> BilledCalls:
     return BilledCalls(
         books.charges,
         books.balances,
@@ -182,6 +184,7 @@ def _calls(setting: Setting, books: Books, cache: Cache, signer: CursorSigner) -
         now=setting.now,
         timeout_s=setting.config.server.request_timeout_s,
         base_url=setting.base_url,
+        stopping=stopping,
     )
 
 

@@ -8,70 +8,35 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import NamedTuple
 
-import orjson
 import trio
 
 from billing.balances import Balances
-from billing.books import Charge, ChargeRequest
+from billing.books import Charge
 from billing.charges import Charges, close_request
-from billing.key_cache import Key
 from gateway import envelope
-from gateway.claims import Begin, Claims, End, fingerprint
+from gateway.ask import Ask, CallFailed, Outcome, Quote, binding, cache_key, charge_request
+from gateway.claims import Begin, Claims, End
 from gateway.errors import refusal_of
 from gateway.shape import Shaped, shape
-from limits.idempotency import Claim, Kept
+from limits.idempotency import Kept
 from storage.errors import StorageError
 from upstreams.cache import Cache
-from upstreams.catalog import Listing
 from upstreams.cursors import CursorSigner
-from upstreams.endpoint import Args, Fetched, State, Value
+from upstreams.endpoint import Args, Fetched, State
 from upstreams.errors import UpstreamFailed
 from upstreams.fetch import Plan, fetch, plan
 from upstreams.flights import Flights
+from upstreams.walk import Walk, Walked, plan_walk, walk
 
 SETTLE_S = 5.0
 
 
-class Ask(NamedTuple):
-    """One call of an endpoint: who asks, for what, under which request id."""
-
-    key: Key
-    listing: Listing
-    cost_credits: int
-    values: dict[str, Value]
-    request_id: str
-    refresh: bool = False
-    """True: do not answer from the cache, but store what comes (`Cache-Control: no-cache`)."""
-    claim: Claim | None = None
-    """What an `Idempotency-Key` claims for this request."""
-
-
-class Outcome(NamedTuple):
-    """What a call gave: the encoded fragment of the envelope, and what it cost."""
-
-    fragment: bytes
-    credits_used: int
-    balance: int | None
-    cached: bool
-    upstream_s: float = 0.0
-    replayed: Kept | None = None
-    """An earlier request's outcome under the same idempotency key; then the fragment is its own."""
-
-
-class CallFailed(Exception):
-    """A call failed after its charge; the cause is in `__cause__`, the money as it stands in the fields."""
-
-    def __init__(self, credits_used: int, balance: int | None, upstream_s: float) -> None:
-        super().__init__("the billed call failed")
-        self.credits_used = credits_used
-        self.balance = balance
-        self.upstream_s = upstream_s
-
-
 class BilledCalls:
-    """Makes billed calls. `now` gives Unix seconds; `timeout_s` bounds the upstream's part of a call."""
+    """Makes billed calls. `now` gives Unix seconds; `timeout_s` bounds the upstream's part of a call.
+
+    While the node is `stopping`, walks end at their next page.
+    """
 
     def __init__(
         self,
@@ -84,6 +49,7 @@ class BilledCalls:
         now: Callable[[], float],
         timeout_s: float,
         base_url: str,
+        stopping: Callable[[], bool],
     ) -> None:
         self._charges = charges
         self._balances = balances
@@ -93,19 +59,25 @@ class BilledCalls:
         self._signer = signer
         self._now = now
         self._base_url = base_url
-        self.flights = Flights[Outcome]()
+        self._stopping = stopping
+        self.flights = Flights[Outcome](lambda outcome: outcome.whole)
 
     def would_hit(self, ask: Ask) -> bool:
         """Whether the cache would answer."""
-        return not ask.refresh and self.cache.holds(_cache_key(ask))
+        return not ask.refresh and self.cache.holds(cache_key(ask))
 
-    def check(self, ask: Ask) -> None:
-        """Everything that `call` refuses for free, without calling.
+    def quote(self, ask: Ask) -> Quote:
+        """What `call` would reserve; everything that it refuses for free is refused here too.
 
         Raises:
             InvalidArgument, InvalidCursor: the values cannot be used.
         """
-        plan(ask.listing.site, ask.listing.endpoint, self._args(ask)).steps.close()
+        planned = self._plan(ask)
+        if isinstance(planned, Plan):
+            planned.steps.close()
+        else:
+            planned.planned.steps.close()
+        return _quote(ask, planned) or Quote(ask.cost_credits, ask.cost_credits)
 
     async def call(self, ask: Ask) -> Outcome:
         """One answer, billed once or not at all.
@@ -115,10 +87,10 @@ class BilledCalls:
             InsufficientCredits, KeyBudgetReached, KeyUnusable, StorageError: nothing was charged.
             CallFailed: the upstream failed; what was charged is refunded as far as the store could.
         """
-        key = _cache_key(ask)
+        key = cache_key(ask)
         if not ask.refresh and (stored := self.cache.get(key)) is not None:
             return await self._hit(ask, stored)
-        planned = plan(ask.listing.site, ask.listing.endpoint, self._args(ask))
+        planned = self._plan(ask)
         lead = partial(self._lead, ask, planned, key)
         if ask.claim is not None:  # it may not wait for another's call: a second one under its key is told so at once
             return await lead()
@@ -137,14 +109,15 @@ class BilledCalls:
         hit = await self._hit(ask, outcome.fragment)
         return hit._replace(upstream_s=trio.current_time() - arrived)
 
-    async def _lead(self, ask: Ask, planned: Plan, key: bytes) -> Outcome:
+    async def _lead(self, ask: Ask, planned: Plan | Walk, key: bytes) -> Outcome:
         """Charge, ask the upstream, store the answer, close the charge."""
-        charge = await self._take(ask)
+        arrived = trio.current_time()
+        charge = await self._take(ask, _quote(ask, planned))
         if isinstance(charge, Kept):
             return await self._replay(ask, charge)
         started = trio.current_time()
         try:
-            fetched = await fetch(planned, started + self.timeout_s)
+            fetched = await self._fetch(ask, planned, charge, started + self.timeout_s)
             shaped = self._shape(ask, fetched)
             stored = envelope.fragment(ask.listing.site.platform.slug, ask.listing.path, shaped.data, shaped.pagination)
         except Exception as exc:
@@ -157,8 +130,29 @@ class BilledCalls:
             raise
         if shaped.cacheable:
             self.cache.put(key, stored, ask.listing.endpoint.cache_ttl_s)
-        used, balance = await self._settle(ask, charge, shaped.coverage, stored)
-        return Outcome(stored, used, balance, cached=False, upstream_s=fetched.took_s)
+        closing = trio.current_time()
+        used, balance = await self._settle(ask, charge, _used(ask, charge, fetched, shaped), stored)
+        return Outcome(
+            stored,
+            used,
+            balance,
+            cached=False,
+            upstream_s=fetched.took_s,
+            charge_s=started - arrived,
+            close_s=trio.current_time() - closing,
+            whole=fetched.whole,
+        )
+
+    async def _fetch(self, ask: Ask, planned: Plan | Walk, charge: Charge, deadline_at: float) -> Fetched:
+        """The upstream's part: one read, or as many pages as the charge has credits for."""
+        if isinstance(planned, Plan):
+            return await fetch(planned, deadline_at)
+        pages = charge.credits // ask.cost_credits if ask.cost_credits else planned.reach.pages_max
+        return await walk(planned, pages, deadline_at, partial(self._go_on, ask))
+
+    async def _go_on(self, ask: Ask, walked: Walked) -> bool:
+        is_wanted = ask.go_on is None or await ask.go_on(walked)
+        return is_wanted and not self._stopping()
 
     async def _hit(self, ask: Ask, stored: bytes) -> Outcome:
         """A cached answer; under an idempotency key it becomes that key's outcome."""
@@ -175,11 +169,12 @@ class BilledCalls:
         balance = await balance_of(self._balances, ask.key.account_id)
         return Outcome(kept.text.encode(), 0, balance, cached=False, replayed=kept)
 
-    async def _take(self, ask: Ask) -> Charge | Kept:
+    async def _take(self, ask: Ask, quote: Quote | None) -> Charge | Kept:
         """Take the charge, and claim the idempotency key in the same transaction."""
+        request = charge_request(ask, quote)
         if ask.claim is None:
-            return await self._charges.take(_charge_request(ask))
-        begun = await self._claims.begin(Begin(ask.claim, _charge_request(ask)))
+            return await self._charges.take(request)
+        begun = await self._claims.begin(Begin(ask.claim, request))
         assert begun is not None, "only a cache hit begins without a charge"
         return begun
 
@@ -191,15 +186,13 @@ class BilledCalls:
         text = envelope.error_fragment(refused, self._base_url).decode()
         return Kept(refused.code.status, text, ask.request_id)
 
-    async def _settle(self, ask: Ask, charge: Charge, coverage: float, stored: bytes) -> tuple[int, int | None]:
-        """Keep the charge; of a composite half when less than half came, none when nothing did.
+    async def _settle(self, ask: Ask, charge: Charge, used: int, stored: bytes) -> tuple[int, int | None]:
+        """Keep what was used of the charge.
 
-        A plain charge is closed without waiting. A claimed one is waited for, so that a retry finds its outcome.
+        A charge used in full is closed without waiting. A claimed one is waited for, so that a retry finds its
+        outcome; so is a refund, since the answer names the balance after it.
         """
-        used = charge.credits
-        if coverage < 0.5:
-            used = charge.credits - charge.credits // 2 if coverage else 0
-        elif ask.claim is None:
+        if used == charge.credits and ask.claim is None:
             self._charges.settle_nowait(charge)
             return charge.credits, charge.balance_after
         kept = None if ask.claim is None else Kept(200, stored.decode(), ask.request_id)
@@ -218,14 +211,19 @@ class BilledCalls:
             return closed.credits_used, closed.balance_after
         return charge.credits, None
 
+    def _plan(self, ask: Ask) -> Plan | Walk:
+        listing = ask.listing
+        begin = plan if listing.endpoint.collect is None else plan_walk
+        return begin(listing.site, listing.endpoint, self._args(ask))
+
     def _args(self, ask: Ask) -> Args:
         token = ask.values.get("cursor")
-        state = self._signer.open(_binding(ask), str(token)) if token is not None else None
+        state = self._signer.open(binding(ask), str(token)) if token is not None else None
         return Args(ask.values, state, ask.listing.site.credentials, self._now())
 
     def _shape(self, ask: Ask, fetched: Fetched) -> Shaped:
         def seal(state: State) -> str:
-            return self._signer.seal(_binding(ask), state)
+            return self._signer.seal(binding(ask), state)
 
         return shape(ask.listing.endpoint.archetype, fetched.result, seal)
 
@@ -241,32 +239,18 @@ async def balance_of(balances: Balances, account_id: str) -> int | None:
         return None
 
 
-_NOT_BINDING = frozenset(("cursor", "max_credits", "dry_run"))
+def _quote(ask: Ask, planned: Plan | Walk) -> Quote | None:
+    """What a walk reserves: for the most pages that it may take, within `credits_max`; None for a call of one price."""
+    if isinstance(planned, Plan):
+        return None
+    least, most = (pages * ask.cost_credits for pages in planned.reach)
+    return Quote(least, most if ask.credits_max is None else max(least, min(most, ask.credits_max)))
 
 
-def _binding(ask: Ask) -> bytes:
-    """The endpoint and its canonical parameters: what a cursor belongs to, and what the cache's key begins with."""
-    values = {name: value for name, value in ask.values.items() if name not in _NOT_BINDING}
-    return ask.listing.id.encode() + b"?" + orjson.dumps(values, option=orjson.OPT_SORT_KEYS)
-
-
-def _cache_key(ask: Ask) -> bytes:
-    cursor = ask.values.get("cursor")
-    return _binding(ask) if cursor is None else b"%b#%b" % (_binding(ask), str(cursor).encode())
-
-
-def claim_of(ask: Ask, key: str) -> Claim:
-    """What an idempotency key claims: the account's, for this endpoint with these parameters and no body."""
-    place = f"GET {ask.listing.path}"
-    return Claim(ask.key.account_id, key, place, fingerprint(place.encode(), _cache_key(ask), b""), ask.request_id)
-
-
-def _charge_request(ask: Ask) -> ChargeRequest:
-    return ChargeRequest(
-        request_id=ask.request_id,
-        account_id=ask.key.account_id,
-        key_id=ask.key.id,
-        credits=ask.cost_credits,
-        platform=ask.listing.site.platform.slug,
-        endpoint=ask.listing.path,
-    )
+def _used(ask: Ask, charge: Charge, fetched: Fetched, shaped: Shaped) -> int:
+    """What of the charge an answer cost: a walk its pages; a composite half when less than half came of it."""
+    if ask.listing.endpoint.collect is not None:
+        return min(charge.credits, ask.cost_credits * fetched.pages_used)
+    if shaped.coverage < 0.5:
+        return charge.credits - charge.credits // 2 if shaped.coverage else 0
+    return charge.credits

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlencode
 
-from billing.prices import credits_for
 from gateway.params import CURSOR, DRY_RUN, MAX_CREDITS
+from gateway.pricing import price_of
 from gateway.shape import shape
 from upstreams.catalog import Catalog, Listing
 from upstreams.cursors import CursorSigner
-from upstreams.endpoint import Param
+from upstreams.endpoint import Endpoint, Param
 from upstreams.sandbox.rehearse import rehearse
 
 _BILLING_RULES = (
@@ -94,12 +94,12 @@ def _example_params(listing: Listing) -> dict[str, str]:
 
 
 def _credits(listing: Listing) -> dict[str, Any]:
-    cost = credits_for(listing.endpoint.tier)
+    price = price_of(listing.endpoint)
     return {
-        "cost": cost,
-        "label": f"{cost} credit{'' if cost == 1 else 's'}",
+        "cost": price.credits,
+        "label": price.label,
         "tier": listing.endpoint.tier,
-        "pricing_notes": "One charge for each answer from the upstream.",
+        "pricing_notes": price.note,
         "billing_rules": list(_BILLING_RULES),
     }
 
@@ -137,10 +137,16 @@ def _param(param: Param) -> dict[str, Any]:
 def _pagination(listing: Listing) -> dict[str, Any] | None:
     if not listing.endpoint.archetype.many:
         return None
-    has_limit = any(param.name == "limit" for param in listing.endpoint.params)
     return {
         "style": "cursor",
         "param": "cursor",
-        "limit": "page size" if has_limit else None,
+        "limit": _limit(listing.endpoint),
         "note": "Send pagination.next_cursor back unchanged until has_more is false.",
     }
+
+
+def _limit(endpoint: Endpoint) -> str | None:
+    """What `limit` means here (spec 4.3, rule 7)."""
+    if endpoint.collect is not None:
+        return "collect-until-N"
+    return "page size" if any(param.name == "limit" for param in endpoint.params) else None

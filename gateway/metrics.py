@@ -12,7 +12,11 @@ from collections.abc import Callable, Iterator
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from gateway.request import Reply
+
 _BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+_NO_WAIT_S = 0.00005
+"""A close that took less was not waited for."""
 Gather = Callable[[], Iterator[Metric]]
 
 
@@ -29,13 +33,19 @@ class Histogram:
         self.sum_s += seconds
 
     def family(self, name: str, text: str) -> HistogramMetricFamily:
-        """As Prometheus wants it: cumulative buckets."""
+        """As a metric of its own."""
+        family = HistogramMetricFamily(name, text)
+        family.add_metric([], *self.cumulative())
+        return family
+
+    def cumulative(self) -> tuple[list[tuple[str, float]], float]:
+        """As Prometheus wants it: cumulative buckets, and the sum."""
         total = 0
         buckets: list[tuple[str, float]] = []
         for bound, count in zip((*map(str, _BUCKETS_S), "+Inf"), self.counts, strict=True):
             total += count
             buckets.append((bound, total))
-        return HistogramMetricFamily(name, text, buckets=buckets, sum_value=self.sum_s)
+        return buckets, self.sum_s
 
 
 class Metrics(Collector):
@@ -46,16 +56,22 @@ class Metrics(Collector):
         self._credits_used = 0
         self._overhead = Histogram()
         self._upstream = Histogram()
+        self._phases = {"charge": Histogram(), "close": Histogram(), "own": Histogram()}
         self.gather: Gather = lambda: iter(())
 
-    def count(self, route: str, code: str, *, overhead_s: float, upstream_s: float, credits_used: int) -> None:
-        """Count one answered request; `code` is the error's name or `OK`."""
-        label = (route, code)
+    def count(self, route: str, reply: Reply, overhead_s: float) -> None:
+        """Count one answered request; `overhead_s` is its time that was not spent upstream."""
+        label = (route, reply.code)
         self._requests[label] = self._requests.get(label, 0) + 1
-        self._credits_used += credits_used
+        self._credits_used += reply.credits_used
         self._overhead.observe(overhead_s)
-        if upstream_s:
-            self._upstream.observe(upstream_s)
+        if reply.upstream_s:
+            self._upstream.observe(reply.upstream_s)
+        if reply.charge_s:
+            self._phases["charge"].observe(reply.charge_s)
+            self._phases["own"].observe(max(0.0, overhead_s - reply.charge_s - reply.close_s))
+            if reply.close_s > _NO_WAIT_S:
+                self._phases["close"].observe(reply.close_s)
 
     def collect(self) -> Iterator[Metric]:
         """Everything, for one scrape."""
@@ -66,4 +82,12 @@ class Metrics(Collector):
         yield CounterMetricFamily("sluice_credits_used", "Credits that answers named as used.", self._credits_used)
         yield self._overhead.family("sluice_overhead_seconds", "Time of a request that was not spent upstream.")
         yield self._upstream.family("sluice_upstream_seconds", "Time of a request that was spent upstream.")
+        phases = HistogramMetricFamily(
+            "sluice_overhead_phase_seconds",
+            "Overhead of a charged request by phase: the commits of charge and close, and the gateway's own work.",
+            labels=["phase"],
+        )
+        for phase, histogram in self._phases.items():
+            phases.add_metric([phase], *histogram.cumulative())
+        yield phases
         yield from self.gather()

@@ -7,7 +7,8 @@ from typing import Any
 
 from billing.balances import Balances
 from gateway import envelope
-from gateway.billed import CallFailed, Outcome, balance_of
+from gateway.ask import CallFailed, Outcome
+from gateway.billed import balance_of
 from gateway.errors import Refused, refusal_of
 from gateway.request import Caller, Headers, Reply, Request
 from limits.idempotency import Kept
@@ -39,7 +40,15 @@ class Replies:
         )
         headers = _credit_headers(outcome.credits_used, outcome.balance)
         headers.append((b"x-cache", b"HIT" if outcome.cached else b"MISS"))
-        return Reply(200, body, headers, credits_used=outcome.credits_used, upstream_s=outcome.upstream_s)
+        return Reply(
+            200,
+            body,
+            headers,
+            credits_used=outcome.credits_used,
+            upstream_s=outcome.upstream_s,
+            charge_s=outcome.charge_s,
+            close_s=outcome.close_s,
+        )
 
     def _replay(self, outcome: Outcome, kept: Kept) -> Reply:
         body = envelope.replay(

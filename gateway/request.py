@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
 from billing.key_cache import Key
@@ -10,6 +11,9 @@ from gateway.errors import Refused
 from gateway.server.asgi import HTTPScope
 from limits.concurrency import Lease
 from limits.window import WindowState
+
+if TYPE_CHECKING:
+    from gateway.event_stream import EventStream
 
 Headers = list[tuple[bytes, bytes]]
 _FIELDS_MAX = 100
@@ -36,6 +40,8 @@ class Request:
     """By name in lower case; of a repeated header the last value."""
     started: float
     caller: Caller | None = None
+    stream: EventStream | None = None
+    """Where events go, when the client accepts them; a route that has none to tell leaves it alone."""
 
 
 @dataclass(slots=True)
@@ -49,6 +55,11 @@ class Reply:
     content_type: bytes = b"application/json"
     credits_used: int = 0
     upstream_s: float = 0.0
+    charge_s: float = 0.0
+    close_s: float = 0.0
+    """Waited for the commits of its charge and of the charge's close."""
+    streamed: bool = False
+    """It ends an event stream."""
     request_id: str | None = None
     """The request that the answer belongs to, when it repeats an earlier one's."""
 

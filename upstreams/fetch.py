@@ -11,13 +11,13 @@ from typing import NamedTuple
 import trio
 
 from limits.errors import CircuitOpen, LimitError, Throttled
-from upstreams.endpoint import Answer, Args, Call, Endpoint, Fetched, Missing, Page, Part, Single, Steps, Wanted
+from upstreams.endpoint import Answer, Args, Call, Endpoint, Fallback, Fetched, Missing, Page, Part, State, Steps, Wanted
 from upstreams.errors import InvalidArgument, InvalidCursor, UpstreamError, UpstreamFailed, UpstreamThrottled
 from upstreams.reading import run
 from upstreams.site import Site
 
 _RUNG = "rung"
-"""In the state of a cursor that only one fallback understands: which."""
+"""In the state of a cursor that only one fallback understands: the name of its source."""
 
 
 class Plan(NamedTuple):
@@ -38,10 +38,19 @@ def plan(site: Site, endpoint: Endpoint, args: Args) -> Plan:
         InvalidArgument: a value that no call could answer; free, since nothing was charged.
         InvalidCursor: it was made by a fallback that this endpoint no longer has.
     """
-    rung_index = int(args.cursor.get(_RUNG, 0)) if args.cursor else 0
-    if rung_index > len(endpoint.fallbacks):
-        raise InvalidCursor("cursor belongs to a source that is no longer asked")
-    return _plan(site, endpoint, args, rung_index)
+    source = args.cursor.get(_RUNG) if args.cursor else None
+    return _plan(site, endpoint, args, 0 if source is None else _rung_of(site, endpoint, source))
+
+
+def _rung_of(site: Site, endpoint: Endpoint, source: str | int) -> int:
+    for rung_index, fallback in enumerate(endpoint.fallbacks, 1):
+        if fallback.source == source and fallback.read is not None and _is_known(site, fallback):
+            return rung_index
+    raise InvalidCursor("cursor belongs to a source that is no longer asked")
+
+
+def _is_known(site: Site, fallback: Fallback) -> bool:
+    return all(name in site.credentials for name in fallback.needs)
 
 
 def _plan(site: Site, endpoint: Endpoint, args: Args, rung_index: int) -> Plan:
@@ -80,15 +89,14 @@ async def fetch(planned: Plan, deadline_at: float) -> Fetched:
 
 def _fallbacks_of(planned: Plan) -> list[int]:
     """The rungs below the plan's own; a cursor that only one understands has none."""
-    endpoint, known = planned.endpoint, planned.site.credentials
+    endpoint = planned.endpoint
     if not endpoint.fallbacks or planned.rung_index:
         return []
-    below = enumerate(endpoint.fallbacks, 1)
     goes_on = planned.args.cursor is not None
     return [
-        index
-        for index, fallback in below
-        if all(name in known for name in fallback.needs) and not (goes_on and fallback.read is not None)
+        rung_index
+        for rung_index, fallback in enumerate(endpoint.fallbacks, 1)
+        if _is_known(planned.site, fallback) and not (goes_on and fallback.read is not None)
     ]
 
 
@@ -101,9 +109,10 @@ def _fallback(planned: Plan, rung_index: int) -> Plan | None:
 
 
 def _most_telling(refusals: list[UpstreamError | LimitError]) -> UpstreamError | LimitError:
-    """The failure to answer with: of sources that only ask for patience, the one that is back first."""
-    failed = next((one for one in refusals if isinstance(one, UpstreamFailed)), None)
-    return failed or min(refusals, key=_wait_s)
+    """The failure to answer with: the endpoint's own; where that only asks for patience, of those that do the one that
+    is back first.
+    """
+    return refusals[0] if isinstance(refusals[0], UpstreamFailed) else min(refusals, key=_wait_s)
 
 
 def _wait_s(refusal: UpstreamError | LimitError) -> float:
@@ -120,8 +129,8 @@ async def _by(rung: Plan, deadline_at: float) -> Fetched:
     ask = partial(_ask, site, rung.args, deadline_at, mirror)
     result, took_s = await run(rung.steps, rung.first, ask, platform=site.platform.slug)
     source = fallback.source if fallback is not None else _source_of(rung.first, site)
-    if fallback is not None and fallback.read is not None:
-        result = _stays(result, rung_index)
+    if isinstance(result, Page) and result.next is not None:
+        result = replace(result, next={**result.next, **_stays(rung.endpoint, rung_index)})
     return Fetched(result, took_s, source, rung_index)
 
 
@@ -130,11 +139,15 @@ def _source_of(wanted: Wanted, site: Site) -> str:
     return site.source_name(first.source if isinstance(first, Call) else "")
 
 
-def _stays(result: Page | Single, rung_index: int) -> Page | Single:
-    """A page whose next one comes from the same fallback."""
-    if isinstance(result, Single) or result.next is None:
-        return result
-    return replace(result, next={**result.next, _RUNG: rung_index})
+def _stays(endpoint: Endpoint, rung_index: int) -> State:
+    """What a cursor of this rung adds to its state: a fallback's own read has cursors that lead to itself."""
+    fallback = endpoint.fallbacks[rung_index - 1] if rung_index else None
+    return {} if fallback is None or fallback.read is None else {_RUNG: fallback.source}
+
+
+def state_of(planned: Plan, fetched: Fetched) -> State:
+    """The cursor's state that leads to the same page again, from where it came."""
+    return {**(planned.args.cursor or {}), **_stays(planned.endpoint, fetched.rung_index)}
 
 
 def _ask(

@@ -23,7 +23,9 @@ class _Flight(Generic[T]):
 class Flights(Generic[T]):
     """Calls under way, by key. A leader that fails or is cancelled promotes one of those who wait, and only one."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_shared: Callable[[T], bool] = lambda _result: True) -> None:
+        """`is_shared` tells whether a result is good for those who wait; if not, one of them leads next."""
+        self._is_shared = is_shared
         self._flying: dict[Hashable, _Flight[T]] = {}
         self.followed_total = 0
 
@@ -48,9 +50,11 @@ class Flights(Generic[T]):
                 return flight.result, True
         flight = self._flying[key] = _Flight()
         try:
-            flight.result = await lead()
+            result = await lead()
+            if self._is_shared(result):
+                flight.result = result
         finally:
             del self._flying[key]
             if flight.landed is not None:
                 flight.landed.set()
-        return flight.result, False
+        return result, False

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+
+import orjson
+
 from gateway import envelope
-from gateway.billed import Ask, BilledCalls, claim_of
+from gateway.ask import Ask, claim_of
+from gateway.billed import BilledCalls
 from gateway.claims import idempotency_key
 from gateway.errors import Refused
+from gateway.event_stream import EventStream
 from gateway.params import ParamRules
 from gateway.replies import Replies
 from gateway.request import Caller, Reply, Request
 from gateway.routing import Route
 from upstreams.catalog import Listing
+from upstreams.walk import Walked
 
 
 class DataEndpoint:
@@ -45,32 +53,45 @@ class DataEndpoint:
         )
         if values.get("dry_run"):
             return await self._dry_run(request, caller, ask)
-        self._check_max_credits(ask)
+        if "max_credits" in values:
+            ask = ask._replace(credits_max=int(values["max_credits"]))
+            self._check_max_credits(ask)
         key = idempotency_key(request.headers.get(b"idempotency-key"))
         if key is not None:
             _refuse_stream(request)
             ask = ask._replace(claim=claim_of(ask, key))
-        return self._replies.data(request, await self._calls.call(ask))
+        if request.stream is None or self._listing.endpoint.collect is None or request.method != "GET":
+            return self._replies.data(request, await self._calls.call(ask))
+        ask = ask._replace(go_on=partial(_tell_page, request.stream))
+        return replace(self._replies.data(request, await self._calls.call(ask)), streamed=True)
 
     def _check_max_credits(self, ask: Ask) -> None:
-        """Refuse a reservation above what the caller allows (decisions 6); a cache hit costs nothing and passes."""
-        most = ask.values.get("max_credits")
-        if most is not None and self._cost_credits > int(most) and not self._calls.would_hit(ask):
+        """Refuse what would reserve more than the caller allows (decisions 6); a cache hit costs nothing and passes."""
+        least = self._calls.quote(ask).credits_least
+        if ask.credits_max is not None and least > ask.credits_max and not self._calls.would_hit(ask):
             raise Refused(
                 "INSUFFICIENT_CREDITS",
-                f"This request would reserve {self._cost_credits} credits, above max_credits.",
-                details={"reason": "above_max_credits", "credits_required": self._cost_credits},
+                f"This request would reserve {least} credits, above max_credits.",
+                details={"reason": "above_max_credits", "credits_required": least},
             )
 
     async def _dry_run(self, request: Request, caller: Caller, ask: Ask) -> Reply:
+        quote = self._calls.quote(ask)
         hit = self._calls.would_hit(ask)
-        self._calls.check(ask)
-        data = {"estimated_credits": 0 if hit else self._cost_credits, "would_hit_cache": hit}
+        data = {"estimated_credits": 0 if hit else quote.credits_least, "would_hit_cache": hit}
+        if quote.credits > quote.credits_least and not hit:  # a walk: more is held while it runs
+            data["reserved_credits"] = quote.credits
         stored = envelope.fragment(self._listing.site.platform.slug, self._listing.path, data)
         return await self._replies.free(request, caller, stored)
 
 
 def _refuse_stream(request: Request) -> None:
     """A stream of events cannot be replayed (spec 7.2)."""
-    if b"text/event-stream" in request.headers.get(b"accept", b"").lower():
+    if request.stream is not None:
         raise Refused("INVALID_REQUEST", "Idempotency-Key cannot be combined with Accept: text/event-stream.")
+
+
+async def _tell_page(stream: EventStream, walked: Walked) -> bool:
+    """The `page` event; a client that hung up wants no more pages."""
+    await stream.tell("page", orjson.dumps(walked._asdict()))
+    return not stream.gone

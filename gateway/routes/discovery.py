@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from billing.prices import credits_for
 from gateway.envelope import fragment
 from gateway.errors import Refused, invalid
 from gateway.guide import Guides
 from gateway.params import read_free
+from gateway.pricing import price_of
 from gateway.replies import Replies
 from gateway.request import Caller, Reply, Request
 from gateway.routing import Route
@@ -87,7 +87,7 @@ class Discovery:
 def entry_of(listing: Listing) -> dict[str, Any]:
     """One entry of the catalog."""
     endpoint, platform = listing.endpoint, listing.site.platform
-    credits = credits_for(endpoint.tier)  # noqa: A001 - the specification's name
+    price = price_of(endpoint)
     grouped = {name for group in endpoint.one_of for name in group}
     names = [param.name for param in endpoint.params if not param.required and param.name not in grouped]
     return {
@@ -97,8 +97,8 @@ def entry_of(listing: Listing) -> dict[str, Any]:
         "platform": platform.slug,
         "resource": endpoint.resource,
         "summary": endpoint.summary,
-        "credits": credits,
-        "credits_label": f"{credits} credit{'' if credits == 1 else 's'}",
+        "credits": price.credits,
+        "credits_label": price.label,
         "archetype": endpoint.archetype.name,
         "required_params": [param.name for param in endpoint.params if param.required],
         "one_of": [list(group) for group in endpoint.one_of],

@@ -21,7 +21,7 @@ Json = dict[str, Any]
 _SIGNED_IN = {"identifier": "me.bsky.social", "password": "app-pass-word"}
 _DID_URL = "https://bsky.app/profile/did:plc:ada/post/3lada"
 _LISTS = {
-    "user/posts": {"handle": "ada.bsky.social"},
+    "user/posts": {"handle": "ada.bsky.social", "limit": 20},
     "followers": {"handle": "ada.example.org"},
     "following": {"user_id": "plc:ada"},
     "post/likes": {"url": "https://bsky.app/profile/ada.bsky.social/post/3lada"},

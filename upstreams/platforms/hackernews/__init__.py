@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from upstreams.archetypes import AUTHOR, COMMENT_LIST, POST, POST_LIST
-from upstreams.endpoint import Endpoint, Param, Platform, limit
+from upstreams.endpoint import Collect, Endpoint, Param, Platform, collected, limit
 from upstreams.platforms.hackernews.reads import comments, listed, profile, search, story
 
 QUERY = Param("query", "What to search for; * stands for everything.", "structured concurrency", required=True)
@@ -40,8 +40,9 @@ PLATFORM = Platform(
             "Stories, comments and polls by query.",
             POST_LIST,
             search,
-            (QUERY, TAGS, SORT, SINCE, UNTIL, MIN_POINTS, MIN_COMMENTS, LIMIT),
+            (QUERY, TAGS, SORT, SINCE, UNTIL, MIN_POINTS, MIN_COMMENTS, collected(500, default=20)),
             cache_ttl_s=120,
+            collect=Collect(per_page=100),
             description="Algolia serves about 1,000 results of a search; since and until reach what lies beyond.",
         ),
         Endpoint("story", "One story, poll or job.", POST, story, (STORY_ID,)),

@@ -1,0 +1,103 @@
+"""One call of an endpoint as values: who asks for what, what it may cost, what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import orjson
+
+from billing.books import ChargeRequest
+from billing.key_cache import Key
+from gateway.claims import fingerprint
+from limits.idempotency import Claim, Kept
+from upstreams.catalog import Listing
+from upstreams.endpoint import Value
+from upstreams.walk import GoOn
+
+_NOT_BINDING = frozenset(("cursor", "max_credits", "dry_run"))
+
+
+class Ask(NamedTuple):
+    """One call of an endpoint: who asks, for what, under which request id."""
+
+    key: Key
+    listing: Listing
+    cost_credits: int
+    """The price of the call, or of each page of a walk."""
+    values: Mapping[str, Value]
+    request_id: str
+    refresh: bool = False
+    """True: do not answer from the cache, but store what comes (`Cache-Control: no-cache`)."""
+    claim: Claim | None = None
+    """What an `Idempotency-Key` claims for this request."""
+    credits_max: int | None = None
+    """The most that the caller lets it cost."""
+    go_on: GoOn | None = None
+    """Told of each page of a walk; False ends it there."""
+
+
+class Quote(NamedTuple):
+    """What a call reserves: `credits` where there are as many, and never fewer than `credits_least`."""
+
+    credits_least: int
+    credits: int
+
+
+class Outcome(NamedTuple):
+    """What a call gave: the encoded fragment of the envelope, what it cost, and where its time went."""
+
+    fragment: bytes
+    credits_used: int
+    balance: int | None
+    cached: bool
+    upstream_s: float = 0.0
+    charge_s: float = 0.0
+    """Seconds until its charge was committed."""
+    close_s: float = 0.0
+    """Seconds until its charge was closed, where that was waited for."""
+    replayed: Kept | None = None
+    """An earlier request's outcome under the same idempotency key; then the fragment is its own."""
+    whole: bool = True
+    """False: a walk that its own circumstances cut short; others who ask for the same want more."""
+
+
+class CallFailed(Exception):
+    """A call failed after its charge; the cause is in `__cause__`, the money as it stands in the fields."""
+
+    def __init__(self, credits_used: int, balance: int | None, upstream_s: float) -> None:
+        super().__init__("the billed call failed")
+        self.credits_used = credits_used
+        self.balance = balance
+        self.upstream_s = upstream_s
+
+
+def binding(ask: Ask) -> bytes:
+    """The endpoint and its canonical parameters: what a cursor belongs to, and what the cache's key begins with."""
+    values = {name: value for name, value in ask.values.items() if name not in _NOT_BINDING}
+    return ask.listing.id.encode() + b"?" + orjson.dumps(values, option=orjson.OPT_SORT_KEYS)
+
+
+def cache_key(ask: Ask) -> bytes:
+    """What answers of one kind are stored under: the binding, and the cursor if there is one."""
+    cursor = ask.values.get("cursor")
+    return binding(ask) if cursor is None else b"%b#%b" % (binding(ask), str(cursor).encode())
+
+
+def claim_of(ask: Ask, key: str) -> Claim:
+    """What an idempotency key claims: the account's, for this endpoint with these parameters and no body."""
+    place = f"GET {ask.listing.path}"
+    return Claim(ask.key.account_id, key, place, fingerprint(place.encode(), cache_key(ask), b""), ask.request_id)
+
+
+def charge_request(ask: Ask, quote: Quote | None) -> ChargeRequest:
+    """The charge to take; without a quote the call's one price."""
+    return ChargeRequest(
+        request_id=ask.request_id,
+        account_id=ask.key.account_id,
+        key_id=ask.key.id,
+        credits=ask.cost_credits if quote is None else quote.credits,
+        platform=ask.listing.site.platform.slug,
+        endpoint=ask.listing.path,
+        credits_least=None if quote is None else quote.credits_least,
+    )
