@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from upstreams.archetypes import AUTHOR, AUTHOR_LIST, COMMENT_LIST, POST, POST_LIST
-from upstreams.endpoint import Call, Credentials, Endpoint, Param, Platform, Session, SessionSteps, limit
+from upstreams.endpoint import (
+    Call,
+    Collect,
+    Credentials,
+    Endpoint,
+    Param,
+    Platform,
+    Session,
+    SessionSteps,
+    collected,
+    limit,
+)
 from upstreams.errors import UpstreamFailed
 from upstreams.fields import obj, text
 from upstreams.platforms.bluesky.reads import (
@@ -80,8 +91,9 @@ PLATFORM = Platform(
             "An account's posts and reposts, newest first.",
             POST_LIST,
             user_posts,
-            (*_ACTOR, FILTER, LIMIT),
+            (*_ACTOR, FILTER, collected(500, default=50)),
             one_of=_ONE_ACTOR,
+            collect=Collect(per_page=100),
         ),
         Endpoint("post", "One post.", POST, post, (POST_URL,)),
         Endpoint(

@@ -15,7 +15,7 @@ from upstreams.archetypes import (
     REPOSITORY_LIST,
     VELOCITY,
 )
-from upstreams.endpoint import Answer, Credentials, Endpoint, Param, Platform, by_status, limit
+from upstreams.endpoint import Answer, Collect, Credentials, Endpoint, Param, Platform, by_status, collected, limit
 from upstreams.errors import InvalidArgument, NotFound, UpstreamError, UpstreamThrottled
 from upstreams.fields import Json, parts, text
 from upstreams.platforms.github.composites import dossier, velocity
@@ -97,7 +97,12 @@ PLATFORM = Platform(
     endpoints=(
         Endpoint("profile", "One account's public profile.", AUTHOR, profile, (HANDLE,), cache_ttl_s=900),
         Endpoint(
-            "profile/repos", "An account's repositories, last updated first.", REPOSITORY_LIST, repos, (HANDLE, LIMIT)
+            "profile/repos",
+            "An account's repositories, last updated first.",
+            REPOSITORY_LIST,
+            repos,
+            (HANDLE, collected(500, default=30)),
+            collect=Collect(per_page=100),
         ),
         Endpoint("repo", "One repository.", REPOSITORY, repo, (REPO_URL,)),
         Endpoint("repo/readme", "A repository's readme as text.", ARTICLE, readme, (REPO_URL,)),
