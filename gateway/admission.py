@@ -34,7 +34,7 @@ class Admission:
             looks_like_key = self._key_prefix in value and KEY_SHAPE.search(value) is not None
             if looks_like_key or (value and name.lower() in _KEY_NAMES):
                 raise Refused(
-                    "INVALID_REQUEST",
+                    "INVALID_REQUEST" if request.headers.get(b"x-api-key") else "MISSING_API_KEY",
                     "An API key must never stand in an address: send it in the x-api-key header. "
                     "Revoke this key, since addresses are logged on their way, and create another.",
                     details={"reason": "key_in_query"},

@@ -107,7 +107,9 @@ def refusal_of(exc: BaseException) -> Refused:
     for kind in type(exc).__mro__:
         if (translate := _REFUSALS.get(kind)) is not None:
             return translate(exc)
-    return Refused("INTERNAL_ERROR", "Something unexpected went wrong here; it was logged under this request_id.")
+    return Refused(
+        "INTERNAL_ERROR", "Something unexpected went wrong here and was logged under this request_id; ask again later."
+    )
 
 
 def _insufficient(exc: InsufficientCredits) -> Refused:
@@ -138,7 +140,7 @@ def _rate_limited(exc: RateLimited) -> Refused:
 def _concurrency(exc: ConcurrencyReached) -> Refused:
     return Refused(
         "CONCURRENCY_LIMIT",
-        f"{exc.limit} requests of this key are running.",
+        f"{exc.limit} requests of this key are running; wait for one of them to end.",
         retry_after_s=CONCURRENCY_RETRY_AFTER_S,
         headers=((b"x-concurrency-limit", b"%d" % exc.limit), (b"x-concurrency-remaining", b"0")),
     )
@@ -152,8 +154,8 @@ def _argument(exc: InvalidArgument) -> Refused:
     return invalid(exc.param, exc.problem)
 
 
-def _claim_refused(code: str, retry_after_s: int | None = None) -> Callable[[ClaimRefused], Refused]:
-    return lambda exc: Refused(code, f"{str(exc).capitalize()}.", retry_after_s=retry_after_s)
+def _claim_refused(code: str, way_out: str, retry_after_s: int | None = None) -> Callable[[ClaimRefused], Refused]:
+    return lambda exc: Refused(code, f"{str(exc).capitalize()}; {way_out}.", retry_after_s=retry_after_s)
 
 
 def _waiting(message: str, retry_after_s: int) -> Refused:
@@ -174,8 +176,11 @@ def _store_away(_exc: StorageError) -> Refused:
     )
 
 
+_FRESH_KEY = "send a key of its own with each request"
 _REFUSALS: Mapping[type, Callable[[Any], Refused]] = {
-    KeyUnusable: lambda _: Refused("INVALID_API_KEY", "The API key is malformed, unknown, revoked or expired."),
+    KeyUnusable: lambda _: Refused(
+        "INVALID_API_KEY", "The API key is malformed, unknown, revoked or expired; send one that is active."
+    ),
     InsufficientCredits: _insufficient,
     KeyBudgetReached: _key_budget,
     RateLimited: _rate_limited,
@@ -186,10 +191,10 @@ _REFUSALS: Mapping[type, Callable[[Any], Refused]] = {
     UpstreamFailed: lambda exc: Refused("UPSTREAM_ERROR", f"The upstream did not answer usefully: {exc}."),
     UpstreamThrottled: _throttled_by_upstream,
     Throttled: lambda exc: _waiting("The upstream asked us to hold back for a while.", max(1, exc.retry_after_s)),
-    ClaimConflict: _claim_refused("IDEMPOTENCY_KEY_CONFLICT"),
-    ClaimInProgress: _claim_refused("IDEMPOTENCY_IN_PROGRESS", CLAIM_RETRY_AFTER_S),
-    ClaimMismatch: _claim_refused("IDEMPOTENCY_KEY_PAYLOAD_MISMATCH"),
-    ReplayUnavailable: _claim_refused("IDEMPOTENCY_REPLAY_UNAVAILABLE"),
+    ClaimConflict: _claim_refused("IDEMPOTENCY_KEY_CONFLICT", _FRESH_KEY),
+    ClaimInProgress: _claim_refused("IDEMPOTENCY_IN_PROGRESS", "ask again in a moment", CLAIM_RETRY_AFTER_S),
+    ClaimMismatch: _claim_refused("IDEMPOTENCY_KEY_PAYLOAD_MISMATCH", _FRESH_KEY),
+    ReplayUnavailable: _claim_refused("IDEMPOTENCY_REPLAY_UNAVAILABLE", "for another, billed one send another key"),
     CircuitOpen: lambda exc: _waiting("The upstream keeps failing; its circuit is open.", max(1, exc.retry_after_s)),
     StorageError: _store_away,
 }

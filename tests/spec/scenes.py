@@ -1,0 +1,225 @@
+"""Every error code as it arises over a socket: scenes, each with all that its answer has beside the envelope."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tests.spec import asks
+from tests.spec.asks import PROFILE, SLOW, Ask, get
+
+BACKOFF = {"UPSTREAM_ERROR", "INTERNAL_ERROR"}
+"""Worth a retry though nothing says when."""
+NO_RETRIES = {"upstreams": {"defaults": {"retries": 0}}}
+ONE_FAILURE = {**NO_RETRIES, "breaker": {"failures": 1, "open_s": 20}}
+REFUNDED = ("refund", "deduction")
+"""The entries of a charge that was given back, newest first."""
+KEYLESS: Mapping[str, bool] = {"windowed": False, "knows_balance": False}
+INVALID_KEY = "send one that is active"
+OWN_KEY = "send a key of its own with each request"
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """How a code arises, and what the answer has beside the envelope; `retry_after` is inclusive."""
+
+    code: str
+    ask: Ask
+    says: str
+    """What the message names: the field that is wrong, or the way out."""
+    tables: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    credits: int = 1000
+    retry_after: tuple[int, int] | None = None
+    details: Mapping[str, object] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    windowed: bool = True
+    """The answer carries X-RateLimit-*: it is authenticated, and its code is none of concurrency's."""
+    knows_balance: bool = True
+    entries: tuple[str, ...] = ()
+    """What the ledger shows of the request, newest first."""
+    later: str = ""
+    """The code of the same request once more, where it is another."""
+
+    @property
+    def is_passing(self) -> bool:
+        """Whether the same request may succeed later (7.2): a 503 without Retry-After is permanent."""
+        return self.code in BACKOFF or self.retry_after is not None
+
+
+def invalid(target: str, says: str, **details: object) -> Scene:
+    """400 for what a request says."""
+    return Scene("INVALID_REQUEST", get(target), says, details=details)
+
+
+def param(target: str, name: str, says: str) -> Scene:
+    """400 for one parameter."""
+    return invalid(target, f"{name} {says}", reason="invalid_param", param=name)
+
+
+def method(target: str, sent: str) -> Scene:
+    """405 of a path that is only read."""
+    path = target.partition("?")[0]
+    return Scene(
+        "METHOD_NOT_ALLOWED", get(target, sent), f"{path} takes GET, HEAD, not {sent}", headers={"allow": "GET, HEAD"}
+    )
+
+
+def poor(ask: Ask, credits: int, reason: str, required: int, says: str) -> Scene:  # noqa: A002 - the specification's name
+    """402 of an account."""
+    details = {"reason": reason, "credits_required": required}
+    return Scene("INSUFFICIENT_CREDITS", ask, says, credits=credits, details=details)
+
+
+VELOCITY = "/v1/github/user/profile-velocity?handle=octocat"
+LISTS_ALL = "/v1/utility/endpoints lists all"
+SCENES = {
+    "no key": Scene("MISSING_API_KEY", asks.without_key, "x-api-key header", **KEYLESS),
+    "an empty key": Scene("MISSING_API_KEY", asks.with_empty_key, "x-api-key header", **KEYLESS),
+    "a malformed key": Scene("INVALID_API_KEY", asks.with_key("nonsense"), INVALID_KEY, **KEYLESS),
+    "an unknown key": Scene("INVALID_API_KEY", asks.with_key("sl_" + 43 * "a"), INVALID_KEY, **KEYLESS),
+    "a revoked key": Scene("INVALID_API_KEY", asks.with_revoked_key, INVALID_KEY, **KEYLESS),
+    "an expired key": Scene("INVALID_API_KEY", asks.with_expired_key, INVALID_KEY, **KEYLESS),
+    "no credits": poor(get(PROFILE), 0, "balance_too_low", 1, "holds 0 credits; this request costs 1"),
+    "fewer credits than it costs": poor(
+        get(VELOCITY), 4, "balance_too_low", 5, "holds 4 credits; this request costs 5"
+    ),
+    "more than max_credits": poor(
+        get(f"{VELOCITY}&max_credits=4"), 1000, "above_max_credits", 5, "would reserve 5 credits, above max_credits"
+    ),
+    "a spent key": Scene(
+        "KEY_BUDGET_EXCEEDED",
+        asks.with_spent_key,
+        "has used 1 of its limit of 1 credits; this request costs 1",
+        details={"reason": "key_budget_reached", "credits_required": 1},
+    ),
+    "a missing parameter": param("/v1/github/profile", "handle", "is required"),
+    "a malformed parameter": param("/v1/github/search?query=a&limit=ten", "limit", "must be a whole number"),
+    "conflicting parameters": param(
+        "/v1/bluesky/profile?handle=a.test&user_id=plc:a", "handle", "or another of handle, user_id must be sent"
+    ),
+    "none of a group": param("/v1/bluesky/profile", "handle", "or another of handle, user_id must be sent"),
+    "an undeclared parameter": invalid(
+        f"{PROFILE}&handel=octocat", "did you mean handle", did_you_mean="handle", remove_params=["handel"]
+    ),
+    "a foreign pagination parameter": invalid(
+        "/v1/github/search?query=a&page=2", "did you mean cursor", did_you_mean="cursor", remove_params=["page"]
+    ),
+    "a value that no call could answer": param("/v1/github/repo?url=https://example.com/a/b", "url", ""),
+    "a value that is no UTF-8": invalid(
+        "/v1/github/search?query=%FF", "query is not valid UTF-8", reason="invalid_utf8"
+    ),
+    "a value that was encoded twice": invalid(
+        "/v1/github/search?query=a%2520b", "query was percent-encoded twice", reason="double_encoded"
+    ),
+    "a cursor that is none": param("/v1/github/search?query=a&cursor=cur_AAAA", "cursor", "cannot be used"),
+    "a key in the address": Scene(
+        "INVALID_REQUEST",
+        get(f"{PROFILE}&api_key=x"),
+        "Revoke this key",
+        details={"reason": "key_in_query"},
+        **KEYLESS,
+    ),
+    "a key in the address alone": Scene(
+        "MISSING_API_KEY", asks.with_key_in_address, "Revoke this key", details={"reason": "key_in_query"}, **KEYLESS
+    ),
+    "a malformed idempotency key": Scene(
+        "INVALID_REQUEST",
+        get(PROFILE, idempotency_key="a b"),
+        "Idempotency-Key must be 1 to 255 visible characters",
+        details={"reason": "invalid_param", "param": "Idempotency-Key"},
+    ),
+    "a stream with an idempotency key": Scene(
+        "INVALID_REQUEST",
+        get(PROFILE, idempotency_key="one", accept="text/event-stream"),
+        "Idempotency-Key cannot be combined with Accept: text/event-stream",
+    ),
+    "a wrong method": method(PROFILE, "POST"),
+    "a wrong method on a free path": method("/v1/credits/balance", "DELETE"),
+    "a wrong method on the status": method("/v1/status", "PUT"),
+    "an unknown platform": Scene("ENDPOINT_NOT_FOUND", get("/v1/nowhere/at-all"), LISTS_ALL),
+    "a misspelt resource": Scene(
+        "ENDPOINT_NOT_FOUND", get("/v1/github/profil"), LISTS_ALL, details={"did_you_mean": "/v1/github/profile"}
+    ),
+    "a path beside the API": Scene(
+        "ENDPOINT_NOT_FOUND", get("/v2/github/profile"), "/v1/utility/endpoints lists them", **KEYLESS
+    ),
+    "an upstream's 404": Scene(
+        "RESOURCE_NOT_FOUND", get("/v1/github/profile?handle=missing"), "has no such", entries=REFUNDED
+    ),
+    "a body over 1 MB": Scene("PAYLOAD_TOO_LARGE", asks.with_big_body, "over 1000000 bytes; it was not read"),
+    "the same request under its idempotency key": Scene(
+        "IDEMPOTENCY_IN_PROGRESS",
+        lambda node: asks.while_another_runs(node, SLOW, "one"),
+        "ask again in a moment",
+        retry_after=(1, 1),
+    ),
+    "another endpoint under a running idempotency key": Scene(
+        "IDEMPOTENCY_KEY_CONFLICT",
+        lambda node: asks.while_another_runs(node, "/v1/github/search?query=a", "one"),
+        OWN_KEY,
+        later="IDEMPOTENCY_KEY_PAYLOAD_MISMATCH",
+    ),
+    "another query under a running idempotency key": Scene(
+        "IDEMPOTENCY_KEY_PAYLOAD_MISMATCH", lambda node: asks.while_another_runs(node, PROFILE, "one"), OWN_KEY
+    ),
+    "another query under a finished idempotency key": Scene(
+        "IDEMPOTENCY_KEY_PAYLOAD_MISMATCH", asks.with_a_key_that_another_request_finished, OWN_KEY
+    ),
+    "an answer that was too long to replay": Scene(
+        "IDEMPOTENCY_REPLAY_UNAVAILABLE",
+        asks.with_a_key_whose_answer_was_too_long,
+        "for another, billed one send another key",
+    ),
+    "a full window": Scene(
+        "RATE_LIMITED",
+        asks.twice,
+        "1 requests were admitted in the last 60 s; the next is free in",
+        {"limits": {"requests_per_minute": 1}},
+        retry_after=(59, 60),
+        headers={"x-ratelimit-limit": "1", "x-ratelimit-remaining": "0"},
+    ),
+    "all leases held": Scene(
+        "CONCURRENCY_LIMIT",
+        asks.while_another_runs,
+        "wait for one of them to end",
+        {"limits": {"concurrent_requests": 1}},
+        retry_after=(1, 5),
+        headers={"x-concurrency-limit": "1", "x-concurrency-remaining": "0"},
+        windowed=False,
+    ),
+    "an upstream that fails": Scene(
+        "UPSTREAM_ERROR",
+        get("/v1/github/profile?handle=broken"),
+        "did not answer usefully",
+        NO_RETRIES,
+        entries=REFUNDED,
+    ),
+    "an open circuit": Scene(
+        "SERVICE_UNAVAILABLE",
+        asks.with_open_circuit,
+        "circuit is open",
+        ONE_FAILURE,
+        retry_after=(19, 20),
+        entries=REFUNDED,
+    ),
+    "an upstream that throttles": Scene(
+        "SERVICE_UNAVAILABLE",
+        get("/v1/github/profile?handle=throttled"),
+        "slow down",
+        retry_after=(1, 60),
+        entries=REFUNDED,
+    ),
+    "a source that is held back": Scene(
+        "SERVICE_UNAVAILABLE", asks.held_back, "hold back", retry_after=(1, 60), entries=REFUNDED
+    ),
+    "a store that is away": Scene(
+        "SERVICE_UNAVAILABLE", asks.without_store, "nothing was charged", retry_after=(1, 1), knows_balance=False
+    ),
+    "a claim store that is away": Scene(
+        "SERVICE_UNAVAILABLE", asks.without_claims, "nothing was charged", retry_after=(1, 1), knows_balance=False
+    ),
+    "a withdrawn endpoint": Scene(
+        "SERVICE_UNAVAILABLE", get("/v1/bluesky/search?query=a"), "the operator has not configured"
+    ),
+    "a bug": Scene("INTERNAL_ERROR", asks.with_bug, "logged under this request_id", entries=REFUNDED),
+}
