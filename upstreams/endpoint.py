@@ -164,6 +164,8 @@ class Missing:
     problem: str
     source: str = ""
     took_s: float = 0.0
+    absent: bool = False
+    """True: the source said for certain that there is no such thing."""
 
     def __bool__(self) -> bool:
         return False
@@ -228,7 +230,7 @@ Judge = Callable[[Answer], UpstreamError | None]
 def by_status(answer: Answer) -> UpstreamError | None:
     """The reading of an error status that most platforms share: 404, 410 and 451 mean that there is nothing."""
     if answer.status in (404, 410, 451):
-        return NotFound()
+        return NotFound(by_status=True)
     return None
 
 

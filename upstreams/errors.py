@@ -13,12 +13,20 @@ class UpstreamError(Exception):
 class NotFound(UpstreamError):
     """The upstream says that there is no such thing, or answered without usable data (spec 7.2, 7.3).
 
-    `reason` is one of the specification's: `account_private`, `account_gone`, ... or None.
+    `reason` is one of the specification's: `account_private`, `account_gone`, ... or None. `by_status` is true where
+    nothing but the status said so, which is also how a server answers that does not know the path.
     """
 
-    def __init__(self, message: str = "The upstream has no such record.", *, reason: str | None = None) -> None:
+    def __init__(
+        self,
+        message: str = "The upstream has no such record.",
+        *,
+        reason: str | None = None,
+        by_status: bool = False,
+    ) -> None:
         super().__init__(message)
         self.reason = reason
+        self.by_status = by_status
 
 
 class UpstreamFailed(UpstreamError):

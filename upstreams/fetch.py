@@ -11,8 +11,21 @@ from typing import NamedTuple
 import trio
 
 from limits.errors import CircuitOpen, LimitError, Throttled
-from upstreams.endpoint import Answer, Args, Call, Endpoint, Fallback, Fetched, Missing, Page, Part, State, Steps, Wanted
-from upstreams.errors import InvalidArgument, InvalidCursor, UpstreamError, UpstreamFailed, UpstreamThrottled
+from upstreams.endpoint import (
+    Answer,
+    Args,
+    Call,
+    Endpoint,
+    Fallback,
+    Fetched,
+    Missing,
+    Page,
+    Part,
+    State,
+    Steps,
+    Wanted,
+)
+from upstreams.errors import InvalidArgument, InvalidCursor, NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
 from upstreams.reading import run
 from upstreams.site import Site
 
@@ -63,7 +76,8 @@ async def fetch(planned: Plan, deadline_at: float) -> Fetched:
     """Run a read to its end, or to `deadline_at` on Trio's clock: then it is an `UpstreamFailed`.
 
     A source that fails, throttles or must not be called now is followed by the endpoint's next fallback; each gets an
-    equal share of the time that is left. What a source says for certain (no such thing) is the answer.
+    equal share of the time that is left. What a source says for certain (no such thing) is the answer; of a fallback
+    a status alone is not certain enough.
 
     Raises:
         NotFound, InvalidArgument, UpstreamThrottled, UpstreamFailed: what the upstream answered.
@@ -84,6 +98,9 @@ async def fetch(planned: Plan, deadline_at: float) -> Fetched:
             return fetched._replace(took_s=trio.current_time() - started)
         except (UpstreamFailed, UpstreamThrottled, LimitError) as refusal:
             refusals.append(refusal)
+        except NotFound as absence:
+            if not (rung.rung_index and absence.by_status):
+                raise
     raise _most_telling(refusals)
 
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 import orjson
 import trio
 
 from limits.errors import LimitError
 from upstreams.endpoint import Answer, Call, Credentials, Endpoint, Missing, Platform, Session
-from upstreams.errors import UNREADABLE, UpstreamError, UpstreamFailed, unreadable
+from upstreams.errors import UNREADABLE, NotFound, UpstreamError, UpstreamFailed, unreadable
 from upstreams.source import Asking, Source
 
 _SESSION_MARGIN_S = 30.0
+
+Headers = tuple[tuple[str, str], ...]
 
 
 class _Signed(NamedTuple):
@@ -34,10 +37,8 @@ class Site:
         self.sources = sources
         self.credentials = credentials
         self._first = next(iter(sources.values()))
-        own = platform.headers(credentials)
-        named = {name for name, _ in own}
         fixed = (("user-agent", user_agent), ("accept", "application/json"))
-        self._headers = (*(pair for pair in fixed if pair[0] not in named), *own)
+        self._headers = {name: _headers_to(name, platform, credentials, fixed) for name in sources}
         self._signed: _Signed | None = None
         self._signing_in = trio.Lock()
 
@@ -58,11 +59,13 @@ class Site:
         try:
             return await self._answer(call, deadline_at)
         except (UpstreamError, LimitError) as failure:
-            return Missing(str(failure), source, trio.current_time() - started)
+            return Missing(str(failure), source, trio.current_time() - started, isinstance(failure, NotFound))
 
     async def _answer(self, call: Call, deadline_at: float) -> Answer:
         source = self.sources[call.source] if call.source else self._first
-        headers = (*self._headers, *call.headers) if call.headers else self._headers
+        headers = self._headers[source.name]
+        if call.headers:
+            headers = (*headers, *call.headers)
         if not call.needs_session:
             return await source.ask(_asking(call, source, headers), deadline_at)
         started = trio.current_time()
@@ -107,7 +110,17 @@ class Site:
             return session
 
 
-def _asking(call: Call, source: Source, headers: tuple[tuple[str, str], ...]) -> Asking:
+def _headers_to(name: str, platform: Platform, credentials: Credentials, fixed: Headers) -> Headers:
+    """The headers to one source; the platform's own, which hold secrets, go to the host of its first source only."""
+    hosts = {source: urlsplit(base_url).netloc for source, base_url in platform.sources.items()}
+    if hosts[name] != next(iter(hosts.values())):
+        return fixed
+    own = platform.headers(credentials)
+    named = {header for header, _ in own}
+    return (*(pair for pair in fixed if pair[0] not in named), *own)
+
+
+def _asking(call: Call, source: Source, headers: Headers) -> Asking:
     if call.json is None:
         return Asking(call.method, call.target(source.base_path), headers, b"", call.accepts)
     headers = (*headers, ("content-type", "application/json"))

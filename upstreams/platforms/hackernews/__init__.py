@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from upstreams.archetypes import AUTHOR, COMMENT_LIST, POST, POST_LIST
-from upstreams.endpoint import Collect, Endpoint, Param, Platform, collected, limit
+from upstreams.endpoint import Collect, Endpoint, Fallback, Param, Platform, collected, limit
+from upstreams.platforms.hackernews import elsewhere
 from upstreams.platforms.hackernews.reads import comments, listed, profile, search, story
 
 QUERY = Param("query", "What to search for; * stands for everything.", "structured concurrency", required=True)
@@ -23,9 +26,21 @@ STORY_ID = Param("id", "The story's number.", "8863", required=True, length_max=
 HANDLE = Param("handle", "The account's name.", "pg", required=True, length_max=64)
 LIMIT = limit(100)
 
+_ALGOLIAS = "While Firebase is away Algolia lists them: it knows the newest a little later, and its list is longer."
+_FIREBASES = "While Algolia is away Firebase tells of it"
+
 
 def _front_page(resource: str, summary: str, name: str) -> Endpoint:
     return Endpoint(resource, summary, POST_LIST, listed(name), (limit(30),), cache_ttl_s=120)
+
+
+def _by_date(resource: str, summary: str, name: str, tag: str) -> Endpoint:
+    """A front page that is ordered by time alone, so that Algolia's list of the kind is the same one.
+
+    The others are ranked by a formula of the site's own: no other source has their order.
+    """
+    fallbacks = (Fallback("algolia", elsewhere.newest(tag)),)
+    return replace(_front_page(resource, summary, name), fallbacks=fallbacks, description=f"{summary} {_ALGOLIAS}")
 
 
 PLATFORM = Platform(
@@ -45,7 +60,15 @@ PLATFORM = Platform(
             collect=Collect(per_page=100),
             description="Algolia serves about 1,000 results of a search; since and until reach what lies beyond.",
         ),
-        Endpoint("story", "One story, poll or job.", POST, story, (STORY_ID,)),
+        Endpoint(
+            "story",
+            "One story, poll or job.",
+            POST,
+            story,
+            (STORY_ID,),
+            description=f"One story, poll or job. {_FIREBASES}: then the number of comments is known, story_id is not.",
+            fallbacks=(Fallback("firebase", elsewhere.story),),
+        ),
         Endpoint(
             "story/comments",
             "A story's comments, each with the replies to it.",
@@ -53,13 +76,24 @@ PLATFORM = Platform(
             comments,
             (STORY_ID, LIMIT),
             cache_ttl_s=300,
+            description=f"A story's comments, each with the replies to it. {_FIREBASES}, comment by comment: then they "
+            "come in the site's order, and a warning says so where a page has more than 300 with their replies.",
+            fallbacks=(Fallback("firebase", elsewhere.comments),),
         ),
-        Endpoint("profile", "One account's public profile.", AUTHOR, profile, (HANDLE,), cache_ttl_s=900),
+        Endpoint(
+            "profile",
+            "One account's public profile.",
+            AUTHOR,
+            profile,
+            (HANDLE,),
+            cache_ttl_s=900,
+            fallbacks=(Fallback("firebase", elsewhere.profile),),
+        ),
         _front_page("top", "The stories and jobs of the front page and the pages after it.", "topstories"),
-        _front_page("new", "The newest stories.", "newstories"),
+        _by_date("new", "The newest stories.", "newstories", "story"),
         _front_page("best", "The stories with the most points of late.", "beststories"),
         _front_page("ask", "Questions to the readers, Ask HN.", "askstories"),
         _front_page("show", "What readers made, Show HN.", "showstories"),
-        _front_page("jobs", "Job advertisements.", "jobstories"),
+        _by_date("jobs", "Job advertisements, newest first.", "jobstories", "job"),
     ),
 )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from upstreams.endpoint import Answer, Args, Call, Missing, Page, Read, Single, Steps, segment
-from upstreams.errors import InvalidArgument, NotFound, UnexpectedBody
+from upstreams.errors import InvalidArgument, NotFound, UnexpectedBody, UpstreamFailed
 from upstreams.fields import Json, ident, instant, number, obj, parts, rows, text
 from upstreams.platforms.hackernews.records import author_of, comment_of, post_of
 
@@ -16,7 +17,7 @@ _TAG = r"[\w-]+"
 _ALL_OF = rf"(?:{_TAG}|\({_TAG}(?:,{_TAG})*\))"
 _TAGS = re.compile(rf"{_ALL_OF}(?:,{_ALL_OF})*", re.ASCII)
 _NUMBER = re.compile(r"[0-9]+")
-_LEVELS_MAX = 100
+LEVELS_MAX = 100
 """Levels of replies that are read: what writes our answers as JSON does not nest much deeper."""
 
 
@@ -34,11 +35,15 @@ def search(args: Args) -> Steps:
     }
     answer = yield Call("/search_by_date" if args.text("sort") == "recent" else "/search", query)
     body = obj(answer.body)
+    return replace(hits_page(body, page), total=number(body, "nbHits"))
+
+
+def hits_page(body: Json, page: int) -> Page:
+    """Algolia's page number `page` of a search."""
     following = max(page, number(body, "page") or 0) + 1
     return Page(
         [post_of(hit) for hit in rows(body.get("hits"))],
         next={"p": following} if following < (number(body, "nbPages") or 0) else None,
-        total=number(body, "nbHits"),
     )
 
 
@@ -61,15 +66,24 @@ def _seconds(args: Args, name: str) -> int | None:
     return int(datetime.fromisoformat(moment).timestamp())
 
 
-def _story_asked_for(args: Args) -> Generator[Call, Any, Json]:
-    """The item with its whole thread; comments have numbers of the same kind, but are no stories."""
+def story_number(args: Args) -> str:
+    """The `id` parameter, refused before any call where it is no number."""
     if not _NUMBER.fullmatch(args.text("id")):
         raise InvalidArgument("id", "must be a story's number, such as 8863")
-    answer = yield Call(f"/items/{args.text('id')}")
-    item = obj(answer.body)
+    return args.text("id")
+
+
+def only_story(item: Json) -> Json:
+    """The item, refused where it is a comment or a poll's option: those have numbers too, but are no stories."""
     if text(item, "type") in ("comment", "pollopt"):
         raise NotFound("This number is not a story's.")
     return item
+
+
+def _story_asked_for(args: Args) -> Generator[Call, Any, Json]:
+    """The item with its whole thread."""
+    answer = yield Call(f"/items/{story_number(args)}")
+    return only_story(obj(answer.body))
 
 
 def story(args: Args) -> Steps:
@@ -85,23 +99,28 @@ def comments(args: Args) -> Steps:
     threads = parts(item, "children")
     shown = threads[start:end]
     return Page(
-        [comment_of(thread, ident(item, "id"), _LEVELS_MAX) for thread in shown],
+        [comment_of(thread, ident(item, "id"), LEVELS_MAX) for thread in shown],
         next={"o": end} if end < len(threads) else None,
-        warnings=(f"replies below level {_LEVELS_MAX} are left out",) if _goes_deeper(shown) else (),
+        warnings=(f"replies below level {LEVELS_MAX} are left out",) if _goes_deeper(shown) else (),
     )
 
 
 def _goes_deeper(level: list[Json]) -> bool:
-    for _ in range(_LEVELS_MAX):
+    for _ in range(LEVELS_MAX):
         level = [reply for entry in level for reply in parts(entry, "children")]
         if not level:
             return False
     return True
 
 
+def handle_of(args: Args) -> str:
+    """The `handle` parameter; an at sign before it is left out."""
+    return args.text("handle").removeprefix("@")
+
+
 def profile(args: Args) -> Steps:
     """One account; Algolia does not always tell when it was made, Firebase does."""
-    name = segment(args.text("handle").removeprefix("@"))
+    name = segment(handle_of(args))
     answer = yield Call(f"/users/{name}")
     user = obj(answer.body)
     if instant(user, "created_at", "created_at_i") is None:
@@ -117,28 +136,43 @@ def listed(name: str) -> Read:
     def read(args: Args) -> Steps:
         start, end = args.position("o", 0), args.position("o", 0) + args.number("limit")
         answer = yield Call(f"/{name}.json", source="firebase")
-        numbers = _numbers(answer.body)
-        asked = numbers[start:end]
+        listed_items = numbers(answer.body)
+        asked = listed_items[start:end]
         if not asked:  # the list became shorter since the page before
             return Page([])
         answers = yield tuple(Call(f"/item/{item}.json", source="firebase", optional=True) for item in asked)
-        items = rows([answer.body for answer in answers if answer])
+        items = arrived(answers)
         return Page(
             [post_of(item) for item in items],
-            next={"o": end} if end < len(numbers) else None,
-            warnings=_left_out(len(asked) - len(items), answers),
+            next={"o": end} if end < len(listed_items) else None,
+            warnings=left_out(len(asked) - len(items), answers),
         )
 
     return read
 
 
-def _numbers(body: Any) -> list[int]:
+def arrived(answers: Sequence[Answer | Missing]) -> list[Json]:
+    """The items among the answers.
+
+    Raises:
+        UpstreamFailed: none came, and not because there are none.
+    """
+    items = rows([answer.body for answer in answers if isinstance(answer, Answer)])
+    failed = next((answer for answer in answers if isinstance(answer, Missing) and not answer.absent), None)
+    if failed is not None and not items:
+        raise UpstreamFailed(failed.source, f"none of {len(answers)} items came: {failed.problem}")
+    return items
+
+
+def numbers(body: Any) -> list[int]:
+    """The items' numbers that a list of Firebase's holds."""
     if not isinstance(body, list):
         raise UnexpectedBody(f"a list was due, {type(body).__name__} came")
     return [entry for entry in body if isinstance(entry, int)]
 
 
-def _left_out(count: int, answers: tuple[Answer | Missing, ...]) -> tuple[str, ...]:
+def left_out(count: int, answers: Sequence[Answer | Missing]) -> tuple[str, ...]:
+    """The warning that `count` of the asked items did not come, and why."""
     if not count:
         return ()
     problem = next((answer.problem for answer in answers if isinstance(answer, Missing)), "no such item")

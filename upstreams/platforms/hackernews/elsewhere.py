@@ -1,0 +1,111 @@
+"""Hacker News' fallbacks: what Algolia's API and Firebase's both have, read from the other one than usual.
+
+Firebase tells the number of an item's comments, which Algolia's items do not; Algolia the story that an item belongs
+to. What the one that answers does not tell is null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Any, NamedTuple
+
+from upstreams.endpoint import Answer, Args, Call, Missing, Page, Read, Single, Steps, Value, segment
+from upstreams.fields import Json, ident, obj
+from upstreams.platforms.hackernews.reads import (
+    LEVELS_MAX,
+    arrived,
+    handle_of,
+    hits_page,
+    left_out,
+    numbers,
+    only_story,
+    story_number,
+)
+from upstreams.platforms.hackernews.records import author_of, comment_of, post_of
+
+_COMMENTS_MAX = 300
+"""Comments of one page: each is a call of its own."""
+
+
+def newest(tag: str) -> Read:
+    """The read of the newest items of a kind by Algolia, whose list ends later than Firebase's."""
+
+    def read(args: Args) -> Steps:
+        page = args.position("p", 0)
+        query: dict[str, Value | None] = {"tags": tag, "page": page, "hitsPerPage": args.number("limit")}
+        answer = yield Call("/search_by_date", query, source="algolia")
+        return hits_page(obj(answer.body), page)
+
+    return read
+
+
+def profile(args: Args) -> Steps:
+    """One account by Firebase."""
+    answer = yield Call(f"/user/{segment(handle_of(args))}.json", source="firebase")
+    return Single(author_of(obj(answer.body)))
+
+
+def story(args: Args) -> Steps:
+    """One story, poll or job by Firebase."""
+    item = yield from _story_asked_for(args)
+    return Single(post_of(item))
+
+
+def _story_asked_for(args: Args) -> Generator[Call, Any, Json]:
+    answer = yield _item(int(story_number(args)))
+    return only_story(obj(answer.body))
+
+
+def _item(item_id: int, *, optional: bool = False) -> Call:
+    return Call(f"/item/{item_id}.json", source="firebase", optional=optional)
+
+
+def comments(args: Args) -> Steps:
+    """A story's comments by Firebase, item by item; a page is a part of those at the top, each with its replies."""
+    item = yield from _story_asked_for(args)
+    start, end = args.position("o", 0), args.position("o", 0) + args.number("limit")
+    top = _kids(item)
+    if not top[start:end]:
+        return Page([])
+    threads = yield from _threads(top[start:end])
+    return Page(
+        [comment_of(thread, ident(item, "id"), LEVELS_MAX) for thread in threads.trees],
+        next={"o": end} if end < len(top) else None,
+        warnings=threads.warnings,
+    )
+
+
+class _Threads(NamedTuple):
+    """Comments with the replies to them under `children`, as Algolia sends them, and what is missing of them."""
+
+    trees: list[Json]
+    warnings: tuple[str, ...]
+
+
+def _threads(top: Sequence[int]) -> Generator[tuple[Call, ...], Any, _Threads]:
+    """Level by level, the comments of each side by side; none is asked for twice, so that no circle is endless."""
+    trees: list[Json] = []
+    answers: list[Answer | Missing] = []
+    seen = set(top)
+    level = [(kid, trees) for kid in top]
+    for _ in range(LEVELS_MAX):
+        asked = level[: _COMMENTS_MAX - len(answers)]
+        if not asked:
+            break
+        got = yield tuple(_item(kid, optional=True) for kid, _ in asked)
+        answers += got
+        following = level[len(asked) :]
+        for (_, siblings), entry in zip(asked, (answer.body if answer else None for answer in got), strict=True):
+            if isinstance(entry, dict):
+                replies: list[Json] = []
+                siblings.append({**entry, "children": replies})
+                following += [(kid, replies) for kid in _kids(entry) if kid not in seen]
+                seen.update(_kids(entry))
+        level = following
+    came = arrived(answers)
+    beyond = (f"replies beyond the first {_COMMENTS_MAX} comments are left out",) if level else ()
+    return _Threads(trees, left_out(len(answers) - len(came), answers) + beyond)
+
+
+def _kids(item: Json) -> list[int]:
+    return numbers(item.get("kids")) if item.get("kids") else []
