@@ -1,0 +1,198 @@
+"""Section 7.2, retryability: what may pass does on a retry, billed once; what may not is refused the same for ever.
+
+Waiting out a full window stands in `tests/gateway`, on virtual time; here an operator opens it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import trio
+
+from gateway.errors import CODES
+from tests.fakes.calling import Answered
+from tests.fakes.node import OpenNode, open_test_node
+from tests.fakes.odd_platform import ODD
+from tests.fakes.scripted_upstream import told
+from tests.spec.asks import (
+    PROFILE,
+    SLOW,
+    Ask,
+    twice,
+    while_another_runs,
+    with_big_body,
+    without_claims,
+    without_store,
+)
+from tests.spec.refusals import assert_refused
+from tests.spec.scenes import NO_RETRIES, SCENES, Scene
+from upstreams.archetypes import AUTHOR, author
+from upstreams.endpoint import Args, Call, Endpoint, Platform, Single, Steps
+
+IDEMPOTENT = {"idempotency-key": "one"}
+
+
+def _reciprocal(_args: Args) -> Steps:
+    answer = yield Call("/number")
+    return Single(author(id=str(1 / answer.body["number"])))
+
+
+FRAIL = Platform(
+    slug="frail",
+    title="Frail",
+    sources={"frail": "https://frail.test"},
+    docs_url="https://frail.test/docs",
+    endpoints=(Endpoint("reciprocal", "Fails on zero as nobody foresaw.", AUTHOR, _reciprocal),),
+)
+
+
+async def _no_cure(_node: OpenNode, _folder: Path) -> None:
+    await trio.lowlevel.checkpoint()
+
+
+@dataclass(frozen=True, slots=True)
+class Passing:
+    """A refusal, what ends its cause beside waiting, and what the retry costs."""
+
+    code: str
+    ask: Ask
+    target: str = PROFILE
+    headers: Mapping[str, str] = field(default_factory=dict)
+    tables: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    cure: Callable[[OpenNode, Path], Awaitable[None]] = _no_cure
+    waits: bool = True
+    cost: int = 1
+
+
+def failing(target: str, *scripted: Any) -> Ask:
+    """A request whose upstream calls are answered like this, one after another; all later ones by the sandbox."""
+
+    async def ask(node: OpenNode) -> Answered:
+        answers = list(scripted)
+        node.upstream.script = lambda _asked: answers.pop(0) if answers else None
+        return await node.get(target)
+
+    return ask
+
+
+async def behind_a_failure(node: OpenNode) -> Answered:
+    """The first request opens the circuit, the second meets it."""
+    await failing("/v1/github/profile?handle=another", told({}, 500))(node)
+    return await node.get(PROFILE)
+
+
+async def with_a_bug(node: OpenNode) -> Answered:
+    node.upstream.always(told({"number": 0}))
+    return await node.get("/v1/frail/reciprocal")
+
+
+async def let_it_work(node: OpenNode, _folder: Path) -> None:
+    await trio.lowlevel.checkpoint()
+    node.upstream.always(told({"number": 4}))
+
+
+async def widen_the_window(node: OpenNode, folder: Path) -> None:
+    file = folder / "config.toml"
+    file.write_text(file.read_text().replace("requests_per_minute = 1", "requests_per_minute = 2"))
+    await node.operate("reload")
+
+
+PASSING = {
+    "a running idempotency key": Passing(
+        "IDEMPOTENCY_IN_PROGRESS", lambda node: while_another_runs(node, SLOW, "one"), SLOW, IDEMPOTENT, cost=0
+    ),
+    "a full window": Passing(
+        "RATE_LIMITED",
+        twice,
+        tables={"limits": {"requests_per_minute": 1}},
+        cure=widen_the_window,
+        waits=False,
+        cost=0,
+    ),
+    "all leases held": Passing(
+        "CONCURRENCY_LIMIT", while_another_runs, tables={"limits": {"concurrent_requests": 1}}, waits=False
+    ),
+    "an upstream that fails": Passing("UPSTREAM_ERROR", failing(PROFILE, told({}, 500)), tables=NO_RETRIES),
+    "an open circuit": Passing(
+        "SERVICE_UNAVAILABLE", behind_a_failure, tables={**NO_RETRIES, "breaker": {"failures": 1, "open_s": 0.5}}
+    ),
+    "an upstream that throttles": Passing(
+        "SERVICE_UNAVAILABLE", failing(PROFILE, told({}, 429, retry_after="1")), tables=NO_RETRIES
+    ),
+    "a store that was away": Passing("SERVICE_UNAVAILABLE", without_store, waits=False),
+    "a claim store that was away": Passing("SERVICE_UNAVAILABLE", without_claims, headers=IDEMPOTENT, waits=False),
+    "a bug that depends on the answer": Passing(
+        "INTERNAL_ERROR", with_a_bug, "/v1/frail/reciprocal", cure=let_it_work, waits=False
+    ),
+}
+
+
+def test_every_retryable_code_has_a_retry_that_succeeds() -> None:
+    assert {one.code for one in PASSING.values()} == {code.name for code in CODES.values() if code.retryable}
+
+
+@pytest.mark.parametrize("passing", PASSING.values(), ids=PASSING.keys())
+async def test_a_retry_succeeds_after_its_time_and_is_billed_once(passing: Passing, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, platforms=(FRAIL,), **passing.tables) as node:
+        refused = await passing.ask(node)
+        assert_refused(refused, passing.code, CODES[passing.code].status)
+        before = (await node.money())[0]
+        await passing.cure(node, tmp_path)
+        if passing.waits and "retry-after" in refused.headers:
+            await trio.sleep(int(refused.headers["retry-after"]))
+        answer = await node.get(passing.target, headers=passing.headers)
+        assert (answer.status, answer.json["credits_used"]) == (200, passing.cost), answer.body
+        assert answer.json["request_id"] != refused.json["request_id"]
+        assert await node.money() == (before - passing.cost, 0)
+        await node.assert_sound()
+
+
+FINAL = {name: scene for name, scene in SCENES.items() if not scene.is_passing}
+
+
+def test_what_is_final_is_what_the_table_calls_so() -> None:
+    """7.2: of the retryable codes only a 503 without `Retry-After` is permanent, a withdrawn endpoint's."""
+    assert {scene.code for scene in FINAL.values() if CODES[scene.code].retryable} == {"SERVICE_UNAVAILABLE"}
+    assert all(CODES[scene.code].retryable for scene in SCENES.values() if scene.is_passing)
+
+
+@pytest.mark.parametrize("scene", FINAL.values(), ids=FINAL.keys())
+async def test_a_final_refusal_stays_the_same_and_free(scene: Scene, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, credits=scene.credits, platforms=(ODD,), **scene.tables) as node:
+        sent = remembered(node.client)
+        first = await scene.ask(node)
+        before = await node.money()
+        for _ in range(2):
+            answer = await again(node, scene, sent)
+            assert answer.json["error"]["type"] == (scene.later or scene.code)
+            if not scene.later:
+                assert answer.json["error"] == first.json["error"]
+            assert answer.json["request_id"] != first.json["request_id"]
+            assert answer.json["credits_used"] == 0
+        assert await node.money() == before
+        await node.assert_sound()
+
+
+def remembered(client: httpx.AsyncClient) -> list[httpx.Request]:
+    """Every request that the client sends from here on."""
+    sent: list[httpx.Request] = []
+
+    async def remember(request: httpx.Request) -> None:
+        await trio.lowlevel.checkpoint()
+        sent.append(request)
+
+    client.event_hooks["request"].append(remember)
+    return sent
+
+
+async def again(node: OpenNode, scene: Scene, sent: list[httpx.Request]) -> Answered:
+    """The scene's last request once more; one that no client sends is asked as before."""
+    if scene.ask is with_big_body:
+        return await scene.ask(node)
+    answer = await node.client.send(sent[-1])
+    return Answered(answer.status_code, dict(answer.headers), answer.content)
