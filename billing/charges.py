@@ -9,6 +9,7 @@ import trio
 from billing.balances import Balances
 from billing.books import Charge, ChargeRequest, Closed, CloseRequest, Outcome, Request
 from billing.charge_rows import judge_charges
+from billing.entries import Entry
 from storage.errors import StorageError
 from storage.store import Store, Tx
 
@@ -28,6 +29,7 @@ class Charges:
         self._now = now
         self._node = node
         self._unfinished: dict[str, Closing] = {}
+        self._moved: dict[str, int] = {}
 
     async def take(self, request: ChargeRequest) -> Charge:
         """Take the credits and hold them, durably. The caller must close what it gets, whatever happens.
@@ -87,6 +89,10 @@ class Charges:
         """How many charges wait for `finish`."""
         return len(self._unfinished)
 
+    def credits_moved(self) -> dict[str, int]:
+        """Credits of committed entries since the start, by the entry's kind: deduction, settlement, refund, bonus."""
+        return dict(self._moved)
+
     async def _submit(self, request: CloseRequest) -> Closed:
         return cast("Closed", await self._store.submit(self.judge, request))
 
@@ -101,7 +107,13 @@ class Charges:
         """The batch handler, on the store's thread; a handler that decides more than a charge calls it from its own."""
         decision = judge_charges(tx, requests, now=self._now(), node=self._node)
         self._balances.change(tx, {id_: account.balance for id_, account in decision.accounts.items()})
+        tx.on_commit(partial(self._count, decision.entries))
         return decision.outcomes
+
+    def _count(self, entries: Sequence[Entry]) -> None:
+        moved = self._moved
+        for entry in entries:
+            moved[entry.kind] = moved.get(entry.kind, 0) + entry.amount
 
 
 def close_request(charge: Charge, *, used: int, description: str = "Refund") -> CloseRequest:

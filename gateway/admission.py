@@ -27,6 +27,8 @@ class Admission:
         self.leases = leases
         self._key_prefix = key_prefix
         self._now = now
+        self.counts = {"admitted": 0, "rate_limited": 0, "concurrency_limited": 0}
+        """How requests with a good key went, since the start."""
 
     def refuse_key_in_query(self, request: Request) -> None:
         """A key in an address is in every log on the way by now, so it must be revoked (spec 5.1)."""
@@ -61,12 +63,15 @@ class Admission:
         """
         now, key_id = self._now(), caller.key.id
         if not self.window.is_open(key_id, now):
+            self.counts["rate_limited"] += 1
             caller.window = self.window.look(key_id, now)
             raise RateLimited(caller.window)
         caller.lease = self.leases.take_nowait(key_id)
         if caller.lease is None:
+            self.counts["concurrency_limited"] += 1
             raise ConcurrencyReached(self.leases.limit)
         caller.window = self.window.admit(key_id, now)
+        self.counts["admitted"] += 1
 
 
 def window_headers(state: WindowState) -> Headers:

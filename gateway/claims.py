@@ -10,10 +10,17 @@ from typing import NamedTuple, cast
 from billing.books import Charge, ChargeRequest, Closed, CloseRequest, Request
 from billing.charges import Charges
 from gateway.errors import Refused
+from limits.errors import ClaimConflict, ClaimInProgress, ClaimMismatch, ClaimRefused, ReplayUnavailable
 from limits.idempotency import Claim, Held, Kept, finished, judge, read_claims, save_claims
 from storage.store import Store, Tx
 
 _KEY_CHARS_MAX = 255
+_REFUSED: dict[type[ClaimRefused], str] = {
+    ClaimInProgress: "in_progress",
+    ClaimConflict: "conflict",
+    ClaimMismatch: "mismatch",
+    ReplayUnavailable: "unavailable",
+}
 
 
 class Begin(NamedTuple):
@@ -44,6 +51,8 @@ class Claims:
         self._store = store
         self._charges = charges
         self._now = now
+        self.counts = dict.fromkeys(("claimed", "replayed", "in_progress", "conflict", "mismatch", "unavailable"), 0)
+        """How requests with a key went, since the start."""
 
     async def begin(self, step: Begin) -> Begun:
         """Claim the key and take the charge, both or neither.
@@ -51,7 +60,13 @@ class Claims:
         Raises:
             ClaimRefused: the key is taken. Or what `Charges.take` raises. Nothing was charged.
         """
-        return cast("Begun", await self._store.submit(self.judge, step))
+        try:
+            begun = cast("Begun", await self._store.submit(self.judge, step))
+        except ClaimRefused as refusal:
+            self.counts[_REFUSED[type(refusal)]] += 1
+            raise
+        self.counts["replayed" if isinstance(begun, Kept) else "claimed"] += 1
+        return begun
 
     async def end(self, step: End) -> Closed:
         """Close the charge and settle the claim's fate. An owner whose claim was taken over is refunded in full.

@@ -52,6 +52,10 @@ class Leases:
         """How many leases the key holds."""
         return self._held.get(key, 0)
 
+    def running(self) -> int:
+        """How many leases are held in all."""
+        return sum(self._held.values())
+
     def _give_back(self, key: Hashable) -> None:
         held = self._held[key] - 1
         if held:
