@@ -1,4 +1,4 @@
-"""Section 5.2: who may pass; each row is a key, and what it is answered with."""
+"""Section 5.2: who may pass; each row is a key, and what it is answered with. Budgets: `test_5_2_budgets.py`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from tests.fakes.node import OpenNode, open_test_node
-from tests.spec.refusals import assert_free, assert_refused
+from tests.spec.refusals import assert_refused
 
 PROFILE = "/v1/github/profile?handle=octocat"
 FREE = ("/v1/utility/endpoints", "/v1/utility/endpoint?id=github/profile", "/v1/credits/balance")
@@ -90,34 +90,6 @@ async def test_a_key_in_the_address_is_refused_and_must_be_revoked(tmp_path: Pat
             assert assert_refused(answer, "INVALID_REQUEST", 400)["reason"] == "key_in_query"
             assert node.key not in answer.body.decode()
         assert node.upstream.requests == []
-
-
-async def test_a_keys_limit_takes_effect_at_once_and_leaves_the_balance_alone(tmp_path: Path) -> None:
-    async with open_test_node(tmp_path, credits=50) as node:
-        key, key_id = await node.new_key(node.account, credit_limit=2)
-        for handle in ("one", "two"):
-            assert (await node.get(f"/v1/github/profile?handle={handle}", key=key)).status == 200
-        answer = await node.get("/v1/github/profile?handle=three", key=key)
-        assert assert_refused(answer, "KEY_BUDGET_EXCEEDED", 402)["reason"] == "key_budget_reached"
-        assert answer.json["credits_remaining"] == 48
-        await assert_free(node, answer)
-        await node.operate("key.update", key=key_id, credit_limit=3)
-        assert (await node.get("/v1/github/profile?handle=three", key=key)).status == 200
-        assert (await node.get("/v1/github/profile?handle=four", key=key)).status == 402
-        await node.operate("key.update", key=key_id, reset_usage=True)
-        assert (await node.get("/v1/github/profile?handle=four", key=key)).status == 200
-        await node.operate("key.update", key=key_id, credit_limit="none")
-        assert (await node.get("/v1/github/profile?handle=five", key=key)).status == 200
-
-
-async def test_hits_free_paths_and_refunds_do_not_count_towards_a_keys_limit(tmp_path: Path) -> None:
-    async with open_test_node(tmp_path) as node:
-        key, _ = await node.new_key(node.account, credit_limit=1)
-        assert (await node.get("/v1/github/profile?handle=missing", key=key)).status == 404
-        assert (await node.get(PROFILE, key=key)).status == 200
-        assert (await node.get(PROFILE, key=key)).json["cached"] is True
-        assert (await node.get(FREE[0], key=key)).status == 200
-        assert (await node.get("/v1/github/profile?handle=hubot", key=key)).status == 402
 
 
 async def test_keys_of_one_account_share_its_balance_and_not_their_windows(tmp_path: Path) -> None:

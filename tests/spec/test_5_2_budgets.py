@@ -1,0 +1,239 @@
+"""Section 5.2, the credit limit of a key: every rule of it, over a socket and by the key's own counter."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+import trio
+
+from tests.fakes.calling import Answered
+from tests.fakes.node import OpenNode, open_test_node
+from tests.fakes.odd_platform import ODD
+from tests.fakes.scripted_upstream import Told, told
+from tests.fakes.upstream_server import until
+from tests.spec.refusals import assert_refused
+
+PROFILE = "/v1/github/profile?handle=octocat"
+VELOCITY = "/v1/github/user/profile-velocity?handle=octocat"
+FREE = ("/v1/utility/endpoints", "/v1/utility/endpoint?id=github/profile", "/v1/credits/balance")
+NO_RETRIES = {"upstreams": {"defaults": {"retries": 0}}}
+GOOD = Told(body=told({"id": 1, "login": "octocat"}).body, delay_s=0.3)
+
+
+async def used(node: OpenNode, key_id: str) -> int:
+    """The key's counter, once everything that waits for the store is written."""
+    await node.money()
+    (record,) = [one for one in await node.operate("key.list", account=node.account) if one["id"] == key_id]
+    count: int = record["used"]
+    return count
+
+
+def profile(number: int) -> str:
+    """A profile that nobody asked for yet."""
+    return f"/v1/github/profile?handle=user{number}"
+
+
+async def assert_spent(node: OpenNode, answer: Answered, *, required: int = 1) -> None:
+    """The key may not pay for this request, and nothing was deducted from anybody."""
+    details = assert_refused(answer, "KEY_BUDGET_EXCEEDED", 402)
+    assert details == {"reason": "key_budget_reached", "credits_required": required}
+    assert answer.json["credits_remaining"] == (await node.money())[0]
+    assert answer.headers["x-credits-used"] == "0"
+    assert await node.entries(answer.json["request_id"]) == []
+
+
+async def test_a_limit_counts_what_its_key_used_before_and_each_change_counts_at_once(tmp_path: Path) -> None:
+    """Added, lowered, raised, reset and removed, each before the very next request."""
+    async with open_test_node(tmp_path) as node:
+        key, key_id = await node.new_key(node.account)
+        served = iter(range(100))
+
+        async def ask() -> Answered:
+            return await node.get(profile(next(served)), key=key)
+
+        for _ in range(3):
+            assert (await ask()).status == 200
+        await node.operate("key.update", key=key_id, credit_limit=3)
+        await assert_spent(node, await ask())
+        await node.operate("key.update", key=key_id, credit_limit=4)
+        assert (await ask()).status == 200
+        await assert_spent(node, await ask())
+        await node.operate("key.update", key=key_id, credit_limit=1)
+        await assert_spent(node, await ask())
+        await node.operate("key.update", key=key_id, reset_usage=True)
+        assert await used(node, key_id) == 0
+        assert (await ask()).status == 200
+        await assert_spent(node, await ask())
+        await node.operate("key.update", key=key_id, credit_limit="none")
+        assert (await ask()).status == 200
+        assert await used(node, key_id) == 2
+        assert await node.money() == (100_000 - 6, 0)
+
+
+async def test_the_counter_is_cumulative_and_outlives_the_process(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        key, key_id = await node.new_key(node.account, credit_limit=2)
+        assert (await node.get(profile(1), key=key)).status == 200
+        account = node.account
+    async with open_test_node(tmp_path) as node:
+        node.account = account
+        assert await used(node, key_id) == 1
+        assert (await node.get(profile(2), key=key)).status == 200
+        await assert_spent(node, await node.get(profile(3), key=key))
+
+
+FAILURES = {
+    "a 404": (PROFILE, told({}, 404), 404),
+    "an empty answer": (PROFILE, Told(200, b""), 404),
+    "a 500": (PROFILE, told({}, 500), 502),
+    "a throttling answer": (PROFILE, told({}, 429), 503),
+    "HTML": (PROFILE, Told(200, b"<html>"), 502),
+    "a bug": ("/v1/odd/bug", told({}), 500),
+}
+
+
+@pytest.mark.parametrize(("target", "answer", "status"), FAILURES.values(), ids=FAILURES.keys())
+async def test_what_is_refunded_returns_to_the_counter(target: str, answer: Told, status: int, tmp_path: Path) -> None:
+    """So a key with one credit left may try again and again."""
+    async with open_test_node(tmp_path, platforms=(ODD,), **NO_RETRIES) as node:
+        key, key_id = await node.new_key(node.account, credit_limit=1)
+        node.upstream.always(answer)
+        assert (await node.get(target, key=key)).status == status
+        assert await used(node, key_id) == 0
+        node.upstream.always(None)
+        assert (await node.get("/v1/bluesky/profile?handle=a.test", key=key)).status == 200
+        assert await used(node, key_id) == 1
+
+
+async def test_what_is_refunded_in_part_returns_in_part(tmp_path: Path) -> None:
+    """A composite of which less than half came costs half, rounded up."""
+    async with open_test_node(tmp_path, platforms=(ODD,)) as node:
+        key, key_id = await node.new_key(node.account, credit_limit=5)
+        node.upstream.script = lambda asked: told({}) if asked.endswith("/leg/1") else told({}, 404)
+        assert (await node.get("/v1/odd/legs", key=key)).json["credits_used"] == 3
+        assert await used(node, key_id) == 3
+        await assert_spent(node, await node.get("/v1/odd/legs", key=key), required=5)
+
+
+async def test_an_open_circuit_returns_the_credit_to_the_counter(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, breaker={"failures": 1}, **NO_RETRIES) as node:
+        key, key_id = await node.new_key(node.account, credit_limit=1)
+        node.upstream.always(told({}, 500))
+        assert [(await node.get(profile(n), key=key)).status for n in range(3)] == [502, 503, 503]
+        assert await used(node, key_id) == 0
+
+
+AskWith = Callable[[OpenNode, str], Awaitable[Answered]]
+COSTS_NOTHING: dict[str, AskWith] = {
+    "a cache hit": lambda node, key: node.get(PROFILE, key=key),
+    "a hit by HEAD": lambda node, key: node.get(PROFILE, key=key, method="HEAD"),
+    "a replay": lambda node, key: node.get(profile(1), key=key, headers={"idempotency-key": "one"}),
+    "a dry run": lambda node, key: node.get(f"{VELOCITY}&dry_run=1", key=key),
+    **{target: lambda node, key, target=target: node.get(target, key=key) for target in FREE},
+}
+
+
+@pytest.mark.parametrize("ask", COSTS_NOTHING.values(), ids=COSTS_NOTHING.keys())
+async def test_what_costs_nothing_passes_with_a_spent_key_and_does_not_count(ask: AskWith, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        assert (await node.get(PROFILE)).status == 200
+        key, key_id = await node.new_key(node.account, credit_limit=1)
+        assert (await node.get(profile(1), key=key, headers={"idempotency-key": "one"})).status == 200
+        await assert_spent(node, await node.get(profile(2), key=key))
+        answer = await ask(node, key)
+        assert (answer.status, answer.headers["x-credits-used"]) == (200, "0")
+        assert await used(node, key_id) == 1
+
+
+async def test_a_key_may_follow_a_call_that_another_pays_for(tmp_path: Path) -> None:
+    """Who waits for an identical call settles as a hit, and hits do not count."""
+    async with open_test_node(tmp_path) as node:
+        key, key_id = await node.new_key(node.account, credit_limit=0)
+        node.upstream.always(GOOD)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(node.get, PROFILE)
+            await until(lambda: node.upstream.requests)
+            answer = await node.get(PROFILE, key=key)
+        assert (answer.json["cached"], answer.json["credits_used"]) == (True, 0)
+        assert await used(node, key_id) == 0
+
+
+async def test_a_limit_never_changes_the_price(tmp_path: Path) -> None:
+    """Four credits left do not buy a call of five, nor four fifths of it; they buy calls of one."""
+    async with open_test_node(tmp_path) as node:
+        key, key_id = await node.new_key(node.account, credit_limit=4)
+        await assert_spent(node, await node.get(VELOCITY, key=key), required=5)
+        assert await used(node, key_id) == 0
+        for number in range(4):
+            assert (await node.get(profile(number), key=key, method="HEAD")).headers["x-credits-used"] == "1"
+        assert await used(node, key_id) == 4
+        await assert_spent(node, await node.get(profile(5), key=key))
+
+
+async def test_calls_at_the_same_time_share_what_is_left_to_the_last_credit(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        key, key_id = await node.new_key(node.account, credit_limit=10)
+        statuses: Counter[int] = Counter()
+
+        async def client(number: int) -> None:
+            statuses[(await node.get(profile(number), key=key)).status] += 1
+
+        async with trio.open_nursery() as nursery:
+            for number in range(40):
+                nursery.start_soon(client, number)
+        assert statuses == {200: 10, 402: 30}
+        assert await used(node, key_id) == 10
+        assert await node.money() == (100_000 - 10, 0)
+        assert (await node.get(profile(99))).status == 200, "the account's other keys go on"
+        await node.assert_sound()
+
+
+async def test_a_reset_while_a_call_runs_is_not_undone_by_its_refund(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, **NO_RETRIES) as node:
+        key, key_id = await node.new_key(node.account, credit_limit=1)
+        node.upstream.always(Told(500, delay_s=0.3))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(lambda: node.get(PROFILE, key=key))
+            await until(lambda: node.upstream.requests)
+            assert await used(node, key_id) == 1
+            await assert_spent(node, await node.get(profile(1), key=key))
+            await node.operate("key.update", key=key_id, reset_usage=True)
+        assert await used(node, key_id) == 0
+        node.upstream.always(None)
+        assert (await node.get(PROFILE, key=key)).status == 200
+        await assert_spent(node, await node.get(profile(1), key=key))
+
+
+async def test_the_two_402s_have_opposite_fixes(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, credits=1) as node:
+        key, key_id = await node.new_key(node.account, credit_limit=0)
+        await assert_spent(node, await node.get(profile(1), key=key))
+        await node.operate("credits.grant", account=node.account, amount=10)
+        await assert_spent(node, await node.get(profile(1), key=key))
+        await node.operate("key.update", key=key_id, credit_limit=20)
+        assert [(await node.get(profile(n), key=key)).status for n in range(11)] == [200] * 11
+        await node.operate("key.update", key=key_id, credit_limit="none")
+        assert_refused(await node.get(profile(12), key=key), "INSUFFICIENT_CREDITS", 402)
+        await node.operate("credits.grant", account=node.account, amount=1)
+        assert (await node.get(profile(12), key=key)).status == 200
+
+
+async def test_a_key_revoked_while_its_call_runs_pays_for_it_and_for_nothing_more(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        node.upstream.always(GOOD)
+        answers: list[Answered] = []
+
+        async def ask() -> None:
+            answers.append(await node.get(PROFILE))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask)
+            await until(lambda: node.upstream.requests)
+            await node.operate("key.revoke", key=node.key_id)
+            assert_refused(await node.get(PROFILE), "INVALID_API_KEY", 401)
+        assert (answers[0].status, answers[0].json["credits_used"]) == (200, 1)
+        assert await node.money() == (99_999, 0)
+        await node.assert_sound()
