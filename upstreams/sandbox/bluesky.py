@@ -272,19 +272,23 @@ def _posts_found(asked: Asked) -> Reply:
     return _listed(asked, "posts", found, hitsTotal=_ROWS)
 
 
-_APPVIEW = "public.api.bsky.app"
+_APPVIEWS = ("public.api.bsky.app", "api.bsky.app")
 _PDS = "bsky.social"
 
+_METHODS: dict[str, Callable[[Asked], Reply]] = {
+    "app.bsky.actor.getProfile": _profile,
+    "app.bsky.feed.getAuthorFeed": _feed,
+    "app.bsky.graph.getFollowers": _circle("followers"),
+    "app.bsky.graph.getFollows": _circle("follows"),
+    "com.atproto.identity.resolveHandle": _resolved,
+    "app.bsky.feed.getPosts": _posts,
+    "app.bsky.feed.getPostThread": _thread,
+    "app.bsky.feed.getLikes": _likes,
+    "app.bsky.actor.searchActors": _users_found,
+}
+
 ROUTES: tuple[Route, ...] = (
-    route(_APPVIEW, "/xrpc/app.bsky.actor.getProfile", _profile),
-    route(_APPVIEW, "/xrpc/app.bsky.feed.getAuthorFeed", _feed),
-    route(_APPVIEW, "/xrpc/app.bsky.graph.getFollowers", _circle("followers")),
-    route(_APPVIEW, "/xrpc/app.bsky.graph.getFollows", _circle("follows")),
-    route(_APPVIEW, "/xrpc/com.atproto.identity.resolveHandle", _resolved),
-    route(_APPVIEW, "/xrpc/app.bsky.feed.getPosts", _posts),
-    route(_APPVIEW, "/xrpc/app.bsky.feed.getPostThread", _thread),
-    route(_APPVIEW, "/xrpc/app.bsky.feed.getLikes", _likes),
-    route(_APPVIEW, "/xrpc/app.bsky.actor.searchActors", _users_found),
+    *(route(host, f"/xrpc/{method}", reply) for host in _APPVIEWS for method, reply in _METHODS.items()),
     route(_PDS, "/xrpc/com.atproto.server.createSession", _session),
     route(_PDS, "/xrpc/app.bsky.feed.searchPosts", _posts_found),
 )

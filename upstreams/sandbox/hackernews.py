@@ -18,8 +18,11 @@ _ALGOLIA = "hn.algolia.com"
 _FIREBASE = "hacker-news.firebaseio.com"
 _ROWS = 45
 """Rows of every list: three pages of the default size."""
-_GONE = 40
-"""The place in Firebase's lists of an item that no longer exists."""
+_GONE, _ABSENT = 40, 404
+"""The place in Firebase's lists of an item that no longer exists, and its number."""
+_BY_DATE = {"story": "newstories", "job": "jobstories"}
+"""Tag of Algolia's -> the list of Firebase's that has the newest of them too."""
+_REPLIES_FROM = 100
 _COMMENTS_FROM = 90_000_000_000
 """Numbers above it are comments: this, a thousand times their story's number, and their place in its thread."""
 
@@ -116,13 +119,12 @@ def _search(asked: Asked) -> Reply:
     if "missing" not in subject and (refused := _refused(subject)) is not None:
         return refused
     size, page = min(asked.number("hitsPerPage", 20), 1_000), asked.number("page", 0)
-    total = 0 if "missing" in subject else _ROWS
-    newest = 30_000_000 + crc32(subject.encode()) % 10_000_000
+    items = _found(query, asked.query.get("tags", ""))
+    total = len(items)
     invent = _comment_hit if asked.query.get("tags", "").startswith("comment") else _hit
-    places = range(total)[page * size : (page + 1) * size]
     body = {
         "exhaustive": {"nbHits": True, "typo": True},
-        "hits": [invent(newest - 7 * place) for place in places],
+        "hits": [invent(item_id) for item_id in items[page * size : (page + 1) * size]],
         "hitsPerPage": size,
         "nbHits": total,
         "nbPages": -(-total // size),
@@ -132,6 +134,17 @@ def _search(asked: Asked) -> Reply:
         "query": query,
     }
     return Reply(body)
+
+
+def _found(query: str, tags: str) -> list[int]:
+    """The items that a search finds; without a query those of Firebase's list that are still there."""
+    subject = f"{query} {tags}"
+    if "missing" in subject:
+        return []
+    if not query and tags in _BY_DATE:
+        return [item_id for item_id in _items_of(_BY_DATE[tags]) if item_id != _ABSENT]
+    newest = 30_000_000 + crc32(subject.encode()) % 10_000_000
+    return [newest - 7 * place for place in range(_ROWS)]
 
 
 def _comment(story_id: int, place: int, replies: tuple[int, ...], parent_id: int | None = None) -> Json:
@@ -174,7 +187,7 @@ def _item(asked: Asked) -> Reply:
         "points": story["points"],
         "parent_id": None,
         "story_id": item_id,
-        "children": [_comment(item_id, n, (100 + n, 200 + n)) for n in range(1, threads + 1)],
+        "children": [_comment(item_id, place, _replies(place)) for place in range(1, threads + 1)],
         "options": [],
     }
     return Reply(body)
@@ -202,27 +215,50 @@ def _account(name: str) -> Json:
 # Firebase
 
 
+def _items_of(listed: str) -> list[int]:
+    newest = 31_000_000 + crc32(listed.encode()) % 1_000_000 * 10
+    return [newest - 9 * place if place != _GONE else _ABSENT for place in range(_ROWS)]
+
+
 def _listed(asked: Asked) -> Reply:
-    newest = 31_000_000 + crc32(asked.found["list"].encode()) % 1_000_000 * 10
-    return Reply([newest - 9 * place if place != _GONE else 404 for place in range(_ROWS)])
+    return Reply(_items_of(asked.found["list"]))
 
 
 def _firebase_item(asked: Asked) -> Reply:
     item_id = int(asked.found["id"])
     if (refused := _refused(asked.found["id"])) is not None:
         return Reply(None) if refused.status == 404 else refused
+    if item_id >= _COMMENTS_FROM:
+        return Reply(_firebase_comment(item_id))
     story = _story(item_id)
     body = {
         "by": story["by"],
         "descendants": story["comments"],
         "id": item_id,
-        "kids": [_COMMENTS_FROM + item_id * 1_000 + n for n in range(1, _threads(item_id) + 1)],
+        "kids": [_COMMENTS_FROM + item_id * 1_000 + place for place in range(1, _threads(item_id) + 1)],
         "score": story["points"],
         "time": _item_time(item_id),
         "title": story["title"],
         "type": "story",
     }
     return Reply({**body, "url": story["link"]} if story["link"] else {**body, "text": story["words"]})
+
+
+def _firebase_comment(item_id: int) -> Json:
+    """A comment of `_comment`'s threads: those above a hundred are the replies to one below."""
+    story_id, place = divmod(item_id - _COMMENTS_FROM, 1_000)
+    first = _COMMENTS_FROM + story_id * 1_000
+    comment = _comment(story_id, place, ())
+    parent = story_id if place < _REPLIES_FROM else first + place % _REPLIES_FROM
+    body = {"id": item_id, "parent": parent, "time": comment["created_at_i"], "type": "comment"}
+    if place < _REPLIES_FROM:
+        body["kids"] = [first + reply for reply in _replies(place)]
+    words = {"by": comment["author"], "text": comment["text"]}
+    return {**body, "deleted": True} if comment["author"] is None else {**body, **words}
+
+
+def _replies(place: int) -> tuple[int, ...]:
+    return (_REPLIES_FROM + place, 2 * _REPLIES_FROM + place)
 
 
 def _firebase_user(asked: Asked) -> Reply:

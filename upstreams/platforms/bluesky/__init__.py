@@ -8,6 +8,7 @@ from upstreams.endpoint import (
     Collect,
     Credentials,
     Endpoint,
+    Fallback,
     Param,
     Platform,
     Session,
@@ -73,18 +74,31 @@ LIMIT = limit(100)
 
 _ACTOR = (HANDLE, USER_ID)
 _ONE_ACTOR = (("handle", "user_id"),)
+_DIRECT = (Fallback("appview-direct"),)
+"""The same AppView without the cache before it."""
 
 PLATFORM = Platform(
     slug="bluesky",
     title="Bluesky",
-    sources={"appview": "https://public.api.bsky.app/xrpc", "pds": "https://bsky.social/xrpc"},
+    sources={
+        "appview": "https://public.api.bsky.app/xrpc",
+        "appview-direct": "https://api.bsky.app/xrpc",
+        "pds": "https://bsky.social/xrpc",
+    },
     docs_url="https://docs.bsky.app",
     social=True,
     judge=judge,
     open_session=_open_session,
     endpoints=(
         Endpoint(
-            "profile", "One account's public profile.", AUTHOR, profile, _ACTOR, one_of=_ONE_ACTOR, cache_ttl_s=900
+            "profile",
+            "One account's public profile.",
+            AUTHOR,
+            profile,
+            _ACTOR,
+            one_of=_ONE_ACTOR,
+            cache_ttl_s=900,
+            fallbacks=_DIRECT,
         ),
         Endpoint(
             "user/posts",
@@ -94,8 +108,9 @@ PLATFORM = Platform(
             (*_ACTOR, FILTER, collected(500, default=50)),
             one_of=_ONE_ACTOR,
             collect=Collect(per_page=100),
+            fallbacks=_DIRECT,
         ),
-        Endpoint("post", "One post.", POST, post, (POST_URL,)),
+        Endpoint("post", "One post.", POST, post, (POST_URL,), fallbacks=_DIRECT),
         Endpoint(
             "post/comments",
             "The replies to a post, as a tree.",
@@ -103,9 +118,25 @@ PLATFORM = Platform(
             comments,
             (POST_URL, DEPTH),
             cache_ttl_s=300,
+            fallbacks=_DIRECT,
         ),
-        Endpoint("post/likes", "The accounts that liked a post.", AUTHOR_LIST, likes, (POST_URL, LIMIT)),
-        Endpoint("followers", "An account's followers.", AUTHOR_LIST, followers, (*_ACTOR, LIMIT), one_of=_ONE_ACTOR),
+        Endpoint(
+            "post/likes",
+            "The accounts that liked a post.",
+            AUTHOR_LIST,
+            likes,
+            (POST_URL, LIMIT),
+            fallbacks=_DIRECT,
+        ),
+        Endpoint(
+            "followers",
+            "An account's followers.",
+            AUTHOR_LIST,
+            followers,
+            (*_ACTOR, LIMIT),
+            one_of=_ONE_ACTOR,
+            fallbacks=_DIRECT,
+        ),
         Endpoint(
             "following",
             "The accounts that an account follows.",
@@ -113,8 +144,17 @@ PLATFORM = Platform(
             following,
             (*_ACTOR, LIMIT),
             one_of=_ONE_ACTOR,
+            fallbacks=_DIRECT,
         ),
-        Endpoint("search/users", "Accounts by query.", AUTHOR_LIST, users_by, (QUERY, LIMIT), cache_ttl_s=120),
+        Endpoint(
+            "search/users",
+            "Accounts by query.",
+            AUTHOR_LIST,
+            users_by,
+            (QUERY, LIMIT),
+            cache_ttl_s=120,
+            fallbacks=_DIRECT,
+        ),
         Endpoint(
             "search",
             "Posts by query.",
