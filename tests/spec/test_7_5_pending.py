@@ -1,0 +1,154 @@
+"""7.1 and 7.5, the durable side: a refund that the store refused, and a node that dies before it could make up for it.
+
+Method: a trigger in the database refuses refunds, each failing answer says what it still cost, the node is killed, and
+the next one must have given everything back by the time it serves.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fakes.calling import Answered
+from tests.fakes.commands import open_commands
+from tests.fakes.sluice_process import Place, Served
+from tests.fakes.waiting import wait_until
+
+ROUNDS = 10
+BALANCE = 1000
+REFUSE = """
+CREATE TRIGGER refuse BEFORE INSERT ON ledger_entries WHEN NEW.kind = 'refund'
+BEGIN SELECT RAISE(ABORT, 'a test lets the store refuse this'); END
+"""
+STATUS = {"RESOURCE_NOT_FOUND": 404, "UPSTREAM_ERROR": 502, "SERVICE_UNAVAILABLE": 503}
+
+
+@dataclass(frozen=True, slots=True)
+class Failing:
+    """A request that the sandbox lets fail, and what it costs for a moment."""
+
+    target: str
+    code: str
+    cost: int = 1
+    claimed: bool = False
+
+
+FAILING = (
+    Failing("/v1/github/profile?handle=missing", "RESOURCE_NOT_FOUND"),
+    Failing("/v1/github/repo?url=https://github.com/missing/repo", "RESOURCE_NOT_FOUND", claimed=True),
+    Failing("/v1/github/repo/dossier?url=https://github.com/broken/repo", "UPSTREAM_ERROR", 5),
+    Failing("/v1/hackernews/story?id=404", "RESOURCE_NOT_FOUND"),
+    Failing("/v1/hackernews/profile?handle=broken", "UPSTREAM_ERROR", claimed=True),
+    Failing("/v1/bluesky/profile?handle=broken.test", "UPSTREAM_ERROR"),
+    Failing("/v1/bluesky/followers?handle=missing.test", "RESOURCE_NOT_FOUND"),
+    Failing("/v1/stackexchange/question?id=500", "UPSTREAM_ERROR"),
+    Failing("/v1/stackexchange/search?query=throttled", "SERVICE_UNAVAILABLE", claimed=True),
+)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    """A folder with a config whose node asks each upstream once."""
+    with open_commands() as commands:
+        place = Place(tmp_path, commands)
+        place.configure(upstreams={"defaults": {"retries": 0}}, breaker={"failures": 100})
+        yield place
+
+
+@contextmanager
+def refusing_refunds(place: Place) -> Iterator[None]:
+    """No refund is committed by anybody while the block runs."""
+    with closing(sqlite3.connect(place.database, timeout=10)) as other:
+        other.execute(REFUSE)
+        yield
+        other.execute("DROP TRIGGER refuse")
+
+
+def ask(node: Served, key: str, failing: Failing, idempotency_key: str) -> Answered:
+    headers = {"idempotency-key": idempotency_key} if failing.claimed else {}
+    return node.get(failing.target, key, **headers)
+
+
+def statement(node: Served, key: str, request_id: str) -> list[tuple[str, int]]:
+    """Type and amount of a request's entries, newest first."""
+    page: dict[str, Any] = node.get(f"/v1/credits/transactions?request_id={request_id}", key).json
+    return [(item["type"], item["amount"]) for item in page["data"]["items"]]
+
+
+def assert_pending(answer: Answered, failing: Failing) -> str:
+    """The answer says what it still costs, and that nobody knows the balance; gives its request id."""
+    body = answer.json
+    assert (answer.status, answer.code) == (STATUS[failing.code], failing.code)
+    assert (body["credits_used"], body["credits_remaining"]) == (failing.cost, None)
+    assert answer.headers["x-credits-used"] == str(failing.cost)
+    assert "x-credits-remaining" not in answer.headers
+    request_id: str = body["request_id"]
+    return request_id
+
+
+def fail_and_kill(place: Place, key: str, number: int) -> dict[str, Failing]:
+    """One round on a node that dies with every refund pending; the requests by their ids."""
+    with refusing_refunds(place), place.serve("--sandbox") as node:
+        answers = {f: ask(node, key, f, f"{number}-{place_}") for place_, f in enumerate(FAILING)}
+        pending = {assert_pending(answer, failing): failing for failing, answer in answers.items()}
+        for request_id, failing in pending.items():
+            assert statement(node, key, request_id) == [("deduction", -failing.cost)]
+        node.popen.kill()
+        node.wait()
+    return pending
+
+
+def assert_made_up_for(node: Served, key: str, pending: dict[str, Failing]) -> None:
+    for request_id, failing in pending.items():
+        assert statement(node, key, request_id) == [("refund", failing.cost), ("deduction", -failing.cost)]
+    balance = node.get("/v1/credits/balance", key).json["data"]
+    assert (balance["balance"], balance["held"]) == (BALANCE, 0)
+
+
+def test_refunds_that_did_not_commit_survive_the_death_of_their_node(place: Place) -> None:
+    _, key = place.new_key(balance=BALANCE)
+    for number in range(ROUNDS):
+        pending = fail_and_kill(place, key["key"], number)
+        assert len(pending) == len(FAILING)
+        with place.serve("--sandbox") as node:
+            (recovered,) = node.events("recovered")
+            assert (recovered["charges"], recovered["credits"]) == (len(FAILING), sum(f.cost for f in FAILING))
+            assert_made_up_for(node, key["key"], pending)
+            (record,) = place.told("key", "list")
+            assert record["used"] == 0
+            assert place.told("ledger", "verify")["ok"]
+            node.popen.kill()
+            node.wait()
+
+
+def test_an_idempotency_key_whose_refund_was_pending_is_free_after_the_restart(place: Place) -> None:
+    """While the first node lives the key is still taken; afterwards the same request is called and billed anew."""
+    _, key = place.new_key(balance=BALANCE)
+    claimed = Failing("/v1/github/profile?handle=broken", "UPSTREAM_ERROR", claimed=True)
+    with refusing_refunds(place), place.serve("--sandbox") as node:
+        assert_pending(ask(node, key["key"], claimed, "one"), claimed)
+        assert ask(node, key["key"], claimed, "one").code == "IDEMPOTENCY_IN_PROGRESS"
+        node.popen.kill()
+        node.wait()
+    with place.serve("--sandbox") as node:
+        again = node.get("/v1/github/profile?handle=octocat", key["key"], **{"idempotency-key": "one"})
+        assert (again.status, again.json["credits_used"]) == (200, 1)
+        assert again.json["credits_remaining"] == BALANCE - 1
+        assert place.told("ledger", "verify")["ok"]
+
+
+def test_a_node_that_lives_makes_up_for_them_as_soon_as_the_store_takes_them(place: Place) -> None:
+    _, key = place.new_key(balance=BALANCE)
+    with place.serve("--sandbox") as node:
+        with refusing_refunds(place):
+            pending = {assert_pending(ask(node, key["key"], f, f"{n}"), f): f for n, f in enumerate(FAILING)}
+            wait_until(lambda: node.events("charges_unfinished"))
+        wait_until(lambda: node.get("/v1/credits/balance", key["key"]).json["data"]["held"] == 0)
+        assert_made_up_for(node, key["key"], pending)
+        assert place.told("ledger", "verify")["ok"]
