@@ -1,0 +1,66 @@
+"""Section 4.2, `/v1/status`: public, the state of every platform's circuits (decisions 4)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fakes.node import OpenNode, open_test_node
+from tests.fakes.scripted_upstream import told
+from tests.spec.records import TIME, assert_shape
+from tests.spec.refusals import assert_refused
+
+TRIPPED = {"upstreams": {"defaults": {"retries": 0}}, "breaker": {"failures": 1, "open_s": 20}}
+STATES = {"closed", "half_open", "open"}
+
+
+async def status(node: OpenNode) -> dict[str, Any]:
+    data: dict[str, Any] = (await node.get("/v1/status", key=None)).json["data"]
+    return data
+
+
+@pytest.mark.parametrize("key", [None, "", "nonsense"])
+async def test_anybody_may_ask_and_it_belongs_to_nobody(key: str | None, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, limits={"requests_per_minute": 1}) as node:
+        for _ in range(3):
+            answer = await node.get("/v1/status", key=key)
+            body = answer.json
+            assert (answer.status, body["success"], body["platform"]) == (200, True, "utility")
+            assert (body["credits_used"], body["credits_remaining"]) == (0, None)
+            assert not {"x-ratelimit-limit", "x-credits-remaining"} & answer.headers.keys()
+        head = await node.get("/v1/status", key=key, method="HEAD")
+        assert (head.status, head.body) == (200, b"")
+
+
+async def test_it_names_every_platform_with_its_sources(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        data = await status(node)
+        assert data.keys() == {"status", "platforms", "updated_at"}
+        assert_shape({"updated_at": data["updated_at"]}, {"updated_at": TIME}, "status", "data")
+        listed = (await node.get("/v1/utility/endpoints")).json["data"]["endpoints"]
+        assert data["platforms"].keys() >= {entry["platform"] for entry in listed}
+        for entry in data["platforms"].values():
+            assert entry.keys() == {"status", "circuit", "sources"}
+            assert entry["sources"]
+            assert all(source["circuit"] in STATES for source in entry["sources"].values())
+
+
+async def test_a_platform_is_degraded_with_one_source_out_and_down_with_all(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, **TRIPPED) as node:
+        node.upstream.always(told({}, 500))
+        assert (await status(node))["status"] == "operational"
+        assert (await node.get("/v1/github/profile?handle=octocat")).status == 502
+        github = (await status(node))["platforms"]["github"]
+        assert (github["status"], github["circuit"]) == ("degraded", "open")
+        assert (await node.get("/v1/github/search?query=a")).status == 502
+        data = await status(node)
+        assert (data["platforms"]["github"]["status"], data["status"]) == ("down", "degraded")
+        assert data["platforms"]["hackernews"]["status"] == "operational"
+
+
+async def test_a_parameter_of_the_status_is_no_reason_to_fail(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        assert (await node.get("/v1/status?x=1", key=None)).status in {200, 400}
+        assert_refused(await node.get("/v1/status", method="POST", key=None), "MISSING_API_KEY", 401)

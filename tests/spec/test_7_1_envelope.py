@@ -1,0 +1,80 @@
+"""Section 7.1: an id on every answer, whoever gives it; the envelope on every refusal, also of the HTTP edge."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.calling import Answered
+from tests.fakes.node import open_test_node
+from tests.spec.raw import raw_request
+from tests.spec.refusals import assert_refused
+
+ENGINES = ("native", "hypercorn")
+TARGETS = (
+    "/v1/status",
+    "/docs/errors",
+    "/docs/errors.md",
+    "/llms.txt",
+    "/schemas/Author.json",
+    "/schemas/Nothing.json",
+    "/",
+    "/v1",
+    "/v1/",
+    "/healthz",
+    "/v1/github/profile?handle=octocat",
+)
+REFUSED = (
+    ("GET", "/v1/github/profile?handle=missing", 404),
+    ("GET", "/v1/github/profile", 400),
+    ("GET", "/v1/nowhere/at-all", 404),
+    ("POST", "/v1/github/profile", 405),
+)
+EDGE = {
+    "a target that is none": (("GET v1/github HTTP/1.1",), 400),
+    "a header without a colon": (("GET /v1/status HTTP/1.1", "nonsense"), 400),
+    "two lengths": (("GET /v1/status HTTP/1.1", "content-length: 1", "content-length: 2"), 400),
+    "headers over the bound": (("GET /v1/status HTTP/1.1", f"x: {'a' * 70_000}"), 431),
+    "a target over the bound": ((f"GET /v1/{'a' * 70_000} HTTP/1.1",), 414),
+}
+
+
+def assert_has_id(answer: Answered) -> str:
+    request_id = answer.headers["x-request-id"]
+    assert request_id.startswith("req_")
+    if answer.body and answer.headers["content-type"] == "application/json":
+        body = answer.json
+        assert body.get("request_id", request_id) == request_id
+    return request_id
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_every_answer_has_an_id_of_its_own(engine: str, tmp_path: Path) -> None:
+    """With a key and without, every path and method, also what stands beside the API."""
+    async with open_test_node(tmp_path, server={"port": 0, "drain_s": 1, "engine": engine}) as node:
+        ways = product(TARGETS, ("GET", "HEAD", "POST", "OPTIONS"), ("", None))
+        ids = [assert_has_id(await node.get(target, method=method, key=key)) for target, method, key in ways]
+        assert len(set(ids)) == len(ids)
+
+
+@pytest.mark.parametrize(("lines", "status"), EDGE.values(), ids=EDGE.keys())
+async def test_what_the_edge_refuses_has_the_envelope_too(lines: tuple[str, ...], status: int, tmp_path: Path) -> None:
+    """No app is asked, so the code is INVALID_REQUEST with HTTP's own status."""
+    async with open_test_node(tmp_path) as node:
+        answer = await raw_request(node.url, lines)
+        assert assert_refused(answer, "INVALID_REQUEST", status) == {}
+        assert (answer.json["credits_used"], answer.json["credits_remaining"]) == (0, None)
+        assert await node.money() == (100_000, 0)
+
+
+async def test_an_error_tells_the_balance_of_whoever_asks(tmp_path: Path) -> None:
+    """`credits_remaining` and its header agree on every refusal of a known account, and are of this moment."""
+    async with open_test_node(tmp_path, credits=10) as node:
+        for number, (method, target, status) in enumerate(REFUSED):
+            assert (await node.get(f"/v1/github/profile?handle=user{number}")).status == 200
+            refused = await node.get(target, method=method)
+            assert refused.status == status
+            assert refused.json["credits_remaining"] == 9 - number
+            assert refused.headers["x-credits-remaining"] == str(9 - number)

@@ -1,0 +1,120 @@
+"""Decisions 6, what a caller can ask of a price: `max_credits` refuses before the charge, `dry_run` only prices."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.node import open_test_node
+from tests.spec.refusals import assert_free, assert_refused
+from tests.spec.rows import CREDENTIALS, ENVIRON, Row, every_endpoint
+
+VELOCITY = "/v1/github/user/profile-velocity?handle=octocat"
+COST = {"standard": 1, "advanced": 5, "premium": 10}
+NO_CACHE = {"cache-control": "no-cache"}
+
+
+@pytest.mark.parametrize("allowed", [5, 6, 1_000_000])
+async def test_a_price_within_max_credits_is_charged_as_it_is(allowed: int, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        assert (await node.get(f"{VELOCITY}&max_credits={allowed}")).json["credits_used"] == 5
+        assert await node.money() == (99_995, 0)
+
+
+@pytest.mark.parametrize("allowed", [0, 1, 4])
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+async def test_a_price_above_max_credits_is_refused_before_anything_happens(
+    allowed: int, method: str, tmp_path: Path
+) -> None:
+    async with open_test_node(tmp_path) as node:
+        answer = await node.get(f"{VELOCITY}&max_credits={allowed}", method=method)
+        assert (answer.status, answer.headers["x-credits-used"]) == (402, "0")
+        assert await node.entries(answer.headers["x-request-id"]) == []
+        assert node.upstream.requests == []
+        assert await node.money() == (100_000, 0)
+
+
+async def test_a_hit_passes_every_max_credits_and_a_refresh_does_not(tmp_path: Path) -> None:
+    """What would be reserved counts, and a hit reserves nothing; the parameter makes no other request of it."""
+    async with open_test_node(tmp_path) as node:
+        assert (await node.get(VELOCITY)).json["cached"] is False
+        hit = (await node.get(f"{VELOCITY}&max_credits=0")).json
+        assert (hit["cached"], hit["credits_used"]) == (True, 0)
+        refused = await node.get(f"{VELOCITY}&max_credits=4", headers=NO_CACHE)
+        details = assert_refused(refused, "INSUFFICIENT_CREDITS", 402)
+        assert details == {"reason": "above_max_credits", "credits_required": 5}
+        await assert_free(node, refused)
+
+
+@every_endpoint
+async def test_what_a_dry_run_estimates_is_what_max_credits_must_allow(row: Row, tmp_path: Path) -> None:
+    """For every endpoint: nothing is called, one credit less refuses the call, and as many are the most it costs."""
+    async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
+        told = await node.get(row.target(dry_run=1))
+        data = told.json["data"]
+        price = data["estimated_credits"]
+        assert data.keys() - {"reserved_credits"} == {"estimated_credits", "would_hit_cache"}
+        assert (price % COST[row.endpoint.tier], data["would_hit_cache"]) == (0, False)
+        refused = await node.get(row.target(max_credits=price - 1))
+        assert assert_refused(refused, "INSUFFICIENT_CREDITS", 402)["credits_required"] == price
+        assert node.upstream.requests == []
+        for free in (told, refused):
+            await assert_free(node, free)
+        used = (await node.get(row.target(max_credits=price))).json["credits_used"]
+        assert 0 < used <= price
+        assert used == price or row.endpoint.collect is not None, "only what is metered may cost less"
+        assert await node.money() == (100_000 - used, 0)
+
+
+async def test_a_dry_run_needs_no_credits_and_counts_nowhere_but_in_the_window(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, credits=0, limits={"requests_per_minute": 3}) as node:
+        spent, _ = await node.new_key(node.account, credit_limit=0)
+        for key in (node.key, spent):
+            answer = await node.get(f"{VELOCITY}&dry_run=true", key=key)
+            assert answer.json["data"] == {"estimated_credits": 5, "would_hit_cache": False}
+            assert answer.headers["x-ratelimit-remaining"] == "2"
+            assert answer.json["credits_remaining"] == 0
+            assert await node.entries(answer.json["request_id"]) == []
+
+
+async def test_a_dry_run_says_that_a_refresh_would_not_be_answered_from_the_cache(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        await node.get(VELOCITY)
+        for headers, data in (
+            ({}, {"estimated_credits": 0, "would_hit_cache": True}),
+            (NO_CACHE, {"estimated_credits": 5, "would_hit_cache": False}),
+        ):
+            assert (await node.get(f"{VELOCITY}&dry_run=1", headers=headers)).json["data"] == data
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "/v1/github/profile?dry_run=1",
+        "/v1/github/profile?handle=%FF&dry_run=1",
+        "/v1/github/profile?handel=octocat&dry_run=1",
+        "/v1/github/search?query=a&cursor=cur_AAAA&dry_run=1",
+        "/v1/github/repo?url=https://example.com/a/b&dry_run=1",
+        "/v1/github/profile?handle=octocat&dry_run=perhaps",
+    ],
+)
+async def test_a_dry_run_validates_like_the_call(target: str, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        answer = await node.get(target)
+        assert_refused(answer, "INVALID_REQUEST", 400)
+        await assert_free(node, answer)
+        assert node.upstream.requests == []
+
+
+async def test_an_unlimited_account_is_never_short_and_still_entered_in_the_ledger(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        account = (await node.operate("account.create", name="own", credits=2, unlimited=True))["id"]
+        key, _ = await node.new_key(account)
+        answer = (await node.get(VELOCITY, key=key)).json
+        assert (answer["credits_used"], answer["credits_remaining"]) == (5, 0)
+        entries = await node.entries(answer["request_id"], account)
+        assert [(entry["type"], entry["amount"]) for entry in entries] == [("deduction", -5), ("bonus", 3)]
+        failed = (await node.get("/v1/github/profile?handle=missing", key=key)).json
+        assert failed["credits_used"] == await node.net(failed["request_id"], account) - -1 == 0
+        await node.assert_sound()
