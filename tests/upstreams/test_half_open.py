@@ -1,0 +1,75 @@
+"""A thousand calls that wait for a source to come back: one of them is its probe, whatever becomes of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from limits.errors import CircuitOpen
+from tests.fakes.scripted_exchange import LONG_S, OK, ScriptedExchange, Slow, asking, outcomes, said, source_over
+from upstreams.endpoint import Answer
+from upstreams.errors import UpstreamFailed
+from upstreams.source import Rules, Source
+
+WAITERS = 1000
+BROKEN = said({"message": "broken"}, 500)
+
+
+async def ask_all(source: Source) -> list[object]:
+    return await outcomes(*[partial(source.ask, asking(), LONG_S)] * WAITERS)
+
+
+async def half_open() -> tuple[Source, ScriptedExchange]:
+    """A source whose circuit has just become half open; what was asked before is forgotten."""
+    exchange = ScriptedExchange(BROKEN)
+    source = source_over(exchange, rules=Rules(retries=0))
+    for _ in range(5):
+        with pytest.raises(UpstreamFailed):
+            await source.ask(asking(), LONG_S)
+    with pytest.raises(CircuitOpen) as refused:
+        await source.ask(asking(), LONG_S)
+    await trio.sleep(refused.value.retry_after_s)
+    assert source.breaker.state == "half_open"
+    exchange.calls.clear()
+    return source, exchange
+
+
+async def test_a_thousand_waiters_send_one_probe_and_all_pass_after_its_success(autojump_clock: MockClock) -> None:
+    source, exchange = await half_open()
+    exchange.say(Slow(1.0, OK))
+    ended = await ask_all(source)
+    assert Counter(type(one) for one in ended) == {CircuitOpen: WAITERS - 1, Answer: 1}
+    assert {one.retry_after_s for one in ended if isinstance(one, CircuitOpen)} == {1}
+    assert len(exchange.calls) == 1
+    assert Counter(type(one) for one in await ask_all(source)) == {Answer: WAITERS}
+    assert len(exchange.calls) == 1 + WAITERS
+
+
+async def test_a_thousand_waiters_on_a_source_that_stays_away_are_one_call_each_term(autojump_clock: MockClock) -> None:
+    """Each comes back when it was told to: so it never waits in vain for longer than the source is really away."""
+    source, exchange = await half_open()
+    for calls, term_s in enumerate((60, 120, 240, 300, 300), start=1):
+        exchange.say(BROKEN)
+        ended = await ask_all(source)
+        assert Counter(type(one) for one in ended) == {CircuitOpen: WAITERS - 1, UpstreamFailed: 1}
+        assert len(exchange.calls) == calls
+        assert source.breaker.retry_after_s == term_s
+        await trio.sleep(term_s)
+
+
+async def test_a_probe_that_is_cancelled_leaves_the_next_of_a_thousand_waiters_to_probe(
+    autojump_clock: MockClock,
+) -> None:
+    source, exchange = await half_open()
+    exchange.say(Slow(10.0, OK))
+    async with trio.open_nursery() as probe:
+        probe.start_soon(source.ask, asking(), LONG_S)
+        await trio.sleep(1.0)
+        assert Counter(type(one) for one in await ask_all(source)) == {CircuitOpen: WAITERS}
+        probe.cancel_scope.cancel()
+    assert Counter(type(one) for one in await ask_all(source)) == {CircuitOpen: WAITERS - 1, Answer: 1}
+    assert len(exchange.calls) == 2
