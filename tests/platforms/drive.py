@@ -7,6 +7,7 @@ test of a platform sees what the gateway would see.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
+from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -57,10 +58,14 @@ def drive(
     """
     found = endpoint(platform, resource)
     known = dict(credentials or {})
+    fallback = found.fallbacks[rung_index - 1] if rung_index else None
+    mirror = fallback.source if fallback is not None and fallback.read is None else ""
 
     def ask(wanted: Call | Part) -> Answer | Missing | Fetched:
         if isinstance(wanted, Part):
             return _part(wanted)
+        if mirror and not wanted.source:
+            wanted = replace(wanted, source=mirror)
         if wanted.needs_session:
             assert platform.open_session is not None, "a call needs a session that the platform cannot open"
             session = _run(platform.open_session(known), ask)
@@ -134,7 +139,7 @@ def _asked(platform: Platform, call: Call, answer: Upstream) -> Answer | Missing
     except UpstreamError as refusal:
         if not call.optional:
             raise
-        return Missing(str(refusal), source)
+        return Missing(str(refusal), source, absent=isinstance(refusal, NotFound))
 
 
 def _followed(base_url: str, call: Call, answer: Upstream) -> Answer:
@@ -189,7 +194,7 @@ def from_sandbox() -> Upstream:
     def answer(host_and_path: str, call: Call) -> Answer:
         host, _, path = host_and_path.partition("/")
         query = dict(parse_qsl(urlsplit(call.target("")).query, keep_blank_values=True))
-        reply = site.answer(routes, site.Asked(host, f"/{path}", query))
+        reply = site.answer(routes, site.Asked(host, f"/{path}", query, json=call.json))
         return told_as_sent(reply.status, reply.headers, reply.body)
 
     return answer

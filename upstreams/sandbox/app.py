@@ -13,6 +13,8 @@ import trio
 
 from upstreams.sandbox.site import Asked, Reply, answer, load_routes
 
+_BODY_BYTES_MAX = 65_536
+
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
 
@@ -35,14 +37,14 @@ class Sandbox:
         self._rng = rng
         self._routes = load_routes()
 
-    async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:  # noqa: ARG002 - ASGI's own signature
+    async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
         """Serve one ASGI connection scope."""
         if scope["type"] != "http":
             raise RuntimeError(f"{scope['type']} is not served here")
         self.requests_total += 1
         if self.behaviour.latency_s:
             await trio.sleep(self.behaviour.latency_s)
-        reply = self._reply(scope)
+        reply = self._reply(scope, await _json_of(receive) if scope.get("method") == "POST" else None)
         text = isinstance(reply.body, str)
         body = reply.body.encode() if text else orjson.dumps(reply.body)
         headers = [(name.lower().encode(), value.encode()) for name, value in reply.headers.items()]
@@ -52,7 +54,7 @@ class Sandbox:
         await send({"type": "http.response.start", "status": reply.status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
-    def _reply(self, scope: Any) -> Reply:
+    def _reply(self, scope: Any, sent_json: Any) -> Reply:
         if self.behaviour.failure_rate and self._rng.random() < self.behaviour.failure_rate:
             return Reply({"message": "The sandbox was told to fail."}, status=503)
         sent = scope["raw_path"].decode(
@@ -60,4 +62,18 @@ class Sandbox:
         )  # decoded after the match: a segment may hold a slash
         host, _, path = sent.removeprefix("/").partition("/")
         query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
-        return answer(self._routes, Asked(host, f"/{path}", query))
+        return answer(self._routes, Asked(host, f"/{path}", query, json=sent_json))
+
+
+async def _json_of(receive: Receive) -> Any:
+    """The request's body as JSON; None for what is none, is too long, or broke off."""
+    body = b""
+    while len(body) <= _BODY_BYTES_MAX:
+        message = await receive()
+        body += message.get("body", b"")
+        if not message.get("more_body"):
+            break
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any
@@ -24,6 +24,8 @@ class Asked:
     path: str
     query: Mapping[str, str]
     found: Mapping[str, str] = field(default_factory=dict)
+    json: Any = None
+    """The body of a POST, parsed."""
 
     def number(self, name: str, default: int) -> int:
         """An integer of the query, or `default` when it is absent or no integer."""
@@ -68,5 +70,5 @@ def answer(routes: Mapping[str, tuple[Route, ...]], asked: Asked) -> Reply:
     for candidate in routes.get(asked.host, ()):
         if (match := candidate.pattern.fullmatch(asked.path)) is not None:
             found = {name: unquote(value) for name, value in match.groupdict(default="").items()}
-            return candidate.answer(Asked(asked.host, asked.path, asked.query, found))
+            return candidate.answer(replace(asked, found=found))
     return Reply({"message": f"The sandbox has no {asked.host}{asked.path}"}, status=404)

@@ -15,9 +15,22 @@ from upstreams.archetypes import (
     REPOSITORY_LIST,
     VELOCITY,
 )
-from upstreams.endpoint import Answer, Collect, Credentials, Endpoint, Param, Platform, by_status, collected, limit
+from upstreams.endpoint import (
+    Answer,
+    Collect,
+    Credentials,
+    Endpoint,
+    Fallback,
+    Param,
+    Platform,
+    Read,
+    by_status,
+    collected,
+    limit,
+)
 from upstreams.errors import InvalidArgument, NotFound, UpstreamError, UpstreamThrottled
 from upstreams.fields import Json, parts, text
+from upstreams.platforms.github import graphql, raw
 from upstreams.platforms.github.composites import dossier, velocity
 from upstreams.platforms.github.reads import (
     comments,
@@ -86,16 +99,35 @@ REPO_SORT = Param("sort", "Order; best match when absent.", "stars", choices=("s
 STATE = Param("state", "Which issues.", "open", default="open", choices=("open", "closed", "all"))
 LIMIT = limit(100)
 
+
+def _by_graphql(read: Read) -> tuple[Fallback, ...]:
+    """GraphQL answers nobody without a token."""
+    return (Fallback("graphql", read, needs=("token",)),)
+
+
 PLATFORM = Platform(
     slug="github",
     title="GitHub",
-    sources={"api": "https://api.github.com", "search": "https://api.github.com"},  # searches have a quota of their own
+    sources={
+        "api": "https://api.github.com",
+        "search": "https://api.github.com",  # searches have a quota of their own, and so has GraphQL
+        "graphql": "https://api.github.com",
+        "raw": "https://raw.githubusercontent.com",
+    },
     docs_url="https://docs.github.com/en/rest",
     social=True,
     headers=_headers,
     judge=_judge,
     endpoints=(
-        Endpoint("profile", "One account's public profile.", AUTHOR, profile, (HANDLE,), cache_ttl_s=900),
+        Endpoint(
+            "profile",
+            "One account's public profile.",
+            AUTHOR,
+            profile,
+            (HANDLE,),
+            cache_ttl_s=900,
+            fallbacks=_by_graphql(graphql.profile),
+        ),
         Endpoint(
             "profile/repos",
             "An account's repositories, last updated first.",
@@ -104,16 +136,34 @@ PLATFORM = Platform(
             (HANDLE, collected(500, default=30)),
             collect=Collect(per_page=100),
         ),
-        Endpoint("repo", "One repository.", REPOSITORY, repo, (REPO_URL,)),
-        Endpoint("repo/readme", "A repository's readme as text.", ARTICLE, readme, (REPO_URL,)),
-        Endpoint("repo/releases", "A repository's releases, newest first.", RELEASE_LIST, releases, (REPO_URL, LIMIT)),
+        Endpoint("repo", "One repository.", REPOSITORY, repo, (REPO_URL,), fallbacks=_by_graphql(graphql.repo)),
+        Endpoint(
+            "repo/readme",
+            "A repository's readme as text.",
+            ARTICLE,
+            readme,
+            (REPO_URL,),
+            description="A repository's readme as text. While the API is away the file is read under its usual names, "
+            "without its id and size.",
+            fallbacks=(Fallback("raw", raw.readme),),
+        ),
+        Endpoint(
+            "repo/releases",
+            "A repository's releases, newest first.",
+            RELEASE_LIST,
+            releases,
+            (REPO_URL, LIMIT),
+            fallbacks=_by_graphql(graphql.releases),
+        ),
         Endpoint(
             "repo/issues", "A repository's issues and pull requests.", POST_LIST, issues, (REPO_URL, STATE, LIMIT)
         ),
         Endpoint(
             "repo/top-issues", "The open issues with the most reactions.", POST_LIST, top_issues, (REPO_URL, LIMIT)
         ),
-        Endpoint("issue", "One issue or pull request.", POST, issue, (ISSUE_URL,)),
+        Endpoint(
+            "issue", "One issue or pull request.", POST, issue, (ISSUE_URL,), fallbacks=_by_graphql(graphql.issue)
+        ),
         Endpoint("issue/comments", "An issue's comments.", COMMENT_LIST, comments, (ISSUE_URL, LIMIT), cache_ttl_s=300),
         Endpoint("search", "Issues by query.", POST_LIST, search, (QUERY, ISSUE_SORT, LIMIT), cache_ttl_s=120),
         Endpoint(

@@ -17,25 +17,42 @@ _SEARCH_DEPTH = 1_000
 """Results of one search that GitHub serves; beyond that a query has to be narrowed."""
 
 
-def repo_path(args: Args) -> str:
-    """`/repos/{owner}/{name}` of the `url` parameter: an address on github.com, or `owner/name`."""
+def repo_named(args: Args) -> tuple[str, str]:
+    """Owner and name of the repository in the `url` parameter: an address on github.com, or `owner/name`."""
     url = args.text("url")
     found = url.split("/") if _SHORT.fullmatch(url) else path_of_url("url", url, ("github.com",))
     if len(found) < 2:
         raise InvalidArgument("url", "must name a repository, such as https://github.com/python/cpython")
-    return f"/repos/{segment(found[0])}/{segment(found[1].removesuffix('.git'))}"
+    return found[0], found[1].removesuffix(".git")
+
+
+def repo_path(args: Args) -> str:
+    """`/repos/{owner}/{name}` of the `url` parameter."""
+    owner, name = repo_named(args)
+    return f"/repos/{segment(owner)}/{segment(name)}"
+
+
+def login_of(args: Args) -> str:
+    """The `handle` parameter; an at sign before it is left out."""
+    return args.text("handle").removeprefix("@")
 
 
 def user_path(args: Args) -> str:
-    """`/users/{login}` of the `handle` parameter; an at sign before it is left out."""
-    return f"/users/{segment(args.text('handle').removeprefix('@'))}"
+    """`/users/{login}` of the `handle` parameter."""
+    return f"/users/{segment(login_of(args))}"
 
 
-def _issue_path(args: Args) -> tuple[str, str]:
+def issue_named(args: Args) -> tuple[str, str, str]:
+    """Owner, name and number of the issue or pull request in the `url` parameter."""
     found = path_of_url("url", args.text("url"), ("github.com",))
     if len(found) < 4 or found[2] not in ("issues", "pull") or not _NUMBER.fullmatch(found[3]):
         raise InvalidArgument("url", "must name an issue, such as https://github.com/python/cpython/issues/1")
-    return f"/repos/{segment(found[0])}/{segment(found[1])}/issues/{found[3]}", found[3]
+    return found[0], found[1], found[3]
+
+
+def _issue_path(args: Args) -> tuple[str, str]:
+    owner, name, issue_number = issue_named(args)
+    return f"/repos/{segment(owner)}/{segment(name)}/issues/{issue_number}", issue_number
 
 
 def profile(args: Args) -> Steps:

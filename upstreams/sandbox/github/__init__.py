@@ -1,12 +1,13 @@
-"""The stand-in of GitHub's REST API: accounts, repositories, releases, issues and search."""
+"""The stand-in of GitHub: accounts, repositories, releases, issues and search of the REST API, GraphQL and files."""
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlencode
 
-from upstreams.sandbox.github import invented
+from upstreams.sandbox.github import graphql, invented
 from upstreams.sandbox.github.invented import HOST, Invented
 from upstreams.sandbox.site import Asked, Reply, Route, route
 
@@ -111,7 +112,20 @@ def _guarded(pattern: str, answer: Callable[[Asked], Reply]) -> Route:
     return route(HOST, pattern, guarded)
 
 
+def _raw(asked: Asked) -> Reply:
+    """A repository's only file is its readme."""
+    if "throttled" in asked.path:
+        return Reply("429: Too Many Requests", 429, {"retry-after": "30"})
+    if "broken" in asked.path:
+        return Reply("500: Internal Server Error", 500)
+    if "missing" in asked.path or asked.found["file"] != "README.md":
+        return Reply("404: Not Found", 404)
+    return Reply(b64decode(invented.readme(_name(asked))["content"]).decode())
+
+
 ROUTES: tuple[Route, ...] = (
+    route(HOST, "/graphql", graphql.answer),
+    route("raw.githubusercontent.com", "/{owner}/{repo}/HEAD/{file}", _raw),
     _guarded("/users/{login}", lambda asked: Reply(invented.profile(asked.found["login"]))),
     _guarded("/users/{login}/repos", _user_repos),
     _guarded("/repos/{owner}/{repo}", lambda asked: Reply(invented.single_repo(_name(asked)))),

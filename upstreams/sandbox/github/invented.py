@@ -184,7 +184,7 @@ def issue(full_name: str, number: int) -> Invented:
         "author_association": "NONE",
         "body": rng.choice([paragraph(rng), None]),
         "reactions": {"url": f"https://{HOST}/repos/{full_name}/issues/{number}/reactions", **_reactions(rng)},
-        "state_reason": "completed" if state == "closed" else None,
+        "state_reason": "completed" if state == "closed" and kind == "issues" else None,
     }
     if kind == "pull":
         told["pull_request"] = {"url": f"https://{HOST}/repos/{full_name}/pulls/{number}", "html_url": page}

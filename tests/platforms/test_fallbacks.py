@@ -1,0 +1,153 @@
+"""Every platform's fallbacks over its stand-in: they tell what the endpoint's own source tells, field by field."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from tests.platforms.case import NOW_AT, drive, from_sandbox
+from upstreams.endpoint import Args, Call, Endpoint, Page, Platform, Single
+from upstreams.platforms import load_platforms
+from upstreams.sandbox.rehearse import example_values
+
+Record = dict[str, Any]
+
+RUNGS = [
+    (platform, endpoint, rung_index)
+    for platform in load_platforms()
+    for endpoint in platform.endpoints
+    for rung_index in range(1, len(endpoint.fallbacks) + 1)
+]
+every_rung = pytest.mark.parametrize(
+    ("platform", "endpoint", "rung_index"),
+    RUNGS,
+    ids=[f"{platform.slug}/{endpoint.resource}/{rung_index}" for platform, endpoint, rung_index in RUNGS],
+)
+
+SUBJECTS: Mapping[str, list[dict[str, str | int]]] = {
+    "github/profile": [{"handle": name} for name in ("octocat", "@ada", "grace", "linus")],
+    "github/repo": [{"url": f"ada/project-{number}"} for number in range(6)],
+    "github/repo/readme": [{"url": f"ada/project-{number}"} for number in range(3)],
+    "github/repo/releases": [{"url": "ada/project", "limit": 30}],
+    "github/issue": [{"url": f"https://github.com/ada/project/issues/{number}"} for number in range(1, 21)],
+    "hackernews/story": [{"id": str(number)} for number in range(8860, 8881)],
+    "hackernews/story/comments": [{"id": "8863", "limit": 100}, {"id": "8870", "limit": 3}],
+    "hackernews/profile": [{"handle": "pg"}, {"handle": "@ada"}],
+}
+"""What is asked for beside the endpoint's example."""
+
+UNTOLD: Mapping[str, set[str]] = {
+    "github/repo/readme": {"id", "url", "ext.size_bytes"},
+    "github/issue": {"ext.node"},
+    "hackernews/story": {"engagement.comments", "ext.story_id"},
+    "hackernews/new": {"ext.story_id"},
+    "hackernews/jobs": {"ext.story_id"},
+}
+"""Fields in which the two may differ, by endpoint: one of them does not tell, which is null; the readme's address names
+the branch, or `HEAD`."""
+NEVER_TWO = {"github/repo/readme": {"url"}}
+"""Of these, the ones that both tell."""
+
+
+def asked_for(platform: Platform, endpoint: Endpoint) -> list[dict[str, Any]]:
+    more = SUBJECTS.get(f"{platform.slug}/{endpoint.resource}", [])
+    return [{}, *more]
+
+
+def records_of(platform: Platform, endpoint: Endpoint, values: Mapping[str, Any], rung_index: int) -> list[Record]:
+    params = {**example_values(endpoint), **values}
+    credentials = {"token": "t"}
+    result = drive(platform, endpoint.resource, params, from_sandbox(), rung_index=rung_index, credentials=credentials)
+    return result.records if isinstance(result, Page) else [result.record]
+
+
+def flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Every leaf of a record by its dotted path; those of a list by their places."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from flat(inner, f"{path}.{name}" if path else name)
+    elif isinstance(value, list):
+        yield f"{path}#", len(value)
+        for place, inner in enumerate(value):
+            yield from flat(inner, f"{path}#{place}")
+    else:
+        yield path, value
+
+
+@every_rung
+def test_a_fallback_tells_the_same_as_the_endpoints_own_source(
+    platform: Platform, endpoint: Endpoint, rung_index: int
+) -> None:
+    """Method: the records of both, field by field; where they may differ one of them must be null."""
+    name = f"{platform.slug}/{endpoint.resource}"
+    untold = UNTOLD.get(name, set())
+    for values in asked_for(platform, endpoint):
+        own = records_of(platform, endpoint, values, 0)
+        other = records_of(platform, endpoint, values, rung_index)
+        assert [record["id"] for record in own] == [record["id"] for record in other] or "id" in untold
+        for first, second in zip(own, other, strict=True):
+            told, told_elsewhere = dict(flat(first)), dict(flat(second))
+            assert told.keys() == told_elsewhere.keys()
+            differing = {path for path, value in told.items() if value != told_elsewhere[path]}
+            assert differing <= untold, values
+            either = {path for path in differing if None not in (told[path], told_elsewhere[path])}
+            assert either <= NEVER_TWO.get(name, set()), values
+
+
+def test_what_a_fallback_is_said_not_to_tell_it_does_not_tell() -> None:
+    """The table above names nothing that is told after all."""
+    for platform, endpoint, rung_index in RUNGS:
+        name = f"{platform.slug}/{endpoint.resource}"
+        differing: set[str] = set()
+        for values in asked_for(platform, endpoint):
+            pairs = zip(
+                records_of(platform, endpoint, values, 0),
+                records_of(platform, endpoint, values, rung_index),
+                strict=True,
+            )
+            for own, other in pairs:
+                differing |= {path for path, value in flat(own) if value != dict(flat(other))[path]}
+        assert differing == UNTOLD.get(name, set()), name
+
+
+@every_rung
+def test_a_fallback_asks_its_own_source_and_no_other(platform: Platform, endpoint: Endpoint, rung_index: int) -> None:
+    fallback = endpoint.fallbacks[rung_index - 1]
+    sources = set[str]()
+    upstream = from_sandbox()
+
+    def watched(host_and_path: str, call: Call) -> Any:
+        sources.add(call.source)
+        return upstream(host_and_path, call)
+
+    drive(platform, endpoint.resource, example_values(endpoint), watched, rung_index=rung_index)
+    assert sources == {fallback.source}
+    assert fallback.source in platform.sources
+
+
+@pytest.mark.parametrize("platform", load_platforms(), ids=lambda platform: platform.slug)
+def test_the_sources_of_a_ladder_are_different_ones(platform: Platform) -> None:
+    for endpoint in platform.endpoints:
+        if not endpoint.fallbacks:
+            continue
+        own = next(endpoint.read(Args(example_values(endpoint), now_at=NOW_AT)))
+        assert isinstance(own, Call)
+        sources = [own.source or next(iter(platform.sources)), *(fallback.source for fallback in endpoint.fallbacks)]
+        assert len(set(sources)) == len(sources), endpoint.resource
+
+
+@every_rung
+def test_every_page_of_a_fallback_comes_once(platform: Platform, endpoint: Endpoint, rung_index: int) -> None:
+    if not endpoint.archetype.many:
+        return
+    params: dict[str, Any] = example_values(endpoint)
+    ids: list[str] = []
+    cursor = None
+    while cursor is not None or not ids:
+        page = drive(platform, endpoint.resource, params, from_sandbox(), rung_index=rung_index, cursor=cursor)
+        assert not isinstance(page, Single)
+        ids += [record["id"] for record in page.records]
+        cursor = page.next
+    assert len(ids) == len(set(ids)) > 0

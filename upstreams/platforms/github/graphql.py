@@ -1,0 +1,129 @@
+"""GitHub's GraphQL API, which has a quota of its own: it answers while that of the REST API is used up.
+
+Its answers carry the REST API's names (`queries`) and become records by the same functions. What it does not tell, or
+tells only in another sense, is null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from typing import Any
+
+from upstreams.archetypes import Record
+from upstreams.endpoint import Args, Call, Page, Single, Steps
+from upstreams.errors import InvalidArgument, NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
+from upstreams.fields import Json, number, obj, part, parts, text
+from upstreams.platforms.github import queries
+from upstreams.platforms.github.reads import issue_named, login_of, repo_named
+from upstreams.platforms.github.records import author_of, issue_of, release_of, repository_of
+
+_SOURCE = "graphql"
+
+
+def profile(args: Args) -> Steps:
+    """One account, a person's or an organization's; apps are accounts in the REST API only."""
+    if login_of(args).endswith("[bot]"):
+        raise InvalidArgument("handle", "is an app's")
+    user = yield from _asked("user", queries.PROFILE, {"login": login_of(args)})
+    return Single(author_of(_counted(user)))
+
+
+def repo(args: Args) -> Steps:
+    """One repository."""
+    found = yield from _repository(args, queries.REPOSITORY)
+    return Single(repository_of(_repository_as_rest(found)))
+
+
+def releases(args: Args) -> Steps:
+    """A repository's releases, newest first."""
+    found = yield from _repository(args, queries.RELEASES, first=args.number("limit"), after=args.token())
+    listed = obj(found.get("releases"))
+    place = part(listed, "pageInfo")
+    after = text(place, "endCursor") if place.get("hasNextPage") is True else None
+    return Page(
+        [release_of({**entry, "assets": _whole(entry, "assets")}) for entry in parts(listed, "nodes")],
+        next={"c": after} if after else None,
+    )
+
+
+def issue(args: Args) -> Steps:
+    """One issue or pull request. One that is not here may have moved: only the REST API leads to its new place."""
+    issue_number = issue_named(args)[2]
+    found = yield from _repository(args, queries.ISSUE, number=int(issue_number))
+    entry = part(found, "issue")
+    if not entry:
+        raise UpstreamFailed(_SOURCE, "the issue is not here")
+    return Single(issue_of(_issue_as_rest(entry)))
+
+
+def _repository(args: Args, query: str, **variables: str | int | None) -> Generator[Call, Any, Json]:
+    owner, name = repo_named(args)
+    return (yield from _asked("repository", query, {"owner": owner, "name": name, **variables}))
+
+
+def _asked(what: str, query: str, variables: Mapping[str, str | int | None]) -> Generator[Call, Any, Json]:
+    """The object under `what`; errors beside it concern single fields of it, which are null then."""
+    sent = {"query": query, "variables": variables}
+    answer = yield Call("/graphql", source=_SOURCE, method="POST", json=sent)
+    body = obj(answer.body)
+    found = part(part(body, "data"), what)
+    if not found:
+        raise _refusal(parts(body, "errors"))
+    return found
+
+
+def _refusal(errors: list[Json]) -> UpstreamError:
+    problem = "; ".join(message for error in errors if (message := text(error, "message"))) or "no data came"
+    kinds = {text(error, "type") for error in errors}
+    if "RATE_LIMITED" in kinds:
+        return UpstreamThrottled(_SOURCE)
+    return NotFound(problem) if kinds == {"NOT_FOUND"} else UpstreamFailed(_SOURCE, problem)
+
+
+def _counted(node: Json) -> Json:
+    """The object with the plain number in place of a connection that was only counted."""
+    return {name: _count(value) if isinstance(value, dict) else value for name, value in node.items()}
+
+
+def _count(value: Json) -> Any:
+    return value["totalCount"] if value.keys() == {"totalCount"} else value
+
+
+def _whole(node: Json, name: str) -> list[Json] | None:
+    """The rows of a connection; None when it has more of them than came."""
+    connection = part(node, name)
+    found = parts(connection, "nodes")
+    return found if number(connection, "totalCount") == len(found) else None
+
+
+def _repository_as_rest(node: Json) -> Json:
+    counted = _counted(node)
+    opened = (number(counted, "issues"), number(counted, "pullRequests"))
+    topics = [text(part(entry, "topic"), "name") for entry in parts(part(node, "topics"), "nodes")]
+    return {
+        **counted,
+        "language": text(part(node, "language"), "name"),
+        "default_branch": text(part(node, "default_branch"), "name"),
+        "topics": topics,
+        "open_issues_count": None if None in opened else sum(filter(None, opened)),
+    }
+
+
+def _issue_as_rest(node: Json) -> Json:
+    """An issue by REST's names; a pull request's id is another there, so that it has none here."""
+    is_pull = text(node, "type") == "PullRequest"
+    state = (text(node, "state", "pull_state") or "").lower()
+    return {
+        **_counted(node),
+        "state": "closed" if state == "merged" else state,
+        "state_reason": (text(node, "state_reason") or "").lower(),
+        "user": _user_as_rest(part(node, "user")),
+        "labels": parts(part(node, "labels"), "nodes"),
+        "reactions": {"total_count": number(part(node, "reactions"), "totalCount")},
+        "pull_request": {"html_url": text(node, "html_url")} if is_pull else None,
+    }
+
+
+def _user_as_rest(actor: Json) -> Record:
+    """Who wrote something; to an app's name REST adds what it is."""
+    return {**actor, "login": f"{text(actor, 'login')}[bot]"} if text(actor, "type") == "Bot" else actor

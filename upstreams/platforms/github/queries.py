@@ -1,0 +1,83 @@
+"""What GitHub's GraphQL API is asked: the fields get the names that the REST API has for them, where it has them."""
+
+_ACTOR = """
+  login avatar_url: avatarUrl html_url: url type: __typename
+  ... on User { id: databaseId }
+  ... on Bot { id: databaseId }
+"""
+
+PROFILE = """
+query ($login: String!) {
+  user: repositoryOwner(login: $login) {
+    type: __typename login avatar_url: avatarUrl html_url: url
+    ... on User {
+      id: databaseId name bio company location blog: websiteUrl
+      twitter_username: twitterUsername created_at: createdAt
+      followers { totalCount }
+      following { totalCount }
+      public_repos: repositories(privacy: PUBLIC, ownerAffiliations: OWNER) { totalCount }
+      public_gists: gists(privacy: PUBLIC) { totalCount }
+    }
+    ... on Organization {
+      id: databaseId name bio: description location blog: websiteUrl
+      twitter_username: twitterUsername created_at: createdAt
+      public_repos: repositories(privacy: PUBLIC, ownerAffiliations: OWNER) { totalCount }
+    }
+  }
+}
+"""
+
+REPOSITORY = """
+query ($owner: String!, $name: String!) {
+  repository(owner: $owner, name: $name) {
+    id: databaseId name full_name: nameWithOwner html_url: url description homepage: homepageUrl
+    owner { login avatar_url: avatarUrl type: __typename }
+    language: primaryLanguage { name }
+    topics: repositoryTopics(first: 20) { nodes { topic { name } } }
+    license: licenseInfo { spdx_id: spdxId }
+    stargazers_count: stargazerCount forks_count: forkCount
+    subscribers_count: watchers { totalCount }
+    issues(states: OPEN) { totalCount }
+    pullRequests(states: OPEN) { totalCount }
+    size: diskUsage default_branch: defaultBranchRef { name }
+    archived: isArchived fork: isFork
+    created_at: createdAt updated_at: updatedAt pushed_at: pushedAt
+  }
+}
+"""
+
+RELEASES = """
+query ($owner: String!, $name: String!, $first: Int!, $after: String) {
+  repository(owner: $owner, name: $name) {
+    releases(first: $first, after: $after, orderBy: {field: CREATED_AT, direction: DESC}) {
+      nodes {
+        id: databaseId html_url: url tag_name: tagName name body: description
+        prerelease: isPrerelease published_at: publishedAt
+        author { login }
+        assets: releaseAssets(first: 100) { totalCount nodes { download_count: downloadCount } }
+      }
+      pageInfo { hasNextPage endCursor }
+    }
+  }
+}
+"""
+
+_ISSUE_FIELDS = f"""
+  number title body html_url: url created_at: createdAt closed_at: closedAt
+  user: author {{ {_ACTOR} }}
+  labels(first: 100) {{ nodes {{ name }} }}
+  comments {{ totalCount }}
+  reactions {{ totalCount }}
+"""
+
+ISSUE = f"""
+query ($owner: String!, $name: String!, $number: Int!) {{
+  repository(owner: $owner, name: $name) {{
+    issue: issueOrPullRequest(number: $number) {{
+      type: __typename
+      ... on Issue {{ {_ISSUE_FIELDS} id: databaseId state state_reason: stateReason }}
+      ... on PullRequest {{ {_ISSUE_FIELDS} pull_state: state }}
+    }}
+  }}
+}}
+"""
