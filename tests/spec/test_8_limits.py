@@ -120,16 +120,6 @@ async def test_a_body_over_1_mb_is_refused_before_it_is_read(tmp_path: Path) -> 
         assert await node.money() == (100_000, 0)
 
 
-async def test_no_cache_is_a_billed_refresh(tmp_path: Path) -> None:
-    async with open_test_node(tmp_path) as node:
-        for spelt in ("no-cache", "No-Cache", "max-age=0, no-cache"):
-            answer = await node.get(PROFILE, headers={"cache-control": spelt})
-            assert (answer.json["cached"], answer.json["credits_used"]) == (False, 1), spelt
-        answer = await node.get(PROFILE)
-        assert (answer.json["cached"], answer.json["credits_used"]) == (True, 0)
-        assert await node.money() == (99_997, 0)
-
-
 async def test_the_welcome_is_100_credits_and_five_keys(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         account = await node.operate("account.create", name="new")

@@ -116,5 +116,7 @@ async def test_an_unlimited_account_is_never_short_and_still_entered_in_the_ledg
         entries = await node.entries(answer["request_id"], account)
         assert [(entry["type"], entry["amount"]) for entry in entries] == [("deduction", -5), ("bonus", 3)]
         failed = (await node.get("/v1/github/profile?handle=missing", key=key)).json
-        assert failed["credits_used"] == await node.net(failed["request_id"], account) - -1 == 0
+        entries = await node.entries(failed["request_id"], account)
+        assert [entry["amount"] for entry in entries] == [1, -1, 1], "given, taken, and given back"
+        assert (failed["credits_used"], failed["credits_remaining"]) == (0, 1)
         await node.assert_sound()

@@ -1,0 +1,137 @@
+"""Section 8 and decisions 8, the cache: what is stored, for whom, what a hit says, and what is never stored."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.node import open_test_node
+from tests.fakes.odd_platform import ODD
+from tests.fakes.scripted_upstream import Told, told
+from tests.spec.rows import CREDENTIALS, ENVIRON, Row, every_endpoint
+
+PROFILE = "/v1/github/profile?handle=octocat"
+SEARCH = "/v1/github/search?query=trio"
+NO_CACHE = {"cache-control": "no-cache"}
+TTL_S = {
+    120: {"search", "search/users", "search/repos", "top", "new", "best", "ask", "show", "jobs"},
+    300: {"post/comments", "issue/comments", "story/comments", "question/comments", "question/answers"},
+    900: {"profile"},
+}
+"""Resources by their time: searches and rankings, comments, profiles; everything else is kept as posts are, 600 s."""
+
+
+@every_endpoint
+async def test_an_endpoint_keeps_its_answers_for_the_time_of_its_kind(row: Row, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
+        guide = (await node.get(f"/v1/utility/endpoint?id={row.id}")).json["data"]
+        due = next((ttl_s for ttl_s, resources in TTL_S.items() if row.endpoint.resource in resources), 600)
+        assert guide["cache"]["ttl_seconds"] == due
+
+
+@pytest.mark.parametrize("target", [PROFILE, SEARCH, "/v1/github/user/profile-velocity?handle=octocat"])
+async def test_a_hit_repeats_the_answers_bytes_except_what_varies(target: str, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        first, hit = await node.get(target), await node.get(target)
+        body, again = first.json, hit.json
+        varying = (
+            (b'"credits_used":%d' % body["credits_used"], b'"credits_used":0'),
+            (body["request_id"].encode(), again["request_id"].encode()),
+            (b'"cached":false', b'"cached":true'),
+        )
+        expected = first.body
+        for old, new in varying:
+            assert expected.count(old) == 1
+            expected = expected.replace(old, new)
+        assert hit.body == expected
+        assert (hit.headers["x-cache"], hit.headers["x-credits-used"]) == ("HIT", "0")
+        assert first.headers["x-cache"] == "MISS"
+
+
+async def test_the_same_request_however_it_is_spelt_is_one_entry(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        assert (await node.get(f"{SEARCH}&limit=5")).json["cached"] is False
+        for same in (
+            "/v1/github/search?limit=5&query=trio",
+            "/v1/github/search?query=%74rio&limit=5",
+            "/v1/github/search?query=trio&limit=05",
+            "/v1/github/search?query=trio&limit=5&sort=&cursor=",
+            "/v1/github/search?query=trio&limit=5&max_credits=0",
+        ):
+            assert (await node.get(same)).json["cached"] is True, same
+        for other in (SEARCH, f"{SEARCH}&limit=6", f"{SEARCH}&limit=5&sort=created", "/v1/github/search?query=Trio"):
+            assert (await node.get(other)).json["cached"] is False, other
+
+
+async def test_each_page_of_a_list_is_an_entry_of_its_own(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        first = (await node.get(f"{SEARCH}&limit=3")).json
+        second = f"{SEARCH}&limit=3&cursor={first['pagination']['next_cursor']}"
+        assert [(await node.get(second)).json["cached"] for _ in range(2)] == [False, True]
+        assert (await node.get(second)).json["data"] != first["data"]
+
+
+@pytest.mark.parametrize("value", ["no-cache", "No-Cache", "max-age=0, no-cache"])
+async def test_a_refresh_is_billed_stored_and_what_others_then_get(value: str, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        stranger, _ = await node.new_key(await node.new_account(0))
+        for login in ("old", "new"):
+            node.upstream.always(told({"id": 1, "login": login}))
+            fresh = await node.get(PROFILE, headers={"cache-control": value})
+            assert (fresh.headers["x-cache"], fresh.json["credits_used"]) == ("MISS", 1)
+            hit = await node.get(PROFILE, key=stranger)
+            assert hit.json["data"]["author"]["username"] == login
+            assert (hit.json["cached"], hit.json["credits_remaining"]) == (True, 0)
+
+
+@pytest.mark.parametrize("value", ["max-age=0", "no-store", "only-if-cached", "public"])
+async def test_no_other_directive_costs_a_refresh(value: str, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        await node.get(PROFILE)
+        assert (await node.get(PROFILE, headers={"cache-control": value})).json["cached"] is True
+
+
+NEVER = {
+    "a 404": told({}, 404),
+    "an empty body": Told(200, b""),
+    "an empty object": told({}),
+    "a 500": told({}, 500),
+    "a throttling answer": told({}, 429, retry_after="0"),
+    "HTML": Told(200, b"<html>"),
+}
+
+
+@pytest.mark.parametrize("answer", NEVER.values(), ids=NEVER.keys())
+async def test_what_failed_is_not_stored(answer: Told, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, upstreams={"defaults": {"retries": 0}}) as node:
+        node.upstream.always(answer)
+        refused = await node.get(PROFILE)
+        assert refused.status >= 400
+        assert "x-cache" not in refused.headers
+        assert (await node.get(f"{PROFILE}&dry_run=1")).json["data"]["would_hit_cache"] is False
+
+
+async def test_an_answer_that_warns_is_billed_each_time_and_never_stored(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, platforms=(ODD,)) as node:
+        node.upstream.always(told({}))
+        for spent in (1, 2, 3):
+            answer = await node.get("/v1/odd/warned")
+            assert (answer.json["cached"], answer.json["credits_used"]) == (False, 1)
+            assert answer.json["data"]["_warnings"]
+            assert await node.money() == (100_000 - spent, 0)
+
+
+async def test_an_empty_list_is_an_answer_and_is_stored(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        node.upstream.always(told({"total_count": 0, "incomplete_results": False, "items": []}))
+        assert [(await node.get(SEARCH)).json["cached"] for _ in range(2)] == [False, True]
+
+
+@pytest.mark.parametrize("target", ["/v1/credits/balance", "/v1/credits/transactions", "/v1/utility/endpoints"])
+async def test_free_reads_are_never_stored_and_say_nothing_of_a_cache(target: str, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        for _ in range(2):
+            answer = await node.get(target)
+            assert (answer.json["cached"], answer.headers["x-credits-used"]) == (False, "0")
+            assert "x-cache" not in answer.headers

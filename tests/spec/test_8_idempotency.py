@@ -1,0 +1,175 @@
+"""Section 8 and decisions 7: the times and sizes of idempotency claims, and what a replay costs.
+
+How calls under a key are repeated, cancelled and made up for stands in `tests/gateway/test_claimed_calls.py`. Method
+for times: the claim in the store is made older than it is.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import trio
+
+from tests.fakes.calling import Answered
+from tests.fakes.node import OpenNode, open_test_node
+from tests.fakes.scripted_upstream import Told, told
+from tests.fakes.upstream_server import until
+from tests.spec.refusals import assert_free, assert_refused
+
+PROFILE = "/v1/github/profile?handle=octocat"
+OTHER = "/v1/github/profile?handle=hubot"
+DAY_S = 86_400
+MARGIN_S = 30
+"""The clock goes on while a test runs."""
+REPLAY_BYTES = 65_536
+SLOW = Told(body=told({"id": 1, "login": "octocat"}).body, delay_s=0.5)
+
+
+async def ask(node: OpenNode, target: str = PROFILE, key: str = "one", method: str = "GET") -> Answered:
+    return await node.get(target, headers={"idempotency-key": key, "cache-control": "no-cache"}, method=method)
+
+
+async def age(node: OpenNode, by_s: float) -> None:
+    """Every claim in the store is so much older."""
+    await node.node.books.store.write(lambda tx: tx.run("UPDATE claims SET at = at - ?", (by_s,)))
+
+
+async def test_a_finished_outcome_is_kept_for_24_hours(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        first = await ask(node)
+        await age(node, DAY_S - MARGIN_S)
+        replay = await ask(node)
+        assert (replay.json["idempotent_replay"], replay.json["request_id"]) == (True, first.json["request_id"])
+        await age(node, MARGIN_S)
+        anew = await ask(node)
+        assert (anew.json["credits_used"], "idempotent_replay" in anew.json) == (1, False)
+        assert await node.money() == (99_998, 0)
+
+
+async def test_after_its_day_a_key_may_stand_for_another_request(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        await ask(node)
+        assert_refused(await ask(node, OTHER), "IDEMPOTENCY_KEY_PAYLOAD_MISMATCH", 422)
+        await age(node, DAY_S)
+        assert (await ask(node, OTHER)).json["credits_used"] == 1
+
+
+async def test_an_unfinished_claim_holds_for_5_minutes_and_its_late_owner_pays_nothing(tmp_path: Path) -> None:
+    """Who took the key over has paid; the zombie is refunded, and its outcome is nobody's."""
+    async with open_test_node(tmp_path) as node:
+        late: list[Answered] = []
+
+        async def zombie() -> None:
+            late.append(await ask(node))
+
+        node.upstream.always(SLOW)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(zombie)
+            await until(lambda: node.upstream.requests)
+            node.upstream.always(None)
+            await age(node, 300 - MARGIN_S)
+            assert_refused(await ask(node), "IDEMPOTENCY_IN_PROGRESS", 409)
+            await age(node, MARGIN_S)
+            newer = await ask(node)
+            assert (newer.status, newer.json["credits_used"]) == (200, 1)
+        assert (late[0].status, late[0].json["credits_used"]) == (200, 0)
+        assert await node.net(late[0].json["request_id"]) == 0
+        assert (await ask(node)).json["request_id"] == newer.json["request_id"]
+        assert await node.money() == (99_999, 0)
+        await node.assert_sound()
+
+
+async def test_an_outcome_of_64_kb_is_replayed_and_one_byte_more_is_not(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+
+        async def of_bio(size: int, key: str) -> Answered:
+            node.upstream.always(told({"id": 1, "login": "octocat", "bio": "x" * size}))
+            return await ask(node, key=key)
+
+        room = REPLAY_BYTES - stored_bytes(await of_bio(1, "short")) + 1
+        for size, key in ((room, "whole"), (room + 1, "long")):
+            assert stored_bytes(await of_bio(size, key)) == REPLAY_BYTES + size - room
+        assert (await ask(node, key="whole")).json["idempotent_replay"] is True
+        refused = await ask(node, key="long")
+        assert_refused(refused, "IDEMPOTENCY_REPLAY_UNAVAILABLE", 409)
+        await assert_free(node, refused)
+
+
+def stored_bytes(answer: Answered) -> int:
+    """The length of what is kept of an answer: all but the fields that vary."""
+    head, tail = answer.body.split(b'"platform"')[0], answer.body[answer.body.rindex(b',"credits_used"') :]
+    return len(answer.body) - len(head) - len(tail)
+
+
+@pytest.mark.parametrize("key", ["x", "x" * 255, "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"])
+async def test_every_visible_character_may_stand_in_a_key_of_1_to_255(key: str, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        assert (await ask(node, key=key)).json["credits_used"] == 1
+        assert (await ask(node, key=key)).json["idempotent_replay"] is True
+
+
+async def test_a_replay_needs_neither_balance_nor_budget(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, credits=1) as node:
+        await ask(node)
+        assert_refused(await ask(node, OTHER, "two"), "INSUFFICIENT_CREDITS", 402)
+        assert (await ask(node)).json["credits_remaining"] == 0
+        await node.operate("key.update", key=node.key_id, credit_limit=1)
+        replay = await ask(node)
+        assert (replay.json["credits_used"], replay.headers["x-credits-used"]) == (0, "0")
+        assert len(await node.entries(replay.json["request_id"])) == 1, "the first answer's own deduction"
+
+
+async def test_a_replay_tells_todays_balance_and_counts_in_the_window(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, limits={"requests_per_minute": 10}) as node:
+        assert (await ask(node)).json["credits_remaining"] == 99_999
+        await node.operate("credits.grant", account=node.account, amount=11)
+        replay = await ask(node)
+        assert replay.json["credits_remaining"] == 100_010
+        assert replay.headers["x-ratelimit-remaining"] == "8"
+
+
+async def test_head_and_get_are_the_same_request_of_a_key(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        head = await ask(node, method="HEAD")
+        assert (head.headers["x-credits-used"], head.body) == ("1", b"")
+        replay = await ask(node)
+        assert replay.json["idempotent_replay"] is True
+        assert replay.headers["x-request-id"] == head.headers["x-request-id"]
+
+
+async def test_a_key_of_a_refused_request_stands_for_no_request(tmp_path: Path) -> None:
+    """400, 402 and a retryable failure leave it free for any other."""
+    async with open_test_node(tmp_path, credits=4, upstreams={"defaults": {"retries": 0}}) as node:
+        for target, status in (
+            ("/v1/github/profile", 400),
+            ("/v1/github/user/profile-velocity?handle=octocat", 402),
+            ("/v1/github/profile?handle=broken", 502),
+        ):
+            assert (await ask(node, target)).status == status
+        assert (await ask(node)).json["credits_used"] == 1
+
+
+async def test_a_final_refusal_stands_for_its_request(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        missing = "/v1/github/profile?handle=missing"
+        first, again = await ask(node, missing), await ask(node, missing)
+        assert (again.status, again.json["error"]) == (404, first.json["error"])
+        assert (again.json["idempotent_replay"], again.json["success"]) == (True, False)
+        assert len(node.upstream.requests) == 1
+        assert_refused(await ask(node), "IDEMPOTENCY_KEY_PAYLOAD_MISMATCH", 422)
+
+
+@pytest.mark.parametrize("target", ["/v1/github/search?query=a", "/v1/hackernews/top"])
+async def test_another_endpoint_conflicts_while_the_first_runs_and_mismatches_afterwards(
+    target: str, tmp_path: Path
+) -> None:
+    async with open_test_node(tmp_path) as node:
+        node.upstream.always(SLOW)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask, node)
+            await until(lambda: node.upstream.requests)
+            assert_refused(await ask(node, target), "IDEMPOTENCY_KEY_CONFLICT", 409)
+            assert_refused(await ask(node, OTHER), "IDEMPOTENCY_KEY_PAYLOAD_MISMATCH", 422)
+        assert_refused(await ask(node, target), "IDEMPOTENCY_KEY_PAYLOAD_MISMATCH", 422)
+        assert await node.money() == (99_999, 0)
