@@ -9,6 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.fakes.node import OpenNode, open_test_node
+from tests.fakes.scripted_upstream import Told, told
 from tests.spec.refusals import assert_free, assert_refused
 from tests.spec.rows import CREDENTIALS, ENVIRON, Row, every_list
 
@@ -125,6 +126,51 @@ async def test_a_limit_is_the_page_size_capped_at_the_upstreams_maximum(sent: in
         answer = await node.get(f"/v1/github/search?query=trio&limit={sent}")
         assert answer.json["pagination"]["page_size"] <= mapped
         assert f"per_page={mapped}" in node.upstream.requests[0].split("?")[1].split("&")
+
+
+async def test_an_empty_page_and_a_total_are_no_stop_signal(tmp_path: Path) -> None:
+    """Rule 3: only `has_more` is, whatever the upstream's own count says."""
+    async with open_test_node(tmp_path) as node:
+        for total in (0, 1):
+            node.upstream.always(told({"items": [], "has_more": True, "total": total}))
+            page = (await node.get(f"/v1/stackexchange/questions?tagged=trio{total}")).json
+            assert (page["data"]["items"], page["pagination"]["has_more"]) == ([], True)
+            assert page["credits_used"] == 1
+            node.upstream.always(told({"items": [], "has_more": False}))
+            cursor = page["pagination"]["next_cursor"]
+            last = (await node.get(f"/v1/stackexchange/questions?tagged=trio{total}&cursor={cursor}")).json
+            assert last["pagination"] == {"next_cursor": None, "has_more": False, "page_size": 0}
+
+
+STALE = {
+    "an upstream that only fails": (
+        "/v1/github/repo/issues?url=https://github.com/python-trio/trio&limit=3",
+        told({"message": "Validation Failed", "errors": [{"resource": "Issue", "message": "bad cursor"}]}, 422),
+        ("UPSTREAM_ERROR", 502),
+    ),
+    "an upstream that names the cursor": (
+        "/v1/bluesky/followers?handle=ada.test&limit=3",
+        told({"error": "InvalidRequest", "message": "Malformed cursor"}, 400),
+        ("INVALID_REQUEST", 400),
+    ),
+}
+
+
+@pytest.mark.parametrize(("target", "refusal", "told_"), STALE.values(), ids=STALE.keys())
+async def test_a_cursor_that_the_upstream_no_longer_knows_costs_nothing(
+    target: str, refusal: Told, told_: tuple[str, int], tmp_path: Path
+) -> None:
+    """Rule 6: 502 or 400, as often as it is sent; without the cursor the list begins anew."""
+    async with open_test_node(tmp_path, upstreams={"defaults": {"retries": 0}}) as node:
+        cursor = (await node.get(target)).json["pagination"]["next_cursor"]
+        node.upstream.always(refusal)
+        for _ in range(2):
+            answer = await node.get(f"{target}&cursor={cursor}")
+            assert_refused(answer, *told_)
+            await assert_free(node, answer)
+        node.upstream.always(None)
+        assert (await node.get(target, headers={"cache-control": "no-cache"})).status == 200
+        assert await node.money() == (99_998, 0)
 
 
 async def test_transactions_are_paged_by_the_same_contract(tmp_path: Path) -> None:

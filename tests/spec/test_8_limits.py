@@ -53,6 +53,17 @@ async def test_600_requests_at_once_are_admitted_and_the_601st_is_not(tmp_path: 
     assert (statuses.count(200), statuses.count(429)) == (600, 10)
 
 
+async def test_50_requests_run_at_once_and_the_51st_is_refused(tmp_path: Path) -> None:
+    """The real limit."""
+    async with open_test_node(tmp_path) as node:
+        async with running(node, 50):
+            refused = await node.get(FREE)
+            assert_refused(refused, "CONCURRENCY_LIMIT", 429)
+            assert refused.headers["x-concurrency-limit"] == "50"
+        assert (await node.get(FREE)).headers["x-ratelimit-remaining"] == "549"
+        assert await node.money() == (100_000 - 50, 0)
+
+
 async def test_what_is_refused_stands_in_no_counter(tmp_path: Path) -> None:
     """Neither the requests without a good key, nor those over a limit, eat a request of anybody's window."""
     limits = {"requests_per_minute": 3, "concurrent_requests": 1}

@@ -1,0 +1,111 @@
+"""Decisions 4: the account's own reads, free and never cached, and what a statement says of each kind of request."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from tests.fakes.node import OpenNode, open_test_node
+from tests.fakes.scripted_upstream import Told, told
+from tests.fakes.upstream_server import until
+from tests.spec.records import TIME, assert_shape
+from tests.spec.refusals import assert_free, assert_refused
+
+BALANCE, TRANSACTIONS = "/v1/credits/balance", "/v1/credits/transactions"
+PROFILE = "/v1/github/profile?handle=octocat"
+ITEM = {
+    "id",
+    "type",
+    "amount",
+    "balance_after",
+    "description",
+    "endpoint",
+    "platform",
+    "request_id",
+    "key_id",
+    "created_at",
+}
+
+
+async def data(node: OpenNode, target: str) -> dict[str, Any]:
+    answer = await node.get(target)
+    assert answer.status == 200, answer.body
+    body = answer.json
+    assert (body["platform"], body["endpoint"]) == ("account", target.partition("?")[0])
+    await assert_free(node, answer)
+    assert await node.entries(body["request_id"]) == []
+    shown: dict[str, Any] = body["data"]
+    return shown
+
+
+async def test_the_balance_tells_what_can_be_spent_is_held_and_was_deducted(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, credits=10) as node:
+        nothing = {"last_24h": 0, "last_7d": 0}
+        assert await data(node, BALANCE) == {"balance": 10, "held": 0, "recent_deductions": nothing}
+        assert (await node.get(PROFILE)).status == 200
+        assert (await node.get("/v1/github/profile?handle=missing")).status == 404
+        assert await node.money() == (9, 0)
+        spent = {"last_24h": 1, "last_7d": 1}
+        assert await data(node, BALANCE) == {"balance": 9, "held": 0, "recent_deductions": spent}
+
+
+async def test_a_running_call_is_held_and_its_answer_ends_that(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, credits=10) as node:
+        node.upstream.always(Told(body=told({"id": 1, "login": "octocat"}).body, delay_s=0.3))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(node.get, PROFILE)
+            await until(lambda: node.upstream.requests)
+            shown = (await node.get(BALANCE)).json
+            assert (shown["data"]["balance"], shown["data"]["held"], shown["credits_remaining"]) == (9, 1, 9)
+        assert await node.money() == (9, 0)
+
+
+async def test_a_statement_has_every_kind_of_entry_newest_first(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, credits=10) as node:
+        await node.operate("credits.grant", account=node.account, amount=5)
+        paid = (await node.get(PROFILE)).json["request_id"]
+        missing = (await node.get("/v1/github/profile?handle=missing")).json["request_id"]
+        items = (await data(node, TRANSACTIONS))["items"]
+        said = [(item["type"], item["amount"], item["balance_after"], item["request_id"]) for item in items]
+        assert said == [
+            ("refund", 1, 14, missing),
+            ("deduction", -1, 13, missing),
+            ("deduction", -1, 14, paid),
+            ("purchase", 5, 15, None),
+            ("bonus", 10, 10, None),
+        ]
+        for item in items:
+            assert item.keys() == ITEM
+            assert_shape({"created_at": item["created_at"]}, {"created_at": TIME}, "item", "item")
+        billed = items[2]
+        assert (billed["platform"], billed["endpoint"]) == ("github", "/v1/github/profile")
+        assert billed["key_id"] == node.key_id
+        assert [item["created_at"] for item in items] == sorted((i["created_at"] for i in items), reverse=True)
+
+
+async def test_a_statement_narrows_to_one_request_and_shows_50_at_a_time(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        ids = [(await node.get(f"/v1/github/profile?handle=user{n}")).json["request_id"] for n in range(55)]
+        for limit, due in (("", 50), ("?limit=1", 1), ("?limit=100", 56)):
+            assert len((await data(node, f"{TRANSACTIONS}{limit}"))["items"]) == due
+        (only,) = (await data(node, f"{TRANSACTIONS}?request_id={ids[7]}"))["items"]
+        assert only["request_id"] == ids[7]
+        assert (await data(node, f"{TRANSACTIONS}?request_id=req_of_nobody"))["items"] == []
+
+
+@pytest.mark.parametrize("target", [f"{TRANSACTIONS}?limit=0", f"{TRANSACTIONS}?limit=-1", f"{TRANSACTIONS}?limit=x"])
+async def test_a_limit_that_is_none_is_refused(target: str, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        assert assert_refused(await node.get(target), "INVALID_REQUEST", 400)["param"] == "limit"
+
+
+async def test_head_of_the_reads_has_their_headers_and_no_body(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        for target in (BALANCE, TRANSACTIONS, "/v1/utility/endpoints"):
+            got, head = await node.get(target), await node.get(target, method="HEAD")
+            assert (head.status, head.body) == (200, b"")
+            assert head.headers.keys() == got.headers.keys()
+            assert head.headers["content-length"] == got.headers["content-length"]
