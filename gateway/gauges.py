@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from gateway.billed import BilledCalls
 from gateway.books import Books
+from limits.breaker import BreakerStatistics
 from limits.concurrency import Leases
 from limits.window import Window
 from upstreams.catalog import Catalog
+from upstreams.source import SourceStatistics
 
 _CIRCUIT = {"closed": 0, "half_open": 1, "open": 2}
 
@@ -52,18 +54,32 @@ def _store(books: Books) -> Iterator[Metric]:
 
 
 def _sources(catalog: Catalog) -> Iterator[Metric]:
-    names = ["platform", "source"]
-    circuit = GaugeMetricFamily("sluice_breaker_state", "0 closed, 1 half open, 2 open.", labels=names)
-    opened = CounterMetricFamily("sluice_breaker_opened", "Times that the circuit opened.", labels=names)
-    refused = CounterMetricFamily("sluice_breaker_refused", "Calls that the circuit refused.", labels=names)
-    calls = CounterMetricFamily("sluice_upstream_calls", "Calls, retries not counted.", labels=names)
-    retries = CounterMetricFamily("sluice_upstream_retries", "Retries.", labels=names)
+    labels = ["platform", "source"]
+    gauges = [GaugeMetricFamily(name, told, labels=labels) for name, told, _ in _SOURCE_GAUGES]
+    counters = [CounterMetricFamily(name, told, labels=labels) for name, told, _ in _SOURCE_COUNTERS]
     for slug, site in catalog.sites.items():
         for name, source in site.sources.items():
-            breaker = source.breaker.statistics()
-            circuit.add_metric([slug, name], _CIRCUIT[breaker.state])
-            opened.add_metric([slug, name], breaker.opened_total)
-            refused.add_metric([slug, name], breaker.refused_total)
-            calls.add_metric([slug, name], source.calls_total)
-            retries.add_metric([slug, name], source.retries_total)
-    yield from (circuit, opened, refused, calls, retries)
+            breaker, calls = source.breaker.statistics(), source.statistics()
+            for gauge, (_, _, value) in zip(gauges, _SOURCE_GAUGES, strict=True):
+                gauge.add_metric([slug, name], value(breaker, calls))
+            for counter, (_, _, value) in zip(counters, _SOURCE_COUNTERS, strict=True):
+                counter.add_metric([slug, name], value(breaker, calls))
+    yield from (*gauges, *counters)
+
+
+_Value = Callable[[BreakerStatistics, SourceStatistics], int]
+_SOURCE_GAUGES: tuple[tuple[str, str, _Value], ...] = (
+    ("sluice_breaker_state", "0 closed, 1 half open, 2 open.", lambda breaker, _: _CIRCUIT[breaker.state]),
+    ("sluice_upstream_in_flight", "Attempts that wait for their answer.", lambda _, calls: calls.in_flight),
+    ("sluice_governor_queued", "Calls that wait for the end of a hold.", lambda _, calls: calls.queued),
+)
+_SOURCE_COUNTERS: tuple[tuple[str, str, _Value], ...] = (
+    ("sluice_breaker_opened", "Times that the circuit opened.", lambda breaker, _: breaker.opened_total),
+    ("sluice_breaker_refused", "Calls that the circuit refused.", lambda breaker, _: breaker.refused_total),
+    ("sluice_upstream_calls", "Calls, retries not counted.", lambda _, calls: calls.calls_total),
+    ("sluice_upstream_retries", "Retries.", lambda _, calls: calls.retries_total),
+    ("sluice_retry_refused", "Retries that the budget had no room for.", lambda _, calls: calls.retries_refused_total),
+    ("sluice_governor_holds", "Times that the upstream asked to be left alone.", lambda _, calls: calls.held_total),
+    ("sluice_governor_waits", "Calls that waited for the end of a hold.", lambda _, calls: calls.queued_total),
+    ("sluice_governor_refused", "Calls that a hold refused.", lambda _, calls: calls.throttled_total),
+)

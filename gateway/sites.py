@@ -73,7 +73,8 @@ def _site(
             exchange=exchange,
             breaker=Breaker(breaker_rules(config), trio.current_time),
             judge=platform.judge,
-            backoff_s=platform.backoff_s,
+            backoff=platform.backoff,
+            method_of=platform.method_of,
             rules=source_rules(settings),
             rng=rng,
         )

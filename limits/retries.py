@@ -15,6 +15,7 @@ class RetryBudget:
     """Of one source: retries of the last `window_s` stay within `percent` of its calls in that time plus `reserve`.
 
     A call is a first attempt; a retry is not counted as a call too. The window moves in tenths of its length.
+    `refused_total` counts the retries that it had no room for.
     """
 
     def __init__(self, *, percent: int = 20, reserve: int = 3, window_s: float = 10.0) -> None:
@@ -24,6 +25,7 @@ class RetryBudget:
         self._slice = 0
         self._calls = [0] * _SLICES
         self._retries = [0] * _SLICES
+        self.refused_total = 0
 
     def count_call(self, now: float) -> None:
         """A first attempt is being made."""
@@ -34,6 +36,7 @@ class RetryBudget:
         """Take one retry from the budget; False when none is left, and nothing is taken."""
         self._move_to(now)
         if sum(self._retries) >= self._reserve + sum(self._calls) * self._percent // 100:
+            self.refused_total += 1
             return False
         self._retries[self._slice % _SLICES] += 1
         return True

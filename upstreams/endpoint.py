@@ -227,6 +227,13 @@ Read = Callable[[Args], Steps]
 Judge = Callable[[Answer], UpstreamError | None]
 
 
+class Backoff(NamedTuple):
+    """A wish to be left alone for `for_s` seconds: by the answered method (`Platform.method_of`), or by all calls."""
+
+    for_s: float
+    scope: Literal["method", "source"]
+
+
 def by_status(answer: Answer) -> UpstreamError | None:
     """The reading of an error status that most platforms share: 404, 410 and 451 mean that there is nothing."""
     if answer.status in (404, 410, 451):
@@ -308,8 +315,10 @@ class Platform:
     headers: Callable[[Credentials], tuple[tuple[str, str], ...]] = lambda _credentials: ()
     judge: Judge = by_status
     """What a status of 400 or above means; None leaves it to the fetch: throttled, or a failure."""
-    backoff_s: Callable[[Answer], float] = lambda _answer: 0.0
-    """Seconds that a successful answer asks to be left alone for (Stack Exchange's `backoff`)."""
+    backoff: Callable[[Answer], Backoff | None] = lambda _answer: None
+    """What a successful answer asks for: Stack Exchange's `backoff`, a quota that it used up."""
+    method_of: Callable[[str], str] = lambda _path: ""
+    """The name of the upstream's method that a path calls, where the upstream counts methods apart; "" where not."""
     open_session: Callable[[Credentials], SessionSteps] | None = None
 
 

@@ -14,7 +14,7 @@ import trio
 
 from limits.breaker import Breaker, BreakerRules
 from limits.errors import LimitError
-from upstreams.endpoint import Answer, Judge, by_status
+from upstreams.endpoint import Answer, Backoff, Judge, by_status
 from upstreams.errors import UpstreamError
 from upstreams.source import Asking, Rules, Source
 from upstreams.transport.http import HttpAnswer, HttpCall
@@ -100,7 +100,8 @@ def source_over(
     name: str = "main",
     base_url: str = BASE_URL,
     judge: Judge = by_status,
-    backoff_s: Callable[[Answer], float] = lambda _answer: 0.0,
+    backoff: Callable[[Answer], Backoff | None] = lambda _answer: None,
+    method_of: Callable[[str], str] = lambda path: path,
     rules: Rules = Rules(),  # noqa: B008 - it is frozen
     breaker: BreakerRules = BreakerRules(),  # noqa: B008 - it is frozen
     rng: Random | None = None,
@@ -112,7 +113,8 @@ def source_over(
         exchange=exchange,
         breaker=Breaker(breaker, trio.current_time),
         judge=judge,
-        backoff_s=backoff_s,
+        backoff=backoff,
+        method_of=method_of,
         rules=rules,
         rng=rng or Random(1),
     )

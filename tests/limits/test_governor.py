@@ -1,57 +1,331 @@
-"""Hold-until times."""
+"""Holds, and the queue of those who wait for their end, on virtual time."""
 
-from hypothesis import given
-from hypothesis import strategies as st
+from __future__ import annotations
 
-from limits.errors import LimitError, Throttled
-from limits.governor import Governor
+from collections.abc import Awaitable, Callable
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from limits.errors import Throttled
+from limits.governor import Governor, Turn
+from tests.fakes.cancelling import cancel_everywhere
+
+SOON_S, LONG_S = 20.0, 10_000.0
+ONE = ("source",)
 
 
-def test_a_held_name_waits_until_then_and_others_do_not():
+async def let_through(governor: Governor, name: str = "source") -> None:
+    """One call that goes and is answered."""
+    turn = await governor.wait_turn((name,), LONG_S)
+    turn.answered()
+    turn.end()
+
+
+async def refused(governor: Governor, *names: str, give_up_at: float) -> int:
+    """The Retry-After of a call that must be refused without waiting."""
+    now = trio.current_time()
+    with pytest.raises(Throttled) as refusal:
+        await governor.wait_turn(names or ONE, give_up_at)
+    assert trio.current_time() == now
+    return refusal.value.retry_after_s
+
+
+class Callers:
+    """Calls that wait side by side: `went` has the names of those that went, in their order, each with its instant."""
+
+    def __init__(self, governor: Governor, nursery: trio.Nursery) -> None:
+        self._governor = governor
+        self._nursery = nursery
+        self.went: list[tuple[str, float]] = []
+        self.turns: dict[str, Turn] = {}
+        self.refused: dict[str, tuple[int, float]] = {}
+        self.scopes: dict[str, trio.CancelScope] = {}
+
+    async def come(self, *names: str, give_up_at: float = LONG_S, of: tuple[str, ...] = ONE) -> None:
+        """Let one after the other come and wait."""
+        for name in names:
+            self._nursery.start_soon(self._call, name, of, give_up_at)
+            await wait_all_tasks_blocked()
+
+    async def _call(self, name: str, of: tuple[str, ...], give_up_at: float) -> None:
+        with trio.CancelScope() as self.scopes[name]:
+            try:
+                self.turns[name] = await self._governor.wait_turn(of, give_up_at)
+            except Throttled as refusal:
+                self.refused[name] = (refusal.retry_after_s, trio.current_time())
+            else:
+                self.went.append((name, trio.current_time()))
+
+
+async def with_callers(governor: Governor, run: Callable[[Callers], Awaitable[None]]) -> None:
+    async with trio.open_nursery() as nursery:
+        await run(Callers(governor, nursery))
+
+
+async def test_while_nothing_is_held_a_call_goes_at_once(autojump_clock: MockClock) -> None:
     governor = Governor()
-    governor.hold(("video", "search"), 110.0)
-    assert governor.wait_s(("video", "search"), 100.0) == 10.0
-    assert governor.wait_s(("video", "profile"), 100.0) == 0.0
-    assert governor.wait_s(("video", "search"), 110.0) == 0.0
-
-
-def test_an_earlier_end_does_not_shorten_a_hold():
-    governor = Governor()
-    governor.hold("a", 110.0)
-    governor.hold("a", 105.0)
-    assert governor.wait_s("a", 100.0) == 10.0
-    governor.hold("a", 120.0)
-    assert governor.wait_s("a", 100.0) == 20.0
-
-
-def test_a_hold_that_ended_is_forgotten_when_looked_at():
-    governor = Governor()
-    governor.hold("a", 110.0)
-    governor.wait_s("a", 111.0)
     assert len(governor) == 0
+    await let_through(governor)
+    assert trio.current_time() == 0.0
+    assert governor.statistics().queued_total == 0
 
 
-def test_an_absurd_hold_ends_after_the_longest_wait():
-    governor = Governor(wait_s_max=3600.0)
-    governor.hold("a", 1e12)
-    assert governor.wait_s("a", 100.0) == 3600.0
-    assert governor.wait_s("a", 3600.0) == 100.0
-    assert governor.wait_s("a", 3700.0) == 0.0
+async def test_a_call_waits_until_the_hold_ends_and_other_names_do_not(autojump_clock: MockClock) -> None:
+    governor = Governor()
+    governor.hold("search", 10.0)
+    await let_through(governor, "profile")
+    assert trio.current_time() == 0.0
+    assert len(governor) == 1
+    await let_through(governor, "search")
+    assert trio.current_time() == 10.0
+    assert len(governor) == 0
+    now = governor.statistics()
+    assert (now.held_total, now.queued_total, now.refused_total, now.waiting) == (1, 1, 0, 0)
 
 
-@given(st.lists(st.tuples(st.integers(0, 20), st.floats(0, 100)), max_size=60))
-def test_it_stays_within_its_bound_and_lets_the_soonest_end_go(holds):
-    governor, longest = Governor(names_max=5), {}
-    for name, until in holds:
-        governor.hold(name, until)
-        longest[name] = max(until, longest.get(name, until))
-        assert len(governor) <= 5
-    if longest:
-        last_to_end = max(longest, key=longest.__getitem__)
-        assert governor.wait_s(last_to_end, 0.0) == longest[last_to_end]
+@pytest.mark.parametrize(
+    ("hold_s", "give_up_at", "retry_after_s"), [(30.0, 20.0, 30), (20.0, 20.0, 20), (20.2, 20.1, 21), (0.3, 0.2, 1)]
+)
+async def test_a_hold_that_outlasts_a_calls_patience_refuses_it_at_once(
+    autojump_clock: MockClock, hold_s: float, give_up_at: float, retry_after_s: int
+) -> None:
+    governor = Governor()
+    governor.hold("source", hold_s)
+    assert await refused(governor, give_up_at=give_up_at) == retry_after_s
+    assert governor.statistics().refused_total == 1
+    assert governor.statistics().queued_total == 0
 
 
-def test_the_refusal_carries_the_wait():
-    refusal = Throttled(30)
-    assert isinstance(refusal, LimitError)
-    assert refusal.retry_after_s == 30
+async def test_an_earlier_end_does_not_shorten_a_hold(autojump_clock: MockClock) -> None:
+    governor = Governor()
+    governor.hold("source", 10.0)
+    governor.hold("source", 5.0)
+    assert await refused(governor, give_up_at=6.0) == 10
+    governor.hold("source", 20.0)
+    assert await refused(governor, give_up_at=6.0) == 20
+    assert governor.statistics().held_total == 2
+
+
+async def test_an_absurd_hold_ends_after_the_longest(autojump_clock: MockClock) -> None:
+    governor = Governor(hold_s_max=3600.0)
+    governor.hold("source", 1e12)
+    assert await refused(governor, give_up_at=SOON_S) == 3600
+    await let_through(governor)
+    assert trio.current_time() == 3600.0
+
+
+async def test_after_a_hold_one_goes_and_all_the_others_once_it_is_answered(autojump_clock: MockClock) -> None:
+    governor = Governor()
+    governor.hold("source", 5.0)
+
+    async def run(callers: Callers) -> None:
+        await callers.come("a", "b", "c")
+        await trio.sleep(7.0)
+        assert callers.went == [("a", 5.0)]
+        await callers.come("d")
+        assert governor.statistics().waiting == 3
+        callers.turns["a"].answered()
+        callers.turns["a"].end()
+        await wait_all_tasks_blocked()
+        assert callers.went[0] == ("a", 5.0)
+        assert sorted(callers.went[1:]) == [("b", 7.0), ("c", 7.0), ("d", 7.0)]
+        assert len(governor) == 0
+
+    await with_callers(governor, run)
+
+
+async def test_who_comes_just_when_the_hold_ends_comes_after_those_who_waited(autojump_clock: MockClock) -> None:
+    """Method: the clock stands at the hold's end while nobody's timer has run yet."""
+    governor = Governor()
+    governor.hold("source", 5.0)
+
+    async def run(callers: Callers) -> None:
+        await callers.come("a", "b")
+        autojump_clock.autojump_threshold = float("inf")
+        autojump_clock.jump(5.0)
+        callers._nursery.start_soon(callers._call, "late", ONE, LONG_S)
+        await wait_all_tasks_blocked()
+        autojump_clock.autojump_threshold = 0.0
+        assert callers.went == [("a", 5.0)]
+        for name in ("a", "b", "late"):
+            callers.turns[name].end()
+            await wait_all_tasks_blocked()
+        assert [name for name, _ in callers.went] == ["a", "b", "late"]
+
+    await with_callers(governor, run)
+
+
+async def test_when_the_trial_fails_the_longest_waiting_tries(autojump_clock: MockClock) -> None:
+    governor = Governor()
+    governor.hold("source", 5.0)
+
+    async def run(callers: Callers) -> None:
+        await callers.come("a", "b", "c")
+        await trio.sleep(6.0)
+        callers.turns["a"].end()
+        await trio.sleep(1.0)
+        assert callers.went == [("a", 5.0), ("b", 6.0)]
+        callers.turns["b"].answered()
+        await trio.sleep(1.0)
+        assert callers.went[2:] == [("c", 7.0)]
+
+    await with_callers(governor, run)
+
+
+async def test_when_the_trial_is_throttled_each_waits_again_or_is_refused_at_once(autojump_clock: MockClock) -> None:
+    governor = Governor()
+    governor.hold("source", 5.0)
+
+    async def run(callers: Callers) -> None:
+        await callers.come("a")
+        await callers.come("hasty", give_up_at=15.0)
+        await callers.come("patient", give_up_at=17.0)
+        await trio.sleep(6.0)
+        governor.hold("source", 10.0)
+        callers.turns["a"].end()
+        await wait_all_tasks_blocked()
+        assert callers.refused == {"hasty": (10, 6.0)}
+        await trio.sleep(20.0)
+        assert callers.went == [("a", 5.0), ("patient", 16.0)]
+
+    await with_callers(governor, run)
+
+
+async def test_a_trial_that_lasts_lets_nobody_wait_past_its_patience(autojump_clock: MockClock) -> None:
+    governor = Governor()
+    governor.hold("source", 5.0)
+
+    async def run(callers: Callers) -> None:
+        await callers.come("a")
+        await callers.come("b", give_up_at=8.0)
+        await trio.sleep(30.0)
+        assert callers.refused == {"b": (1, 8.0)}
+        assert governor.statistics().waiting == 0
+
+    await with_callers(governor, run)
+
+
+async def test_what_the_trial_of_an_earlier_hold_tells_ends_no_later_one(autojump_clock: MockClock) -> None:
+    governor = Governor()
+    governor.hold("source", 5.0)
+
+    async def run(callers: Callers) -> None:
+        await callers.come("a", "b")
+        await trio.sleep(6.0)
+        governor.hold("source", 10.0)  # a call from before the hold is throttled while the trial is under way
+        callers.turns["a"].answered()
+        callers.turns["a"].end()
+        await trio.sleep(30.0)
+        assert callers.went == [("a", 5.0), ("b", 16.0)]
+
+    await with_callers(governor, run)
+
+
+async def test_a_call_of_two_names_waits_for_both_and_tries_both(autojump_clock: MockClock) -> None:
+    governor = Governor()
+    governor.hold("source", 5.0)
+    governor.hold("search", 8.0)
+
+    async def run(callers: Callers) -> None:
+        await callers.come("searching", of=("source", "search"))
+        await callers.come("reading", "reading too", of=("source", "read"))
+        await trio.sleep(6.0)
+        assert callers.went == [("reading", 5.0)], "who cannot go yet keeps nobody waiting"
+        callers.turns["reading"].answered()
+        await trio.sleep(6.0)
+        assert callers.went[1:] == [("reading too", 6.0), ("searching", 8.0)]
+        callers.turns["searching"].answered()
+        assert len(governor) == 0
+
+    await with_callers(governor, run)
+
+
+async def test_a_waiter_that_is_cancelled_is_passed_over(autojump_clock: MockClock) -> None:
+    governor = Governor()
+    governor.hold("source", 5.0)
+
+    async def run(callers: Callers) -> None:
+        await callers.come("a", "b", "c")
+        callers.scopes["a"].cancel()
+        await trio.sleep(6.0)
+        callers.scopes["c"].cancel()
+        await trio.sleep(1.0)
+        assert callers.went == [("b", 5.0)]
+        assert governor.statistics().waiting == 0
+
+    await with_callers(governor, run)
+
+
+async def test_whose_time_is_over_when_it_is_woken_to_try_wakes_the_next(autojump_clock: MockClock) -> None:
+    """Method: the clock moves on between the end of the trial and the step of who is to try next."""
+    governor = Governor()
+    governor.hold("source", 5.0)
+
+    async def run(callers: Callers) -> None:
+        await callers.come("trial")
+        await callers.come("hasty", give_up_at=8.0)
+        await callers.come("patient")
+        await trio.sleep(6.0)
+        callers.turns["trial"].end()
+        autojump_clock.jump(2.0)
+        await wait_all_tasks_blocked()
+        assert callers.refused == {"hasty": (1, 8.0)}
+        assert callers.went == [("trial", 5.0), ("patient", 8.0)]
+
+    await with_callers(governor, run)
+
+
+async def test_a_call_that_is_cancelled_at_any_step_leaves_the_queue_working(autojump_clock: MockClock) -> None:
+    governor = Governor()
+
+    async def run() -> None:
+        governor.hold("source", 5.0)
+        turn = await governor.wait_turn(ONE, LONG_S)
+        try:
+            await trio.sleep(1.0)
+        finally:
+            turn.end()
+
+    async def check(got_through: bool) -> None:
+        assert governor.statistics().waiting == 0
+        with trio.fail_after(6.0):
+            await let_through(governor)
+        assert len(governor) == 0
+
+    assert await cancel_everywhere(run, check) == 2
+
+
+async def test_the_queue_is_bounded_and_calls_that_nothing_holds_pass_it(autojump_clock: MockClock) -> None:
+    governor = Governor(waiters_max=3)
+    governor.hold("source", 5.0)
+
+    async def run(callers: Callers) -> None:
+        await callers.come("a", "b", "c")
+        assert await refused(governor, give_up_at=LONG_S) == 5
+        await let_through(governor, "another")
+        await trio.sleep(6.0)
+        assert callers.went == [("a", 5.0)]
+        await callers.come("d")
+        assert await refused(governor, give_up_at=LONG_S) == 1
+        callers.turns["a"].answered()
+
+    await with_callers(governor, run)
+    assert governor.statistics().queued_total == 4
+
+
+async def test_the_names_are_bounded_and_the_soonest_to_end_is_let_go(autojump_clock: MockClock) -> None:
+    governor = Governor(names_max=3)
+    for name, hold_s in (("a", 30.0), ("b", 10.0), ("c", 20.0)):
+        governor.hold(name, hold_s)
+
+    async def run(callers: Callers) -> None:
+        await callers.come("b", of=("b",))
+        governor.hold("d", 40.0)
+        assert len(governor) == 3
+        await wait_all_tasks_blocked()
+        assert callers.went == [("b", 0.0)]
+        assert await refused(governor, "a", give_up_at=SOON_S) == 30
+
+    await with_callers(governor, run)

@@ -33,7 +33,7 @@ from tests.fakes.scripted_exchange import (
     said,
     source_over,
 )
-from upstreams.endpoint import Answer, Platform
+from upstreams.endpoint import Answer, Backoff, Platform
 from upstreams.errors import NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
 from upstreams.platforms import load_platforms
 from upstreams.source import Rules
@@ -138,7 +138,7 @@ def test_no_error_answer_confuses_a_platforms_judge(
     """Goal: an error answer is a refusal, never a bug. Method: odd JSON in the fields that judges read."""
     answer = Answer(status, headers, body, "main")
     assert isinstance(platform.judge(answer), UpstreamError | None)
-    assert isinstance(platform.backoff_s(answer), float)
+    assert isinstance(platform.backoff(answer), Backoff | None)
 
 
 # Retries
@@ -151,7 +151,8 @@ async def test_a_passing_failure_is_tried_again_after_a_pause_with_jitter(autoju
     rng = Random(7)
     first, second = full_jitter(0, rng), full_jitter(1, rng)
     assert exchange.asked_at == pytest.approx([0.0, first, first + second])
-    assert (source.calls_total, source.retries_total) == (1, 2)
+    now = source.statistics()
+    assert (now.calls_total, now.retries_total, now.retries_refused_total, now.in_flight) == (1, 2, 0, 0)
 
 
 @pytest.mark.parametrize("retries", [0, 1, 2])
@@ -212,7 +213,8 @@ async def test_retries_stay_within_a_fifth_of_the_calls_and_three(autojump_clock
         with pytest.raises(UpstreamFailed):
             await source.ask(asking(), LONG_S)
         assert trio.current_time() < 9.0, "the budget's window must hold all of them"
-        assert source.retries_total == min(2 * calls, 3 + calls // 5)
+        assert source.statistics().retries_total == min(2 * calls, 3 + calls // 5)
+    assert source.statistics().retries_refused_total == 29
 
 
 async def test_no_retry_is_made_that_could_not_begin_before_the_deadline(autojump_clock: MockClock) -> None:
@@ -234,9 +236,9 @@ async def test_a_call_whose_time_is_up_is_not_sent_nor_held_against_the_source(a
     assert source.breaker.state == "closed"
 
 
-async def test_a_retry_obeys_a_hold_that_another_call_met_meanwhile(autojump_clock: MockClock) -> None:
+async def test_a_retry_is_refused_by_a_long_hold_that_another_call_met_meanwhile(autojump_clock: MockClock) -> None:
     """Method: one call pauses for 0.1 s before its retry; in that pause another one is throttled."""
-    exchange = ScriptedExchange(FAILING, said(status=429, retry_after="9"), OK)
+    exchange = ScriptedExchange(FAILING, said(status=429, retry_after="90"), OK)
     source = source_over(exchange, rng=LongestPauses())
 
     async def later() -> object:

@@ -24,10 +24,13 @@ from tests.fakes.scripted_exchange import (
     said,
     source_over,
 )
-from upstreams.endpoint import Answer
+from upstreams.endpoint import Answer, Backoff
 from upstreams.errors import HELD_MAX_S, InvalidArgument, NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
 from upstreams.source import THROTTLED_S, Rules, Source
 from upstreams.transport.http import HttpAnswer
+
+IMPATIENT = Rules(timeout_s=0.25)
+"""Attempts so short that hardly any hold is waited for."""
 
 
 async def opened(exchange: ScriptedExchange, source: Source) -> None:
@@ -148,13 +151,21 @@ async def test_a_bug_of_ours_comes_out_as_it_is_and_is_not_held_against_the_sour
         (said(status=429, retry_after="soon"), None, THROTTLED_S),
         (said(status=429, retry_after="-5"), None, THROTTLED_S),
         (said(status=429, retry_after="9" * 400), HELD_MAX_S, 3600),
+        (said(status=429, retry_after="Wed, 01 Jan 2025 00:01:00 GMT", date="Wed, 01 Jan 2025 00:00:20 GMT"), 40.0, 40),
+        (said(status=429, retry_after="Wed, 01 Jan 2025 00:01:00 GMT"), None, THROTTLED_S),
+        (said(status=429, retry_after="Wed, 01 Jan 2025 00:01:00 GMT", date="yesterday"), None, THROTTLED_S),
+        (
+            said(status=429, retry_after="Wed, 01 Jan 2025 00:00:00 GMT", date="Wed, 01 Jan 2025 00:00:20 GMT"),
+            None,
+            THROTTLED_S,
+        ),
     ],
 )
 async def test_throttling_holds_the_whole_source_for_as_long_as_it_said(
     autojump_clock: MockClock, answer: HttpAnswer, told_s: float | None, held_s: float
 ) -> None:
     exchange = ScriptedExchange(answer, OK)
-    source = source_over(exchange)
+    source = source_over(exchange, rules=IMPATIENT)
     with pytest.raises(UpstreamThrottled) as throttled:
         await source.ask(asking("/v1/one"), LONG_S)
     assert throttled.value.retry_after_s == told_s
@@ -171,17 +182,49 @@ async def test_throttling_holds_the_whole_source_for_as_long_as_it_said(
     await source.ask(asking(), LONG_S)
 
 
-async def test_an_answer_that_asks_for_a_pause_holds_its_method_alone(autojump_clock: MockClock) -> None:
-    exchange = ScriptedExchange(said({"backoff": 10}), OK)
-    source = source_over(exchange, backoff_s=lambda answer: float(answer.body.get("backoff", 0)))
-    assert (await source.ask(asking("/v1/one?page=1"), LONG_S)).body == {"backoff": 10}
+async def test_a_pause_for_a_method_holds_it_whatever_it_is_asked_about_and_nothing_else(
+    autojump_clock: MockClock,
+) -> None:
+    exchange = ScriptedExchange(said({"rests": 10}), OK)
+    source = source_over(exchange, backoff=_rest, method_of=lambda path: path.rstrip("0123456789"), rules=IMPATIENT)
+    assert (await source.ask(asking("/v1/one/1?page=1"), LONG_S)).body == {"rests": 10}
     with pytest.raises(Throttled) as held:
-        await source.ask(asking("/v1/one?page=2"), LONG_S)
+        await source.ask(asking("/v1/one/2?page=1"), LONG_S)
     assert held.value.retry_after_s == 10
-    await source.ask(asking("/v1/two?page=1"), LONG_S)
+    await source.ask(asking("/v1/two/1?page=1"), LONG_S)
     await trio.sleep(10.0)
-    await source.ask(asking("/v1/one?page=2"), LONG_S)
-    assert exchange.targets == ["/v1/one?page=1", "/v1/two?page=1", "/v1/one?page=2"]
+    await source.ask(asking("/v1/one/2?page=1"), LONG_S)
+    assert exchange.targets == ["/v1/one/1?page=1", "/v1/two/1?page=1", "/v1/one/2?page=1"]
+
+
+async def test_a_method_is_told_from_the_path_below_the_sources_base(autojump_clock: MockClock) -> None:
+    paths: list[str] = []
+
+    def method_of(path: str) -> str:
+        paths.append(path)
+        return path
+
+    source = source_over(ScriptedExchange(said({"rests": 10})), backoff=_rest, method_of=method_of)
+    await source.ask(asking(f"{source.base_path}/one?page=1"), LONG_S)
+    assert paths == ["/one"]
+
+
+async def test_a_pause_for_the_source_holds_every_method(autojump_clock: MockClock) -> None:
+    exchange = ScriptedExchange(said({"spent": 10}), OK)
+    source = source_over(exchange, backoff=_rest, rules=IMPATIENT)
+    await source.ask(asking("/v1/one"), LONG_S)
+    for target in ("/v1/one", "/v1/two"):
+        with pytest.raises(Throttled) as held:
+            await source.ask(asking(target), LONG_S)
+        assert held.value.retry_after_s == 10
+    assert source.statistics().throttled_total == 2
+
+
+def _rest(answer: Answer) -> Backoff | None:
+    """What an answer of these tests asks for: `rests` for its method, `spent` for the source."""
+    if rests := answer.body.get("rests"):
+        return Backoff(rests, "method")
+    return Backoff(spent, "source") if (spent := answer.body.get("spent")) else None
 
 
 async def test_throttling_is_no_failure(autojump_clock: MockClock) -> None:

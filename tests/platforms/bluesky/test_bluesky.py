@@ -12,7 +12,7 @@ from tests.platforms.bluesky import cases
 from tests.platforms.bluesky.cases import CASES
 from tests.platforms.case import Case, check, drive, from_sandbox, recorded, walk
 from tests.platforms.drive import Upstream, always, told
-from upstreams.endpoint import Answer, Call, Page, Single
+from upstreams.endpoint import Answer, Backoff, Call, Page, Single
 from upstreams.errors import InvalidArgument, NotFound, UpstreamFailed, UpstreamThrottled
 from upstreams.platforms.bluesky import PLATFORM
 
@@ -20,6 +20,7 @@ Json = dict[str, Any]
 
 _SIGNED_IN = {"identifier": "me.bsky.social", "password": "app-pass-word"}
 _DID_URL = "https://bsky.app/profile/did:plc:ada/post/3lada"
+_NEW_YEAR = "Wed, 01 Jan 2025 00:00:00 GMT"
 _LISTS = {
     "user/posts": {"handle": "ada.bsky.social", "limit": 20},
     "followers": {"handle": "ada.example.org"},
@@ -284,7 +285,8 @@ def test_an_account_is_named_by_its_id_with_or_without_the_prefix(user_id: str) 
 
 def test_searching_signs_in_at_the_pds_and_searches_there() -> None:
     sign_in, search = _calls_of("search", told({"accessJwt": "token"}), told({"posts": []}), query="parsers")
-    assert (sign_in.source, sign_in.method, sign_in.json) == ("pds", "POST", _SIGNED_IN)
+    assert (sign_in.source, sign_in.method, sign_in.json) == ("sign_in", "POST", _SIGNED_IN)
+    assert PLATFORM.sources["sign_in"] == PLATFORM.sources["pds"]
     assert (search.source, search.needs_session) == ("pds", True)
 
 
@@ -369,7 +371,7 @@ def test_an_error_about_a_parameter_names_ours(error: str, message: str, param: 
         ({"retry_after": "7"}, 7.0),
         ({"ratelimit_reset": "1735689630", "date": "Wed, 01 Jan 2025 00:00:00 GMT"}, 30.0),
         ({"ratelimit_reset": "1735776000", "date": "Wed, 01 Jan 2025 00:00:00 GMT"}, 300.0),
-        ({"ratelimit_reset": "1735689600", "date": "Wed, 01 Jan 2025 00:00:05 GMT"}, 1.0),
+        ({"ratelimit_reset": "1735689600", "date": "Wed, 01 Jan 2025 00:00:05 GMT"}, None),
         ({"ratelimit_reset": "1735689630", "date": "soon"}, None),
         ({"ratelimit_reset": "soon", "date": "Wed, 01 Jan 2025 00:00:00 GMT"}, None),
     ],
@@ -379,6 +381,22 @@ def test_throttling_waits_for_the_reset_that_the_answer_names(headers: dict[str,
     with pytest.raises(UpstreamThrottled) as refusal:
         _record("profile", answer, handle="ada.test")
     assert refusal.value.retry_after_s == wait_s
+
+
+@pytest.mark.parametrize(
+    ("headers", "backoff"),
+    [
+        ({}, None),
+        ({"ratelimit_remaining": "1", "ratelimit_reset": "1735689630", "date": _NEW_YEAR}, None),
+        ({"ratelimit_remaining": "0", "ratelimit_reset": "1735689630", "date": _NEW_YEAR}, Backoff(30.0, "source")),
+        ({"ratelimit_remaining": "0", "ratelimit_reset": "1735776000", "date": _NEW_YEAR}, Backoff(300.0, "source")),
+        ({"ratelimit_remaining": "0", "ratelimit_reset": "1735689600", "date": _NEW_YEAR}, None),
+        ({"ratelimit_remaining": "0", "ratelimit_reset": "1735689630"}, None),
+        ({"ratelimit_remaining": "0", "ratelimit_reset": "soon", "date": _NEW_YEAR}, None),
+    ],
+)
+def test_a_good_answer_that_used_up_the_quota_asks_for_rest(headers: dict[str, str], backoff: Backoff | None) -> None:
+    assert PLATFORM.backoff(told({"did": "did:plc:ada"}, **headers)) == backoff
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,16 @@ from typing import Any
 import pytest
 
 from tests.platforms.case import Case, check, drive
-from tests.platforms.drive import Upstream, always
+from tests.platforms.drive import Upstream, always, told
 from tests.platforms.github.asking import ISSUE, REPO, calls_of, page, single
 from tests.platforms.github.cases import CASES
-from upstreams.endpoint import Page
+from upstreams.endpoint import Backoff, Page
 from upstreams.errors import InvalidArgument, NotFound, UpstreamFailed, UpstreamThrottled
 from upstreams.platforms.github import PLATFORM
 
 NEXT = '<https://api.github.com/x?q=a,b&per_page=20&page=2>; rel="next", <https://api.github.com/x?page=9>; rel="last"'
+RESET = {"x_ratelimit_reset": "1735691400", "date": "Wed, 01 Jan 2025 00:00:00 GMT"}
+"""A quota that comes back half an hour after the answer."""
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -233,6 +235,10 @@ def test_a_body_of_another_shape_is_a_failure_of_the_upstream(
         (403, {"message": "You have exceeded a secondary rate limit"}, {"x_ratelimit_remaining": "41"}, None),
         (403, {"message": "You have triggered an abuse detection mechanism"}, {}, None),
         (403, "<html>slow down</html>", {"retry_after": "soon"}, None),
+        (403, {"message": "API rate limit exceeded"}, {"x_ratelimit_remaining": "0", **RESET}, 1800.0),
+        (429, {"message": "API rate limit exceeded"}, {"x_ratelimit_remaining": "0", "retry_after": "9", **RESET}, 9.0),
+        (403, {"message": "You have exceeded a secondary rate limit"}, {"x_ratelimit_remaining": "41", **RESET}, None),
+        (429, "", {"retry_after": "Wed, 01 Jan 2025 00:01:00 GMT", "date": "Wed, 01 Jan 2025 00:00:00 GMT"}, 60.0),
         (429, "", {"retry_after": "5"}, 5.0),
     ],
 )
@@ -242,6 +248,21 @@ def test_throttling_is_known_by_its_headers_or_its_words(
     with pytest.raises(UpstreamThrottled) as refusal:
         drive(PLATFORM, "search", {"query": "trio"}, always(body, status, **headers))
     assert (refusal.value.source, refusal.value.retry_after_s) == ("search", retry_after_s)
+
+
+@pytest.mark.parametrize(
+    ("headers", "backoff"),
+    [
+        ({}, None),
+        ({"x_ratelimit_remaining": "1", **RESET}, None),
+        ({"x_ratelimit_remaining": "0", **RESET}, Backoff(1800.0, "source")),
+        ({"x_ratelimit_remaining": "0", "x_ratelimit_reset": RESET["x_ratelimit_reset"]}, None),
+        ({"x_ratelimit_remaining": "0", **RESET, "x_ratelimit_reset": "1735689600"}, None),
+        ({"x_ratelimit_remaining": "0", **RESET, "x_ratelimit_reset": "soon"}, None),
+    ],
+)
+def test_a_good_answer_that_used_up_the_quota_asks_for_rest(headers: dict[str, str], backoff: Backoff | None) -> None:
+    assert PLATFORM.backoff(told({"login": "ada"}, **headers)) == backoff
 
 
 def test_a_403_that_is_no_throttling_is_a_failure() -> None:

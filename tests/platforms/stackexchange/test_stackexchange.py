@@ -14,7 +14,7 @@ from tests.platforms.case import Case, check, drive, from_sandbox, recorded, wal
 from tests.platforms.drive import Upstream, always, told
 from tests.platforms.stackexchange import cases
 from tests.platforms.stackexchange.cases import CASES
-from upstreams.endpoint import Answer, Call, Page, Single
+from upstreams.endpoint import Answer, Backoff, Call, Page, Single
 from upstreams.errors import InvalidArgument, NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
 from upstreams.platforms.stackexchange import PLATFORM
 
@@ -294,18 +294,38 @@ def test_throttling_tells_how_long_it_lasts_when_it_can(upstream: Upstream, wait
 
 
 @pytest.mark.parametrize(
-    ("body", "wait_s"),
+    ("body", "backoff"),
     [
-        ({"items": [], "backoff": 10}, 10.0),
-        ({"items": [], "backoff": 0}, 0.0),
-        ({"items": []}, 0.0),
-        ({"items": [], "backoff": None}, 0.0),
-        ([], 0.0),
-        ("text", 0.0),
+        ({"items": [], "backoff": 10}, Backoff(10.0, "method")),
+        ({"items": [], "backoff": 10, "quota_remaining": 1}, Backoff(10.0, "method")),
+        ({"items": [], "backoff": 10, "quota_remaining": 0}, Backoff(86_400.0, "source")),
+        ({"items": [], "quota_remaining": 0}, Backoff(86_400.0, "source")),
+        ({"items": [], "quota_remaining": 287}, None),
+        ({"items": [], "backoff": 0}, None),
+        ({"items": [], "backoff": -3}, None),
+        ({"items": []}, None),
+        ({"items": [], "backoff": None, "quota_remaining": None}, None),
+        ([], None),
+        ("text", None),
     ],
 )
-def test_a_good_answer_may_ask_for_rest(body: Any, wait_s: float) -> None:
-    assert PLATFORM.backoff_s(told(body)) == wait_s
+def test_a_good_answer_may_ask_for_rest_of_its_method_or_of_everything(body: Any, backoff: Backoff | None) -> None:
+    assert PLATFORM.backoff(told(body)) == backoff
+
+
+@pytest.mark.parametrize(
+    ("path", "method"),
+    [
+        ("/questions", "/questions"),
+        ("/questions/11227809", "/questions/{ids}"),
+        ("/questions/1;2/answers", "/questions/{ids}/answers"),
+        ("/questions/3/answers", "/questions/{ids}/answers"),
+        ("/users/22656/questions", "/users/{ids}/questions"),
+        ("/search/advanced", "/search/advanced"),
+    ],
+)
+def test_calls_about_other_ids_are_of_the_same_method(path: str, method: str) -> None:
+    assert PLATFORM.method_of(path) == method
 
 
 @pytest.mark.parametrize("body", [{}, {"items": None}, {"items": {}}, [], "<html>Sorry</html>", 5])
@@ -373,7 +393,7 @@ def test_the_stand_in_asks_for_rest_where_the_query_says_so() -> None:
 
     drive(PLATFORM, "search", {"query": "backoff"}, upstream)
     drive(PLATFORM, "search", {"query": "parsers"}, upstream)
-    assert [PLATFORM.backoff_s(answer) for answer in answers] == [10.0, 0.0]
+    assert [PLATFORM.backoff(answer) for answer in answers] == [Backoff(10.0, "method"), None]
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from upstreams.platforms.bluesky.reads import (
     user_posts,
     users_by,
 )
-from upstreams.platforms.bluesky.refusals import judge
+from upstreams.platforms.bluesky.refusals import backoff, judge
 
 _SESSION_S = 7_200.0
 """How long an access token holds. Sign-ins are counted by the day, so none is made before it is due."""
@@ -38,10 +38,10 @@ _SESSION_S = 7_200.0
 def _open_session(credentials: Credentials) -> SessionSteps:
     """Sign in with an app password."""
     login = {"identifier": credentials["identifier"], "password": credentials["password"]}
-    answer = yield Call("/com.atproto.server.createSession", source="pds", method="POST", json=login)
+    answer = yield Call("/com.atproto.server.createSession", source="sign_in", method="POST", json=login)
     token = text(obj(answer.body), "accessJwt")
     if token is None:
-        raise UpstreamFailed("pds", "signing in gave no access token")
+        raise UpstreamFailed("sign_in", "signing in gave no access token")
     return Session((("authorization", f"Bearer {token}"),), _SESSION_S)
 
 
@@ -84,10 +84,12 @@ PLATFORM = Platform(
         "appview": "https://public.api.bsky.app/xrpc",
         "appview-direct": "https://api.bsky.app/xrpc",
         "pds": "https://bsky.social/xrpc",
+        "sign_in": "https://bsky.social/xrpc",  # sign-ins have a quota of their own
     },
     docs_url="https://docs.bsky.app",
     social=True,
     judge=judge,
+    backoff=backoff,
     open_session=_open_session,
     endpoints=(
         Endpoint(

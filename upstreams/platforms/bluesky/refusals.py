@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from email.utils import mktime_tz, parsedate_tz
-
-from upstreams.endpoint import Answer, by_status
+from upstreams.endpoint import Answer, Backoff, by_status
 from upstreams.errors import InvalidArgument, NotFound, UpstreamError, UpstreamThrottled
 from upstreams.fields import Json, text
+from upstreams.told_waits import until_reset_s
 
 _REASONS = {
     "NotFound": None,
@@ -34,12 +33,16 @@ def judge(answer: Answer) -> UpstreamError | None:
     return by_status(answer)
 
 
+def backoff(answer: Answer) -> Backoff | None:
+    """The answer that used up the quota is a good one still."""
+    wait_s = _wait_s(answer) if answer.headers.get("ratelimit-remaining") == "0" else None
+    return None if wait_s is None else Backoff(wait_s, "source")
+
+
 def _wait_s(answer: Answer) -> float | None:
-    """Seconds to `ratelimit-reset`, a Unix time, by the clock that the answer itself carries in `date`."""
-    reset, sent = answer.headers.get("ratelimit-reset", ""), parsedate_tz(answer.headers.get("date", ""))
-    if not reset.isdecimal() or sent is None:
-        return None
-    return min(max(float(int(reset) - mktime_tz(sent)), 1.0), _WINDOW_S)
+    """Seconds until requests are counted anew; None when it is not said."""
+    wait_s = until_reset_s(answer.headers, "ratelimit-reset")
+    return None if wait_s is None else min(wait_s, _WINDOW_S)
 
 
 def _refused(body: Json) -> UpstreamError | None:

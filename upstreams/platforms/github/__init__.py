@@ -15,21 +15,7 @@ from upstreams.archetypes import (
     REPOSITORY_LIST,
     VELOCITY,
 )
-from upstreams.endpoint import (
-    Answer,
-    Collect,
-    Credentials,
-    Endpoint,
-    Fallback,
-    Param,
-    Platform,
-    Read,
-    by_status,
-    collected,
-    limit,
-)
-from upstreams.errors import InvalidArgument, NotFound, UpstreamError, UpstreamThrottled
-from upstreams.fields import Json, parts, text
+from upstreams.endpoint import Collect, Credentials, Endpoint, Fallback, Param, Platform, Read, collected, limit
 from upstreams.platforms.github import graphql, raw
 from upstreams.platforms.github.composites import dossier, velocity
 from upstreams.platforms.github.reads import (
@@ -46,42 +32,13 @@ from upstreams.platforms.github.reads import (
     top_issues,
     users_by,
 )
+from upstreams.platforms.github.refusals import backoff, judge
 
 
 def _headers(credentials: Credentials) -> tuple[tuple[str, str], ...]:
     fixed = (("accept", "application/vnd.github+json"), ("x-github-api-version", "2022-11-28"))
     token = credentials.get("token")
     return (*fixed, ("authorization", f"Bearer {token}")) if token else fixed
-
-
-def _judge(answer: Answer) -> UpstreamError | None:
-    """GitHub says with 403 also that it throttles or that a repository is blocked, with 422 what it cannot search."""
-    body = answer.body if isinstance(answer.body, dict) else {}
-    if answer.status in (403, 429) and _throttles(answer, body):
-        wait = answer.headers.get("retry-after", "")
-        return UpstreamThrottled(answer.source, float(wait) if wait.isdecimal() else None)
-    if answer.status == 403 and "block" in body:
-        return NotFound("GitHub has blocked access to this repository.")
-    if answer.status == 422:
-        return _unsearchable(body)
-    return by_status(answer)
-
-
-def _throttles(answer: Answer, body: Json) -> bool:
-    message = (text(body, "message") or "").lower()
-    told = answer.headers.get("x-ratelimit-remaining") == "0" or "retry-after" in answer.headers
-    return told or "rate limit" in message or "abuse detection" in message
-
-
-def _unsearchable(body: Json) -> UpstreamError | None:
-    """A search is refused for its wording, or because the repository or account that it names does not exist."""
-    problem = next((error for error in parts(body, "errors") if error.get("resource") == "Search"), None)
-    if problem is None:
-        return None
-    message = text(problem, "message") or "the query is not valid"
-    if "do not exist" in message:
-        return NotFound(message)
-    return InvalidArgument("query", f"GitHub cannot search for it: {message}")
 
 
 HANDLE = Param("handle", "The account's login.", "octocat", required=True, length_max=64)
@@ -117,7 +74,8 @@ PLATFORM = Platform(
     docs_url="https://docs.github.com/en/rest",
     social=True,
     headers=_headers,
-    judge=_judge,
+    judge=judge,
+    backoff=backoff,
     endpoints=(
         Endpoint(
             "profile",

@@ -13,7 +13,7 @@ from upstreams.platforms.stackexchange.reads import (
     questions,
     search,
 )
-from upstreams.platforms.stackexchange.refusals import backoff_s, judge
+from upstreams.platforms.stackexchange.refusals import backoff, judge, method_of
 
 QUERY = Param("query", "What to search for, in titles and bodies.", "structured concurrency", required=True)
 SEARCH_SORT = Param(
@@ -49,7 +49,8 @@ PLATFORM = Platform(
     docs_url="https://api.stackexchange.com/docs",
     social=True,
     judge=judge,
-    backoff_s=backoff_s,
+    backoff=backoff,
+    method_of=method_of,
     endpoints=(
         Endpoint(
             "search", "Questions by query.", POST_LIST, search, (QUERY, SEARCH_SORT, SITE, LIMIT), cache_ttl_s=120

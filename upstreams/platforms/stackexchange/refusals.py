@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 
-from upstreams.endpoint import Answer, by_status
+from upstreams.endpoint import Answer, Backoff, by_status
 from upstreams.errors import InvalidArgument, NotFound, UpstreamError, UpstreamThrottled
 from upstreams.fields import Json, number, text
 
 _BAD_PARAMETER, _NO_METHOD = 400, 404
 _THROTTLED = frozenset((502, 503))
 _WAIT = re.compile(r"in ([0-9]{1,6}) seconds")
+_IDS = re.compile(r"/[0-9][0-9;]*(?=/|$)")
+_QUOTA_S = 86_400.0
+"""The quota is a day's. How much of the day is left is not said: the governor's own bound makes it a try each hour."""
 _OURS = {"q": "query", "tagged": "tagged", "sort": "sort", "page": "cursor", "pagesize": "limit"}
 """The field that is named as wrong, which is the whole message -> our name of it."""
 
@@ -38,7 +41,15 @@ def _bad_parameter(message: str) -> UpstreamError | None:
     return InvalidArgument(param, f"is refused by Stack Exchange: {message or 'bad parameter'}")
 
 
-def backoff_s(answer: Answer) -> float:
-    """Seconds for which a good answer asks that its method is not called again."""
+def backoff(answer: Answer) -> Backoff | None:
+    """What a good answer asks for: that its method rests a while, or that nobody calls once the quota is used up."""
     body: Json = answer.body if isinstance(answer.body, dict) else {}
-    return float(number(body, "backoff") or 0)
+    if number(body, "quota_remaining") == 0:
+        return Backoff(_QUOTA_S, "source")
+    rest_s = number(body, "backoff") or 0
+    return Backoff(float(rest_s), "method") if rest_s > 0 else None
+
+
+def method_of(path: str) -> str:
+    """The path without the ids in it: `/questions/1;2/answers` and `/questions/3/answers` are one method."""
+    return _IDS.sub("/{ids}", path)

@@ -1,0 +1,63 @@
+"""Reads what came back from a source: an `Answer`, or the refusal that it stands for."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import httpx
+import orjson
+
+from upstreams.endpoint import Answer, Judge
+from upstreams.errors import NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
+from upstreams.told_waits import retry_after_s
+from upstreams.transport.http import HttpAnswer
+
+Accepts = Literal["json", "json or text"]
+_PASSING = frozenset((500, 502, 503, 504))
+_NOTHING = frozenset((b"", b"null"))
+"""Bodies that say, with a good status, that there is nothing (spec 7.5)."""
+_NOTHING_BYTES_MAX = 16
+"""Longer bodies are not looked at for blanks around it."""
+
+
+def read_answer(raw: HttpAnswer, source: str, took_s: float, *, accepts: Accepts, judge: Judge) -> Answer:
+    """The answer that came from the source of this name, its body parsed.
+
+    Raises:
+        NotFound, InvalidArgument, UpstreamThrottled, UpstreamFailed: what it says instead.
+    """
+    if 300 <= raw.status < 400:
+        raise UpstreamFailed(source, f"status {raw.status}")
+    answer = Answer(raw.status, raw.headers, _body(raw, source, accepts), source, took_s)
+    if answer.status >= 400:
+        raise refusal_of(answer, judge)
+    return answer
+
+
+def refusal_of(answer: Answer, judge: Judge) -> UpstreamError:
+    """What an error answer means: as its platform judges, else by its status."""
+    if (refusal := judge(answer)) is not None:
+        return refusal
+    if answer.status == 429 or (answer.status == 503 and answer.headers.get("retry-after")):
+        return UpstreamThrottled(answer.source, retry_after_s(answer.headers))
+    return UpstreamFailed(answer.source, f"status {answer.status}", passing=answer.status in _PASSING)
+
+
+def failure_of(source: str, exc: httpx.RequestError, took_s: float) -> UpstreamFailed:
+    """What it means that no answer came: a TransportError, or a body whose coding cannot be undone."""
+    if isinstance(exc, httpx.TimeoutException):
+        return UpstreamFailed(source, f"no answer within {took_s:.1f} s", passing=True)
+    problem = f"{type(exc).__name__}: {exc}" if str(exc) else type(exc).__name__
+    return UpstreamFailed(source, problem, passing=True)
+
+
+def _body(raw: HttpAnswer, source: str, accepts: Accepts) -> Any:
+    if raw.status < 400 and len(raw.body) <= _NOTHING_BYTES_MAX and raw.body.strip() in _NOTHING:
+        raise NotFound("The upstream answered without data.")
+    try:
+        return orjson.loads(raw.body)
+    except orjson.JSONDecodeError as exc:
+        if raw.status < 400 and accepts == "json":
+            kind = raw.headers.get("content-type", "no content type").partition(";")[0]
+            raise UpstreamFailed(source, f"JSON was due, {kind} came", passing=True) from exc
+        return raw.body.decode("utf-8", errors="replace")
