@@ -5,6 +5,7 @@ Which of them are worth a retry stands in `test_7_2_retries.py`.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,7 @@ async def test_a_code_arises_as_the_table_says(scene: Scene, tmp_path: Path) -> 
         assert ("x-ratelimit-limit" in answer.headers) == scene.windowed
         is_known = scene.windowed or scene.code == "CONCURRENCY_LIMIT"
         assert answer.headers.get("x-credits-used") == ("0" if is_known else None)
+        assert ("x-sluice-overhead-ms" in answer.headers) == is_known
         assert ("x-concurrency-limit" in answer.headers) == (scene.code == "CONCURRENCY_LIMIT")
         assert ("allow" in answer.headers) == (scene.code == "METHOD_NOT_ALLOWED")
         entries = await node.entries(answer.json["request_id"])
@@ -108,6 +110,12 @@ async def test_the_slot_that_a_429_tells_of_is_the_windows_next(tmp_path: Path) 
     async with open_test_node(tmp_path, limits={"requests_per_minute": 1}) as node:
         answer = await twice(node)
         assert answer.headers["retry-after"] == answer.headers["x-ratelimit-reset"]
+
+
+def test_the_guide_names_what_is_worth_a_retry() -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "api.md").read_text()
+    (sentence,) = re.findall(r"\. Retry (`.*?);", guide, re.DOTALL)
+    assert set(re.findall(r"`([A-Z_]{3,})`", sentence)) == {name for name, row in SPEC.items() if row[1]}
 
 
 @pytest.mark.parametrize("form", ["/docs/errors", "/docs/errors.md"])
