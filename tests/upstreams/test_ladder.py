@@ -1,0 +1,595 @@
+"""Ladders of sources: when an endpoint falls to its next source, when it does not, and what a caller is told.
+
+All of it runs on virtual time over scripted exchanges, one a source.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+import httpx
+import pytest
+import trio
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from trio.testing import MockClock
+
+from limits.breaker import BreakerRules
+from limits.errors import CircuitOpen, LimitError, Throttled
+from tests.fakes.cancelling import cancel_everywhere
+from tests.fakes.scripted_exchange import FAILING, LONG_S, OK, SILENCE, Said, ScriptedExchange, Slow, said, source_over
+from upstreams.archetypes import DOSSIER
+from upstreams.endpoint import (
+    Answer,
+    Args,
+    Call,
+    Endpoint,
+    Fallback,
+    Fetched,
+    Leg,
+    Missing,
+    Page,
+    Part,
+    Platform,
+    Read,
+    Single,
+    State,
+    Steps,
+    by_status,
+)
+from upstreams.errors import (
+    InvalidArgument,
+    InvalidCursor,
+    NotFound,
+    UpstreamError,
+    UpstreamFailed,
+    UpstreamThrottled,
+)
+from upstreams.fetch import Plan, fetch, plan, state_of
+from upstreams.fields import obj
+from upstreams.site import Site
+from upstreams.source import Rules
+
+ROUNDING_S = 1e-9
+"""The virtual clock adds up its jumps."""
+MAIN, SECOND, THIRD = "main", "second", "third"
+ELSEWHERE = said({"from": "elsewhere"})
+
+
+def one(_args: Args) -> Steps:
+    """The endpoint's own read, of one call."""
+    answer = yield Call("/x")
+    return Single({"body": obj(answer.body)})
+
+
+def by(source: str) -> Read:
+    """A fallback's own read."""
+
+    def read(_args: Args) -> Steps:
+        answer = yield Call("/y", source=source)
+        return Single({"body": obj(answer.body)})
+
+    return read
+
+
+def paged(source: str = "") -> Read:
+    """A read of endless pages, counted by `p`."""
+
+    def read(args: Args) -> Steps:
+        page = args.position("p", 1)
+        yield Call("/pages", {"p": page}, source=source)
+        return Page([{"id": f"{source}{page}"}], next={"p": page + 1})
+
+    return read
+
+
+def judge(answer: Answer) -> UpstreamError | None:
+    """A body that names an error says it for certain."""
+    if isinstance(answer.body, dict) and "gone" in answer.body:
+        return NotFound(reason="account_gone")
+    if isinstance(answer.body, dict) and "wrong" in answer.body:
+        return InvalidArgument("id", "is wrong")
+    return by_status(answer)
+
+
+@dataclass(slots=True)
+class Ladder:
+    """A platform of three sources and one endpoint, and what its sources say."""
+
+    main: ScriptedExchange
+    second: ScriptedExchange
+    third: ScriptedExchange
+    site: Site
+    endpoint: Endpoint
+
+    def planned(self, cursor: State | None = None) -> Plan:
+        """The endpoint's read up to its first call."""
+        return plan(self.site, self.endpoint, Args({}, cursor, self.site.credentials))
+
+    async def fetch(self, *, cursor: State | None = None, within_s: float = LONG_S) -> Fetched:
+        """What the endpoint answers."""
+        return await fetch(self.planned(cursor), trio.current_time() + within_s)
+
+    @property
+    def asked(self) -> tuple[int, int, int]:
+        """How many calls each source got."""
+        return len(self.main.calls), len(self.second.calls), len(self.third.calls)
+
+
+def ladder(
+    *says: Said | ScriptedExchange,
+    fallbacks: tuple[Fallback, ...] = (Fallback(SECOND), Fallback(THIRD, by(THIRD))),
+    read: Read = one,
+    more: tuple[Endpoint, ...] = (),
+    credentials: Mapping[str, str] | None = None,
+    rules: Rules = Rules(retries=0),  # noqa: B008 - it is frozen
+    breaker: BreakerRules = BreakerRules(),  # noqa: B008 - it is frozen
+) -> Ladder:
+    """A ladder whose sources, in their order, say these; the ones beyond say that all is well."""
+    exchanges = [what if isinstance(what, ScriptedExchange) else ScriptedExchange(what) for what in says]
+    exchanges += [ScriptedExchange(OK) for _ in range(3 - len(says))]
+    named = dict(zip((MAIN, SECOND, THIRD), exchanges, strict=True))
+    endpoint = Endpoint("x", "An x.", DOSSIER, read, fallbacks=fallbacks)
+    platform = Platform(
+        "odd",
+        "Odd",
+        {name: f"https://{name}.test/v1" for name in named},
+        (endpoint, *more),
+        docs_url="https://odd.test",
+        headers=lambda _credentials: (("authorization", "Bearer secret"),),
+    )
+    sources = {
+        name: source_over(
+            exchange, name=name, base_url=platform.sources[name], judge=judge, rules=rules, breaker=breaker
+        )
+        for name, exchange in named.items()
+    }
+    site = Site(platform, sources, credentials=credentials or {}, user_agent="sluice/1")
+    return Ladder(named[MAIN], named[SECOND], named[THIRD], site, endpoint)
+
+
+# Falling
+
+
+FALLS: list[Said] = [
+    FAILING,
+    said(status=501),
+    said({"message": "bad credentials"}, 401),
+    said(b"<html>Sorry</html>"),
+    said([1]),
+    said(status=302, location="https://elsewhere.test/"),
+    said(status=429, retry_after="7"),
+    httpx.ReadError("cut"),
+    httpx.ConnectTimeout("nobody is there"),
+    SILENCE,
+]
+
+
+@pytest.mark.parametrize("answer", FALLS, ids=repr)
+async def test_a_source_that_fails_or_throttles_is_followed_by_the_next_one(
+    autojump_clock: MockClock, answer: Said
+) -> None:
+    rungs = ladder(answer, ELSEWHERE)
+    fetched = await rungs.fetch()
+    assert fetched.result == Single({"body": {"from": "elsewhere"}})
+    assert (fetched.source, fetched.rung_index) == (SECOND, 1)
+    assert rungs.asked == (1, 1, 0)
+
+
+async def test_the_last_source_answers_when_all_before_it_failed(autojump_clock: MockClock) -> None:
+    rungs = ladder(FAILING, FAILING, ELSEWHERE)
+    fetched = await rungs.fetch()
+    assert (fetched.source, fetched.rung_index, rungs.asked) == (THIRD, 2, (1, 1, 1))
+
+
+async def test_a_source_that_answers_is_not_helped(autojump_clock: MockClock) -> None:
+    rungs = ladder(OK)
+    fetched = await rungs.fetch()
+    assert (fetched.source, fetched.rung_index, rungs.asked) == (MAIN, 0, (1, 0, 0))
+
+
+async def test_a_source_that_is_held_or_open_is_followed_by_the_next_one_without_a_call(
+    autojump_clock: MockClock,
+) -> None:
+    rungs = ladder(said(status=429, retry_after="60"))
+    for _ in range(2):
+        assert (await rungs.fetch()).source == SECOND
+    assert rungs.asked == (1, 2, 0)
+    rungs.site.sources[SECOND].breaker.isolate()
+    assert (await rungs.fetch()).source == THIRD
+    assert rungs.asked == (1, 2, 1)
+
+
+async def test_retries_come_before_the_next_source(autojump_clock: MockClock) -> None:
+    rungs = ladder(FAILING, rules=Rules(retries=2))
+    assert (await rungs.fetch()).source == SECOND
+    assert rungs.asked == (3, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("answer", "refusal"),
+    [
+        (said(status=404), NotFound),
+        (said(b"null"), NotFound),
+        (said({"gone": True}, 400), NotFound),
+        (said({"wrong": True}, 400), InvalidArgument),
+        (ZeroDivisionError(), ZeroDivisionError),
+    ],
+    ids=repr,
+)
+async def test_what_is_certain_or_a_bug_is_not_asked_of_another_source(
+    autojump_clock: MockClock, answer: Said, refusal: type[Exception]
+) -> None:
+    rungs = ladder(answer)
+    with pytest.raises(refusal):
+        await rungs.fetch()
+    assert rungs.asked == (1, 0, 0)
+
+
+async def test_a_caller_that_gives_up_does_not_ask_another_source(autojump_clock: MockClock) -> None:
+    rungs = ladder(SILENCE)
+    with trio.move_on_after(3.0) as patience:
+        await rungs.fetch()
+    assert patience.cancelled_caught
+    assert rungs.asked == (1, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_believed"),
+    [(said(status=404), False), (said(status=410), False), (said(b"null"), True), (said({"gone": True}, 404), True)],
+    ids=repr,
+)
+async def test_a_fallbacks_status_alone_does_not_say_that_there_is_nothing(
+    autojump_clock: MockClock, answer: Said, is_believed: bool
+) -> None:
+    """A server that does not know the path says 404 as well; the endpoint's own source is believed."""
+    rungs = ladder(FAILING, answer)
+    if is_believed:
+        with pytest.raises(NotFound):
+            await rungs.fetch()
+    else:
+        assert (await rungs.fetch()).source == THIRD
+    alone = ladder(FAILING, answer, fallbacks=(Fallback(SECOND),))
+    with pytest.raises(NotFound if is_believed else UpstreamFailed) as failure:
+        await alone.fetch()
+    assert is_believed or getattr(failure.value, "source", None) == MAIN
+
+
+# Time
+
+
+async def test_each_source_gets_an_equal_share_of_the_time_that_is_left(autojump_clock: MockClock) -> None:
+    """Goal: a source that hangs leaves time to the others. Method: 60 s, three sources, two of them silent."""
+    rungs = ladder(SILENCE, SILENCE, Slow(19.0, OK), rules=Rules(timeout_s=LONG_S, retries=2))
+    fetched = await rungs.fetch(within_s=60.0)
+    assert [exchange.asked_at[0] for exchange in (rungs.main, rungs.second, rungs.third)] == [0.0, 20.0, 40.0]
+    assert (fetched.source, fetched.took_s) == (THIRD, 59.0)
+
+
+async def test_time_that_a_source_did_not_use_is_the_next_ones(autojump_clock: MockClock) -> None:
+    rungs = ladder(Slow(6.0, FAILING), SILENCE, Slow(26.0, OK), rules=Rules(timeout_s=LONG_S, retries=0))
+    assert (await rungs.fetch(within_s=60.0)).source == THIRD
+    assert rungs.third.asked_at == [pytest.approx(33.0)]
+
+
+async def test_the_last_source_has_all_of_the_time_that_is_left(autojump_clock: MockClock) -> None:
+    rungs = ladder(FAILING, FAILING, Slow(59.0, OK), rules=Rules(timeout_s=LONG_S, retries=0))
+    assert (await rungs.fetch(within_s=60.0)).took_s == 59.0
+
+
+async def test_a_ladder_of_silence_ends_at_its_deadline(autojump_clock: MockClock) -> None:
+    rungs = ladder(SILENCE, SILENCE, SILENCE, rules=Rules(timeout_s=LONG_S, retries=2))
+    with pytest.raises(UpstreamFailed, match="main: no answer within"):
+        await rungs.fetch(within_s=60.0)
+    assert trio.current_time() == pytest.approx(60.0)
+
+
+# The breaker
+
+
+async def test_an_open_circuit_costs_no_call_and_no_time(autojump_clock: MockClock) -> None:
+    """Method: the main source hangs for 10 s a call until its circuit opens; then the fallback answers at once."""
+    rungs = ladder(
+        SILENCE,
+        fallbacks=(Fallback(SECOND),),
+        rules=Rules(timeout_s=10.0, retries=0),
+        breaker=BreakerRules(3, 60.0, 30.0),
+    )
+    took = [(await rungs.fetch(within_s=60.0)).took_s for _ in range(6)]
+    assert took == [10.0, 10.0, 10.0, 0.0, 0.0, 0.0]
+    assert rungs.asked == (3, 6, 0)
+    assert [source.breaker.state for source in rungs.site.sources.values()] == ["open", "closed", "closed"]
+
+
+async def test_the_main_source_answers_again_once_its_probe_does(autojump_clock: MockClock) -> None:
+    rungs = ladder(FAILING, breaker=BreakerRules(1, 60.0, 30.0))
+    assert (await rungs.fetch()).source == SECOND
+    rungs.main.say(OK)
+    assert (await rungs.fetch()).source == SECOND
+    await trio.sleep(30.0)
+    assert (await rungs.fetch()).source == MAIN
+
+
+# Which fallbacks are asked
+
+
+async def test_a_fallback_without_its_credentials_is_passed_over(autojump_clock: MockClock) -> None:
+    fallbacks = (Fallback(SECOND, needs=("token",)), Fallback(THIRD, by(THIRD)))
+    rungs = ladder(FAILING, fallbacks=fallbacks)
+    fetched = await rungs.fetch()
+    assert (fetched.source, fetched.rung_index, rungs.asked) == (THIRD, 2, (1, 0, 1))
+    knowing = ladder(FAILING, fallbacks=fallbacks, credentials={"token": "t"})
+    assert (await knowing.fetch()).rung_index == 1
+
+
+async def test_a_fallback_that_cannot_answer_these_values_is_passed_over(autojump_clock: MockClock) -> None:
+    def refuses(args: Args) -> Steps:
+        if not args.values:
+            raise InvalidArgument("id", "has another form here")
+        yield from one(args)
+        return Single({})
+
+    rungs = ladder(FAILING, fallbacks=(Fallback(SECOND, refuses), Fallback(THIRD, by(THIRD))))
+    assert (await rungs.fetch()).rung_index == 2
+    alone = ladder(FAILING, fallbacks=(Fallback(SECOND, refuses),))
+    with pytest.raises(UpstreamFailed, match="main"):
+        await alone.fetch()
+
+
+async def test_a_mirror_takes_the_calls_to_the_first_source_and_no_others(autojump_clock: MockClock) -> None:
+    def two(_args: Args) -> Steps:
+        first, second = yield (Call("/a"), Call("/b", source=THIRD))
+        return Single({"bodies": [first.body, second.body]})
+
+    rungs = ladder(FAILING, fallbacks=(Fallback(SECOND),), read=two)
+    assert (await rungs.fetch()).source == SECOND
+    assert (rungs.second.targets, set(rungs.third.targets)) == (["/v1/a"], {"/v1/b"})
+
+
+async def test_the_platforms_own_headers_go_to_its_first_host_only(autojump_clock: MockClock) -> None:
+    rungs = ladder(FAILING)
+    await rungs.fetch()
+    [there], [elsewhere] = rungs.main.calls, rungs.second.calls
+    assert ("authorization", "Bearer secret") in there.headers
+    assert [name for name, _ in elsewhere.headers] == ["user-agent", "accept"]
+
+
+# What is told when all are down
+
+
+def throttling(wait_s: int) -> Said:
+    return said(status=429, retry_after=str(wait_s))
+
+
+@pytest.mark.parametrize(
+    ("says", "refusal", "source"),
+    [
+        ((FAILING, throttling(5), FAILING), UpstreamFailed, MAIN),
+        ((throttling(50), FAILING, said(status=404)), UpstreamThrottled, MAIN),
+        ((throttling(50), throttling(5), throttling(9)), UpstreamThrottled, SECOND),
+        ((throttling(0), said(status=429), FAILING), UpstreamThrottled, MAIN),
+        ((said(status=429), FAILING, throttling(9)), UpstreamThrottled, THIRD),
+    ],
+)
+async def test_the_endpoints_own_failure_is_told_or_the_shortest_wait_of_those_that_ask_for_one(
+    autojump_clock: MockClock, says: tuple[Said, ...], refusal: type[Exception], source: str
+) -> None:
+    with pytest.raises(refusal) as failure:
+        await ladder(*says).fetch()
+    assert getattr(failure.value, "source", None) == source
+
+
+async def test_open_circuits_all_the_way_down_tell_when_the_first_one_is_tried_again(
+    autojump_clock: MockClock,
+) -> None:
+    rungs = ladder(FAILING, FAILING, FAILING, breaker=BreakerRules(1, 60.0, 30.0))
+    with pytest.raises(UpstreamFailed):
+        await rungs.fetch()
+    with pytest.raises(CircuitOpen) as refusal:
+        await rungs.fetch()
+    assert refusal.value.retry_after_s == 30
+    assert rungs.asked == (1, 1, 1)
+
+
+async def test_a_source_that_is_held_tells_how_long_the_hold_lasts(autojump_clock: MockClock) -> None:
+    rungs = ladder(throttling(60), throttling(30), fallbacks=(Fallback(SECOND),))
+    with pytest.raises(UpstreamThrottled):
+        await rungs.fetch()
+    await trio.sleep(2.0)
+    with pytest.raises(Throttled) as refusal:
+        await rungs.fetch()
+    assert refusal.value.retry_after_s == 28
+
+
+# Cursors
+
+
+PAGED = (Fallback(SECOND), Fallback(THIRD, paged(THIRD)))
+
+
+async def test_a_mirrors_cursor_is_good_for_all_that_know_it(autojump_clock: MockClock) -> None:
+    rungs = ladder(FAILING, read=paged(), fallbacks=PAGED)
+    result = (await rungs.fetch()).result
+    assert isinstance(result, Page)
+    assert result.next == {"p": 2}
+    assert (await rungs.fetch(cursor=result.next)).source == SECOND
+    rungs.main.say(OK)
+    fetched = await rungs.fetch(cursor=result.next)
+    assert (fetched.source, fetched.result) == (MAIN, Page([{"id": "2"}], next={"p": 3}))
+
+
+async def test_a_cursor_of_the_endpoints_own_read_is_not_asked_of_a_fallback_that_reads_otherwise(
+    autojump_clock: MockClock,
+) -> None:
+    rungs = ladder(FAILING, FAILING, read=paged(), fallbacks=PAGED)
+    with pytest.raises(UpstreamFailed, match="main"):
+        await rungs.fetch(cursor={"p": 2})
+    assert rungs.asked == (1, 1, 0)
+
+
+async def test_a_fallbacks_own_cursor_stays_with_it_and_only_it_is_asked(autojump_clock: MockClock) -> None:
+    rungs = ladder(FAILING, FAILING, read=paged(), fallbacks=PAGED)
+    cursor: State | None = None
+    for page in (1, 2, 3):
+        fetched = await rungs.fetch(cursor=cursor)
+        assert isinstance(fetched.result, Page)
+        assert ([row["id"] for row in fetched.result.records], fetched.rung_index) == ([f"third{page}"], 2)
+        cursor = fetched.result.next
+    assert rungs.asked == (1, 1, 3)
+    rungs.third.say(FAILING)
+    for exchange in (rungs.main, rungs.second):
+        exchange.say(OK)
+    with pytest.raises(UpstreamFailed, match="third"):
+        await rungs.fetch(cursor=cursor)
+    assert rungs.asked == (1, 1, 4)
+
+
+async def test_a_cursor_outlives_a_ladder_that_is_put_in_another_order(autojump_clock: MockClock) -> None:
+    before = ladder(FAILING, FAILING, read=paged(), fallbacks=PAGED)
+    result = (await before.fetch()).result
+    assert isinstance(result, Page)
+    after = ladder(read=paged(), fallbacks=PAGED[::-1])
+    fetched = await after.fetch(cursor=result.next)
+    assert (fetched.source, fetched.result.records) == (THIRD, [{"id": "third2"}])  # type: ignore[union-attr] - a page
+
+
+@pytest.mark.parametrize(
+    "fallbacks",
+    [(), (Fallback(SECOND),), (Fallback(THIRD),), (Fallback(THIRD, paged(THIRD), needs=("token",)),)],
+    ids=["none is left", "another is left", "it became a mirror", "its credential is gone"],
+)
+async def test_a_cursor_of_a_fallback_that_was_removed_is_refused_before_any_call(
+    autojump_clock: MockClock, fallbacks: tuple[Fallback, ...]
+) -> None:
+    before = ladder(FAILING, FAILING, read=paged(), fallbacks=PAGED)
+    result = (await before.fetch()).result
+    assert isinstance(result, Page)
+    after = ladder(read=paged(), fallbacks=fallbacks)
+    with pytest.raises(InvalidCursor):
+        after.planned(result.next)
+    assert after.asked == (0, 0, 0)
+
+
+async def test_the_state_of_a_page_leads_to_the_source_that_it_came_from(autojump_clock: MockClock) -> None:
+    rungs = ladder(FAILING, FAILING, read=paged(), fallbacks=PAGED)
+    planned = rungs.planned()
+    fetched = await fetch(planned, LONG_S)
+    again = await rungs.fetch(cursor=state_of(planned, fetched))
+    assert again.result == fetched.result
+
+
+# Parts of a composite
+
+
+def part(resource: str, source: str, *fallbacks: Fallback) -> Endpoint:
+    def read(args: Args) -> Steps:
+        answer = yield Call(f"/{args.text('name')}", source=source)
+        return Single({"body": obj(answer.body)})
+
+    return Endpoint(resource, "A part.", DOSSIER, read, fallbacks=fallbacks)
+
+
+def composed(args: Args) -> Steps:
+    """Two parts, the second optional, as legs."""
+    first, second = yield (Part("first", {"name": "a"}), Part("second", {"name": "b"}, optional=True))
+    return Single({"second": bool(second)}, legs=(Leg("odd/first", first), Leg("odd/second", second)))
+
+
+PARTS = (part("first", MAIN, Fallback(SECOND, by(SECOND))), part("second", MAIN, Fallback(THIRD, by(THIRD))))
+
+
+async def test_each_part_of_a_composite_falls_by_itself_and_its_leg_names_who_answered(
+    autojump_clock: MockClock,
+) -> None:
+    def script(call: object) -> Said:
+        return Slow(2.0, FAILING) if getattr(call, "target", "") == "/v1/a" else OK
+
+    rungs = ladder(ScriptedExchange(script=script), Slow(3.0, OK), read=composed, fallbacks=(), more=PARTS)
+    fetched = await rungs.fetch()
+    assert isinstance(fetched.result, Single)
+    first, second = (leg.answer for leg in fetched.result.legs)
+    assert isinstance(first, Fetched)
+    assert isinstance(second, Fetched)
+    assert (first.source, first.rung_index, first.took_s) == (SECOND, 1, 5.0)
+    assert (second.source, second.rung_index, second.took_s) == (MAIN, 0, 0.0)
+    assert rungs.asked == (2, 1, 0)
+
+
+async def test_an_optional_part_whose_sources_all_fail_is_missing(autojump_clock: MockClock) -> None:
+    def script(call: object) -> Said:
+        return Slow(2.0, FAILING) if getattr(call, "target", "") == "/v1/b" else OK
+
+    third = Slow(4.0, FAILING)
+    rungs = ladder(ScriptedExchange(script=script), OK, third, read=composed, fallbacks=(), more=PARTS)
+    fetched = await rungs.fetch()
+    assert isinstance(fetched.result, Single)
+    assert fetched.result.record == {"second": False}
+    assert fetched.result.legs[1].answer == Missing("main: status 503", MAIN, 6.0)
+
+
+async def test_a_part_that_must_come_fails_its_composite_with_its_own_failure(autojump_clock: MockClock) -> None:
+    rungs = ladder(throttling(50), FAILING, OK, read=composed, fallbacks=(), more=PARTS)
+    with pytest.raises(UpstreamThrottled):
+        await rungs.fetch()
+
+
+async def test_a_composite_with_silent_parts_ends_by_its_deadline_with_what_came(autojump_clock: MockClock) -> None:
+    rungs = ladder(SILENCE, OK, SILENCE, read=composed, fallbacks=(), more=PARTS, rules=Rules(LONG_S, 0))
+    fetched = await rungs.fetch(within_s=30.0)
+    assert isinstance(fetched.result, Single)
+    first, second = (leg.answer for leg in fetched.result.legs)
+    assert (first.took_s, second.took_s) == (15.0, 30.0)
+    assert (bool(first), bool(second)) == (True, False)
+
+
+# Whatever happens
+
+
+async def test_a_ladder_that_is_cancelled_anywhere_leaves_nothing_running_and_no_circuit_in_doubt(
+    autojump_clock: MockClock,
+) -> None:
+    """Method: cancel at every wait; afterwards each circuit still lets calls through, so that no permit was lost."""
+    rungs = ladder(Slow(1.0, FAILING), Slow(1.0, throttling(1)), Slow(1.0, OK), breaker=BreakerRules(1, 60.0, 0.5))
+
+    async def run() -> None:
+        assert (await rungs.fetch()).source == THIRD
+
+    async def check(_got_through: bool) -> None:
+        assert [exchange.running for exchange in (rungs.main, rungs.second, rungs.third)] == [0, 0, 0]
+        await trio.sleep(400.0)  # past every hold and every open circuit
+        for name in (MAIN, SECOND, THIRD):
+            rungs.site.sources[name].breaker.take_nowait().abandon()
+
+    assert await cancel_everywhere(run, check) >= 3
+
+
+ANSWERS: st.SearchStrategy[Said] = st.builds(
+    Slow,
+    st.sampled_from((0.0, 0.5, 3.0, math.inf)),
+    st.sampled_from((OK, FAILING, throttling(2), said(status=404), said([1]), said({"gone": 1}, 400))),
+)
+SCRIPTS = st.lists(ANSWERS, min_size=1, max_size=4)
+
+
+@given(st.tuples(SCRIPTS, SCRIPTS, SCRIPTS), st.floats(0, 20), st.integers(0, 2), st.integers(1, 4))
+@settings(max_examples=80, deadline=None)
+def test_a_ladder_ends_by_its_deadline_with_an_answer_or_one_known_refusal(
+    scripts: tuple[list[Said], ...], within_s: float, retries: int, rounds: int
+) -> None:
+    async def run() -> None:
+        exchanges = [ScriptedExchange(*script) for script in scripts]
+        rungs = ladder(*exchanges, rules=Rules(timeout_s=4.0, retries=retries), breaker=BreakerRules(2, 60.0, 5.0))
+        for _ in range(rounds):
+            started = trio.current_time()
+            with suppress(UpstreamError, LimitError):
+                fetched = await rungs.fetch(within_s=within_s)
+                assert fetched.source == (MAIN, SECOND, THIRD)[fetched.rung_index]
+                assert fetched.result == Single({"body": {"ok": True}})
+                assert fetched.took_s <= within_s + ROUNDING_S
+            assert trio.current_time() - started <= within_s + ROUNDING_S
+            assert [exchange.running for exchange in exchanges] == [0, 0, 0]
+
+    trio.run(run, clock=MockClock(autojump_threshold=0))
