@@ -61,14 +61,15 @@ def _fork_each() -> None:
     for line in sys.stdin.buffer:
         pid = os.fork()
         if not pid:
-            _become(orjson.loads(line))
+            become(orjson.loads(line))
             main()
             return
         _, status = os.waitpid(pid, 0)
         os.write(1, b"%d\n" % os.waitstatus_to_exitcode(status))
 
 
-def _become(request: Mapping[str, object]) -> None:
+def become(request: Mapping[str, object]) -> None:
+    """Be the process that a request describes."""
     arguments, environ = request["arguments"], request["environ"]
     assert isinstance(arguments, list)
     assert isinstance(environ, dict)

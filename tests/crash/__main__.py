@@ -1,0 +1,27 @@
+"""`python -m tests.crash --kills 1000`: the ordeal for longer than a test run allows."""
+
+import argparse
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+
+import trio
+
+from tests.crash.run import ordeal
+
+
+def main() -> None:
+    """Run it, and tell what it came to."""
+    parser = argparse.ArgumentParser(prog="python -m tests.crash", description=__doc__)
+    parser.add_argument("--kills", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=1)
+    chosen = parser.parse_args()
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        report = trio.run(partial(ordeal, Path(folder), kills=chosen.kills, seed=chosen.seed))
+    print(f"{report}\neverything holds after {time.monotonic() - began:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,189 @@
+"""One node, killed again and again under mixed load and during its starts; the proof of its books at the end."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import trio
+
+from gateway.secrets import load_secret
+from tests.crash.clients import Clients, Node, NodeDied
+from tests.crash.seen import Life, Seen, check_costs
+from tests.crash.starter import Started, Starter, open_starter
+from tests.fakes.commands import open_commands
+from tests.fakes.scripted_upstream import Told, Upstream, open_upstream
+from tests.fakes.sluice_process import Place
+from upstreams.transport import open_transport
+from upstreams.transport.http import origin_of
+
+BALANCE = 10_000_000
+PLAIN, CLAIMING = 10, 10
+DURING_START = 0.3
+"""The share of kills that meet a node which does not serve yet."""
+START_S_MAX, LOAD_S_MAX = 0.25, 0.4
+VERIFY_EVERY = 20
+ENVIRON = {"SLUICE_SECRET": "a secret of tests, long enough"}
+TABLES: dict[str, dict[str, object]] = {
+    "limits": {"requests_per_minute": 1_000_000, "concurrent_requests": 1000},
+    "breaker": {"failures": 100_000},
+    "log": {"access": False},
+}
+NET = """
+SELECT request_id, SUM(CASE kind WHEN 'deduction' THEN amount WHEN 'refund' THEN -amount ELSE 0 END)
+FROM ledger_entries WHERE request_id IS NOT NULL GROUP BY request_id
+"""
+PARTIAL = """
+SELECT request_id, SUM(amount) FROM ledger_entries WHERE kind IN ('settlement', 'refund') GROUP BY request_id
+HAVING COUNT(*) = 2
+"""
+
+
+@dataclass
+class Report:
+    """What a run came to, for people and for the test's last questions."""
+
+    kills: int = 0
+    during_start: int = 0
+    recovered: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass
+class Ordeal:
+    """A place, its node and its clients through all lives."""
+
+    place: Place
+    starter: Starter
+    clients: Clients
+    rng: Random
+    account: str
+    report: Report = field(default_factory=Report)
+
+    async def kill_once(self) -> None:
+        """One life: it ends during the start, or under load."""
+        started = self.starter.start(self.place.config, self._environ)
+        if self.rng.random() < DURING_START:
+            await trio.sleep(self.rng.random() * START_S_MAX)
+            self.starter.kill()
+            self.report.during_start += 1
+        else:
+            async with self._open_node(started) as node:
+                await self._live(node)
+        self.report.recovered += sum(event["charges"] for event in started.events("recovered"))
+        self.report.kills += 1
+
+    async def _live(self, node: Node) -> None:
+        life = Life()
+        works = [self.clients.plain] * PLAIN + [self.clients.claiming] * CLAIMING
+        works += [self.clients.granting, self.clients.keying]
+        async with trio.open_nursery() as nursery:
+            for work in works:
+                nursery.start_soon(_until_it_dies, work, node, life)
+            await trio.sleep(self.rng.random() * LOAD_S_MAX)
+            node.is_killed = True
+            self.starter.kill()
+        self.clients.seen.end(life)
+
+    async def finish(self) -> None:
+        """The last life: every key gets its outcome and gives it again; then the node is killed once more."""
+        started = self.starter.start(self.place.config, self._environ)
+        async with self._open_node(started) as node:
+            for work in list(self.clients.pending):
+                await self.clients._until_finished(node, *work)
+            for key in self.clients.seen.finished:
+                await self.clients.replay(node, key)
+            node.is_killed = True
+            self.starter.kill()
+        await self.verify()
+
+    @asynccontextmanager
+    async def _open_node(self, started: Started) -> AsyncIterator[Node]:
+        line = await started.listening()
+        public, admin = origin_of(line["url"])[0], origin_of(line["admin_url"])[0]
+        async with open_transport() as transport:
+            node = Node(transport.exchange, public, admin)
+            accounts = await node.operate("account.list", self.clients.admin_token, {})
+            assert [account["held"] for account in accounts] == [0, 0], "what was open is refunded before it serves"
+            yield node
+
+    async def verify(self) -> None:
+        """The operator's proof, on the store as the kill has left it."""
+        verified = await trio.to_thread.run_sync(self.place.told, "ledger", "verify")
+        assert verified == {"ok": True, "violations": []}
+
+    def check(self) -> None:
+        """What clients saw, against the store."""
+        seen = self.clients.seen
+        with closing(sqlite3.connect(self.place.database)) as store:
+            net, partial = dict(store.execute(NET)), dict(store.execute(PARTIAL))
+            accounts = dict(store.execute("SELECT id, balance FROM accounts"))
+            used = dict(store.execute("SELECT account_id, used FROM keys WHERE account_id = ?", (self.account,)))
+            owners = dict(store.execute("SELECT owner, status FROM claims WHERE status IS NOT NULL"))
+        check_costs(seen, net, partial)
+        assert accounts[self.account] == BALANCE - sum(net.values())
+        assert used == {self.account: sum(net.values())}
+        assert seen.granted <= accounts[self.clients.treasury] <= seen.perhaps_granted
+        assert owners == {one.request_id: one.status for one in seen.finished.values()}
+
+    @property
+    def _environ(self) -> dict[str, str]:
+        return {"PATH": "/usr/bin:/bin", "TMPDIR": str(self.place.folder), **ENVIRON}
+
+
+async def _until_it_dies(work: Callable[[Node, Life], Awaitable[None]], node: Node, life: Life) -> None:
+    try:
+        await work(node, life)
+    except NodeDied:
+        return
+
+
+def moody(rng: Random, upstream: Upstream) -> Callable[[str], Told | None]:
+    """An upstream that takes its time, fails at times, and does not know everybody."""
+
+    def script(asked: str) -> Told | None:
+        delay_s, dice = rng.random() * 0.03, rng.random()
+        if dice < 0.08 or ("/code/" in asked and dice < 0.6):  # so some composites are mostly missing
+            return Told(500, b"{}", delay_s=delay_s)
+        if dice > 0.95 and "/users/" in asked:
+            return Told(404, b"{}", delay_s=delay_s)
+        upstream.behaviour.latency_s = delay_s
+        return None
+
+    return script
+
+
+async def ordeal(folder: Path, *, kills: int, seed: int, tell: Callable[[str], None] = print) -> Report:
+    """Kill a node so many times and prove its books; the seed decides everything but the machine's own timing."""
+    tell(f"seed {seed}, {kills} kills")
+    rng, upstream = Random(seed), Upstream()
+    upstream.script = moody(Random(rng.random()), upstream)
+    with open_commands() as commands, open_starter() as starter:
+        async with open_upstream(upstream) as egress:
+            place = Place(folder, commands, ENVIRON)
+            upstreams: dict[str, object] = {"egress": egress, "defaults": {"retries": 0}}
+            place.configure(**TABLES, upstreams=upstreams)
+            run = _prepare(place, starter, rng)
+            for number in range(1, kills + 1):
+                await run.kill_once()
+                if number % VERIFY_EVERY == 0:
+                    await run.verify()
+                    tell(f"{number} kills: {run.report.recovered} charges recovered, {dict(run.clients.seen.counts)}")
+            await run.finish()
+    run.check()
+    run.report.counts = run.clients.seen.counts
+    return run.report
+
+
+def _prepare(place: Place, starter: Starter, rng: Random) -> Ordeal:
+    account, key = place.new_key(balance=BALANCE)
+    treasury: dict[str, Any] = place.told("account", "create", "--name", "treasury", "--credits", "0")
+    token = load_secret(ENVIRON, place.database.parent).admin_token
+    clients = Clients(Random(rng.random()), Seen(), key["key"], token, treasury["id"])
+    return Ordeal(place, starter, clients, rng, account)
