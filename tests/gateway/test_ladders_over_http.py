@@ -1,0 +1,225 @@
+"""Ladders through a whole node: real sockets, real money, an upstream that fails where the test says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from tests.fakes.calling import Answered
+from tests.fakes.node import OpenNode, open_test_node
+from tests.fakes.scripted_upstream import Told, told
+
+STORY = "/v1/hackernews/story?id=8863"
+ALGOLIA, FIREBASE = "hn.algolia.com", "hacker-news.firebaseio.com"
+API, RAW, GRAPHQL = "api.github.com", "raw.githubusercontent.com", "api.github.com/graphql"
+REPO = "url=python-trio%2Ftrio"
+NO_RETRIES: Mapping[str, object] = {"defaults": {"retries": 0}}
+TOKEN: Mapping[str, object] = {"defaults": {"retries": 0}, "github": {"token_env": "TEST_TOKEN"}}
+ENVIRON = {"TEST_TOKEN": "a-token-of-tests"}
+
+BROKEN = told({"message": "broken"}, 503)
+THROTTLED = told({"message": "slow down"}, 429, retry_after="60")
+UNKNOWN = told({"message": "no such path"}, 404)
+SILENT = Told(delay_s=60.0)
+
+
+def where(answers: Mapping[str, Told]) -> Callable[[str], Told | None]:
+    """Requests that begin like a key are answered with its value, all others by the sandbox."""
+
+    def script(asked: str) -> Told | None:
+        return next((answer for begins, answer in answers.items() if asked.startswith(begins)), None)
+
+    return script
+
+
+def hosts(node: OpenNode) -> list[str]:
+    """The hosts that were asked so far."""
+    return [asked.partition("/")[0] for asked in node.upstream.requests]
+
+
+async def health_of(node: OpenNode, platform: str) -> tuple[str, dict[str, str]]:
+    """What the status page says of a platform, and of the circuit of each of its sources."""
+    answer = await node.get("/v1/status", key=None)
+    entry = answer.json["data"]["platforms"][platform]
+    return entry["status"], {name: source["circuit"] for name, source in entry["sources"].items()}
+
+
+async def assert_refunded(node: OpenNode, answer: Answered) -> None:
+    """It cost nothing, and nothing is held."""
+    assert answer.json["credits_used"] == 0
+    assert await node.net(answer.json["request_id"]) == 0
+    await node.assert_sound()
+
+
+@pytest.mark.parametrize("failure", [BROKEN, THROTTLED, Told(200, b"<html>Sorry</html>"), Told(200, b"[1]")])
+async def test_a_source_that_fails_is_answered_for_by_the_next_one_at_the_usual_price(
+    failure: Told, tmp_path: Path
+) -> None:
+    async with open_test_node(tmp_path, upstreams=NO_RETRIES) as node:
+        node.upstream.script = where({ALGOLIA: failure})
+        answer = await node.get(STORY)
+        assert (answer.status, answer.json["credits_used"], answer.json["cached"]) == (200, 1, False)
+        assert answer.json["data"]["post"]["id"] == "8863"
+        assert hosts(node) == [ALGOLIA, FIREBASE]
+        assert await node.net(answer.json["request_id"]) == 1
+        assert (await node.get(STORY)).json["cached"]
+        await node.assert_sound()
+
+
+async def test_a_source_that_hangs_leaves_time_to_the_next_one(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, server={"request_timeout_s": 2}, upstreams=NO_RETRIES) as node:
+        node.upstream.script = where({ALGOLIA: SILENT})
+        with trio.fail_after(10):
+            answer = await node.get(STORY)
+        assert (answer.status, answer.json["credits_used"]) == (200, 1)
+        await node.assert_sound()
+
+
+async def test_an_open_circuit_is_passed_over_and_the_platform_is_degraded(tmp_path: Path) -> None:
+    breaker = {"failures": 2, "window_s": 60, "open_s": 60}
+    async with open_test_node(tmp_path, upstreams=NO_RETRIES, breaker=breaker) as node:
+        node.upstream.script = where({ALGOLIA: BROKEN})
+        assert await health_of(node, "hackernews") == ("operational", {"algolia": "closed", "firebase": "closed"})
+        for story in range(1, 6):
+            answer = await node.get(f"/v1/hackernews/story?id={story}")
+            assert (answer.status, answer.json["credits_used"]) == (200, 1)
+        assert hosts(node).count(ALGOLIA) == 2
+        assert await health_of(node, "hackernews") == ("degraded", {"algolia": "open", "firebase": "closed"})
+        only_algolia = await node.get("/v1/hackernews/search?query=trio")
+        assert (only_algolia.status, only_algolia.code) == (503, "SERVICE_UNAVAILABLE")
+        await assert_refunded(node, only_algolia)
+
+
+async def test_with_all_circuits_open_the_platform_is_down_and_tells_when_to_come_back(tmp_path: Path) -> None:
+    breaker = {"failures": 1, "window_s": 60, "open_s": 60}
+    async with open_test_node(tmp_path, upstreams=NO_RETRIES, breaker=breaker) as node:
+        node.upstream.script = where({ALGOLIA: BROKEN, FIREBASE: BROKEN})
+        failed = await node.get(STORY)
+        assert (failed.status, failed.code) == (502, "UPSTREAM_ERROR")
+        await assert_refunded(node, failed)
+        assert (await health_of(node, "hackernews"))[0] == "down"
+        refused = await node.get(STORY)
+        assert (refused.status, refused.code) == (503, "SERVICE_UNAVAILABLE")
+        assert 0 < int(refused.headers["retry-after"]) <= 60
+        assert len(node.upstream.requests) == 2
+        await assert_refunded(node, refused)
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "status", "code", "retry_after"),
+    [
+        (BROKEN, BROKEN, 502, "UPSTREAM_ERROR", None),
+        (BROKEN, THROTTLED, 502, "UPSTREAM_ERROR", None),
+        (BROKEN, UNKNOWN, 502, "UPSTREAM_ERROR", None),
+        (THROTTLED, THROTTLED, 503, "SERVICE_UNAVAILABLE", "60"),
+        (THROTTLED, BROKEN, 503, "SERVICE_UNAVAILABLE", "60"),
+        (THROTTLED, UNKNOWN, 503, "SERVICE_UNAVAILABLE", "60"),
+        (UNKNOWN, BROKEN, 404, "RESOURCE_NOT_FOUND", None),
+        (BROKEN, Told(200, b"null"), 404, "RESOURCE_NOT_FOUND", None),
+    ],
+)
+async def test_when_no_source_answers_the_refusal_is_the_first_ones_and_refunded(
+    own: Told, other: Told, status: int, code: str, retry_after: str | None, tmp_path: Path
+) -> None:
+    """A fallback's 404 may mean that its path is not known; Firebase's `null` means that there is no such item."""
+    async with open_test_node(tmp_path, upstreams=NO_RETRIES) as node:
+        node.upstream.script = where({ALGOLIA: own, FIREBASE: other})
+        answer = await node.get(STORY)
+        assert (answer.status, answer.code, answer.headers.get("retry-after")) == (status, code, retry_after)
+        await assert_refunded(node, answer)
+
+
+async def test_what_the_first_source_does_not_have_is_asked_of_no_other(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        answer = await node.get("/v1/hackernews/story?id=404")
+        assert answer.code == "RESOURCE_NOT_FOUND"
+        assert hosts(node) == [ALGOLIA]
+
+
+# Each ladder
+
+
+LADDERS: list[tuple[str, Mapping[str, Told], str]] = [
+    ("/v1/hackernews/story?id=8863", {ALGOLIA: BROKEN}, FIREBASE),
+    ("/v1/hackernews/story/comments?id=8863&limit=5", {ALGOLIA: BROKEN}, FIREBASE),
+    ("/v1/hackernews/profile?handle=pg", {ALGOLIA: BROKEN}, FIREBASE),
+    ("/v1/hackernews/new", {FIREBASE: BROKEN}, ALGOLIA),
+    ("/v1/hackernews/new", {f"{FIREBASE}/v0/item": BROKEN}, ALGOLIA),
+    ("/v1/hackernews/jobs", {FIREBASE: BROKEN}, ALGOLIA),
+    ("/v1/bluesky/profile?handle=ada.bsky.social", {"public.api": BROKEN}, "api.bsky.app"),
+    ("/v1/bluesky/user/posts?handle=ada.bsky.social", {"public.api": BROKEN}, "api.bsky.app"),
+    ("/v1/bluesky/followers?handle=ada.bsky.social", {"public.api": BROKEN}, "api.bsky.app"),
+    ("/v1/bluesky/search/users?query=parsers", {"public.api": BROKEN}, "api.bsky.app"),
+    (f"/v1/github/repo/readme?{REPO}", {API: BROKEN}, RAW),
+    (f"/v1/github/repo?{REPO}", {f"{API}/repos": BROKEN}, GRAPHQL),
+    (f"/v1/github/repo/releases?{REPO}", {f"{API}/repos": BROKEN}, GRAPHQL),
+    ("/v1/github/profile?handle=octocat", {f"{API}/users": BROKEN}, GRAPHQL),
+    ("/v1/github/issue?url=https%3A%2F%2Fgithub.com%2Fada%2Fproject%2Fissues%2F7", {f"{API}/repos": BROKEN}, GRAPHQL),
+]
+
+
+@pytest.mark.parametrize(("target", "failing", "asked"), LADDERS, ids=[target for target, *_ in LADDERS])
+async def test_every_ladder_holds_over_sockets(
+    target: str, failing: Mapping[str, Told], asked: str, tmp_path: Path
+) -> None:
+    async with open_test_node(tmp_path, environ=ENVIRON, upstreams=TOKEN, cache={"max_bytes": 0}) as node:
+        whole = await node.get(target)
+        node.upstream.script = where(failing)
+        node.upstream.requests.clear()
+        fallen = await node.get(target)
+        assert (whole.status, fallen.status) == (200, 200), fallen.body
+        assert fallen.json["credits_used"] == whole.json["credits_used"]
+        assert node.upstream.requests[-1].startswith(asked)
+        if "pagination" in whole.json:
+            assert ids_of(fallen.json["data"]) == ids_of(whole.json["data"])
+        await node.assert_sound()
+
+
+def ids_of(data: dict[str, Any]) -> list[str]:
+    """The ids of the rows, whatever they are."""
+    return [next(iter(item.values()))["id"] for item in data["items"]]
+
+
+async def test_a_list_is_walked_to_its_end_by_the_source_that_it_began_with(tmp_path: Path) -> None:
+    """Method: Firebase is away for the first page only; the pages after it still come from Algolia."""
+    async with open_test_node(tmp_path, upstreams=NO_RETRIES) as node:
+        node.upstream.script = where({FIREBASE: BROKEN})
+        answer = await node.get("/v1/hackernews/new")
+        node.upstream.script = where({})
+        seen = ids_of(answer.json["data"])
+        while (cursor := answer.json["pagination"]["next_cursor"]) is not None:
+            answer = await node.get(f"/v1/hackernews/new?cursor={cursor}")
+            assert answer.status == 200
+            seen += ids_of(answer.json["data"])
+        assert len(seen) == len(set(seen)) == 44
+        assert hosts(node) == [FIREBASE, *[ALGOLIA] * 3]
+
+
+async def test_without_a_token_github_falls_to_the_plain_files_only(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, upstreams=NO_RETRIES) as node:
+        node.upstream.script = where({API: BROKEN})
+        assert (await node.get(f"/v1/github/repo/readme?{REPO}")).status == 200
+        node.upstream.requests.clear()
+        assert (await node.get(f"/v1/github/repo?{REPO}")).code == "UPSTREAM_ERROR"
+        assert node.upstream.requests == [f"{API}/repos/python-trio/trio"]
+
+
+async def test_a_composite_names_the_fallback_that_answered_for_a_part(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, environ=ENVIRON, upstreams=TOKEN) as node:
+        node.upstream.script = where({f"{API}/repos/python-trio/trio/re": BROKEN})  # readme and releases
+        answer = await node.get(f"/v1/github/repo/dossier?{REPO}")
+        assert (answer.status, answer.json["credits_used"]) == (200, 5)
+        legs = {leg["endpoint"]: leg for leg in answer.json["data"]["legs"]}
+        assert {name: (leg["source"], leg["rung"], leg["rung_index"]) for name, leg in legs.items()} == {
+            "github/repo": ("api", "primary", 0),
+            "github/repo/readme": ("raw", "fallback", 1),
+            "github/repo/releases": ("graphql", "fallback", 1),
+            "github/repo/top-issues": ("search", "primary", 0),
+        }
+        assert {leg["status"] for leg in legs.values()} == {"ok"}
+        assert len(answer.json["data"]["releases"]) == 5
+        await node.assert_sound()
