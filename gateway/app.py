@@ -134,10 +134,10 @@ def _build(setting: Setting, books: Books, sites: list[Site], make_id: Callable[
         status.route,
     )
     metrics = Metrics()
-    metrics.gather = lambda: gather(catalog, calls=calls, window=window, leases=leases, books=books)
     admission = Admission(
         books.keys, window=window, leases=leases, key_prefix=config.keys.prefix, now=trio.current_time
     )
+    metrics.gather = lambda: gather(catalog, admission=admission, calls=calls, books=books)
     api = Api(
         Parts(
             admission=admission,

@@ -53,7 +53,7 @@ class BilledCalls:
     ) -> None:
         self._charges = charges
         self._balances = balances
-        self._claims = claims
+        self.claims = claims
         self.cache = cache
         self.timeout_s = timeout_s
         self._signer = signer
@@ -157,7 +157,7 @@ class BilledCalls:
     async def _hit(self, ask: Ask, stored: bytes) -> Outcome:
         """A cached answer; under an idempotency key it becomes that key's outcome."""
         if ask.claim is not None:
-            begun = await self._claims.begin(
+            begun = await self.claims.begin(
                 Begin(ask.claim, None, Kept(200, stored.decode(), ask.request_id, cached=True))
             )
             if isinstance(begun, Kept):
@@ -174,7 +174,7 @@ class BilledCalls:
         request = charge_request(ask, quote)
         if ask.claim is None:
             return await self._charges.take(request)
-        begun = await self._claims.begin(Begin(ask.claim, request))
+        begun = await self.claims.begin(Begin(ask.claim, request))
         assert begun is not None, "only a cache hit begins without a charge"
         return begun
 
@@ -205,7 +205,7 @@ class BilledCalls:
                 if ask.claim is None:
                     closed = await self._charges.close(charge, used=used)
                 else:
-                    closed = await self._claims.end(End(ask.claim, close_request(charge, used=used), kept))
+                    closed = await self.claims.end(End(ask.claim, close_request(charge, used=used), kept))
             except StorageError:
                 return charge.credits, None
             return closed.credits_used, closed.balance_after

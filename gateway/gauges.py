@@ -2,28 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from gateway.admission import Admission
 from gateway.billed import BilledCalls
 from gateway.books import Books
 from limits.breaker import BreakerStatistics
-from limits.concurrency import Leases
-from limits.window import Window
 from upstreams.catalog import Catalog
 from upstreams.source import SourceStatistics
 
 _CIRCUIT = {"closed": 0, "half_open": 1, "open": 2}
 
 
-def gather(catalog: Catalog, *, calls: BilledCalls, window: Window, leases: Leases, books: Books) -> Iterator[Metric]:
+def gather(catalog: Catalog, *, admission: Admission, calls: BilledCalls, books: Books) -> Iterator[Metric]:
     """Every part's metrics."""
-    yield GaugeMetricFamily("sluice_window_keys", "Keys with requests in their window.", len(window))
-    yield GaugeMetricFamily("sluice_lease_keys", "Keys with running requests.", len(leases))
+    yield from _limits(admission)
+    yield _by(
+        "sluice_idempotency", "Requests with an idempotency key, by how they went.", "result", calls.claims.counts
+    )
     yield from _cache(calls)
     yield from _store(books)
     yield from _sources(catalog)
+
+
+def _by(name: str, text: str, label: str, counts: Mapping[str, int]) -> Metric:
+    """A counter with one label."""
+    family = CounterMetricFamily(name, text, labels=[label])
+    for value, count in counts.items():
+        family.add_metric([value], count)
+    return family
+
+
+def _limits(admission: Admission) -> Iterator[Metric]:
+    yield _by("sluice_admissions", "Requests with a good key, by what the limits said.", "result", admission.counts)
+    yield GaugeMetricFamily("sluice_window_keys", "Keys with requests in their window.", len(admission.window))
+    yield GaugeMetricFamily("sluice_lease_keys", "Keys with running requests.", len(admission.leases))
+    yield GaugeMetricFamily("sluice_leases", "Running requests.", admission.leases.running())
 
 
 def _cache(calls: BilledCalls) -> Iterator[Metric]:
@@ -48,6 +64,8 @@ def _store(books: Books) -> Iterator[Metric]:
     yield CounterMetricFamily("sluice_store_calls", "Writes; calls per commit is the group's size.", now.calls)
     yield CounterMetricFamily("sluice_store_failed_commits", "Commits that failed.", now.failed_commits)
     yield GaugeMetricFamily("sluice_store_waiting", "Writes that wait for the writer.", now.waiting)
+    moved = "Credits of committed ledger entries, by kind; what was deducted and neither settled nor refunded is held."
+    yield _by("sluice_ledger_credits", moved, "kind", books.charges.credits_moved())
     yield GaugeMetricFamily(
         "sluice_charges_unfinished", "Charges whose close is tried again.", books.charges.unfinished()
     )
