@@ -60,7 +60,9 @@ def plan_walk(site: Site, endpoint: Endpoint, args: Args) -> Walk:
     limit, per_page = args.number("limit"), min(args.number("limit"), collect.per_page)
     skip = args.position(_SKIP, 0)
     state = {name: value for name, value in (args.cursor or {}).items() if name != _SKIP}
-    planned = plan(site, endpoint, replace(args, values={**args.values, "limit": per_page}, cursor=state or None))
+    # An empty state of a cursor is no beginning: it leads back to the first page of the source that had it.
+    cursor = None if args.cursor is None else state
+    planned = plan(site, endpoint, replace(args, values={**args.values, "limit": per_page}, cursor=cursor))
     pages_needed = -(-(min(skip, per_page - 1) + limit) // per_page)
     return Walk(planned, limit, skip, Reach(pages_needed, pages_needed + collect.spare_pages))
 
@@ -118,8 +120,7 @@ class _Basket:
         assert isinstance(page, Page), "a collect-until-N endpoint answers with pages"
         before = len(self.records)
         place = min(self.skip, len(page.records))
-        while place < len(page.records) and len(self.records) < self.limit:
-            self._add(page.records[place])
+        while place < len(page.records) and self._take(page.records[place]):
             place += 1
         self.skip = 0
         self.pages += 1
@@ -127,12 +128,16 @@ class _Basket:
         self._fetched.append(fetched)
         return page.next if place == len(page.records) else {**state, _SKIP: place}
 
-    def _add(self, record: Record) -> None:
-        """Keep a record unless it came before: lists move while they are read."""
+    def _take(self, record: Record) -> bool:
+        """Keep a record, or pass over one that came before: lists move while they are read. False: there is no room."""
         known = record.get("id")
-        if known is None or known not in self._seen:
-            self._seen.add(known)
-            self.records.append(record)
+        if known is not None and known in self._seen:
+            return True
+        if len(self.records) == self.limit:
+            return False
+        self._seen.add(known)
+        self.records.append(record)
+        return True
 
     def answer(self, following: State | None, ended: str = "", *, whole: bool = True) -> Fetched:
         """The walk as one page; `ended` says why there is less of it than was asked for."""

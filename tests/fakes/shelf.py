@@ -1,0 +1,161 @@
+"""An upstream as a shelf of pages, and walks over it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+from urllib.parse import parse_qs, urlsplit
+
+import trio
+
+from limits.breaker import BreakerRules
+from tests.fakes.scripted_exchange import LONG_S, Said, ScriptedExchange, Slow, said, source_over
+from upstreams.archetypes import POST_LIST
+from upstreams.endpoint import Args, Call, Collect, Endpoint, Fallback, Fetched, Page, Platform, State, Steps
+from upstreams.errors import InvalidArgument
+from upstreams.site import Site
+from upstreams.source import Rules
+from upstreams.transport.http import HttpCall
+from upstreams.walk import GoOn, Walk, Walked, plan_walk, walk
+
+PER_PAGE = 4
+SPARE_PAGES = 2
+LIMIT_MAX = 500
+MANY = 10_000
+
+Ids = list[str | None]
+
+
+class Asked(NamedTuple):
+    """One page that the upstream was asked for."""
+
+    page: int
+    size: int
+    by: str = "main"
+
+
+class Shelf:
+    """An upstream whose pages are given, however many items it is asked for; page 0 comes first.
+
+    A row's `place` is its place in the whole list, by which a test tells rows of the same id apart. `failing` is said
+    to the question for page `fails_at`; of the two sources by which it is asked, only `only` answers when that is set.
+    An `endless` one begins again behind its last page.
+    """
+
+    def __init__(self, pages: Sequence[Ids], *, endless: bool = False) -> None:
+        self.pages = pages
+        self.endless = endless
+        self.fails_at = -1
+        self.failing: Said = said(status=500)
+        self.only: str | None = None
+        self.latency_s = 0.0
+        self.warnings: dict[int, str] = {}
+        self.asked: list[Asked] = []
+        self.exchange = ScriptedExchange(script=self._say)
+
+    def _say(self, call: HttpCall) -> Said:
+        parts = urlsplit(call.target)
+        query = parse_qs(parts.query)
+        asked = Asked(int(query["page"][0]), int(query["size"][0]), parts.path.split("/")[1])
+        self.asked.append(asked)
+        if self.only not in (None, asked.by):
+            return said(status=500)
+        return self.failing if asked.page == self.fails_at else Slow(self.latency_s, said(self._body(asked.page)))
+
+    def _body(self, page: int) -> Any:
+        first = sum(len(self.pages[before % len(self.pages)]) for before in range(page))
+        ids = self.pages[page % len(self.pages)]
+        more = self.endless or page + 1 < len(self.pages)
+        return {
+            "rows": [{"id": known, "place": first + place} for place, known in enumerate(ids)],
+            "next": page + 1 if more else None,
+            "warnings": [self.warnings[page]] if page in self.warnings else [],
+        }
+
+    @property
+    def ids(self) -> Ids:
+        """The whole list."""
+        return [known for page in self.pages for known in page]
+
+
+def distinct(*sizes: int) -> Shelf:
+    """Pages of these sizes without any id twice."""
+    numbers = iter(range(MANY))
+    return Shelf([[str(next(numbers)) for _ in range(size)] for size in sizes])
+
+
+def read(args: Args) -> Steps:
+    """A page by its number."""
+    if args.number("limit") > LIMIT_MAX:
+        raise InvalidArgument("limit", "is too high")
+    answer = yield Call("/rows", {"page": args.position("p", 0), "size": args.number("limit")})
+    following = answer.body["next"]
+    following = None if following is None else {"p": following}
+    return Page(list(answer.body["rows"]), next=following, total=99, warnings=tuple(answer.body["warnings"]))
+
+
+def elsewhere(args: Args) -> Steps:
+    """The same list in another source's form, with cursors of its own."""
+    query = {"page": args.position("elsewhere", 0), "size": args.number("limit")}
+    answer = yield Call("/rows", query, source="other")
+    following = answer.body["next"]
+    return Page(list(answer.body["rows"]), next=None if following is None else {"elsewhere": following})
+
+
+def site_over(shelf: Shelf, *fallbacks: Fallback, per_page: int = PER_PAGE) -> Site:
+    """A platform with one endpoint, whose every source is the shelf."""
+    collect = Collect(per_page, SPARE_PAGES)
+    endpoint = Endpoint("x", "Xs.", POST_LIST, read, fallbacks=fallbacks, collect=collect)
+    urls = {name: f"https://{name}.test/{name}" for name in ("main", "other")}
+    sources = {
+        name: source_over(
+            shelf.exchange,
+            name=name,
+            base_url=url,
+            rules=Rules(retries=0),
+            breaker=BreakerRules(failures=MANY),
+        )
+        for name, url in urls.items()
+    }
+    platform = Platform("odd", "Odd", urls, (endpoint,), docs_url="https://odd.test")
+    return Site(platform, sources, credentials={}, user_agent="sluice/1")
+
+
+def begun(site: Site, limit: int, cursor: State | None = None) -> Walk:
+    """A walk of the site's endpoint before its first call."""
+    return plan_walk(site, site.platform.endpoints[0], Args({"limit": limit}, cursor))
+
+
+async def on(_walked: Walked) -> bool:
+    """Always go on."""
+    await trio.lowlevel.checkpoint()
+    return True
+
+
+def page_of(fetched: Fetched) -> Page:
+    """What a walk answered."""
+    assert isinstance(fetched.result, Page)
+    return fetched.result
+
+
+def places(fetched: Fetched) -> list[int]:
+    """The places of its items in the whole list."""
+    return [record["place"] for record in page_of(fetched).records]
+
+
+def cursor_of(fetched: Fetched) -> State | None:
+    """What leads on from it."""
+    return page_of(fetched).next
+
+
+async def walked(
+    site: Site,
+    limit: int,
+    cursor: State | None = None,
+    *,
+    pages_max: int = MANY,
+    deadline_at: float = LONG_S,
+    go_on: GoOn = on,
+) -> Fetched:
+    """A whole walk."""
+    return await walk(begun(site, limit, cursor), pages_max, deadline_at, go_on)

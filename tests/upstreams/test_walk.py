@@ -1,0 +1,284 @@
+"""Collect-until-N: how a walk of pages begins and ends, what a failing page does to it, and other sources."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import httpx
+import pytest
+import trio
+from trio.testing import MockClock
+
+from limits.errors import CircuitOpen, LimitError, Throttled
+from tests.fakes.cancelling import cancel_everywhere
+from tests.fakes.scripted_exchange import LONG_S, SILENCE, Said, said
+from tests.fakes.shelf import (
+    LIMIT_MAX,
+    MANY,
+    Shelf,
+    begun,
+    cursor_of,
+    distinct,
+    elsewhere,
+    on,
+    page_of,
+    places,
+    site_over,
+    walked,
+)
+from upstreams.endpoint import Call, Fallback
+from upstreams.errors import InvalidArgument, NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
+from upstreams.walk import Walked, walk
+
+# Ends
+
+
+async def test_what_the_last_page_holds_beyond_the_limit_comes_first_next_time(autojump_clock: MockClock) -> None:
+    shelf = distinct(4, 4, 4)
+    first = await walked(site_over(shelf), 6)
+    assert (places(first), cursor_of(first), first.pages_used) == ([0, 1, 2, 3, 4, 5], {"p": 1, "skip": 2}, 2)
+    second = await walked(site_over(shelf), 6, cursor_of(first))
+    assert (places(second), cursor_of(second), second.pages_used) == ([6, 7, 8, 9, 10, 11], None, 2)
+
+
+async def test_a_tail_of_items_that_were_given_is_no_reason_to_go_on(autojump_clock: MockClock) -> None:
+    shelf = Shelf([["a", "b", "a", "b"]])
+    fetched = await walked(site_over(shelf), 2)
+    assert (places(fetched), cursor_of(fetched)) == ([0, 1], None)
+
+
+async def test_a_page_that_shrank_since_the_last_walk_is_passed_over(autojump_clock: MockClock) -> None:
+    shelf = distinct(2, 4)
+    fetched = await walked(site_over(shelf), 4, {"p": 0, "skip": 3})
+    assert (places(fetched), fetched.pages_used) == ([2, 3, 4, 5], 1)
+
+
+async def test_a_walk_that_runs_out_of_pages_says_nothing_of_it(autojump_clock: MockClock) -> None:
+    """All that may be reserved was: pages came short, as they may, and `has_more` says the rest."""
+    shelf = distinct(*[1] * 20)
+    ready = begun(site_over(shelf), 8)
+    fetched = await walk(ready, ready.reach.pages_max, LONG_S, on)
+    assert (places(fetched), cursor_of(fetched)) == ([0, 1, 2, 3], {"p": 4})
+    assert (fetched.whole, page_of(fetched).warnings, fetched.pages_used) == (True, (), 4)
+
+
+async def test_a_walk_with_fewer_pages_than_usual_says_so_and_is_not_whole(autojump_clock: MockClock) -> None:
+    shelf = distinct(*[1] * 20)
+    ready = begun(site_over(shelf), 8)
+    fetched = await walk(ready, ready.reach.pages_needed, LONG_S, on)
+    warning = "2 of 8 items were collected: there were credits for 2 pages; next_cursor goes on"
+    assert (places(fetched), cursor_of(fetched), fetched.whole) == ([0, 1], {"p": 2}, False)
+    assert page_of(fetched).warnings == (warning,)
+
+
+@pytest.mark.parametrize(("sizes", "limit"), [((4, 4), 8), ((4, 4), 20), ((4, 4, 4), 8), ((2,), 4), ((0,), 4)])
+async def test_a_walk_that_got_what_there_was_is_whole_however_few_its_pages(
+    sizes: tuple[int, ...], limit: int, autojump_clock: MockClock
+) -> None:
+    fetched = await walked(site_over(distinct(*sizes)), limit, pages_max=2)
+    assert len(places(fetched)) == min(sum(sizes), limit)
+    assert (fetched.whole, page_of(fetched).warnings) == (True, ())
+
+
+async def test_a_walk_that_is_told_to_end_stops_behind_that_page(autojump_clock: MockClock) -> None:
+    shelf = distinct(4, 4, 4, 4)
+    told: list[Walked] = []
+
+    async def twice(walked: Walked) -> bool:
+        await trio.lowlevel.checkpoint()
+        told.append(walked)
+        return len(told) < 2
+
+    fetched = await walked(site_over(shelf), 16, go_on=twice)
+    assert told == [Walked(1, 4, 16), Walked(2, 8, 16)]
+    assert (len(places(fetched)), cursor_of(fetched), fetched.pages_used) == (8, {"p": 2}, 2)
+    assert page_of(fetched).warnings == ("8 of 16 items were collected: it was ended early; next_cursor goes on",)
+    assert not fetched.whole
+    rest = await walked(site_over(shelf), 16, cursor_of(fetched))
+    assert places(rest) == list(range(8, 16))
+
+
+@pytest.mark.parametrize(("sizes", "limit"), [((4, 4), 8), ((4, 4, 4), 8), ((3, 5), 8), ((4, 3), 8)])
+async def test_to_be_told_to_end_at_the_end_changes_nothing(
+    sizes: tuple[int, ...], limit: int, autojump_clock: MockClock
+) -> None:
+    async def until_the_second(walked: Walked) -> bool:
+        await trio.lowlevel.checkpoint()
+        return walked.pages < 2
+
+    fetched = await walked(site_over(distinct(*sizes)), limit, go_on=until_the_second)
+    assert (fetched.whole, page_of(fetched).warnings) == (True, ())
+
+
+def test_values_that_no_call_could_answer_are_refused_before_any(autojump_clock: MockClock) -> None:
+    shelf = distinct(4)
+    with pytest.raises(InvalidArgument):
+        begun(site_over(shelf, per_page=MANY), LIMIT_MAX + 1)
+    assert shelf.asked == []
+
+
+async def test_the_time_upstream_is_that_of_all_pages(autojump_clock: MockClock) -> None:
+    shelf = distinct(4, 4, 4)
+    shelf.latency_s = 2.0
+
+    async def slowly(_walked: Walked) -> bool:
+        await trio.sleep(5.0)
+        return True
+
+    fetched = await walked(site_over(shelf), 12, go_on=slowly)
+    assert trio.current_time() == 3 * 7.0
+    assert fetched.took_s == 6.0, "what a listener takes is not the upstream's"
+
+
+async def test_what_pages_warn_of_is_kept(autojump_clock: MockClock) -> None:
+    shelf = distinct(4, 4, 4)
+    shelf.warnings = {0: "a", 2: "b"}
+    assert page_of(await walked(site_over(shelf), 12)).warnings == ("a", "b")
+
+
+# Pages that fail
+
+FAILURES: dict[str, tuple[Said, type[UpstreamError]]] = {
+    "broken": (said(status=500), UpstreamFailed),
+    "refused": (said(status=400), UpstreamFailed),
+    "gone": (said(status=404), NotFound),
+    "throttled": (said(status=429), UpstreamThrottled),
+    "cut": (httpx.ReadError("cut"), UpstreamFailed),
+    "not to be read": (said(b"<html>"), UpstreamFailed),
+    "of another shape": (said({"rows": None, "next": None}), UpstreamFailed),
+    "silent until the deadline": (SILENCE, UpstreamFailed),
+}
+every_failure = pytest.mark.parametrize(("failing", "refusal"), FAILURES.values(), ids=FAILURES.keys())
+
+
+@every_failure
+@pytest.mark.parametrize("number", [0, 1, 2, 3])
+async def test_a_page_that_fails_ends_the_walk_with_what_came_before_it(
+    failing: Said, refusal: type[UpstreamError], number: int, autojump_clock: MockClock
+) -> None:
+    shelf = distinct(4, 4, 4, 4, 4)
+    shelf.fails_at, shelf.failing = number, failing
+    collecting = partial(walked, site_over(shelf), 14, deadline_at=50.0)
+    if number == 0:
+        with pytest.raises(refusal):
+            await collecting()
+        return
+    fetched = await collecting()
+    assert (places(fetched), fetched.pages_used) == (list(range(4 * number)), number)
+    (warning,) = page_of(fetched).warnings
+    assert warning.startswith(f"{4 * number} of 14 items were collected: page {number + 1} could not be read (")
+    assert warning.endswith("); next_cursor goes on")
+    assert fetched.whole, "nobody else would get more"
+    shelf.fails_at = -1
+    rest = await walked(site_over(shelf), 14, cursor_of(fetched))
+    assert places(rest) == list(range(4 * number, min(20, 4 * number + 14)))
+
+
+@pytest.mark.parametrize("refusal", [CircuitOpen, Throttled])
+async def test_a_source_that_may_no_longer_be_called_ends_the_walk_as_a_failing_page_does(
+    refusal: type[LimitError], autojump_clock: MockClock
+) -> None:
+    shelf = distinct(4, 4, 4)
+    site = site_over(shelf)
+
+    async def then_it_may_not(_walked: Walked) -> bool:
+        if refusal is CircuitOpen:
+            site.sources["main"].breaker.isolate()
+        else:
+            shelf.fails_at, shelf.failing = 2, said(status=429)
+            with pytest.raises(UpstreamThrottled):
+                await site.call(Call("/rows", {"page": 2, "size": 1}), LONG_S)
+        return True
+
+    fetched = await walked(site, 12, go_on=then_it_may_not)
+    assert (places(fetched), cursor_of(fetched), fetched.pages_used) == ([0, 1, 2, 3], {"p": 1}, 1)
+    with pytest.raises(refusal):
+        await walked(site, 12, cursor_of(fetched))
+
+
+@every_failure
+async def test_as_long_as_nothing_was_collected_a_failing_page_is_the_walks_failure(
+    failing: Said, refusal: type[UpstreamError], autojump_clock: MockClock
+) -> None:
+    shelf = distinct(0, 0, 4)
+    shelf.fails_at, shelf.failing = 2, failing
+    with pytest.raises(refusal):
+        await walked(site_over(shelf), 8, deadline_at=50.0)
+    assert [asked.page for asked in shelf.asked] == [0, 1, 2]
+
+
+async def test_a_bug_in_a_read_is_no_failing_page(autojump_clock: MockClock) -> None:
+    shelf = distinct(4, 4)
+    shelf.fails_at, shelf.failing = 1, ZeroDivisionError()
+    with pytest.raises(ZeroDivisionError):
+        await walked(site_over(shelf), 8)
+
+
+# Other sources
+
+OWN_READ = Fallback("other", elsewhere)
+MIRROR = Fallback("other")
+
+
+async def test_a_walk_that_begins_at_a_fallback_stays_there(autojump_clock: MockClock) -> None:
+    shelf = distinct(4, 4, 4)
+    shelf.only = "other"
+    first = await walked(site_over(shelf, OWN_READ), 6)
+    assert (first.source, first.rung_index) == ("other", 1)
+    assert cursor_of(first) == {"elsewhere": 1, "rung": "other", "skip": 2}
+    healthy = distinct(4, 4, 4)
+    second = await walked(site_over(healthy, OWN_READ), 6, cursor_of(first))
+    assert places(first) + places(second) == list(range(12))
+    assert {asked.by for asked in healthy.asked} == {"other"}
+
+
+async def test_a_page_that_fails_at_a_fallback_is_gone_on_from_there(autojump_clock: MockClock) -> None:
+    shelf = distinct(4, 4, 4)
+    shelf.only = "other"
+    shelf.fails_at = 1
+    first = await walked(site_over(shelf, OWN_READ), 12)
+    assert (places(first), cursor_of(first)) == ([0, 1, 2, 3], {"elsewhere": 1, "rung": "other"})
+    second = await walked(site_over(distinct(4, 4, 4), OWN_READ), 12, cursor_of(first))
+    assert (places(second), second.rung_index) == (list(range(4, 12)), 1)
+
+
+@pytest.mark.parametrize("source", ["main", "other"])
+async def test_a_first_page_that_was_not_used_up_is_gone_on_with_where_it_came_from(
+    source: str, autojump_clock: MockClock
+) -> None:
+    """It came longer than it was asked for; another source's first page could be another one."""
+    shelf, other_one = distinct(7, 4), distinct(7, 4)
+    shelf.only = source
+    other_one.only = "other" if source == "main" else "main"
+    first = await walked(site_over(shelf, OWN_READ), 3)
+    with pytest.raises(UpstreamFailed):
+        await walked(site_over(other_one, OWN_READ), 3, cursor_of(first))
+    second = await walked(site_over(shelf, OWN_READ), 3, cursor_of(first))
+    assert places(first) + places(second) == list(range(6))
+
+
+async def test_a_mirror_answers_any_page_of_a_walk(autojump_clock: MockClock) -> None:
+    shelf = distinct(4, 4, 4)
+
+    async def then_the_first_is_away(walked: Walked) -> bool:
+        await trio.lowlevel.checkpoint()
+        if walked.pages == 1:
+            shelf.only = "other"
+        return True
+
+    fetched = await walked(site_over(shelf, MIRROR), 12, go_on=then_the_first_is_away)
+    assert (places(fetched), cursor_of(fetched), page_of(fetched).warnings) == (list(range(12)), None, ())
+    assert fetched.source == "main", "where it began"
+
+
+# Cancellation
+
+
+async def test_a_walk_that_is_cancelled_anywhere_leaves_nothing_running(autojump_clock: MockClock) -> None:
+    shelf = distinct(4, 4, 4)
+
+    async def check(_got_through: bool) -> None:
+        await trio.lowlevel.checkpoint()
+        assert shelf.exchange.running == 0
+
+    assert await cancel_everywhere(lambda: walked(site_over(shelf), 12), check) >= 6
