@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.fakes.node import OpenNode, open_test_node
+from tests.fakes.odd_platform import ODD
 from tests.fakes.scripted_upstream import told
 from tests.spec.records import TIME, assert_shape
 from tests.spec.refusals import assert_refused
@@ -48,16 +49,17 @@ async def test_it_names_every_platform_with_its_sources(tmp_path: Path) -> None:
 
 
 async def test_a_platform_is_degraded_with_one_source_out_and_down_with_all(tmp_path: Path) -> None:
-    async with open_test_node(tmp_path, **TRIPPED) as node:
-        node.upstream.always(told({}, 500))
+    """GitHub's search is a source of its own; the odd platform has but one."""
+    async with open_test_node(tmp_path, platforms=(ODD,), **TRIPPED) as node:
         assert (await status(node))["status"] == "operational"
-        assert (await node.get("/v1/github/profile?handle=octocat")).status == 502
-        github = (await status(node))["platforms"]["github"]
-        assert (github["status"], github["circuit"]) == ("degraded", "open")
-        assert (await node.get("/v1/github/search?query=a")).status == 502
+        node.upstream.always(told({}, 500))
+        for target in ("/v1/github/search?query=a", "/v1/odd/warned"):
+            assert (await node.get(target)).status == 502
         data = await status(node)
-        assert (data["platforms"]["github"]["status"], data["status"]) == ("down", "degraded")
-        assert data["platforms"]["hackernews"]["status"] == "operational"
+        assert data["status"] == "degraded"
+        shown = {slug: (one["status"], one["circuit"]) for slug, one in data["platforms"].items()}
+        assert (shown["github"], shown["odd"]) == (("degraded", "open"), ("down", "open"))
+        assert shown["stackexchange"] == ("operational", "closed")
 
 
 async def test_only_reading_it_needs_no_key(tmp_path: Path) -> None:

@@ -106,15 +106,3 @@ async def test_an_account_never_sees_anothers_transactions(tmp_path: Path) -> No
         stranger = await node.new_account()
         assert len(await node.entries(request_id)) == 1
         assert await node.entries(request_id, stranger) == []
-
-
-async def test_the_status_needs_no_key(tmp_path: Path) -> None:
-    async with open_test_node(tmp_path) as node:
-        answer = await node.get("/v1/status", key=None)
-        assert answer.status == 200
-        assert answer.json["data"]["status"] == "operational"
-        assert answer.json["data"]["platforms"]["github"] == {
-            "status": "operational",
-            "circuit": "closed",
-            "sources": {"api": {"circuit": "closed"}, "search": {"circuit": "closed"}},
-        }
