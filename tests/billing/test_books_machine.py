@@ -44,6 +44,14 @@ class Model:
         self.used = 0
         self.revoked = False
 
+    def within_means(self, request: ChargeRequest) -> int:
+        """What a request comes to, which may be for as much as there is."""
+        if request.credits_least is None:
+            return request.credits
+        means = request.credits if self.unlimited else min(request.credits, self.balance)
+        means = means if self.limit is None else min(means, self.limit - self.used)
+        return max(request.credits_least, means)
+
     def take(self, credits: int) -> type[Exception] | None:  # noqa: A002
         if self.revoked:
             return KeyUnusable
@@ -81,11 +89,13 @@ class BooksMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         self.store.close()
 
-    @rule(takes=st.lists(st.tuples(models, CREDITS), max_size=6), data=st.data())
-    def one_batch_of_charges_and_closings(self, takes: list[tuple[Model, int]], data: st.DataObject) -> None:
+    @rule(takes=st.lists(st.tuples(models, CREDITS, st.none() | CREDITS), max_size=6), data=st.data())
+    def one_batch_of_charges_and_closings(
+        self, takes: list[tuple[Model, int, int | None]], data: st.DataObject
+    ) -> None:
         closing = data.draw(st.lists(st.sampled_from(sorted(self.charges)), unique=True)) if self.charges else []
         closes = [self._close_request(request_id, data) for request_id in closing]
-        opens = [self.desk.request(model.account_id, model.key_id, credits=price) for model, price in takes]
+        opens = [self._charge_request(model, price, least) for model, price, least in takes]
         requests = data.draw(st.permutations([*opens, *closes]))
         outcomes = self.store.together(self.desk.charges.judge, requests)
         for request, outcome in zip(requests, outcomes, strict=True):
@@ -94,6 +104,10 @@ class BooksMachine(RuleBasedStateMachine):
             else:
                 self._expect_taken(request, outcome)
 
+    def _charge_request(self, model: Model, price: int, least: int | None) -> ChargeRequest:
+        request = self.desk.request(model.account_id, model.key_id, credits=price)
+        return request if least is None else request._replace(credits_least=min(least, price))
+
     def _close_request(self, request_id: str, data: st.DataObject) -> CloseRequest:
         charge = self.charges[request_id][1]
         used = data.draw(st.integers(0, charge.credits))
@@ -101,12 +115,13 @@ class BooksMachine(RuleBasedStateMachine):
 
     def _expect_taken(self, request: ChargeRequest, outcome: object) -> None:
         model = next(one for one in self.all if one.account_id == request.account_id)
-        refusal = model.take(request.credits)
+        price = model.within_means(request)
+        refusal = model.take(price)
         if refusal is not None:
             assert isinstance(outcome, refusal)
             return
         assert isinstance(outcome, Charge)
-        assert outcome.balance_after == model.balance
+        assert (outcome.credits, outcome.balance_after) == (price, model.balance)
         self.charges[request.request_id] = (model, outcome)
 
     def _expect_closed(self, request: CloseRequest, outcome: object) -> None:

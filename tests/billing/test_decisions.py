@@ -1,11 +1,13 @@
 """The pure decision, without a database."""
 
+import math
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from billing.books import AccountState, Books, Charge, ChargeRequest, Closed, CloseRequest, KeyState
 from billing.decisions import decide
-from billing.errors import BillingError, KeyUnusable
+from billing.errors import BillingError, InsufficientCredits, KeyBudgetReached, KeyUnusable
 
 NOW = 1000.0
 
@@ -15,25 +17,29 @@ def books(balance: int = 100, *, limit: int | None = None, unlimited: bool = Fal
     return Books({"acc": account}, {"key": KeyState("acc", limit, 0, None, None)}, {}, {}, set())
 
 
-def take(number: int, credits: int) -> ChargeRequest:  # noqa: A002
-    return ChargeRequest(f"req_{number}", "acc", "key", credits, "github", "repository")
+def take(number: int, credits: int, least: int | None = None) -> ChargeRequest:  # noqa: A002
+    return ChargeRequest(f"req_{number}", "acc", "key", credits, "github", "repository", least)
 
 
 @given(
     balance=st.integers(0, 60),
     limit=st.none() | st.integers(0, 60),
     unlimited=st.booleans(),
-    prices=st.lists(st.tuples(st.integers(0, 20), st.none() | st.integers(0, 20)), max_size=20),
+    prices=st.lists(
+        st.tuples(st.integers(0, 20), st.none() | st.integers(0, 20), st.none() | st.integers(0, 20)), max_size=20
+    ),
 )
 def test_credits_are_conserved_and_never_negative(
-    balance: int, limit: int | None, unlimited: bool, prices: list[tuple[int, int | None]]
+    balance: int, limit: int | None, unlimited: bool, prices: list[tuple[int, int | None, int | None]]
 ) -> None:
-    """Each price is taken and, where a second number stands, closed at up to that use in the same batch."""
+    """Each price is taken, or where a second number stands as much as there is, but no less than that; where a third
+    number stands it is closed at up to that use in the same batch."""
     requests: list[ChargeRequest | CloseRequest] = []
-    for number, (price, used) in enumerate(prices):
-        requests.append(take(number, price))
+    for number, (price, least, used) in enumerate(prices):
+        surely = price if least is None else min(price, least)
+        requests.append(take(number, price, None if least is None else surely))
         if used is not None:
-            requests.append(CloseRequest(f"req_{number}", "acc", "key", min(price, used)))
+            requests.append(CloseRequest(f"req_{number}", "acc", "key", min(surely, used)))
     state = books(balance, limit=limit, unlimited=unlimited)
     decision = decide(state, requests, NOW)
 
@@ -50,6 +56,57 @@ def test_credits_are_conserved_and_never_negative(
     assert key.used == account.held + moved["spent"]
     assert limit is None or key.used <= limit
     assert decision.closed == []  # opened and closed in one batch: no row is ever written
+
+
+@given(
+    balance=st.integers(0, 40),
+    limit=st.none() | st.integers(0, 40),
+    used=st.integers(0, 45),
+    unlimited=st.booleans(),
+    least=st.integers(0, 30),
+    more=st.integers(0, 30),
+)
+def test_a_charge_that_may_be_less_takes_as_much_as_there_is_but_never_less_than_it_must(
+    balance: int, limit: int | None, used: int, unlimited: bool, least: int, more: int
+) -> None:
+    state = books(balance, limit=limit, unlimited=unlimited)
+    state.keys["key"].used = used
+    budget = math.inf if limit is None else limit - used
+    means = min(math.inf if unlimited else balance, budget)
+    decision = decide(state, [take(1, least + more, least)], NOW)
+    (outcome,) = decision.outcomes
+    if not unlimited and balance < least:
+        assert isinstance(outcome, InsufficientCredits)
+        assert (outcome.required, outcome.balance) == (least, balance)
+    elif least > max(0, budget):
+        assert isinstance(outcome, KeyBudgetReached)
+        assert (outcome.required, outcome.limit, outcome.used) == (least, limit, used)
+    else:
+        assert isinstance(outcome, Charge)
+        assert outcome.credits == max(0, min(least + more, means))
+        assert least <= outcome.credits <= least + more
+        assert state.accounts["acc"].held == outcome.credits
+        assert state.keys["key"].used == used + outcome.credits
+        assert decision.opened["req_1"].credits == outcome.credits, "what recovery would refund"
+        assert unlimited or state.accounts["acc"].balance == balance - outcome.credits
+        return
+    assert (decision.entries, decision.opened) == ([], {}), "a refusal moves nothing"
+
+
+@given(balance=st.integers(0, 40), prices=st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=12))
+def test_charges_of_one_batch_that_may_be_less_share_what_there_is_in_their_order(
+    balance: int, prices: list[tuple[int, int]]
+) -> None:
+    requests = [take(number, least + more, least) for number, (least, more) in enumerate(prices)]
+    left = balance
+    for request, outcome in zip(requests, decide(books(balance), requests, NOW).outcomes, strict=True):
+        assert request.credits_least is not None
+        if isinstance(outcome, Charge):
+            assert outcome.credits == min(request.credits, left) >= request.credits_least
+            left -= outcome.credits
+            assert outcome.balance_after == left
+        else:
+            assert left < request.credits_least
 
 
 def test_requests_of_one_batch_see_each_other() -> None:
