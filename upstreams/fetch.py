@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -77,7 +78,8 @@ async def fetch(planned: Plan, deadline_at: float) -> Fetched:
 
     A source that fails, throttles or must not be called now is followed by the endpoint's next fallback; each gets an
     equal share of the time that is left. What a source says for certain (no such thing) is the answer; of a fallback
-    a status alone is not certain enough.
+    a status alone is not certain enough. A source that asked to be left alone is waited for only where it is the last
+    one, or the endpoint's own and all others failed.
 
     Raises:
         NotFound, InvalidArgument, UpstreamThrottled, UpstreamFailed: what the upstream answered.
@@ -94,13 +96,17 @@ async def fetch(planned: Plan, deadline_at: float) -> Fetched:
             continue
         now = trio.current_time()
         try:
-            fetched = await _by(rung, now + (deadline_at - now) / (left + 1))
+            fetched = await _by(rung, now + (deadline_at - now) / (left + 1), waits=not left)
             return fetched._replace(took_s=trio.current_time() - started)
         except (UpstreamFailed, UpstreamThrottled, LimitError) as refusal:
             refusals.append(refusal)
         except NotFound as absence:
             if not (rung.rung_index and absence.by_status):
                 raise
+    if isinstance(refusals[0], Throttled):
+        with suppress(Throttled):  # it is not back in time
+            fetched = await _by(_plan(planned.site, planned.endpoint, planned.args, planned.rung_index), deadline_at)
+            return fetched._replace(took_s=trio.current_time() - started)
     raise _most_telling(refusals)
 
 
@@ -138,12 +144,12 @@ def _wait_s(refusal: UpstreamError | LimitError) -> float:
     return float("inf")
 
 
-async def _by(rung: Plan, deadline_at: float) -> Fetched:
+async def _by(rung: Plan, deadline_at: float, *, waits: bool = True) -> Fetched:
     """Run one rung's read."""
     site, rung_index = rung.site, rung.rung_index
     fallback = rung.endpoint.fallbacks[rung_index - 1] if rung_index else None
     mirror = fallback.source if fallback is not None and fallback.read is None else ""
-    ask = partial(_ask, site, rung.args, deadline_at, mirror)
+    ask = partial(_ask, site, rung.args, deadline_at, mirror, waits=waits)
     result, took_s = await run(rung.steps, rung.first, ask, platform=site.platform.slug)
     source = fallback.source if fallback is not None else _source_of(rung.first, site)
     if isinstance(result, Page) and result.next is not None:
@@ -168,13 +174,13 @@ def state_of(planned: Plan, fetched: Fetched) -> State:
 
 
 def _ask(
-    site: Site, args: Args, deadline_at: float, mirror: str, wanted: Call | Part
+    site: Site, args: Args, deadline_at: float, mirror: str, wanted: Call | Part, *, waits: bool
 ) -> Awaitable[Answer | Missing | Fetched]:
     if isinstance(wanted, Part):
         return _part(site, args, deadline_at, wanted)
     if mirror and site.source_name(wanted.source) == site.source_name(""):
         wanted = replace(wanted, source=mirror)
-    return site.call(wanted, deadline_at)
+    return site.call(wanted, deadline_at, waits=waits)
 
 
 async def _part(site: Site, args: Args, deadline_at: float, part: Part) -> Fetched | Missing:

@@ -50,28 +50,32 @@ class Site:
         """The name of the source that a call's `source` means."""
         return name or self._first.name
 
-    async def call(self, call: Call, deadline_at: float) -> Answer | Missing:
-        """The answer to one call by `deadline_at` on Trio's clock; what an optional call raises becomes a `Missing`."""
+    async def call(self, call: Call, deadline_at: float, *, waits: bool = True) -> Answer | Missing:
+        """The answer to one call by `deadline_at` on Trio's clock; what an optional call raises becomes a `Missing`.
+
+        `waits` tells whether to wait for a source that asked to be left alone.
+        """
         if not call.optional:
-            return await self._answer(call, deadline_at)
+            return await self._answer(call, deadline_at, waits=waits)
         source = self.source_name(call.source)
         started = trio.current_time()
         try:
-            return await self._answer(call, deadline_at)
+            return await self._answer(call, deadline_at, waits=waits)
         except (UpstreamError, LimitError) as failure:
             return Missing(str(failure), source, trio.current_time() - started, isinstance(failure, NotFound))
 
-    async def _answer(self, call: Call, deadline_at: float) -> Answer:
+    async def _answer(self, call: Call, deadline_at: float, *, waits: bool = True) -> Answer:
         source = self.sources[call.source] if call.source else self._first
         headers = self._headers[source.name]
         if call.headers:
             headers = (*headers, *call.headers)
         if not call.needs_session:
-            return await source.ask(_asking(call, source, headers), deadline_at)
+            return await source.ask(_asking(call, source, headers), deadline_at, waits=waits)
         started = trio.current_time()
         signed = await self._signed_in(deadline_at)
         try:
-            answer = await source.ask(_asking(call, source, (*headers, *signed.session.headers)), deadline_at)
+            asking = _asking(call, source, (*headers, *signed.session.headers))
+            answer = await source.ask(asking, deadline_at, waits=waits)
         except UpstreamFailed as failure:
             if not failure.passing and self._signed is signed:  # it may have ended early: the next call signs in anew
                 self._signed = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from random import Random
@@ -104,11 +105,12 @@ class Source:
             in_flight=self._in_flight,
         )
 
-    async def ask(self, asking: Asking, deadline_at: float) -> Answer:
+    async def ask(self, asking: Asking, deadline_at: float, *, waits: bool = True) -> Answer:
         """The answer to one request, tried again while that may help, within the retry budget (decisions 9).
 
-        While the upstream asks to be left alone it waits, no longer than one attempt may take. `deadline_at` is the
-        whole call's, on Trio's clock; an attempt ends with it, or after the rules' own time.
+        While the upstream asks to be left alone it waits, no longer than one attempt may take; or not at all, where
+        another source can be asked instead. `deadline_at` is the whole call's, on Trio's clock; an attempt ends with
+        it, or after the rules' own time.
 
         Raises:
             CircuitOpen, Throttled: nothing was sent, or nothing any more after a first failure.
@@ -119,7 +121,8 @@ class Source:
         while True:
             turn = None
             if len(self._governor):
-                turn = await self._wait_turn(asking, now, deadline_at)
+                give_up_at = min(now + self.rules.timeout_s, deadline_at)
+                turn = await self._wait_turn(asking, give_up_at if waits else math.nextafter(now, give_up_at))
                 now = trio.current_time()
             try:
                 self._count(attempt, now, deadline_at)
@@ -138,11 +141,11 @@ class Source:
             now = trio.current_time()
             attempt += 1
 
-    def _wait_turn(self, asking: Asking, now: float, deadline_at: float) -> Awaitable[Turn]:
+    def _wait_turn(self, asking: Asking, give_up_at: float) -> Awaitable[Turn]:
         """Obey what the upstream asked of the whole source, or of this method of it."""
         method = self._method(asking)
         names = (_WHOLE, method) if method else (_WHOLE,)
-        return self._governor.wait_turn(names, min(now + self.rules.timeout_s, deadline_at))
+        return self._governor.wait_turn(names, give_up_at)
 
     def _method(self, asking: Asking) -> str:
         return self._method_of(asking.target.partition("?")[0].removeprefix(self.base_path))

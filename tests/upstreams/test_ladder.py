@@ -20,7 +20,18 @@ from trio.testing import MockClock
 from limits.breaker import BreakerRules
 from limits.errors import CircuitOpen, LimitError, Throttled
 from tests.fakes.cancelling import cancel_everywhere
-from tests.fakes.scripted_exchange import FAILING, LONG_S, OK, SILENCE, Said, ScriptedExchange, Slow, said, source_over
+from tests.fakes.scripted_exchange import (
+    FAILING,
+    LONG_S,
+    OK,
+    SILENCE,
+    Said,
+    ScriptedExchange,
+    Slow,
+    outcomes,
+    said,
+    source_over,
+)
 from upstreams.archetypes import DOSSIER
 from upstreams.endpoint import (
     Answer,
@@ -151,6 +162,10 @@ def ladder(
     return Ladder(named[MAIN], named[SECOND], named[THIRD], site, endpoint)
 
 
+def throttling(wait_s: int) -> Said:
+    return said(status=429, retry_after=str(wait_s))
+
+
 # Falling
 
 
@@ -201,6 +216,46 @@ async def test_a_source_that_is_held_or_open_is_followed_by_the_next_one_without
     rungs.site.sources[SECOND].breaker.isolate()
     assert (await rungs.fetch()).source == THIRD
     assert rungs.asked == (1, 2, 1)
+
+
+async def test_a_source_that_asked_for_patience_is_not_waited_for_where_another_can_answer(
+    autojump_clock: MockClock,
+) -> None:
+    rungs = ladder(throttling(5))
+    for _ in range(3):
+        assert ((await rungs.fetch()).source, trio.current_time()) == (SECOND, 0.0)
+    await trio.sleep(5.0)
+    rungs.main.say(OK)
+    assert (await rungs.fetch()).source == MAIN
+
+
+async def test_while_one_call_tries_whether_a_hold_is_over_all_others_fall(autojump_clock: MockClock) -> None:
+    rungs = ladder(throttling(5))
+    await rungs.fetch()
+    await trio.sleep(5.0)
+    rungs.main.say(Slow(2.0, OK))
+    ended = await outcomes(*[rungs.fetch] * 10)
+    sources = [fetched.source for fetched in ended if isinstance(fetched, Fetched)]
+    assert sources == [SECOND] * 9 + [MAIN]
+    assert rungs.asked == (2, 10, 0)
+
+
+async def test_the_last_source_is_waited_for(autojump_clock: MockClock) -> None:
+    rungs = ladder(FAILING, throttling(5), fallbacks=(Fallback(SECOND),))
+    with pytest.raises(UpstreamFailed):
+        await rungs.fetch()
+    rungs.second.say(OK)
+    assert ((await rungs.fetch()).source, trio.current_time()) == (SECOND, 5.0)
+
+
+async def test_the_endpoints_own_source_is_waited_for_once_all_others_failed(autojump_clock: MockClock) -> None:
+    rungs = ladder(throttling(5), Slow(1.0, FAILING), fallbacks=(Fallback(SECOND),))
+    with pytest.raises(UpstreamThrottled):
+        await rungs.fetch()
+    rungs.main.say(OK)
+    fetched = await rungs.fetch()
+    assert (fetched.source, fetched.rung_index, fetched.took_s, trio.current_time()) == (MAIN, 0, 4.0, 5.0)
+    assert rungs.asked == (2, 2, 0)
 
 
 async def test_retries_come_before_the_next_source(autojump_clock: MockClock) -> None:
@@ -358,10 +413,6 @@ async def test_the_platforms_own_headers_go_to_its_first_host_only(autojump_cloc
 
 
 # What is told when all are down
-
-
-def throttling(wait_s: int) -> Said:
-    return said(status=429, retry_after=str(wait_s))
 
 
 @pytest.mark.parametrize(
