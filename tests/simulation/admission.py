@@ -1,0 +1,83 @@
+"""The way in under watch: both limits held against an own count of who was admitted when and who still runs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import trio
+
+from gateway.admission import Admission
+from gateway.request import Caller
+from limits.errors import ConcurrencyReached, RateLimited
+from tests.simulation.requests import CURRENT, Sent
+from tests.simulation.trace import Trace
+
+PERIOD_S = 60.0
+WINDOW = "never more than the limit in any 60 s, never a refusal below it"
+LEASES = "leases are the running requests, at most the limit"
+UNTOUCHED = "a refusal changes no counter"
+RETRY_AFTER = "Retry-After is when a slot frees"
+
+
+class Gate:
+    """What one node admitted, and to what limits."""
+
+    def __init__(self, trace: Trace, *, per_minute: int, at_once: int) -> None:
+        self.trace = trace
+        self.per_minute = per_minute
+        self.at_once = at_once
+        self.admitted_at: dict[str, list[float]] = defaultdict(list)
+        self.running: dict[str, set[Sent]] = defaultdict(set)
+
+    def leave(self, sent: Sent) -> None:
+        """Its answer is being sent, or it was hung up."""
+        if sent.holder is not None:
+            self.running[sent.holder.key_id].discard(sent)
+
+    def recent(self, key_id: str, now: float) -> list[float]:
+        """Admissions that still count."""
+        return [at for at in self.admitted_at[key_id] if at + PERIOD_S > now]
+
+    def compare(self, admission: Admission) -> None:
+        """Hold the node's leases against the running requests."""
+        for key_id, running in self.running.items():
+            held = admission.leases.count(key_id)
+            if held != len(running):
+                names = sorted(sent.name for sent in running)
+                self.trace.hold(False, LEASES, f"{key_id} holds {held}, running are {names}")
+
+
+class WatchedAdmission(Admission):
+    """A node's admission whose every verdict is checked."""
+
+    gate: Gate
+
+    def enter(self, caller: Caller) -> None:
+        gate, key_id, now = self.gate, caller.key.id, trio.current_time()
+        before = self.window.look(key_id, now), self.leases.count(key_id)
+        recent, running = gate.recent(key_id, now), len(gate.running[key_id])
+        is_open, has_room = len(recent) < gate.per_minute, running < gate.at_once
+        try:
+            super().enter(caller)
+        except (RateLimited, ConcurrencyReached) as refusal:
+            after = self.window.look(key_id, now), self.leases.count(key_id)
+            gate.trace.hold(before == after, UNTOUCHED, f"{key_id}: {before} became {after}")
+            if isinstance(refusal, RateLimited):
+                gate.trace.hold(not is_open, WINDOW, f"{key_id} was refused after {len(recent)} admissions")
+                frees_in_s = recent[-gate.per_minute] + PERIOD_S - now
+                told_s = refusal.state.retry_after_s
+                gate.trace.hold(frees_in_s - 1e-6 <= told_s < frees_in_s + 1, RETRY_AFTER, f"{told_s} of {frees_in_s}")
+            else:
+                gate.trace.hold(is_open and not has_room, LEASES, f"{key_id} was refused with {running} running")
+            raise
+        gate.trace.hold(is_open, WINDOW, f"{key_id} was admitted after {len(recent)}")
+        gate.trace.hold(has_room, LEASES, f"{key_id} was admitted with {running} running")
+        gate.admitted_at[key_id] = [*recent, now]
+        gate.running[key_id].add(CURRENT.get())
+
+
+def watch(admission: Admission, gate: Gate) -> None:
+    """Put a node's admission under watch."""
+    admission.__class__ = WatchedAdmission
+    assert isinstance(admission, WatchedAdmission)
+    admission.gate = gate

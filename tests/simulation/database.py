@@ -1,0 +1,91 @@
+"""The database of a simulated world, which outlives its nodes, and what is read of it after each commit."""
+
+from __future__ import annotations
+
+import sqlite3
+from functools import cache
+from typing import NamedTuple
+
+import billing.migrations
+import limits.idempotency
+from storage.sqlite_files import migrate
+
+WATCH_COUNTERS = (
+    "CREATE TABLE sim_counters (id INTEGER PRIMARY KEY, key_id TEXT, used INTEGER, entry_id INTEGER)",
+    """
+    CREATE TRIGGER sim_counted AFTER UPDATE OF used ON keys BEGIN
+        INSERT INTO sim_counters (key_id, used, entry_id)
+        VALUES (NEW.id, NEW.used, (SELECT COALESCE(MAX(id), 0) FROM ledger_entries));
+    END
+    """,
+)
+"""A test's own record of how each key's counter moved, since the counter itself forgets."""
+ENTRIES = """
+SELECT id, account_id, kind, amount, balance_after, request_id, key_id, description
+FROM ledger_entries WHERE id > ? ORDER BY id
+"""
+
+
+class EntryRow(NamedTuple):
+    """A ledger entry."""
+
+    id: int
+    account: str
+    kind: str
+    amount: int
+    balance_after: int
+    request_id: str | None
+    key: str | None
+    description: str
+
+
+class KeyRow(NamedTuple):
+    """A key's money side."""
+
+    used: int
+    credit_limit: int | None
+    revoked_at: float | None
+
+
+class Rows(NamedTuple):
+    """The database after a commit; `entries` and `counters` are what is new."""
+
+    entries: list[EntryRow]
+    counters: list[tuple[int, str, int, int]]
+    accounts: dict[str, tuple[int, int]]
+    """Balance and held."""
+    keys: dict[str, KeyRow]
+    charges: dict[str, tuple[str, int]]
+    """Account and credits, by request."""
+    claims: dict[str, tuple[str, int | None, str | None]]
+    """Owner, status and text."""
+
+
+@cache
+def _empty() -> bytes:
+    with sqlite3.connect(":memory:", isolation_level=None) as connection:
+        migrate(connection, [billing.migrations.MIGRATIONS, limits.idempotency.MIGRATIONS])
+        for statement in WATCH_COUNTERS:
+            connection.execute(statement)
+        return connection.serialize()
+
+
+def open_database() -> sqlite3.Connection:
+    """A new database in memory, migrated."""
+    connection = sqlite3.connect(":memory:", isolation_level=None, cached_statements=512)
+    connection.deserialize(_empty())
+    connection.execute("PRAGMA foreign_keys = ON")
+    return connection
+
+
+def read_rows(connection: sqlite3.Connection, *, after_entry: int, after_counter: int) -> Rows:
+    """What there is now."""
+    run = connection.execute
+    return Rows(
+        entries=[EntryRow(*row) for row in run(ENTRIES, (after_entry,))],
+        counters=run("SELECT * FROM sim_counters WHERE id > ? ORDER BY id", (after_counter,)).fetchall(),
+        accounts={row[0]: (row[1], row[2]) for row in run("SELECT id, balance, held FROM accounts")},
+        keys={row[0]: KeyRow(*row[1:]) for row in run("SELECT id, used, credit_limit, revoked_at FROM keys")},
+        charges={row[0]: (row[1], row[2]) for row in run("SELECT request_id, account_id, credits FROM charges")},
+        claims={row[0]: (row[1], row[2], row[3]) for row in run("SELECT id, owner, status, body FROM claims")},
+    )

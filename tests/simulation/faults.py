@@ -1,0 +1,88 @@
+"""Faults planted in a simulated world's node, to show that the simulation would find them. Never in the product."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import trio
+
+from billing.books import Closed, CloseRequest, Outcome, Request
+from billing.charges import Charges, Closing
+from gateway.app import Node
+from limits.breaker import Breaker
+from limits.breaker import Outcome as Reported
+from storage.store import Tx
+
+ENTER_TWICE = """
+INSERT INTO ledger_entries (account_id, kind, debit, credit, amount, balance_after, request_id, key_id, platform,
+                            endpoint, description, created_at)
+SELECT account_id, kind, debit, credit, amount, balance_after + amount, request_id, key_id, platform, endpoint,
+       description, created_at
+FROM ledger_entries WHERE request_id = ? AND kind = 'refund'
+"""
+PAY_TWICE = "UPDATE accounts SET balance = balance + ? WHERE id = ?"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """How a node is spoiled, and what of the database must give way so that the fault gets through to it."""
+
+    plant: Callable[[Node], None]
+    schema: tuple[str, ...] = ()
+
+
+class UnshieldedCharges(Charges):
+    """Settlements without their shield: a client that hangs up ends them too."""
+
+    async def close_by(self, request_id: str, closing: Closing) -> Closed:
+        status = trio.lowlevel.current_task()._cancel_status
+        while status is not None:
+            status._scope.shield = False
+            status = status.parent
+        return await super().close_by(request_id, closing)
+
+
+class TwiceRefunding(Charges):
+    """Every refund is entered twice; but for that the books are kept well."""
+
+    def judge(self, tx: Tx, requests: Sequence[Request]) -> Sequence[Outcome]:
+        outcomes = super().judge(tx, requests)
+        for request, outcome in zip(requests, outcomes, strict=True):
+            if (
+                isinstance(request, CloseRequest)
+                and isinstance(outcome, Closed)
+                and tx.run(ENTER_TWICE, (request.request_id,))
+            ):
+                assert request.charge is not None
+                tx.run(PAY_TWICE, (request.charge.credits - request.used, request.account_id))
+        return outcomes
+
+
+class StaleBreaker(Breaker):
+    """Results that began before a change of state count as well."""
+
+    def _record(self, outcome: Reported, generation: int) -> None:
+        super()._record(outcome, self._generation)
+
+
+def _change_charges(kind: type[Charges]) -> Callable[[Node], None]:
+    def plant(node: Node) -> None:
+        node.books.charges.__class__ = kind
+
+    return plant
+
+
+def _change_breakers(node: Node) -> None:
+    for site in node.catalog.sites.values():
+        for source in site.sources.values():
+            source.breaker.__class__ = StaleBreaker
+
+
+FAULTS = {
+    "none": Fault(lambda _node: None),
+    "unshielded": Fault(_change_charges(UnshieldedCharges)),
+    # The database would refuse a second refund by itself, so its index has to go.
+    "double-refund": Fault(_change_charges(TwiceRefunding), ("DROP INDEX ledger_of_request",)),
+    "stale-breaker": Fault(_change_breakers),
+}

@@ -1,0 +1,132 @@
+"""One node of a simulated world, from its start to its death: the product's own objects, and what watches them."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from random import Random
+from types import MappingProxyType
+
+import trio
+
+from gateway.app import Node, Setting, open_node
+from gateway.config.settings import (
+    BreakerSettings,
+    Config,
+    LimitSettings,
+    LogSettings,
+    PlatformSettings,
+    ServerSettings,
+    UpstreamSettings,
+)
+from gateway.logs import Log
+from gateway.secrets import Secrets, load_secret
+from gateway.server.asgi import RequestMessage, SendMessage
+from limits.breaker import BreakerRules
+from tests.simulation.admission import Gate, watch
+from tests.simulation.breaker_model import BreakerModel
+from tests.simulation.platform import PLATFORM, SOURCES
+from tests.simulation.requests import Sent
+from tests.simulation.store import SimStore
+from tests.simulation.trace import Trace
+from tests.simulation.upstream import Upstream
+from upstreams.transport.http import Exchange
+
+EPOCH = 1_790_000_000.0
+
+
+def first_config() -> Config:
+    """Low limits and short times, so that a short life meets all of them."""
+    return Config(
+        server=ServerSettings(request_timeout_s=15.0),
+        limits=LimitSettings(requests_per_minute=25, concurrent_requests=4),
+        upstreams=UpstreamSettings(platforms=MappingProxyType({"sim": PlatformSettings(timeout_s=6.0, retries=2)})),
+        breaker=BreakerSettings(failures=3, window_s=30.0, open_s=8.0),
+        log=LogSettings(level="error", access=False),
+    )
+
+
+@cache
+def _secrets() -> Secrets:
+    return load_secret({"SLUICE_SECRET": "a secret of simulated worlds"}, Path())
+
+
+@dataclass
+class Life:
+    """A node that serves."""
+
+    node: Node
+    store: SimStore
+    gate: Gate
+    models: dict[str, BreakerModel]
+
+    @staticmethod
+    @asynccontextmanager
+    async def begin(
+        store: SimStore, upstream: Upstream, rng: Random, trace: Trace, *, config: Callable[[], Config]
+    ) -> AsyncIterator[Life]:
+        """A node on this store and these upstreams, under watch."""
+
+        @asynccontextmanager
+        async def open_exchange(*, max_connections: int, egress: str) -> AsyncIterator[Exchange]:
+            yield upstream.exchange
+
+        now = config()
+        setting = Setting(
+            config=now,
+            read_config=config,
+            secrets=_secrets(),
+            environ={},
+            base_url="https://node.test",
+            log=Log("error", access=False, stream=io.BytesIO()),
+            platforms=[PLATFORM],
+            now=lambda: EPOCH + trio.current_time(),
+            rng=rng,
+            open_store=store.open,
+            open_exchange=open_exchange,
+        )
+        rules = BreakerRules(now.breaker.failures, now.breaker.window_s, now.breaker.open_s)
+        upstream.models = {name: BreakerModel(rules, trace.hold, name) for name in SOURCES}
+        limits = now.limits
+        gate = Gate(trace, per_minute=limits.requests_per_minute, at_once=limits.concurrent_requests)
+        async with open_node(setting) as node:
+            watch(node.admission, gate)
+            yield Life(node, store, gate, upstream.models)
+
+    async def answer(self, sent: Sent) -> None:
+        """Put a request to the node as a server does."""
+        head: list[tuple[int, list[tuple[bytes, bytes]]]] = []
+
+        async def receive() -> RequestMessage:
+            await trio.lowlevel.checkpoint()
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send(message: SendMessage) -> None:
+            self.gate.leave(sent)
+            await trio.lowlevel.checkpoint()
+            if message["type"] == "http.response.start":
+                head.append((message["status"], message["headers"]))
+            elif message["type"] == "http.response.body":
+                sent.take(*head[0], message["body"])
+
+        await self.node.api(sent.scope(), receive, send)
+
+    def compare(self) -> None:
+        """Hold what the node has in memory against what it should have."""
+        self.gate.compare(self.node.admission)
+        now = trio.current_time()
+        for name, source in self.node.catalog.sites["sim"].sources.items():
+            self.models[name].compare(source.breaker, now)
+
+    def left_over(self) -> dict[str, int]:
+        """What must be nothing when no request runs."""
+        return {
+            "leases": len(self.node.admission.leases),
+            "flights": len(self.node.calls.flights),
+            "unfinished": self.node.books.charges.unfinished(),
+            "closing": len(self.store.closing()),
+        }

@@ -1,0 +1,67 @@
+"""The platform of the simulated world: a single read, a list with pages, a composite, a mirror and a fallback's own."""
+
+from __future__ import annotations
+
+from upstreams.archetypes import DOSSIER, POST, POST_LIST, Record, post
+from upstreams.endpoint import Args, Call, Endpoint, Fallback, Leg, Page, Param, Platform, Single, Steps, limit
+from upstreams.fields import obj
+
+ID = Param("id", "Which thing.", "1", required=True, length_max=20)
+LEGS = 3
+PAGES = 3
+SOURCES = {"main": "https://main.test", "spare": "https://spare.test"}
+COSTS = {"thing": 1, "things": 1, "overview": 5, "mirrored": 1, "elsewhere": 10}
+
+
+def _record(body: Record) -> Record:
+    return post(id=body["id"], url=None, text=body["text"], author=None)
+
+
+def _thing(args: Args) -> Steps:
+    answer = yield Call(f"/thing/{args.text('id')}")
+    return Single(_record(obj(answer.body)))
+
+
+def _things(args: Args) -> Steps:
+    page = args.position("p", 1)
+    answer = yield Call("/things", {"p": page, "n": args.number("limit")})
+    body = obj(answer.body)
+    records = [_record(item) for item in body["items"]]
+    return Page(records, next={"p": page + 1} if page < PAGES else None)
+
+
+def _overview(args: Args) -> Steps:
+    calls = (Call(f"/thing/{args.text('id')}-{number}", optional=True) for number in range(LEGS))
+    answers = yield tuple(calls)
+    legs = tuple(Leg("sim/thing", answer) for answer in answers)
+    return Single({"parts": [bool(answer) for answer in answers]}, legs=legs)
+
+
+def _elsewhere(args: Args) -> Steps:
+    answer = yield Call(f"/thing/{args.text('id')}", source="spare")
+    return Single(_record(obj(answer.body)))
+
+
+PLATFORM = Platform(
+    slug="sim",
+    title="The simulated platform",
+    sources=SOURCES,
+    docs_url="https://sim.test/docs",
+    social=True,
+    endpoints=(
+        Endpoint("thing", "One thing.", POST, _thing, (ID,), cache_ttl_s=20),
+        Endpoint("things", "Pages of things.", POST_LIST, _things, (limit(10, 3),), cache_ttl_s=20),
+        Endpoint("overview", "Parts of a thing.", DOSSIER, _overview, (ID,), tier="advanced", cache_ttl_s=20),
+        Endpoint("mirrored", "A thing that two hosts have.", POST, _thing, (ID,), fallbacks=(Fallback("spare"),)),
+        Endpoint(
+            "elsewhere",
+            "A thing that another host has in a form of its own.",
+            POST,
+            _thing,
+            (ID,),
+            tier="premium",
+            cache_ttl_s=20,
+            fallbacks=(Fallback("spare", _elsewhere),),
+        ),
+    ),
+)

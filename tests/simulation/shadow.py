@@ -1,0 +1,146 @@
+"""The books kept a second time, from the ledger's entries alone, and held against the database after each commit."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from tests.simulation.database import EntryRow, KeyRow, Rows, read_rows
+from tests.simulation.trace import Trace
+
+NEVER_NEGATIVE = "a balance is never negative"
+BALANCE = "the balance is the sum of the entries"
+HELD = "what is held is the sum of the open charges"
+COUNTER = "a key's counter is the net of its entries"
+BUDGET = "a key is not charged beyond its limit"
+REVOKED = "a revoked key is not charged"
+ONCE = "a request is charged and closed at most once"
+WHOLE = "a charge is closed for what was taken"
+ONE_OUTCOME = "an idempotency key has one finished outcome"
+CRASHED = "Refund after a crash"
+"""How recovery describes what it refunds."""
+
+
+@dataclass(slots=True)
+class Money:
+    """What the ledger says of one request."""
+
+    taken: int = 0
+    kept: int = 0
+    refunded: int = 0
+    moves: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    is_recovered: bool = False
+
+    @property
+    def net(self) -> int:
+        """What it cost so far."""
+        return self.taken - self.refunded
+
+
+class Shadow:
+    """All that the ledger has said; `balances` holds each account's in the order in which they were committed."""
+
+    def __init__(self, connection: sqlite3.Connection, trace: Trace) -> None:
+        self._connection = connection
+        self._trace = trace
+        self._last_entry = self._last_counter = 0
+        self.requests: dict[str, Money] = defaultdict(Money)
+        self.balances: dict[str, list[int]] = defaultdict(lambda: [0])
+        self._available: dict[str, int] = defaultdict(int)
+        self.told: dict[str, int] = {}
+        """Where in `balances` each account's last one stands that a node must know of."""
+        self._counters: dict[str, list[EntryRow]] = defaultdict(list)
+        self._used: dict[str, int] = defaultdict(int)
+        self._keys: dict[str, KeyRow] = {}
+        self._finished: dict[str, tuple[str, int | None, str | None]] = {}
+        self.rows = Rows([], [], {}, {}, {}, {})
+
+    def tell(self) -> None:
+        """Those who wait for the last commit hear of it."""
+        self.told = {account: len(balances) - 1 for account, balances in self.balances.items()}
+
+    def look(self) -> None:
+        """A commit has happened."""
+        rows = self.rows = read_rows(self._connection, after_entry=self._last_entry, after_counter=self._last_counter)
+        for entry in rows.entries:
+            self._last_entry = entry.id
+            why = " recovered" if entry.description == CRASHED else ""
+            self._trace.note(f"{entry.kind} {entry.amount} of {entry.request_id}, {entry.balance_after} left{why}")
+            self._enter(entry)
+        for account, (balance, held) in rows.accounts.items():
+            due, last = self._available[account], self.balances[account][-1]
+            self._trace.hold(balance == due == last, BALANCE, f"{account} has {balance}, {last}; due {due}")
+            opened = sum(taken for owner, taken in rows.charges.values() if owner == account)
+            self._trace.hold(held == opened, HELD, f"{account} holds {held}, open are {opened}")
+        self._count(rows)
+        self._check_open(rows)
+        self._check_claims(rows)
+        self._keys = rows.keys
+
+    def _enter(self, entry: EntryRow) -> None:
+        moves = {"purchase": 1, "bonus": 1, "refund": 1, "deduction": -1, "settlement": 0}
+        self._available[entry.account] += moves[entry.kind] * entry.amount
+        self.balances[entry.account].append(entry.balance_after)
+        self._trace.hold(entry.balance_after >= 0, NEVER_NEGATIVE, str(entry))
+        if entry.key is not None and entry.kind != "settlement":
+            self._counters[entry.key].append(entry)
+        if entry.request_id is not None:
+            self._charge(self.requests[entry.request_id], entry)
+
+    def _charge(self, money: Money, entry: EntryRow) -> None:
+        money.moves[entry.kind] += 1
+        self._trace.hold(money.moves[entry.kind] == 1, ONCE, f"{entry.request_id} has another {entry.kind}")
+        if entry.kind == "deduction":
+            money.taken += entry.amount
+        elif entry.kind == "settlement":
+            money.kept += entry.amount
+        elif entry.kind == "refund":
+            money.refunded += entry.amount
+            money.is_recovered = entry.description == CRASHED
+
+    def _count(self, rows: Rows) -> None:
+        """Follow each key's counter through the entries that moved it; a fall without one is its owner's reset."""
+        was = dict(self._used)
+        resets = set()
+        for id_, key, used, until_entry in rows.counters:
+            self._last_counter = id_
+            moved = [entry for entry in self._counters[key] if entry.id <= until_entry]
+            self._counters[key] = [entry for entry in self._counters[key] if entry.id > until_entry]
+            if not moved and used == 0:
+                resets.add(key)
+                self._used[key] = 0
+            for entry in moved:
+                self._move(key, entry, rows, judged=key not in resets)
+            self._trace.hold(
+                used == self._used[key], COUNTER, f"{key} has {used} from {was[key]}, due {self._used[key]}"
+            )
+        for key, row in rows.keys.items():
+            due = self._used[key]
+            self._trace.hold(row.used == due and not self._counters[key], COUNTER, f"{key} has {row.used}, due {due}")
+
+    def _move(self, key: str, entry: EntryRow, rows: Rows, *, judged: bool) -> None:
+        if entry.kind == "refund":
+            self._used[key] = max(0, self._used[key] - entry.amount)
+        if entry.kind != "deduction":
+            return
+        self._used[key] += entry.amount
+        before, now = self._keys[key], rows.keys[key]
+        self._trace.hold(before.revoked_at is None, REVOKED, str(entry))
+        if judged and before.credit_limit == now.credit_limit is not None and entry.amount:
+            self._trace.hold(self._used[key] <= now.credit_limit, BUDGET, f"{key} has used {self._used[key]}: {entry}")
+
+    def _check_open(self, rows: Rows) -> None:
+        for entry in rows.entries:
+            if entry.request_id is None:
+                continue
+            money = self.requests[entry.request_id]
+            left = money.taken - money.kept - money.refunded
+            due = rows.charges[entry.request_id][1] if entry.request_id in rows.charges else 0
+            self._trace.hold(left == due, WHOLE, f"{entry.request_id}: {money}, open {due}")
+
+    def _check_claims(self, rows: Rows) -> None:
+        """A finished claim stays as it is for its day, which is longer than any world."""
+        for id_, claim in self._finished.items():
+            self._trace.hold(rows.claims.get(id_) == claim, ONE_OUTCOME, f"{claim} became {rows.claims.get(id_)}")
+        self._finished = {id_: claim for id_, claim in rows.claims.items() if claim[1] is not None}

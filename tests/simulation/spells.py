@@ -1,0 +1,39 @@
+"""Weather: a sequence of spells, each of one kind, drawn from a seed."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+
+
+@dataclass(frozen=True, slots=True)
+class Weather:
+    """What kind of weather there is at which time; `begins` are the spells' first instants."""
+
+    begins: tuple[float, ...]
+    kinds: tuple[str, ...]
+
+    def at(self, now: float) -> str:
+        """The kind of the spell at that time."""
+        return self.kinds[bisect_right(self.begins, now) - 1]
+
+    def ends_at(self, now: float) -> float:
+        """When the spell of that time ends."""
+        following = bisect_right(self.begins, now)
+        return self.begins[following] if following < len(self.begins) else now
+
+
+def draw_weather(rng: Random, until: float, *, calm: str, kinds: Mapping[str, tuple[float, float]]) -> Weather:
+    """Spells of the calm kind and, between them, of `kinds`: its weight and mean length. Calm from `until` on."""
+    begins, drawn = [0.0], [calm]
+    now = 1.0 + rng.expovariate(1 / 15)
+    while now < until:
+        kind = rng.choices(list(kinds), [weight for weight, _ in kinds.values()])[0]
+        begins += [now, now + rng.expovariate(1 / kinds[kind][1])]
+        drawn += [kind, calm]
+        now = begins[-1] + rng.expovariate(1 / 25)
+    begins.append(max(begins[-1], until))
+    drawn.append(calm)
+    return Weather(tuple(min(begin, until) for begin in begins), tuple(drawn))

@@ -1,0 +1,220 @@
+"""The store of the simulated world: a real database in memory behind group commit on virtual time, with its troubles.
+
+It keeps the promises of `storage.batching`: cancelled before it is dispatched a call never happens, and after that it
+is awaited; what waits together is decided together; nobody hears of a commit before it is durable. A commit may be slow
+or fail, and the process may die before it, or between it and its answers.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from itertools import islice
+from random import Random
+from typing import cast
+
+import trio
+
+from billing.books import ChargeRequest, CloseRequest
+from gateway.claims import Begin, End
+from storage.errors import StoreUnavailable
+from storage.migrations import MigrationSet
+from storage.sqlite_transaction import SqliteEngine, SqliteTx
+from storage.store import BatchHandler, Req, Res, StoreStatistics, T, Tx
+from storage.transactions import Callback, Job, run_batch
+from tests.simulation.requests import CURRENT
+from tests.simulation.shadow import Shadow
+from tests.simulation.spells import Weather
+
+KINDS = {"slow": (3.0, 10.0), "failing": (3.0, 6.0), "stuck": (2.0, 8.0)}
+"""Spells that come between calm ones: their weights and mean lengths."""
+DRAIN_S = 10.0
+TROUBLE_S = 1.0
+"""A commit that takes longer is trouble."""
+
+
+class _Engine(SqliteEngine):
+    """A connection whose commits may fail."""
+
+    failing = False
+
+    def commit(self) -> None:
+        if self.failing:
+            raise StoreUnavailable("the disk reports an I/O error")
+        super().commit()
+
+    def translate(self, error: Exception) -> Exception:
+        return error if isinstance(error, StoreUnavailable) else super().translate(error)
+
+
+class SimStore:
+    """One process's opening of `connection`; `shadow` looks at it after each commit, before anyone hears of that."""
+
+    def __init__(self, connection: sqlite3.Connection, weather: Weather, rng: Random, shadow: Shadow) -> None:
+        self._trouble_at = float("-inf")
+        self._began_at = float("inf")
+        self._connection = connection
+        self._engine = _Engine(connection)
+        self._weather = weather
+        self._rng = rng
+        self._shadow = shadow
+        self._pending: dict[Job, None] = {}
+        self._batch: list[Job] = []
+        self._is_durable = False
+        self._refusal: str | None = None
+        self._wake = trio.Event()
+        self._idle = trio.Event()
+        self._idle.set()
+        self._commits = self._calls = self._failed = 0
+
+    @asynccontextmanager
+    async def open(self, _url: str, _migrations: Sequence[MigrationSet]) -> AsyncIterator[SimStore]:
+        """As `storage.opening.open_store`: on leaving, what is queued is committed."""
+        working = trio.CancelScope(shield=True)  # as a thread, it goes on when its callers are cancelled
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._work, working)
+            try:
+                yield self
+            finally:
+                with trio.move_on_after(DRAIN_S, shield=True):
+                    await self._idle.wait()
+                self._refusal = "the store is closed"
+                working.cancel()
+
+    def die(self) -> None:
+        """The process is gone: what was under way may be durable or not, and nothing happens any more."""
+        self._refusal = "the process is dead"
+        if self._batch and not self._is_durable and self._rng.random() < 0.5:
+            self._run(self._batch)
+        for job in [*self._batch, *self._pending]:
+            job.error = StoreUnavailable(self._refusal)
+            _wake_up(job)
+        self._batch = []
+        self._pending.clear()
+        self._idle.set()
+
+    def was_troubled(self, since: float) -> bool:
+        """Whether since then a call failed or took long, or is taking long."""
+        return self._trouble_at >= since or trio.current_time() - self._began_at > TROUBLE_S
+
+    async def write(self, fn: Callable[[Tx], T]) -> T:
+        return cast("T", await self._submit(Job(fn=fn)))
+
+    async def read(self, fn: Callable[[Tx], T]) -> T:
+        await trio.sleep(self._rng.uniform(0.0, 0.002))
+        if self._refusal is not None or (self._kind() == "failing" and self._rng.random() < 0.3):
+            self._trouble_at = trio.current_time()
+            raise StoreUnavailable(self._refusal or "the disk reports an I/O error")
+        found = fn(SqliteTx(self._connection.cursor()))
+        await trio.sleep(self._rng.uniform(0.0, 0.002))
+        return found
+
+    async def submit(self, handler: BatchHandler[Req, Res], request: Req) -> Res:
+        return cast("Res", await self._submit(Job(handler=handler, request=request)))  # type: ignore[arg-type]
+
+    def submit_nowait(
+        self, handler: BatchHandler[Req, Res], request: Req, on_failure: Callable[[], None] | None = None
+    ) -> None:
+        self._queue(Job(handler=handler, request=request, on_failure=on_failure))  # type: ignore[arg-type]
+
+    async def ping(self) -> None:
+        await self._submit(Job(fn=lambda _tx: None, abandonable=True))
+
+    def announce(self, note: Mapping[str, str]) -> None:
+        """Nobody reads it."""
+
+    def statistics(self) -> StoreStatistics:
+        return StoreStatistics(len(self._pending), self._commits, self._calls, self._failed, 0)
+
+    def closing(self) -> set[str]:
+        """The requests whose close is queued or under way."""
+        requests = [job.request for job in (*self._batch, *self._pending)]
+        closes = [request.close if isinstance(request, End) else request for request in requests]
+        return {close.request_id for close in closes if isinstance(close, CloseRequest)}
+
+    async def _submit(self, job: Job) -> object:
+        self._queue(job)
+        job.task = trio.lowlevel.current_task()
+
+        def abort(_raise_cancel: object) -> trio.lowlevel.Abort:
+            if job in self._pending:
+                del self._pending[job]
+            elif not job.abandonable:
+                return trio.lowlevel.Abort.FAILED
+            job.task = None
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        await trio.lowlevel.wait_task_rescheduled(abort)
+        if job.error is not None:
+            raise job.error
+        return job.result
+
+    def _queue(self, job: Job) -> None:
+        if self._refusal is not None:
+            raise StoreUnavailable(self._refusal)
+        charge = job.request.charge if isinstance(job.request, Begin) else job.request
+        if isinstance(charge, ChargeRequest):
+            CURRENT.get().charged.append(charge.request_id)
+        self._pending[job] = None
+        self._wake.set()
+        if self._idle.is_set():
+            self._idle = trio.Event()
+
+    async def _work(self, working: trio.CancelScope) -> None:
+        with working:
+            while True:
+                await self._wake.wait()
+                self._wake = trio.Event()
+                while self._pending:
+                    await self._commit()
+                self._idle.set()
+
+    async def _commit(self) -> None:
+        self._batch = list(islice(self._pending, self._rng.choice((1, 3, 512))))
+        for job in self._batch:
+            del self._pending[job]
+        self._began_at = trio.current_time()
+        await trio.sleep(self._before_s())
+        callbacks = self._run(self._batch)
+        self._is_durable = True
+        await trio.sleep(self._rng.uniform(0.0, 0.003) if self._rng.random() < 0.9 else self._rng.uniform(0.0, 0.4))
+        if callbacks is None or self.was_troubled(trio.current_time()):
+            self._trouble_at = trio.current_time()
+        self._began_at = float("inf")
+        self._tell(callbacks)
+
+    def _before_s(self) -> float:
+        now, kind = trio.current_time(), self._kind()
+        if kind == "stuck":
+            return self._weather.ends_at(now) - now
+        return self._rng.uniform(0.1, 3.0) if kind == "slow" else self._rng.uniform(0.0, 0.004)
+
+    def _run(self, batch: Sequence[Job]) -> list[Callback] | None:
+        self._engine.failing = self._kind() == "failing" and self._rng.random() < 0.7
+        callbacks = run_batch(self._engine, batch)
+        if callbacks is not None:
+            self._commits += 1
+            self._shadow.look()
+        return callbacks
+
+    def _tell(self, callbacks: list[Callback] | None) -> None:
+        batch, self._batch, self._is_durable = self._batch, [], False
+        self._calls += len(batch)
+        self._failed += callbacks is None
+        for callback in callbacks or ():
+            callback()
+        self._shadow.tell()
+        for job in batch:
+            if job.task is None and job.error is not None and job.on_failure is not None:
+                job.on_failure()
+            _wake_up(job)
+
+    def _kind(self) -> str:
+        return self._weather.at(trio.current_time())
+
+
+def _wake_up(job: Job) -> None:
+    if job.task is not None:
+        trio.lowlevel.reschedule(job.task)
+        job.task = None

@@ -1,0 +1,82 @@
+"""Whole nodes in worlds made from seeds: no invariant breaks, planted faults break the right one, a seed replays.
+
+`python -m tests.simulation --seeds 5000` searches on, `python -m tests.simulation SEED` shows one world's whole trace.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.simulation import answers, breaker_model, shadow
+from tests.simulation.running import judge, simulate
+
+SEEDS = 200
+PART = 20
+ROOT = Path(__file__).parents[2]
+CAUGHT_WITHIN = 10
+"""Seeds; most of them catch each of the faults."""
+
+
+def replay(seed: int, *options: str, hash_seed: str = "0") -> subprocess.CompletedProcess[str]:
+    """The command that a failing seed names."""
+    command = [sys.executable, "-m", "tests.simulation", str(seed), *options]
+    environ = {**os.environ, "PYTHONHASHSEED": hash_seed}
+    return subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, PART))
+def test_no_seed_breaks_an_invariant(first: int) -> None:
+    for seed in range(first, first + PART):
+        verdict = judge(seed)
+        assert verdict.invariant is None, verdict.text
+
+
+@pytest.mark.parametrize(
+    ("fault", "invariants"),
+    [
+        ("unshielded", {answers.CLOSED}),
+        ("double-refund", {shadow.ONCE}),
+        ("stale-breaker", {breaker_model.STATES, breaker_model.SHUT, breaker_model.ONE_PROBE}),
+    ],
+)
+def test_a_planted_fault_is_caught_and_its_invariant_named(fault: str, invariants: set[str]) -> None:
+    caught = {verdict.invariant for seed in range(CAUGHT_WITHIN) if (verdict := judge(seed, fault)).invariant}
+    assert caught
+    assert caught <= invariants
+
+
+def test_the_same_seed_is_the_same_run_whatever_the_process_hashes() -> None:
+    here = simulate(3)
+    assert here.digest == simulate(3).digest != simulate(4).digest
+    for hash_seed in ("1", "2"):
+        assert replay(3, hash_seed=hash_seed).stdout.strip().endswith(here.digest[:16])
+
+
+def test_a_failing_seed_tells_what_broke_and_how_to_see_it_again() -> None:
+    fault = "double-refund"
+    seed = next(seed for seed in range(CAUGHT_WITHIN) if judge(seed, fault).invariant)
+    text = judge(seed, fault).text
+    assert text.endswith(f"replay: python -m tests.simulation {seed} --fault {fault}")
+    again = replay(seed, "--fault", fault)
+    assert again.returncode == 1
+    assert again.stdout.strip().endswith(text.splitlines()[-1])
+    assert f"BROKEN {shadow.ONCE}" in again.stdout
+
+
+def test_the_worlds_meet_every_kind_of_trouble() -> None:
+    """Goal: the simulation does not fall silent. Method: what must occur in some of the first worlds' traces."""
+    happened = "\n".join(line for seed in range(40) for line in simulate(seed).lines)
+    codes = ("RATE_LIMITED", "CONCURRENCY_LIMIT", "INSUFFICIENT_CREDITS", "KEY_BUDGET_EXCEEDED", "INVALID_API_KEY")
+    claims = ("IDEMPOTENCY_IN_PROGRESS", "IDEMPOTENCY_KEY_PAYLOAD_MISMATCH", "IDEMPOTENCY_KEY_CONFLICT")
+    failures = ("UPSTREAM_ERROR", "SERVICE_UNAVAILABLE", "RESOURCE_NOT_FOUND", "INVALID_REQUEST")
+    for name in (*codes, *claims, *failures):
+        assert f" {name} for 0" in happened, name
+    for event in ("hung up", "dies", "could not start", "replayed", "recovered", "was refused, StoreUnavailable"):
+        assert event in happened, event
+    for act in ("grant", "limit", "reset usage", "revoke", "isolate", "reset circuits", "reload"):
+        assert f"operator: {act}\n" in happened, act

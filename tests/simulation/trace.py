@@ -1,0 +1,44 @@
+"""What happened in a simulated world, in order, and the invariant that broke first."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+import trio
+
+
+class Broken(Exception):
+    """An invariant does not hold; `invariant` is its name."""
+
+    def __init__(self, invariant: str, detail: str) -> None:
+        super().__init__(f"{invariant}: {detail}")
+        self.invariant = invariant
+        self.detail = detail
+
+
+class Trace:
+    """Events of one run. A broken invariant is an event too, and ends the run."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.broken: Broken | None = None
+        self.ending = trio.CancelScope()
+        self._digest = sha256()
+
+    def note(self, event: str) -> None:
+        """Something happened now."""
+        line = f"{trio.current_time():12.6f} {event}"
+        self.lines.append(line)
+        self._digest.update(line.encode())
+
+    def hold(self, holds: bool, invariant: str, detail: str) -> None:
+        """Unless it holds, this was the last thing that happened."""
+        if not holds and self.broken is None:
+            self.broken = Broken(invariant, detail)
+            self.note(f"BROKEN {self.broken}")
+            self.ending.cancel()
+
+    @property
+    def digest(self) -> str:
+        """The same for the same events at the same instants."""
+        return self._digest.hexdigest()

@@ -1,0 +1,149 @@
+"""The upstreams of the simulated world: they answer, or misbehave as their weather has it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import NamedTuple
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import orjson
+import trio
+
+from tests.simulation.breaker_model import BreakerModel, Result
+from tests.simulation.requests import CURRENT
+from tests.simulation.spells import Weather
+from tests.simulation.trace import Trace
+from upstreams.transport.http import HttpAnswer, HttpCall
+
+KINDS = {
+    "broken": (4.0, 15.0),
+    "slow": (2.0, 15.0),
+    "throttling": (2.0, 8.0),
+    "hanging": (2.0, 10.0),
+    "odd": (2.0, 15.0),
+}
+"""Spells that come between good ones: their weights and mean lengths."""
+MIXES = {
+    "good": {"quick": 30, "late": 6, "gone": 3, "error": 1},
+    "broken": {"error": 6, "refused": 2, "lost": 2, "quick": 1},
+    "slow": {"late": 5, "later": 2, "hang": 1},
+    "throttling": {"wait": 3, "wait a while": 3, "busy": 1, "quick": 2},
+    "hanging": {"hang": 4, "quick": 1},
+    "odd": {"truncated": 2, "wrong": 2, "null": 2, "empty": 1, "gone": 2, "quick": 3, "markup": 1},
+}
+
+
+class _Said(NamedTuple):
+    """An answer or an error, the time before it, and what it tells of the source."""
+
+    after_s: float
+    what: HttpAnswer | Exception
+    result: Result
+
+
+class Upstream:
+    """All sources as one `Exchange`; `models` holds the circuit that each should have."""
+
+    def __init__(self, weathers: dict[str, Weather], rng: Random, trace: Trace) -> None:
+        self._weathers = weathers
+        self._rng = rng
+        self._trace = trace
+        self._told = 0
+        self.models: dict[str, BreakerModel] = {}
+
+    async def exchange(self, call: HttpCall, deadline_at: float) -> HttpAnswer:
+        """Be asked once."""
+        name, sent = call.origin.host.partition(".")[0], CURRENT.get()
+        model = self.models[name]
+        said = self._say(name, call)
+        generation = model.begin(trio.current_time())
+        result: Result = "nothing"
+        self._trace.note(f"{sent.name} asks {name}{call.target}")
+        try:
+            with trio.move_on_at(deadline_at) as in_time:
+                await trio.sleep(said.after_s)
+            if in_time.cancelled_caught:
+                result = "failure"
+                raise httpx.ReadTimeout("the answer did not come in time")
+            result = said.result
+            if isinstance(said.what, Exception):
+                raise said.what
+            sent.answers += said.what.status < 300
+            return said.what
+        finally:
+            self._trace.note(f"{sent.name} has asked {name}: {_shown(said)}, a {result}")
+            model.end(generation, result, trio.current_time())
+
+    def _say(self, name: str, call: HttpCall) -> _Said:
+        mix = MIXES[self._weathers[name].at(trio.current_time())]
+        return _WAYS[self._rng.choices(list(mix), list(mix.values()))[0]](self, call)
+
+    def _good(self, call: HttpCall, after_s: float) -> _Said:
+        self._told += 1
+        parts = urlsplit(call.target)
+        if parts.path == "/things":
+            query = parse_qs(parts.query)
+            first, count = int(query["p"][0]) * 100, int(query["n"][0])
+            body: object = {"items": [self._thing(str(first + place)) for place in range(count)]}
+        else:
+            body = self._thing(parts.path.rpartition("/")[2])
+        return _Said(after_s, HttpAnswer(200, {"content-type": "application/json"}, orjson.dumps(body)), "success")
+
+    def _thing(self, id_: str) -> dict[str, str]:
+        return {"id": id_, "text": f"told {self._told}"}
+
+    def _quick(self, call: HttpCall) -> _Said:
+        return self._good(call, self._rng.uniform(0.01, 0.3))
+
+    def _late(self, call: HttpCall) -> _Said:
+        return self._good(call, self._rng.uniform(0.5, 4.0))
+
+    def _later(self, call: HttpCall) -> _Said:
+        return self._good(call, self._rng.uniform(4.0, 9.0))
+
+    def _hang(self, call: HttpCall) -> _Said:
+        return self._good(call, 1e6)
+
+
+def _status(
+    status: int, body: bytes = b"{}", *, result: Result = "failure", retry_after: str = ""
+) -> Callable[[Upstream, HttpCall], _Said]:
+    headers = {"content-type": "application/json"} | ({"retry-after": retry_after} if retry_after else {})
+
+    def say(upstream: Upstream, _call: HttpCall) -> _Said:
+        return _Said(upstream._rng.uniform(0.01, 1.0), HttpAnswer(status, headers, body), result)
+
+    return say
+
+
+def _error(make: Callable[[], Exception], longest_s: float) -> Callable[[Upstream, HttpCall], _Said]:
+    def say(upstream: Upstream, _call: HttpCall) -> _Said:
+        return _Said(upstream._rng.uniform(0.0, longest_s), make(), "failure")
+
+    return say
+
+
+_WAYS: dict[str, Callable[[Upstream, HttpCall], _Said]] = {
+    "quick": Upstream._quick,
+    "late": Upstream._late,
+    "later": Upstream._later,
+    "hang": Upstream._hang,
+    "error": _status(500),
+    "busy": _status(503, retry_after="3", result="nothing"),
+    "wait": _status(429, result="nothing"),
+    "wait a while": _status(429, retry_after="4", result="nothing"),
+    "gone": _status(404, result="success"),
+    "null": _status(200, b"null", result="success"),
+    "empty": _status(200, b"", result="success"),
+    "wrong": _status(200, b'{"unheard": "of"}', result="success"),
+    "truncated": _status(200, b'{"id": "1", "te', result="failure"),
+    "markup": _status(200, b"<html>sorry</html>", result="failure"),
+    "refused": _error(lambda: httpx.ConnectError("refused"), 0.1),
+    "lost": _error(lambda: httpx.ReadError("lost"), 2.0),
+}
+
+
+def _shown(said: _Said) -> str:
+    return type(said.what).__name__ if isinstance(said.what, Exception) else str(said.what.status)
