@@ -10,8 +10,9 @@ from gateway.pricing import price_of
 from gateway.shape import shape
 from upstreams.catalog import Catalog, Listing
 from upstreams.cursors import CursorSigner
-from upstreams.endpoint import Endpoint, Param
-from upstreams.sandbox.rehearse import rehearse
+from upstreams.endpoint import Args, Endpoint, Param
+from upstreams.fetch import plan, sources_of
+from upstreams.sandbox.rehearse import example_values, rehearse
 
 _BILLING_RULES = (
     "Cache hits cost 0 credits.",
@@ -42,7 +43,7 @@ class Guides:
             "platform": platform.slug,
             "resource": endpoint.resource,
             "summary": endpoint.summary,
-            "description": endpoint.description or endpoint.summary,
+            "description": _description(listing),
             "credits": _credits(listing),
             "params": _params(listing),
             "pagination": _pagination(listing),
@@ -91,6 +92,16 @@ class Guides:
 def _example_params(listing: Listing) -> dict[str, str]:
     first_of_groups = {group[0] for group in listing.endpoint.one_of}
     return {p.name: p.example for p in listing.endpoint.params if p.required or p.name in first_of_groups}
+
+
+def _description(listing: Listing) -> str:
+    """What the endpoint says of itself, and where its answers come from if there are several places."""
+    endpoint, site = listing.endpoint, listing.site
+    told = endpoint.description or endpoint.summary
+    if not endpoint.fallbacks:
+        return told
+    sources = sources_of(plan(site, endpoint, Args(example_values(endpoint), None, site.credentials)))
+    return f"{told} Its sources, of which each is asked when those before it fail: {', '.join(sources)}."
 
 
 def _credits(listing: Listing) -> dict[str, Any]:

@@ -110,6 +110,12 @@ async def fetch(planned: Plan, deadline_at: float) -> Fetched:
     raise _most_telling(refusals)
 
 
+def sources_of(planned: Plan) -> list[str]:
+    """The sources of an endpoint in the order in which they are asked, without those that need what is not known."""
+    below = [planned.endpoint.fallbacks[rung_index - 1].source for rung_index in _fallbacks_of(planned)]
+    return [_source_of(planned.first, planned.site), *below]
+
+
 def _fallbacks_of(planned: Plan) -> list[int]:
     """The rungs below the plan's own; a cursor that only one understands has none."""
     endpoint = planned.endpoint

@@ -223,3 +223,23 @@ async def test_a_composite_names_the_fallback_that_answered_for_a_part(tmp_path:
         assert {leg["status"] for leg in legs.values()} == {"ok"}
         assert len(answer.json["data"]["releases"]) == 5
         await node.assert_sound()
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "environ", "sources"),
+    [
+        ("hackernews/story", {}, "algolia, firebase"),
+        ("hackernews/new", {}, "firebase, algolia"),
+        ("bluesky/followers", {}, "appview, appview-direct"),
+        ("github/repo/readme", {}, "api, raw"),
+        ("github/repo", ENVIRON, "api, graphql"),
+    ],
+)
+async def test_the_guide_names_the_sources_of_an_endpoint_in_their_order(
+    endpoint: str, environ: Mapping[str, str], sources: str, tmp_path: Path
+) -> None:
+    async with open_test_node(tmp_path, environ=environ, upstreams=TOKEN) as node:
+        guide = await node.get(f"/v1/utility/endpoint?id={endpoint}")
+        assert guide.json["data"]["description"].endswith(f"is asked when those before it fail: {sources}.")
+        without = await node.get("/v1/utility/endpoint?id=hackernews/search")
+        assert "those before it fail" not in without.json["data"]["description"]
