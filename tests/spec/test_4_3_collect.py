@@ -1,0 +1,181 @@
+"""Section 4.3, rule 7: collect-until-N walks upstream pages and bills each page consumed; what is not used is refunded.
+
+Method: a platform of its own with pages of three, whose upstream the test decides.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fakes.node import OpenNode, open_test_node
+from tests.fakes.scripted_upstream import Told, told
+from tests.spec.refusals import assert_free, assert_refused
+from tests.spec.rows import CREDENTIALS, ENVIRON, ROWS, Row
+from upstreams.archetypes import AUTHOR_LIST, author
+from upstreams.endpoint import Args, Call, Collect, Endpoint, Page, Param, Platform, Steps
+
+BOOKS = "/v1/shelf/books"
+SPARE = 2
+
+
+def _page(args: Args) -> Steps:
+    number = args.position("p", 1)
+    answer = yield Call(f"/page/{number}")
+    following = {"p": number + 1} if answer.body["more"] else None
+    return Page([author(id=str(id_)) for id_ in answer.body["ids"]], following)
+
+
+SHELF = Platform(
+    slug="shelf",
+    title="Shelf",
+    sources={"shelf": "https://shelf.test"},
+    docs_url="https://shelf.test/docs",
+    endpoints=(
+        Endpoint(
+            "books",
+            "Everything on it.",
+            AUTHOR_LIST,
+            _page,
+            (Param("limit", "How many.", "5", type="integer", default=5, minimum=1, maximum=50),),
+            collect=Collect(per_page=3, spare_pages=SPARE),
+        ),
+    ),
+)
+OPEN: dict[str, Any] = {"platforms": (SHELF,), "upstreams": {"defaults": {"retries": 0}}}
+
+
+def shelve(node: OpenNode, *pages: list[int] | None) -> None:
+    """These pages, one after another; None is one that fails."""
+
+    def script(asked: str) -> Told:
+        number = int(asked.rpartition("/")[2])
+        ids = pages[number - 1]
+        return told({}, 500) if ids is None else told({"ids": ids, "more": number < len(pages)})
+
+    node.upstream.script = script
+
+
+def ids_of(body: dict[str, Any]) -> list[int]:
+    return [int(item["author"]["id"]) for item in body["data"]["items"]]
+
+
+FULL = [list(range(start, start + 3)) for start in range(1, 31, 3)]
+
+
+@pytest.mark.parametrize(("limit", "pages"), [(1, 1), (3, 1), (4, 2), (6, 2), (7, 3), (29, 10)])
+async def test_a_walk_has_as_many_items_as_asked_for_and_pays_its_pages(limit: int, pages: int, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, **OPEN) as node:
+        shelve(node, *FULL)
+        body = (await node.get(f"{BOOKS}?limit={limit}")).json
+        assert ids_of(body) == list(range(1, limit + 1))
+        assert body["pagination"]["page_size"] == limit
+        assert body["credits_used"] == pages == len(node.upstream.requests)
+        said = [(entry["type"], entry["amount"]) for entry in await node.entries(body["request_id"])]
+        assert said == [("refund", SPARE), ("deduction", -pages - SPARE)], "the most it could take, and the rest back"
+        assert body["credits_remaining"] == 100_000 - pages
+        assert await node.money() == (100_000 - pages, 0)
+        await node.assert_sound()
+
+
+@pytest.mark.parametrize("limit", [1, 2, 4, 5])
+async def test_the_cursor_goes_on_where_a_walk_ended_also_within_a_page(limit: int, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, **OPEN) as node:
+        shelve(node, *FULL[:4])
+        seen: list[int] = []
+        cursor, more = "", True
+        while more:
+            body = (await node.get(f"{BOOKS}?limit={limit}{cursor}")).json
+            seen += ids_of(body)
+            more = body["pagination"]["has_more"]
+            cursor = f"&cursor={body['pagination']['next_cursor']}"
+        assert seen == list(range(1, 13))
+
+
+async def test_pages_that_come_short_take_more_of_them_up_to_what_was_reserved(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, **OPEN) as node:
+        shelve(node, [1], [2], [3], [4], [5], [6])
+        body = (await node.get(f"{BOOKS}?limit=6")).json
+        assert (ids_of(body), body["credits_used"]) == ([1, 2, 3, 4], 4)
+        assert body["pagination"]["has_more"] is True
+        rest = (await node.get(f"{BOOKS}?limit=6&cursor={body['pagination']['next_cursor']}")).json
+        assert (ids_of(rest), rest["credits_used"], rest["pagination"]["has_more"]) == ([5, 6], 2, False)
+
+
+async def test_what_came_before_is_passed_over_and_a_page_without_anything_new_is_free(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, **OPEN) as node:
+        shelve(node, [1, 2, 3], [1, 2, 3], [3, 4, 5])
+        body = (await node.get(f"{BOOKS}?limit=5")).json
+        assert (ids_of(body), body["credits_used"]) == ([1, 2, 3, 4, 5], 2)
+        assert len(node.upstream.requests) == 3
+
+
+async def test_a_page_that_fails_ends_the_walk_which_pays_for_those_before_it_and_is_not_kept(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, **OPEN) as node:
+        shelve(node, [1, 2, 3], None, [7, 8, 9])
+        body = (await node.get(f"{BOOKS}?limit=9")).json
+        assert (ids_of(body), body["credits_used"]) == ([1, 2, 3], 1)
+        assert await node.net(body["request_id"]) == 1
+        assert body["data"]["_warnings"]
+        shelve(node, *FULL)
+        rest = (await node.get(f"{BOOKS}?limit=9&cursor={body['pagination']['next_cursor']}")).json
+        assert ids_of(rest) == list(range(4, 13))
+        assert (await node.get(f"{BOOKS}?limit=9")).json["cached"] is False
+
+
+async def test_a_walk_whose_first_page_fails_is_refunded_whole(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, **OPEN) as node:
+        shelve(node, None)
+        answer = await node.get(f"{BOOKS}?limit=9")
+        assert_refused(answer, "UPSTREAM_ERROR", 502)
+        entries = await node.entries(answer.json["request_id"])
+        assert [(entry["type"], entry["amount"]) for entry in entries] == [("refund", 5), ("deduction", -5)]
+        await assert_free(node, answer)
+
+
+async def test_a_walk_needs_the_pages_of_its_limit_and_takes_spare_ones_as_far_as_there_is_money(
+    tmp_path: Path,
+) -> None:
+    async with open_test_node(tmp_path, credits=3, **OPEN) as node:
+        shelve(node, *FULL)
+        refused = await node.get(f"{BOOKS}?limit=10")
+        details = assert_refused(refused, "INSUFFICIENT_CREDITS", 402)
+        assert details == {"reason": "balance_too_low", "credits_required": 4}
+        spent, _ = await node.new_key(node.account, credit_limit=2)
+        refused = await node.get(f"{BOOKS}?limit=9", key=spent)
+        assert assert_refused(refused, "KEY_BUDGET_EXCEEDED", 402)["credits_required"] == 3
+        refused = await node.get(f"{BOOKS}?limit=9&max_credits=2")
+        assert assert_refused(refused, "INSUFFICIENT_CREDITS", 402)["reason"] == "above_max_credits"
+        assert node.upstream.requests == []
+        body = (await node.get(f"{BOOKS}?limit=9")).json
+        assert (len(ids_of(body)), body["credits_used"], body["credits_remaining"]) == (9, 3, 0)
+        await node.assert_sound()
+
+
+async def test_what_a_walk_did_not_use_returns_to_its_keys_counter(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, **OPEN) as node:
+        key, _ = await node.new_key(node.account, credit_limit=4)
+        shelve(node, *FULL)
+        for limit, cost in ((3, 1), (4, 2), (2, 1)):
+            assert (await node.get(f"{BOOKS}?limit={limit}", key=key)).json["credits_used"] == cost
+        assert (await node.get(f"{BOOKS}?limit=1", key=key)).status == 402
+
+
+COLLECTING = [row for row in ROWS if row.endpoint.collect is not None]
+
+
+@pytest.mark.parametrize("row", COLLECTING, ids=[row.id for row in COLLECTING])
+async def test_a_collecting_endpoint_says_so_and_its_limit_has_a_maximum(row: Row, tmp_path: Path) -> None:
+    """2.3: the label holds the range and the word; more than the maximum is the maximum."""
+    async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
+        listed = (await node.get(f"/v1/utility/endpoints?platform={row.platform.slug}")).json["data"]["endpoints"]
+        (entry,) = [entry for entry in listed if entry["id"] == row.id]
+        assert "metered" in entry["credits_label"]
+        (limit,) = [param for param in row.endpoint.params if param.name == "limit"]
+        assert limit.maximum is not None
+        most = (await node.get(row.target(limit=limit.maximum, dry_run=1))).json["data"]
+        beyond = (await node.get(row.target(limit=limit.maximum + 1, dry_run=1))).json["data"]
+        assert beyond == most
+        assert await node.money() == (100_000, 0)
