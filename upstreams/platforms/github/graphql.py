@@ -41,7 +41,7 @@ def releases(args: Args) -> Steps:
     place = part(listed, "pageInfo")
     after = text(place, "endCursor") if place.get("hasNextPage") is True else None
     return Page(
-        [release_of({**entry, "assets": _whole(entry, "assets")}) for entry in parts(listed, "nodes")],
+        [release_of({**entry, "assets": _rows(entry, "assets")}) for entry in parts(listed, "nodes")],
         next={"c": after} if after else None,
     )
 
@@ -89,22 +89,24 @@ def _count(value: Json) -> Any:
     return value["totalCount"] if value.keys() == {"totalCount"} else value
 
 
-def _whole(node: Json, name: str) -> list[Json] | None:
-    """The rows of a connection; None when it has more of them than came."""
+def _rows(node: Json, name: str) -> list[Json] | None:
+    """The rows of a connection; None when it was not sent, or is known to have more of them than came."""
     connection = part(node, name)
+    if not isinstance(connection.get("nodes"), list):
+        return None
     found = parts(connection, "nodes")
-    return found if number(connection, "totalCount") == len(found) else None
+    return found if connection.get("totalCount", len(found)) == len(found) else None
 
 
 def _repository_as_rest(node: Json) -> Json:
     counted = _counted(node)
     opened = (number(counted, "issues"), number(counted, "pullRequests"))
-    topics = [text(part(entry, "topic"), "name") for entry in parts(part(node, "topics"), "nodes")]
+    topics = _rows(node, "topics")
     return {
         **counted,
         "language": text(part(node, "language"), "name"),
         "default_branch": text(part(node, "default_branch"), "name"),
-        "topics": topics,
+        "topics": topics and [text(part(entry, "topic"), "name") for entry in topics],
         "open_issues_count": None if None in opened else sum(filter(None, opened)),
     }
 
@@ -118,7 +120,7 @@ def _issue_as_rest(node: Json) -> Json:
         "state": "closed" if state == "merged" else state,
         "state_reason": (text(node, "state_reason") or "").lower(),
         "user": _user_as_rest(part(node, "user")),
-        "labels": parts(part(node, "labels"), "nodes"),
+        "labels": _rows(node, "labels"),
         "reactions": {"total_count": number(part(node, "reactions"), "totalCount")},
         "pull_request": {"html_url": text(node, "html_url")} if is_pull else None,
     }

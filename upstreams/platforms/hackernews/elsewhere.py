@@ -102,10 +102,14 @@ def _threads(top: Sequence[int]) -> Generator[tuple[Call, ...], Any, _Threads]:
                 following += [(kid, replies) for kid in _kids(entry) if kid not in seen]
                 seen.update(_kids(entry))
         level = following
-    came = arrived(answers)
-    beyond = (f"replies beyond the first {_COMMENTS_MAX} comments are left out",) if level else ()
-    return _Threads(trees, left_out(len(answers) - len(came), answers) + beyond)
+    missing = left_out(len(answers) - len(arrived(answers)), answers)
+    return _Threads(trees, missing + (_beyond(len(answers)) if level else ()))
+
+
+def _beyond(asked: int) -> tuple[str, ...]:
+    where = f"beyond the first {_COMMENTS_MAX} comments" if asked == _COMMENTS_MAX else f"below level {LEVELS_MAX}"
+    return (f"replies {where} are left out",)
 
 
 def _kids(item: Json) -> list[int]:
-    return numbers(item.get("kids")) if item.get("kids") else []
+    return list(dict.fromkeys(numbers(item["kids"]))) if item.get("kids") else []

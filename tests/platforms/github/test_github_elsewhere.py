@@ -1,0 +1,176 @@
+"""GitHub without its REST API: the readme as a file, and GraphQL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from tests.platforms.case import drive
+from tests.platforms.drive import Upstream, always, told
+from tests.platforms.github.asking import ISSUE, REPO
+from upstreams.endpoint import Answer, Args, Call, Page, Single
+from upstreams.errors import InvalidArgument, NotFound, UpstreamFailed, UpstreamThrottled
+from upstreams.platforms.github import PLATFORM, graphql
+
+Json = dict[str, Any]
+_RAW = "raw.githubusercontent.com/example/project/HEAD/"
+
+
+def single(resource: str, params: Mapping[str, str | int], upstream: Upstream) -> Json:
+    result = drive(PLATFORM, resource, params, upstream, rung_index=1)
+    assert isinstance(result, Single)
+    return result.record
+
+
+def page(upstream: Upstream, **more: Any) -> Page:
+    result = drive(PLATFORM, "repo/releases", {"url": REPO}, upstream, rung_index=1, **more)
+    assert isinstance(result, Page)
+    return result
+
+
+# The readme
+
+
+def files(**contents: Answer) -> Upstream:
+    """A repository with these files, by path; a `_` in a name stands for a dot."""
+
+    def answer(host_and_path: str, _call: Call) -> Answer:
+        return contents.get(host_and_path.removeprefix(_RAW).replace(".", "_"), told("404: Not Found", 404))
+
+    return answer
+
+
+def test_a_readme_is_the_file_of_its_name() -> None:
+    found = single("repo/readme", {"url": REPO}, files(README_md=told("# A project\n")))
+    assert (found["title"], found["text"]) == ("README.md", "# A project\n")
+    assert found["url"] == "https://github.com/example/project/blob/HEAD/README.md"
+    assert (found["id"], found["ext"]) == (None, {"path": "README.md", "size_bytes": None})
+
+
+@pytest.mark.parametrize("name", ["README.rst", "README", "readme.md", "docs/README.md"])
+def test_a_readme_may_have_one_of_several_names(name: str) -> None:
+    found = single("repo/readme", {"url": REPO}, files(**{name.replace(".", "_"): told("A project\n")}))
+    assert found["ext"]["path"] == name
+
+
+def test_the_readme_that_github_itself_shows_comes_first() -> None:
+    upstream = files(**{"_github/README_md": told("# Shown\n"), "README_md": told("# Hidden\n")})
+    assert single("repo/readme", {"url": REPO}, upstream)["text"] == "# Shown\n"
+
+
+@pytest.mark.parametrize(
+    ("upstream", "problem"),
+    [
+        (files(), "no readme has one of the usual names"),
+        (files(README_md=told("busy", 503), README_rst=told("A project\n")), "status 503"),
+        (files(README_md=told("packages/main/README.md")), "another shape"),
+        (files(README_md=told({"a": 1})), "another shape"),
+        (always("slow down", 429), "throttled"),
+    ],
+    ids=["none", "perhaps another", "a link", "a document", "throttled"],
+)
+def test_a_readme_that_is_not_there_for_certain_is_a_failure(upstream: Upstream, problem: str) -> None:
+    with pytest.raises(UpstreamFailed, match=problem):
+        single("repo/readme", {"url": REPO}, upstream)
+
+
+def test_a_repositorys_name_stays_within_its_segments() -> None:
+    asked: list[str] = []
+
+    def answer(host_and_path: str, _call: Call) -> Answer:
+        asked.append(host_and_path)
+        return told("404: Not Found", 404)
+
+    with pytest.raises(UpstreamFailed):
+        single("repo/readme", {"url": "https://github.com/a%2Fb/.."}, answer)
+    assert {path.split("/HEAD/")[0] for path in asked} == {"raw.githubusercontent.com/a%2Fb/%2E%2E"}
+
+
+# GraphQL
+
+
+def data(**found: Any) -> Upstream:
+    return always({"data": found})
+
+
+def errors(kind: str | None, **found: Any) -> Upstream:
+    return always({"data": found, "errors": [{"type": kind, "message": f"because of {kind}"}]})
+
+
+ASKED: list[tuple[str, Mapping[str, str | int], str]] = [
+    ("profile", {"handle": "octocat"}, "user"),
+    ("repo", {"url": REPO}, "repository"),
+    ("repo/releases", {"url": REPO}, "repository"),
+    ("issue", {"url": ISSUE}, "repository"),
+]
+
+
+@pytest.mark.parametrize(("resource", "params", "root"), ASKED)
+def test_errors_of_graphql_come_with_a_good_status(resource: str, params: Mapping[str, str | int], root: str) -> None:
+    for upstream, refusal in (
+        (errors("NOT_FOUND", **{root: None}), NotFound),
+        (errors("RATE_LIMITED"), UpstreamThrottled),
+        (errors("FORBIDDEN", **{root: None}), UpstreamFailed),
+        (errors(None), UpstreamFailed),
+        (data(**{root: None}), UpstreamFailed),
+        (always([]), UpstreamFailed),
+        (always({"message": "Bad credentials"}, 401), UpstreamFailed),
+    ):
+        with pytest.raises(refusal):
+            drive(PLATFORM, resource, params, upstream, rung_index=1)
+
+
+def test_an_error_beside_the_data_leaves_only_its_field_out() -> None:
+    upstream = errors("FORBIDDEN", user={"type": "User", "id": 1, "login": "ada", "followers": None})
+    found = single("profile", {"handle": "ada"}, upstream)
+    assert (found["id"], found["username"], found["followers"]) == ("1", "ada", None)
+
+
+def test_an_issue_that_may_have_moved_is_a_failure_and_not_missing() -> None:
+    with pytest.raises(UpstreamFailed, match="the issue is not here"):
+        single("issue", {"url": ISSUE}, errors("NOT_FOUND", repository={"issue": None}))
+
+
+def test_an_apps_account_is_not_asked_of_graphql() -> None:
+    with pytest.raises(InvalidArgument):
+        next(graphql.profile(Args({"handle": "dependabot[bot]"})))
+
+
+def test_an_app_that_wrote_an_issue_has_the_name_that_rest_gives_it() -> None:
+    author = {"login": "dependabot", "type": "Bot", "id": 5, "html_url": "https://github.com/apps/dependabot"}
+    pull = {"type": "PullRequest", "number": 7, "title": "Bump", "pull_state": "MERGED", "user": author}
+    found = single("issue", {"url": ISSUE}, data(repository={"issue": pull}))
+    assert found["author"]["username"] == "dependabot[bot]"
+    assert (found["ext"]["state"], found["ext"]["is_pr"], found["ext"]["node"]) == ("closed", False, None)
+
+
+def test_what_graphql_does_not_send_is_null_and_never_a_zero() -> None:
+    found = single("repo", {"url": REPO}, data(repository={"id": 1}))
+    assert {name for name, value in found.items() if value is not None} == {"id"}
+    issue = single("issue", {"url": ISSUE}, data(repository={"issue": {"number": 7}}))
+    assert {*issue["engagement"].values(), *issue["ext"].values()} <= {None, False}
+
+
+def test_downloads_are_told_only_when_all_assets_came() -> None:
+    def released(total: int) -> Json:
+        assets = {"totalCount": total, "nodes": [{"download_count": 2}, {"download_count": 3}]}
+        return {"releases": {"nodes": [{"id": 1, "assets": assets}], "pageInfo": {"hasNextPage": False}}}
+
+    told_of = [page(data(repository=released(total))).records[0]["ext"]["downloads"] for total in (2, 101)]
+    assert told_of == [5, None]
+
+
+def test_releases_go_on_where_graphql_says() -> None:
+    place = {"hasNextPage": True, "endCursor": "Y3Vyc29y"}
+    asked: list[Call] = []
+
+    def answer(_host_and_path: str, call: Call) -> Answer:
+        asked.append(call)
+        return told({"data": {"repository": {"releases": {"nodes": [], "pageInfo": place}}}})
+
+    assert page(answer).next == {"c": "Y3Vyc29y"}
+    page(answer, cursor={"c": "Y3Vyc29y"})
+    assert [call.json["variables"]["after"] for call in asked] == [None, "Y3Vyc29y"]
+    assert {(call.method, call.target("")) for call in asked} == {("POST", "/graphql")}
