@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from random import Random
 from typing import Any
 
 import pytest
+import trio
 
-from tests.platforms.case import drive
+from tests.platforms.case import drive, from_sandbox
 from tests.platforms.drive import Upstream, always, told
 from tests.platforms.github.asking import ISSUE, REPO
 from upstreams.endpoint import Answer, Args, Call, Page, Single
 from upstreams.errors import InvalidArgument, NotFound, UpstreamFailed, UpstreamThrottled
 from upstreams.platforms.github import PLATFORM, graphql
+from upstreams.sandbox.app import Behaviour, Sandbox
 
 Json = dict[str, Any]
 _RAW = "raw.githubusercontent.com/example/project/HEAD/"
@@ -174,3 +177,35 @@ def test_releases_go_on_where_graphql_says() -> None:
     page(answer, cursor={"c": "Y3Vyc29y"})
     assert [call.json["variables"]["after"] for call in asked] == [None, "Y3Vyc29y"]
     assert {(call.method, call.target("")) for call in asked} == {("POST", "/graphql")}
+
+
+# The stand-in
+
+
+@pytest.mark.parametrize(
+    ("word", "refusal"), [("missing", NotFound), ("throttled", UpstreamThrottled), ("broken", UpstreamFailed)]
+)
+@pytest.mark.parametrize(("resource", "params", "root"), ASKED)
+def test_the_stand_in_of_graphql_fails_as_its_subject_says(
+    resource: str, params: Mapping[str, str | int], root: str, word: str, refusal: type[Exception]
+) -> None:
+    named = {name: str(value).replace("octocat", word).replace("example", word) for name, value in params.items()}
+    with pytest.raises(refusal):
+        drive(PLATFORM, resource, named, from_sandbox(), rung_index=1)
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'"' + b"x" * 70_000 + b'"'])
+async def test_the_stand_in_of_graphql_refuses_what_is_no_query(body: bytes) -> None:
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        await trio.lowlevel.checkpoint()
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(message: Any) -> None:
+        await trio.lowlevel.checkpoint()
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "raw_path": b"/api.github.com/graphql", "query_string": b""}
+    await Sandbox(Behaviour(), Random(1))(scope, receive, send)
+    assert sent[0]["status"] == 400
