@@ -116,6 +116,8 @@ class Governor:
         Raises:
             Throttled: it cannot go before `give_up_at` on Trio's clock, or too many wait; told as soon as it is known.
         """
+        if not self._holds_of(names):  # most calls, while it is another method that is held
+            return Turn(self, ())
         waiter = _Waiter(names, give_up_at)
         self._waiting[waiter] = None
         try:

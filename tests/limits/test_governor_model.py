@@ -57,7 +57,7 @@ callings = st.builds(
     Calling,
     at=halves,
     method=methods,
-    patience_s=halves,
+    patience_s=halves.filter(bool),
     takes_s=st.sampled_from((0.0, 0.5, 1.0, 4.0)),
     ending=st.sampled_from(("answered", "answered", "failed", "throttled", "resting")),
     hold_s=halves.filter(bool),

@@ -12,7 +12,7 @@ def judge(answer: Answer) -> UpstreamError | None:
     """GitHub says with 403 also that it throttles or that a repository is blocked, with 422 what it cannot search."""
     body = answer.body if isinstance(answer.body, dict) else {}
     if answer.status in (403, 429) and _throttles(answer, body):
-        return UpstreamThrottled(answer.source, retry_after_s(answer.headers) or _until_reset_s(answer))
+        return UpstreamThrottled(answer.source, _wait_s(answer))
     if answer.status == 403 and "block" in body:
         return NotFound("GitHub has blocked access to this repository.")
     if answer.status == 422:
@@ -22,14 +22,17 @@ def judge(answer: Answer) -> UpstreamError | None:
 
 def backoff(answer: Answer) -> Backoff | None:
     """The answer that used up the quota is a good one still; the quotas of searches and of the rest are apart."""
-    wait_s = _until_reset_s(answer)
+    if answer.headers.get("x-ratelimit-remaining") != "0":
+        return None
+    wait_s = until_reset_s(answer.headers, "x-ratelimit-reset")
     return None if wait_s is None else Backoff(wait_s, "source")
 
 
-def _until_reset_s(answer: Answer) -> float | None:
-    """Seconds until there is a quota again; None while there is one, or when it is not said."""
+def _wait_s(answer: Answer) -> float | None:
+    """What a refusal says of its end; the quota's reset means nothing while there is a quota left."""
     spent = answer.headers.get("x-ratelimit-remaining") == "0"
-    return until_reset_s(answer.headers, "x-ratelimit-reset") if spent else None
+    reset_s = until_reset_s(answer.headers, "x-ratelimit-reset") if spent else None
+    return retry_after_s(answer.headers) or reset_s
 
 
 def _throttles(answer: Answer, body: Json) -> bool:

@@ -1,0 +1,106 @@
+"""Clients over sockets while an upstream asks to be left alone: who is served, who is refused, and the money."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+
+import trio
+
+from tests.fakes.calling import Answered
+from tests.fakes.node import CREDITS, OpenNode, open_test_node
+from tests.fakes.scripted_upstream import Told, told
+
+CLIENTS = 50
+FIRST = "/v1/github/profile?handle=first"
+SOURCE = '{platform="github",source="api"}'
+THROTTLED = told({"message": "slow down"}, 429, retry_after="1")
+BODY = told({"login": "octocat", "id": 1}).body
+
+
+class Script:
+    """Says the given answers one after the other, the last one again and again; `asked_at` has when each was due."""
+
+    def __init__(self, *answers: Told) -> None:
+        self.asked_at: list[float] = []
+        self._answers = answers
+
+    def __call__(self, _asked: str) -> Told:
+        self.asked_at.append(trio.current_time())
+        return self._answers[min(len(self.asked_at), len(self._answers)) - 1]
+
+
+async def ask_all(node: OpenNode) -> list[Answered]:
+    """Different requests, side by side."""
+    answers: list[Answered] = []
+
+    async def ask(target: str) -> None:
+        answers.append(await node.get(target))
+
+    async with trio.open_nursery() as nursery:
+        for number in range(CLIENTS):
+            nursery.start_soon(ask, f"/v1/github/profile?handle=user{number}")
+    return answers
+
+
+async def throttle(node: OpenNode) -> None:
+    """The first request meets the throttling, and is answered at once."""
+    answer = await node.get(FIRST)
+    assert (answer.status, answer.headers["retry-after"]) == (503, "1")
+    assert await node.money() == (CREDITS, 0)
+
+
+async def test_fifty_clients_wait_out_a_short_hold_behind_one_call_at_a_time(tmp_path: Path) -> None:
+    """One call until one succeeds, though the first to try fails; then all are served, and each is charged once."""
+    script = Script(THROTTLED, Told(500, b"{}", delay_s=0.2), Told(200, BODY, delay_s=0.3), Told(200, BODY))
+    async with open_test_node(tmp_path) as node:
+        node.upstream.script = script
+        await throttle(node)
+        answers = await ask_all(node)
+        assert Counter(answer.status for answer in answers) == {200: CLIENTS}
+        first, failing, succeeding, *others = script.asked_at
+        assert failing >= first + 1.0
+        assert succeeding >= failing + 0.2
+        assert min(others) >= succeeding + 0.3
+        assert len(others) == CLIENTS - 1, "the call that failed is made again"
+        assert await node.money() == (CREDITS - CLIENTS, 0)
+        await node.assert_sound()
+        assert await node.gauge(f"sluice_governor_holds_total{SOURCE}") == 1
+        assert await node.gauge(f"sluice_governor_waits_total{SOURCE}") >= CLIENTS
+        assert await node.gauge(f"sluice_governor_queued{SOURCE}") == 0
+        assert await node.gauge(f"sluice_governor_refused_total{SOURCE}") == 0
+        assert await node.gauge(f"sluice_upstream_in_flight{SOURCE}") == 0
+        assert await node.gauge(f"sluice_upstream_retries_total{SOURCE}") == 1
+        assert await node.gauge(f"sluice_retry_refused_total{SOURCE}") == 0
+
+
+async def test_while_the_upstream_keeps_throttling_nobody_waits_in_vain_and_all_are_refunded(tmp_path: Path) -> None:
+    """A second hold ends after anybody's time, so nearly all are refused when the first to try is throttled again."""
+    script = Script(THROTTLED)
+    async with open_test_node(tmp_path, upstreams={"defaults": {"timeout_s": 1.9}}) as node:
+        node.upstream.script = script
+        await throttle(node)
+        with trio.fail_after(1.9 + 5.0):
+            answers = await ask_all(node)
+        assert Counter(answer.status for answer in answers) == {503: CLIENTS}
+        assert {answer.headers["retry-after"] for answer in answers} == {"1"}
+        assert {answer.json["credits_used"] for answer in answers} == {0}
+        gaps_s = [later - earlier for earlier, later in pairwise(script.asked_at)]
+        assert min(gaps_s) >= 1.0, "a hold is a second long, and one tries after each"
+        assert await node.money() == (CREDITS, 0)
+        await node.assert_sound()
+        assert await node.gauge(f"sluice_governor_refused_total{SOURCE}") == CLIENTS - len(gaps_s)
+
+
+async def test_a_hold_that_nobody_can_wait_out_is_refused_at_once(tmp_path: Path) -> None:
+    script = Script(told({}, 429))
+    async with open_test_node(tmp_path) as node:
+        node.upstream.script = script
+        await node.get(FIRST)
+        with trio.fail_after(10.0):
+            answers = await ask_all(node)
+        assert Counter(answer.status for answer in answers) == {503: CLIENTS}
+        assert {int(answer.headers["retry-after"]) for answer in answers} <= set(range(20, 31))
+        assert len(script.asked_at) == 1
+        await node.assert_sound()

@@ -1,0 +1,372 @@
+"""Calls of one source that meet a hold: who waits, who tries first, and who is refused, on virtual time."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+import trio
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from limits.errors import CircuitOpen, Throttled
+from tests.fakes.cancelling import cancel_everywhere
+from tests.fakes.scripted_exchange import (
+    FAILING,
+    LONG_S,
+    OK,
+    LongestPauses,
+    Said,
+    ScriptedExchange,
+    Slow,
+    asking,
+    outcomes,
+    said,
+    source_over,
+)
+from upstreams.endpoint import Answer, Backoff
+from upstreams.errors import NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
+from upstreams.platforms.github import PLATFORM as GITHUB
+from upstreams.platforms.stackexchange import PLATFORM as STACKEXCHANGE
+from upstreams.source import THROTTLED_S, Rules, Source
+from upstreams.transport.http import HttpAnswer, HttpCall
+
+NO_RETRIES = Rules(timeout_s=20.0, retries=0)
+
+
+def throttled(for_s: int) -> HttpAnswer:
+    return said(status=429, retry_after=str(for_s))
+
+
+async def held(exchange: ScriptedExchange, for_s: int, *, rules: Rules = NO_RETRIES) -> Source:
+    """A source that has just been throttled; the call made for it is forgotten."""
+    source = source_over(exchange, rules=rules, rng=LongestPauses())
+    exchange.say(throttled(for_s))
+    with pytest.raises(UpstreamThrottled):
+        await source.ask(asking(), LONG_S)
+    exchange.calls.clear()
+    exchange.asked_at.clear()
+    return source
+
+
+async def many(source: Source, count: int) -> list[object]:
+    """What as many calls give, side by side."""
+    return await outcomes(*[partial(source.ask, asking(f"/v1/x?n={place}"), LONG_S) for place in range(count)])
+
+
+# Waiting
+
+
+async def test_a_call_waits_out_a_short_hold_and_says_how_long_it_took(autojump_clock: MockClock) -> None:
+    exchange = ScriptedExchange()
+    source = await held(exchange, 7)
+    exchange.say(OK)
+    answer = await source.ask(asking(), LONG_S)
+    assert exchange.asked_at == [7.0]
+    assert answer.took_s == 7.0
+    await source.ask(asking(), LONG_S)
+    assert exchange.asked_at == [7.0, 7.0], "the hold is over for all"
+
+
+@pytest.mark.parametrize(("hold_s", "within_s"), [(20, LONG_S), (30, LONG_S), (5, 5.0), (5, 1.0)])
+async def test_a_hold_beyond_an_attempts_time_or_the_deadline_is_refused_at_once(
+    autojump_clock: MockClock, hold_s: int, within_s: float
+) -> None:
+    exchange = ScriptedExchange()
+    source = await held(exchange, hold_s)
+    with pytest.raises(Throttled) as refusal:
+        await source.ask(asking(), within_s)
+    assert refusal.value.retry_after_s == hold_s
+    assert trio.current_time() == 0.0
+    assert exchange.calls == []
+
+
+async def test_who_throttles_without_a_word_is_not_waited_for(autojump_clock: MockClock) -> None:
+    source = source_over(ScriptedExchange(said(status=429)))
+    ended = [(await outcomes(partial(source.ask, asking(), LONG_S)))[0] for _ in range(2)]
+    assert [type(one) for one in ended] == [UpstreamThrottled, Throttled]
+    assert isinstance(ended[1], Throttled)
+    assert ended[1].retry_after_s == THROTTLED_S
+    assert trio.current_time() == 0.0
+
+
+async def test_a_retry_waits_out_a_short_hold_that_another_call_met_meanwhile(autojump_clock: MockClock) -> None:
+    """Method: one call pauses for 0.1 s before its retry; in that pause another one is throttled."""
+    exchange = ScriptedExchange(FAILING, throttled(9), OK)
+    source = source_over(exchange, rng=LongestPauses())
+
+    async def later() -> object:
+        await trio.sleep(0.05)
+        return await source.ask(asking("/v1/other"), LONG_S)
+
+    refusal, answer = await outcomes(later, partial(source.ask, asking(), LONG_S))
+    assert isinstance(refusal, UpstreamThrottled), "who is throttled does not try again by itself"
+    assert isinstance(answer, Answer)
+    assert exchange.asked_at == [0.0, 0.05, pytest.approx(9.05)]
+    assert answer.took_s == pytest.approx(9.05)
+
+
+# The trial
+
+
+async def test_after_a_hold_one_call_tries_and_its_answer_lets_all_go(autojump_clock: MockClock) -> None:
+    exchange = ScriptedExchange()
+    source = await held(exchange, 5)
+    exchange.say(Slow(2.0, OK), Slow(1.0, OK))
+    ended = await many(source, 50)
+    assert [type(one) for one in ended] == [Answer] * 50
+    assert exchange.asked_at == [5.0] + [7.0] * 49
+
+
+async def test_a_trial_that_finds_nothing_is_an_answer_too(autojump_clock: MockClock) -> None:
+    exchange = ScriptedExchange()
+    source = await held(exchange, 5)
+    exchange.say(Slow(2.0, said(status=404)), Slow(1.0, OK))
+    ended = await many(source, 10)
+    assert [type(one) for one in ended] == [NotFound] + [Answer] * 9
+    assert exchange.asked_at == [5.0] + [7.0] * 9
+
+
+async def test_trials_that_fail_are_followed_by_one_at_a_time(autojump_clock: MockClock) -> None:
+    exchange = ScriptedExchange()
+    source = await held(exchange, 5)
+    exchange.say(Slow(1.0, said(status=500)), Slow(1.0, said(status=500)), Slow(1.0, OK), OK)
+    ended = await many(source, 10)
+    assert [type(one) for one in ended] == [UpstreamFailed] * 2 + [Answer] * 8
+    assert exchange.asked_at == [5.0, 6.0, 7.0] + [8.0] * 7
+
+
+async def test_trials_that_open_the_circuit_send_nothing_more(autojump_clock: MockClock) -> None:
+    exchange = ScriptedExchange()
+    source = await held(exchange, 5)
+    exchange.say(said(status=500))
+    ended = await many(source, 50)
+    assert [type(one) for one in ended] == [UpstreamFailed] * 5 + [CircuitOpen] * 45
+    assert len(exchange.calls) == 5
+    assert source.statistics().queued == 0
+
+
+async def test_while_the_upstream_keeps_throttling_nobody_waits_past_an_attempts_time(
+    autojump_clock: MockClock,
+) -> None:
+    exchange = ScriptedExchange()
+    source = await held(exchange, 6)
+    ended = await many(source, 50)
+    assert [type(one) for one in ended] == [UpstreamThrottled] * 3 + [Throttled] * 47
+    assert exchange.asked_at == [6.0, 12.0, 18.0]
+    assert trio.current_time() == 18.0, "who cannot be served before 20 s is told so as soon as it is known"
+    assert {one.retry_after_s for one in ended if isinstance(one, Throttled)} == {6}
+
+
+async def test_who_comes_while_the_trial_is_under_way_waits_for_it(autojump_clock: MockClock) -> None:
+    exchange = ScriptedExchange()
+    source = await held(exchange, 5)
+    exchange.say(Slow(12.0, OK), OK)
+
+    async def later(within_s: float) -> object:
+        await trio.sleep(6.0)
+        return await source.ask(asking(), trio.current_time() + within_s)
+
+    ended = await outcomes(partial(source.ask, asking(), LONG_S), partial(later, 3.0), partial(later, 15.0))
+    assert [type(one) for one in ended] == [Throttled, Answer, Answer]
+    assert isinstance(ended[0], Throttled)
+    assert ended[0].retry_after_s == 1
+    assert exchange.asked_at == [5.0, 17.0]
+
+
+async def test_a_waiting_call_that_is_cancelled_at_any_step_leaves_the_others_served(
+    autojump_clock: MockClock,
+) -> None:
+    """The call is cancelled as the first in the queue, as the trial, and between its attempts."""
+    exchange = ScriptedExchange()
+
+    async def run() -> None:
+        nonlocal source
+        source = await held(exchange, 5, rules=Rules(retries=1))
+        exchange.say(Slow(1.0, FAILING), Slow(1.0, OK))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(others.start, source)
+            await source.ask(asking(), LONG_S)
+            await others.has_ended.wait()
+
+    async def check(got_through: bool) -> None:
+        nonlocal others
+        others = Others()
+        await wait_all_tasks_blocked()
+        assert (source.statistics().queued, source.statistics().in_flight) == (0, 0)
+        exchange.say(OK)
+        with trio.fail_after(5.5):
+            await source.ask(asking(), LONG_S)
+        assert len(source._governor) == 0
+
+    source, others = source_over(exchange), Others()
+    assert await cancel_everywhere(run, check) >= 5
+
+
+class Others:
+    """Calls beside the one that a test cancels."""
+
+    def __init__(self) -> None:
+        self.has_ended = trio.Event()
+
+    async def start(self, source: Source) -> None:
+        await many(source, 3)
+        self.has_ended.set()
+
+
+# What good answers ask for
+
+
+async def test_githubs_last_call_of_a_quota_holds_its_source_until_the_reset(autojump_clock: MockClock) -> None:
+    spent = said(
+        {"login": "ada"},
+        x_ratelimit_remaining="0",
+        x_ratelimit_reset="1735689615",
+        date="Wed, 01 Jan 2025 00:00:00 GMT",
+    )
+    exchange = ScriptedExchange(spent, OK)
+    source = source_over(exchange, judge=GITHUB.judge, backoff=GITHUB.backoff, method_of=GITHUB.method_of)
+    assert (await source.ask(asking(), LONG_S)).body == {"login": "ada"}
+    await many(source, 3)
+    assert exchange.asked_at == [0.0, 15.0, 15.0, 15.0]
+
+
+async def test_stack_exchanges_backoff_holds_a_method_whatever_ids_it_is_asked_for(autojump_clock: MockClock) -> None:
+    exchange = ScriptedExchange(said({"items": [], "backoff": 10}), OK)
+    platform = STACKEXCHANGE
+    source = source_over(exchange, judge=platform.judge, backoff=platform.backoff, method_of=platform.method_of)
+    for target in ("/v1/questions/1;2/answers", "/v1/questions/3", "/v1/questions/3/answers?page=1"):
+        await source.ask(asking(target), LONG_S)
+    assert exchange.asked_at == [0.0, 0.0, 10.0]
+
+
+async def test_a_trial_that_is_asked_for_rest_again_renews_the_hold(autojump_clock: MockClock) -> None:
+    exchange = ScriptedExchange(said({"backoff": 4}), said({"backoff": 5}), OK)
+    source = source_over(exchange, backoff=lambda answer: _of_method(answer.body), rules=NO_RETRIES)
+    await source.ask(asking(), LONG_S)
+    await many(source, 3)
+    assert exchange.asked_at == [0.0, 4.0, 9.0, 9.0]
+
+
+def _of_method(body: dict[str, float]) -> Backoff | None:
+    return Backoff(body["backoff"], "method") if "backoff" in body else None
+
+
+# Numbers
+
+
+async def test_the_record_tells_what_holds_do(autojump_clock: MockClock) -> None:
+    exchange = ScriptedExchange()
+    source = await held(exchange, 5)
+    exchange.say(Slow(10.0, OK), OK)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(many, source, 3)
+        await trio.sleep(1.0)
+        with pytest.raises(Throttled):
+            await source.ask(asking(), 3.0)
+        now = source.statistics()
+        assert (now.queued, now.queued_total, now.throttled_total, now.in_flight) == (3, 3, 1, 0)
+        await trio.sleep(5.0)
+        now = source.statistics()
+        assert (now.queued, now.queued_total, now.in_flight, now.calls_total) == (2, 3, 1, 2)
+    now = source.statistics()
+    assert (now.held_total, now.queued, now.in_flight, now.calls_total) == (1, 0, 0, 4)
+
+
+# Whatever happens
+
+
+class Watched:
+    """An exchange that says what a script says, and sees to it that the source obeys what was said."""
+
+    def __init__(self, script: list[Slow]) -> None:
+        self._exchange = ScriptedExchange(script=self._next)
+        self._script = script
+        self._place = 0
+        self._held_until = 0.0
+        self._is_trying = False
+        self._is_free = True
+        self.waiting: list[int] = []
+
+    def _next(self, _call: HttpCall) -> Said:
+        self._place += 1
+        return self._script[(self._place - 1) % len(self._script)]
+
+    async def __call__(self, call: HttpCall, deadline_at: float) -> HttpAnswer:
+        number = int(call.target.rpartition("=")[2])
+        assert trio.current_time() >= self._held_until, "it is held"
+        hold, is_trial = self._held_until, not self._is_free
+        if is_trial:
+            assert not self._is_trying, "one tries at a time"
+            assert number == self.waiting[0], "the longest waiting tries"
+            self._is_trying = True
+        self.waiting.remove(number)
+        answer: HttpAnswer | None = None
+        try:
+            answer = await self._exchange(call, deadline_at)
+            return answer
+        finally:
+            self._learn(answer, is_trial=is_trial and hold == self._held_until)
+
+    def _learn(self, answer: HttpAnswer | None, *, is_trial: bool) -> None:
+        until = 0.0
+        if answer is not None and answer.status == 429:
+            until = trio.current_time() + float(answer.headers["retry-after"])
+        if until > self._held_until:
+            self._held_until, self._is_free, self._is_trying = until, False, False
+        elif is_trial:
+            self._is_trying = False
+            self._is_free = answer is not None and answer.status in (200, 404)
+
+
+SAYINGS = st.builds(
+    Slow,
+    st.sampled_from((0.0, 0.5, 1.0, 4.0)),
+    st.sampled_from((OK, OK, said(status=404), said(status=500), throttled(1), throttled(2), throttled(9))),
+)
+CALLS = st.tuples(
+    st.integers(0, 20), st.integers(1, 20), st.none() | st.integers(0, 20)
+)  # in halves of a second: when it comes, its deadline and its cancellation after that
+
+
+@given(
+    st.lists(SAYINGS, min_size=1, max_size=8),
+    st.lists(CALLS, min_size=1, max_size=15),
+    st.sampled_from((1.0, 3.0, 20.0)),
+)
+@settings(max_examples=150, deadline=None)
+def test_no_call_is_made_while_held_one_tries_at_a_time_and_all_end_in_time(
+    script: list[Slow], calls: list[tuple[int, int, int | None]], timeout_s: float
+) -> None:
+    """Method: random answers, arrivals, deadlines and cancellations on virtual time, much of it at the same instant."""
+
+    async def run() -> None:
+        watched = Watched(script)
+        source = source_over(watched, rules=Rules(timeout_s=timeout_s, retries=0))
+        ended: list[int] = []
+
+        async def ask(number: int, at: float, within_s: float, cancel_after_s: float | None) -> None:
+            await trio.sleep_until(at)
+            watched.waiting.append(number)
+            with trio.CancelScope() as scope:
+                scope.deadline = at + (LONG_S if cancel_after_s is None else cancel_after_s)
+                try:
+                    await source.ask(asking(f"/v1/x?n={number}"), at + within_s)
+                except Throttled:
+                    assert trio.current_time() <= at + min(within_s, timeout_s)
+                except (UpstreamError, CircuitOpen):
+                    pass
+            if number in watched.waiting:
+                watched.waiting.remove(number)
+            assert trio.current_time() <= at + within_s
+            ended.append(number)
+
+        async with trio.open_nursery() as nursery:
+            for number, (at, within, cancel_after) in enumerate(calls):
+                cancel_after_s = None if cancel_after is None else cancel_after / 2
+                nursery.start_soon(ask, number, at / 2, within / 2, cancel_after_s)
+        assert sorted(ended) == list(range(len(calls)))
+        assert (source.statistics().queued, source.statistics().in_flight) == (0, 0)
+
+    trio.run(run, clock=MockClock(autojump_threshold=0))
