@@ -103,4 +103,4 @@ async def _smoke(listing: Listing) -> dict[str, Any]:
         return {"id": listing.id, "outcome": "failed", "detail": str(exc)}
     result = fetched.result
     detail = f"{len(result.records)} rows" if isinstance(result, Page) else "1 record"
-    return {"id": listing.id, "outcome": "ok", "detail": f"{detail} in {fetched.took_s:.2f} s"}
+    return {"id": listing.id, "outcome": "ok", "detail": f"{detail} by {fetched.source} in {fetched.took_s:.2f} s"}

@@ -47,7 +47,7 @@ def test_smoke_calls_every_endpoint_that_is_available(sandboxed: Place) -> None:
 def test_smoke_of_one_platform_says_how_it_went(sandboxed: Place) -> None:
     ended = sandboxed.operate("platforms", "smoke", "github")
     assert (ended.exit_code, ended.err) == (0, "")
-    assert ended.out.startswith("id=github/profile  outcome=ok  detail=1 record in 0.0")
+    assert ended.out.startswith("id=github/profile  outcome=ok  detail=1 record by api in 0.0")
 
 
 def test_smoke_fails_when_an_endpoint_does(place: Place) -> None:
