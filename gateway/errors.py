@@ -22,7 +22,7 @@ from limits.errors import (
     Throttled,
 )
 from storage.errors import StorageError
-from upstreams.errors import InvalidArgument, InvalidCursor, NotFound, UpstreamFailed, UpstreamThrottled
+from upstreams.errors import InvalidArgument, InvalidCursor, NotFound, StaleCursor, UpstreamFailed, UpstreamThrottled
 
 THROTTLED_RETRY_AFTER_S = 30
 STORE_RETRY_AFTER_S = 1
@@ -189,6 +189,7 @@ _REFUSALS: Mapping[type, Callable[[Any], Refused]] = {
     InvalidCursor: lambda exc: invalid("cursor", f"cannot be used: {exc}"),
     NotFound: _not_found,
     UpstreamFailed: lambda exc: Refused("UPSTREAM_ERROR", f"The upstream did not answer usefully: {exc}."),
+    StaleCursor: lambda exc: Refused("UPSTREAM_ERROR", f"The upstream no longer takes this cursor: {exc}."),
     UpstreamThrottled: _throttled_by_upstream,
     Throttled: lambda exc: _waiting("The upstream asked us to hold back for a while.", max(1, exc.retry_after_s)),
     ClaimConflict: _claim_refused("IDEMPOTENCY_KEY_CONFLICT", _FRESH_KEY),

@@ -21,7 +21,7 @@ class Route:
     handle: Handler
     allow: tuple[str, ...] = ("GET", "HEAD")
     is_listed: bool = True
-    """False hides the path from suggestions."""
+    """False hides the path from suggestions: its endpoint was withdrawn."""
 
 
 class Routes:
@@ -46,7 +46,8 @@ class Routes:
                 f"{request.path} takes {allow}, not {request.method}.",
                 headers=((b"allow", allow.encode()),),
             )
-        _check_body_size(request)
+        if route.is_listed:  # one that was withdrawn says so whatever is sent to it
+            _check_body_size(request)
         return route
 
     def label(self, path: str) -> str:

@@ -67,6 +67,10 @@ class InvalidCursor(UpstreamError):
     """A cursor token that is malformed, tampered with, or made for another request (decisions 10)."""
 
 
+class StaleCursor(UpstreamError):
+    """A cursor of ours that was good, but that the upstream no longer takes (decisions 10)."""
+
+
 class UnexpectedBody(UpstreamError):
     """A body without the shape that the platform documents; the fetch turns it into `UpstreamFailed`."""
 

@@ -15,7 +15,10 @@ PROFILE = "/v1/github/profile?handle=octocat"
 async def test_an_isolated_platform_is_refused_until_it_is_reset_and_nothing_is_charged(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         shown = await node.operate("platform.isolate", platform="github")
-        assert shown == {"platform": "github", "sources": {"api": "open", "search": "open"}}
+        assert shown == {
+            "platform": "github",
+            "sources": dict.fromkeys(("api", "search", "graphql", "raw"), "open"),
+        }
         refused = await node.get(PROFILE)
         assert (refused.status, refused.json["error"]["type"]) == (503, "SERVICE_UNAVAILABLE")
         assert int(refused.headers["retry-after"]) >= 1

@@ -1,4 +1,4 @@
-"""What an operator can tune a node by: every part's counters after a handful of requests, as the admin address tells."""
+"""What an operator can tune a node by: every part's counters after a handful of requests, over the admin address."""
 
 from __future__ import annotations
 

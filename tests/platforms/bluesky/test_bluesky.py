@@ -13,7 +13,7 @@ from tests.platforms.bluesky.cases import CASES
 from tests.platforms.case import Case, check, drive, from_sandbox, recorded, walk
 from tests.platforms.drive import Upstream, always, told
 from upstreams.endpoint import Answer, Backoff, Call, Page, Single
-from upstreams.errors import InvalidArgument, NotFound, UpstreamFailed, UpstreamThrottled
+from upstreams.errors import InvalidArgument, NotFound, StaleCursor, UpstreamFailed, UpstreamThrottled
 from upstreams.platforms.bluesky import PLATFORM
 
 Json = dict[str, Any]
@@ -352,7 +352,6 @@ def test_an_error_about_who_was_asked_for_means_not_found(error: str, message: s
 @pytest.mark.parametrize(
     ("error", "message", "param"),
     [
-        ("InvalidRequest", "Malformed cursor", "cursor"),
         ("InvalidRequest", "Error: limit can not be greater than 100", "limit"),
         ("InvalidRequest", "Error: uri must be a valid at-uri", "url"),
         ("BadQueryString", "unbalanced quotes", "query"),
@@ -362,6 +361,11 @@ def test_an_error_about_a_parameter_names_ours(error: str, message: str, param: 
     with pytest.raises(InvalidArgument) as refusal:
         _page("user/posts", always({"error": error, "message": message}, 400), handle="ada.test")
     assert refusal.value.param == param
+
+
+def test_a_cursor_that_is_no_longer_taken_is_no_fault_of_the_caller() -> None:
+    with pytest.raises(StaleCursor, match="Malformed cursor"):
+        _page("user/posts", always({"error": "InvalidRequest", "message": "Malformed cursor"}, 400), handle="ada.test")
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from upstreams.endpoint import Answer, Backoff, by_status
-from upstreams.errors import InvalidArgument, NotFound, UpstreamError, UpstreamThrottled
+from upstreams.errors import InvalidArgument, NotFound, StaleCursor, UpstreamError, UpstreamThrottled
 from upstreams.fields import Json, text
 from upstreams.told_waits import until_reset_s
 
@@ -18,7 +18,7 @@ _REASONS = {
 _ABSENT = ("not found", "actor", "handle")
 """Words of an InvalidRequest that is about who was asked for: `Profile not found`, `Unable to resolve handle`,
 `actor must be a valid did or a handle`."""
-_PARAMS = {"cursor": "cursor", "limit": "limit", "uri": "url", "filter": "filter", "query": "query"}
+_PARAMS = {"limit": "limit", "uri": "url", "filter": "filter", "query": "query"}
 """The word by which an InvalidRequest names a parameter -> our name of it."""
 _WINDOW_S = 300.0
 """The window that Bluesky counts requests in: no header makes us wait longer before the next try."""
@@ -58,5 +58,7 @@ def _invalid_request(message: str) -> UpstreamError | None:
     words = message.lower()
     if any(word in words for word in _ABSENT):
         return NotFound(message)
+    if "cursor" in words:
+        return StaleCursor(message)
     param = next((ours for theirs, ours in _PARAMS.items() if theirs in words), None)
     return InvalidArgument(param, f"Bluesky refuses it: {message}") if param else None
