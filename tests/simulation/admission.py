@@ -28,9 +28,18 @@ class Gate:
         self.at_once = at_once
         self.admitted_at: dict[str, list[float]] = defaultdict(list)
         self.running: dict[str, set[Sent]] = defaultdict(set)
+        self.telling: set[Sent] = set()
+
+    def tell(self, sent: Sent) -> None:
+        """Its answer is being sent, so it holds no lease; while events are sent it may still hold one."""
+        if sent.wants_events:
+            self.telling.add(sent)
+        else:
+            self.leave(sent)
 
     def leave(self, sent: Sent) -> None:
-        """Its answer is being sent, or it was hung up."""
+        """It has ended."""
+        self.telling.discard(sent)
         if sent.holder is not None:
             self.running[sent.holder.key_id].discard(sent)
 
@@ -42,7 +51,7 @@ class Gate:
         """Hold the node's leases against the running requests."""
         for key_id, running in self.running.items():
             held = admission.leases.count(key_id)
-            if held != len(running):
+            if not len(running - self.telling) <= held <= len(running):
                 names = sorted(sent.name for sent in running)
                 self.trace.hold(False, LEASES, f"{key_id} holds {held}, running are {names}")
 
@@ -55,7 +64,8 @@ class WatchedAdmission(Admission):
     def enter(self, caller: Caller) -> None:
         gate, key_id, now = self.gate, caller.key.id, trio.current_time()
         before = self.window.look(key_id, now), self.leases.count(key_id)
-        recent, running = gate.recent(key_id, now), len(gate.running[key_id])
+        gate.compare(self)  # so that the leases are as many as are running
+        recent, running = gate.recent(key_id, now), before[1]
         is_open, has_room = len(recent) < gate.per_minute, running < gate.at_once
         try:
             super().enter(caller)

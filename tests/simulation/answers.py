@@ -19,12 +19,15 @@ FREE = "cache hits and replays are free"
 TRUE_BALANCE = "credits_remaining is a balance that the account had"
 REVOKED = "a key that was revoked opens nothing"
 FREED = "a retryable failure frees its idempotency key"
+IN_TIME = "a request ends by its deadline"
 CLOSED = "a charge is closed before its request ends"
 USED = "credits_used is the ledger's net"
 PRICE = "an answer costs its price, a failure nothing"
 PAID_WITHOUT = "nothing is paid without an answer of the upstream"
 ONE_CHARGE = "an idempotency key is paid once"
 SAME = "a replay is the outcome that was paid"
+ENDS_WITHIN_S = 16.0
+"""The deadline of a request, and a second of the store's."""
 SETTLE_S = 10.0
 """More than a settlement is given: trouble of the store in so long explains a charge that is still open."""
 WAITING = {"RATE_LIMITED", "CONCURRENCY_LIMIT", "IDEMPOTENCY_IN_PROGRESS", "SERVICE_UNAVAILABLE"}
@@ -34,11 +37,13 @@ def check_answer(sent: Sent, shadow: Shadow, store: SimStore, trace: Trace) -> N
     """What holds when an answer has come."""
     body, told = sent.body, f"{sent.name}: {sent.status} {sent.body}"
     row = None if sent.code == "OK" else CODES.get(sent.code)
-    trace.hold((row.status if row else 200) == sent.status, TABLE, told)
-    trace.hold(sent.is_replay or ("retry-after" in sent.received) == (sent.code in WAITING), TABLE, told)
+    trace.hold(sent.is_stream or (row.status if row else 200) == sent.status, TABLE, told)
+    waits = "retry-after" in sent.received
+    trace.hold(sent.is_replay or sent.is_stream or waits == (sent.code in WAITING), TABLE, told)
     trace.hold(sent.code != "INTERNAL_ERROR", NO_BUG, told)
     trace.hold(sent.received["x-request-id"] == body["request_id"], AGREES, told)
-    trace.hold(sent.received.get("x-credits-used", "0") == str(body["credits_used"]), AGREES, told)
+    credits_told = sent.received.get("x-credits-used", "0")
+    trace.hold(sent.is_stream or credits_told == str(body["credits_used"]), AGREES, told)
     trace.hold(not body["credits_used"] or not (body.get("cached") or sent.is_replay), FREE, told)
     is_shut = sent.status in (401, 503) or sent.path == "/v1/status"  # 503: the store was asked, and is away
     trace.hold(is_shut or not sent.key_was_revoked, REVOKED, told)
@@ -53,6 +58,8 @@ def check_answer(sent: Sent, shadow: Shadow, store: SimStore, trace: Trace) -> N
 def check_end(sent: Sent, shadow: Shadow, store: SimStore, trace: Trace) -> None:
     """What holds when a request has ended, answered or not, and the process lives."""
     assert sent.ended_at is not None
+    took_s, is_calm = sent.ended_at - sent.began_at, not store.was_troubled(sent.began_at)
+    trace.hold(took_s <= ENDS_WITHIN_S or not is_calm, IN_TIME, f"{sent.name} took {took_s} s")
     closing = store.closing()
     left_open = [one for one in sent.charged if one in shadow.rows.charges and one not in closing]
     excused = store.was_troubled(sent.ended_at - SETTLE_S)
@@ -89,6 +96,8 @@ def _price(sent: Sent) -> int:
     name = sent.path.removeprefix("/v1/sim/")
     if sent.code != "OK" or sent.body["cached"] or "dry_run" in sent.query or name not in COSTS:
         return 0
+    if name == "gathered":
+        return sent.answers * COSTS[name]
     legs = sent.body["data"].get("legs", [])
     came = sum(leg["status"] == "ok" for leg in legs)
     if not legs or came * 2 >= len(legs):

@@ -13,7 +13,9 @@ from tests.simulation.platform import COSTS
 from tests.simulation.requests import Holder, Sent
 
 KINDS = {"read": 36, "fresh": 8, "claimed": 26, "page": 8, "odd": 14, "account": 4}
-ENDPOINTS = {"thing": 6, "things": 2, "overview": 2, "mirrored": 3, "elsewhere": 1}
+ENDPOINTS = {"thing": 6, "things": 2, "overview": 2, "mirrored": 3, "elsewhere": 1, "gathered": 4}
+LISTS = ("things", "gathered")
+STREAMS = 0.3
 HANGS_UP = 0.15
 BURSTS = 0.15
 AGAIN = 0.6
@@ -30,7 +32,7 @@ class Client:
     pause_s: float
     _count: int = 0
     _claimed: list[Sent] = field(default_factory=list)
-    _cursors: list[str] = field(default_factory=lambda: ["cur_none"])
+    _cursors: list[tuple[str, str]] = field(default_factory=lambda: [("/v1/sim/things", "cur_none")])
 
     async def run(self, is_open: Callable[[], bool]) -> None:
         """Send while the node takes requests; bursts run side by side."""
@@ -49,14 +51,15 @@ class Client:
         if sent.is_told and sent.status == 200 and sent.method == "GET":
             page = sent.body.get("pagination")
             if page and page["next_cursor"]:
-                self._cursors.append(page["next_cursor"])
+                self._cursors.append((sent.path, page["next_cursor"]))
 
     def _draw(self) -> Sent:
         kind = self.rng.choices(list(KINDS), list(KINDS.values()))[0]
         if kind == "claimed":
             return self._claimed_one()
         if kind == "page":
-            return self._sent("/v1/sim/things", {"cursor": self.rng.choice(self._cursors[-4:])})
+            path, cursor = self.rng.choice(self._cursors[-4:])
+            return self._sent(path, {"cursor": cursor})
         if kind == "odd":
             return self._odd()
         if kind == "account":
@@ -64,9 +67,13 @@ class Client:
         return self._read(**({"cache-control": "no-cache"} if kind == "fresh" else {}))
 
     def _read(self, query: dict[str, str] | None = None, **headers: str) -> Sent:
-        """A plain read of something, which many want at the same time."""
+        """A read of something that many want at the same time."""
         name = self.rng.choices(list(ENDPOINTS), list(ENDPOINTS.values()))[0]
-        asked = {} if name == "things" else {"id": str(self.rng.randint(1, 4))}
+        asked = {} if name in LISTS else {"id": str(self.rng.randint(1, 4))}
+        if name == "gathered":
+            asked = {"limit": str(self.rng.choice((1, 3, 4, 8)))}
+            if self.rng.random() < STREAMS and "idempotency-key" not in headers:
+                headers["accept"] = "text/event-stream"
         return self._sent(f"/v1/sim/{name}", {**asked, **(query or {})}, **headers)
 
     def _claimed_one(self) -> Sent:
@@ -88,7 +95,7 @@ class Client:
             lambda: self._sent(path, {"id": "1", "idd": "2"}),
             lambda: self._sent("/v1/sim/thing", {}),
             lambda: self._sent("/v1/sim/nothing", {}),
-            lambda: self._sent("/v1/sim/things", {"cursor": self.rng.choice(self._cursors)[:-1] + "x"}),
+            lambda: self._sent("/v1/sim/things", {"cursor": self.rng.choice(self._cursors)[1][:-1] + "x"}),
             lambda: self._read({"max_credits": "3"}),
             lambda: self._read({"dry_run": "1"}),
             lambda: self._read(**{"idempotency-key": "two words"}),

@@ -26,6 +26,7 @@ from gateway.config.settings import (
 from gateway.logs import Log
 from gateway.secrets import Secrets, load_secret
 from gateway.server.asgi import RequestMessage, SendMessage
+from gateway.server.errors import ClientGone
 from limits.breaker import BreakerRules
 from tests.simulation.admission import Gate, watch
 from tests.simulation.breaker_model import BreakerModel
@@ -90,28 +91,34 @@ class Life:
             open_exchange=open_exchange,
         )
         rules = BreakerRules(now.breaker.failures, now.breaker.window_s, now.breaker.open_s)
-        upstream.models = {name: BreakerModel(rules, trace.hold, name) for name in SOURCES}
+        models = {name: BreakerModel(rules, trace.hold, name) for name in SOURCES}
+        upstream.meet(models)
         limits = now.limits
         gate = Gate(trace, per_minute=limits.requests_per_minute, at_once=limits.concurrent_requests)
         async with open_node(setting) as node:
             watch(node.admission, gate)
-            yield Life(node, store, gate, upstream.models)
+            yield Life(node, store, gate, models)
 
     async def answer(self, sent: Sent) -> None:
         """Put a request to the node as a server does."""
         head: list[tuple[int, list[tuple[bytes, bytes]]]] = []
+        body = bytearray()
 
         async def receive() -> RequestMessage:
             await trio.lowlevel.checkpoint()
             return {"type": "http.request", "body": b"", "more_body": False}
 
         async def send(message: SendMessage) -> None:
-            self.gate.leave(sent)
-            await trio.lowlevel.checkpoint()
+            self.gate.tell(sent)
+            await trio.sleep(0.0 if sent.patience_ends_at > trio.current_time() else 0.01)
+            if sent.patience_ends_at <= trio.current_time():
+                raise ClientGone
             if message["type"] == "http.response.start":
                 head.append((message["status"], message["headers"]))
             elif message["type"] == "http.response.body":
-                sent.take(*head[0], message["body"])
+                body.extend(message["body"])
+                if not message.get("more_body"):
+                    sent.take(*head[0], bytes(body))
 
         await self.node.api(sent.scope(), receive, send)
 

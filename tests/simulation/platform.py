@@ -1,16 +1,31 @@
-"""The platform of the simulated world: a single read, a list with pages, a composite, a mirror and a fallback's own."""
+"""The platform of the simulated world: a single read, pages, a walk, a composite and two ladders."""
 
 from __future__ import annotations
 
 from upstreams.archetypes import DOSSIER, POST, POST_LIST, Record, post
-from upstreams.endpoint import Args, Call, Endpoint, Fallback, Leg, Page, Param, Platform, Single, Steps, limit
+from upstreams.endpoint import (
+    Args,
+    Call,
+    Collect,
+    Endpoint,
+    Fallback,
+    Leg,
+    Page,
+    Param,
+    Platform,
+    Single,
+    Steps,
+    collected,
+    limit,
+)
 from upstreams.fields import obj
 
 ID = Param("id", "Which thing.", "1", required=True, length_max=20)
 LEGS = 3
-PAGES = 3
+PAGES = 4
 SOURCES = {"main": "https://main.test", "spare": "https://spare.test"}
-COSTS = {"thing": 1, "things": 1, "overview": 5, "mirrored": 1, "elsewhere": 10}
+COSTS = {"thing": 1, "things": 1, "overview": 5, "mirrored": 1, "elsewhere": 10, "gathered": 1}
+"""Prices; of `gathered` for each page."""
 
 
 def _record(body: Record) -> Record:
@@ -34,7 +49,7 @@ def _overview(args: Args) -> Steps:
     calls = (Call(f"/thing/{args.text('id')}-{number}", optional=True) for number in range(LEGS))
     answers = yield tuple(calls)
     legs = tuple(Leg("sim/thing", answer) for answer in answers)
-    return Single({"parts": [bool(answer) for answer in answers]}, legs=legs)
+    return Single({"parts": [obj(answer.body)["text"] for answer in answers if answer]}, legs=legs)
 
 
 def _elsewhere(args: Args) -> Steps:
@@ -51,6 +66,15 @@ PLATFORM = Platform(
     endpoints=(
         Endpoint("thing", "One thing.", POST, _thing, (ID,), cache_ttl_s=20),
         Endpoint("things", "Pages of things.", POST_LIST, _things, (limit(10, 3),), cache_ttl_s=20),
+        Endpoint(
+            "gathered",
+            "Things from many pages.",
+            POST_LIST,
+            _things,
+            (collected(8, 4),),
+            cache_ttl_s=20,
+            collect=Collect(per_page=2, spare_pages=1),
+        ),
         Endpoint("overview", "Parts of a thing.", DOSSIER, _overview, (ID,), tier="advanced", cache_ttl_s=20),
         Endpoint("mirrored", "A thing that two hosts have.", POST, _thing, (ID,), fallbacks=(Fallback("spare"),)),
         Endpoint(

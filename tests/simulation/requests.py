@@ -39,7 +39,9 @@ class Sent:
     is_told: bool = False
     """Its answer came whole."""
     answers: int = 0
-    """Bodies that the upstream gave for it."""
+    """Useful bodies that the upstream gave for it."""
+    patience_ends_at: float = float("inf")
+    """From then on its client takes nothing any more."""
     charged: list[str] = field(default_factory=list)
     """Request ids under which it asked for a charge."""
     status: int = 0
@@ -55,6 +57,16 @@ class Sent:
     def code(self) -> str:
         """The error's type, or OK."""
         return "OK" if self.body["success"] else str(self.body["error"]["type"])
+
+    @property
+    def wants_events(self) -> bool:
+        """It asks for server-sent events."""
+        return "accept" in self.headers
+
+    @property
+    def is_stream(self) -> bool:
+        """It was answered by server-sent events."""
+        return self.received.get("content-type", "").startswith("text/event-stream")
 
     @property
     def is_replay(self) -> bool:
@@ -84,7 +96,8 @@ class Sent:
         """Its answer has come."""
         self.status = status
         self.received = {name.decode(): value.decode() for name, value in headers}
-        self.body = orjson.loads(body)
+        # Of a stream of events the last holds the envelope.
+        self.body = orjson.loads(body.rpartition(b"\ndata: ")[2] if self.is_stream else body)
         self.is_told = True
 
 

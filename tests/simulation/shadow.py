@@ -53,6 +53,7 @@ class Shadow:
         self._counters: dict[str, list[EntryRow]] = defaultdict(list)
         self._used: dict[str, int] = defaultdict(int)
         self._keys: dict[str, KeyRow] = {}
+        self._running: dict[str, str] = {}
         self._finished: dict[str, tuple[str, int | None, str | None]] = {}
         self.rows = Rows([], [], {}, {}, {}, {})
 
@@ -141,6 +142,13 @@ class Shadow:
 
     def _check_claims(self, rows: Rows) -> None:
         """A finished claim stays as it is for its day, which is longer than any world."""
+        for id_, (owner, status, _) in rows.claims.items():
+            before = self._running.get(id_)
+            if before is not None and before != owner:
+                self._trace.note(f"claim of {before} taken over by {owner}")
+            if status is not None and id_ not in self._finished:
+                self._trace.note(f"claim finished with {status} by {owner}")
+        self._running = {id_: owner for id_, (owner, status, _) in rows.claims.items() if status is None}
         for id_, claim in self._finished.items():
             self._trace.hold(rows.claims.get(id_) == claim, ONE_OUTCOME, f"{claim} became {rows.claims.get(id_)}")
         self._finished = {id_: claim for id_, claim in rows.claims.items() if claim[1] is not None}

@@ -28,7 +28,7 @@ class Weather:
 def draw_weather(rng: Random, until: float, *, calm: str, kinds: Mapping[str, tuple[float, float]]) -> Weather:
     """Spells of the calm kind and, between them, of `kinds`: its weight and mean length. Calm from `until` on."""
     begins, drawn = [0.0], [calm]
-    now = 1.0 + rng.expovariate(1 / 15)
+    now = 5.0 + rng.expovariate(1 / 15)
     while now < until:
         kind = rng.choices(list(kinds), [weight for weight, _ in kinds.values()])[0]
         begins += [now, now + rng.expovariate(1 / kinds[kind][1])]

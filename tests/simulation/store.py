@@ -29,6 +29,8 @@ from tests.simulation.spells import Weather
 
 KINDS = {"slow": (3.0, 10.0), "failing": (3.0, 6.0), "stuck": (2.0, 8.0)}
 """Spells that come between calm ones: their weights and mean lengths."""
+LONG_KINDS = {"stuck": (1.0, 400.0)}
+"""Of a world in which idempotency keys are taken over from owners that do not finish (spec 8: 5 minutes)."""
 DRAIN_S = 10.0
 TROUBLE_S = 1.0
 """A commit that takes longer is trouble."""
@@ -52,6 +54,10 @@ class SimStore:
     """One process's opening of `connection`; `shadow` looks at it after each commit, before anyone hears of that."""
 
     def __init__(self, connection: sqlite3.Connection, weather: Weather, rng: Random, shadow: Shadow) -> None:
+        self.on_death: Callable[[], None] = lambda: None
+        """Called when the process has died."""
+        self.commits_left: int | None = None
+        """After so many more it dies, just before or just after the last one."""
         self._trouble_at = float("-inf")
         self._began_at = float("inf")
         self._connection = connection
@@ -93,6 +99,7 @@ class SimStore:
         self._batch = []
         self._pending.clear()
         self._idle.set()
+        self.on_death()
 
     def was_troubled(self, since: float) -> bool:
         """Whether since then a call failed or took long, or is taking long."""
@@ -176,6 +183,11 @@ class SimStore:
             del self._pending[job]
         self._began_at = trio.current_time()
         await trio.sleep(self._before_s())
+        if self.commits_left is not None:
+            self.commits_left -= 1
+            if not self.commits_left:
+                self.die()
+                return
         callbacks = self._run(self._batch)
         self._is_durable = True
         await trio.sleep(self._rng.uniform(0.0, 0.003) if self._rng.random() < 0.9 else self._rng.uniform(0.0, 0.4))

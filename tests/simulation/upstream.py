@@ -17,6 +17,9 @@ from tests.simulation.spells import Weather
 from tests.simulation.trace import Trace
 from upstreams.transport.http import HttpAnswer, HttpCall
 
+OBEYED = "a source that asks for patience is left alone"
+THROTTLED_S = 30.0
+"""For how long, when it does not say (spec 7.2)."""
 KINDS = {
     "broken": (4.0, 15.0),
     "slow": (2.0, 15.0),
@@ -41,6 +44,7 @@ class _Said(NamedTuple):
     after_s: float
     what: HttpAnswer | Exception
     result: Result
+    is_useful: bool = False
 
 
 class Upstream:
@@ -52,12 +56,20 @@ class Upstream:
         self._trace = trace
         self._told = 0
         self.models: dict[str, BreakerModel] = {}
+        self._held_until: dict[str, float] = {}
+
+    def meet(self, models: dict[str, BreakerModel]) -> None:
+        """A new node, which knows nothing of what the last one was told."""
+        self.models = models
+        self._held_until = dict.fromkeys(models, 0.0)
 
     async def exchange(self, call: HttpCall, deadline_at: float) -> HttpAnswer:
         """Be asked once."""
         name, sent = call.origin.host.partition(".")[0], CURRENT.get()
         model = self.models[name]
-        said = self._say(name, call)
+        held_until, said = self._held_until, self._say(name, call)
+        too_early_s = held_until[name] - trio.current_time()
+        self._trace.hold(too_early_s < 1e-6, OBEYED, f"{name} was called {too_early_s} s too early by {sent.name}")
         generation = model.begin(trio.current_time())
         result: Result = "nothing"
         self._trace.note(f"{sent.name} asks {name}{call.target}")
@@ -70,7 +82,10 @@ class Upstream:
             result = said.result
             if isinstance(said.what, Exception):
                 raise said.what
-            sent.answers += said.what.status < 300
+            sent.answers += said.is_useful
+            if said.what.status == 429 or "retry-after" in said.what.headers:
+                wait_s = float(said.what.headers.get("retry-after", THROTTLED_S))
+                held_until[name] = max(held_until[name], trio.current_time() + wait_s)
             return said.what
         finally:
             self._trace.note(f"{sent.name} has asked {name}: {_shown(said)}, a {result}")
@@ -89,7 +104,12 @@ class Upstream:
             body: object = {"items": [self._thing(str(first + place)) for place in range(count)]}
         else:
             body = self._thing(parts.path.rpartition("/")[2])
-        return _Said(after_s, HttpAnswer(200, {"content-type": "application/json"}, orjson.dumps(body)), "success")
+        return _Said(
+            after_s,
+            HttpAnswer(200, {"content-type": "application/json"}, orjson.dumps(body)),
+            "success",
+            is_useful=True,
+        )
 
     def _thing(self, id_: str) -> dict[str, str]:
         return {"id": id_, "text": f"told {self._told}"}

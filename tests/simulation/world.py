@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from random import Random
 
 import trio
-from msgspec.structs import replace
+from msgspec.structs import replace as struct_replace
 
 from billing.verification import verify
 from gateway.app import Node
 from gateway.config.settings import BreakerSettings, LimitSettings
+from gateway.server.errors import ClientGone
 from storage.errors import StorageError
 from storage.sqlite_transaction import SqliteTx
 from tests.simulation import spells, store, upstream
@@ -19,6 +22,7 @@ from tests.simulation.clients import Client
 from tests.simulation.database import open_database
 from tests.simulation.life import Life, first_config
 from tests.simulation.operator import Operator
+from tests.simulation.plan import Lifetime, draw_plan
 from tests.simulation.platform import SOURCES
 from tests.simulation.requests import CURRENT, Holder, Sent
 from tests.simulation.shadow import Shadow
@@ -27,9 +31,6 @@ from tests.simulation.trace import Trace
 ACCOUNTS = {"rich": 400, "poor": 12, "unlimited": 0}
 """What each begins with; `rich` has two keys, the second with a budget."""
 BUDGET = 25
-LIVES_MAX = 3
-LIFE_S = (15.0, 45.0)
-DIES = 0.75
 START_AGAIN_S = 1.0
 REST_S = 60.0
 """Longer than any request, settlement or retry of a close takes in calm weather."""
@@ -49,9 +50,10 @@ class World(trio.abc.Instrument):
         for statement in schema:
             self._connection.execute(statement)
         self._shadow = Shadow(self._connection, self.trace)
-        self._lives_s = self._draw_lives()
-        until = sum(self._lives_s)
-        self._store_weather = spells.draw_weather(self._rng("store"), until, calm="calm", kinds=store.KINDS)
+        self._plan = draw_plan(self._rng("plan"))
+        until = sum(lifetime.serves_s for lifetime in self._plan.lifetimes)
+        kinds = store.LONG_KINDS if self._plan.is_long else store.KINDS
+        self._store_weather = spells.draw_weather(self._rng("store"), until, calm="calm", kinds=kinds)
         weathers = {
             name: spells.draw_weather(self._rng(name), until, calm="good", kinds=upstream.KINDS) for name in SOURCES
         }
@@ -62,22 +64,18 @@ class World(trio.abc.Instrument):
         self._sent: list[Sent] = []
         self._clients: list[Client] = []
         self._life: Life | None = None
+        self._hang_ups = self._rng("hang-ups")
 
     def _rng(self, name: str) -> Random:
         return Random(f"{self._seed}:{name}")
 
-    def _draw_lives(self) -> list[float]:
-        plan = self._rng("plan")
-        return [plan.uniform(*LIFE_S) for _ in range(plan.randint(1, LIVES_MAX))]
-
     async def run(self) -> None:
         """From the first node's start until everything is at rest."""
         with self.trace.ending:
-            for number, life_s in enumerate(self._lives_s):
-                is_last = number == len(self._lives_s) - 1
-                has_lived = False
+            for number, lifetime in enumerate(self._plan.lifetimes):
+                has_lived = await self._live(number, lifetime)
                 while not has_lived:
-                    has_lived = await self._live(number, life_s, is_last=is_last)
+                    has_lived = await self._live(number, replace(lifetime, commits=None))
             check_all(self._sent, self._shadow, self.trace)
 
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
@@ -85,21 +83,22 @@ class World(trio.abc.Instrument):
         if self._life is not None:
             self._life.compare()
 
-    async def _live(self, number: int, life_s: float, *, is_last: bool) -> bool:
-        """One node's life: it serves, then it dies, or is stopped, or at last comes to rest. False: it cannot start."""
-        dies = not is_last and self._rng(f"end {number}").random() < DIES
+    async def _live(self, number: int, lifetime: Lifetime) -> bool:
+        """One node from its start to its end. False: it could not start."""
         sim_store = store.SimStore(self._connection, self._store_weather, self._rng(f"store {number}"), self._shadow)
+        sim_store.commits_left = lifetime.commits
         has_started = True
         try:
             with trio.CancelScope() as scope:
+                sim_store.on_death = partial(self._die, number, scope)
                 async with Life.begin(
                     sim_store, self._upstream, self._rng(f"node {number}"), self.trace, config=lambda: self._config
                 ) as life:
                     self._life = life
                     self._plant(life.node)
                     self.trace.note(f"node {number} serves")
-                    await self._serve(number, life_s, scope if dies else None)
-                    if is_last:
+                    await self._serve(number, lifetime, life)
+                    if lifetime.end == "rests":
                         await self._rest(life)
                     self._life = None
         except* StorageError as refusals:
@@ -109,24 +108,27 @@ class World(trio.abc.Instrument):
         self.trace.note(f"node {number} {'is gone' if has_started else 'could not start'}")
         return has_started
 
-    async def _serve(self, number: int, life_s: float, dying: trio.CancelScope | None) -> None:
+    def _die(self, number: int, scope: trio.CancelScope) -> None:
+        self.trace.note(f"node {number} dies")
+        self._life = None
+        scope.cancel()
+
+    async def _serve(self, number: int, lifetime: Lifetime, life: Life) -> None:
         """Let clients and the operator at the node until its time is over."""
-        assert self._life is not None
         if not self._clients:
-            await self._settle_in(self._life.node)
-        ends_at = trio.current_time() + life_s
+            await self._settle_in(life.node)
+        ends_at = trio.current_time() + lifetime.serves_s
         operator = Operator(
-            self._rng(f"operator {number}"), self.trace, self._life, self._holders, self._revoked, self._reconfigure
+            self._rng(f"operator {number}"), self.trace, life, self._holders, self._revoked, self._reconfigure
         )
         async with trio.open_nursery() as nursery:
             for run in (*(client.run for client in self._clients), operator.run):
                 nursery.start_soon(run, lambda: trio.current_time() < ends_at)
-            if dying is not None:
-                await trio.sleep_until(ends_at)
-                self._life.store.die()
-                self._life = None
-                self.trace.note(f"node {number} dies")
-                dying.cancel()
+            await trio.sleep_until(ends_at)
+            if lifetime.end == "dies":
+                life.store.die()
+            elif lifetime.end == "stops":
+                life.node.draining.set()
 
     async def _settle_in(self, node: Node) -> None:
         """Make the accounts, their keys and their programs."""
@@ -139,10 +141,12 @@ class World(trio.abc.Instrument):
             ]
             holders = self._holders[account] = [Holder(account, key["id"], key["key"]) for key in made]
             rng = self._rng(name)
-            self._clients.append(Client(name, rng, holders, self._deliver, pause_s=rng.uniform(1.0, 3.0)))
+            self._clients.append(
+                Client(name, rng, holders, self._deliver, pause_s=rng.uniform(1.0, 3.0) * self._plan.scale)
+            )
 
     def _reconfigure(self, limits: LimitSettings, breaker: BreakerSettings) -> None:
-        self._config = replace(self._config, limits=limits, breaker=breaker)
+        self._config = struct_replace(self._config, limits=limits, breaker=breaker)
 
     async def _deliver(self, sent: Sent, patience_s: float) -> None:
         """Serve a request as a server would, until its end or its client's."""
@@ -156,16 +160,21 @@ class World(trio.abc.Instrument):
             sent.first_balance = self._shadow.told.get(sent.holder.account, 0)
             sent.key_was_revoked = sent.holder.key_id in self._revoked
         self.trace.note(f"{sent.name} {sent.path}?{sent.query} {sent.headers}")
+        # A server may cancel a request whose client hangs up, or let it find out when it sends.
+        cancels = self._hang_ups.random() < 0.5
+        sent.patience_ends_at = sent.began_at + patience_s
         try:
-            with trio.move_on_after(patience_s) as patience:
+            with trio.move_on_after(patience_s if cancels else float("inf")):
                 await life.answer(sent)
+        except ClientGone:
+            self.trace.note(f"{sent.name} was gone")
         except Exception as exc:  # noqa: BLE001 - whatever it is, no server should have to meet it
             self.trace.hold(False, ANSWERED, f"{sent.name} met {exc!r}")
         finally:
             life.gate.leave(sent)
             sent.ended_at = trio.current_time()
         if self._life is life:
-            self._check(sent, life, hung_up=patience.cancelled_caught)
+            self._check(sent, life, hung_up=trio.current_time() >= sent.patience_ends_at)
 
     def _check(self, sent: Sent, life: Life, *, hung_up: bool) -> None:
         if sent.is_told:
