@@ -158,9 +158,7 @@ class Governor:
             raise Throttled(max(1, whole_seconds(now, held_until)))
         if held_until > now:
             return held_until
-        if any(hold.is_tried for hold in holds) or self._wake_first(holds) is not waiter:
-            return waiter.give_up_at
-        return None
+        return None if self._wake_first(holds) is waiter else waiter.give_up_at
 
     def _holds_of(self, names: Sequence[Hashable]) -> list[_Hold]:
         return [self._holds[name] for name in names if name in self._holds]
@@ -179,9 +177,10 @@ class Governor:
 
     def _wake_first(self, holds: Sequence[_Hold]) -> _Waiter | None:
         """Wake the longest waiting call that waits for one of `holds` and for nothing else that is not over."""
-        if not holds:
+        now = trio.current_time()
+        names = {hold.name for hold in holds if self._is_due((hold.name,), now)}
+        if not names:  # as for each of a whole queue that a new hold refuses: none of them looks at all the others
             return None
-        names, now = {hold.name for hold in holds}, trio.current_time()
         for waiter in self._waiting:
             if not names.isdisjoint(waiter.names) and self._is_due(waiter.names, now):
                 waiter.woken.set()

@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import orjson
 
+from upstreams.answers import refusal_of
 from upstreams.endpoint import (
     Answer,
     Args,
@@ -28,7 +29,7 @@ from upstreams.endpoint import (
     State,
     Value,
 )
-from upstreams.errors import NotFound, UnexpectedBody, UpstreamError, UpstreamFailed, UpstreamThrottled
+from upstreams.errors import NotFound, UnexpectedBody, UpstreamError, UpstreamFailed
 from upstreams.sandbox import site
 
 NOW_AT = 1_735_689_600.0
@@ -160,21 +161,12 @@ def _followed(base_url: str, call: Call, answer: Upstream) -> Answer:
 
 def _judged(platform: Platform, call: Call, got: Answer) -> Answer:
     if got.status >= 400:
-        raise _refusal(platform, got)
+        raise refusal_of(got, platform.judge)
     if got.body in (None, ""):
         raise NotFound("The upstream answered without data.")
     if isinstance(got.body, str) and call.accepts == "json":
         raise UpstreamFailed(got.source, "JSON was due, text came", passing=True)
     return got
-
-
-def _refusal(platform: Platform, got: Answer) -> UpstreamError:
-    if (refusal := platform.judge(got)) is not None:
-        return refusal
-    wait = got.headers.get("retry-after", "")
-    if got.status == 429 or (got.status == 503 and wait):
-        return UpstreamThrottled(got.source, float(wait) if wait.isdecimal() else None)
-    return UpstreamFailed(got.source, f"status {got.status}", passing=got.status in (500, 502, 503, 504))
 
 
 def told(body: Any, status: int = 200, **headers: str) -> Answer:
