@@ -12,7 +12,7 @@ from billing.key_cache import Key
 from gateway.claims import fingerprint
 from limits.idempotency import Claim, Kept
 from upstreams.catalog import Listing
-from upstreams.endpoint import Value
+from upstreams.params import Value
 from upstreams.walk import GoOn
 
 _NOT_BINDING = frozenset(("cursor", "max_credits", "dry_run"))

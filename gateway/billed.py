@@ -23,10 +23,11 @@ from limits.idempotency import Kept
 from storage.errors import StorageError
 from upstreams.cache import Cache
 from upstreams.cursors import CursorSigner
-from upstreams.endpoint import Args, Fetched, State
 from upstreams.errors import UpstreamFailed
 from upstreams.fetch import Plan, fetch, plan
 from upstreams.flights import Flights
+from upstreams.params import Args, State
+from upstreams.steps import Fetched
 from upstreams.walk import Walk, Walked, plan_walk, walk
 
 SETTLE_S = 5.0

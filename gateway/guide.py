@@ -10,8 +10,9 @@ from gateway.pricing import price_of
 from gateway.shape import shape
 from upstreams.catalog import Catalog, Listing
 from upstreams.cursors import CursorSigner
-from upstreams.endpoint import Args, Endpoint, Param
+from upstreams.endpoint import Endpoint
 from upstreams.fetch import plan, sources_of
+from upstreams.params import Args, Param
 from upstreams.sandbox.rehearse import example_values, rehearse
 
 _BILLING_RULES = (

@@ -8,7 +8,8 @@ from difflib import get_close_matches
 from urllib.parse import unquote
 
 from gateway.errors import Refused, invalid
-from upstreams.endpoint import Endpoint, Param, Value
+from upstreams.endpoint import Endpoint
+from upstreams.params import Param, Value
 
 Pairs = Iterable[tuple[str, str]]
 

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from upstreams.archetypes import Archetype, Record
-from upstreams.endpoint import Fetched, Leg, Page, Single, State
 from upstreams.errors import NotFound
+from upstreams.params import State
+from upstreams.steps import Fetched, Leg, Page, Single
 
 Seal = Callable[[State], str]
 

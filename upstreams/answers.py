@@ -7,8 +7,9 @@ from typing import Any, Literal
 import httpx
 import orjson
 
-from upstreams.endpoint import Answer, Judge
+from upstreams.endpoint import Judge
 from upstreams.errors import NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
+from upstreams.steps import Answer
 from upstreams.told_waits import retry_after_s
 from upstreams.transport.http import HttpAnswer
 

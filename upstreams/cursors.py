@@ -9,8 +9,8 @@ from hashlib import blake2b
 
 import orjson
 
-from upstreams.endpoint import State
 from upstreams.errors import InvalidCursor
+from upstreams.params import State
 
 _PREFIX = "cur_"
 _MAC_BYTES = 12

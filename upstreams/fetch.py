@@ -12,23 +12,12 @@ from typing import NamedTuple
 import trio
 
 from limits.errors import CircuitOpen, LimitError, Throttled
-from upstreams.endpoint import (
-    Answer,
-    Args,
-    Call,
-    Endpoint,
-    Fallback,
-    Fetched,
-    Missing,
-    Page,
-    Part,
-    State,
-    Steps,
-    Wanted,
-)
+from upstreams.endpoint import Endpoint, Fallback
 from upstreams.errors import InvalidArgument, InvalidCursor, NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
+from upstreams.params import Args, State
 from upstreams.reading import run
 from upstreams.site import Site
+from upstreams.steps import Answer, Call, Fetched, Missing, Page, Part, Steps, Wanted
 
 _RUNG = "rung"
 """In the state of a cursor that only one fallback understands: the name of its source."""

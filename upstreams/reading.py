@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
-from upstreams.endpoint import Answer, Call, Fetched, Missing, Page, Part, Single, Steps, Wanted
 from upstreams.errors import UNREADABLE, unreadable
+from upstreams.steps import Answer, Call, Fetched, Missing, Page, Part, Single, Steps, Wanted
 
 _SIDE_BY_SIDE_MAX = 16
 """Calls of one read that run at the same time."""

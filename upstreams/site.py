@@ -11,9 +11,11 @@ import orjson
 import trio
 
 from limits.errors import LimitError
-from upstreams.endpoint import Answer, Call, Credentials, Endpoint, Missing, Platform, Session
+from upstreams.endpoint import Endpoint, Platform, Session
 from upstreams.errors import UNREADABLE, NotFound, UpstreamError, UpstreamFailed, unreadable
+from upstreams.params import Credentials
 from upstreams.source import Asking, Source
+from upstreams.steps import Answer, Call, Missing
 
 _SESSION_MARGIN_S = 30.0
 

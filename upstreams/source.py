@@ -15,9 +15,10 @@ from limits.breaker import Breaker
 from limits.governor import Governor, Turn
 from limits.retries import RetryBudget, full_jitter
 from upstreams.answers import Accepts, failure_of, read_answer
-from upstreams.endpoint import Answer, Backoff, Judge
+from upstreams.endpoint import Backoff, Judge
 from upstreams.errors import UpstreamError, UpstreamFailed, UpstreamThrottled
 from upstreams.redirects import follow
+from upstreams.steps import Answer
 from upstreams.transport.http import Exchange, HttpCall, origin_of
 
 THROTTLED_S = 30.0

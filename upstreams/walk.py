@@ -12,10 +12,12 @@ from typing import NamedTuple
 
 from limits.errors import LimitError
 from upstreams.archetypes import Record
-from upstreams.endpoint import Args, Endpoint, Fetched, Page, State
+from upstreams.endpoint import Endpoint
 from upstreams.errors import UpstreamError
 from upstreams.fetch import Plan, fetch, plan, state_of
+from upstreams.params import Args, State
 from upstreams.site import Site
+from upstreams.steps import Fetched, Page
 
 _SKIP = "skip"
 """In a cursor's state: how many items of its page were answered already."""

@@ -17,11 +17,12 @@ from gateway.config import Config
 from gateway.sites import open_sites
 from limits.errors import LimitError
 from upstreams.catalog import Catalog, Listing
-from upstreams.endpoint import Args, Page
 from upstreams.errors import UpstreamError
 from upstreams.fetch import fetch, plan
+from upstreams.params import Args
 from upstreams.platforms import load_platforms
 from upstreams.sandbox.rehearse import example_values
+from upstreams.steps import Page
 
 _CALL_S = 30.0
 

@@ -13,7 +13,7 @@ from gateway.replies import Replies, account_fragment
 from gateway.request import Caller, Reply, Request
 from gateway.routing import Route
 from upstreams.cursors import CursorSigner
-from upstreams.endpoint import Param
+from upstreams.params import Param
 
 _TRANSACTIONS = (
     Param("limit", "Entries on a page.", "50", type="integer", default=50, minimum=1, maximum=100),

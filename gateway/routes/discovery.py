@@ -15,7 +15,7 @@ from gateway.replies import Replies
 from gateway.request import Caller, Reply, Request
 from gateway.routing import Route
 from upstreams.catalog import Catalog, Listing
-from upstreams.endpoint import Param
+from upstreams.params import Param
 
 _METHODS = ("GET", "POST", "PATCH", "DELETE")
 _METHOD = Param("method", "Keeps only endpoints of this method.", "GET", choices=_METHODS)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from upstreams.archetypes import AUTHOR, DOSSIER, author
-from upstreams.endpoint import Args, Call, Endpoint, Leg, Param, Platform, Single, Steps
+from upstreams.endpoint import Endpoint, Platform
+from upstreams.params import Args, Param
+from upstreams.steps import Call, Leg, Single, Steps
 
 
 def _bug(_args: Args) -> Steps:

@@ -14,9 +14,10 @@ import trio
 
 from limits.breaker import Breaker, BreakerRules
 from limits.errors import LimitError
-from upstreams.endpoint import Answer, Backoff, Judge, by_status
+from upstreams.endpoint import Backoff, Judge, by_status
 from upstreams.errors import UpstreamError
 from upstreams.source import Asking, Rules, Source
+from upstreams.steps import Answer
 from upstreams.transport.http import HttpAnswer, HttpCall
 
 BASE_URL = "https://api.test/v1"

@@ -11,10 +11,12 @@ import trio
 from limits.breaker import BreakerRules
 from tests.fakes.scripted_exchange import LONG_S, Said, ScriptedExchange, Slow, said, source_over
 from upstreams.archetypes import POST_LIST
-from upstreams.endpoint import Args, Call, Collect, Endpoint, Fallback, Fetched, Page, Platform, State, Steps
+from upstreams.endpoint import Collect, Endpoint, Fallback, Platform
 from upstreams.errors import InvalidArgument
+from upstreams.params import Args, State
 from upstreams.site import Site
 from upstreams.source import Rules
+from upstreams.steps import Call, Fetched, Page, Steps
 from upstreams.transport.http import HttpCall
 from upstreams.walk import GoOn, Walk, Walked, plan_walk, walk
 

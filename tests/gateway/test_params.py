@@ -13,7 +13,8 @@ from gateway.errors import Refused
 from gateway.params import CURSOR, ParamRules, check_text, read_free
 from gateway.request import query_of
 from upstreams.archetypes import AUTHOR, AUTHOR_LIST
-from upstreams.endpoint import Endpoint, Param, limit
+from upstreams.endpoint import Endpoint
+from upstreams.params import Param, limit
 
 NAME = Param("name", "A name.", "ada", required=True, length_max=10)
 SORT = Param("sort", "Order.", "new", default="new", choices=("new", "old"))

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from gateway.shape import Shaped, shape
 from upstreams.archetypes import AUTHOR, AUTHOR_LIST, COMMENT_LIST, DOSSIER, POST, author, comment, post
-from upstreams.endpoint import Answer, Leg, Missing, Page, Single, State
 from upstreams.errors import NotFound
+from upstreams.params import State
+from upstreams.steps import Answer, Leg, Missing, Page, Single
 
 
 def seal(state: State) -> str:

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from tests.platforms.case import NOW_AT, drive, from_sandbox
-from upstreams.endpoint import Args, Call, Endpoint, Page, Platform, Single
+from upstreams.endpoint import Endpoint, Platform
+from upstreams.params import Args
 from upstreams.platforms import load_platforms
 from upstreams.sandbox.rehearse import example_values
+from upstreams.steps import Call, Page, Single
 
 Record = dict[str, Any]
 

@@ -3,22 +3,10 @@
 from __future__ import annotations
 
 from upstreams.archetypes import DOSSIER, POST, POST_LIST, Record, post
-from upstreams.endpoint import (
-    Args,
-    Call,
-    Collect,
-    Endpoint,
-    Fallback,
-    Leg,
-    Page,
-    Param,
-    Platform,
-    Single,
-    Steps,
-    collected,
-    limit,
-)
+from upstreams.endpoint import Collect, Endpoint, Fallback, Platform
 from upstreams.fields import obj
+from upstreams.params import Args, Param, collected, limit
+from upstreams.steps import Call, Leg, Page, Single, Steps
 
 ID = Param("id", "Which thing.", "1", required=True, length_max=20)
 LEGS = 3

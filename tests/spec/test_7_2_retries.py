@@ -32,7 +32,9 @@ from tests.spec.asks import (
 from tests.spec.refusals import assert_refused
 from tests.spec.scenes import NO_RETRIES, SCENES, Scene
 from upstreams.archetypes import AUTHOR, author
-from upstreams.endpoint import Args, Call, Endpoint, Platform, Single, Steps
+from upstreams.endpoint import Endpoint, Platform
+from upstreams.params import Args
+from upstreams.steps import Call, Single, Steps
 
 IDEMPOTENT = {"idempotency-key": "one"}
 

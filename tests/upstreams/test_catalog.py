@@ -7,9 +7,11 @@ import pytest
 from tests.fakes.scripted_exchange import OK, ScriptedExchange, source_over
 from upstreams.archetypes import AUTHOR, POST_LIST
 from upstreams.catalog import Catalog
-from upstreams.endpoint import Args, Call, Endpoint, Platform, Single, Steps
+from upstreams.endpoint import Endpoint, Platform
+from upstreams.params import Args
 from upstreams.platforms import load_platforms
 from upstreams.site import Site
+from upstreams.steps import Call, Single, Steps
 
 
 def read(_args: Args) -> Steps:

@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from upstreams.endpoint import Answer, Args, Call, Missing, by_status, limit, path_of_url, segment
+from upstreams.endpoint import by_status
 from upstreams.errors import InvalidArgument, NotFound
+from upstreams.params import Args, limit, path_of_url
+from upstreams.steps import Answer, Call, Missing, segment
 
 
 def answer(status: int = 200, link: str | None = None) -> Answer:

@@ -16,11 +16,13 @@ from limits.errors import CircuitOpen, Throttled
 from tests.fakes.cancelling import cancel_everywhere
 from tests.fakes.scripted_exchange import FAILING, LONG_S, OK, SILENCE, Said, ScriptedExchange, Slow, said, source_over
 from upstreams.archetypes import DOSSIER
-from upstreams.endpoint import Answer, Args, Call, Endpoint, Fetched, Missing, Page, Platform, Read, Single, Steps
+from upstreams.endpoint import Endpoint, Platform, Read
 from upstreams.errors import InvalidArgument, NotFound, UnexpectedBody, UpstreamError, UpstreamFailed, UpstreamThrottled
 from upstreams.fetch import Plan, fetch, plan
+from upstreams.params import Args
 from upstreams.site import Site
 from upstreams.source import Rules
+from upstreams.steps import Answer, Call, Fetched, Missing, Page, Single, Steps
 from upstreams.transport.http import HttpCall
 
 ROUNDING_S = 1e-9

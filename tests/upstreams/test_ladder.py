@@ -33,24 +33,7 @@ from tests.fakes.scripted_exchange import (
     source_over,
 )
 from upstreams.archetypes import DOSSIER
-from upstreams.endpoint import (
-    Answer,
-    Args,
-    Call,
-    Endpoint,
-    Fallback,
-    Fetched,
-    Leg,
-    Missing,
-    Page,
-    Part,
-    Platform,
-    Read,
-    Single,
-    State,
-    Steps,
-    by_status,
-)
+from upstreams.endpoint import Endpoint, Fallback, Platform, Read, by_status
 from upstreams.errors import (
     InvalidArgument,
     InvalidCursor,
@@ -61,8 +44,10 @@ from upstreams.errors import (
 )
 from upstreams.fetch import Plan, fetch, plan, state_of
 from upstreams.fields import obj
+from upstreams.params import Args, State
 from upstreams.site import Site
 from upstreams.source import Rules
+from upstreams.steps import Answer, Call, Fetched, Leg, Missing, Page, Part, Single, Steps
 
 ROUNDING_S = 1e-9
 """The virtual clock adds up its jumps."""

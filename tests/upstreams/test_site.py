@@ -26,11 +26,13 @@ from tests.fakes.scripted_exchange import (
     source_over,
 )
 from upstreams.archetypes import AUTHOR
-from upstreams.endpoint import Answer, Call, Credentials, Endpoint, Missing, Platform, Session, SessionSteps
+from upstreams.endpoint import Endpoint, Platform, Session, SessionSteps
 from upstreams.errors import NotFound, UpstreamFailed
 from upstreams.fields import obj
+from upstreams.params import Credentials
 from upstreams.site import Site
 from upstreams.source import Rules
+from upstreams.steps import Answer, Call, Missing
 from upstreams.transport.http import HttpCall
 
 LOGIN = "/v1/login"

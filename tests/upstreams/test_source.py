@@ -33,10 +33,11 @@ from tests.fakes.scripted_exchange import (
     said,
     source_over,
 )
-from upstreams.endpoint import Answer, Backoff, Platform
+from upstreams.endpoint import Backoff, Platform
 from upstreams.errors import NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
 from upstreams.platforms import load_platforms
 from upstreams.source import Rules
+from upstreams.steps import Answer
 from upstreams.transport.http import HttpAnswer, ResponseTooLarge
 
 ROUNDING_S = 1e-9

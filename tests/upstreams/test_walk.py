@@ -26,8 +26,9 @@ from tests.fakes.shelf import (
     site_over,
     walked,
 )
-from upstreams.endpoint import Call, Fallback
+from upstreams.endpoint import Fallback
 from upstreams.errors import InvalidArgument, NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
+from upstreams.steps import Call
 from upstreams.walk import Walked, walk
 
 # Ends

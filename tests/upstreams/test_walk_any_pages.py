@@ -25,8 +25,9 @@ from tests.fakes.shelf import (
     site_over,
     walked,
 )
-from upstreams.endpoint import Fetched, State
 from upstreams.errors import UpstreamFailed
+from upstreams.params import State
+from upstreams.steps import Fetched
 from upstreams.walk import Walked, walk
 
 WALKS_MAX = 500

@@ -9,9 +9,9 @@ import pytest
 from tests.platforms.case import NOW_AT, drive, from_sandbox, walk
 from tests.platforms.drive import Upstream, told
 from tests.platforms.github.asking import ISSUE, REPO, page, single
-from upstreams.endpoint import Answer, Call, Single
 from upstreams.errors import NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
 from upstreams.platforms.github import PLATFORM
+from upstreams.steps import Answer, Call, Single
 
 
 def partly(*working: str) -> Upstream:

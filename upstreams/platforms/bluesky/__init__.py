@@ -3,21 +3,10 @@
 from __future__ import annotations
 
 from upstreams.archetypes import AUTHOR, AUTHOR_LIST, COMMENT_LIST, POST, POST_LIST
-from upstreams.endpoint import (
-    Call,
-    Collect,
-    Credentials,
-    Endpoint,
-    Fallback,
-    Param,
-    Platform,
-    Session,
-    SessionSteps,
-    collected,
-    limit,
-)
+from upstreams.endpoint import Collect, Endpoint, Fallback, Platform, Session, SessionSteps
 from upstreams.errors import UpstreamFailed
 from upstreams.fields import obj, text
+from upstreams.params import Credentials, Param, collected, limit
 from upstreams.platforms.bluesky.reads import (
     comments,
     followers,
@@ -30,6 +19,7 @@ from upstreams.platforms.bluesky.reads import (
     users_by,
 )
 from upstreams.platforms.bluesky.refusals import backoff, judge
+from upstreams.steps import Call
 
 _SESSION_S = 7_200.0
 """How long an access token holds. Sign-ins are counted by the day, so none is made before it is due."""

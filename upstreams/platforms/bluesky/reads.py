@@ -8,10 +8,11 @@ from typing import Any
 from urllib.parse import unquote
 
 from upstreams.archetypes import Record
-from upstreams.endpoint import Answer, Args, Call, Page, Single, Steps, Value, path_of_url
 from upstreams.errors import InvalidArgument, NotFound, UnexpectedBody
 from upstreams.fields import Json, number, obj, part, rows, text
+from upstreams.params import Args, Value, path_of_url
 from upstreams.platforms.bluesky.records import author_of, feed_post_of, id_of, post_of, replies_of
+from upstreams.steps import Answer, Call, Page, Single, Steps
 
 _AT_URI = re.compile(r"at://([^/]+)/app\.bsky\.feed\.post/([^/]+)")
 

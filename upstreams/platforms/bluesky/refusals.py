@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from upstreams.endpoint import Answer, Backoff, by_status
+from upstreams.endpoint import Backoff, by_status
 from upstreams.errors import InvalidArgument, NotFound, StaleCursor, UpstreamError, UpstreamThrottled
 from upstreams.fields import Json, text
+from upstreams.steps import Answer
 from upstreams.told_waits import until_reset_s
 
 _REASONS = {

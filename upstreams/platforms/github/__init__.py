@@ -15,7 +15,8 @@ from upstreams.archetypes import (
     REPOSITORY_LIST,
     VELOCITY,
 )
-from upstreams.endpoint import Collect, Credentials, Endpoint, Fallback, Param, Platform, Read, collected, limit
+from upstreams.endpoint import Collect, Endpoint, Fallback, Platform, Read
+from upstreams.params import Credentials, Param, collected, limit
 from upstreams.platforms.github import graphql, raw
 from upstreams.platforms.github.composites import dossier, velocity
 from upstreams.platforms.github.reads import (

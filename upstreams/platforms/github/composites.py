@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 
 from upstreams.archetypes import Record
-from upstreams.endpoint import Args, Call, Leg, Part, Single, Steps
 from upstreams.fields import Json, instant, number, rows
+from upstreams.params import Args
 from upstreams.platforms.github.reads import repo_path, user_path
+from upstreams.steps import Call, Leg, Part, Single, Steps
 
 _DAY_S = 86_400.0
 

@@ -10,12 +10,13 @@ from collections.abc import Generator, Mapping
 from typing import Any
 
 from upstreams.archetypes import Record
-from upstreams.endpoint import Args, Call, Page, Single, Steps
 from upstreams.errors import InvalidArgument, NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
 from upstreams.fields import Json, number, obj, part, parts, text
+from upstreams.params import Args
 from upstreams.platforms.github import queries
 from upstreams.platforms.github.reads import issue_named, login_of, repo_named
 from upstreams.platforms.github.records import author_of, issue_of, release_of, repository_of
+from upstreams.steps import Call, Page, Single, Steps
 
 _SOURCE = "graphql"
 

@@ -6,10 +6,11 @@ import re
 from collections.abc import Callable
 
 from upstreams.archetypes import Record
-from upstreams.endpoint import Answer, Args, Call, Page, Single, State, Steps, path_of_url, segment
 from upstreams.errors import InvalidArgument
 from upstreams.fields import Json, number, obj, rows
+from upstreams.params import Args, State, path_of_url
 from upstreams.platforms.github.records import author_of, comment_of, issue_of, readme_of, release_of, repository_of
+from upstreams.steps import Answer, Call, Page, Single, Steps, segment
 
 _SHORT = re.compile(r"[\w.-]+/[\w.-]+")
 _NUMBER = re.compile(r"[0-9]+")

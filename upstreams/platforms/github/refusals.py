@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from upstreams.endpoint import Answer, Backoff, by_status
+from upstreams.endpoint import Backoff, by_status
 from upstreams.errors import InvalidArgument, NotFound, UpstreamError, UpstreamThrottled
 from upstreams.fields import Json, parts, text
+from upstreams.steps import Answer
 from upstreams.told_waits import retry_after_s, until_reset_s
 
 

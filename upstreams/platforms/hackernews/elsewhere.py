@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import Any, NamedTuple
 
-from upstreams.endpoint import Answer, Args, Call, Missing, Page, Read, Single, Steps, Value, segment
+from upstreams.endpoint import Read
 from upstreams.fields import Json, ident, obj
+from upstreams.params import Args, Value
 from upstreams.platforms.hackernews.reads import (
     LEVELS_MAX,
     arrived,
@@ -22,6 +23,7 @@ from upstreams.platforms.hackernews.reads import (
     story_number,
 )
 from upstreams.platforms.hackernews.records import author_of, comment_of, post_of
+from upstreams.steps import Answer, Call, Missing, Page, Single, Steps, segment
 
 _COMMENTS_MAX = 300
 """Comments of one page: each is a call of its own."""

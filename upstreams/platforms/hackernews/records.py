@@ -5,8 +5,8 @@ from __future__ import annotations
 from html import unescape
 
 from upstreams.archetypes import Record, author, byline, comment, post
-from upstreams.endpoint import segment
 from upstreams.fields import Json, flag, ident, instant, joined, number, parts, plain, text, texts
+from upstreams.steps import segment
 
 _SITE = "https://news.ycombinator.com"
 

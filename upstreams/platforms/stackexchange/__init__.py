@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from upstreams.archetypes import AUTHOR, COMMENT_LIST, POST, POST_LIST
-from upstreams.endpoint import Endpoint, Param, Platform, limit
+from upstreams.endpoint import Endpoint, Platform
+from upstreams.params import Param, limit
 from upstreams.platforms.stackexchange.reads import (
     answers,
     comments,

@@ -6,10 +6,11 @@ import re
 from collections.abc import Callable
 
 from upstreams.archetypes import Record
-from upstreams.endpoint import Answer, Args, Call, Page, Single, Steps, Value
 from upstreams.errors import InvalidArgument, NotFound
 from upstreams.fields import Json, number, obj, rows
+from upstreams.params import Args, Value
 from upstreams.platforms.stackexchange.records import author_of, comment_of, question_of
+from upstreams.steps import Answer, Call, Page, Single, Steps
 
 _NUMBER = re.compile(r"[0-9]+")
 _PAGES_WITHOUT_KEY = 25

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
-from upstreams.endpoint import Answer, Backoff, by_status
+from upstreams.endpoint import Backoff, by_status
 from upstreams.errors import InvalidArgument, NotFound, UpstreamError, UpstreamThrottled
 from upstreams.fields import Json, number, text
+from upstreams.steps import Answer
 
 _BAD_PARAMETER, _NO_METHOD = 400, 404
 _THROTTLED = frozenset((502, 503))
