@@ -42,7 +42,7 @@ class Api:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - ASGI's own signature
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI connection scope."""
         if scope["type"] != "http":
             raise RuntimeError(f"{scope['type']} is not served here")
@@ -56,7 +56,7 @@ class Api:
             started=started,
         )
         if b"text/event-stream" in request.headers.get(b"accept", b"").lower():
-            request.stream = EventStream(send, partial(_stream_headers, request))
+            request.stream = EventStream(receive, send, partial(_stream_headers, request))
         try:
             reply = await self._answer(scope, request)
         except Exception as exc:  # noqa: BLE001 - the last resort: whatever went wrong, the client gets an envelope
@@ -95,14 +95,16 @@ class Api:
 
     async def _send(self, request: Request, reply: Reply, send: Send) -> None:
         overhead_s = max(0.0, trio.current_time() - request.started - reply.upstream_s)
-        if request.stream is not None and (reply.streamed or request.stream.started):
-            await request.stream.end("result" if reply.code == "OK" else "error", reply.body)
-        else:
-            headers = self._headers(request, reply, overhead_s)
-            body = b"" if request.method == "HEAD" else reply.body
-            await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-            await send({"type": "http.response.body", "body": body})
-        self._record(request, reply, overhead_s)
+        try:
+            if request.stream is not None and (reply.streamed or request.stream.started):
+                await request.stream.end("result" if reply.code == "OK" else "error", reply.body)
+            else:
+                headers = self._headers(request, reply, overhead_s)
+                body = b"" if request.method == "HEAD" else reply.body
+                await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+                await send({"type": "http.response.body", "body": body})
+        finally:  # it was made and billed, though nobody may take it
+            self._record(request, reply, overhead_s)
 
     def _headers(self, request: Request, reply: Reply, overhead_s: float) -> Headers:
         headers: Headers = [

@@ -4,27 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import trio
+
 from gateway.request import Headers
-from gateway.server.asgi import Send
+from gateway.server.asgi import Receive, Send
 from gateway.server.errors import ClientGone
+
+GLANCE_S = 0.001
+"""How long to look whether a client is still there; a hang-up that was noticed is told at once."""
 
 
 class EventStream:
-    """Begins with its first event; what is refused before that is answered with its own status, as always."""
+    """Begins with its first event; what is refused before that is answered with its own status, as always.
 
-    def __init__(self, send: Send, head: Callable[[], Headers]) -> None:
+    It is silent while a page is read: as long as a plain answer may take, so no proxy needs to be kept awake.
+    """
+
+    def __init__(self, receive: Receive, send: Send, head: Callable[[], Headers]) -> None:
+        self._receive = receive
         self._send = send
         self._head = head
         self.started = False
-        self.gone = False
-        """The client hung up."""
 
-    async def tell(self, name: str, data: bytes) -> None:
-        """Send an event of progress; nobody to tell it to is no error."""
+    async def tell(self, name: str, data: bytes) -> bool:
+        """Send an event of progress; whether the client is still there to take another."""
         try:
             await self._event(name, data, is_last=False)
         except ClientGone:
-            self.gone = True
+            return False
+        return not await self._has_left()
+
+    async def _has_left(self) -> bool:
+        """A server may take what it sends to a client that left for delivered; only `receive` tells (ASGI 3)."""
+        with trio.move_on_after(GLANCE_S):
+            while True:
+                if (await self._receive())["type"] == "http.disconnect":
+                    return True
+        return False
 
     async def end(self, name: str, data: bytes) -> None:
         """Send the last event.

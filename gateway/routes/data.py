@@ -93,5 +93,4 @@ def _refuse_stream(request: Request) -> None:
 
 async def _tell_page(stream: EventStream, walked: Walked) -> bool:
     """The `page` event; a client that hung up wants no more pages."""
-    await stream.tell("page", orjson.dumps(walked._asdict()))
-    return not stream.gone
+    return await stream.tell("page", orjson.dumps(walked._asdict()))

@@ -18,6 +18,8 @@ _ALGOLIA = "hn.algolia.com"
 _FIREBASE = "hacker-news.firebaseio.com"
 _ROWS = 45
 """Rows of every list: three pages of the default size."""
+_FOUND = 245
+"""Results of every search: three pages of those that collect-until-N walks."""
 _GONE, _ABSENT = 40, 404
 """The place in Firebase's lists of an item that no longer exists, and its number."""
 _BY_DATE = {"story": "newstories", "job": "jobstories"}
@@ -144,7 +146,7 @@ def _found(query: str, tags: str) -> list[int]:
     if not query and tags in _BY_DATE:
         return [item_id for item_id in _items_of(_BY_DATE[tags]) if item_id != _ABSENT]
     newest = 30_000_000 + crc32(subject.encode()) % 10_000_000
-    return [newest - 7 * place for place in range(_ROWS)]
+    return [newest - 7 * place for place in range(_FOUND)]
 
 
 def _comment(story_id: int, place: int, replies: tuple[int, ...], parent_id: int | None = None) -> Json:

@@ -1,0 +1,376 @@
+"""Collect-until-N over sockets: what a walk reserves, what it is billed, and what others get of it (spec 4.3)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from tests.fakes.calling import Answered
+from tests.fakes.long_lists import WALKS, LongList, ids_of
+from tests.fakes.node import OpenNode, open_test_node
+from tests.fakes.scripted_upstream import told
+from tests.fakes.upstream_server import until
+from tests.spec.refusals import assert_free, assert_refused
+
+HN = WALKS["hackernews/search"]
+BSKY = WALKS["bluesky/user/posts"]
+TABLES: dict[str, Any] = {"upstreams": {"defaults": {"retries": 0}}, "breaker": {"failures": 1000}}
+NEED, RESERVED = 3, 7
+"""Credits for 250 items: three full pages, and four pages that are reserved in case some come short."""
+
+every_walk = pytest.mark.parametrize("target", WALKS.values(), ids=WALKS.keys())
+
+
+async def key_used(node: OpenNode, key_id: str = "") -> int:
+    """The key's counter, once everything that waits for the store is written."""
+    await node.money()
+    keys = await node.operate("key.list", account=node.account)
+    (used,) = [key["used"] for key in keys if key["id"] == (key_id or node.key_id)]
+    return int(used)
+
+
+async def moved(node: OpenNode, answer: Answered, account: str = "") -> list[int]:
+    """The amounts on the statement of one request, the first entry first."""
+    entries = await node.entries(answer.json["request_id"], account)
+    return [entry["amount"] for entry in reversed(entries)]
+
+
+def warnings_of(answer: Answered) -> list[str]:
+    warnings: list[str] = answer.json["data"].get("_warnings", [])
+    return warnings
+
+
+# The bill
+
+
+@every_walk
+async def test_a_walk_is_billed_by_its_pages_and_the_rest_of_its_reservation_comes_back(
+    target: str, tmp_path: Path
+) -> None:
+    async with open_test_node(tmp_path, credits=100, **TABLES) as node:
+        pages = node.upstream.script = LongList(rows=420)
+        first = await node.get(f"{target}&limit=250")
+        body = first.json
+        assert ids_of(body) == list(range(250))
+        assert (body["credits_used"], body["credits_remaining"], body["cached"]) == (NEED, 97, False)
+        assert (first.headers["x-credits-used"], first.headers["x-credits-remaining"]) == ("3", "97")
+        assert (body["pagination"]["page_size"], body["pagination"]["has_more"]) == (250, True)
+        assert warnings_of(first) == []
+        assert await moved(node, first) == [-RESERVED, RESERVED - NEED]
+        assert (await key_used(node), await node.money()) == (NEED, (97, 0))
+
+        second = await node.get(f"{target}&limit=250&cursor={body['pagination']['next_cursor']}")
+        assert ids_of(second.json) == list(range(250, 420))
+        assert second.json["pagination"] == {"next_cursor": None, "has_more": False, "page_size": 170}
+        assert second.json["credits_used"] == 3, "the page that the first walk left in its middle is read again"
+        assert pages.asked == [(page, 100) for page in (0, 1, 2, 2, 3, 4)]
+        assert (await key_used(node), await node.money()) == (6, (94, 0))
+        await node.assert_sound()
+
+
+@every_walk
+async def test_short_pages_are_walked_as_far_as_the_reservation_goes(target: str, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, credits=100, **TABLES) as node:
+        node.upstream.script = LongList(page_max=30)
+        answer = await node.get(f"{target}&limit=250")
+        assert ids_of(answer.json) == list(range(7 * 30))
+        assert (answer.json["credits_used"], answer.json["pagination"]["has_more"]) == (RESERVED, True)
+        assert await moved(node, answer) == [-RESERVED]
+        assert (await node.get(f"{target}&limit=250")).json["cached"] is True, "it is as whole as it gets"
+        await node.assert_sound()
+
+
+async def test_an_empty_list_costs_its_one_page(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, credits=100, **TABLES) as node:
+        node.upstream.script = LongList(rows=0)
+        answer = await node.get(f"{HN}&limit=250")
+        assert (answer.json["data"]["items"], answer.json["credits_used"]) == ([], 1)
+        assert await moved(node, answer) == [-RESERVED, RESERVED - 1]
+
+
+async def test_a_head_request_is_billed_alike(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, credits=100, **TABLES) as node:
+        node.upstream.script = LongList()
+        answer = await node.get(f"{HN}&limit=250", method="HEAD")
+        assert (answer.status, answer.body, answer.headers["x-credits-used"]) == (200, b"", "3")
+        assert await node.money() == (97, 0)
+
+
+@every_walk
+async def test_the_guide_and_the_catalog_tell_what_it_is(target: str, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        id_ = target.removeprefix("/v1/").partition("?")[0]
+        guide = (await node.get(f"/v1/utility/endpoint?id={id_}")).json["data"]
+        assert guide["pagination"]["limit"] == "collect-until-N"
+        assert (guide["credits"]["cost"], guide["credits"]["label"]) == (1, "1-9 credits, metered")
+        assert "refunded" in guide["credits"]["pricing_notes"]
+        (limit,) = [param for param in guide["params"]["optional"] if param["name"] == "limit"]
+        assert limit["maximum"] == 500
+        catalog = (await node.get(f"/v1/utility/endpoints?search={id_}")).json["data"]["endpoints"]
+        (entry,) = [entry for entry in catalog if entry["id"] == id_]
+        assert (entry["credits"], entry["credits_label"]) == (1, "1-9 credits, metered")
+
+
+# Few credits
+
+
+@every_walk
+async def test_with_few_credits_a_walk_reserves_what_there_is_and_says_why_it_is_short(
+    target: str, tmp_path: Path
+) -> None:
+    async with open_test_node(tmp_path, credits=4, **TABLES) as node:
+        node.upstream.script = LongList(page_max=40)
+        answer = await node.get(f"{target}&limit=250")
+        assert ids_of(answer.json) == list(range(160))
+        assert (answer.json["credits_used"], answer.json["credits_remaining"]) == (4, 0)
+        assert warnings_of(answer) == [
+            "160 of 250 items were collected: there were credits for 4 pages; next_cursor goes on"
+        ]
+        assert await moved(node, answer) == [-4]
+        await node.operate("credits.grant", account=node.account, amount=100)
+        rest = await node.get(f"{target}&limit=250&cursor={answer.json['pagination']['next_cursor']}")
+        assert ids_of(rest.json)[0] == 160
+        again = await node.get(f"{target}&limit=250")
+        assert (again.json["cached"], len(ids_of(again.json))) == (False, 250), "a short answer is not kept"
+        await node.assert_sound()
+
+
+async def test_few_credits_that_are_enough_change_nothing(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, credits=3, **TABLES) as node:
+        node.upstream.script = LongList()
+        answer = await node.get(f"{HN}&limit=250")
+        assert (len(ids_of(answer.json)), warnings_of(answer)) == (250, [])
+        assert (await node.get(f"{HN}&limit=250")).json["cached"] is True
+        assert await node.money() == (0, 0)
+
+
+@every_walk
+async def test_a_balance_below_the_pages_that_are_needed_is_refused(target: str, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, credits=2, **TABLES) as node:
+        answer = await node.get(f"{target}&limit=250")
+        details = assert_refused(answer, "INSUFFICIENT_CREDITS", 402)
+        assert details == {"reason": "balance_too_low", "credits_required": NEED}
+        await assert_free(node, answer)
+        assert (node.upstream.requests, await node.money()) == ([], (2, 0))
+
+
+async def test_a_keys_budget_bounds_a_walk_as_the_balance_does(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, **TABLES) as node:
+        node.upstream.script = LongList(page_max=40)
+        key, key_id = await node.new_key(node.account, credit_limit=6)
+        short = await node.get(f"{HN}&limit=250", key=key)
+        assert (len(ids_of(short.json)), short.json["credits_used"]) == (240, 6)
+        assert warnings_of(short) == [
+            "240 of 250 items were collected: there were credits for 6 pages; next_cursor goes on"
+        ]
+        assert await key_used(node, key_id) == 6
+        await node.operate("key.update", key=key_id, credit_limit=8)
+        refused = await node.get(f"{HN}&limit=250", key=key)
+        details = assert_refused(refused, "KEY_BUDGET_EXCEEDED", 402)
+        assert details == {"reason": "key_budget_reached", "credits_required": NEED}
+        await assert_free(node, refused)
+        node.upstream.script = LongList()
+        await node.operate("key.update", key=key_id, credit_limit=9)
+        whole = await node.get(f"{HN}&limit=250", key=key)
+        assert (len(ids_of(whole.json)), whole.json["credits_used"]) == (250, 3)
+        assert await key_used(node, key_id) == 9
+        await node.assert_sound()
+
+
+async def test_a_refund_gives_the_keys_budget_back(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, **TABLES) as node:
+        node.upstream.script = LongList()
+        key, key_id = await node.new_key(node.account, credit_limit=7)
+        for number in (1, 2):
+            assert (await node.get(f"{HN}{number}&limit=250", key=key)).json["credits_used"] == 3
+            assert await key_used(node, key_id) == 3 * number
+        assert (await node.get(f"{HN}3&limit=100", key=key)).json["credits_used"] == 1
+        assert await key_used(node, key_id) == 7
+
+
+@pytest.mark.parametrize(("allowed", "reserved"), [(3, 3), (5, 5), (7, 7), (100, 7)])
+async def test_max_credits_bounds_what_is_reserved(allowed: int, reserved: int, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, credits=100, **TABLES) as node:
+        node.upstream.script = LongList(page_max=25)
+        answer = await node.get(f"{HN}&limit=250&max_credits={allowed}")
+        assert await moved(node, answer) == [-reserved]
+        assert (len(ids_of(answer.json)), bool(warnings_of(answer))) == (reserved * 25, reserved < RESERVED)
+        again = await node.get(f"{HN}&limit=250")
+        assert again.json["cached"] is (reserved == RESERVED)
+
+
+async def test_max_credits_below_the_pages_that_are_needed_is_refused(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, credits=100, **TABLES) as node:
+        answer = await node.get(f"{HN}&limit=250&max_credits=2")
+        details = assert_refused(answer, "INSUFFICIENT_CREDITS", 402)
+        assert details == {"reason": "above_max_credits", "credits_required": NEED}
+        await assert_free(node, answer)
+        assert node.upstream.requests == []
+
+
+@every_walk
+async def test_a_dry_run_tells_what_it_needs_and_what_is_held_meanwhile(target: str, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, credits=100, **TABLES) as node:
+        node.upstream.script = LongList()
+        priced = await node.get(f"{target}&limit=250&dry_run=1")
+        assert priced.json["data"] == {
+            "estimated_credits": NEED,
+            "would_hit_cache": False,
+            "reserved_credits": RESERVED,
+        }
+        assert node.upstream.requests == []
+        cursor = (await node.get(f"{target}&limit=250")).json["pagination"]["next_cursor"]
+        hit = await node.get(f"{target}&limit=250&dry_run=1")
+        assert hit.json["data"] == {"estimated_credits": 0, "would_hit_cache": True}
+        from_the_middle_of_a_page = await node.get(f"{target}&limit=250&dry_run=1&cursor={cursor}")
+        assert from_the_middle_of_a_page.json["data"]["estimated_credits"] == 3
+        assert await node.money() == (97, 0)
+
+
+# Pages that fail
+
+
+@every_walk
+async def test_a_page_that_fails_leaves_what_came_before_it(target: str, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, credits=100, **TABLES) as node:
+        node.upstream.script = LongList(fails_at=2)
+        answer = await node.get(f"{target}&limit=250")
+        assert (answer.status, ids_of(answer.json)) == (200, list(range(200)))
+        assert (answer.json["credits_used"], answer.json["credits_remaining"]) == (2, 98)
+        (warning,) = warnings_of(answer)
+        assert warning.startswith("200 of 250 items were collected: page 3 could not be read (")
+        assert await moved(node, answer) == [-RESERVED, RESERVED - 2]
+        node.upstream.script = LongList()
+        assert (await node.get(f"{target}&limit=250")).json["cached"] is False, "it is not kept"
+        assert answer.json["pagination"]["has_more"] is True
+        rest = await node.get(f"{target}&limit=250&cursor={answer.json['pagination']['next_cursor']}")
+        assert (ids_of(rest.json), rest.json["credits_used"]) == (list(range(200, 420)), 3)
+        await node.assert_sound()
+
+
+@every_walk
+@pytest.mark.parametrize(("status", "code"), [(500, "UPSTREAM_ERROR"), (429, "SERVICE_UNAVAILABLE")])
+async def test_a_first_page_that_fails_is_refunded(target: str, status: int, code: str, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, credits=100, **TABLES) as node:
+        node.upstream.script = LongList(fails_at=0, failing=told({}, status))
+        answer = await node.get(f"{target}&limit=250")
+        assert (answer.code, answer.json["credits_used"]) == (code, 0)
+        assert await moved(node, answer) == [-RESERVED, RESERVED]
+        assert (await key_used(node), await node.money()) == (0, (100, 0))
+        await node.assert_sound()
+
+
+async def test_a_walk_that_runs_out_of_time_answers_what_it_has(tmp_path: Path) -> None:
+    tables = {**TABLES, "server": {"port": 0, "request_timeout_s": 1, "drain_s": 1}}
+    async with open_test_node(tmp_path, credits=100, **tables) as node:
+        node.upstream.script = LongList(delay_s=0.4)
+        answer = await node.get(f"{HN}&limit=500")
+        assert (ids_of(answer.json), answer.json["credits_used"]) == (list(range(200)), 2)
+        assert "page 3 could not be read" in warnings_of(answer)[0]
+        assert await node.money() == (98, 0)
+
+
+# Others who ask for the same
+
+
+@every_walk
+async def test_a_whole_walk_is_a_cache_hit_afterwards(target: str, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, credits=3, **TABLES) as node:
+        pages = node.upstream.script = LongList()
+        first = await node.get(f"{target}&limit=250")
+        hit = await node.get(f"{target}&limit=250&max_credits=0")
+        assert (hit.json["cached"], hit.json["credits_used"]) == (True, 0)
+        assert (hit.json["data"], hit.json["pagination"]) == (first.json["data"], first.json["pagination"])
+        assert (len(pages.asked), await node.money()) == (3, (0, 0))
+
+
+async def test_identical_walks_at_the_same_time_are_one_walk_and_one_charge(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, credits=3, **TABLES) as node:
+        pages = node.upstream.script = LongList(delay_s=0.1)
+        answers = await ask_at_once(node, *[f"{HN}&limit=250"] * 10)
+        assert Counter(answer.json["credits_used"] for answer in answers) == {3: 1, 0: 9}
+        assert Counter(answer.json["cached"] for answer in answers) == {True: 9, False: 1}
+        assert {len(ids_of(answer.json)) for answer in answers} == {250}
+        assert (len(pages.asked), await node.money()) == (3, (0, 0))
+
+
+async def test_who_waits_does_not_get_the_short_answer_of_a_leader_with_few_credits(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, credits=100, **TABLES) as node:
+        pages = node.upstream.script = LongList(page_max=50, delay_s=0.05)
+        poor = await node.new_account(balance=3)
+        poor_key, _ = await node.new_key(poor)
+        answers: dict[str, Answered] = {}
+
+        async def ask(name: str, key: str) -> None:
+            answers[name] = await node.get(f"{HN}&limit=250", key=key)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask, "leader", poor_key)
+            await until(lambda: pages.asked)
+            for number in range(3):
+                nursery.start_soon(ask, f"follower {number}", node.key)
+        assert len(ids_of(answers.pop("leader").json)) == 150
+        assert {len(ids_of(answer.json)) for answer in answers.values()} == {250}
+        assert sorted(answer.json["credits_used"] for answer in answers.values()) == [0, 0, 5]
+        assert (await node.money(), await node.money(poor)) == ((95, 0), (0, 0))
+        assert len(pages.asked) == 3 + 5
+
+
+async def ask_at_once(node: OpenNode, *targets: str) -> list[Answered]:
+    answers: list[Answered] = []
+
+    async def ask(target: str) -> None:
+        answers.append(await node.get(target))
+
+    async with trio.open_nursery() as nursery:
+        for target in targets:
+            nursery.start_soon(ask, target)
+    return answers
+
+
+# Idempotency
+
+
+async def test_a_walk_under_an_idempotency_key_is_walked_and_charged_once(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, credits=100, **TABLES) as node:
+        pages = node.upstream.script = LongList(page_max=20)
+        target, headers = f"{BSKY}&limit=50", {"idempotency-key": "one", "cache-control": "no-cache"}
+        first = await node.get(target, headers=headers)
+        replay = await node.get(target, headers=headers)
+        assert (len(ids_of(first.json)), first.json["credits_used"]) == (50, 3)
+        assert await moved(node, first) == [-5, 2]
+        assert (replay.json["idempotent_replay"], replay.json["credits_used"]) == (True, 0)
+        assert replay.json["credits_remaining"] == 97
+        for name in ("data", "pagination", "request_id"):
+            assert replay.json[name] == first.json[name]
+        assert (len(pages.asked), await node.money()) == (3, (97, 0))
+        await node.assert_sound()
+
+
+async def test_a_short_answer_is_replayed_as_it_was(tmp_path: Path) -> None:
+    """It was charged for, so the key stands for it; a new key walks anew."""
+    async with open_test_node(tmp_path, credits=100, **TABLES) as node:
+        node.upstream.script = LongList(page_max=20, fails_at=1)
+        first = await node.get(f"{HN}&limit=50", headers={"idempotency-key": "one"})
+        assert (len(ids_of(first.json)), first.json["credits_used"], bool(warnings_of(first))) == (20, 1, True)
+        node.upstream.script = LongList(page_max=20)
+        replay = await node.get(f"{HN}&limit=50", headers={"idempotency-key": "one"})
+        assert replay.json["data"] == first.json["data"]
+        anew = await node.get(f"{HN}&limit=50", headers={"idempotency-key": "two"})
+        assert (len(ids_of(anew.json)), anew.json["credits_used"]) == (50, 3)
+        assert await node.money() == (96, 0)
+
+
+async def test_a_walk_that_fails_frees_its_idempotency_key(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, credits=100, **TABLES) as node:
+        node.upstream.script = LongList(fails_at=0)
+        headers = {"idempotency-key": "one"}
+        assert (await node.get(f"{HN}&limit=50", headers=headers)).status == 502
+        node.upstream.script = LongList()
+        answer = await node.get(f"{HN}&limit=50", headers=headers)
+        assert (len(ids_of(answer.json)), answer.json["credits_used"]) == (50, 1)
+        assert await node.money() == (99, 0)
