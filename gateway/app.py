@@ -122,33 +122,16 @@ def _build(setting: Setting, books: Books, sites: list[Site], make_id: Callable[
     signer = CursorSigner(setting.secrets.cursors)
     cache = Cache(config.cache.max_bytes, trio.current_time)
     window, leases = Window(config.limits.requests_per_minute), Leases(config.limits.concurrent_requests)
-    replies = Replies(books.balances, setting.base_url)
-    status = Status(catalog, now=setting.now)
-    draining = trio.Event()
-    calls = _calls(setting, books, cache, signer, stopping=draining.is_set)
-    guides = Guides(catalog, base_url=setting.base_url, signer=signer)
-    routes = (
-        *_data_routes(catalog, calls, replies),
-        *Discovery(catalog, guides=guides, replies=replies).routes,
-        *Credits(books.ledger, signer=signer, replies=replies).routes,
-        status.route,
-    )
-    metrics = Metrics()
     admission = Admission(
         books.keys, window=window, leases=leases, key_prefix=config.keys.prefix, now=trio.current_time
     )
+    draining = trio.Event()
+    calls = _calls(setting, books, cache, signer, stopping=draining.is_set)
+    metrics = Metrics()
     metrics.gather = lambda: gather(catalog, admission=admission, calls=calls, books=books)
-    api = Api(
-        Parts(
-            admission=admission,
-            routes=Routes(routes),
-            status=status,
-            replies=replies,
-            metrics=metrics,
-            log=log,
-            make_id=make_id,
-        )
-    )
+    replies = Replies(books.balances, setting.base_url)
+    status = Status(catalog, now=setting.now)
+    routes = _routes(setting, books, catalog=catalog, calls=calls, signer=signer, replies=replies, status=status)
     reload = Reload(
         config,
         setting.read_config,
@@ -157,10 +140,9 @@ def _build(setting: Setting, books: Books, sites: list[Site], make_id: Callable[
     operations = books.operations
     operations.add("reload", Operation(Nothing, reload.operation))
     Circuits(catalog).add_to(operations)
-    admin = _admin(setting, books, operations, metrics, draining=draining)
     return Node(
-        api=api,
-        admin=admin,
+        api=Api(Parts(admission, routes, status, replies, metrics, log, make_id)),
+        admin=_admin(setting, books, operations, metrics, draining=draining),
         books=books,
         catalog=catalog,
         admission=admission,
@@ -169,6 +151,27 @@ def _build(setting: Setting, books: Books, sites: list[Site], make_id: Callable[
         reload=reload,
         edge_answer=edge_answer_of(make_id, setting.base_url),
         draining=draining,
+    )
+
+
+def _routes(
+    setting: Setting,
+    books: Books,
+    *,
+    catalog: Catalog,
+    calls: BilledCalls,
+    signer: CursorSigner,
+    replies: Replies,
+    status: Status,
+) -> Routes:
+    guides = Guides(catalog, base_url=setting.base_url, signer=signer)
+    return Routes(
+        (
+            *_data_routes(catalog, calls, replies),
+            *Discovery(catalog, guides=guides, replies=replies).routes,
+            *Credits(books.ledger, signer=signer, replies=replies).routes,
+            status.route,
+        )
     )
 
 
