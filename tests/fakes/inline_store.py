@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import trio
 
@@ -15,25 +15,48 @@ from storage.transactions import Job, run_batch
 T = TypeVar("T")
 
 
+class _Engine(SqliteEngine):
+    """Commits, unless it is to fail: then what the transaction did is rolled back."""
+
+    failing: Exception | None = None
+
+    def commit(self) -> None:
+        if self.failing is not None:
+            raise self.failing
+        super().commit()
+
+
 class InlineStore:
-    """As `storage.store.Store`, for one task at a time. `failing` makes the next calls fail with that error."""
+    """As `storage.store.Store`, for one task at a time."""
 
     def __init__(self, migrations: Sequence[MigrationSet]) -> None:
         self.connection = sqlite3.connect(":memory:", isolation_level=None)
         self.connection.execute("PRAGMA foreign_keys = ON")
         migrate(self.connection, migrations)
-        self._engine = SqliteEngine(self.connection)
-        self.failing: Exception | None = None
+        self._engine = _Engine(self.connection)
         self._calls = 0
 
     def close(self) -> None:
         self.connection.close()
 
+    @property
+    def failing(self) -> Exception | None:
+        """While it is set, every commit fails with it."""
+        return self._engine.failing
+
+    @failing.setter
+    def failing(self, error: Exception | None) -> None:
+        self._engine.failing = error
+
     def together(self, handler: BatchHandler[Req, Res], requests: Sequence[Req]) -> list[Res | Exception]:
         """The outcomes of requests that wait for the same commit."""
-        jobs = [Job(handler=handler, request=request) for request in requests]  # type: ignore[arg-type]
+        return self.mixed([(handler, request) for request in requests])
+
+    def mixed(self, asked: Sequence[tuple[BatchHandler[Any, Any], Any]]) -> list[Any]:
+        """The outcomes of requests, each with its handler, that wait for the same commit."""
+        jobs = [Job(handler=handler, request=request) for handler, request in asked]
         self._run(jobs)
-        return [job.error or job.result for job in jobs]  # type: ignore[misc]
+        return [job.error or job.result for job in jobs]
 
     async def write(self, fn: Callable[[Tx], T]) -> T:
         await trio.lowlevel.checkpoint()
@@ -72,9 +95,5 @@ class InlineStore:
 
     def _run(self, jobs: Sequence[Job]) -> None:
         self._calls += len(jobs)
-        if self.failing is not None:
-            for job in jobs:
-                job.error = self.failing
-            return
         for callback in run_batch(self._engine, jobs) or []:
             callback()

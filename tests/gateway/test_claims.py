@@ -1,10 +1,9 @@
-"""Claims with their charges: the header's forms, the batch handler case by case, and at random against the ledger."""
+"""Claims with their charges: the header's forms, and the batch handler case by case (`test_money_machine` in any order)."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field
-from random import Random
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
 
 import pytest
 
@@ -15,7 +14,7 @@ from billing.charges import close_request
 from billing.errors import InsufficientCredits
 from gateway.claims import Begin, Claims, End, fingerprint, idempotency_key
 from gateway.errors import Refused
-from limits.errors import ClaimInProgress, ClaimRefused
+from limits.errors import ClaimInProgress
 from limits.idempotency import KEPT_S, UNFINISHED_S, Claim, Held, Kept, read_claims
 from storage.errors import StoreUnavailable
 from tests.billing.desk import Desk
@@ -248,59 +247,3 @@ async def test_an_end_that_the_store_refused_is_made_up_for(counter: Counter, te
     assert await counter.money() == (100 if text is None else 99, 0)
     (again,) = counter.together(counter.begin())
     assert isinstance(again, Charge if text is None else Kept)
-
-
-@dataclass
-class Model:
-    """What must have come of each key: who runs, and who was ever paid for it."""
-
-    running: list[tuple[Begin, Charge]] = field(default_factory=list)
-    paid: dict[str, int] = field(default_factory=dict)
-
-    def saw(self, step: Begin | End, result: object) -> None:
-        if isinstance(step, Begin):
-            if isinstance(result, Charge):
-                self.running.append((step, result))
-            else:
-                assert result is None or isinstance(result, (Kept, ClaimRefused, InsufficientCredits))
-        else:
-            assert isinstance(result, Closed)
-            self.paid[step.claim.key] = self.paid.get(step.claim.key, 0) + result.credits_used
-
-
-def random_steps(rng: Random, counter: Counter, model: Model) -> Sequence[Begin | End]:
-    steps: list[Begin | End] = []
-    for _ in range(rng.randint(1, 6)):
-        if model.running and rng.random() < 0.45:
-            begun, charge = model.running.pop(rng.randrange(len(model.running)))
-            steps.append(ended(begun, charge, text=rng.choice(["done", None]), used=charge.credits))
-            continue
-        begun = counter.begin(rng.choice("abc"), credits=rng.choice([1, 1, 1, 1000]), query=rng.choice(["", "", "q"]))
-        if rng.random() < 0.1:
-            begun = Begin(begun.claim, None, Kept(200, "hit", begun.claim.owner, cached=True))
-        steps.append(begun)
-    return steps
-
-
-@pytest.mark.parametrize("seed", range(25))
-async def test_whatever_the_order_a_key_is_paid_once_and_never_runs_without_its_charge(
-    seed: int, counter: Counter
-) -> None:
-    """Method: random commits of begins and ends; claims expire in between, but no outcome's day passes."""
-    rng, model = Random(seed), Model()
-    for _ in range(60):
-        steps = random_steps(rng, counter, model)
-        for step, result in zip(steps, counter.together(*steps), strict=True):
-            model.saw(step, result)
-        if rng.random() < 0.15:
-            counter.desk.time += UNFINISHED_S
-        await counter.desk.assert_sound()
-        open_charges = {begun.claim.owner for begun, _ in model.running}
-        for key in "abc":
-            held = await counter.held(key)
-            assert held is None or held.kept is not None or held.owner in open_charges
-    for begun, charge in model.running:
-        (result,) = counter.together(ended(begun, charge, text="done"))
-        model.saw(End(begun.claim, close_request(charge, used=1), None), result)
-    assert all(paid <= 1 for paid in model.paid.values())
-    assert await counter.money() == (100 - sum(model.paid.values()), 0)

@@ -1,0 +1,171 @@
+"""What accounts, keys, charges and claims come to, said in plain Python: the oracle of `test_money_machine`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+
+from billing.books import ChargeRequest, CloseRequest
+from billing.errors import InsufficientCredits, KeyBudgetReached, KeyUnusable
+from gateway.claims import Begin, End
+from limits.errors import ClaimConflict, ClaimInProgress, ClaimMismatch, ReplayUnavailable
+from limits.idempotency import Kept
+
+RUNS_S = 300.0
+KEPT_S = 86_400.0
+TEXT_BYTES_MAX = 65_536
+
+Step = Begin | End | ChargeRequest | CloseRequest
+Taken = tuple[int, int]
+"""What a charge took, and the balance after it."""
+Expected = type[Exception] | Taken | Kept | None
+"""A closing is expected as what it took, too: what it cost, and the balance after it."""
+
+
+@dataclass
+class Account:
+    balance: int
+    unlimited: bool
+
+
+@dataclass
+class Key:
+    account: str
+    limit: int | None
+    used: int = 0
+    revoked: bool = False
+
+
+@dataclass(frozen=True)
+class Open:
+    account: str
+    key: str | None
+    credits: int
+
+
+@dataclass(frozen=True)
+class ClaimRow:
+    """A claim: `asked` is what was asked for, of which the place is the first part; without `kept` it runs."""
+
+    place: str
+    asked: str
+    owner: str
+    at: float
+    kept: Kept | None = None
+
+    def is_gone(self, now: float) -> bool:
+        return now >= self.at + (RUNS_S if self.kept is None else KEPT_S)
+
+
+@dataclass
+class Money:
+    """Everything that the store should hold."""
+
+    accounts: dict[str, Account] = field(default_factory=dict)
+    keys: dict[str, Key] = field(default_factory=dict)
+    open: dict[str, Open] = field(default_factory=dict)
+    cost: dict[str, int] = field(default_factory=dict)
+    """Of each charge that is closed."""
+    claims: dict[str, ClaimRow] = field(default_factory=dict)
+
+    def held(self, account: str) -> int:
+        return sum(one.credits for one in self.open.values() if one.account == account)
+
+    def commit(self, steps: Sequence[Step], now: float) -> list[Expected]:
+        """Steps that share a commit. Neighbouring claimed ones are judged together: all claims, then all the money."""
+        expected: list[Expected] = []
+        for is_claimed, group in groupby(steps, lambda step: isinstance(step, Begin | End)):
+            if is_claimed:
+                expected += self._claimed([step for step in group if isinstance(step, Begin | End)], now)
+            else:
+                expected += [self._move(step) for step in group if isinstance(step, ChargeRequest | CloseRequest)]
+        return expected
+
+    def crash(self) -> None:
+        """The process dies: who was under way is refunded, and nobody runs."""
+        for request_id in list(self.open):
+            self._close(request_id, 0)
+        self.claims = {id_: claim for id_, claim in self.claims.items() if claim.kept is not None}
+
+    def _claimed(self, steps: Sequence[Begin | End], now: float) -> list[Expected]:
+        judged: list[tuple[Begin | End, Expected, ChargeRequest | CloseRequest | None]] = [
+            (step, *(self._begin(step, now) if isinstance(step, Begin) else self._end(step, now))) for step in steps
+        ]
+        expected: list[Expected] = []
+        for step, verdict, move in judged:
+            outcome = verdict if move is None else self._move(move)
+            if isinstance(step, Begin) and move is not None and isinstance(outcome, type):
+                del self.claims[step.claim.id]  # without its charge there is no claim
+            expected.append(outcome)
+        return expected
+
+    def _begin(self, step: Begin, now: float) -> tuple[Expected, ChargeRequest | None]:
+        claim, found = step.claim, self.claims.get(step.claim.id)
+        if found is None or found.is_gone(now):
+            kept = None if step.kept is None else as_kept(step.kept)
+            self.claims[claim.id] = ClaimRow(claim.place, claim.fingerprint, claim.owner, now, kept)
+            return None, step.charge
+        if found.asked != claim.fingerprint:
+            elsewhere = found.kept is None and found.place != claim.place
+            return (ClaimConflict if elsewhere else ClaimMismatch), None
+        if found.kept is None:
+            return ClaimInProgress, None
+        return (ReplayUnavailable if found.kept.text is None else found.kept), None
+
+    def _end(self, step: End, now: float) -> tuple[Expected, CloseRequest]:
+        found = self.claims.get(step.claim.id)
+        if found is None or found.owner != step.claim.owner or found.kept is not None:
+            return None, step.close._replace(used=0)
+        if step.kept is None:
+            del self.claims[step.claim.id]
+        else:
+            self.claims[step.claim.id] = replace(found, kept=as_kept(step.kept), at=now)
+        return None, step.close
+
+    def _move(self, move: ChargeRequest | CloseRequest) -> type[Exception] | Taken:
+        if isinstance(move, ChargeRequest):
+            return self._take(move)
+        return self._close(move.request_id, move.used), self.accounts[move.account_id].balance
+
+    def _take(self, request: ChargeRequest) -> type[Exception] | Taken:
+        account = self.accounts[request.account_id]
+        key = None if request.key_id is None else self.keys[request.key_id]
+        if key is not None and key.revoked:
+            return KeyUnusable
+        wanted = self._within_means(request, account, key)
+        if wanted > account.balance and not account.unlimited:
+            return InsufficientCredits
+        if key is not None and key.limit is not None and wanted > max(0, key.limit - key.used):
+            return KeyBudgetReached
+        account.balance = max(0, account.balance - wanted)
+        if key is not None:
+            key.used += wanted
+        self.open[request.request_id] = Open(request.account_id, request.key_id, wanted)
+        return wanted, account.balance
+
+    def _within_means(self, request: ChargeRequest, account: Account, key: Key | None) -> int:
+        if request.credits_least is None:
+            return request.credits
+        means = [request.credits]
+        if not account.unlimited:
+            means.append(account.balance)
+        if key is not None and key.limit is not None:
+            means.append(key.limit - key.used)
+        return max(request.credits_least, min(means))
+
+    def _close(self, request_id: str, used: int) -> int:
+        """What the charge cost; who closes it first decides that."""
+        charge = self.open.pop(request_id, None)
+        if charge is not None:
+            self.cost[request_id] = used
+            self.accounts[charge.account].balance += charge.credits - used
+            if charge.key is not None:
+                key = self.keys[charge.key]
+                key.used = max(0, key.used - (charge.credits - used))
+        return self.cost[request_id]
+
+
+def as_kept(kept: Kept) -> Kept:
+    """An outcome as it is kept: of one that is too long there is only the mark."""
+    return replace(kept, text=None) if kept.text is not None and len(kept.text) > TEXT_BYTES_MAX else kept

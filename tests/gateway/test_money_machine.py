@@ -1,0 +1,323 @@
+"""Conservation over ledger, claims and keys together: any order of everything that moves money, against plain Python.
+
+Method: after each step the ledger is verified and every balance, counter and claim is compared with the model's. Steps
+of both kinds, claimed and plain, share commits in any order; commits fail, time passes, processes die.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import pytest
+import trio
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, multiple, rule
+
+import billing.migrations
+import limits.idempotency
+from billing.books import Charge, Closed, CloseRequest
+from billing.charges import close_request
+from billing.recovery import recover
+from billing.verification import verify
+from gateway.claims import Begin, Claims, End, fingerprint
+from limits.idempotency import Claim, Kept, forget_old, forget_running
+from storage.errors import StoreUnavailable
+from storage.sqlite_transaction import SqliteTx
+from tests.billing.desk import Desk
+from tests.fakes.inline_store import InlineStore
+from tests.gateway.money_model import KEPT_S, RUNS_S, TEXT_BYTES_MAX, Account, ClaimRow, Expected, Key, Money, Step
+
+T = TypeVar("T")
+CREDITS = st.integers(0, 12)
+PRICES = st.integers(0, 5)
+AWAY = StoreUnavailable("the disk is full")
+ROWS = "SELECT id, place, fingerprint, owner, at, status, body, cached FROM claims"
+
+
+def wait(awaitable: Awaitable[T]) -> T:
+    async def main() -> T:
+        return await awaitable
+
+    return trio.run(main)
+
+
+class MoneyMachine(RuleBasedStateMachine):
+    keys = Bundle("keys")
+    SEVERAL = st.lists(st.lists(keys, min_size=1, max_size=5), min_size=2, max_size=4)
+    """The keys of new calls, in several commits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.store = InlineStore([billing.migrations.MIGRATIONS, limits.idempotency.MIGRATIONS])
+        self.model = Money()
+        self._take_over(Desk(self.store))
+
+    def _take_over(self, desk: Desk) -> None:
+        """A process begins: it remembers no charge, and none of the calls under way."""
+        self.desk = desk
+        self.claims = Claims(self.store, desk.charges, now=desk.now)
+        self.running: dict[str, tuple[Charge, Claim | None]] = {}
+        self.unfinished: list[Step] = []
+        self.ended: dict[str, End] = {}
+        """Claimed calls that finished with an outcome."""
+
+    def teardown(self) -> None:
+        self.store.close()
+
+    @initialize(target=keys, credits=st.integers(10, 60))
+    def open(self, credits: int) -> Any:  # noqa: A002
+        account = self._new_account(credits, unlimited=False)
+        return multiple(self._new_key(account, None), self._new_key(account, 30))
+
+    @rule(target=keys, credits=CREDITS, unlimited=st.booleans(), limit=st.none() | st.integers(0, 30))
+    def another_account(self, credits: int, unlimited: bool, limit: int | None) -> str:  # noqa: A002
+        return self._new_key(self._new_account(credits, unlimited=unlimited), limit)
+
+    @rule(key=keys, amount=st.integers(1, 20))
+    def grant(self, key: str, amount: int) -> None:
+        account = self.model.keys[key].account
+        self.model.accounts[account].balance += amount
+        assert wait(self.desk.accounts.grant(account, amount)) == self.model.accounts[account].balance
+
+    @rule(key=keys, limit=st.none() | st.integers(0, 30), reset=st.booleans())
+    def change_key(self, key: str, limit: int | None, reset: bool) -> None:
+        known = self.model.keys[key]
+        known.limit, known.used = limit, 0 if reset else known.used
+        wait(self.desk.keys.update(key, credit_limit=limit, reset_usage=reset))
+
+    @rule(key=consumes(keys), data=st.data())
+    def revoke(self, key: str, data: st.DataObject) -> None:
+        """Its calls end as any others; it opens nothing any more."""
+        self.model.keys[key].revoked = True
+        wait(self.desk.keys.revoke(key))
+        self._commit([self._opening(key, data, claimed=[True, False])])
+
+    @rule(target=keys, account=st.data())
+    def another_key(self, account: st.DataObject) -> Any:
+        chosen = account.draw(st.sampled_from(sorted(self.model.accounts)))
+        active = sum(1 for key in self.model.keys.values() if key.account == chosen and not key.revoked)
+        return multiple() if active == 5 else self._new_key(chosen, None)
+
+    def _new_account(self, credits: int, *, unlimited: bool) -> str:  # noqa: A002
+        account = wait(self.desk.accounts.create("A", credits=credits, unlimited=unlimited)).id
+        self.model.accounts[account] = Account(credits, unlimited)
+        return account
+
+    def _new_key(self, account: str, limit: int | None) -> str:
+        key = wait(self.desk.keys.create(account, credit_limit=limit)).id
+        self.model.keys[key] = Key(account, limit)
+        return key
+
+    @rule(keys=SEVERAL, data=st.data())
+    def plain_steps(self, keys: list[list[str]], data: st.DataObject) -> None:
+        for some in keys:
+            self._commit(self._steps(some, data, claimed=[False]))
+
+    @rule(keys=SEVERAL, data=st.data())
+    def claimed_steps(self, keys: list[list[str]], data: st.DataObject) -> None:
+        for some in keys:
+            self._commit(self._steps(some, data, claimed=[True]))
+
+    @rule(keys=SEVERAL, data=st.data())
+    def steps_of_both_kinds(self, keys: list[list[str]], data: st.DataObject) -> None:
+        for some in keys:
+            self._commit(self._steps(some, data, claimed=[True, False]))
+
+    def _commit(self, steps: list[Step]) -> None:
+        outcomes = self.store.mixed([(self._handler(step), step) for step in steps])
+        expected = self.model.commit(steps, self.desk.time)
+        for step, outcome, right in zip(steps, outcomes, expected, strict=True):
+            self._compare(step, outcome, right)
+
+    @rule(keys=st.lists(keys, min_size=1, max_size=4), data=st.data())
+    def steps_whose_commit_fails(self, keys: list[str], data: st.DataObject) -> None:
+        """Everybody hears of it, and nothing happened."""
+        steps = self._steps(keys, data, claimed=[True, False])
+        self.store.failing = AWAY
+        outcomes = self.store.mixed([(self._handler(step), step) for step in steps])
+        self.store.failing = None
+        assert all(isinstance(outcome, StoreUnavailable) for outcome in outcomes)
+
+    @rule(data=st.data())
+    def an_end_whose_commit_fails(self, data: st.DataObject) -> None:
+        """It is remembered, and made up for by `finish`, unless the process dies before."""
+        if not self.running:
+            return
+        step = self._closing(data.draw(st.sampled_from(sorted(self.running))), data)
+        self.store.failing = AWAY
+        with pytest.raises(StoreUnavailable):
+            wait(self._close_alone(step))
+        self.store.failing = None
+        self.unfinished.append(step)
+        del self.running[step.close.request_id if isinstance(step, End) else step.request_id]
+
+    @rule()
+    def finish(self) -> None:
+        assert wait(self.desk.charges.finish()) == len(self.unfinished)
+        for step in self.unfinished:
+            self.model.commit([step], self.desk.time)
+        self.unfinished.clear()
+        assert self.desk.charges.unfinished() == 0
+
+    @rule(data=st.data())
+    def close_again(self, data: st.DataObject) -> None:
+        """Whoever closes a closed charge is told how it ended the first time."""
+        if self.model.cost:
+            request_id = data.draw(st.sampled_from(sorted(self.model.cost)))
+            account = data.draw(st.sampled_from(sorted(self.model.accounts)))
+            (outcome,) = self.store.together(
+                self.desk.charges.judge, [CloseRequest(request_id, account, None, data.draw(CREDITS))]
+            )
+            assert isinstance(outcome, Closed)
+            assert outcome.credits_used == self.model.cost[request_id]
+
+    @rule(data=st.data())
+    def end_again(self, data: st.DataObject) -> None:
+        """An owner that ends twice, and says something else, changes neither the money nor the outcome."""
+        if self.ended:
+            end = self.ended[data.draw(st.sampled_from(sorted(self.ended)))]
+            kept = data.draw(st.sampled_from([None, Kept(404, "something else", end.claim.owner)]))
+            (outcome,) = self.store.together(self.claims.judge, [end._replace(kept=kept)])
+            assert isinstance(outcome, Closed)
+            assert outcome.credits_used == self.model.cost[end.close.request_id]
+
+    @rule(data=st.data(), before_s=st.sampled_from([0.0, 0.0, 1.0]))
+    def time_passes(self, data: st.DataObject, before_s: float) -> None:
+        """To the end of some claim, or just before."""
+        if self.model.claims:
+            claim = self.model.claims[data.draw(st.sampled_from(sorted(self.model.claims)))]
+            ends_at = claim.at + (RUNS_S if claim.kept is None else KEPT_S)
+            self.desk.time = max(self.desk.time, ends_at - before_s)
+
+    @rule(key=keys, moment=st.sampled_from(["at once", "while it runs", "after it ended"]), data=st.data())
+    def a_claim_is_taken_over(self, key: str, moment: str, data: st.DataObject) -> None:
+        """Its owner has not ended in five minutes; whoever takes it over, and when, the owner ends without it."""
+        self._commit([self._opening(key, data, claimed=[True])])
+        mine = self.model.keys[key].account
+        late = [id_ for id_, (charge, claim) in self.running.items() if claim and charge.account_id == mine]
+        if not late:
+            return
+        late_id = data.draw(st.sampled_from(late))
+        claim = self.running[late_id][1]
+        assert claim is not None
+        self.desk.time += data.draw(st.sampled_from([RUNS_S, RUNS_S, RUNS_S - 1]))
+        request = self.desk.request(mine, key, credits=data.draw(st.integers(0, 2)))
+        newer = Begin(replace(claim, owner=request.request_id), request)
+        end = self._closing(late_id, data)
+        self._commit([newer, end] if moment == "at once" else [newer])
+        if moment == "after it ended" and request.request_id in self.running:
+            self._commit([self._closing(request.request_id, data)])
+        if moment != "at once":
+            self._commit([end])
+
+    @rule()
+    def forget_old_outcomes(self) -> None:
+        wait(self.store.write(lambda tx: forget_old(tx, self.desk.time)))
+        claims = self.model.claims
+        self.model.claims = {id_: one for id_, one in claims.items() if one.at >= self.desk.time - KEPT_S}
+
+    @rule()
+    def crash(self) -> None:
+        """The process dies with all that it remembers, and another recovers what it left."""
+        desk = self.desk.restarted()
+        left = self.model.open.values()
+        assert (wait(recover(self.store, now=desk.now)).charges, wait(self.store.write(forget_running))) == (
+            len(left),
+            sum(1 for claim in self.model.claims.values() if claim.kept is None),
+        )
+        self.model.crash()
+        self._take_over(desk)
+
+    @invariant()
+    def sound(self) -> None:
+        assert verify(SqliteTx(self.store.connection.cursor())) == []
+
+    @invariant()
+    def as_the_model_says(self) -> None:
+        for id_, account in self.model.accounts.items():
+            stands = wait(self.desk.accounts.get(id_))
+            assert (stands.balance, stands.held) == (account.balance, self.model.held(id_))
+            assert self.desk.balances.nowait(id_) in (account.balance, None)
+        for id_, key in self.model.keys.items():
+            assert wait(self.desk.keys.get(id_)).used == key.used
+        assert self._claim_rows() == self.model.claims
+
+    @invariant()
+    def no_claim_runs_without_its_charge(self) -> None:
+        running = {claim.owner for claim in self.model.claims.values() if claim.kept is None}
+        assert running <= self.model.open.keys()
+
+    def _claim_rows(self) -> dict[str, ClaimRow]:
+        return {
+            id_: ClaimRow(place, asked, owner, at, None if status is None else Kept(status, body, owner, bool(cached)))
+            for id_, place, asked, owner, at, status, body, cached in self.store.connection.execute(ROWS)
+        }
+
+    def _steps(self, keys: list[str], data: st.DataObject, *, claimed: list[bool]) -> list[Step]:
+        """New charges on these keys, claimed or not, and closings of some that run, in any order."""
+        ending = (
+            data.draw(st.lists(st.sampled_from(sorted(self.running)), unique=True, max_size=4)) if self.running else []
+        )
+        steps = [self._opening(key, data, claimed=claimed) for key in keys] + [
+            self._closing(request_id, data) for request_id in ending
+        ]
+        return data.draw(st.permutations(steps))
+
+    def _opening(self, key: str, data: st.DataObject, *, claimed: list[bool]) -> Step:
+        account = self.model.keys[key].account
+        request = self.desk.request(account, key, credits=data.draw(PRICES))
+        if data.draw(st.integers(0, 3)) == 0:
+            least = data.draw(st.integers(0, request.credits))
+            request = request._replace(credits_least=least)
+        if not data.draw(st.sampled_from(claimed)):
+            return request
+        place, query = data.draw(st.sampled_from(["GET a/b"] * 4 + ["GET c/d"])), data.draw(st.sampled_from("pppq"))
+        asked = fingerprint(place.encode(), query.encode())
+        claim = Claim(account, data.draw(st.sampled_from("xxy")), place, asked, request.request_id)
+        if data.draw(st.integers(0, 5)) == 0:
+            return Begin(claim, None, Kept(200, f"hit {claim.owner}", claim.owner, cached=True))
+        return Begin(claim, request)
+
+    def _closing(self, request_id: str, data: st.DataObject) -> End | CloseRequest:
+        charge, claim = self.running[request_id]
+        request = close_request(charge, used=data.draw(st.integers(0, charge.credits)))
+        if claim is None:
+            return request
+        kind = data.draw(st.sampled_from(["finished", "finished", "freed", "refused", "long"]))
+        if kind in ("freed", "refused"):
+            request = request._replace(used=0)
+        text = "x" * (TEXT_BYTES_MAX + 1) if kind == "long" else f"{kind} {claim.owner}"
+        kept = None if kind == "freed" else Kept(404 if kind == "refused" else 200, text, claim.owner)
+        return End(claim, request, kept)
+
+    def _handler(self, step: Step) -> Any:
+        return self.claims.judge if isinstance(step, Begin | End) else self.desk.charges.judge
+
+    def _close_alone(self, step: End | CloseRequest) -> Awaitable[Closed]:
+        if isinstance(step, End):
+            return self.claims.end(step)
+        return self.desk.charges.close(self.running[step.request_id][0], used=step.used)
+
+    def _compare(self, step: Step, outcome: object, right: Expected) -> None:
+        if isinstance(right, type):
+            assert type(outcome) is right
+        elif isinstance(right, tuple):
+            if isinstance(outcome, Charge):
+                assert (outcome.credits, outcome.balance_after) == right
+                self.running[outcome.request_id] = (outcome, step.claim if isinstance(step, Begin) else None)
+            else:
+                assert outcome == Closed(*right)
+                if isinstance(step, End) and step.kept is not None:
+                    self.ended[step.close.request_id] = step
+                self.running.pop(step.close.request_id if isinstance(step, End) else step.request_id)  # type: ignore[union-attr]
+        else:
+            assert outcome == right
+
+
+MoneyMachine.TestCase.settings = settings(
+    max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+TestMoneyMachine = MoneyMachine.TestCase
