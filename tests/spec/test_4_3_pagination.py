@@ -8,10 +8,11 @@ from urllib.parse import quote
 
 import pytest
 
+from tests.fakes.long_lists import LongList, ids_of
 from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.scripted_upstream import Told, told
 from tests.spec.refusals import assert_free, assert_refused
-from tests.spec.rows import CREDENTIALS, ENVIRON, Row, every_list
+from tests.spec.rows import CREDENTIALS, ENVIRON, ROWS, Row, every_list
 
 PAGES_MAX = 60
 FOREIGN = (
@@ -140,6 +141,33 @@ async def test_an_empty_page_and_a_total_are_no_stop_signal(tmp_path: Path) -> N
             cursor = page["pagination"]["next_cursor"]
             last = (await node.get(f"/v1/stackexchange/questions?tagged=trio{total}&cursor={cursor}")).json
             assert last["pagination"] == {"next_cursor": None, "has_more": False, "page_size": 0}
+
+
+@every_list
+async def test_the_guide_says_which_of_the_two_a_limit_is(row: Row, tmp_path: Path) -> None:
+    """Rule 7: an endpoint whose guide shows none has none."""
+    async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
+        guide = (await node.get(f"/v1/utility/endpoint?id={row.id}")).json["data"]
+        kind = guide["pagination"]["limit"]
+        assert (kind is not None) is has_limit(row) is ("limit" in {one["name"] for one in guide["params"]["optional"]})
+        assert (kind == "collect-until-N") is (row.endpoint.collect is not None)
+        if kind is None:
+            refused = assert_refused(await node.get(row.target(limit=5)), "INVALID_REQUEST", 400)
+            assert refused["remove_params"] == ["limit"]
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if row.endpoint.collect is not None], ids=lambda row: row.id)
+async def test_a_limit_may_be_a_number_to_collect_and_each_page_is_billed(row: Row, tmp_path: Path) -> None:
+    """Rule 7: pages are walked until there are as many unique items, and what was reserved beyond them comes back."""
+    async with open_test_node(tmp_path) as node:
+        pages = node.upstream.script = LongList(rows=700)
+        for sent, collected, cost in ((1, 1, 1), (100, 100, 1), (101, 101, 2), (500, 500, 5), (9999, 500, 5)):
+            answer = await node.get(row.target(limit=sent), headers={"cache-control": "no-cache"})
+            assert ids_of(answer.json) == list(range(collected))
+            assert_page(answer.json, limit=collected)
+            assert answer.json["credits_used"] == cost == await node.net(answer.json["request_id"])
+        assert len(pages.asked) == 1 + 1 + 2 + 5 + 5
+        assert await node.money() == (100_000 - 14, 0)
 
 
 STALE = {
