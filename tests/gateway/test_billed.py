@@ -48,6 +48,12 @@ async def ask_in_this_task(node: OpenNode, target: str, *more: tuple[bytes, byte
     await node.node.api(scope, receive, send)  # type: ignore[arg-type]
 
 
+async def assert_nothing_runs(node: OpenNode) -> None:
+    """No lease is held, and no call is under way that others would wait for."""
+    assert await node.gauge("sluice_lease_keys") == 0
+    assert await node.gauge("sluice_calls_leading") == 0
+
+
 def legs_that_come(*numbers: int) -> Any:
     """A script in which these legs of the composite come and the others do not."""
     return lambda asked: told({}) if asked.removeprefix("odd.test/leg/") in map(str, numbers) else told({}, 404)
@@ -56,6 +62,7 @@ def legs_that_come(*numbers: int) -> Any:
 CALLS = {
     "a success": (PROFILE, lambda _asked: None, 1),
     "a refusal": (PROFILE, lambda _asked: told({}, 404), 0),
+    "a failure": (PROFILE, lambda _asked: told({}, 500), 0),
     "an answer that nobody can read": (PROFILE, lambda _asked: Told(200, b"<html>"), 0),
     "a composite of which a quarter comes": ("/v1/odd/legs", legs_that_come(2), 3),
     "a whole composite": ("/v1/odd/legs", legs_that_come(0, 1, 2, 3), 5),
@@ -81,7 +88,7 @@ async def test_a_request_cancelled_at_any_wait_is_whole_or_did_not_happen(
             assert held == 0
             assert spent in ({cost} if got_through else {0, cost})
             assert node.node.books.charges.unfinished() == 0
-            assert await node.gauge("sluice_lease_keys") == 0
+            await assert_nothing_runs(node)
             before[0] = balance
             outcomes.append(spent)
 

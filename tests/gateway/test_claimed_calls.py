@@ -19,7 +19,7 @@ from tests.fakes.node import PATIENCE_S, OpenNode, open_test_node
 from tests.fakes.odd_platform import ODD
 from tests.fakes.scripted_upstream import Told, told
 from tests.fakes.upstream_server import until
-from tests.gateway.test_billed import CALLS, ask_in_this_task
+from tests.gateway.test_billed import CALLS, ask_in_this_task, assert_nothing_runs
 from tests.spec.refusals import assert_free, assert_refused
 
 PROFILE = "/v1/github/profile?handle=octocat"
@@ -334,7 +334,9 @@ async def settled(node: OpenNode) -> None:
         await trio.sleep(0.01)
 
 
-@pytest.mark.parametrize("name", ["a success", "a refusal", "a composite of which a quarter comes", "a bug"])
+@pytest.mark.parametrize(
+    "name", ["a success", "a refusal", "a failure", "a composite of which a quarter comes", "a bug"]
+)
 async def test_a_claimed_request_cancelled_at_any_wait_is_whole_or_did_not_happen(name: str, tmp_path: Path) -> None:
     """Goal: no claim runs without its charge, neither stays open, and a retry costs what is still to be paid."""
     target, script, cost = CALLS[name]
@@ -353,6 +355,7 @@ async def test_a_claimed_request_cancelled_at_any_wait_is_whole_or_did_not_happe
             assert held == 0
             assert node.node.books.charges.unfinished() == 0
             assert all(status is not None for _, status in rows)
+            await assert_nothing_runs(node)
             now_spent = 100_000 - balance - spent[0]
             assert now_spent in ({cost} if got_through else {0, cost})
             retried = await ask(node, key[0], target=target, cache_control="no-cache")

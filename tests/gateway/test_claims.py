@@ -1,4 +1,7 @@
-"""Claims with their charges: the header's forms, and the batch handler case by case (`test_money_machine` in any order)."""
+"""Claims with their charges: the header's forms, and the batch handler case by case.
+
+`test_money_machine` has them in any order.
+"""
 
 from __future__ import annotations
 
