@@ -149,7 +149,8 @@ def moody(rng: Random, upstream: Upstream) -> Callable[[str], Told | None]:
 
     def script(asked: str) -> Told | None:
         delay_s, dice = rng.random() * 0.03, rng.random()
-        if dice < 0.08 or ("/code/" in asked and dice < 0.6):  # so some composites are mostly missing
+        is_part = "code" in asked and not asked.endswith("/code")
+        if dice < (0.6 if is_part else 0.08):  # so that some composites are mostly missing
             return Told(500, b"{}", delay_s=delay_s)
         if dice > 0.95 and "/users/" in asked:
             return Told(404, b"{}", delay_s=delay_s)
