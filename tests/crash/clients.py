@@ -104,9 +104,10 @@ class Clients:
             if not self.pending or (self.rng.random() < 0.5 and len(self.pending) < KEYS_PENDING_MAX):
                 self._keys_made += 1
                 self.pending.append((f"key-{self._keys_made}", self._target(), self.rng.random() < 0.7))
-            await self._until_finished(node, *self.pending.popleft())
+            await self.until_finished(node, *self.pending.popleft())
 
-    async def _until_finished(self, node: Node, key: str, target: str, no_cache: bool) -> None:
+    async def until_finished(self, node: Node, key: str, target: str, no_cache: bool) -> None:
+        """Ask until the key has its outcome; a kill leaves it for the next life."""
         try:
             while not await self._is_finished(node, key, target, no_cache):
                 self.seen.counts["retried"] += 1

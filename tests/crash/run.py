@@ -96,7 +96,7 @@ class Ordeal:
         started = self.starter.start(self.place.config, self._environ)
         async with self._open_node(started) as node:
             for work in list(self.clients.pending):
-                await self.clients._until_finished(node, *work)
+                await self.clients.until_finished(node, *work)
             for key in self.clients.seen.finished:
                 await self.clients.replay(node, key)
             node.is_killed = True
