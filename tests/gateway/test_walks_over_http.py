@@ -12,7 +12,7 @@ import trio
 from tests.fakes.calling import Answered
 from tests.fakes.long_lists import WALKS, LongList, ids_of
 from tests.fakes.node import OpenNode, open_test_node
-from tests.fakes.scripted_upstream import told
+from tests.fakes.scripted_upstream import Told, told
 from tests.fakes.upstream_server import until
 from tests.spec.refusals import assert_free, assert_refused
 
@@ -267,7 +267,7 @@ async def test_a_first_page_that_fails_is_refunded(target: str, status: int, cod
 async def test_a_walk_that_runs_out_of_time_answers_what_it_has(tmp_path: Path) -> None:
     tables = {**TABLES, "server": {"port": 0, "request_timeout_s": 1, "drain_s": 1}}
     async with open_test_node(tmp_path, credits=100, **tables) as node:
-        node.upstream.script = LongList(delay_s=0.4)
+        node.upstream.script = LongList(fails_at=2, failing=Told(delay_s=20.0))
         answer = await node.get(f"{HN}&limit=500")
         assert (ids_of(answer.json), answer.json["credits_used"]) == (list(range(200)), 2)
         assert "page 3 could not be read" in warnings_of(answer)[0]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import trio
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
@@ -52,6 +52,7 @@ class Progress:
 @example(pages=[[]], endless=True, limit=1, pages_max=12)
 @example(pages=[["a"]], endless=True, limit=12, pages_max=12)
 @example(pages=[[None, None], [None]], endless=True, limit=12, pages_max=12)
+@settings(deadline=None)
 def test_one_walk_over_any_pages(pages: list[Ids], endless: bool, limit: int, pages_max: int) -> None:
     shelf, progress = Shelf(pages, endless=endless), Progress()
 
@@ -92,6 +93,7 @@ def page_at(shelf: Shelf, place: int) -> int:
     pages_max=st.lists(st.integers(1, 4), min_size=1, max_size=5),
     failing=st.lists(st.integers(-1, 9), min_size=1, max_size=5),
 )
+@settings(deadline=None)
 def test_walk_after_walk_gives_the_whole_list_in_order(
     pages: list[Ids], limit: int, pages_max: list[int], failing: list[int]
 ) -> None:
@@ -130,6 +132,7 @@ def test_walk_after_walk_gives_the_whole_list_in_order(
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=12), st.integers(1, 40))
+@settings(deadline=None)
 def test_distinct_items_come_one_by_one_whatever_the_limit(sizes: list[int], limit: int) -> None:
     """Across requests too: the next walk begins at the very item behind the last one."""
     numbers = iter(range(10_000))
@@ -149,7 +152,8 @@ def test_distinct_items_come_one_by_one_whatever_the_limit(sizes: list[int], lim
     assert on_virtual_time(run) == list(range(sum(sizes)))
 
 
-@given(st.integers(1, 500), st.integers(1, 120), st.integers(0, 119))
+@given(st.integers(1, 60), st.integers(1, 30), st.integers(0, 29))
+@settings(deadline=None)
 def test_full_pages_never_need_more_than_was_reckoned(limit: int, per_page: int, skip: int) -> None:
     """The pages that a walk needs are reserved at the least: when all come full they are enough."""
     size = min(limit, per_page)
