@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from gateway.errors import CODES
-from tests.simulation.platform import COSTS
+from limits.idempotency import UNFINISHED_S
+from tests.simulation.platform import COSTS, TTL_S
 from tests.simulation.requests import Sent
 from tests.simulation.shadow import Shadow
 from tests.simulation.store import SimStore
@@ -19,6 +21,7 @@ FREE = "cache hits and replays are free"
 TRUE_BALANCE = "credits_remaining is a balance that the account had"
 REVOKED = "a key that was revoked opens nothing"
 FREED = "a retryable failure frees its idempotency key"
+AGE = "a cached answer is not too old"
 IN_TIME = "a request ends by its deadline"
 CLOSED = "a charge is closed before its request ends"
 USED = "credits_used is the ledger's net"
@@ -26,8 +29,10 @@ PRICE = "an answer costs its price, a failure nothing"
 PAID_WITHOUT = "nothing is paid without an answer of the upstream"
 ONE_CHARGE = "an idempotency key is paid once"
 SAME = "a replay is the outcome that was paid"
-ENDS_WITHIN_S = 16.0
-"""The deadline of a request, and a second of the store's."""
+ENDS_WITHIN_S = 31.0
+"""Twice a request's time, since who waited for another's call may then have to make its own; and the store's."""
+FRESH_S = 5.0
+"""How old a fresh answer can be at most: that of a fresh call which has its answer and is being settled."""
 SETTLE_S = 10.0
 """More than a settlement is given: trouble of the store in so long explains a charge that is still open."""
 WAITING = {"RATE_LIMITED", "CONCURRENCY_LIMIT", "IDEMPOTENCY_IN_PROGRESS", "SERVICE_UNAVAILABLE"}
@@ -53,6 +58,16 @@ def check_answer(sent: Sent, shadow: Shadow, store: SimStore, trace: Trace) -> N
     if row is not None and row.retryable and not store.was_troubled(sent.began_at):
         owners = {owner for owner, _, _ in shadow.rows.claims.values()}
         trace.hold(body["request_id"] not in owners, FREED, told)
+
+
+def check_age(sent: Sent, told_at: Sequence[float], trace: Trace) -> None:
+    """A cached answer is no older than its time to live; one that was to be fresh is another's at most."""
+    if sent.code != "OK" or sent.is_replay:
+        return
+    texts = re.findall(r"'told (\d+)'", str(sent.body["data"]))
+    if texts and sent.path.rpartition("/")[2] in COSTS:
+        age_s = sent.began_at - max(told_at[int(text)] for text in texts)
+        trace.hold(age_s <= (FRESH_S if sent.is_fresh else TTL_S), AGE, f"{sent.name} got {age_s} s old {sent.body}")
 
 
 def check_end(sent: Sent, shadow: Shadow, store: SimStore, trace: Trace) -> None:
@@ -81,14 +96,18 @@ def check_all(requests: Iterable[Sent], shadow: Shadow, trace: Trace) -> None:
 
 
 def _check_cost(sent: Sent, shadow: Shadow, trace: Trace) -> None:
-    """An open refund makes `credits_used` the more and `credits_remaining` unknown; a crash may give all back."""
+    """An open refund makes `credits_used` the more and `credits_remaining` unknown; a crash may give all back.
+
+    Who was too late to finish under its idempotency key pays nothing: another may have taken it over.
+    """
     body = sent.body
     money = shadow.requests[body["request_id"]]
     told, used = f"{sent.name}: {sent.status} {body}, {money}", body["credits_used"]
     pending = used > money.net and body["credits_remaining"] is None
     trace.hold(used == money.net or pending or (money.is_recovered and not money.net), USED, told)
     if not money.is_recovered:
-        trace.hold(money.net == _price(sent), PRICE, told)
+        too_late = sent.claim is not None and not money.net and money.closed_at - sent.began_at >= UNFINISHED_S
+        trace.hold(money.net == _price(sent) or too_late, PRICE, told)
 
 
 def _price(sent: Sent) -> int:

@@ -69,10 +69,13 @@ class BreakerModel:
 
     def compare(self, breaker: Breaker, now: float) -> None:
         """Hold the node's own circuit against this one."""
-        real, failures = breaker.statistics(), sum(at + self.rules.window_s > now for at in self.failed_at)
-        if (real.state, real.failures) != (self.state(now), failures):
-            detail = f"{self.name} is {real.state} with {real.failures} failures, due {self.state(now)} with {failures}"
+        real, state = breaker.statistics(), self.state(now)
+        failures = sum(at + self.rules.window_s > now for at in self.failed_at)
+        if (real.state, real.failures) != (state, failures):
+            detail = f"{self.name} is {real.state} with {real.failures} failures, due {state} with {failures}"
             self.hold(False, STATES, detail)
+        if state == "half_open" and (real.retry_after_s > 0) != (self.probes > 0):
+            self.hold(False, ONE_PROBE, f"{self.name} waits for {self.probes} probes, says {real}")
 
     def _open(self, open_s: float, now: float) -> None:
         self.generation += 1

@@ -19,6 +19,8 @@ STREAMS = 0.3
 HANGS_UP = 0.15
 BURSTS = 0.15
 AGAIN = 0.6
+IMPATIENT = 0.2
+"""How often the last claimed request is sent once more before it can have ended."""
 
 
 @dataclass
@@ -40,10 +42,12 @@ class Client:
             while is_open():
                 await trio.sleep(self.rng.expovariate(1 / self.pause_s))
                 for _ in range(self.rng.randint(2, 6) if self.rng.random() < BURSTS else 1):
-                    nursery.start_soon(self._one)
+                    nursery.start_soon(self._one, self._draw())
+                if self._claimed and self.rng.random() < IMPATIENT:
+                    await trio.sleep(self.rng.uniform(0.0, 0.3))
+                    nursery.start_soon(self._one, self._again(self._claimed[-1]))
 
-    async def _one(self) -> None:
-        sent = self._draw()
+    async def _one(self, sent: Sent) -> None:
         if sent.claim is not None:
             self._claimed.append(sent)
         patience_s = self.rng.expovariate(0.8) if self.rng.random() < HANGS_UP else float("inf")
@@ -84,6 +88,9 @@ class Client:
         earlier = self.rng.choice(self._claimed[-4:])
         if self.rng.random() < 0.15:
             return self._read(**{"idempotency-key": earlier.headers["idempotency-key"]})
+        return self._again(earlier)
+
+    def _again(self, earlier: Sent) -> Sent:
         again = self._sent(earlier.path, {}, **earlier.headers)
         again.query = earlier.query
         return again

@@ -25,7 +25,7 @@ from gateway.config.settings import (
 )
 from gateway.logs import Log
 from gateway.secrets import Secrets, load_secret
-from gateway.server.asgi import RequestMessage, SendMessage
+from gateway.server.asgi import ReceiveMessage, SendMessage
 from gateway.server.errors import ClientGone
 from limits.breaker import BreakerRules
 from tests.simulation.admission import Gate, watch
@@ -104,9 +104,14 @@ class Life:
         head: list[tuple[int, list[tuple[bytes, bytes]]]] = []
         body = bytearray()
 
-        async def receive() -> RequestMessage:
+        came = iter(({"type": "http.request", "body": b"", "more_body": False},))
+
+        async def receive() -> ReceiveMessage:
             await trio.lowlevel.checkpoint()
-            return {"type": "http.request", "body": b"", "more_body": False}
+            for message in came:
+                return message
+            await trio.sleep_until(sent.patience_ends_at)
+            return {"type": "http.disconnect"}
 
         async def send(message: SendMessage) -> None:
             self.gate.tell(sent)

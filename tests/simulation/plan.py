@@ -11,8 +11,7 @@ LIFE_S = (15.0, 45.0)
 COMMITS_FIRST_MIN = 20
 """A first node lives until the accounts are made."""
 COMMITS_MAX = 150
-LONG = 0.04
-LONG_SCALE = 12.0
+STANDS_STILL = 0.08
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,27 +25,22 @@ class Lifetime:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A world's nodes, one after the other; the last one comes to rest. `scale` stretches time."""
+    """A world's nodes, one after the other; the last one comes to rest."""
 
     lifetimes: tuple[Lifetime, ...]
-    scale: float = 1.0
-
-    @property
-    def is_long(self) -> bool:
-        """Time enough for claims to be taken over."""
-        return self.scale > 1.0
+    stands_still: bool
+    """Its store may not commit for minutes, so that claims are taken over."""
 
 
 def draw_plan(rng: Random) -> Plan:
     """The plan of one world."""
-    scale = LONG_SCALE if rng.random() < LONG else 1.0
-    count = rng.randint(1, LIVES_MAX)
-    lives = [_draw_life(rng, number, scale) for number in range(count - 1)]
-    return Plan((*lives, Lifetime(rng.uniform(*LIFE_S) * scale, "rests")), scale)
+    stands_still = rng.random() < STANDS_STILL
+    lives = [_draw_life(rng, number) for number in range(rng.randint(0, LIVES_MAX - 1))]
+    return Plan((*lives, Lifetime(rng.uniform(*LIFE_S), "rests")), stands_still)
 
 
-def _draw_life(rng: Random, number: int, scale: float) -> Lifetime:
-    serves_s = rng.uniform(*LIFE_S) * scale
+def _draw_life(rng: Random, number: int) -> Lifetime:
+    serves_s = rng.uniform(*LIFE_S)
     how = rng.choices(("stops", "dies", "at a commit", "as it starts"), (2, 3, 3, 1))[0]
     if how == "stops":
         return Lifetime(serves_s, "stops")

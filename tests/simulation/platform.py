@@ -14,6 +14,7 @@ PAGES = 4
 SOURCES = {"main": "https://main.test", "spare": "https://spare.test"}
 COSTS = {"thing": 1, "things": 1, "overview": 5, "mirrored": 1, "elsewhere": 10, "gathered": 1}
 """Prices; of `gathered` for each page."""
+TTL_S = 20
 
 
 def _record(body: Record) -> Record:
@@ -52,19 +53,27 @@ PLATFORM = Platform(
     docs_url="https://sim.test/docs",
     social=True,
     endpoints=(
-        Endpoint("thing", "One thing.", POST, _thing, (ID,), cache_ttl_s=20),
-        Endpoint("things", "Pages of things.", POST_LIST, _things, (limit(10, 3),), cache_ttl_s=20),
+        Endpoint("thing", "One thing.", POST, _thing, (ID,), cache_ttl_s=TTL_S),
+        Endpoint("things", "Pages of things.", POST_LIST, _things, (limit(10, 3),), cache_ttl_s=TTL_S),
         Endpoint(
             "gathered",
             "Things from many pages.",
             POST_LIST,
             _things,
             (collected(8, 4),),
-            cache_ttl_s=20,
+            cache_ttl_s=TTL_S,
             collect=Collect(per_page=2, spare_pages=1),
         ),
-        Endpoint("overview", "Parts of a thing.", DOSSIER, _overview, (ID,), tier="advanced", cache_ttl_s=20),
-        Endpoint("mirrored", "A thing that two hosts have.", POST, _thing, (ID,), fallbacks=(Fallback("spare"),)),
+        Endpoint("overview", "Parts of a thing.", DOSSIER, _overview, (ID,), tier="advanced", cache_ttl_s=TTL_S),
+        Endpoint(
+            "mirrored",
+            "A thing that two hosts have.",
+            POST,
+            _thing,
+            (ID,),
+            cache_ttl_s=TTL_S,
+            fallbacks=(Fallback("spare"),),
+        ),
         Endpoint(
             "elsewhere",
             "A thing that another host has in a form of its own.",
@@ -72,7 +81,7 @@ PLATFORM = Platform(
             _thing,
             (ID,),
             tier="premium",
-            cache_ttl_s=20,
+            cache_ttl_s=TTL_S,
             fallbacks=(Fallback("spare", _elsewhere),),
         ),
     ),

@@ -59,6 +59,11 @@ class Sent:
         return "OK" if self.body["success"] else str(self.body["error"]["type"])
 
     @property
+    def is_fresh(self) -> bool:
+        """It wants no cached answer."""
+        return "cache-control" in self.headers
+
+    @property
     def wants_events(self) -> bool:
         """It asks for server-sent events."""
         return "accept" in self.headers

@@ -6,6 +6,8 @@ import sqlite3
 from collections import defaultdict
 from dataclasses import dataclass, field
 
+import trio
+
 from tests.simulation.database import EntryRow, KeyRow, Rows, read_rows
 from tests.simulation.trace import Trace
 
@@ -31,6 +33,7 @@ class Money:
     refunded: int = 0
     moves: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     is_recovered: bool = False
+    closed_at: float = 0.0
 
     @property
     def net(self) -> int:
@@ -92,6 +95,7 @@ class Shadow:
     def _charge(self, money: Money, entry: EntryRow) -> None:
         money.moves[entry.kind] += 1
         self._trace.hold(money.moves[entry.kind] == 1, ONCE, f"{entry.request_id} has another {entry.kind}")
+        money.closed_at = trio.current_time()
         if entry.kind == "deduction":
             money.taken += entry.amount
         elif entry.kind == "settlement":

@@ -29,8 +29,9 @@ from tests.simulation.spells import Weather
 
 KINDS = {"slow": (3.0, 10.0), "failing": (3.0, 6.0), "stuck": (2.0, 8.0)}
 """Spells that come between calm ones: their weights and mean lengths."""
-LONG_KINDS = {"stuck": (1.0, 400.0)}
-"""Of a world in which idempotency keys are taken over from owners that do not finish (spec 8: 5 minutes)."""
+STANDS_STILL = 0.3
+STANDSTILL_S = (290.0, 400.0)
+"""After which idempotency keys are taken over from owners that have not finished (spec 8: 5 minutes)."""
 DRAIN_S = 10.0
 TROUBLE_S = 1.0
 """A commit that takes longer is trouble."""
@@ -58,6 +59,9 @@ class SimStore:
         """Called when the process has died."""
         self.commits_left: int | None = None
         """After so many more it dies, just before or just after the last one."""
+        self.may_stand_still = False
+        """Just after a claim was taken, it may not commit for minutes."""
+        self._stands_still = False
         self._trouble_at = float("-inf")
         self._began_at = float("inf")
         self._connection = connection
@@ -198,6 +202,9 @@ class SimStore:
 
     def _before_s(self) -> float:
         now, kind = trio.current_time(), self._kind()
+        if self._stands_still:
+            self._stands_still = False
+            return self._rng.uniform(*STANDSTILL_S)
         if kind == "stuck":
             return self._weather.ends_at(now) - now
         return self._rng.uniform(0.1, 3.0) if kind == "slow" else self._rng.uniform(0.0, 0.004)
@@ -207,6 +214,8 @@ class SimStore:
         callbacks = run_batch(self._engine, batch)
         if callbacks is not None:
             self._commits += 1
+            took_claims = any(isinstance(job.request, Begin) and job.error is None for job in batch)
+            self._stands_still = self.may_stand_still and took_claims and self._rng.random() < STANDS_STILL
             self._shadow.look()
         return callbacks
 

@@ -12,11 +12,12 @@ import orjson
 import trio
 
 from tests.simulation.breaker_model import BreakerModel, Result
-from tests.simulation.requests import CURRENT
+from tests.simulation.requests import CURRENT, Sent
 from tests.simulation.spells import Weather
 from tests.simulation.trace import Trace
 from upstreams.transport.http import HttpAnswer, HttpCall
 
+ONE_FLIGHT = "identical calls at the same time are made once"
 OBEYED = "a source that asks for patience is left alone"
 THROTTLED_S = 30.0
 """For how long, when it does not say (spec 7.2)."""
@@ -44,7 +45,8 @@ class _Said(NamedTuple):
     after_s: float
     what: HttpAnswer | Exception
     result: Result
-    is_useful: bool = False
+    told: int | None = None
+    """The number of a useful body."""
 
 
 class Upstream:
@@ -54,7 +56,9 @@ class Upstream:
         self._weathers = weathers
         self._rng = rng
         self._trace = trace
-        self._told = 0
+        self._flying: set[tuple[str, str, bool]] = set()
+        self.told_at: list[float] = []
+        """When the body that says `told N` came."""
         self.models: dict[str, BreakerModel] = {}
         self._held_until: dict[str, float] = {}
 
@@ -62,10 +66,23 @@ class Upstream:
         """A new node, which knows nothing of what the last one was told."""
         self.models = models
         self._held_until = dict.fromkeys(models, 0.0)
+        self._flying = set()
 
     async def exchange(self, call: HttpCall, deadline_at: float) -> HttpAnswer:
         """Be asked once."""
-        name, sent = call.origin.host.partition(".")[0], CURRENT.get()
+        sent, flying = CURRENT.get(), self._flying
+        flight = (sent.path + sent.query, call.target, sent.is_fresh)
+        if sent.claim is not None:
+            return await self._exchange(call, deadline_at, sent)
+        self._trace.hold(flight not in flying, ONE_FLIGHT, f"{sent.name} is not the first to ask for {flight}")
+        flying.add(flight)
+        try:
+            return await self._exchange(call, deadline_at, sent)
+        finally:
+            flying.discard(flight)
+
+    async def _exchange(self, call: HttpCall, deadline_at: float, sent: Sent) -> HttpAnswer:
+        name = call.origin.host.partition(".")[0]
         model = self.models[name]
         held_until, said = self._held_until, self._say(name, call)
         too_early_s = held_until[name] - trio.current_time()
@@ -82,7 +99,9 @@ class Upstream:
             result = said.result
             if isinstance(said.what, Exception):
                 raise said.what
-            sent.answers += said.is_useful
+            if said.told is not None:
+                sent.answers += 1
+                self.told_at[said.told] = trio.current_time()
             if said.what.status == 429 or "retry-after" in said.what.headers:
                 wait_s = float(said.what.headers.get("retry-after", THROTTLED_S))
                 held_until[name] = max(held_until[name], trio.current_time() + wait_s)
@@ -96,7 +115,7 @@ class Upstream:
         return _WAYS[self._rng.choices(list(mix), list(mix.values()))[0]](self, call)
 
     def _good(self, call: HttpCall, after_s: float) -> _Said:
-        self._told += 1
+        self.told_at.append(0.0)
         parts = urlsplit(call.target)
         if parts.path == "/things":
             query = parse_qs(parts.query)
@@ -108,11 +127,11 @@ class Upstream:
             after_s,
             HttpAnswer(200, {"content-type": "application/json"}, orjson.dumps(body)),
             "success",
-            is_useful=True,
+            told=len(self.told_at) - 1,
         )
 
     def _thing(self, id_: str) -> dict[str, str]:
-        return {"id": id_, "text": f"told {self._told}"}
+        return {"id": id_, "text": f"told {len(self.told_at) - 1}"}
 
     def _quick(self, call: HttpCall) -> _Said:
         return self._good(call, self._rng.uniform(0.01, 0.3))

@@ -17,7 +17,7 @@ from gateway.server.errors import ClientGone
 from storage.errors import StorageError
 from storage.sqlite_transaction import SqliteTx
 from tests.simulation import spells, store, upstream
-from tests.simulation.answers import check_all, check_answer, check_end
+from tests.simulation.answers import check_age, check_all, check_answer, check_end
 from tests.simulation.clients import Client
 from tests.simulation.database import open_database
 from tests.simulation.life import Life, first_config
@@ -32,10 +32,13 @@ ACCOUNTS = {"rich": 400, "poor": 12, "unlimited": 0}
 """What each begins with; `rich` has two keys, the second with a budget."""
 BUDGET = 25
 START_AGAIN_S = 1.0
+STEPS_MAX = 20_000
+"""Of all tasks at one instant."""
 REST_S = 60.0
 """Longer than any request, settlement or retry of a close takes in calm weather."""
 ANSWERED = "every request is answered or hung up"
 AT_REST = "at rest nothing is open, held, under way or unfinished"
+GOES_ON = "time goes on"
 PROVED = "the ledger proves itself"
 
 
@@ -52,8 +55,7 @@ class World(trio.abc.Instrument):
         self._shadow = Shadow(self._connection, self.trace)
         self._plan = draw_plan(self._rng("plan"))
         until = sum(lifetime.serves_s for lifetime in self._plan.lifetimes)
-        kinds = store.LONG_KINDS if self._plan.is_long else store.KINDS
-        self._store_weather = spells.draw_weather(self._rng("store"), until, calm="calm", kinds=kinds)
+        self._store_weather = spells.draw_weather(self._rng("store"), until, calm="calm", kinds=store.KINDS)
         weathers = {
             name: spells.draw_weather(self._rng(name), until, calm="good", kinds=upstream.KINDS) for name in SOURCES
         }
@@ -64,6 +66,7 @@ class World(trio.abc.Instrument):
         self._sent: list[Sent] = []
         self._clients: list[Client] = []
         self._life: Life | None = None
+        self._steps, self._stepped_at = 0, 0.0
         self._hang_ups = self._rng("hang-ups")
 
     def _rng(self, name: str) -> Random:
@@ -80,6 +83,10 @@ class World(trio.abc.Instrument):
 
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
         """Hold the node's memory against what it should be."""
+        self._steps += 1
+        if trio.current_time() > self._stepped_at:
+            self._steps, self._stepped_at = 0, trio.current_time()
+        self.trace.hold(self._steps < STEPS_MAX, GOES_ON, f"{self._steps} steps, the last of {task.name}")
         if self._life is not None:
             self._life.compare()
 
@@ -87,6 +94,7 @@ class World(trio.abc.Instrument):
         """One node from its start to its end. False: it could not start."""
         sim_store = store.SimStore(self._connection, self._store_weather, self._rng(f"store {number}"), self._shadow)
         sim_store.commits_left = lifetime.commits
+        sim_store.may_stand_still = self._plan.stands_still
         has_started = True
         try:
             with trio.CancelScope() as scope:
@@ -141,9 +149,7 @@ class World(trio.abc.Instrument):
             ]
             holders = self._holders[account] = [Holder(account, key["id"], key["key"]) for key in made]
             rng = self._rng(name)
-            self._clients.append(
-                Client(name, rng, holders, self._deliver, pause_s=rng.uniform(1.0, 3.0) * self._plan.scale)
-            )
+            self._clients.append(Client(name, rng, holders, self._deliver, pause_s=rng.uniform(1.0, 3.0)))
 
     def _reconfigure(self, limits: LimitSettings, breaker: BreakerSettings) -> None:
         self._config = struct_replace(self._config, limits=limits, breaker=breaker)
@@ -181,13 +187,15 @@ class World(trio.abc.Instrument):
             how = " replayed" if sent.is_replay else " cached" if sent.body.get("cached") else ""
             self.trace.note(f"{sent.name} got {sent.status} {sent.code} for {sent.body['credits_used']}{how}")
             check_answer(sent, self._shadow, life.store, self.trace)
+            check_age(sent, self._upstream.told_at, self.trace)
         else:
             self.trace.note(f"{sent.name} hung up")
             self.trace.hold(hung_up, ANSWERED, sent.name)
         check_end(sent, self._shadow, life.store, self.trace)
 
     async def _rest(self, life: Life) -> None:
-        await trio.sleep(REST_S)
+        life.store.may_stand_still = False
+        await trio.sleep(REST_S + self._plan.stands_still * store.STANDSTILL_S[1])
         left = {**life.left_over(), "charges": len(self._shadow.rows.charges)}
         left["claims"] = sum(status is None for _, status, _ in self._shadow.rows.claims.values())
         self.trace.hold(not any(left.values()), AT_REST, str(left))
