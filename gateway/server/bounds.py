@@ -21,8 +21,10 @@ class Bounds:
     """Without one byte of a body the app waits for; past it 408."""
     write_s: float = 30.0
     """While the client reads nothing of its answer; past it the connection is aborted."""
+    bytes_per_s: int = 500
+    """Slower than this, a body's or an answer's bytes use up `body_s` or `write_s` though some of them move."""
     connections: int = 20_000
-    """Open at once; above it new ones wait in the listener's backlog."""
+    """Open at once; above it idle ones are closed, and new ones wait in the listener's backlog."""
     pipelined_bytes: int = 65_536
     """Unread bytes kept behind the current request."""
 

@@ -14,6 +14,7 @@ from gateway.server.wire import HEAD_READ_BYTES, Wire
 
 LINGER_S = 1.0
 LINGER_BYTES = 65_536
+FAILED = "The app failed on %s %s"
 _logger = logging.getLogger("sluice.server")
 
 
@@ -40,7 +41,7 @@ class Connection:
             await self._serve()
         except ClientGone:
             self.wire.abort()
-        except trio.Cancelled:
+        except BaseException:  # cancelled: a cut answer must not be taken for a whole one
             self.wire.abort()
             raise
         finally:
@@ -95,7 +96,13 @@ class Connection:
         except Exception:  # the last-resort handler: one request's failure must not end the server
             failed = True
             if not self.wire.broken:
-                _logger.exception("The app failed on %s %s", request.scope["method"], request.scope["path"])
+                _logger.exception(FAILED, request.scope["method"], request.scope["path"])
+        except BaseExceptionGroup as group:  # cancelled, and perhaps failed on the way out
+            failures, cancelled = group.split(Exception)
+            if failures is not None:
+                _logger.exception(FAILED, request.scope["method"], request.scope["path"], exc_info=failures)
+            assert cancelled is not None
+            raise cancelled from None
         if exchange.finished and exchange.keep_alive:
             self._exchange = None
             return True

@@ -7,7 +7,7 @@ from gateway.server.edge import Edge
 from gateway.server.errors import AppMisbehaved, Refused
 from gateway.server.request_head import Head
 from gateway.server.response_head import BODILESS, AnswerHead
-from gateway.server.wire import BODY_READ_BYTES, Wire
+from gateway.server.wire import BODY_READ_BYTES, Patience, Wire
 
 DRAIN_BYTES = 65_536
 """How much of a body that the app did not read is dropped to keep the connection."""
@@ -24,6 +24,7 @@ class Exchange:
         "_edge",
         "_expects_continue",
         "_left",
+        "_patience",
         "_request",
         "_silent",
         "_wire",
@@ -40,6 +41,7 @@ class Exchange:
         self._request = request
         self._answer: AnswerHead | None = None
         self._expects_continue = request.expects_continue
+        self._patience: Patience | None = None  # with the client's sending of the body
         self._left: int | None = None  # bytes of the answer's body that Content-Length still promises
         self._chunked = False
         self._silent = False  # the answer has no body, whatever the app sends
@@ -94,11 +96,14 @@ class Exchange:
         if data:
             await trio.lowlevel.checkpoint()
             return data
-        wire.read_by = trio.current_time() + self._edge.bounds.body_s
+        if self._patience is None:
+            self._patience = Patience(self._edge.bounds.body_s, self._edge.bounds.bytes_per_s)
+        wire.read_by = self._patience.begin()
         try:
             data = await wire.read(BODY_READ_BYTES)
         finally:
             wire.read_by = float("inf")
+        self._patience.end(len(data))
         if not data:
             raise Refused(408 if wire.expired else 400, "The request's body did not arrive.")
         return data

@@ -52,11 +52,12 @@ class ChunkedBody:
     Only the one way RFC 9112 writes chunks is taken: no bare LF, no blanks around the size.
     """
 
-    __slots__ = ("_held", "_left", "_read_line", "_trailer_bytes", "done")
+    __slots__ = ("_held", "_left", "_line_bytes_max", "_read_line", "_trailer_bytes", "done")
 
     def __init__(self) -> None:
         self._held = b""  # a line whose end has not arrived
         self._left = 0  # bytes of the current chunk that have not arrived
+        self._line_bytes_max = LINE_BYTES
         self._read_line = self._read_size
         self._trailer_bytes = 0
         self.done = False
@@ -77,7 +78,7 @@ class ChunkedBody:
 
     def _next_line(self, data: bytes, at: int) -> int:
         end = data.find(b"\r\n", at)
-        if (end if end >= 0 else len(data)) - at > (TRAILER_BYTES if self._trailer_bytes else LINE_BYTES):
+        if (end if end >= 0 else len(data)) - at > self._line_bytes_max:
             raise Refused(400, "A line of the chunked body is too long.")
         if end < 0:
             self._held = data[at:]
@@ -92,7 +93,9 @@ class ChunkedBody:
         if match is None:
             raise Refused(400, "The size of a chunk is malformed.")
         self._left = int(match[1], 16)
-        self._read_line = self._read_chunk_end if self._left else self._read_trailer
+        self._read_line = self._read_chunk_end
+        if not self._left:
+            self._read_line, self._line_bytes_max = self._read_trailer, TRAILER_BYTES
 
     def _read_chunk_end(self, line: bytes) -> None:
         if line:

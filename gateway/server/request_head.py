@@ -1,7 +1,7 @@
 """Reads request heads with llhttp and refuses every one that another server could read differently. No I/O.
 
-llhttp is strict about characters and line ends. Added here: sizes, exactly one Host, one way to say how long the body
-is, the versions and the forms of a request target that this server takes.
+llhttp is strict about characters and line ends. Added here: sizes, single blanks in the request line, exactly one Host,
+one way to say how long the body is, the versions and the forms of a request target that this server takes.
 """
 
 from dataclasses import dataclass
@@ -66,6 +66,7 @@ class HeadReader:
         self._overran = False
         self._fed = 0
         self._tail = b""
+        self._line = b""  # what arrived up to the piece that ends the request line
 
     def take(self, data: bytes) -> tuple[Head, bytes] | None:
         """The head that `data` completes and the bytes behind it; None while its end has not arrived.
@@ -77,11 +78,13 @@ class HeadReader:
             data = data.lstrip(b"\r\n")
             if not data:
                 return None
+        if b"\n" not in self._line:
+            self._line += data
         end = self._find_end(data)
         upgraded = self._feed(data if end in {-1, len(data)} else data[:end])
         self._check_sizes()
         if self._complete != (end >= 0) or self._overran:
-            if data.startswith(b"PRI * "):  # the preface of HTTP/2, whose empty line ends no head
+            if self._line.startswith(b"PRI * "):  # the preface of HTTP/2, whose empty line ends no head
                 raise Refused(505, _VERSIONS)
             raise Refused(400, "The request's head is malformed.")
         if end < 0:
@@ -152,6 +155,8 @@ class HeadReader:
             raise Refused(501, "This server is no proxy.")
         if version not in {"1.1", "1.0"}:
             raise Refused(505, _VERSIONS)
+        if not self._line.startswith(b"%b %b HTTP/" % (method, self._url)):  # llhttp takes RTSP, ICE and more blanks
+            raise Refused(400, "The request line is malformed.")
         body, expects_continue = self._judge_weighty(version)
         return Head(self._scope(method.decode(), version), body, self._keep_alive, expects_continue)
 
@@ -173,7 +178,7 @@ class HeadReader:
         return body, version == "1.1" and _expects_continue(said.get(b"expect")) and body is not None
 
     def _scope(self, method: str, version: str) -> HTTPScope:
-        raw_path, _, query = _origin_form(self._url, method).partition(b"?")
+        raw_path, _, query = _origin_form(self._url, method, self._weighty).partition(b"?")
         peer = self._peer
         scope: HTTPScope = {
             "type": "http",
@@ -194,7 +199,7 @@ class HeadReader:
         return scope
 
 
-def _origin_form(url: bytes, method: str) -> bytes:
+def _origin_form(url: bytes, method: str, weighty: list[tuple[bytes, bytes]]) -> bytes:
     """The path and query of a request target (RFC 9112, 3.2)."""
     if b"#" in url:
         raise Refused(400, "A request target has no fragment.")
@@ -204,6 +209,9 @@ def _origin_form(url: bytes, method: str) -> bytes:
     if scheme.lower() not in {b"http", b"https"}:
         raise Refused(400, "The request target is malformed.")
     authority = rest.partition(b"?")[0].partition(b"/")[0]
+    _check_host(authority)
+    if not authority or any(name == b"host" and value.lower() != authority.lower() for name, value in weighty):
+        raise Refused(400, "The request target names no host, or another one than the Host header.")
     target = rest[len(authority) :]
     return target if target.startswith(b"/") else b"/" + target
 

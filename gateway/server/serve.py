@@ -68,7 +68,7 @@ def _connection(stream: trio.SocketStream, edge: Edge) -> Connection | None:
         return None
     sock = socket.socket(outer.family, outer.type, outer.proto, fileno=outer.detach())
     sock.setblocking(False)  # noqa: FBT003 - the stdlib's signature
-    return Connection(Wire(sock, write_s=edge.bounds.write_s), edge, peer)
+    return Connection(Wire(sock, edge.bounds), edge, peer)
 
 
 def _address(name: object) -> tuple[str, int] | None:

@@ -2,6 +2,9 @@
 
 A read or write that takes too long is ended from outside: the watch over all connections compares `read_by` and
 `write_by` with the clock and calls `expire`, which wakes the waiter. So no wait needs a cancel scope of its own.
+
+A drop now and then must not hold a connection forever: waiting for a body or for an answer's reader uses up a
+`Patience`, which grows again only with the bytes that move.
 """
 
 import math
@@ -11,6 +14,7 @@ import struct
 
 import trio
 
+from gateway.server.bounds import Bounds
 from gateway.server.errors import ClientGone
 
 HEAD_READ_BYTES = 16_384
@@ -20,15 +24,36 @@ _HANGUP: int = getattr(select, "POLLRDHUP", select.POLLHUP)  # only Linux tells 
 _ABORT = struct.pack("ii", 1, 0)
 
 
+class Patience:
+    """How long one side of an exchange may still be waited for: at most `whole_s`, less after slow bytes."""
+
+    __slots__ = ("_bytes_per_s", "_left_s", "_since", "_whole_s")
+
+    def __init__(self, whole_s: float, bytes_per_s: int) -> None:
+        self._whole_s = self._left_s = whole_s
+        self._bytes_per_s = bytes_per_s
+        self._since = 0.0
+
+    def begin(self) -> float:
+        """A wait begins; when it must end."""
+        self._since = trio.current_time()
+        return self._since + self._left_s
+
+    def end(self, moved_bytes: int) -> None:
+        """A wait ended with so many bytes."""
+        earned_s = moved_bytes / self._bytes_per_s - (trio.current_time() - self._since)
+        self._left_s = min(self._whole_s, self._left_s + earned_s)
+
+
 class Wire:
     """A connected, non-blocking stdlib socket; owned and closed by one connection's task."""
 
-    __slots__ = ("_fd", "_socket", "_write_s", "broken", "ended", "expired", "read_by", "unread", "write_by")
+    __slots__ = ("_bounds", "_fd", "_socket", "broken", "ended", "expired", "read_by", "unread", "write_by")
 
-    def __init__(self, sock: socket.socket, *, write_s: float) -> None:
+    def __init__(self, sock: socket.socket, bounds: Bounds) -> None:
         self._socket = sock
         self._fd = sock.fileno()
-        self._write_s = write_s
+        self._bounds = bounds
         self.unread = b""
         """Bytes that arrived and have not been looked at."""
         self.read_by = math.inf
@@ -76,11 +101,14 @@ class Wire:
             await self._write_rest(memoryview(data)[sent:])
 
     async def _write_rest(self, rest: memoryview) -> None:
+        patience = Patience(self._bounds.write_s, self._bounds.bytes_per_s)
         try:
             while rest:
-                self.write_by = trio.current_time() + self._write_s
+                self.write_by = patience.begin()
                 await trio.lowlevel.wait_writable(self._fd)
-                rest = rest[self._write_nowait(rest) :]
+                sent = self._write_nowait(rest)
+                patience.end(sent)
+                rest = rest[sent:]
         except trio.ClosedResourceError:
             self.broken = True
             raise ClientGone("The client did not read its answer in time.") from None

@@ -113,6 +113,20 @@ class PathApp:
     async def too_long(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
         await answer(send, b"longer than said", headers=[(b"content-length", b"3")])
 
+    async def fall_down(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
+        """Cancelled, one of its tasks fails on the way out."""
+
+        async def stumble() -> None:
+            try:
+                await trio.sleep_forever()
+            finally:
+                raise ZeroDivisionError
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(stumble)
+            nursery.start_soon(trio.sleep_forever)
+            self.parked.set()
+
     async def park(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
         """As a long-poll does: answer when released, stop when the client leaves."""
         await read_body(receive)

@@ -26,8 +26,14 @@ class Served:
     shutdown: trio.Event
     ended: trio.Event = field(default_factory=trio.Event)
 
-    async def connect(self) -> "Client":
-        return Client(await trio.open_tcp_stream("127.0.0.1", self.port))
+    async def connect(self, *, buffer_bytes: int | None = None) -> "Client":
+        """A new connection; with `buffer_bytes`, the kernel keeps about so much for a client that does not read."""
+        if buffer_bytes is None:
+            return Client(await trio.open_tcp_stream("127.0.0.1", self.port))
+        sock = trio.socket.socket()
+        sock.setsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_RCVBUF, buffer_bytes)
+        await sock.connect(("127.0.0.1", self.port))
+        return Client(trio.SocketStream(sock))
 
     async def ask(self, data: bytes) -> list["Answer"]:
         """Every answer to `data` on one connection until the server closes it."""

@@ -62,7 +62,8 @@ def test_the_scope_tells_path_query_and_headers_as_asgi_wants_them():
     ],
 )
 def test_the_path_is_taken_from_every_form_of_a_target(target: bytes, path: bytes, query: bytes):
-    scope = read(b"GET " + target + b" HTTP/1.1\r\nHost: h\r\n\r\n").scope
+    host = b"h:1" if b":1" in target else b"h"
+    scope = read(b"GET " + target + b" HTTP/1.1\r\nHost: " + host + b"\r\n\r\n").scope
     assert (scope["raw_path"], scope["query_string"]) == (path, query)
 
 

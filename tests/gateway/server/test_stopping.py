@@ -87,6 +87,16 @@ async def test_a_stop_does_not_wait_for_a_client_that_does_not_read():
             await served.ended.wait()
 
 
+async def test_an_app_that_fails_when_it_is_cancelled_does_not_spoil_the_stop(caplog: pytest.LogCaptureFixture):
+    app = PathApp()
+    async with open_served(app, drain_s=0.1) as served, await served.connect() as client:
+        await client.send(GET % b"fall-down")
+        await app.parked.wait()
+        served.shutdown.set()
+        await served.ended.wait()
+    assert [record.message for record in caplog.records] == ["The app failed on GET /fall-down"]
+
+
 class ExhaustedListener:
     """A listener whose process has no file descriptors left, for the first `failures` times."""
 

@@ -1,5 +1,7 @@
 """A client that takes its time is let go, by the real clock and short bounds."""
 
+from contextlib import suppress
+
 import pytest
 import trio
 
@@ -54,6 +56,40 @@ async def test_a_body_that_stops_arriving_is_answered_with_408(sent: bytes):
     async with open_served(PathApp(), bounds=Bounds(body_s=0.2)) as served:
         answers = await served.ask(b"POST /echo HTTP/1.1\r\nHost: a\r\n" + sent)
         assert answers[-1].status == 408
+
+
+async def test_a_body_that_drips_does_not_extend_its_time():
+    head = b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n"
+    async with open_served(PathApp(), bounds=Bounds(body_s=0.2)) as served, await served.connect() as client:
+        await client.send(head)
+        with trio.fail_after(2):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(drip, client)
+                assert (await client.answer()).status == 408
+                nursery.cancel_scope.cancel()
+
+
+async def test_a_body_that_keeps_its_rate_may_take_longer_than_the_bound():
+    async with open_served(PathApp(), bounds=Bounds(body_s=0.3)) as served, await served.connect() as client:
+        await client.send(b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 800\r\n\r\n")
+        for _ in range(8):
+            await client.send(b"a" * 100)
+            await trio.sleep(0.08)
+        assert (await client.answer()).body == b"a" * 800
+
+
+async def test_a_client_that_reads_its_answer_in_drops_is_aborted():
+    """Goal: a slow reader cannot hold a connection. Method: small buffers, and now and then a read of 1 KB."""
+    app = PathApp()
+    bounds = Bounds(write_s=0.3, bytes_per_s=1_000_000)
+    async with open_served(app, bounds=bounds) as served, await served.connect(buffer_bytes=4_096) as client:
+        await client.send(GET % b"flood")
+        with trio.fail_after(4):
+            while not app.left.is_set():
+                with suppress(trio.BrokenResourceError):
+                    await client.stream.receive_some(1_024)
+                await trio.sleep(0.02)
+        assert app.seen == ["ClientGone"]
 
 
 async def test_a_client_that_does_not_read_is_aborted():
