@@ -92,16 +92,17 @@ class BilledCalls:
         if not ask.refresh and (stored := self.cache.get(key)) is not None:
             return await self._hit(ask, stored)
         planned = self._plan(ask)
-        lead = partial(self._lead, ask, planned, key)
+        deadline_at = trio.current_time() + self.timeout_s
+        lead = partial(self._lead, ask, planned, key, deadline_at)
         if ask.claim is not None:  # it may not wait for another's call: a second one under its key is told so at once
             return await lead()
-        return await self._fly(ask, key, lead)
+        return await self._fly(ask, key, deadline_at, lead)
 
-    async def _fly(self, ask: Ask, key: bytes, lead: Callable[[], Awaitable[Outcome]]) -> Outcome:
+    async def _fly(self, ask: Ask, key: bytes, deadline_at: float, lead: Callable[[], Awaitable[Outcome]]) -> Outcome:
         """Lead the call, or follow an identical one that is under way and settle as a cache hit (decisions 8)."""
         arrived = trio.current_time()
         try:
-            outcome, is_followed = await self.flights.join((key, ask.refresh), arrived + self.timeout_s, lead)
+            outcome, is_followed = await self.flights.join((key, ask.refresh), deadline_at, lead)
         except trio.TooSlowError as exc:
             slug = ask.listing.site.platform.slug
             raise UpstreamFailed(slug, f"no answer within {self.timeout_s:g} s", passing=True) from exc
@@ -110,7 +111,7 @@ class BilledCalls:
         hit = await self._hit(ask, outcome.fragment)
         return hit._replace(upstream_s=trio.current_time() - arrived)
 
-    async def _lead(self, ask: Ask, planned: Plan | Walk, key: bytes) -> Outcome:
+    async def _lead(self, ask: Ask, planned: Plan | Walk, key: bytes, deadline_at: float) -> Outcome:
         """Charge, ask the upstream, store the answer, close the charge."""
         arrived = trio.current_time()
         charge = await self._take(ask, _quote(ask, planned))
@@ -118,7 +119,7 @@ class BilledCalls:
             return await self._replay(ask, charge)
         started = trio.current_time()
         try:
-            fetched = await self._fetch(ask, planned, charge, started + self.timeout_s)
+            fetched = await self._fetch(ask, planned, charge, deadline_at)
             shaped = self._shape(ask, fetched)
             stored = envelope.fragment(ask.listing.site.platform.slug, ask.listing.path, shaped.data, shaped.pagination)
         except Exception as exc:

@@ -29,8 +29,8 @@ PRICE = "an answer costs its price, a failure nothing"
 PAID_WITHOUT = "nothing is paid without an answer of the upstream"
 ONE_CHARGE = "an idempotency key is paid once"
 SAME = "a replay is the outcome that was paid"
-ENDS_WITHIN_S = 31.0
-"""Twice a request's time, since who waited for another's call may then have to make its own; and the store's."""
+ENDS_WITHIN_S = 16.0
+"""A request's own time, and a little for the store."""
 FRESH_S = 5.0
 """How old a fresh answer can be at most: that of a fresh call which has its answer and is being settled."""
 SETTLE_S = 10.0
