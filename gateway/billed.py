@@ -132,8 +132,7 @@ class BilledCalls:
             raise
         if shaped.cacheable:
             self.cache.put(key, stored, ask.listing.endpoint.cache_ttl_s)
-        closing = trio.current_time()
-        used, balance = await self._settle(ask, charge, _used(ask, charge, fetched, shaped), stored)
+        used, balance, close_s = await self._settle(ask, charge, _used(ask, charge, fetched, shaped), stored)
         return Outcome(
             stored,
             used,
@@ -141,7 +140,7 @@ class BilledCalls:
             cached=False,
             upstream_s=fetched.took_s,
             charge_s=started - arrived,
-            close_s=trio.current_time() - closing,
+            close_s=close_s,
             whole=fetched.whole,
         )
 
@@ -188,17 +187,19 @@ class BilledCalls:
         text = envelope.error_fragment(refused, self._base_url).decode()
         return Kept(refused.code.status, text, ask.request_id)
 
-    async def _settle(self, ask: Ask, charge: Charge, used: int, stored: bytes) -> tuple[int, int | None]:
-        """Keep what was used of the charge.
+    async def _settle(self, ask: Ask, charge: Charge, used: int, stored: bytes) -> tuple[int, int | None, float]:
+        """Keep what was used of the charge: what it cost, the balance after it, and the seconds that this took.
 
         A charge used in full is closed without waiting. A claimed one is waited for, so that a retry finds its
         outcome; so is a refund, since the answer names the balance after it.
         """
         if used == charge.credits and ask.claim is None:
             self._charges.settle_nowait(charge)
-            return charge.credits, charge.balance_after
+            return charge.credits, charge.balance_after, 0.0
         kept = None if ask.claim is None else Kept(200, stored.decode(), ask.request_id)
-        return await self._close(ask, charge, used=used, kept=kept)
+        closing = trio.current_time()
+        used, balance = await self._close(ask, charge, used=used, kept=kept)
+        return used, balance, trio.current_time() - closing
 
     async def _close(self, ask: Ask, charge: Charge, *, used: int, kept: Kept | None = None) -> tuple[int, int | None]:
         """Refund what was not used; when the store does not confirm it in time, the charge stands until recovery."""

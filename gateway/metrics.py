@@ -15,8 +15,6 @@ from prometheus_client.registry import Collector
 from gateway.request import Reply
 
 _BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
-_NO_WAIT_S = 0.00005
-"""A close that took less was not waited for."""
 Gather = Callable[[], Iterator[Metric]]
 
 
@@ -70,7 +68,7 @@ class Metrics(Collector):
         if reply.charge_s:
             self._phases["charge"].observe(reply.charge_s)
             self._phases["own"].observe(max(0.0, overhead_s - reply.charge_s - reply.close_s))
-            if reply.close_s > _NO_WAIT_S:
+            if reply.close_s:
                 self._phases["close"].observe(reply.close_s)
 
     def collect(self) -> Iterator[Metric]:
