@@ -23,7 +23,7 @@ from hypercorn.typing import Scope as HypercornScope
 from gateway.server.accepting import accept_one, accept_until
 from gateway.server.asgi import ASGIApp, HTTPScope, Receive, ResponseStart, Send, SendMessage
 from gateway.server.bounds import Bounds
-from gateway.server.errors import EdgeAnswer
+from gateway.server.errors import EdgeAnswer, Refused
 from gateway.server.hypercorn_protocol import GuardedConnection
 from gateway.server.lifespan import open_lifespan
 
@@ -127,11 +127,8 @@ class _Guarded:
                 message = self._dressed(message, closes=closes and self._shutdown.is_set())
             await send(message)
 
-        if scope["method"] == "CONNECT":
-            await self._answer_itself(send_on, 501, "This server is no proxy.")
-            return
-        if scope["http_version"] not in {"1.0", "1.1", "2"}:
-            await self._answer_itself(send_on, 505, "This server speaks HTTP/1.1 and HTTP/1.0.")
+        if (refusal := _refusal(scope)) is not None:
+            await self._answer_itself(send_on, refusal, closes=closes)
             return
         try:
             await self._app(scope, receive, send_on)
@@ -139,18 +136,31 @@ class _Guarded:
             if started:
                 raise  # Hypercorn logs it and closes the connection
             _logger.exception("The app failed on %s %s", scope["method"], scope["path"])
-            await self._answer_itself(send_on, 500, "The server failed on this request.")
+            failure = Refused(500, "The server failed on this request.")
+            await self._answer_itself(send_on, failure, closes=closes)
 
-    async def _answer_itself(self, send: Send, status: int, sentence: str) -> None:
-        headers, body = self._edge_answer(status, sentence)
-        length = (b"content-length", b"%d" % len(body))
-        await send({"type": "http.response.start", "status": status, "headers": [*headers, length]})
+    async def _answer_itself(self, send: Send, refusal: Refused, *, closes: bool) -> None:
+        headers, body = self._edge_answer(refusal.status, refusal.sentence)
+        headers = [*headers, (b"content-length", b"%d" % len(body)), *([(b"connection", b"close")] if closes else [])]
+        await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
     def _dressed(self, start: ResponseStart, *, closes: bool) -> ResponseStart:
         headers = [(name.lower(), value) for name, value in start.get("headers", ())]
         if all(name != b"server" for name, _ in headers):
             headers.append((b"server", b"sluice"))
-        if closes:
+        if closes and (b"connection", b"close") not in headers:
             headers.append((b"connection", b"close"))
         return {"type": "http.response.start", "status": start["status"], "headers": headers}
+
+
+def _refusal(scope: HTTPScope) -> Refused | None:
+    """What the native server would refuse, but h11 takes; two ways to end a body are how a request is smuggled."""
+    if scope["method"] == "CONNECT":
+        return Refused(501, "This server is no proxy.")
+    if scope["http_version"] not in {"1.0", "1.1", "2"}:
+        return Refused(505, "This server speaks HTTP/1.1 and HTTP/1.0.")
+    names = {name for name, _ in scope["headers"]}
+    if b"transfer-encoding" in names and (b"content-length" in names or scope["http_version"] == "1.0"):
+        return Refused(400, "Transfer-Encoding can only be chunked, on HTTP/1.1 and without Content-Length.")
+    return None

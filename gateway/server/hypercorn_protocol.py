@@ -5,6 +5,8 @@
 - A send is shielded from cancellation without a deadline: one client that reads nothing could hold up a stop forever.
 - The app hears of its answer's end before the connection is closed or reused, in the same task: an app that then
   cancels its own tasks, as quart-trio does, cancelled that too, and the connection stayed.
+- Bytes behind a request that is answered with `Connection: close` are an error to h11, for which Hypercorn gave up
+  the answer.
 - What still fails in one connection is logged and ends that connection alone.
 """
 
@@ -23,8 +25,21 @@ RECYCLE_S = 5.0
 _logger = logging.getLogger("sluice.server")
 
 
+class _UntilClose(h11.Connection):
+    """Overlooks what comes behind a connection's last request."""
+
+    def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
+        """The next event; none behind the last request."""
+        return h11.NEED_DATA if self.their_state is h11.MUST_CLOSE else super().next_event()
+
+
 class PlainH11Protocol(H11Protocol):
     """HTTP/1.1 that never becomes anything else."""
+
+    async def initiate(self) -> None:
+        """Begin to read."""
+        limit = self.config.h11_max_incomplete_size
+        self.connection = _UntilClose(h11.SERVER, max_incomplete_event_size=limit)
 
     async def _check_protocol(self, event: h11.Request) -> None:
         """Hypercorn's place for upgrades to HTTP/2: there are none."""
@@ -81,6 +96,7 @@ class GuardedConnection(TCPServer):
                 wrapper.server,
                 wrapper.send,
             )
+            await wrapper.protocol.initiate()
         await super()._read_data()
 
     async def protocol_send(self, event: Event) -> None:

@@ -132,7 +132,7 @@ class HeadReader:
         except httptools.HttpParserUpgrade:
             return True
         except httptools.HttpParserInvalidMethodError as exc:
-            if data.partition(b" ")[0].isalpha():
+            if self._line.partition(b" ")[0].isalpha():
                 raise Refused(501, "The method is not known.") from exc
             raise Refused(400, "This is not HTTP.") from exc
         except httptools.HttpParserError as exc:
@@ -158,7 +158,13 @@ class HeadReader:
         if not self._line.startswith(b"%b %b HTTP/" % (method, self._url)):  # llhttp takes RTSP, ICE and more blanks
             raise Refused(400, "The request line is malformed.")
         body, expects_continue = self._judge_weighty(version)
-        return Head(self._scope(method.decode(), version), body, self._keep_alive, expects_continue)
+        keep_alive = self._keep_alive and (version == "1.1" or not self._asks_to_close())
+        return Head(self._scope(method.decode(), version), body, keep_alive, expects_continue)
+
+    def _asks_to_close(self) -> bool:
+        """Whether Connection has "close" among others, which llhttp forgets on HTTP/1.0 where "keep-alive" is."""
+        said = b",".join(value for name, value in self._headers if name == b"connection")
+        return any(option.strip() == b"close" for option in said.lower().split(b","))
 
     def _judge_weighty(self, version: str) -> tuple[Body | None, bool]:
         """What the headers that decide about framing and routing say; each may stand once."""

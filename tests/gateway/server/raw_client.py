@@ -1,7 +1,7 @@
 """A client that sends exactly the bytes it is given and reads answers by its own rules, and a server to try it on."""
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -49,6 +49,7 @@ async def open_served(
     engine: str = "native",
     bounds: Bounds = Bounds(),  # noqa: B008 - frozen
     drain_s: float = 2,
+    patience_s: float = PATIENCE_S,
 ) -> AsyncIterator[Served]:
     """Serve `app` on a free port; on leaving, stop it and wait for its end."""
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
@@ -62,7 +63,7 @@ async def open_served(
         edge_answer=edge_answer,
         bounds=bounds,
     )
-    with trio.fail_after(PATIENCE_S):
+    with trio.fail_after(patience_s):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_run, serve, served)
             yield served
@@ -109,21 +110,22 @@ class Client:
         await self.send(data)
         return await self.answer(head=head)
 
-    async def _more(self) -> bool:
+    async def more(self) -> bool:
+        """Wait for bytes; whether there were any before the end."""
         data = await self.stream.receive_some(65_536)
         self.buffer += data
         return bool(data)
 
     async def _until(self, mark: bytes) -> bytes:
         while mark not in self.buffer:
-            if not await self._more():
+            if not await self.more():
                 raise EOFError(self.buffer)
         found, _, self.buffer = self.buffer.partition(mark)
         return found
 
     async def _exactly(self, count: int) -> bytes:
         while len(self.buffer) < count:
-            if not await self._more():
+            if not await self.more():
                 raise EOFError(self.buffer)
         found, self.buffer = self.buffer[:count], self.buffer[count:]
         return found
@@ -149,14 +151,14 @@ class Client:
         length = answer.header(b"content-length")
         if length is not None:
             return await self._exactly(int(length))
-        while await self._more():
+        while await self.more():
             pass
         body, self.buffer = self.buffer, b""
         return body
 
     async def answers_until_close(self) -> list[Answer]:
         answers = []
-        while self.buffer or await self._more():
+        while self.buffer or await self.more():
             answers.append(await self.answer())
         return answers
 
@@ -166,3 +168,16 @@ class Client:
             return not self.buffer and await self.stream.receive_some(1) == b""
         except trio.BrokenResourceError:
             return True
+
+
+async def statuses(client: Client) -> tuple[int, ...]:
+    """The status of every answer until the server closes; 0 for one that has no head or is cut."""
+    seen: list[int] = []
+    with suppress(trio.BrokenResourceError):
+        while client.buffer or await client.more():
+            try:
+                seen.append((await client.answer()).status)
+            except (EOFError, ValueError, IndexError):
+                seen.append(0)
+                break
+    return tuple(seen)

@@ -1,0 +1,57 @@
+"""nginx in front of a server of ours, on a socket in a folder."""
+
+import os
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+import trio
+
+CONFIG = """
+daemon off; master_process off; pid {folder}/pid; error_log stderr crit;
+events {{ worker_connections 64; }}
+http {{
+    access_log off;
+    client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy; fastcgi_temp_path {folder}/fastcgi;
+    uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
+    client_header_timeout 300ms; client_body_timeout 300ms; keepalive_timeout 300ms; lingering_timeout 100ms;
+    upstream app {{ server 127.0.0.1:{port}; keepalive 4; }}
+    server {{
+        listen unix:{folder}/socket;
+        location / {{
+            proxy_pass http://app; proxy_http_version 1.1; proxy_set_header Connection "";
+            proxy_request_buffering off;
+        }}
+    }}
+}}
+"""
+
+
+def nginx_program() -> str:
+    """The path of nginx; the test is skipped where there is none, but fails under CI."""
+    program = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin")
+    if program is None and os.environ.get("CI"):
+        pytest.fail("nginx is not installed, and under CI its answers must be compared")
+    if program is None:
+        pytest.skip("nginx is not installed, so its answers cannot be compared with ours")
+    return program
+
+
+@asynccontextmanager
+async def open_nginx(folder: Path, port: int) -> AsyncIterator[str]:
+    """nginx as a proxy of the server at `port`; gives the path of the socket it listens on."""
+    config = folder / "nginx.conf"
+    config.write_text(CONFIG.format(folder=folder, port=port))
+    run = partial(trio.run_process, [nginx_program(), "-e", "stderr", "-c", str(config)])
+    async with trio.open_nursery() as nursery:
+        process = await nursery.start(partial(run, check=False))
+        try:
+            while not (folder / "socket").exists():
+                assert process.returncode is None, "nginx did not start"
+                await trio.sleep(0.01)
+            yield str(folder / "socket")
+        finally:
+            process.terminate()
