@@ -1,25 +1,33 @@
-"""Prints what one request costs the server process in CPU microseconds: `python -m bench.cost`."""
+"""What one request costs the server process in CPU microseconds, beside peers: `python -m bench.cost`."""
 
 import argparse
 import itertools
-import signal
 import sys
-import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from types import MappingProxyType
 
 import msgspec
 import trio
 
+from bench.driving import ask_for, drive
+from bench.errors import ChildFailed
 from bench.load import Load, Measured
-from bench.process import PYTHON, ChildFailed, run_command
-from bench.report import Figures, figures, table
-from bench.scenarios import SCENARIOS, Scenario, load_for
-from bench.servers import SERVERS, Bed, open_sandbox
+from bench.report import cost_table, marks_table, show
+from bench.results import Cost, Mark
+from bench.scenarios import SCENARIOS, Scenario
+from bench.servers import Target, can_run, open_stage
+from bench.tasks import run_until_told
+from bench.wrk import drive_wrk
 
-RUN_S = 60.0
-"""What one scenario may take beyond its counted seconds: start, warm-up, drain."""
+COST_MARKS_US = MappingProxyType({"miss": 130.0, "hit": 45.0, "unauthorized": 35.0, "reject": 35.0, "replay": 70.0})
+"""CPU microseconds a request that a scenario should not exceed at 64 connections."""
+COSTED = ("hello", "nginx", "plain", "direct", "miss", "hit", "replay", "unauthorized", "reject")
+"""Those of one stage stand together: it is started once for all of them."""
+
+Tell = Callable[[str], None]
+"""Told what is measured next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,49 +46,78 @@ class Document:
     connections: int
     seconds: float
     valid: bool
-    scenarios: list[Figures]
+    scenarios: list[Cost]
+    marks: list[Mark]
 
 
-async def measure_all(options: Options, scenarios: Sequence[Scenario] = SCENARIOS) -> list[Figures]:
-    """Measure every scenario, one server at a time; whatever was started is stopped when this returns or raises.
-
-    Raises:
-        ChildFailed: a server or the load generator did not run.
-    """
-    runs: list[tuple[Scenario, Measured]] = []
-    with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder:
-        async with open_sandbox(Path(folder)) as sandbox:
-            bed = Bed(folder=Path(folder), upstream_url=sandbox.url)
-            for server, rows in itertools.groupby(scenarios, key=lambda row: row.server):
-                async with SERVERS[server](bed) as target:
-                    for row in rows:
-                        load = load_for(row, target, connections=options.connections, seconds=options.seconds)
-                        runs.append((row, await drive(load)))
-    return figures(runs)
+def staged(names: Sequence[str]) -> Iterator[list[Scenario]]:
+    """The scenarios that can run here, in groups that share a running stage."""
+    rows = [SCENARIOS[name] for name in names]
+    for stage, group in itertools.groupby(rows, key=lambda row: row.stage):
+        if can_run(stage):
+            yield list(group)
 
 
-async def drive(load: Load) -> Measured:
-    """Run `load` in a process of its own.
+async def measure_costs(options: Options, *, costs: list[Cost], tell: Tell, names: Sequence[str] = COSTED) -> None:
+    """Add to `costs` what every scenario costs, one server at a time; what was started is stopped in any case.
 
     Raises:
-        ChildFailed: the load generator failed or did not end in time.
+        ChildFailed: a server or a load generator did not run.
     """
-    command = (PYTHON, "-m", "bench.load")
-    try:
-        with trio.fail_after(load.warmup_s + load.seconds + RUN_S):
-            return msgspec.json.decode(await run_command(command, stdin=msgspec.json.encode(load)), type=Measured)
-    except trio.TooSlowError as exc:
-        raise ChildFailed("the load generator did not end in time") from exc
+    for rows in staged(names):
+        async with open_stage(rows[0].stage) as target:
+            for row in rows:
+                tell(row.name)
+                costs.append(await _measure_with_wrk(row, target, options))
 
 
-async def run_until_told(options: Options) -> list[Figures]:
-    """`measure_all`; SIGINT and SIGTERM cancel it, so that it cleans up, and then the list is empty."""
-    token = trio.lowlevel.current_trio_token()
-    with trio.CancelScope() as scope:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: token.run_sync_soon(scope.cancel))
-        return await measure_all(options)
-    return []
+async def _measure_with_wrk(scenario: Scenario, target: Target, options: Options) -> Cost:
+    cost = await measure_cost(scenario, target, connections=options.connections, seconds=options.seconds)
+    ask = ask_for(scenario, target)
+    wrked = await drive_wrk(ask, pid=target.pid, connections=options.connections, seconds=options.seconds)
+    if wrked is None:
+        return cost
+    cpu_us = per_request_us(wrked.server_cpu_s, wrked.requests)
+    return replace(cost, wrk_per_second=wrked.requests / wrked.seconds, wrk_cpu_us=cpu_us)
+
+
+async def measure_cost(
+    scenario: Scenario, target: Target, *, connections: int, seconds: float, first_key: int = 1
+) -> Cost:
+    """One scenario in the closed loop against a running server."""
+    ask = ask_for(scenario, target)
+    load = Load(ask, connections=connections, seconds=seconds, pid=target.pid, first_key=first_key)
+    return cost_of(scenario.name, connections, await drive(load))
+
+
+def cost_of(name: str, connections: int, measured: Measured) -> Cost:
+    """The figures of one closed loop."""
+    return Cost(
+        scenario=name,
+        connections=connections,
+        requests=measured.requests,
+        per_second=measured.requests / measured.seconds,
+        cpu_us=per_request_us(measured.server_cpu_s, measured.requests),
+        p50_ms=measured.p50_ms,
+        p99_ms=measured.p99_ms,
+        rss_bytes=measured.server_rss_bytes,
+        client_us=per_request_us(measured.client_cpu_s, measured.requests),
+        unexpected=measured.unexpected,
+    )
+
+
+def per_request_us(cpu_s: float, requests: int) -> float:
+    """CPU microseconds for each request; 0 without one."""
+    return cpu_s * 1e6 / requests if requests else 0.0
+
+
+def cost_marks(costs: Sequence[Cost]) -> list[Mark]:
+    """The marks on what a request costs; a scenario whose answers were not as expected has no figure."""
+    return [
+        Mark(f"{cost.scenario}, CPU", None if cost.unexpected else cost.cpu_us, COST_MARKS_US[cost.scenario], "us/req")
+        for cost in costs
+        if cost.scenario in COST_MARKS_US
+    ]
 
 
 def options_from(arguments: Sequence[str]) -> Options:
@@ -98,21 +135,22 @@ def options_from(arguments: Sequence[str]) -> Options:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print. The exit code says whether the figures count (1: they do not), never whether a mark is met."""
     options = options_from(sys.argv[1:] if arguments is None else arguments)
+    costs: list[Cost] = []
     try:
-        lines = trio.run(run_until_told, options)
+        ended = trio.run(run_until_told, partial(measure_costs, options, costs=costs, tell=_told))
     except ChildFailed as exc:
         print(exc, file=sys.stderr)
         return 1
-    if not lines:
-        print("stopped", file=sys.stderr)
-        return 1
-    valid = not any(line.unexpected for line in lines)
+    valid, marks = ended and not any(cost.unexpected for cost in costs), cost_marks(costs)
     if options.json:
-        document = Document(connections=options.connections, seconds=options.seconds, valid=valid, scenarios=lines)
-        print(msgspec.json.encode(document).decode())
+        print(msgspec.json.encode(Document(options.connections, options.seconds, valid, costs, marks)).decode())
     else:
-        print(table(lines))
+        show(cost_table(costs), marks_table(marks))
     return 0 if valid else 1
+
+
+def _told(name: str) -> None:
+    print(f"measuring {name}", file=sys.stderr)
 
 
 if __name__ == "__main__":

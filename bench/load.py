@@ -1,6 +1,7 @@
-"""The load generator: `python -m bench.load`, a `Load` as JSON on stdin, a `Measured` as JSON on stdout.
+"""The closed loop: `python -m bench.load`, a `Load` as JSON on stdin, a `Measured` as JSON on stdout.
 
-A process of its own, so that the server's CPU is the server's alone.
+A process of its own, so that the server's CPU is the server's alone. It finds what a request costs and how many a
+second the server can do; how long callers wait at a given rate is the open loop's to say (`bench.open_load`).
 """
 
 import math
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from bench.ask import Ask
 from bench.process import Usage, usage
 from bench.wire import Wire
 
@@ -19,21 +21,16 @@ DRAIN_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What to ask, how often, and what every answer must look like."""
+    """What to ask, and how often."""
 
-    url: str
-    path: str
-    """The request target; `{n}` in it becomes another number in each request."""
-    headers: tuple[tuple[str, str], ...] = ()
-    status: int = 200
-    head: str = ""
-    """Text in lower case that the head of every answer but the first must hold, such as `x-cache: hit`."""
+    ask: Ask
     connections: int = 64
     warmup_s: float = 1.0
     seconds: float = 5.0
     requests_max: int = 1_000_000
     pid: int | None = None
     """The server's process, read as the counting begins and ends."""
+    first_key: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +54,7 @@ def percentile(ordered: Sequence[float], share: float) -> float:
 
 def measure(load: Load) -> Measured:
     """Prime, warm up, count, drain."""
-    wire = Wire(load.url, load.path, headers=load.headers, status=load.status, head=load.head)
+    wire = Wire(load.ask, first_key=load.first_key)
     try:
         wire.prime()
         wire.open(load.connections)
@@ -83,7 +80,7 @@ def _count(wire: Wire, load: Load) -> Measured:
         server_cpu_s=after.cpu_s - server.cpu_s,
         server_rss_bytes=after.rss_bytes,
         client_cpu_s=client_s,
-        unexpected=dict(wire.unexpected),
+        unexpected=dict(wire.tally.unexpected),
     )
 
 

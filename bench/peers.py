@@ -1,10 +1,12 @@
-"""Two servers to compare with: a bare Trio + httptools hello, and the plain stack that forwards with httpx.
+"""Servers to compare with: a bare Trio + httptools hello, the plain stack that forwards with httpx, and nginx.
 
-`python -m bench.peers hello` and `python -m bench.peers plain UPSTREAM_URL`; both print one `listening` line.
+`python -m bench.peers hello`, `... plain UPSTREAM_URL` and `... nginx UPSTREAM_URL KEY FOLDER` print one `listening`
+line each.
 """
 
 import socket
 import sys
+from pathlib import Path
 
 import httptools
 import httpx
@@ -14,6 +16,8 @@ from hypercorn.config import Config
 from hypercorn.trio import serve
 from quart import Response, request
 from quart_trio import QuartTrio
+
+from bench.nginx import become_nginx
 
 BACKLOG = 1024
 RECEIVE_BYTES = 65_536
@@ -98,8 +102,10 @@ def main() -> None:
             trio.run(serve_hello, listener)
         case ["plain", upstream_url]:
             trio.run(serve_plain, listener, upstream_url)
+        case ["nginx", upstream_url, key, folder]:
+            become_nginx(listener, upstream_url=upstream_url, key=key, folder=Path(folder))
         case _:
-            sys.exit("usage: python -m bench.peers hello | plain UPSTREAM_URL")
+            sys.exit("usage: python -m bench.peers hello | plain UPSTREAM_URL | nginx UPSTREAM_URL KEY FOLDER")
 
 
 if __name__ == "__main__":

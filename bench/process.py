@@ -1,14 +1,18 @@
 """Child processes of the bench: started, read from /proc while they run, and always stopped by their own id."""
 
 import os
+import resource
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import trio
+
+from bench.errors import ChildFailed
 
 PROJECT = Path(__file__).resolve().parents[1]
 PYTHON = sys.executable
@@ -18,12 +22,7 @@ STOP_S = 10.0
 READY_LINE_BYTES_MAX = 65_536
 LOG_TAIL_BYTES = 2_000
 
-_TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-
-
-class ChildFailed(Exception):
-    """A command of the bench did not start or did not succeed; the message holds the end of what it wrote."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +41,12 @@ class Child:
     ready_line: bytes
 
 
+def raise_open_files() -> None:
+    """Let this process open as many sockets as the system allows it to; the usual limit is a thousand or so."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
 def usage(pid: int) -> Usage:
     """The usage of `pid` and its living descendants, so that a server with workers is counted whole."""
     parts = [_own_usage(each) for each in _family(pid)]
@@ -57,11 +62,9 @@ def _family(pid: int) -> Iterator[int]:
 
 
 def _own_usage(pid: int) -> Usage:
-    stat = Path(f"/proc/{pid}/stat").read_text()
-    # The command name may hold spaces; the fields after its closing bracket do not.
-    fields = stat.rpartition(")")[2].split()
-    user, system, pages = int(fields[11]), int(fields[12]), int(fields[21])
-    return Usage(cpu_s=(user + system) * _TICK_S, rss_bytes=pages * _PAGE_BYTES)
+    fields = Path(f"/proc/{pid}/statm").read_text().split()
+    # The process's CPU clock (what clock_getcpuclockid gives): to the nanosecond, where /proc counts ticks of 10 ms.
+    return Usage(cpu_s=time.clock_gettime((~pid << 3) | 2), rss_bytes=int(fields[1]) * _PAGE_BYTES)
 
 
 @asynccontextmanager

@@ -1,112 +1,132 @@
-"""From what was measured to the figures: CPU per request, its ratios to the peers of the same run, and the marks."""
+"""The figures as tables on the terminal."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from statistics import median
 
-from bench.load import Measured
-from bench.scenarios import Scenario
+from rich.console import Console
+from rich.table import Table
 
-HELLO = "hello"
-PLAIN = "plain"
-COLUMNS = ("scenario", "requests", "req/s", "us/req", "x hello", "x plain", "p50 ms", "p99 ms", "RSS MB", "client us")
+from bench.compare import Change
+from bench.results import Cost, Mark, Point, Step
 
-
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """One line of the table. Ratios are CPU per request over that of the peer in the same run."""
-
-    scenario: str
-    requests: int
-    per_second: float
-    cpu_us: float
-    to_hello: float | None
-    to_plain: float | None
-    p50_ms: float
-    p99_ms: float
-    rss_bytes: int
-    client_us: float
-    mark_us: float | None
-    met: bool | None
-    unexpected: dict[str, int]
+WIDTH_OF_A_PIPE = 160
+"""Columns of the output when it is no terminal, so that no figure is cut."""
+LAG_SHARE = 0.2
+"""Of p99 that the generator's own lateness may be before a point says so."""
 
 
-def figures(runs: Sequence[tuple[Scenario, Measured]]) -> list[Figures]:
-    """The figures of one whole run; a ratio is None when its peer is missing or invalid."""
-    peers_us = {scenario.name: _cpu_us(measured) for scenario, measured in runs if not measured.unexpected}
-    return [_line(scenario, measured, peers_us.get(HELLO), peers_us.get(PLAIN)) for scenario, measured in runs]
+def show(*tables: Table) -> None:
+    """Print tables, those with rows."""
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=WIDTH_OF_A_PIPE)
+    for table in tables:
+        if table.row_count:
+            console.print(table)
 
 
-def _line(scenario: Scenario, measured: Measured, hello_us: float | None, plain_us: float | None) -> Figures:
-    cpu_us = _cpu_us(measured)
-    mark_us = scenario.mark_us
-    return Figures(
-        scenario=scenario.name,
-        requests=measured.requests,
-        per_second=measured.requests / measured.seconds,
-        cpu_us=cpu_us,
-        to_hello=_ratio(cpu_us, hello_us),
-        to_plain=_ratio(cpu_us, plain_us),
-        p50_ms=measured.p50_ms,
-        p99_ms=measured.p99_ms,
-        rss_bytes=measured.server_rss_bytes,
-        client_us=_per_request_us(measured.client_cpu_s, measured.requests),
-        mark_us=mark_us,
-        met=None if mark_us is None or measured.unexpected else 0 < cpu_us <= mark_us,
-        unexpected=measured.unexpected,
-    )
+def _table(title: str, *columns: str, words: Sequence[int] = (0,)) -> Table:
+    table = Table(title=title, title_justify="left")
+    for at, name in enumerate(columns):
+        table.add_column(name, justify="left" if at in words else "right", no_wrap=at != len(columns) - 1)
+    return table
 
 
-def _cpu_us(measured: Measured) -> float:
-    return _per_request_us(measured.server_cpu_s, measured.requests)
+def cost_table(costs: Sequence[Cost]) -> Table:
+    """What a request costs in the closed loop. Ratios are CPU per request over that of a peer of the same run."""
+    columns = ("scenario", "requests", "req/s", "us/req", "x hello", "x nginx", "x plain", "p50 ms", "p99 ms", "RSS MB")
+    own = ("client us", "wrk req/s", "wrk us/req", "remark")
+    peers_us = {cost.scenario: cost.cpu_us for cost in costs if not cost.unexpected and cost.cpu_us}
+    table = _table("CPU of the server's process", *columns, *own, words=(0, 13))
+    for cost in costs:
+        ratios = [cost.cpu_us / peers_us[name] if name in peers_us else None for name in ("hello", "nginx", "plain")]
+        table.add_row(
+            cost.scenario,
+            str(cost.requests),
+            f"{cost.per_second:.0f}",
+            f"{cost.cpu_us:.0f}",
+            *(number(ratio) for ratio in ratios),
+            f"{cost.p50_ms:.2f}",
+            f"{cost.p99_ms:.2f}",
+            f"{cost.rss_bytes / 1e6:.0f}",
+            f"{cost.client_us:.0f}",
+            number(cost.wrk_per_second),
+            number(cost.wrk_cpu_us),
+            invalid(cost.unexpected),
+        )
+    return table
 
 
-def _per_request_us(cpu_s: float, requests: int) -> float:
-    return cpu_s * 1e6 / requests if requests else 0.0
+def marks_table(marks: Sequence[Mark]) -> Table:
+    """Each mark beside its figure."""
+    table = _table("Marks", "mark", "measured", "at most", "unit", "", words=(0, 3, 4))
+    for mark in marks:
+        verdict = "[green]met[/]" if mark.met else "[red]not met[/]"
+        table.add_row(mark.name, number(mark.value), f"{mark.limit:g}", mark.unit, verdict)
+    return table
 
 
-def _ratio(cpu_us: float, peer_us: float | None) -> float | None:
-    return cpu_us / peer_us if peer_us else None
+def points_table(points: Sequence[Point]) -> Table:
+    """Every rate of every scenario: the medians of its repeats, and how far p99 ranged."""
+    columns = ("scenario", "offered", "req/s", "served/s", "refused/s", "us/req", "CPU %")
+    waits = ("p50 ms", "p90 ms", "p99 ms", "p99 of the repeats", "p99.9 ms", "RSS MB", "remark")
+    table = _table("Open loop", *columns, *waits, words=(0, 13))
+    for point in points:
+        if point.steps:
+            table.add_row(point.scenario, point.label, *_figures(point.steps), remark(point))
+    return table
 
 
-def table(lines: Sequence[Figures]) -> str:
-    """The figures as plain text, one line each, with the mark or the reason why a line does not count."""
-    rows = [COLUMNS, *(_cells(line) for line in lines)]
-    widths = [max(len(row[at]) for row in rows) for at in range(len(COLUMNS))]
-    remarks = ["", *(remark(line) for line in lines)]
-    return "\n".join(_aligned(row, widths, note) for row, note in zip(rows, remarks, strict=True))
+def _figures(steps: Sequence[Step]) -> list[str]:
+    p99s = [step.p99_ms for step in steps]
+    return [
+        f"{steps[0].rate:.0f}",
+        f"{median(step.served_per_s for step in steps):.0f}",
+        f"{median(step.refused_per_s for step in steps):.0f}",
+        f"{median(step.cpu_us for step in steps):.0f}",
+        f"{100 * median(step.cpu_share for step in steps):.0f}",
+        number(median(step.p50_ms for step in steps)),
+        number(median(step.p90_ms for step in steps)),
+        number(median(p99s)),
+        f"{number(min(p99s))} to {number(max(p99s))}",
+        number(median(step.p999_ms for step in steps)),
+        f"{max(held for step in steps for _, held in step.memory) / 1e6:.0f}",
+    ]
 
 
-def _aligned(row: Sequence[str], widths: Sequence[int], note: str) -> str:
-    name, *numbers = (
-        cell.rjust(width) if at else cell.ljust(width) for at, (cell, width) in enumerate(zip(row, widths, strict=True))
-    )
-    return "  ".join((name, *numbers, note)).rstrip()
+def remark(point: Point) -> str:
+    """Why a point does not count, or what to know of it: its setting, lost requests, a late generator."""
+    steps = point.steps
+    notes = [point.setting] if point.setting else []
+    notes += sorted({note for step in steps if (note := invalid(step.unexpected))})
+    if unanswered := sum(step.unanswered for step in steps):
+        notes.append(f"{unanswered} unanswered")
+    if median(step.lag_p99_ms for step in steps) > LAG_SHARE * median(step.p99_ms for step in steps):
+        notes.append(f"generator late by {median(step.lag_p99_ms for step in steps):.1f} ms")
+    return "; ".join(notes)
 
 
-def _cells(line: Figures) -> tuple[str, ...]:
-    return (
-        line.scenario,
-        str(line.requests),
-        f"{line.per_second:.0f}",
-        f"{line.cpu_us:.0f}",
-        _shown(line.to_hello),
-        _shown(line.to_plain),
-        f"{line.p50_ms:.2f}",
-        f"{line.p99_ms:.2f}",
-        f"{line.rss_bytes / 1e6:.0f}",
-        f"{line.client_us:.0f}",
-    )
+def changes_table(changes: Sequence[Change], *, everything: bool) -> Table:
+    """What is different between two results: the changes alone, or every figure."""
+    columns = ("scenario", "offered", "figure", "A", "B", "change", "noise", "verdict")
+    table = _table("B against A", *columns, words=(0, 1, 2, 7))
+    for change in changes:
+        if everything or change.verdict not in ("same", "unknown"):
+            colour = {"better": "green", "worse": "red"}.get(change.verdict, "default")
+            noise = "-" if change.noise is None else f"±{change.noise:.1%}"
+            shown = (change.scenario, change.label, change.figure, number(change.before), number(change.after))
+            table.add_row(*shown, f"{change.change:+.1%}", noise, f"[{colour}]{change.verdict}[/]")
+    return table
 
 
-def _shown(ratio: float | None) -> str:
-    return "-" if ratio is None else f"{ratio:.3g}"
+def invalid(unexpected: dict[str, int]) -> str:
+    """What makes figures not count; empty when nothing does."""
+    counts = ", ".join(f"{count} x {what}" for what, count in sorted(unexpected.items()))
+    return f"invalid: {counts}" if counts else ""
 
 
-def remark(line: Figures) -> str:
-    """What stands beside the figures: why they do not count, or whether the mark is met."""
-    if line.unexpected:
-        counts = ", ".join(f"{count} x {what}" for what, count in sorted(line.unexpected.items()))
-        return f"invalid: {counts}"
-    if line.mark_us is None:
-        return ""
-    return f"mark {line.mark_us:.0f}: {'met' if line.met else 'not met'}"
+def number(value: float | None) -> str:
+    """A figure with three digits that count; a dash for none."""
+    if value is None:
+        return "-"
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"

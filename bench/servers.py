@@ -1,46 +1,31 @@
 """How each server of the bench is started: the sandbox that plays the upstreams, the gateway, the peers."""
 
+import shutil
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import MappingProxyType
 
 import msgspec
 
 from bench.process import PYTHON, open_server, run_command
+from bench.scenarios import Stage
+from bench.settings import BASE, toml
 
 SLUICE = (PYTHON, "-c", "from gateway.cli import main; main()")
 PEER = (PYTHON, "-m", "bench.peers")
-CREDITS = "100000000"
-CONFIG = """\
-[server]
-port = 0
-
-[admin]
-port = 0
-
-[store]
-url = "sqlite:///{folder}/sluice.db"
-
-[limits]
-requests_per_minute = 1000000
-concurrent_requests = 10000
-
-[log]
-access = false
-
-[upstreams]
-egress = "{upstream_url}"
-"""
+CREDITS = "1000000000"
 
 
 @dataclass(frozen=True, slots=True)
 class Bed:
-    """What the servers of one run stand on: a folder for their files and the address of the sandbox."""
+    """What a server stands on: a folder for its files, the address of the sandbox, and what the scenario asks for."""
 
     folder: Path
-    upstream_url: str
+    upstream_url: str = ""
+    stage: Stage = field(default_factory=Stage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,35 +62,73 @@ OpenServer = Callable[[Bed], AbstractAsyncContextManager[Target]]
 
 
 @asynccontextmanager
-async def _open_target(*command: str, log: Path) -> AsyncIterator[Target]:
+async def open_stage(stage: Stage) -> AsyncIterator[Target]:
+    """The server of a stage, with the sandbox behind it and a folder of its own; nothing of it is left afterwards.
+
+    Raises:
+        ChildFailed: one of them did not start.
+    """
+    with TemporaryDirectory(prefix="sluice-bench-") as folder:
+        async with open_sandbox(Bed(Path(folder), stage=stage)) as sandbox:
+            if stage.server == "sandbox":
+                yield sandbox
+                return
+            async with SERVERS[stage.server](Bed(Path(folder), sandbox.url, stage)) as target:
+                yield target
+
+
+def can_run(stage: Stage) -> bool:
+    """Whether the stage's server is installed here."""
+    return stage.server != "nginx" or shutil.which("nginx") is not None
+
+
+@asynccontextmanager
+async def open_listening(*command: str, log: Path) -> AsyncIterator[Target]:
+    """A server that says where it listens with its first line."""
     async with open_server(command, log=log) as child:
         listening = msgspec.json.decode(child.ready_line, type=Listening)
         yield Target(url=listening.url, pid=child.pid)
 
 
-def open_sandbox(folder: Path) -> AbstractAsyncContextManager[Target]:
-    """The built-in upstream sandbox."""
-    return _open_target(*SLUICE, "sandbox", "--port", "0", log=folder / "sandbox.log")
+def open_sandbox(bed: Bed) -> AbstractAsyncContextManager[Target]:
+    """The built-in upstream sandbox, behaving as the stage says."""
+    latency, failing = ("--latency-ms", str(bed.stage.latency_ms)), ("--failure-rate", str(bed.stage.failure_rate))
+    return open_listening(*SLUICE, "sandbox", "--port", "0", *latency, *failing, log=bed.folder / "sandbox.log")
 
 
 def open_hello(bed: Bed) -> AbstractAsyncContextManager[Target]:
     """The bare Trio + httptools peer."""
-    return _open_target(*PEER, "hello", log=bed.folder / "hello.log")
+    return open_listening(*PEER, "hello", log=bed.folder / "hello.log")
 
 
 def open_plain(bed: Bed) -> AbstractAsyncContextManager[Target]:
     """The plain stack, forwarding to the sandbox."""
-    return _open_target(*PEER, "plain", bed.upstream_url, log=bed.folder / "plain.log")
+    return open_listening(*PEER, "plain", bed.upstream_url, log=bed.folder / "plain.log")
+
+
+@asynccontextmanager
+async def open_nginx(bed: Bed) -> AsyncIterator[Target]:
+    """nginx as a reverse proxy with key check and limits, forwarding to the sandbox."""
+    key = "sl_nginx"
+    peer = (*PEER, "nginx", bed.upstream_url, key, str(bed.folder))
+    async with open_listening(*peer, log=bed.folder / "nginx.log") as target:
+        yield Target(url=target.url, pid=target.pid, key_headers=(("x-api-key", key),))
+
+
+def open_parking(bed: Bed) -> AbstractAsyncContextManager[Target]:
+    """The bench's own long-poll app on the native server."""
+    return open_listening(PYTHON, "-m", "bench.parking", log=bed.folder / "parking.log")
 
 
 @asynccontextmanager
 async def open_gateway(bed: Bed) -> AsyncIterator[Target]:
     """The gateway on a fresh store, with one account and its key."""
     config = bed.folder / "config.toml"
-    config.write_text(CONFIG.format(folder=bed.folder, upstream_url=bed.upstream_url))
+    store = {"store.url": f"sqlite:///{bed.folder}/sluice.db", "upstreams.egress": bed.upstream_url}
+    config.write_text(toml({**BASE, **store, **bed.stage.settings}))
     key = await _new_key(str(config))
     serve = (*SLUICE, "serve", "--config", str(config))
-    async with _open_target(*serve, log=bed.folder / "gateway.log") as target:
+    async with open_listening(*serve, log=bed.folder / "gateway.log") as target:
         yield Target(url=target.url, pid=target.pid, key_headers=(("x-api-key", key),))
 
 
@@ -117,5 +140,11 @@ async def _new_key(config: str) -> str:
 
 
 SERVERS: Mapping[str, OpenServer] = MappingProxyType(
-    {"hello": open_hello, "plain": open_plain, "gateway": open_gateway}
+    {
+        "hello": open_hello,
+        "nginx": open_nginx,
+        "plain": open_plain,
+        "gateway": open_gateway,
+        "parking": open_parking,
+    }
 )

@@ -1,0 +1,154 @@
+"""What changed between two results, and what is only noise.
+
+Noise is estimated from the repeats of both: a change counts when Welch's t test on the logarithms, which compares
+ratios, would find it by chance less than once in a thousand comparisons, and when it is above a smallest share.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, variance
+from types import MappingProxyType
+
+from bench.results import Point, Results, Step
+
+SMALLEST = 0.02
+"""Differences below it are not called a change, however sure they are."""
+RATE_SHARE = 0.02
+"""Offered rates that differ by more are said to: latencies are then of different loads."""
+# Student's t, two-sided, one in a thousand: degrees of freedom -> the bound; between two rows the lower one counts.
+_T_BOUNDS = (
+    (1, 636.6),
+    (2, 31.60),
+    (3, 12.92),
+    (4, 8.610),
+    (5, 6.869),
+    (6, 5.959),
+    (7, 5.408),
+    (8, 5.041),
+    (9, 4.781),
+    (10, 4.587),
+    (12, 4.318),
+    (15, 4.073),
+    (20, 3.850),
+    (30, 3.646),
+    (60, 3.460),
+)
+
+Figure = Callable[[Step], float]
+LOWER_IS_BETTER: Mapping[str, Figure] = MappingProxyType(
+    {
+        "us/req": lambda step: step.cpu_us,
+        "p50 ms": lambda step: step.p50_ms,
+        "p99 ms": lambda step: step.p99_ms,
+        "p99.9 ms": lambda step: step.p999_ms,
+        "RSS MB": lambda step: max(held for _, held in step.memory) / 1e6,
+    }
+)
+HIGHER_IS_BETTER: Mapping[str, Figure] = MappingProxyType({"served/s": lambda step: step.served_per_s})
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One figure of one point in both results. `change` is B over A, less 1."""
+
+    scenario: str
+    label: str
+    figure: str
+    before: float
+    after: float
+    change: float
+    noise: float | None
+    """The share that a change must exceed to count; None when there are too few repeats to tell."""
+    verdict: str
+    """`better`, `worse`, `same`, or `unknown` for want of repeats."""
+
+
+def compare(before: Results, after: Results) -> list[Change]:
+    """Every figure of the points that both results have, in the order of `before`."""
+    later = {_name(point): point for point in after.points}
+    return [
+        change
+        for point in before.points
+        if (other := later.get(_name(point))) is not None and point.steps and other.steps
+        for change in _changes(point, other)
+    ]
+
+
+def _name(point: Point) -> tuple[str, str, str]:
+    return point.scenario, point.label, point.setting
+
+
+def _changes(before: Point, after: Point) -> Iterator[Change]:
+    for figures, better_when in ((LOWER_IS_BETTER, -1), (HIGHER_IS_BETTER, 1)):
+        for name, figure in figures.items():
+            old, new = ([figure(step) for step in point.steps] for point in (before, after))
+            if min(*old, *new) > 0:
+                change, noise = difference(old, new)
+                verdict = _verdict(change, noise, better_when)
+                label = " ".join(filter(None, (before.label, before.setting)))
+                yield Change(
+                    before.scenario,
+                    label,
+                    name,
+                    _centre(old),
+                    _centre(new),
+                    change=change,
+                    noise=noise,
+                    verdict=verdict,
+                )
+
+
+def _centre(values: Sequence[float]) -> float:
+    return math.exp(fmean(map(math.log, values)))
+
+
+def difference(before: Sequence[float], after: Sequence[float]) -> tuple[float, float | None]:
+    """(the change of the geometric mean as a share, the share it must exceed to count); values are above 0."""
+    old, new = ([math.log(value) for value in values] for values in (before, after))
+    change = math.exp(fmean(new) - fmean(old)) - 1
+    if min(len(old), len(new)) < 2:
+        return change, None
+    parts = [variance(values) / len(values) for values in (old, new)]
+    bound = _t_bound(parts, [len(old) - 1, len(new) - 1]) * math.sqrt(sum(parts))
+    return change, max(math.exp(min(bound, 10.0)) - 1, SMALLEST)
+
+
+def _t_bound(parts: Sequence[float], freedoms: Sequence[int]) -> float:
+    """Student's bound for Welch's degrees of freedom."""
+    spread = sum(part**2 / freedom for part, freedom in zip(parts, freedoms, strict=True))
+    freedom = sum(parts) ** 2 / spread if spread else min(freedoms)
+    return [bound for known, bound in _T_BOUNDS if known <= max(freedom, 1)][-1]
+
+
+def _verdict(change: float, noise: float | None, better_when: int) -> str:
+    if noise is None:
+        return "unknown"
+    # A fall by as much as a rise: on the scale of ratios -9.1 % is what +10 % is.
+    if abs(math.log1p(change)) <= math.log1p(noise):
+        return "same"
+    return "better" if change * better_when > 0 else "worse"
+
+
+def caveats(before: Results, after: Results) -> list[str]:
+    """What a reader should know before believing the comparison."""
+    notes = []
+    if (before.machine.cpu, before.machine.cpus) != (after.machine.cpu, after.machine.cpus):
+        notes.append("the results are of different machines")
+    if not (before.complete and after.complete):
+        notes.append("one of the results was stopped before its end")
+    if before.hello_us and after.hello_us:
+        change, noise = difference(before.hello_us, after.hello_us)
+        if noise is None or abs(change) > noise:
+            notes.append(f"the bare server changed by {change:+.1%} too: part of this is the machine, not the gateway")
+    if apart := sorted(set(_apart(before, after))):
+        notes.append(f"the offered rates differ in {', '.join(apart)}: run B with --like A.json to compare latencies")
+    return notes
+
+
+def _apart(before: Results, after: Results) -> Iterator[str]:
+    rates = {_name(point): point.steps[0].rate for point in after.points if point.steps}
+    for point in before.points:
+        rate = rates.get(_name(point))
+        if rate is not None and point.steps and abs(rate / point.steps[0].rate - 1) > RATE_SHARE:
+            yield point.scenario

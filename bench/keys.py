@@ -1,0 +1,35 @@
+"""Which handle each request asks for: always the same, always a new one, or a mix as real callers make it."""
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from random import Random
+from types import MappingProxyType
+
+NEW_FROM = 1_000_000
+"""Numbers below it are the well-known handles of the mix; a new one never meets them."""
+KNOWN = 1_000
+HIT_SHARE = 0.8
+
+Keys = Iterator[int]
+
+
+def new_keys(first: int, step: int) -> Keys:
+    """Numbers that nobody asked for before: `first`, then every `step`th, above `NEW_FROM`."""
+    return itertools.count(NEW_FROM + first, step)
+
+
+def mixed_keys(first: int, step: int) -> Keys:
+    """8 of 10 by Zipf's law (exponent 1) among `KNOWN` numbers, which a cache soon knows; the others new."""
+    rng = Random(first)
+    weights = list(itertools.accumulate(1 / rank for rank in range(1, KNOWN + 1)))
+    known = range(KNOWN)
+    for new in new_keys(first, step):
+        while rng.random() < HIT_SHARE:
+            yield rng.choices(known, cum_weights=weights)[0]
+        yield new
+
+
+KEYS: Mapping[str, Callable[[int, int], Keys]] = MappingProxyType(
+    {"one": lambda *_: itertools.repeat(0), "new": new_keys, "mixed": mixed_keys}
+)
+"""Name -> the keys, from their first number and step; `one` is the same number for ever."""

@@ -1,0 +1,74 @@
+"""Every mark that the gateway should keep, measured in one run: `sluice bench marks`."""
+
+from collections.abc import Sequence
+
+import trio
+
+from bench.cost import COSTED, Options, Tell, cost_marks, measure_cost, measure_costs
+from bench.process import usage
+from bench.results import Cost, Mark, Results
+from bench.scenarios import SCENARIOS, Stage
+from bench.servers import open_stage
+from bench.suite import measure_parked, parked_marks
+
+WORKS = len(COSTED) + 4
+"""How often a run tells what is next."""
+MANY = 512
+IDLE_S = 1.0
+
+
+async def measure_marks(seconds: float, results: Results, tell: Tell) -> None:
+    """Add to `results` the costs and all marks but the soak's, which has a scenario of its own.
+
+    Raises:
+        ChildFailed: a server or a load generator did not run.
+    """
+    options = Options(seconds=seconds)
+    await measure_costs(options, costs=results.costs, tell=tell)
+    results.marks.extend(cost_marks(results.costs))
+    tell("one connection")
+    results.marks.append(added_latency(await _side_by_side(1, seconds, names=("direct", "miss"))))
+    tell(f"{MANY} connections")
+    results.marks.append(lost_throughput(await _few_and_many(seconds)))
+    tell("an idle node")
+    results.marks.append(Mark("an idle node, resident", await _idle_bytes() / 1e6, 90, "MB"))
+    tell("parked polls")
+    results.marks.extend(parked_marks(await measure_parked()))
+
+
+async def _side_by_side(connections: int, seconds: float, *, names: Sequence[str]) -> list[Cost]:
+    costs: list[Cost] = []
+    options = Options(connections=connections, seconds=seconds)
+    await measure_costs(options, costs=costs, tell=lambda _: None, names=names)
+    return costs
+
+
+async def _few_and_many(seconds: float) -> list[Cost]:
+    """Billed misses on one node, from few connections and from many, and once more in turn: a pace drifts."""
+    miss = SCENARIOS["miss"]
+    async with open_stage(miss.stage) as target:
+        return [
+            await measure_cost(miss, target, connections=connections, seconds=seconds, first_key=nth * 100_000_000)
+            for nth, connections in enumerate((64, MANY, 64, MANY), start=1)
+        ]
+
+
+async def _idle_bytes() -> int:
+    """A node on its default settings that was asked nothing."""
+    async with open_stage(Stage(settings={})) as target:
+        await trio.sleep(IDLE_S)
+        return usage(target.pid).rss_bytes
+
+
+def added_latency(costs: Sequence[Cost]) -> Mark:
+    """What the gateway adds to a lone caller's call of the upstream; the costs are those of `direct` and `miss`."""
+    direct, miss = costs
+    added_ms = None if direct.unexpected or miss.unexpected else miss.p50_ms - direct.p50_ms
+    return Mark("added by a billed miss at 1 connection, p50", added_ms, 0.6, "ms")
+
+
+def lost_throughput(costs: Sequence[Cost]) -> Mark:
+    """By how much the requests a second fall from few connections to many, which take turns in `costs`."""
+    few, many = (sum(cost.per_second for cost in half) for half in (costs[0::2], costs[1::2]))
+    lost = None if any(cost.unexpected for cost in costs) or not few else 100 * (1 - many / few)
+    return Mark(f"throughput lost from 64 to {MANY} connections", lost, 10, "%")

@@ -1,0 +1,179 @@
+"""The figures of a result as pictures, each as SVG and PNG."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from statistics import median
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from bench.results import Point, Results, Step
+
+PERCENTILES: tuple[tuple[str, str, Callable[[Step], float]], ...] = (
+    ("p50", "#1b6ca8", lambda step: step.p50_ms),
+    ("p90", "#3c9d5d", lambda step: step.p90_ms),
+    ("p99", "#d9822b", lambda step: step.p99_ms),
+    ("p99.9", "#b5364a", lambda step: step.p999_ms),
+)
+COLOURS = ("#1b6ca8", "#d9822b", "#3c9d5d", "#b5364a", "#7656a8", "#4a4a4a", "#1d9a9a", "#c05a9a", "#8a7a2a", "#2a4a8a")
+COLUMNS = 3
+DPI = 130
+_TINY_MS = 0.001
+
+
+def draw(results: Results, folder: Path, name: str) -> list[Path]:
+    """Draw what the results hold into `folder`; the files written."""
+    points = [point for point in results.points if point.steps]
+    if not points:
+        return []
+    figures = {"latency": _latency(points), "cpu": _cpu(points, results.hello_us), "memory": _memory(points)}
+    return [file for what, figure in figures.items() for file in save(figure, folder / f"{name}-{what}")]
+
+
+def draw_sweep(results: Results, folder: Path, name: str) -> list[Path]:
+    """Draw how the settings of a sweep differ; the files written."""
+    return save(_sweep([point for point in results.points if point.steps]), folder / f"{name}-sweep")
+
+
+def save(figure: Figure, stem: Path) -> list[Path]:
+    """Write a figure as SVG and PNG."""
+    files = [Path(f"{stem}.{kind}") for kind in ("svg", "png")]
+    for file in files:
+        figure.savefig(file, dpi=DPI, metadata={"Date": None} if file.suffix == ".svg" else None)
+    return files
+
+
+def _latency(points: Sequence[Point]) -> Figure:
+    scenarios = list(dict.fromkeys(point.scenario for point in points))
+    rows = -(-len(scenarios) // COLUMNS)
+    columns = min(len(scenarios), COLUMNS)
+    figure = Figure(figsize=(1.2 + 4.2 * columns, 0.9 + 2.9 * rows), layout="constrained")
+    figure.suptitle(
+        "Latency of served requests against the offered rate (line: median of the repeats, band: their range)"
+    )
+    grid = figure.subplots(rows, columns, squeeze=False)
+    for axes, scenario in zip(grid.flat, scenarios, strict=False):
+        _percentiles(axes, [point for point in points if point.scenario == scenario])
+        axes.set_title(scenario, fontweight="bold")
+    for axes in list(grid.flat)[len(scenarios) :]:
+        axes.set_visible(False)
+    grid[0][0].legend(loc="upper left", fontsize="small")
+    return figure
+
+
+def _percentiles(axes: Axes, points: Sequence[Point]) -> None:
+    rates = [_rate(point) for point in points]
+    for label, colour, figure in PERCENTILES:
+        low, middle, high = _spread(points, lambda step, figure=figure: max(figure(step), _TINY_MS))  # type: ignore[misc]
+        axes.plot(rates, middle, marker="o", markersize=3.5, color=colour, label=label)
+        axes.fill_between(rates, low, high, color=colour, alpha=0.18, linewidth=0)
+    _rate_axis(axes)
+    _log_ms(axes, "latency, ms")
+
+
+def _spread(points: Sequence[Point], figure: Callable[[Step], float]) -> tuple[list[float], list[float], list[float]]:
+    """The lowest, the middle and the highest of each point's repeats."""
+    values = [[figure(step) for step in point.steps] for point in points]
+    return [min(each) for each in values], [median(each) for each in values], [max(each) for each in values]
+
+
+def _cpu(points: Sequence[Point], hello_us: Sequence[float]) -> Figure:
+    scenarios = list(dict.fromkeys(point.scenario for point in points))
+    figure = Figure(figsize=(9.5, 1.6 + 0.5 * len(scenarios)), layout="constrained")
+    axes = figure.subplots()
+    axes.set_title("CPU of the server's process for each answer: one dot a repeat, dark at high rates")
+    for place, scenario in enumerate(scenarios):
+        rows = [point for point in points if point.scenario == scenario]
+        highest = max(_rate(point) for point in rows)
+        for point in rows:
+            costs = [step.cpu_us for step in point.steps if step.cpu_us]
+            shade = 0.25 + 0.7 * _rate(point) / highest
+            axes.scatter(costs, [place] * len(costs), color=COLOURS[0], alpha=shade, s=42, linewidth=0)
+        axes.annotate(f"{_lowest_cpu(rows):.0f}", (_lowest_cpu(rows), place), (-22, -3), textcoords="offset points")
+    if hello_us:
+        axes.axvline(median(hello_us), color="#4a4a4a", linestyle=":", label="bare Trio + httptools")
+        axes.legend(loc="lower right", fontsize="small")
+    axes.set_yticks(range(len(scenarios)), scenarios)
+    axes.invert_yaxis()
+    axes.set_xscale("log")
+    _plain_numbers(axes, "x")
+    axes.set_xlabel("CPU microseconds for each answer (the number: the lowest median of a rate)")
+    axes.grid(which="both", axis="x", alpha=0.25)
+    return figure
+
+
+def _lowest_cpu(points: Sequence[Point]) -> float:
+    return min(median(step.cpu_us for step in point.steps) for point in points)
+
+
+def _memory(points: Sequence[Point]) -> Figure:
+    figure = Figure(figsize=(9.5, 5), layout="constrained")
+    axes = figure.subplots()
+    axes.set_title("Resident memory of the server's process over time")
+    for nth, scenario in enumerate(dict.fromkeys(point.scenario for point in points)):
+        samples = sorted(_samples(points, scenario))
+        began_s = samples[0][0]
+        seconds, megabytes = [at - began_s for at, _ in samples], [held / 1e6 for _, held in samples]
+        colour, style = COLOURS[nth % len(COLOURS)], "-" if nth < len(COLOURS) else "--"
+        axes.plot(seconds, megabytes, color=colour, linestyle=style, linewidth=1.6, label=scenario)
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("seconds since the first counted request")
+    axes.set_ylabel("MB")
+    axes.grid(alpha=0.25)
+    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), fontsize="small", frameon=False)
+    return figure
+
+
+def _samples(points: Sequence[Point], scenario: str) -> Iterator[tuple[float, int]]:
+    for point in points:
+        if point.scenario == scenario:
+            for step in point.steps:
+                yield from step.memory
+
+
+def _sweep(points: Sequence[Point]) -> Figure:
+    figure = Figure(figsize=(13, 4.4), layout="constrained")
+    figure.suptitle(f"{points[0].scenario}: a line for each setting (median of the repeats, band: their range)")
+    panels = figure.subplots(1, 3)
+    whats: tuple[tuple[str, Callable[[Step], float]], ...] = (
+        ("served, requests/s", lambda step: step.served_per_s),
+        ("p99 of the served, ms", lambda step: max(step.p99_ms, _TINY_MS)),
+        ("CPU us for each answer", lambda step: step.cpu_us),
+    )
+    for axes, (what, value) in zip(panels, whats, strict=True):
+        for nth, setting in enumerate(dict.fromkeys(point.setting for point in points)):
+            rows = [point for point in points if point.setting == setting]
+            low, middle, high = _spread(rows, value)
+            rates, colour = [_rate(point) for point in rows], COLOURS[nth % len(COLOURS)]
+            axes.plot(rates, middle, marker="o", markersize=4, color=colour, label=setting)
+            axes.fill_between(rates, low, high, color=colour, alpha=0.18, linewidth=0)
+        _rate_axis(axes)
+        axes.set_ylabel(what)
+    _log_ms(panels[1], whats[1][0])
+    panels[0].set_ylim(bottom=0)
+    panels[0].legend(fontsize="small")
+    return figure
+
+
+def _rate(point: Point) -> float:
+    return point.steps[0].rate
+
+
+def _rate_axis(axes: Axes) -> None:
+    axes.set_xlim(left=0)
+    axes.xaxis.set_major_locator(MaxNLocator(5))
+    axes.set_xlabel("offered, requests/s")
+    axes.grid(which="major", alpha=0.25)
+
+
+def _log_ms(axes: Axes, label: str) -> None:
+    axes.set_yscale("log")
+    _plain_numbers(axes, "y")
+    axes.set_ylabel(label)
+
+
+def _plain_numbers(axes: Axes, which: str) -> None:
+    """1000 and not 10^3."""
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))

@@ -1,0 +1,151 @@
+"""Running scenarios in the open loop: each at some rates, each rate some times."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import median
+from types import MappingProxyType
+
+import msgspec
+import trio
+
+from bench.cost import measure_cost
+from bench.driving import Pace, ask_for, drive, drive_open
+from bench.load import Load
+from bench.parked import Parked, Polls
+from bench.process import PYTHON, run_command
+from bench.results import Mark, Point, Results, Step
+from bench.scenarios import PEERS, SCENARIOS, Scenario, Stage
+from bench.servers import Target, open_stage
+from bench.settings import Setting
+
+PARKED = "parked"
+NAMES = (*(name for name in SCENARIOS if name not in PEERS), PARKED)
+"""What can be run; `parked` has no rates, so it is no row of `SCENARIOS`."""
+CAPACITY_S = 2.0
+HELLO_S = 1.0
+PARKED_S = 180.0
+KEYS_A_STEP = 10_000_000
+SOAK_S_MAX = 1_800.0
+SOAK_REQUESTS_MIN = 100_000
+"""Of fewer requests nothing can be said about growth."""
+REFUSALS = (429, 503)
+
+Tell = Callable[[str], None]
+"""Told what is measured next; called `works_of` times in a whole run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What to run and how long. Rates are requests a second; without them each scenario has shares of what is found."""
+
+    scenarios: tuple[str, ...] = NAMES
+    rates: Mapping[str, Mapping[str, float]] = field(default_factory=lambda: MappingProxyType({}))
+    """Scenario -> label -> rate."""
+    seconds: float | None = None
+    """Counted seconds of a step; None: 3, and for a soak as many as its requests take."""
+    repeats: int = 5
+    settings: Mapping[str, Setting] = field(default_factory=lambda: MappingProxyType({}))
+    """Dotted keys of config.toml, instead of the scenario's own."""
+
+
+def works_of(options: Options) -> int:
+    """How often a run tells what is next: the rates of each scenario as often as they repeat, and one to find them."""
+    return sum(
+        1 if name == PARKED else 1 + options.repeats * len(options.rates.get(name) or SCENARIOS[name].shares)
+        for name in options.scenarios
+    )
+
+
+async def run_suite(options: Options, results: Results, tell: Tell) -> None:
+    """Add to `results` what every scenario shows.
+
+    Raises:
+        ChildFailed: a server or a load generator did not run.
+    """
+    for name in options.scenarios:
+        if name == PARKED:
+            tell(PARKED)
+            results.marks.extend(parked_marks(await measure_parked()))
+        else:
+            await _run_scenario(_with_settings(SCENARIOS[name], options.settings), options, results, tell)
+
+
+def _with_settings(scenario: Scenario, settings: Mapping[str, Setting]) -> Scenario:
+    """The scenario on other settings, under which refusals are no surprise but a part of the answer."""
+    if not settings:
+        return scenario
+    stage = replace(scenario.stage, settings={**scenario.stage.settings, **settings})
+    tolerated = tuple({*scenario.tolerated, *REFUSALS} - set(scenario.statuses))
+    return replace(scenario, stage=stage, tolerated=tolerated)
+
+
+async def _run_scenario(scenario: Scenario, options: Options, results: Results, tell: Tell) -> None:
+    tell(f"{scenario.name}: what the server can do")
+    results.hello_us.append(await measure_hello())
+    async with open_stage(scenario.stage) as target:
+        rates = options.rates.get(scenario.name) or await find_rates(scenario, target)
+        setting = ", ".join(f"{key}={value}" for key, value in options.settings.items())
+        points = {label: Point(scenario.name, label, setting) for label in rates}
+        results.points.extend(points.values())
+        # Rate by rate and not repeat by repeat, so that a slower minute of the machine falls on all rates alike.
+        plan = [(label, rate) for _ in range(options.repeats) for label, rate in rates.items()]
+        for nth, (label, rate) in enumerate(plan, start=1):
+            tell(f"{scenario.name}: {label} of it, {rate:.0f}/s" if "%" in label else f"{scenario.name}: {label}")
+            pace = Pace(rate, seconds_of(scenario, options, rate))
+            points[label].steps.append(await drive_open(scenario, target, pace, first_key=nth * KEYS_A_STEP))
+    results.marks.extend(soak_marks(scenario, list(points.values())))
+
+
+def seconds_of(scenario: Scenario, options: Options, rate: float) -> float:
+    """The counted seconds of a step."""
+    if options.seconds is not None or scenario.requests is None:
+        return options.seconds or 3.0
+    return min(scenario.requests / rate, SOAK_S_MAX)
+
+
+async def find_rates(scenario: Scenario, target: Target) -> dict[str, float]:
+    """The scenario's shares of what the server does in the closed loop."""
+    load = Load(ask_for(scenario, target), connections=scenario.busy, seconds=CAPACITY_S)
+    measured = await drive(load)
+    capacity = max(measured.requests / measured.seconds, 1.0)
+    return {f"{share:.0%}": capacity * share for share in scenario.shares}
+
+
+async def measure_hello() -> float:
+    """CPU microseconds a request of the bare server: how fast the machine is right now."""
+    async with open_stage(Stage("hello")) as target:
+        return (await measure_cost(SCENARIOS["hello"], target, connections=64, seconds=HELLO_S)).cpu_us
+
+
+async def measure_parked(count: int = 10_000) -> Parked:
+    """Park, wake some, wake all, on the bench's own app on the native server."""
+    async with open_stage(Stage("parking")) as target:
+        polls = Polls(target.url, target.pid, count, woken_alone=min(count, 1_000))
+        with trio.fail_after(PARKED_S):
+            written = await run_command((PYTHON, "-m", "bench.parked"), stdin=msgspec.json.encode(polls))
+        return msgspec.json.decode(written, type=Parked)
+
+
+def parked_marks(parked: Parked) -> list[Mark]:
+    """The marks on parked polls."""
+    return [
+        Mark(f"{parked.count} parked polls, memory", parked.bytes_each / 1024, 12, "KiB each"),
+        Mark("a parked poll wakes, p99", parked.wake_one_p99_ms, 5, "ms"),
+        Mark(f"{parked.count} parked polls wake", parked.wake_all_s, 0.6, "s"),
+    ]
+
+
+def soak_marks(scenario: Scenario, points: Sequence[Point]) -> list[Mark]:
+    """How much a million requests make the node grow; nothing of other scenarios and of short runs."""
+    steps = [step for point in points for step in point.steps]
+    if scenario.requests is None or sum(step.requests for step in steps) < SOAK_REQUESTS_MIN:
+        return []
+    return [Mark("growth in 1,000,000 requests", growth_mb(steps), 5, "MB")]
+
+
+def growth_mb(steps: Sequence[Step]) -> float:
+    """Resident MB (10**6) that a million requests added: the last tenth of the samples against the first tenth."""
+    resident = [held for step in steps for _, held in step.memory]
+    tenth = max(len(resident) // 10, 1)
+    grown = median(resident[-tenth:]) - median(resident[:tenth])
+    return grown / sum(step.requests for step in steps)

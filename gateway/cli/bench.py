@@ -1,0 +1,116 @@
+"""`sluice bench`: how fast a node is on this machine, what a change did to it, and which setting suits it.
+
+The suite and the packages it needs are loaded by these commands only: a node runs without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gateway.cli.run import Refusal
+
+_INSTALL = "the bench needs more packages: pip install -c constraints.txt -e '.[bench]'"
+_EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+_options = (
+    click.option("--seconds", type=click.FloatRange(0.1, 3_600), default=None, help="Counted seconds of a step."),
+    click.option("--out", "folder", type=click.Path(file_okay=False, path_type=Path), help="Else bench/results."),
+    click.option("--name", help="Of the files that are written; else the time."),
+)
+_steps = (
+    click.option("--rate", "rates", type=click.FloatRange(0.1, 100_000), multiple=True, help="Requests a second."),
+    click.option("--repeats", type=click.IntRange(1, 100), default=5, show_default=True, help="Of every rate."),
+)
+
+
+def _with(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def decorate(command: Any) -> Any:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """What the suite refuses, and that it is not installed, as the command's own refusals."""
+    from bench.errors import BenchError  # noqa: PLC0415 - see the module's docstring
+
+    try:
+        yield
+    except BenchError as exc:
+        raise Refusal(*str(exc).splitlines(), exit_code=exc.exit_code) from exc
+    except ModuleNotFoundError as exc:
+        raise Refusal(_INSTALL) from exc
+
+
+@click.group()
+def bench() -> None:
+    """Measure a node on this machine: everything runs on loopback and is gone afterwards."""
+
+
+@bench.command("run")
+@click.argument("scenarios", metavar="[SCENARIO]...", nargs=-1)
+@_with(*_steps, *_options)
+@click.option("--like", type=_EXISTING, help="Offer the rates of this result, so that latencies compare.")
+def run_(**o: Any) -> None:
+    """Latency, CPU and memory of scenarios at some rates; without a name, of all of them."""
+    with _refusals():
+        from bench.command import Files, run_scenarios  # noqa: PLC0415
+
+        run_scenarios(
+            o["scenarios"],
+            rates=o["rates"],
+            like=o["like"],
+            seconds=o["seconds"],
+            repeats=o["repeats"],
+            files=Files(o["folder"], o["name"]),
+        )
+
+
+@bench.command("marks")
+@_with(*_options)
+def marks(**o: Any) -> None:
+    """CPU of a request beside peers, and every mark that a node should keep."""
+    with _refusals():
+        from bench.command import Files, measure_marks  # noqa: PLC0415
+
+        measure_marks(seconds=o["seconds"], files=Files(o["folder"], o["name"]))
+
+
+@bench.command("sweep")
+@click.argument("setting", metavar="KEY=VALUE,VALUE...")
+@click.option("--scenario", default="mixed", show_default=True)
+@_with(*_steps, *_options)
+def sweep(**o: Any) -> None:
+    """A scenario under several values of a setting of config.toml, such as limits.concurrent_requests=10,50."""
+    with _refusals():
+        from bench.command import Files, sweep_setting  # noqa: PLC0415
+
+        sweep_setting(
+            o["setting"],
+            scenario=o["scenario"],
+            rates=o["rates"],
+            seconds=o["seconds"],
+            repeats=o["repeats"],
+            files=Files(o["folder"], o["name"]),
+        )
+
+
+@bench.command("compare")
+@click.argument("before", metavar="A.json", type=_EXISTING)
+@click.argument("after", metavar="B.json", type=_EXISTING)
+@click.option("--all", "everything", is_flag=True, help="Also what did not change.")
+def compare(before: Path, after: Path, everything: bool) -> None:
+    """What changed from A to B, with noise told apart by their repeats; exit 1 when something is worse."""
+    with _refusals():
+        from bench.command import compare_results  # noqa: PLC0415
+
+        if compare_results(before, after, everything=everything):
+            raise Refusal("something is worse")
