@@ -117,7 +117,7 @@ class Connection:
         if exchange.started or self.wire.broken:
             self.wire.abort()
         elif exchange.refusal is not None:
-            raise exchange.refusal
+            await self._refuse(exchange.refusal, head_only=exchange.head_only)
         elif failed or not self.wire.ended:
             if not failed:
                 _logger.error("The app did not answer %s %s", request.scope["method"], request.scope["path"])

@@ -1,0 +1,92 @@
+"""h11 as a second reader of the same bytes, of requests as of answers."""
+
+from dataclasses import dataclass
+
+import h11
+
+_ROOM_BYTES = 1_000_000
+Headers = list[tuple[bytes, bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request; `body` is None when its end has not come or cannot be read."""
+
+    method: bytes
+    target: bytes
+    version: bytes
+    headers: Headers
+    body: bytes | None
+
+    @property
+    def keeps(self) -> bool:
+        """Whether its client lets the connection go on."""
+        said = options(self.headers, b"connection")
+        return b"close" not in said and (self.version == b"1.1" or b"keep-alive" in said)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An answer; `body` is None when it is cut."""
+
+    status: int
+    headers: Headers
+    body: bytes | None
+
+    @property
+    def closes(self) -> bool:
+        """Whether it is the connection's last."""
+        return b"close" in options(self.headers, b"connection")
+
+
+def options(headers: Headers, name: bytes) -> list[bytes]:
+    """The elements of a list header, in lower case."""
+    said = b",".join(value for key, value in headers if key == name)
+    return [option.strip() for option in said.lower().split(b",")]
+
+
+def read_requests(data: bytes) -> list[Asked]:
+    """All requests in `data` as h11 reads them, up to the first that it cannot read."""
+    found = []
+    while data := data.lstrip(b"\r\n"):  # h11 does not take the empty lines that RFC 9112, 2.2 allows
+        connection = h11.Connection(h11.SERVER, max_incomplete_event_size=_ROOM_BYTES)
+        connection.receive_data(data)
+        head, body = _read(connection)
+        if not isinstance(head, h11.Request):
+            break
+        found.append(Asked(head.method, head.target, head.http_version, list(head.headers), body))
+        if body is None:
+            break
+        data = connection.trailing_data[0]
+    return found
+
+
+def read_answer(data: bytes, method: bytes) -> tuple[Told | None, bytes]:
+    """The first final answer in `data`, which the connection's end follows, and what lies behind it."""
+    connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=_ROOM_BYTES)
+    connection.send(h11.Request(method=method, target=b"/", headers=[(b"Host", b"a")]))
+    connection.send(h11.EndOfMessage())
+    connection.receive_data(data)
+    connection.receive_data(b"")
+    head, body = _read(connection)
+    if not isinstance(head, h11.Response):
+        return None, data
+    return Told(head.status_code, list(head.headers), body), connection.trailing_data[0]
+
+
+def _read(connection: h11.Connection) -> tuple[h11.Request | h11.Response | None, bytes | None]:
+    head = None
+    body = b""
+    try:
+        while True:
+            event = connection.next_event()
+            if isinstance(event, h11.Request | h11.Response):
+                head = event
+            elif isinstance(event, h11.Data):
+                body += event.data
+            elif isinstance(event, h11.EndOfMessage):
+                return head, body
+            elif not isinstance(event, h11.InformationalResponse):
+                return head, None
+    except h11.RemoteProtocolError:
+        return head, None

@@ -1,0 +1,44 @@
+"""The server's connection loop under bytes that no sound client sends."""
+
+import logging
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from tests.fuzz.edge import Attack, check_attack
+from tests.fuzz.reference import Asked, read_requests
+from tests.fuzz.requests import ATTACKS, SOUND_ATTACKS
+
+pytestmark = pytest.mark.usefixtures("quiet")
+SHORT = settings(
+    deadline=None, max_examples=1_000, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+
+
+@pytest.fixture
+def quiet(caplog: pytest.LogCaptureFixture):
+    yield
+    assert [record.message for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+@SHORT
+@given(ATTACKS)
+def test_no_attack_is_read_otherwise_than_a_second_reader_reads_it(attack: Attack):
+    check_attack(attack)
+
+
+def may_close(asked: Asked) -> bool:
+    """Whether the answer to it may or must be the last: it has no other end, or its body was left unread."""
+    endless = asked.version == b"1.0" and asked.target in {b"/stream", b"/early"} and asked.method != b"HEAD"
+    bodiless = not {b"content-length", b"transfer-encoding"} & dict(asked.headers).keys()
+    return not asked.keeps or endless or (not bodiless and asked.target in {b"/ignore", b"/early"})
+
+
+@SHORT
+@given(SOUND_ATTACKS)
+def test_sound_requests_are_all_answered_up_to_the_first_that_closes(attack: Attack):
+    app = check_attack(attack)
+    wanted = read_requests(attack.data)
+    assert app.answered == len(app.asked)
+    assert not any(not asked.keeps for asked in wanted[: len(app.asked) - 1])
+    assert len(app.asked) == len(wanted) or may_close(wanted[len(app.asked) - 1])
