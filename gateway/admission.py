@@ -11,7 +11,8 @@ from gateway.logs import KEY_SHAPE
 from gateway.request import Caller, Headers, Request
 from limits.concurrency import Leases
 from limits.errors import ConcurrencyReached, RateLimited
-from limits.window import Window, WindowState
+from limits.waits import WindowState
+from limits.window import Window
 
 _KEY_NAMES = frozenset(("x-api-key", "x_api_key", "api_key", "apikey", "api-key"))
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import trio
 
-from gateway.request import Headers
 from gateway.server.asgi import Receive, Send
 from gateway.server.errors import ClientGone
 
@@ -20,7 +19,7 @@ class EventStream:
     It is silent while a page is read: as long as a plain answer may take, so no proxy needs to be kept awake.
     """
 
-    def __init__(self, receive: Receive, send: Send, head: Callable[[], Headers]) -> None:
+    def __init__(self, receive: Receive, send: Send, head: Callable[[], Iterable[tuple[bytes, bytes]]]) -> None:
         self._receive = receive
         self._send = send
         self._head = head

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
 from billing.key_cache import Key
 from gateway.errors import Refused
+from gateway.event_stream import EventStream
 from gateway.server.asgi import HTTPScope
 from limits.concurrency import Lease
-from limits.window import WindowState
-
-if TYPE_CHECKING:
-    from gateway.event_stream import EventStream
+from limits.waits import WindowState
 
 Headers = list[tuple[bytes, bytes]]
 _FIELDS_MAX = 100

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from limits.window import WindowState
+from limits.waits import WindowState
 
 
 class LimitError(Exception):

@@ -1,6 +1,7 @@
-"""Whole seconds to wait, as `Retry-After` wants them."""
+"""What a limit says of waiting: whole seconds, as `Retry-After` wants them, and the state of a window."""
 
 import math
+from typing import NamedTuple
 
 
 def whole_seconds(now: float, until: float) -> int:
@@ -10,3 +11,16 @@ def whole_seconds(now: float, until: float) -> int:
     while now + seconds < until:
         seconds += 1
     return seconds
+
+
+class WindowState(NamedTuple):
+    """What a window says of one key: `reset_s` is the whole seconds until a slot frees, 0 when none is used."""
+
+    limit: int
+    remaining: int
+    reset_s: int
+
+    @property
+    def retry_after_s(self) -> int:
+        """Whole seconds after which a request is admitted if no other came: 0 while one would be admitted at once."""
+        return 0 if self.remaining else self.reset_s

@@ -7,25 +7,11 @@ read by the caller at the moment of the call, so it never goes back from one cal
 
 from array import array
 from collections.abc import Hashable
-from typing import NamedTuple
 
 from limits.errors import RateLimited
-from limits.waits import whole_seconds
+from limits.waits import WindowState, whole_seconds
 
 _SWEEP_FIRST_AT = 256
-
-
-class WindowState(NamedTuple):
-    """What a window says of one key: `reset_s` is the whole seconds until a slot frees, 0 when none is used."""
-
-    limit: int
-    remaining: int
-    reset_s: int
-
-    @property
-    def retry_after_s(self) -> int:
-        """Whole seconds after which a request is admitted if no other came: 0 while one would be admitted at once."""
-        return 0 if self.remaining else self.reset_s
 
 
 class _Ring:

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from limits.errors import LimitError, RateLimited
-from limits.window import Window, WindowState
+from limits.waits import WindowState
+from limits.window import Window
 
 PERIOD_S = 60.0
 
