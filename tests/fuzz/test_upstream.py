@@ -1,0 +1,27 @@
+"""The transport under answers that no sound upstream gives."""
+
+from hypothesis import HealthCheck, given, settings
+
+from tests.fuzz.answers import SOUND_TURNS, TURNS
+from tests.fuzz.reference import read_answer
+from tests.fuzz.upstream import Turn, check_turns
+
+SHORT = settings(deadline=None, max_examples=500, suppress_health_check=[HealthCheck.too_slow])
+
+
+@SHORT
+@given(TURNS)
+def test_no_answer_is_read_otherwise_than_a_second_reader_reads_it(turns: tuple[Turn, ...]):
+    check_turns(turns)
+
+
+@SHORT
+@given(SOUND_TURNS)
+def test_sound_answers_are_all_read_up_to_the_first_that_closes(turns: tuple[Turn, ...]):
+    outcomes = check_turns(turns)
+    for turn, outcome in zip(turns, outcomes, strict=False):
+        told, _ = read_answer(turn.data, b"GET")
+        assert told is not None
+        assert outcome.answer is not None
+        assert outcome.reusable == (not told.closes)
+    assert len(outcomes) == len(turns) or not outcomes[-1].reusable

@@ -1,0 +1,118 @@
+"""One upstream that answers as it likes, and what must hold of the transport's connection to it."""
+
+import socket
+from dataclasses import dataclass
+
+import httpx
+import trio
+from trio.testing import MockClock
+
+from tests.fuzz.mutations import pieces
+from tests.fuzz.reference import read_answer
+from upstreams.transport.answer_parser import AnswerParser
+from upstreams.transport.connection import Connection
+from upstreams.transport.deadlines import Deadlines
+from upstreams.transport.http import HttpAnswer, ResponseTooLarge
+from upstreams.transport.wire import PlainWire
+
+HEADER_BYTES_MAX = 2_000
+BODY_BYTES_MAX = 2_000
+DEADLINE_S = 10.0
+DOCUMENTED = (
+    httpx.ReadError,
+    httpx.WriteError,
+    httpx.ReadTimeout,
+    httpx.WriteTimeout,
+    httpx.RemoteProtocolError,
+    httpx.DecodingError,
+    ResponseTooLarge,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A call's method, and what comes for it: bytes in packets, `pause_s` apart, then the connection's end or not."""
+
+    method: str
+    data: bytes
+    cuts: tuple[int, ...]
+    pause_s: float
+    ends: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a turn: an answer or a documented failure, and whether another call could follow."""
+
+    answer: HttpAnswer | None
+    failure: Exception | None
+    reusable: bool
+
+
+def check_turns(turns: tuple[Turn, ...]) -> list[Outcome]:
+    """Call for call on one connection while it can carry another; hold each outcome to what h11 reads."""
+    outcomes = trio.run(_run, turns, clock=MockClock(autojump_threshold=0))
+    for turn, outcome in zip(turns, outcomes, strict=False):
+        _check(turn, outcome)
+    return outcomes
+
+
+async def _run(turns: tuple[Turn, ...]) -> list[Outcome]:
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    upstream = trio.SocketStream(trio.socket.from_stdlib_socket(theirs))
+    parser = AnswerParser(header_bytes_max=HEADER_BYTES_MAX, body_bytes_max=BODY_BYTES_MAX)
+    connection = Connection(PlainWire(ours), parser)
+    deadlines = Deadlines()
+    outcomes: list[Outcome] = []
+    async with trio.open_nursery() as nursery, upstream:
+        nursery.start_soon(deadlines.run)
+        for turn in turns:
+            async with trio.open_nursery() as talking:
+                talking.start_soon(_answer, upstream, turn)
+                outcomes.append(await _call(connection, deadlines, turn))
+                talking.cancel_scope.cancel()
+            if not (outcomes[-1].reusable and connection.is_quiet()):
+                break
+        nursery.cancel_scope.cancel()
+    connection.close()
+    return outcomes
+
+
+async def _call(connection: Connection, deadlines: Deadlines, turn: Turn) -> Outcome:
+    answer = failure = None
+    with trio.fail_after(DEADLINE_S + 1):
+        deadlines.set(connection, trio.current_time() + DEADLINE_S)
+        try:
+            answer = await connection.exchange(turn.method, b"x", phases=None)
+        except DOCUMENTED as exc:
+            failure = exc
+        deadlines.clear(connection)
+    return Outcome(answer, failure, connection.reusable)
+
+
+async def _answer(upstream: trio.SocketStream, turn: Turn) -> None:
+    assert await upstream.receive_some(10) == b"x"
+    for packet in pieces(turn.data, list(turn.cuts)):
+        await upstream.send_all(packet)
+        await trio.sleep(turn.pause_s)
+    if turn.ends:
+        await upstream.send_eof()
+
+
+def _check(turn: Turn, outcome: Outcome) -> None:
+    """An answer is the one that a second reader reads; the connection goes on only if nothing else was there."""
+    told, behind = read_answer(turn.data.lstrip(b"\r\n"), turn.method.encode())  # llhttp overlooks empty lines first
+    if outcome.answer is None:
+        framed = isinstance(outcome.failure, (httpx.DecodingError, ResponseTooLarge))
+        assert framed or not outcome.reusable, "a connection is kept behind a failure"
+        return
+    if told is None:  # h11 judges the framing of a body that does not come
+        assert turn.method == "HEAD" or outcome.answer.status in {204, 304}, "the second reader finds no answer"
+        return
+    assert outcome.answer.status == told.status
+    if "content-encoding" not in outcome.answer.headers:
+        assert outcome.answer.body == told.body
+    if outcome.reusable:
+        assert not behind.startswith(b"H"), "a second answer is behind the first"
+        assert not told.closes
