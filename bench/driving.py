@@ -13,8 +13,8 @@ from bench.errors import ChildFailed
 from bench.histogram import Histogram
 from bench.load import Load, Measured
 from bench.open_load import Heard, OpenLoad
-from bench.process import PYTHON, run_command, usage
-from bench.results import Step
+from bench.process import PYTHON, machine_ticks, run_command, usage
+from bench.results import Held, Step
 from bench.scenarios import Scenario
 from bench.servers import Target
 from bench.tasks import run_side_by_side
@@ -41,11 +41,11 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What the server's process used in the counted time, and its resident bytes along the way."""
+    """What the server's process used in the counted time, and what it held along the way."""
 
     cpu_s: float
-    memory: tuple[tuple[float, int], ...]
-    """(CLOCK_MONOTONIC seconds, bytes)."""
+    machine_share: float
+    memory: tuple[Held, ...]
 
 
 def ask_for(scenario: Scenario, target: Target) -> Ask:
@@ -122,12 +122,14 @@ async def _generate(module: str, load: bytes, limit_s: float) -> bytes:
 async def _watch(pid: int, begin_s: float, end_s: float) -> Watched:
     """Read the server's own CPU as the counting begins and ends, and its memory in between."""
     await trio.sleep(begin_s - time.monotonic())
-    began = usage(pid)
-    memory = [(time.monotonic(), began.rss_bytes)]
+    began, (idle, ticks) = usage(pid), machine_ticks()
+    memory = [Held(time.monotonic(), began.rss_bytes, began.own_bytes)]
     while (left_s := end_s - time.monotonic()) > 0:
         await trio.sleep(min(left_s, SAMPLE_S))
-        memory.append((time.monotonic(), usage(pid).rss_bytes))
-    return Watched(usage(pid).cpu_s - began.cpu_s, tuple(memory))
+        now = usage(pid)
+        memory.append(Held(time.monotonic(), now.rss_bytes, now.own_bytes))
+    idle_after, ticks_after = machine_ticks()
+    return Watched(usage(pid).cpu_s - began.cpu_s, 1 - (idle_after - idle) / max(ticks_after - ticks, 1), tuple(memory))
 
 
 def step_of(pace: Pace, watched: Watched, heard: list[Heard]) -> Step:
@@ -143,6 +145,7 @@ def step_of(pace: Pace, watched: Watched, heard: list[Heard]) -> Step:
         refused_per_s=sum(sum(each.refused.values()) for each in heard) / pace.seconds,
         cpu_us=watched.cpu_s * 1e6 / answered if answered else 0.0,
         cpu_share=watched.cpu_s / pace.seconds,
+        machine_share=watched.machine_share,
         p50_ms=latencies.percentile_ms(0.5),
         p90_ms=latencies.percentile_ms(0.9),
         p99_ms=latencies.percentile_ms(0.99),

@@ -85,7 +85,7 @@ def _count(wire: Wire, load: Load) -> Measured:
 
 
 def _server_usage(pid: int | None) -> Usage:
-    return Usage(cpu_s=0.0, rss_bytes=0) if pid is None else usage(pid)
+    return Usage(cpu_s=0.0, rss_bytes=0, own_bytes=0) if pid is None else usage(pid)
 
 
 def main() -> None:

@@ -1,14 +1,15 @@
 """The figures of a result as pictures, each as SVG and PNG."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
 
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from bench.results import Point, Results, Step
+from bench.results import Held, Point, Results, Step
 
 PERCENTILES: tuple[tuple[str, str, Callable[[Step], float]], ...] = (
     ("p50", "#1b6ca8", lambda step: step.p50_ms),
@@ -58,7 +59,7 @@ def _latency(points: Sequence[Point]) -> Figure:
         axes.set_title(scenario, fontweight="bold")
     for axes in list(grid.flat)[len(scenarios) :]:
         axes.set_visible(False)
-    grid[0][0].legend(loc="upper left", fontsize="small")
+    figure.legend(*grid[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=len(PERCENTILES))
     return figure
 
 
@@ -90,46 +91,46 @@ def _cpu(points: Sequence[Point], hello_us: Sequence[float]) -> Figure:
             costs = [step.cpu_us for step in point.steps if step.cpu_us]
             shade = 0.25 + 0.7 * _rate(point) / highest
             axes.scatter(costs, [place] * len(costs), color=COLOURS[0], alpha=shade, s=42, linewidth=0)
-        axes.annotate(f"{_lowest_cpu(rows):.0f}", (_lowest_cpu(rows), place), (-22, -3), textcoords="offset points")
     if hello_us:
         axes.axvline(median(hello_us), color="#4a4a4a", linestyle=":", label="bare Trio + httptools")
-        axes.legend(loc="lower right", fontsize="small")
-    axes.set_yticks(range(len(scenarios)), scenarios)
-    axes.invert_yaxis()
+        figure.legend(loc="outside lower right", fontsize="small")
+    axes.set_yticks(range(len(scenarios)), [f"{name}  {_lowest_cpu(points, name):.0f} us" for name in scenarios])
+    axes.set_ylim(len(scenarios) - 0.5, -0.5)
     axes.set_xscale("log")
-    _plain_numbers(axes, "x")
-    axes.set_xlabel("CPU microseconds for each answer (the number: the lowest median of a rate)")
+    _plain_numbers(axes.xaxis)
+    axes.set_xlabel("CPU microseconds for each answer (beside the name: the lowest median of a rate)")
     axes.grid(which="both", axis="x", alpha=0.25)
     return figure
 
 
-def _lowest_cpu(points: Sequence[Point]) -> float:
-    return min(median(step.cpu_us for step in point.steps) for point in points)
+def _lowest_cpu(points: Sequence[Point], scenario: str) -> float:
+    rows = [point for point in points if point.scenario == scenario]
+    return min(median(step.cpu_us for step in point.steps) for point in rows)
 
 
 def _memory(points: Sequence[Point]) -> Figure:
     figure = Figure(figsize=(9.5, 5), layout="constrained")
     axes = figure.subplots()
-    axes.set_title("Resident memory of the server's process over time")
+    axes.set_title("Memory of the server's process over time (dotted: with the mapped pages of its store)")
     for nth, scenario in enumerate(dict.fromkeys(point.scenario for point in points)):
-        samples = sorted(_samples(points, scenario))
-        began_s = samples[0][0]
-        seconds, megabytes = [at - began_s for at, _ in samples], [held / 1e6 for _, held in samples]
+        held = _held(points, scenario)
+        seconds = [each.at_s - held[0].at_s for each in held]
         colour, style = COLOURS[nth % len(COLOURS)], "-" if nth < len(COLOURS) else "--"
-        axes.plot(seconds, megabytes, color=colour, linestyle=style, linewidth=1.6, label=scenario)
+        own = [each.own_bytes / 1e6 for each in held]
+        axes.plot(seconds, own, color=colour, linestyle=style, linewidth=1.6, label=scenario)
+        axes.plot(seconds, [each.rss_bytes / 1e6 for each in held], color=colour, linestyle=":", linewidth=1)
     axes.set_ylim(bottom=0)
     axes.set_xlabel("seconds since the first counted request")
     axes.set_ylabel("MB")
     axes.grid(alpha=0.25)
-    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), fontsize="small", frameon=False)
+    figure.legend(loc="outside right upper", fontsize="small")
     return figure
 
 
-def _samples(points: Sequence[Point], scenario: str) -> Iterator[tuple[float, int]]:
-    for point in points:
-        if point.scenario == scenario:
-            for step in point.steps:
-                yield from step.memory
+def _held(points: Sequence[Point], scenario: str) -> list[Held]:
+    """What the server of a scenario held, in the order of time."""
+    steps = (step for point in points if point.scenario == scenario for step in point.steps)
+    return sorted(held for step in steps for held in step.memory)
 
 
 def _sweep(points: Sequence[Point]) -> Figure:
@@ -169,11 +170,12 @@ def _rate_axis(axes: Axes) -> None:
 
 def _log_ms(axes: Axes, label: str) -> None:
     axes.set_yscale("log")
-    _plain_numbers(axes, "y")
+    _plain_numbers(axes.yaxis)
     axes.set_ylabel(label)
 
 
-def _plain_numbers(axes: Axes, which: str) -> None:
-    """1000 and not 10^3."""
-    axis = axes.xaxis if which == "x" else axes.yaxis
+def _plain_numbers(axis: Axis) -> None:
+    """1, 2, 5, 10, ... written as such and not as powers of ten."""
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=12))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())

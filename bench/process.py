@@ -27,10 +27,14 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a process and its living children have used: CPU seconds (user and system) and resident bytes."""
+    """What a process and its living children have used: CPU seconds (user and system) and resident bytes.
+
+    `own_bytes` are the resident ones without files that are mapped: a store's pages lie in the system's cache anyway.
+    """
 
     cpu_s: float
     rss_bytes: int
+    own_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,11 @@ def raise_open_files() -> None:
 def usage(pid: int) -> Usage:
     """The usage of `pid` and its living descendants, so that a server with workers is counted whole."""
     parts = [_own_usage(each) for each in _family(pid)]
-    return Usage(cpu_s=sum(part.cpu_s for part in parts), rss_bytes=sum(part.rss_bytes for part in parts))
+    return Usage(
+        cpu_s=sum(part.cpu_s for part in parts),
+        rss_bytes=sum(part.rss_bytes for part in parts),
+        own_bytes=sum(part.own_bytes for part in parts),
+    )
 
 
 def _family(pid: int) -> Iterator[int]:
@@ -62,9 +70,20 @@ def _family(pid: int) -> Iterator[int]:
 
 
 def _own_usage(pid: int) -> Usage:
-    fields = Path(f"/proc/{pid}/statm").read_text().split()
-    # The process's CPU clock (what clock_getcpuclockid gives): to the nanosecond, where /proc counts ticks of 10 ms.
-    return Usage(cpu_s=time.clock_gettime((~pid << 3) | 2), rss_bytes=int(fields[1]) * _PAGE_BYTES)
+    _, resident, mapped, *_ = map(int, Path(f"/proc/{pid}/statm").read_text().split())
+    return Usage(
+        # What clock_getcpuclockid gives: to the nanosecond, where /proc counts ticks of 10 ms.
+        cpu_s=time.clock_gettime((~pid << 3) | 2),
+        rss_bytes=resident * _PAGE_BYTES,
+        own_bytes=(resident - mapped) * _PAGE_BYTES,
+    )
+
+
+def machine_ticks() -> tuple[int, int]:
+    """(idle, all) ticks of all CPUs since the system started; what stands between two looks is the machine's load."""
+    with Path("/proc/stat").open() as file:
+        ticks = [int(count) for count in file.readline().split()[1:9]]
+    return ticks[3] + ticks[4], sum(ticks)
 
 
 @asynccontextmanager

@@ -13,6 +13,10 @@ WIDTH_OF_A_PIPE = 160
 """Columns of the output when it is no terminal, so that no figure is cut."""
 LAG_SHARE = 0.2
 """Of p99 that the generator's own lateness may be before a point says so."""
+FULL = 0.97
+"""A machine this busy has nothing left for the server."""
+BUSY_SERVER = 0.9
+"""A server of one process that takes so much of a CPU is itself the limit."""
 
 
 def show(*tables: Table) -> None:
@@ -69,7 +73,7 @@ def marks_table(marks: Sequence[Mark]) -> Table:
 def points_table(points: Sequence[Point]) -> Table:
     """Every rate of every scenario: the medians of its repeats, and how far p99 ranged."""
     columns = ("scenario", "offered", "req/s", "served/s", "refused/s", "us/req", "CPU %")
-    waits = ("p50 ms", "p90 ms", "p99 ms", "p99 of the repeats", "p99.9 ms", "RSS MB", "remark")
+    waits = ("p50 ms", "p90 ms", "p99 ms", "p99 from to", "p99.9 ms", "RSS MB", "remark")
     table = _table("Open loop", *columns, *waits, words=(0, 13))
     for point in points:
         if point.steps:
@@ -90,19 +94,21 @@ def _figures(steps: Sequence[Step]) -> list[str]:
         number(median(p99s)),
         f"{number(min(p99s))} to {number(max(p99s))}",
         number(median(step.p999_ms for step in steps)),
-        f"{max(held for step in steps for _, held in step.memory) / 1e6:.0f}",
+        f"{max(held.rss_bytes for step in steps for held in step.memory) / 1e6:.0f}",
     ]
 
 
 def remark(point: Point) -> str:
-    """Why a point does not count, or what to know of it: its setting, lost requests, a late generator."""
+    """Why a point does not count, or what to know of it: lost requests, a late generator, a machine that is full."""
     steps = point.steps
     notes = [point.setting] if point.setting else []
     notes += sorted({note for step in steps if (note := invalid(step.unexpected))})
     if unanswered := sum(step.unanswered for step in steps):
         notes.append(f"{unanswered} unanswered")
+    if median(step.machine_share for step in steps) > FULL and median(step.cpu_share for step in steps) < BUSY_SERVER:
+        notes.append("machine full")
     if median(step.lag_p99_ms for step in steps) > LAG_SHARE * median(step.p99_ms for step in steps):
-        notes.append(f"generator late by {median(step.lag_p99_ms for step in steps):.1f} ms")
+        notes.append(f"generator late {median(step.lag_p99_ms for step in steps):.1f} ms")
     return "; ".join(notes)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -14,6 +15,15 @@ from bench.errors import ResultsUnreadable
 FORMAT = 1
 FOLDER = Path(__file__).resolve().parent / "results"
 _LIBRARIES = ("trio", "httptools", "httpx", "orjson", "msgspec")
+
+
+class Held(NamedTuple):
+    """The memory of the server's process at an instant, in seconds of CLOCK_MONOTONIC."""
+
+    at_s: float
+    rss_bytes: int
+    own_bytes: int
+    """Without files that are mapped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +38,8 @@ class Step:
     """CPU microseconds of the server's process for each answer; 0 when there was none."""
     cpu_share: float
     """CPU seconds of the server's process in a second."""
+    machine_share: float
+    """How busy all CPUs of the machine were, 0 to 1: at 1 the figures are the machine's more than the server's."""
     p50_ms: float
     p90_ms: float
     p99_ms: float
@@ -39,8 +51,7 @@ class Step:
     unanswered: int
     connections: int
     unexpected: dict[str, int]
-    memory: tuple[tuple[float, int], ...]
-    """(CLOCK_MONOTONIC seconds, resident bytes of the server's process)."""
+    memory: tuple[Held, ...]
 
 
 @dataclass(frozen=True, slots=True)

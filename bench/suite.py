@@ -144,8 +144,8 @@ def soak_marks(scenario: Scenario, points: Sequence[Point]) -> list[Mark]:
 
 
 def growth_mb(steps: Sequence[Step]) -> float:
-    """Resident MB (10**6) that a million requests added: the last tenth of the samples against the first tenth."""
-    resident = [held for step in steps for _, held in step.memory]
-    tenth = max(len(resident) // 10, 1)
-    grown = median(resident[-tenth:]) - median(resident[:tenth])
+    """Own MB (10**6) that a million requests added: the last tenth of the samples against the first tenth."""
+    own = [held.own_bytes for step in steps for held in step.memory]
+    tenth = max(len(own) // 10, 1)
+    grown = median(own[-tenth:]) - median(own[:tenth])
     return grown / sum(step.requests for step in steps)
