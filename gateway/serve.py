@@ -22,6 +22,8 @@ from gateway.config import Config, ConfigError
 from gateway.edge import plain_edge_answer
 from gateway.logs import Log
 from gateway.secrets import Secrets
+from gateway.server.bounds import Bounds
+from gateway.server.descriptors import connections_possible
 from gateway.server.hypercorn_engine import serve_hypercorn
 from gateway.server.serve import serve_native
 from upstreams.endpoint import Platform
@@ -103,6 +105,7 @@ async def open_served_node(start: Start) -> AsyncIterator[tuple[Node, dict[str, 
                     shutdown=node.draining,
                     drain_s=config.server.drain_s,
                     edge_answer=node.edge_answer,
+                    bounds=_bounds(config.server.max_connections, start.log),
                 )
             )
             node.books.store.announce({"admin_url": admin_url})
@@ -148,6 +151,14 @@ def print_line(line: Mapping[str, str]) -> None:
     """One JSON line on stdout, for whoever started us."""
     sys.stdout.buffer.write(orjson.dumps(dict(line), option=orjson.OPT_APPEND_NEWLINE))
     sys.stdout.buffer.flush()
+
+
+def _bounds(max_connections: int, log: Log) -> Bounds:
+    """The public address's limits: no more connections than there are file descriptors for."""
+    possible = connections_possible(max_connections)
+    if possible < max_connections:
+        log.event("warning", "connections_limited", max_connections=max_connections, descriptors_allow=possible)
+    return Bounds(connections=possible)
 
 
 def _tune_garbage_collection() -> None:

@@ -56,6 +56,7 @@ class ServerSettings(Struct, frozen=True):
     workers: Workers = 1
     request_timeout_s: Seconds = 60.0
     drain_s: SecondsOrNone = 30.0
+    max_connections: Count = 20_000
 
     def __post_init__(self) -> None:
         force_setattr(self, "base_url", self.base_url.rstrip("/"))

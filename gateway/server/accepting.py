@@ -1,11 +1,13 @@
 """Takes connections from listeners, whichever engine serves them."""
 
 import logging
+import select
 from collections.abc import Awaitable, Callable, Sequence
 
 import trio
 
 ACCEPT_RETRY_S = 0.1
+BACKLOG_S = 0.5
 _logger = logging.getLogger("sluice.server")
 
 
@@ -14,12 +16,19 @@ async def accept_until(
     listeners: Sequence[trio.SocketListener],
     accept: Callable[[trio.SocketListener], Awaitable[None]],
 ) -> None:
-    """Run `accept` on every listener until `shutdown`; close the listeners however this ends."""
+    """Run `accept` on every listener until `shutdown`; close the listeners however this ends.
+
+    Who had connected before is still taken, for `BACKLOG_S` at most: closing a listener resets all that wait in it,
+    and their requests may be there already.
+    """
     try:
         async with trio.open_nursery() as accepting:
             for listener in listeners:
                 accepting.start_soon(accept, listener)
             await shutdown.wait()
+            with trio.move_on_after(BACKLOG_S):
+                while any(_is_waited_for(listener) for listener in listeners):  # noqa: ASYNC110 - no event tells of it
+                    await trio.sleep(BACKLOG_S / 100)
             accepting.cancel_scope.cancel()
     finally:
         for listener in listeners:
@@ -28,9 +37,18 @@ async def accept_until(
 
 async def accept_one(listener: trio.SocketListener) -> trio.SocketStream:
     """The listener's next connection, TCP_NODELAY set; running out of descriptors or memory ends nothing."""
+    told = False
     while True:
         try:
             return await listener.accept()
         except OSError as exc:
-            _logger.warning("A connection could not be accepted: %s", exc)
+            if not told:
+                _logger.warning("No connection can be accepted for now: %s", exc)
+            told = True
             await trio.sleep(ACCEPT_RETRY_S)
+
+
+def _is_waited_for(listener: trio.SocketListener) -> bool:
+    poll = select.poll()
+    poll.register(listener.socket, select.POLLIN)
+    return bool(poll.poll(0))

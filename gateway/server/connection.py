@@ -29,9 +29,14 @@ class Connection:
         self._heads = HeadReader(peer, edge.bounds)
         self._exchange: Exchange | None = None
 
+    @property
+    def idle(self) -> bool:
+        """Whether it waits for the first byte of a request."""
+        return self._exchange is None and not self._heads.begun
+
     def close_if_idle(self) -> None:
         """Wake a connection that waits between two requests; it closes unless a request has just arrived."""
-        if self._exchange is None and not self._heads.begun:
+        if self.idle:
             self.wire.wake()
 
     async def run(self) -> None:

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 from email.utils import formatdate
+from heapq import nsmallest
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import trio
@@ -28,15 +30,39 @@ class Edge:
     bounds: Bounds
     connections: "set[Connection]" = field(default_factory=set)
     room: trio.lowlevel.ParkingLot = field(default_factory=trio.lowlevel.ParkingLot)
-    """Where accepting waits while too many connections are open."""
+    """Where accepting waits while too many connections are open; one that closes wakes one waiter."""
     closing: bool = False
     """Set at the start of a graceful stop: no connection is kept after its current answer."""
+    full: bool = False
+    """Set while connections wait to be taken: those that are open close behind their answers."""
     date: bytes = field(default_factory=_date_line)
 
     def close_idle(self) -> None:
         """Begin the graceful stop: answers now close their connections, those between requests close at once."""
         self.closing = True
         for connection in self.connections:
+            connection.close_if_idle()
+
+    async def wait_room(self) -> None:
+        """Wait until a connection that asks to be taken may be taken.
+
+        The answer to too many connections is no 503 but patience: those between two requests close, the longest idle
+        ones first, answers close theirs, and until one has left the new ones wait in the kernel's backlog. There they
+        cost neither a descriptor nor CPU, they are served in the order they came, and a client's own timeout bounds
+        its wait. A 503 would need a descriptor, a write and a close for each client that comes back at once to ask
+        again, just when there is least of all three. Who balances load sees the shortage in the time to connect.
+        """
+        while len(self.connections) >= self.bounds.connections:
+            self.full = True
+            self._make_room()
+            await self.room.park()
+        self.full = False
+
+    def _make_room(self) -> None:
+        """Close the longest idle connections, several at a time: looking for them costs a look at all."""
+        idle = (connection for connection in self.connections if connection.idle)
+        several = 1 + self.bounds.connections // 100
+        for connection in nsmallest(several, idle, key=attrgetter("wire.read_by")):
             connection.close_if_idle()
 
     async def watch(self) -> None:

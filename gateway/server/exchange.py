@@ -151,7 +151,8 @@ class Exchange:
         length = answer.length
         if length is None and not more and answer.status not in BODILESS:
             length = len(piece)
-        if answer.close or self._edge.closing or not (self.body_read or (not more and self._drain_nowait())):
+        edge = self._edge
+        if answer.close or edge.closing or edge.full or not (self.body_read or (not more and self._drain_nowait())):
             self.keep_alive = False
         framing = b""
         if length is not None:
@@ -166,7 +167,7 @@ class Exchange:
             framing += b"connection: close\r\n"
         elif scope["http_version"] == "1.0":
             framing += b"connection: keep-alive\r\n"
-        return answer.framed(framing, date=self._edge.date)
+        return answer.framed(framing, date=edge.date)
 
     def _count(self, piece: bytes, *, more: bool) -> None:
         """Hold the app to its Content-Length: a wrong one would shift every later answer on the connection."""

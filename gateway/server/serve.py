@@ -50,8 +50,9 @@ async def serve_native(
 
 async def _accept(listener: trio.SocketListener, *, edge: Edge, connections: trio.Nursery) -> None:
     while True:
-        while len(edge.connections) >= edge.bounds.connections:
-            await edge.room.park()
+        if len(edge.connections) >= edge.bounds.connections:
+            await trio.lowlevel.wait_readable(listener.socket)
+            await edge.wait_room()
         connection = _connection(await accept_one(listener), edge)
         if connection is not None:
             edge.connections.add(connection)

@@ -3,7 +3,6 @@
 import pytest
 import trio
 
-from gateway.server.bounds import Bounds
 from tests.gateway.server.apps import PathApp
 from tests.gateway.server.conformance import framing, heads, targets
 from tests.gateway.server.conformance.case import HOST, PROBE, Case
@@ -100,18 +99,3 @@ async def test_a_half_closed_client_gets_the_answers_to_all_it_asked():
         await client.stream.send_eof()
         assert await statuses(client) == (200, 200, 200)
         assert app.asked == ["GET /"] * 3
-
-
-async def test_too_many_connections_wait_their_turn():
-    async with open_served(PathApp(), bounds=Bounds(connections=2)) as served:
-        clients = [await served.connect() for _ in range(3)]
-        ask = b"GET / HTTP/1.1\r\n" + HOST + b"\r\n"
-        for client in clients[:2]:
-            assert (await client.ask(ask)).status == 200
-        with trio.move_on_after(0.1) as waiting:
-            await clients[2].ask(ask)
-        assert waiting.cancelled_caught
-        await clients[0].stream.aclose()
-        assert (await clients[2].answer()).status == 200
-        for client in clients:
-            await client.stream.aclose()
