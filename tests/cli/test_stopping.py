@@ -5,10 +5,12 @@ import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 import pytest
+import trio
 
 from tests.fakes.calling import Answered
 from tests.fakes.sluice_process import Place, Served
@@ -16,6 +18,8 @@ from tests.fakes.waiting import wait_until
 
 BILLED = "/v1/github/profile?handle=octocat"
 LATENCY_S = 1.5
+UNREADY_S = 0.1
+LEAVES_S = 1.0
 UPSTREAM_CALL = b'sluice_upstream_calls_total{platform="github",source="api"} 1.0'
 
 
@@ -64,6 +68,66 @@ def test_a_running_request_is_answered_and_paid_and_new_ones_are_not_taken(place
         assert running.result().json["credits_used"] == 1
         assert node.wait() == 0
     assert balance(place) == 99
+
+
+@dataclass
+class Crowd:
+    """Clients of one node, a connection each."""
+
+    node: Served
+    key: str
+    answers: list[bytes] = field(default_factory=list)
+
+    async def ask(self, handle: str, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Ask for a profile and keep the head of the answer, or nothing when there is none."""
+        parts = urlsplit(self.node.url)
+        async with await trio.open_tcp_stream(parts.hostname, parts.port) as stream:
+            target = f"/v1/github/profile?handle={handle}"
+            await stream.send_all(f"GET {target} HTTP/1.1\r\nhost: x\r\nx-api-key: {self.key}\r\n\r\n".encode())
+            task_status.started()
+            head = b""
+            with suppress(trio.BrokenResourceError):
+                while data := await stream.receive_some(65_536):
+                    head = head or data
+            self.answers.append(head)
+
+    async def ask_and_stop(self, handles: list[str]) -> float:
+        """All ask, the node is told to stop, all are answered; how long it took to be no longer ready."""
+        with trio.fail_after(30):
+            async with trio.open_nursery() as asking:
+                for handle in handles:
+                    await asking.start(self.ask, handle)
+                running = f"sluice_leases {len(handles)}.0".encode()
+                await trio.to_thread.run_sync(wait_until, lambda: running in self.node.admin("/metrics").body)
+                return await trio.to_thread.run_sync(self._stop)
+        raise AssertionError("unreachable: fail_after raises")
+
+    def _stop(self) -> float:
+        told_at = time.monotonic()
+        self.node.signal(signal.SIGTERM)
+        wait_until(lambda: self.node.admin("/readyz").status != 200)
+        return time.monotonic() - told_at
+
+
+def test_hundreds_of_requests_under_way_are_all_answered_once(place: Place) -> None:
+    """Goal: a stop costs nobody an answer. Method: 500 requests wait for a slow upstream, 200 more for one of those."""
+    limits = {"requests_per_minute": 10_000, "concurrent_requests": 1_000}
+    with place.sandbox(latency_s=3.0) as egress:
+        place.configure(
+            server={"drain_s": 20}, limits=limits, upstreams={"egress": egress, "defaults": {"max_connections": 600}}
+        )
+        _, key = place.new_key(balance=1_000)
+        with place.serve() as node:
+            crowd = Crowd(node, key["key"])
+            unready_s = trio.run(crowd.ask_and_stop, [f"user{at}" for at in range(500)] + ["user0"] * 200)
+            answered_at = time.monotonic()
+            assert node.wait() == 0
+            left_s = time.monotonic() - answered_at
+    assert len(crowd.answers) == 700
+    assert all(head.startswith(b"HTTP/1.1 200 ") and b"\r\nconnection: close\r\n" in head for head in crowd.answers)
+    assert balance(place) == 500
+    assert unready_s < UNREADY_S
+    assert left_s < LEAVES_S
 
 
 def test_what_outlasts_the_drain_is_cut_and_refunded(place: Place) -> None:

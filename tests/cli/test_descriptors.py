@@ -1,0 +1,53 @@
+"""A node that runs out of file descriptors waits for better times, and they come."""
+
+import os
+import resource
+import socket
+import sys
+import time
+from contextlib import ExitStack
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.fakes.sluice_process import Place, Served
+from tests.fakes.waiting import wait_until
+
+SPARE = 20
+WATCHED_S = 1.0
+BILLED = "/v1/github/profile?handle=octocat"
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux changes the limits of a running process")
+
+
+def descriptors(node: Served) -> int:
+    """How many the node has open."""
+    return len(os.listdir(f"/proc/{node.popen.pid}/fd"))
+
+
+def cpu_s(node: Served) -> float:
+    """The CPU time that the node has used."""
+    with open(f"/proc/{node.popen.pid}/stat") as stat:
+        fields = stat.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_without_descriptors_a_node_neither_spins_nor_dies_and_then_goes_on(place: Place) -> None:
+    """Method: leave it a few descriptors, fill them with clients that stay, watch its CPU, let the clients go."""
+    _, key = place.new_key()
+    with place.serve("--sandbox") as node:
+        parts = urlsplit(node.url)
+        limit = descriptors(node) + SPARE
+        resource.prlimit(node.popen.pid, resource.RLIMIT_NOFILE, (limit, limit))
+        with ExitStack() as clients:
+            for _ in range(2 * SPARE):
+                clients.enter_context(socket.create_connection((parts.hostname, parts.port), timeout=5))
+            wait_until(lambda: descriptors(node) >= limit)
+            used_s = cpu_s(node)
+            time.sleep(WATCHED_S)
+            assert cpu_s(node) - used_s < WATCHED_S / 2
+            assert node.popen.poll() is None
+            warnings = node.log.read_text().count("No connection can be accepted")
+            assert 1 <= warnings <= 3
+        wait_until(lambda: descriptors(node) < limit - SPARE // 2)
+        assert node.get(BILLED, key["key"]).json["credits_used"] == 1
+        assert node.stop() == 0
