@@ -89,7 +89,7 @@ def split_load(ask: Ask, pace: Pace, *, connections: int, first_key: int) -> lis
     """The parts of a load: each process sends every nth request, so that together they keep one even rate."""
     parts = min(math.ceil(pace.rate / PER_PROCESS), PROCESSES_MAX)
     interval_ns = round(1e9 / pace.rate)
-    count = min(round(pace.rate * (pace.warmup_s + pace.seconds)), REQUESTS_MAX)
+    count = min(max(round(pace.rate * (pace.warmup_s + pace.seconds)), 1), REQUESTS_MAX)
     first_ns = time.monotonic_ns() + round(LEAD_S * 1e9)
     return [
         OpenLoad(

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
 
+from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
@@ -40,8 +41,10 @@ def draw_sweep(results: Results, folder: Path, name: str) -> list[Path]:
 def save(figure: Figure, stem: Path) -> list[Path]:
     """Write a figure as SVG and PNG."""
     files = [Path(f"{stem}.{kind}") for kind in ("svg", "png")]
-    for file in files:
-        figure.savefig(file, dpi=DPI, metadata={"Date": None} if file.suffix == ".svg" else None)
+    # Words in an SVG stay words, so that they can be searched; a salt makes the same figures the same file.
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "sluice"}):
+        for file in files:
+            figure.savefig(file, dpi=DPI, metadata={"Date": None} if file.suffix == ".svg" else None)
     return files
 
 

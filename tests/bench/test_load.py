@@ -9,10 +9,12 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.cost import drive
+from bench.ask import Ask, Unframed, whole_head
+from bench.driving import drive
+from bench.errors import ChildFailed
+from bench.keys import NEW_FROM
 from bench.load import Load, Measured, measure, percentile
-from bench.process import ChildFailed
-from bench.wire import Unframed, Wire, whole_head
+from bench.wire import Wire
 from tests.bench.scripted_server import OK, Asked, open_scripted
 
 CLOSING = OK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
@@ -20,10 +22,14 @@ HIT = OK.replace(b"\r\n\r\n", b"\r\nX-Cache: HIT\r\n\r\n")
 BUSY = OK.replace(b"200 OK", b"429 Too Many Requests")
 
 
+ASKED = {"path", "headers", "keys", "statuses", "tolerated", "head"}
+
+
 async def measured(asked: Asked, *, requests: int = 50, connections: int = 1, **rest: object) -> Measured:
     """One run of exactly `requests`, with no warm-up, in a thread beside the server."""
-    fields = {"url": asked.url, "path": "/", "requests_max": requests, "connections": connections, "warmup_s": 0}
-    load = msgspec.convert({**fields, "seconds": 10, **rest}, Load)
+    ask = {"url": asked.url, "path": "/", **{name: rest.pop(name) for name in ASKED & rest.keys()}}
+    fields = {"ask": ask, "requests_max": requests, "connections": connections, "warmup_s": 0, "seconds": 10}
+    load = msgspec.convert({**fields, **rest}, Load)
     with trio.fail_after(30):
         return await trio.to_thread.run_sync(measure, load)
 
@@ -60,8 +66,9 @@ async def test_answers_to_the_warm_up_are_not_counted() -> None:
 
 async def test_each_request_carries_its_own_number_and_every_header() -> None:
     async with open_scripted() as asked:
-        await measured(asked, path="/user{n}?page=2", headers=[["x-api-key", "secret"]], connections=4)
-    assert sorted(asked.targets) == sorted(b"/user%d?page=2" % n for n in range(1, len(asked.heads) + 1))
+        await measured(asked, path="/user{n}?page=2", keys="new", headers=[["x-api-key", "secret"]], connections=4)
+    numbers = range(NEW_FROM + 1, NEW_FROM + len(asked.heads) + 1)
+    assert sorted(asked.targets) == sorted(b"/user%d?page=2" % n for n in numbers)
     assert all(b"\r\nx-api-key: secret" in head for head in asked.heads)
 
 
@@ -79,8 +86,14 @@ async def test_another_status_is_reported_when_the_first_request_gets_it() -> No
 
 async def test_an_expected_refusal_is_no_surprise() -> None:
     async with open_scripted(lambda _: [BUSY]) as asked:
-        result = await measured(asked, status=429)
+        result = await measured(asked, statuses=[429])
     assert result.requests == 50
+    assert result.unexpected == {}
+
+
+async def test_a_tolerated_refusal_is_no_surprise_either() -> None:
+    async with open_scripted(lambda nth: [BUSY if nth == 10 else OK]) as asked:
+        result = await measured(asked, tolerated=[429])
     assert result.unexpected == {}
 
 
@@ -114,7 +127,7 @@ async def test_a_connection_closed_under_a_request_is_reported() -> None:
 
 async def test_a_request_that_is_never_answered_is_reported() -> None:
     async with open_scripted(lambda _: []) as asked:
-        wire = Wire(asked.url, "/")
+        wire = Wire(Ask(asked.url, "/"))
 
         def ask() -> None:
             wire.open(3)
@@ -124,7 +137,7 @@ async def test_a_request_that_is_never_answered_is_reported() -> None:
 
         with trio.fail_after(10):
             await trio.to_thread.run_sync(ask)
-    assert wire.unexpected == {"no answer": 3}
+    assert wire.tally.unexpected == {"no answer": 3}
 
 
 async def test_the_server_s_own_usage_is_read() -> None:
@@ -137,7 +150,7 @@ async def test_the_server_s_own_usage_is_read() -> None:
 async def test_it_runs_as_a_process_of_its_own() -> None:
     async with open_scripted() as asked:
         with trio.fail_after(30):
-            result = await drive(Load(url=asked.url, path="/", connections=2, warmup_s=0, requests_max=30))
+            result = await drive(Load(Ask(asked.url, "/"), connections=2, warmup_s=0, requests_max=30))
     assert result.requests == 30
     assert result.client_cpu_s > 0
 
@@ -146,7 +159,7 @@ async def test_a_server_that_is_not_there_fails_the_run() -> None:
     async with open_scripted() as asked:
         pass
     with trio.fail_after(30), pytest.raises(ChildFailed, match="ConnectionRefused"):
-        await drive(Load(url=asked.url, path="/"))
+        await drive(Load(Ask(asked.url, "/")))
 
 
 @given(

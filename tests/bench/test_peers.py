@@ -1,19 +1,30 @@
 """The peers serve what the scenarios ask of them."""
 
+import shutil
 from pathlib import Path
 
+import pytest
 import trio
 
-from bench.cost import drive, options_from
+from bench.ask import Ask
+from bench.cost import COSTED, options_from, staged
+from bench.driving import drive
+from bench.keys import NEW_FROM
 from bench.load import Load
-from bench.servers import Bed, open_hello, open_plain
+from bench.servers import Bed, can_run, open_hello, open_nginx, open_plain
 from tests.bench.scripted_server import open_scripted
+
+FORWARDED = "/api.github.com/users/user{n}?page=2"
+
+
+def asked_for(first: int, last: int) -> set[bytes]:
+    return {b"/api.github.com/users/user%d?page=2" % (NEW_FROM + n) for n in range(first, last + 1)}
 
 
 async def test_hello_answers_every_request(tmp_path: Path) -> None:
     with trio.fail_after(30):
-        async with open_hello(Bed(folder=tmp_path, upstream_url="")) as target:
-            load = Load(url=target.url, path="/", connections=4, warmup_s=0, requests_max=100, pid=target.pid)
+        async with open_hello(Bed(folder=tmp_path)) as target:
+            load = Load(Ask(target.url, "/"), connections=4, warmup_s=0, requests_max=100, pid=target.pid)
             result = await drive(load)
     assert result.requests == 100
     assert result.unexpected == {}
@@ -22,12 +33,32 @@ async def test_hello_answers_every_request(tmp_path: Path) -> None:
 
 async def test_plain_forwards_path_and_query_to_its_upstream(tmp_path: Path) -> None:
     with trio.fail_after(60):
-        async with open_scripted() as asked, open_plain(Bed(folder=tmp_path, upstream_url=asked.url)) as target:
-            path = "/api.github.com/users/user{n}?page=2"
-            result = await drive(Load(url=target.url, path=path, connections=2, warmup_s=0, requests_max=20))
+        async with open_scripted() as asked, open_plain(Bed(tmp_path, asked.url)) as target:
+            ask = Ask(target.url, FORWARDED, keys="new")
+            result = await drive(Load(ask, connections=2, warmup_s=0, requests_max=20))
     assert result.requests == 20
     assert result.unexpected == {}
-    assert set(asked.targets) >= {b"/api.github.com/users/user%d?page=2" % n for n in range(1, 21)}
+    assert set(asked.targets) >= asked_for(1, 20)
+
+
+@pytest.mark.skipif(shutil.which("nginx") is None, reason="nginx is not installed")
+async def test_nginx_checks_the_key_and_forwards(tmp_path: Path) -> None:
+    with trio.fail_after(60):
+        async with open_scripted() as asked, open_nginx(Bed(tmp_path, asked.url)) as target:
+            ask = Ask(target.url, FORWARDED, keys="new", headers=target.key_headers)
+            served = await drive(Load(ask, connections=2, warmup_s=0, requests_max=20))
+            stranger = await drive(Load(Ask(target.url, "/"), connections=1, warmup_s=0, requests_max=1))
+    assert (served.requests, served.unexpected) == (20, {})
+    assert stranger.unexpected == {"401": 3}
+    assert set(asked.targets) >= asked_for(1, 20)
+
+
+def test_scenarios_of_one_stage_are_measured_on_one_server_and_only_those_that_can_run() -> None:
+    groups = list(staged(COSTED))
+    names = [row.name for rows in groups for row in rows]
+    assert names == [name for name in COSTED if name != "nginx" or shutil.which("nginx")]
+    assert ["miss", "hit", "replay", "unauthorized"] in [[row.name for row in rows] for rows in groups]
+    assert all(can_run(row.stage) and row.stage == rows[0].stage for rows in groups for row in rows)
 
 
 def test_the_options_have_defaults() -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from bench.process import PYTHON, ChildFailed, open_server, run_command, usage
+from bench.errors import ChildFailed
+from bench.process import PYTHON, machine_ticks, open_server, run_command, usage
 
 READY = "print('ready', flush=True);"
 SLEEPING = (PYTHON, "-c", READY + "import time; time.sleep(60)")
@@ -70,3 +71,26 @@ async def test_usage_counts_the_workers_of_a_server(tmp_path: Path) -> None:
     with trio.fail_after(30):
         async with open_server(WITH_WORKER, log=tmp_path / "log") as child:
             assert usage(child.pid).rss_bytes > 80_000_000
+
+
+async def test_the_cpu_of_another_process_is_its_own_alone(tmp_path: Path) -> None:
+    """Method: the other process sleeps while this one works."""
+    with trio.fail_after(30):
+        async with open_server(SLEEPING, log=tmp_path / "log") as child:
+            before, own = usage(child.pid), usage(os.getpid())
+            while usage(os.getpid()).cpu_s < own.cpu_s + 0.1:
+                sum(range(10_000))
+            assert before.cpu_s > 0
+            assert usage(child.pid).cpu_s - before.cpu_s < 0.05
+
+
+def test_mapped_files_are_resident_but_not_a_process_s_own() -> None:
+    used = usage(os.getpid())
+    assert 0 < used.own_bytes < used.rss_bytes
+
+
+def test_the_machine_s_ticks_only_grow() -> None:
+    idle, ticks = machine_ticks()
+    idle_after, ticks_after = machine_ticks()
+    assert 0 <= idle <= idle_after
+    assert 0 < ticks <= ticks_after

@@ -1,18 +1,33 @@
-"""The figures are plain arithmetic over what was measured in one run."""
+"""The tables show every figure, and say which do not count."""
 
-import msgspec
+from dataclasses import replace
+
 import pytest
+from rich.console import Console
+from rich.table import Table
 
+from bench.compare import compare
+from bench.cost import cost_marks, cost_of
 from bench.load import Measured
-from bench.report import figures, remark, table
-from bench.scenarios import SCENARIOS, Scenario, load_for
-from bench.servers import SERVERS, Target
+from bench.report import changes_table, cost_table, marks_table, number, points_table, remark, show
+from bench.results import Mark, Point
+from tests.bench.samples import COST, STEP, noisy_results
 
 
-def run(
-    name: str, *, cpu_s: float = 1.0, requests: int = 10_000, mark_us: float | None = None, **unexpected: int
-) -> tuple[Scenario, Measured]:
-    result = Measured(
+def text_of(table: Table) -> str:
+    console = Console(width=200, no_color=True)
+    with console.capture() as capture:
+        console.print(table)
+    return capture.get()
+
+
+def row_of(table: Table, first: str) -> list[str]:
+    lines = [line for line in text_of(table).splitlines() if line.startswith(f"│ {first} ")]
+    return [cell.strip() for cell in lines[0].strip("│").split("│")]
+
+
+def measured(*, requests: int = 10_000, cpu_s: float = 2.0, **unexpected: int) -> Measured:
+    return Measured(
         requests=requests,
         seconds=5.0,
         p50_ms=1.25,
@@ -22,66 +37,89 @@ def run(
         client_cpu_s=0.05,
         unexpected=unexpected,
     )
-    return Scenario(name=name, server="gateway", path="/", mark_us=mark_us), result
 
 
-def test_cost_is_cpu_time_over_requests_and_ratios_are_to_the_peers_of_the_run() -> None:
-    runs = [run("hello", cpu_s=0.2), run("plain", cpu_s=20.0), run("miss", cpu_s=2.0)]
-    miss = figures(runs)[2]
-    assert miss.cpu_us == pytest.approx(200)
-    assert miss.per_second == pytest.approx(2000)
-    assert miss.to_hello == pytest.approx(10)
-    assert miss.to_plain == pytest.approx(0.1)
-    assert miss.client_us == pytest.approx(5)
-
-
-def test_without_a_valid_peer_there_is_no_ratio() -> None:
-    runs = [run("hello", closed=1), run("miss")]
-    assert [line.to_hello for line in figures(runs)] == [None, None]
-    assert [line.to_plain for line in figures(runs)] == [None, None]
-
-
-@pytest.mark.parametrize(("cpu_s", "met"), [(2.49, True), (2.5, True), (2.51, False)])
-def test_a_mark_is_met_up_to_its_figure(cpu_s: float, met: bool) -> None:
-    (line,) = figures([run("miss", cpu_s=cpu_s, mark_us=250)])
-    assert line.met is met
-    assert remark(line) == ("mark 250: met" if met else "mark 250: not met")
-
-
-def test_an_invalid_run_meets_no_mark_and_says_why() -> None:
-    (line,) = figures([run("miss", mark_us=250, **{"429": 3, "closed": 1})])
-    assert line.met is None
-    assert remark(line) == "invalid: 3 x 429, 1 x closed"
+def test_cost_is_cpu_time_over_requests() -> None:
+    cost = cost_of("miss", 64, measured())
+    assert (cost.cpu_us, cost.per_second, cost.client_us) == pytest.approx((200, 2_000, 5))
 
 
 def test_a_run_without_an_answer_has_figures_too() -> None:
-    lines = figures([run("hello", requests=0, cpu_s=0), run("miss", requests=0, mark_us=250)])
-    assert lines[1].cpu_us == 0
-    assert lines[1].to_hello is None
-    assert lines[1].met is False
+    cost = cost_of("miss", 64, measured(requests=0))
+    assert (cost.cpu_us, cost.per_second, cost.client_us) == (0, 0, 0)
 
 
-def test_the_table_has_one_aligned_line_for_each_scenario() -> None:
-    lines = table(figures([run("hello", cpu_s=0.2), run("miss", cpu_s=2, mark_us=250)])).splitlines()
-    assert len(lines) == 3
-    assert lines[2].split()[:6] == ["miss", "10000", "2000", "200", "10", "-"]
-    assert lines[2].endswith("mark 250: met")
-    assert lines[0].index("us/req") + len("us/req") == lines[2].index(" 200 ") + len(" 200")
+def test_ratios_are_to_the_peers_of_the_run_and_a_dash_without_a_valid_one() -> None:
+    hello = replace(COST, scenario="hello", cpu_us=20.0)
+    plain = replace(COST, scenario="plain", cpu_us=2_000.0, unexpected={"closed": 1})
+    row = row_of(cost_table([hello, plain, COST]), "miss")
+    assert row[:7] == ["miss", "10000", "2000", "200", "10", "-", "-"]
 
 
-def test_figures_are_json() -> None:
-    (line,) = figures([run("hello")])
-    assert msgspec.json.decode(msgspec.json.encode(line))["cpu_us"] == pytest.approx(100)
+def test_a_cost_that_does_not_count_says_why_and_has_no_mark() -> None:
+    cost = replace(COST, unexpected={"429": 3, "closed": 1})
+    assert row_of(cost_table([cost]), "miss")[-1] == "invalid: 3 x 429, 1 x closed"
+    assert [mark.value for mark in cost_marks([cost])] == [None]
 
 
-def test_every_scenario_has_a_name_of_its_own_and_a_server() -> None:
-    assert len({row.name for row in SCENARIOS}) == len(SCENARIOS)
-    assert {row.server for row in SCENARIOS} <= set(SERVERS)
+def test_scenarios_with_a_mark_are_held_to_it() -> None:
+    costs = [replace(COST, cpu_us=130.0), replace(COST, scenario="hit", cpu_us=46.0), replace(COST, scenario="plain")]
+    assert [(mark.name, mark.met) for mark in cost_marks(costs)] == [("miss, CPU", True), ("hit, CPU", False)]
 
 
-def test_the_key_is_sent_unless_the_scenario_is_a_stranger_s() -> None:
-    target = Target(url="http://127.0.0.1:1", pid=1, key_headers=(("x-api-key", "k"),))
-    row = Scenario(name="replay", server="gateway", path="/", headers=(("idempotency-key", "b"),))
-    stranger = Scenario(name="unauthorized", server="gateway", path="/", with_key=False)
-    assert load_for(row, target, connections=1, seconds=1).headers == (("x-api-key", "k"), ("idempotency-key", "b"))
-    assert load_for(stranger, target, connections=1, seconds=1).headers == ()
+def test_what_wrk_says_stands_beside() -> None:
+    row = row_of(cost_table([replace(COST, wrk_per_second=2_100.0, wrk_cpu_us=190.4)]), "miss")
+    assert row[-3:-1] == ["2100", "190"]
+
+
+def test_marks_say_whether_they_are_met() -> None:
+    table = marks_table([Mark("fast", 4.2, 5, "ms"), Mark("small", 6, 5, "MB"), Mark("absent", None, 5, "s")])
+    assert row_of(table, "fast") == ["fast", "4.2", "5", "ms", "met"]
+    assert row_of(table, "small")[-1] == row_of(table, "absent")[-1] == "not met"
+
+
+def test_a_point_shows_the_medians_of_its_repeats_and_the_range_of_p99() -> None:
+    steps = [replace(STEP, p50_ms=1.0 * n, p99_ms=10.0 * n) for n in (1, 2, 9)]
+    row = row_of(points_table([Point("hit", "50%", "", steps)]), "hit")
+    assert row[:4] == ["hit", "50%", "1000", "1000"]
+    assert row[7:11] == ["2", "2", "20", "10 to 90"]
+
+
+def test_a_point_that_was_not_measured_is_left_out() -> None:
+    assert points_table([Point("hit", "50%")]).row_count == 0
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"unexpected": {"500": 2}}, "invalid: 2 x 500"),
+        ({"unanswered": 3}, "3 unanswered"),
+        ({"machine_share": 1.0}, "machine full"),
+        ({"machine_share": 1.0, "cpu_share": 0.99}, ""),
+        ({"lag_p99_ms": 1.5}, "generator late 1.5 ms"),
+        ({}, ""),
+    ],
+)
+def test_a_point_says_what_to_know_of_it(changed: dict[str, object], said: str) -> None:
+    assert remark(Point("hit", "50%", "", [replace(STEP, **changed)])) == said
+
+
+def test_changes_are_shown_and_what_did_not_change_only_when_asked_for() -> None:
+    changes = compare(noisy_results(1, noise=0.01), noisy_results(2, noise=0.01, factor=2))
+    few, all_ = (changes_table(changes, everything=everything) for everything in (False, True))
+    assert few.row_count == 4 * 4
+    assert all_.row_count == len(changes) == 4 * 6
+    assert "worse" in text_of(few)
+    assert "same" not in text_of(few)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(None, "-"), (0, "0"), (0.01234, "0.0123"), (12.34, "12.3"), (999.6, "1000"), (-3.25, "-3.25")]
+)
+def test_a_figure_has_three_digits_that_count(value: float | None, shown: str) -> None:
+    assert number(value) == shown
+
+
+def test_a_table_without_rows_is_not_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    show(marks_table([]), marks_table([Mark("fast", 4.2, 5, "ms")]))
+    assert capsys.readouterr().out.count("Marks") == 1

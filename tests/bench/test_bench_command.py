@@ -1,0 +1,137 @@
+"""`sluice bench` as an operator meets it."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.command import Files, compare_results, rates_of, run_scenarios, sweep_setting
+from bench.errors import BenchError, WrongUse
+from bench.results import load, save
+from tests.bench.samples import noisy_results
+
+PROJECT = Path(__file__).resolve().parents[2]
+SLUICE = "from gateway.cli import main; main()"
+WAIT_S = 60.0
+
+
+def sluice(*arguments: str, before: str = "") -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-c", before + SLUICE, "bench", *arguments]
+    return subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=WAIT_S, check=False)
+
+
+def test_without_its_packages_it_says_in_one_line_how_to_install_them() -> None:
+    ended = sluice("run", "hit", before="import sys; sys.modules['rich'] = None; ")
+    assert ended.returncode == 1
+    assert ended.stderr == "sluice: the bench needs more packages: pip install -c constraints.txt -e '.[bench]'\n"
+
+
+def test_the_program_itself_loads_neither_the_suite_nor_its_packages() -> None:
+    code = "import sys, gateway.cli; print({'bench', 'matplotlib', 'quart_trio'} & set(sys.modules))"
+    ended = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, timeout=WAIT_S, check=True)
+    assert ended.stdout == b"set()\n"
+
+
+def test_wrong_use_is_one_line_and_exit_2() -> None:
+    ended = sluice("run", "frobnicate")
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("sluice: there is no scenario frobnicate; there are miss, hit")
+    assert ended.stderr.count("\n") == 1
+
+
+def test_a_setting_that_the_node_refuses_fails_the_sweep_with_the_node_s_words(tmp_path: Path) -> None:
+    ended = sluice("sweep", "limits.concurrent_request=10", "--scenario", "hit", "--rate", "10", "--out", str(tmp_path))
+    assert ended.returncode == 1
+    assert "concurrent_requests" in ended.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_prints_a_table_and_leaves_its_files(tmp_path: Path) -> None:
+    ended = sluice(
+        "run", "hit", "--rate", "40", "--seconds", "0.3", "--repeats", "1", "--out", str(tmp_path), "--name", "a"
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert "│ hit " in ended.stdout
+    assert {file.name for file in tmp_path.iterdir()} == {
+        "a.json",
+        *(f"a-{what}.{kind}" for what in ("latency", "cpu", "memory") for kind in ("svg", "png")),
+    }
+    results = load(tmp_path / "a.json")
+    assert results.complete
+    assert rates_of(results) == {"hit": {"40/s": 40.0}}
+
+
+def test_ctrl_c_ends_a_run_with_what_is_known_by_then(tmp_path: Path) -> None:
+    """Method: the signal comes when the second step has begun; each would take a second, and there are a hundred."""
+    command = [
+        sys.executable,
+        "-c",
+        SLUICE,
+        "bench",
+        "run",
+        "hit",
+        "--rate",
+        "40",
+        "--seconds",
+        "1",
+        "--repeats",
+        "100",
+    ]
+    with subprocess.Popen(
+        [*command, "--out", str(tmp_path), "--name", "a"],
+        cwd=PROJECT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as popen:
+        assert popen.stderr is not None
+        assert [popen.stderr.readline() for _ in range(3)][-1] == "hit: 40/s\n"
+        started = descendants(popen.pid)
+        popen.send_signal(signal.SIGINT)
+        _, err = popen.communicate(timeout=WAIT_S)
+    assert popen.returncode == 1
+    assert "stopped before the end" in err
+    assert len(started) >= 2  # the node and the sandbox at least
+    assert [pid for pid in started if Path(f"/proc/{pid}").exists()] == []
+    results = load(tmp_path / "a.json")
+    assert not results.complete
+    assert len(results.points[0].steps) == 1
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes that one has started."""
+    found: list[int] = []
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        found += map(int, (thread / "children").read_text().split())
+    return found + [each for child in found for each in descendants(child)]
+
+
+def test_comparing_says_what_changed_and_whether_something_is_worse(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before, after = tmp_path / "a.json", tmp_path / "b.json"
+    save(noisy_results(1, noise=0.01), before)
+    save(noisy_results(2, noise=0.01, factor=2), after)
+    assert compare_results(before, after, everything=False)
+    assert "16 worse" in capsys.readouterr().out
+    assert not compare_results(after, before, everything=False)
+    assert not compare_results(before, before, everything=True)
+
+
+@pytest.mark.parametrize("names", [("hello",), ("hit", "nginx"), ("",)])
+def test_only_scenarios_of_the_gateway_can_be_run(names: tuple[str, ...]) -> None:
+    with pytest.raises(WrongUse, match="there is no scenario"):
+        run_scenarios(names, rates=(), like=None, seconds=1, repeats=1, files=Files())
+
+
+def test_rates_are_given_in_one_way_only(tmp_path: Path) -> None:
+    with pytest.raises(WrongUse, match="exclude each other"):
+        run_scenarios((), rates=(5,), like=tmp_path, seconds=1, repeats=1, files=Files())
+
+
+def test_parked_polls_have_nothing_to_sweep() -> None:
+    with pytest.raises(BenchError, match="has no settings"):
+        sweep_setting("limits.long_polls=1,2", scenario="parked", rates=(), seconds=1, repeats=1, files=Files())

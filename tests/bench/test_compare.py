@@ -1,0 +1,118 @@
+"""Comparing tells changes from noise. Repeats are simulated, from fixed seeds."""
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.compare import caveats, compare, difference
+from bench.results import Results
+from tests.bench.samples import noisy_results
+
+RUNS = 200
+
+
+def verdicts(before: Results, after: Results, *figures: str) -> Counter[str]:
+    return Counter(each.verdict for each in compare(before, after) if not figures or each.figure in figures)
+
+
+@pytest.mark.parametrize("noise", [0.005, 0.05, 0.3])
+@pytest.mark.parametrize("repeats", [2, 3, 5])
+def test_noise_is_not_called_a_change(noise: float, repeats: int) -> None:
+    """Method: 200 pairs of runs of the same server; of their 4,800 figures as good as none may count as changed."""
+    seen = sum(
+        (
+            verdicts(
+                noisy_results(seed, noise=noise, repeats=repeats),
+                noisy_results(seed + 10_000, noise=noise, repeats=repeats),
+            )
+            for seed in range(RUNS)
+        ),
+        Counter(),
+    )
+    assert seen.total() == RUNS * 4 * 6
+    assert seen["better"] + seen["worse"] <= 0.003 * seen.total()
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(1.4, "worse"), (1 / 1.4, "better")])
+def test_a_change_well_above_the_noise_is_called_one(factor: float, verdict: str) -> None:
+    seen = sum(
+        (
+            verdicts(noisy_results(seed), noisy_results(seed + 10_000, factor=factor), "us/req", "p50 ms")
+            for seed in range(RUNS)
+        ),
+        Counter(),
+    )
+    assert seen[verdict] >= 0.95 * seen.total()
+    assert seen[verdict] + seen["same"] == seen.total()
+
+
+def test_a_small_change_is_seen_when_the_noise_is_smaller() -> None:
+    seen = verdicts(noisy_results(1, noise=0.004), noisy_results(2, noise=0.004, factor=1.05), "us/req", "p50 ms")
+    assert seen == {"worse": 8}
+
+
+def test_a_sure_change_below_the_smallest_share_is_no_change() -> None:
+    assert verdicts(noisy_results(1, noise=1e-6), noisy_results(2, noise=1e-6, factor=1.01), "us/req") == {"same": 4}
+
+
+def test_more_served_is_better() -> None:
+    before, after = noisy_results(1, noise=0.01), noisy_results(2, noise=0.01)
+    for point in after.points:
+        point.steps[:] = [replace(step, served_per_s=step.served_per_s * 1.5) for step in point.steps]
+    assert verdicts(before, after, "served/s") == {"better": 4}
+
+
+def test_without_repeats_nothing_is_claimed() -> None:
+    seen = verdicts(noisy_results(1, repeats=1), noisy_results(2, repeats=1, factor=3))
+    assert seen == {"unknown": seen.total()}
+
+
+def test_a_result_is_the_same_as_itself() -> None:
+    assert set(verdicts(noisy_results(1), noisy_results(1))) == {"same"}
+
+
+def test_only_points_of_both_results_are_compared() -> None:
+    before, after = noisy_results(1, points=4), noisy_results(2, points=2)
+    assert {change.label for change in compare(before, after)} == {"00%", "10%"}
+
+
+def test_a_figure_that_is_missing_is_left_out() -> None:
+    before, after = noisy_results(1, points=1), noisy_results(2, points=1)
+    after.points[0].steps[:] = [replace(step, cpu_us=0.0) for step in after.points[0].steps]
+    assert "us/req" not in {change.figure for change in compare(before, after)}
+
+
+values = st.lists(st.floats(min_value=0.1, max_value=1000), min_size=2, max_size=8)
+
+
+@given(values, values, st.floats(min_value=0.01, max_value=100))
+def test_the_unit_of_a_figure_changes_nothing(before: list[float], after: list[float], unit: float) -> None:
+    change, noise = difference(before, after)
+    scaled, scaled_noise = difference([each * unit for each in before], [each * unit for each in after])
+    assert scaled == pytest.approx(change, rel=1e-6, abs=1e-9)
+    assert scaled_noise == pytest.approx(noise, rel=1e-4)
+
+
+@given(values, values)
+def test_there_and_back_is_no_change(before: list[float], after: list[float]) -> None:
+    there, _ = difference(before, after)
+    back, _ = difference(after, before)
+    assert (1 + there) * (1 + back) == pytest.approx(1)
+
+
+def test_runs_of_one_machine_at_one_pace_and_the_same_rates_need_no_caveat() -> None:
+    assert caveats(noisy_results(1), noisy_results(2)) == []
+
+
+def test_what_makes_a_comparison_doubtful_is_said() -> None:
+    before, after = noisy_results(1), noisy_results(2)
+    other = replace(
+        after, machine=replace(after.machine, cpus=8), complete=False, hello_us=[each * 2 for each in after.hello_us]
+    )
+    other.points[0].steps[:] = [replace(step, rate=2_000.0) for step in other.points[0].steps]
+    said = "\n".join(caveats(before, other))
+    for words in ("different machines", "stopped", "the bare server changed by +100.0%", "rates differ in hit"):
+        assert words in said

@@ -1,0 +1,205 @@
+"""The open loop omits nothing: what a caller would have waited is what it counts."""
+
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+
+import msgspec
+import pytest
+import trio
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.ask import Ask
+from bench.driving import Pace, drive_open, split_load
+from bench.histogram import Histogram
+from bench.keys import NEW_FROM
+from bench.open_load import Heard, OpenLoad, OpenLoop
+from bench.process import PYTHON, open_server
+from bench.scenarios import SCENARIOS
+from bench.servers import Target
+from bench.ticker import Ticker
+from tests.bench.scripted_server import OK, Asked, open_scripted
+from tests.bench.stalling_server import open_stalling
+
+BUSY = OK.replace(b"200 OK", b"429 Too Many Requests")
+CLOSING = OK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
+
+
+async def heard(url: str, *, rate: float, count: int, **rest: object) -> Heard:
+    """One run in this process, its first request a moment from now."""
+    ask_fields = {name: rest.pop(name) for name in ("path", "keys", "tolerated", "head") if name in rest}
+    ask = msgspec.convert({"url": url, "path": "/", **ask_fields}, Ask)
+    first_ns = time.monotonic_ns() + 20_000_000
+    fields = {"first_ns": first_ns, "interval_ns": round(1e9 / rate), "count": count, "drain_s": 5}
+    load = OpenLoad(ask, **{**fields, **rest})  # type: ignore[arg-type]
+    with trio.fail_after(30):
+        return await OpenLoop(load).run()
+
+
+async def test_a_stall_is_seen_by_every_request_that_was_meant_to_be_sent_in_it() -> None:
+    """Goal: no coordinated omission. Method: 200 requests a second for 2 s; after 100 the server stalls for 1 s.
+
+    So the half of them that falls into the stall waits for its end, a second the first and evenly less the later ones.
+    """
+    async with open_stalling(after=100, stall_s=1.0) as url:
+        result = await heard(url, rate=200, count=400)
+    latencies = Histogram(result.latencies)
+    assert (result.meant, latencies.total, result.unanswered, result.unexpected) == (400, 400, 0, {})
+    assert latencies.percentile_ms(0.99) > 950
+    assert latencies.percentile_ms(0.75) > 450
+    waited = sum(count for bucket, count in latencies.counts.items() if Histogram({bucket: 1}).percentile_ms(1) > 100)
+    assert waited >= 175
+
+
+async def test_a_stall_is_seen_as_well_when_there_are_no_connections_left() -> None:
+    """Method: as above, but one connection, on which one request waits for an answer and the others for it."""
+    async with open_stalling(after=100, stall_s=1.0) as url:
+        result = await heard(url, rate=200, count=400, connections=1)
+    assert result.connections == 1
+    assert Histogram(result.latencies).percentile_ms(0.99) > 950
+    assert Histogram(result.latencies).percentile_ms(0.75) > 450
+
+
+async def test_a_slow_server_is_sent_as_many_requests_as_a_fast_one() -> None:
+    async with open_stalling(after=0, stall_s=0.5) as url:
+        result = await heard(url, rate=100, count=50)
+    assert (result.meant, Histogram(result.latencies).total) == (50, 50)
+    assert result.connections > 40
+
+
+async def test_a_fast_server_needs_few_connections() -> None:
+    async with open_scripted() as asked:
+        result = await heard(asked.url, rate=100, count=50)
+    assert len(asked.heads) == 50
+    assert asked.connections == result.connections <= 10
+
+
+async def test_requests_without_an_answer_are_counted_with_what_they_waited() -> None:
+    async with open_scripted(lambda nth: [OK] if nth <= 10 else []) as asked:
+        result = await heard(asked.url, rate=100, count=20, drain_s=0.3)
+    assert (result.meant, result.unanswered) == (20, 10)
+    assert Histogram(result.latencies).total == 20
+    assert Histogram(result.latencies).percentile_ms(0.75) >= 300
+
+
+async def test_requests_that_never_got_a_connection_are_unanswered_too() -> None:
+    async with open_scripted(lambda _: []) as asked:
+        result = await heard(asked.url, rate=100, count=20, drain_s=0.1, connections=2)
+    assert (len(asked.heads), result.unanswered) == (2, 20)
+
+
+async def test_the_warm_up_is_sent_but_in_no_figure() -> None:
+    async with open_scripted() as asked:
+        counted_from_ns = time.monotonic_ns() + 20_000_000 + 245_000_000
+        result = await heard(asked.url, rate=100, count=50, counted_from_ns=counted_from_ns)
+    assert len(asked.heads) == 50
+    assert 20 <= result.meant < 50
+    assert Histogram(result.latencies).total == Histogram(result.lags).total == result.meant
+
+
+async def test_refusals_that_are_tolerated_are_counted_apart_and_others_make_the_run_invalid() -> None:
+    async with open_scripted(lambda nth: [BUSY if nth % 2 else OK]) as asked:
+        tolerant = await heard(asked.url, rate=200, count=20, tolerated=[429])
+        strict = await heard(asked.url, rate=200, count=20)
+    assert (tolerant.refused, tolerant.unexpected) == ({"429": 10}, {})
+    assert Histogram(tolerant.latencies).total == 10
+    assert strict.unexpected == {"429": 10}
+
+
+async def test_each_request_carries_its_own_key() -> None:
+    async with open_scripted() as asked:
+        await heard(asked.url, rate=500, count=20, path="/user{n}", keys="new", first_key=5, key_step=2)
+    assert Counter(asked.targets) == Counter(b"/user%d" % (NEW_FROM + n) for n in range(5, 45, 2))
+
+
+async def test_a_connection_that_the_server_has_closed_between_requests_is_opened_again() -> None:
+    async with open_scripted(lambda _: [CLOSING]) as asked:
+        result = await heard(asked.url, rate=100, count=10)
+    assert (result.unexpected, asked.connections) == ({}, 10)
+
+
+async def test_a_connection_closed_under_a_request_is_reported() -> None:
+    async with open_scripted(lambda nth: None if nth == 5 else [OK]) as asked:
+        result = await heard(asked.url, rate=100, count=10)
+    assert result.unexpected == {"ConnectionAbortedError": 1}
+    assert result.unanswered == 0
+
+
+async def test_a_server_that_is_not_there_ends_the_run_too() -> None:
+    async with open_scripted() as asked:
+        pass
+    result = await heard(asked.url, rate=100, count=10)
+    assert result.unexpected == {"ConnectionRefusedError": 10}
+
+
+async def test_the_timer_counts_the_instants_that_nobody_waited_for() -> None:
+    first_ns, interval_ns = time.monotonic_ns() - 100_000_000, 10_000_000
+    with trio.fail_after(10), Ticker(first_ns=first_ns, interval_ns=interval_ns) as ticker:
+        before = (time.monotonic_ns() - first_ns) // interval_ns + 1
+        seen = await ticker.wait_due()
+        assert seen >= before > 10
+        time.sleep(0.1)  # noqa: ASYNC251 - the loop is to be late
+        seen += await ticker.wait_due()
+        assert before + 10 <= seen <= (time.monotonic_ns() - first_ns) // interval_ns + 1
+
+
+@given(
+    rate=st.floats(min_value=1, max_value=60_000),
+    seconds=st.floats(min_value=0.1, max_value=5),
+    warmup_s=st.floats(min_value=0, max_value=2),
+)
+def test_the_parts_of_a_load_are_together_one_even_rate(rate: float, seconds: float, warmup_s: float) -> None:
+    loads = split_load(Ask("http://h:1", "/"), Pace(rate, seconds, warmup_s), connections=100, first_key=7)
+    assert sum(load.count for load in loads) == max(round(rate * (seconds + warmup_s)), 1)
+    assert len({load.counted_from_ns for load in loads}) == 1
+    instants = sorted(instant for load in loads for instant in first_instants(load, 50))[: 40 * len(loads)]
+    assert {later - earlier for earlier, later in pairwise(instants)} <= {round(1e9 / rate)}
+    assert sorted(load.first_key for load in loads) == list(range(7, 7 + len(loads)))
+    assert {load.key_step for load in loads} == {len(loads)}
+
+
+def first_instants(load: OpenLoad, many: int) -> Iterator[int]:
+    return (load.first_ns + ticket * load.interval_ns for ticket in range(min(many, load.count)))
+
+
+@contextmanager
+def working(asked: Asked, pid: int) -> Iterator[Target]:
+    """The scripted server, as if it were the process with this id."""
+    yield Target(url=asked.url, pid=pid)
+
+
+async def test_several_processes_are_one_load_and_cpu_is_the_server_s_process_alone(tmp_path: Path) -> None:
+    """Method: the process said to be the server sleeps, while this one, the real server, works."""
+    sleeping = (PYTHON, "-c", "print('ready', flush=True); import time; time.sleep(60)")
+    pace = Pace(rate=5_500, seconds=0.2, warmup_s=0.1)
+    with trio.fail_after(60):
+        async with open_server(sleeping, log=tmp_path / "log") as child, open_scripted() as asked:
+            with working(asked, child.pid) as target:
+                idle = await drive_open(SCENARIOS["hello"], target, pace)
+            with working(asked, os.getpid()) as target:
+                busy = await drive_open(SCENARIOS["hello"], target, pace)
+    assert len(asked.heads) == 2 * 1_650
+    assert idle.requests == busy.requests == pytest.approx(1_100, abs=2)
+    assert idle.unexpected == busy.unexpected == {}
+    assert idle.cpu_share < 0.05 < busy.cpu_share
+    assert busy.memory[0].rss_bytes > idle.memory[0].rss_bytes > 0
+
+
+def generators() -> list[str]:
+    """The load generators that this process has started and that still run."""
+    children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
+    return [pid for pid in children if b"open_load" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+
+async def test_a_run_that_is_cancelled_leaves_no_process() -> None:
+    async with open_scripted(lambda _: []) as asked:
+        with trio.move_on_after(2.5) as scope:
+            await drive_open(SCENARIOS["hello"], Target(asked.url, os.getpid()), Pace(100, 60))
+        assert scope.cancelled_caught
+        assert 0 < len(asked.heads) < 1_000
+    assert generators() == []

@@ -1,0 +1,79 @@
+"""Results are kept as one document, and drawn."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from bench.errors import ResultsUnreadable
+from bench.plots import draw, draw_sweep
+from bench.results import Mark, Point, load, new_results, save
+from tests.bench.samples import noisy_results
+
+PNG = b"\x89PNG\r\n"
+
+
+def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
+    results = noisy_results(1)
+    results.marks.append(Mark("a mark", None, 5, "ms"))
+    save(results, tmp_path / "new" / "a.json")
+    assert load(tmp_path / "new" / "a.json") == results
+
+
+def test_new_results_name_the_machine() -> None:
+    machine = new_results().machine
+    assert machine.cpus >= 1
+    assert machine.memory_bytes > 10**8
+    assert set(machine.libraries) >= {"trio", "httptools"}
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{", b'{"format": 1}'])
+def test_a_file_without_results_is_refused_by_name(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "a.json"
+    file.write_bytes(content)
+    with pytest.raises(ResultsUnreadable, match=r"a\.json holds no results"):
+        load(file)
+
+
+def test_results_of_another_format_are_refused(tmp_path: Path) -> None:
+    document = msgspec.to_builtins(noisy_results(1)) | {"format": 99}
+    (tmp_path / "a.json").write_bytes(msgspec.json.encode(document))
+    with pytest.raises(ResultsUnreadable, match="has format 99"):
+        load(tmp_path / "a.json")
+
+
+@pytest.mark.parametrize(("value", "met"), [(4.9, True), (5, True), (5.1, False), (None, False), (-1, True)])
+def test_a_mark_is_met_up_to_its_limit_and_never_without_a_figure(value: float | None, met: bool) -> None:
+    assert Mark("a mark", value, 5, "ms").met is met
+
+
+def test_results_are_drawn_as_svg_and_png_with_their_scenarios_named(tmp_path: Path) -> None:
+    results = noisy_results(1)
+    results.points.append(Point("miss", "50%", "", results.points[0].steps))
+    files = draw(results, tmp_path, "r")
+    assert sorted(file.name for file in files) == sorted(
+        f"r-{what}.{kind}" for what in ("latency", "cpu", "memory") for kind in ("svg", "png")
+    )
+    for file in files:
+        written = file.read_bytes()
+        assert written.startswith(PNG) if file.suffix == ".png" else b"</svg>" in written
+    assert "hit" in (tmp_path / "r-latency.svg").read_text()
+    assert "miss" in (tmp_path / "r-cpu.svg").read_text()
+
+
+def test_a_sweep_has_a_line_for_each_setting(tmp_path: Path) -> None:
+    results = noisy_results(1)
+    points = [
+        Point("mixed", point.label, f"limits.concurrent_requests={value}", point.steps)
+        for value in (10, 50)
+        for point in results.points
+    ]
+    results.points[:] = points
+    svg, png = draw_sweep(results, tmp_path, "r")
+    assert "limits.concurrent_requests=10" in svg.read_text()
+    assert png.read_bytes().startswith(PNG)
+
+
+def test_results_without_points_draw_nothing(tmp_path: Path) -> None:
+    assert draw(new_results(), tmp_path, "r") == []
+    assert list(tmp_path.iterdir()) == []

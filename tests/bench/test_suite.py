@@ -1,0 +1,162 @@
+"""What a run is made of, and that the whole of it works: a real node, the sandbox and the load, each for a moment."""
+
+import os
+import stat
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import trio
+
+from bench.ask import Ask
+from bench.errors import WrongUse
+from bench.keys import KEYS
+from bench.marks import added_latency, lost_throughput
+from bench.results import Held, Point, new_results
+from bench.scenarios import PEERS, SCENARIOS
+from bench.servers import SERVERS
+from bench.suite import (
+    NAMES,
+    Options,
+    growth_mb,
+    measure_parked,
+    parked_marks,
+    run_suite,
+    seconds_of,
+    soak_marks,
+    works_of,
+)
+from bench.sweep import Sweep, read_sweep, run_sweep, works_of_sweep
+from bench.wrk import NEW_FROM, drive_wrk, script_for
+from tests.bench.samples import COST, STEP
+
+WRK = """\
+#!/bin/sh
+echo "Running 1s test"
+echo '{"requests":1234,"micros":2000000}'
+"""
+
+
+def test_every_scenario_can_be_asked() -> None:
+    assert all(name == row.name for name, row in SCENARIOS.items())
+    assert {row.stage.server for row in SCENARIOS.values()} <= {*SERVERS, "sandbox"}
+    assert {row.keys for row in SCENARIOS.values()} <= set(KEYS)
+    assert set(PEERS) < set(SCENARIOS)
+
+
+def test_the_scenarios_that_operators_were_promised_are_there() -> None:
+    promised = "miss hit mixed replay reject collect slow failing parked overload soak"
+    assert set(promised.split()) <= set(NAMES)
+
+
+async def test_a_scenario_runs_as_often_as_asked_for_and_tells_what_is_next() -> None:
+    rates = {"hit": {"100/s": 100.0}}
+    options = Options(scenarios=("hit",), rates=rates, seconds=0.3, repeats=2)
+    results, told = new_results(), list[str]()
+    with trio.fail_after(90):
+        await run_suite(options, results, told.append)
+    assert len(told) == works_of(options) == 1 + 2
+    assert [(point.label, len(point.steps)) for point in results.points] == [("100/s", 2)]
+    for point in results.points:
+        for step in point.steps:
+            assert (step.unexpected, step.unanswered) == ({}, 0)
+            assert step.requests == pytest.approx(0.3 * step.rate, abs=2)
+            assert step.cpu_us > 0
+    assert len(results.hello_us) == 1
+
+
+async def test_a_sweep_runs_the_scenario_under_each_value_and_refusals_are_a_part_of_it() -> None:
+    """Method: the window admits 20 requests of a key, then 1,000,000; 60 and more are sent."""
+    sweep = Sweep("limits.requests_per_minute", (20, 1_000_000))
+    options = Options(("hit",), {"hit": {"100/s": 100.0}}, 0.4, 1)
+    results, told = new_results(), list[str]()
+    with trio.fail_after(90):
+        await run_sweep(sweep, options, results, told.append)
+    assert len(told) == works_of_sweep(sweep, options)
+    narrow, wide = (point.steps[0] for point in results.points)
+    assert [point.setting for point in results.points] == [
+        "limits.requests_per_minute=20",
+        "limits.requests_per_minute=1000000",
+    ]
+    assert narrow.refused_per_s > 50
+    assert (wide.refused_per_s, wide.unexpected, narrow.unexpected) == (0, {}, {})
+
+
+async def test_parked_polls_are_woken_one_by_one_and_all_at_once() -> None:
+    with trio.fail_after(60):
+        parked = await measure_parked(count=50)
+    assert parked.count == 50
+    assert parked.wake_one_p99_ms >= parked.wake_one_p50_ms > 0
+    assert parked.wake_all_s > 0
+    assert [mark.limit for mark in parked_marks(parked)] == [12, 5, 0.6]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "name", "expected"), [(None, "hit", 3.0), (0.5, "hit", 0.5), (None, "soak", 500.0), (2.0, "soak", 2.0)]
+)
+def test_a_step_counts_some_seconds_and_a_soak_its_requests(seconds: float | None, name: str, expected: float) -> None:
+    assert seconds_of(SCENARIOS[name], Options(seconds=seconds), 2_000.0) == expected
+
+
+def test_growth_is_that_of_own_memory_and_of_a_million_requests() -> None:
+    own = [100e6] * 10 + [150e6] * 80 + [104e6] * 10
+    memory = tuple(Held(float(at), 200_000_000 + at, round(held)) for at, held in enumerate(own))
+    step = replace(STEP, requests=500_000, memory=memory)
+    assert growth_mb([step]) == pytest.approx(8)
+    (mark,) = soak_marks(SCENARIOS["soak"], [Point("soak", "50%", "", [step])])
+    assert (mark.value, mark.met) == (pytest.approx(8), False)
+
+
+def test_nothing_is_said_about_growth_in_other_scenarios_and_short_runs() -> None:
+    long, short = (Point("soak", "50%", "", [replace(STEP, requests=count)]) for count in (200_000, 50_000))
+    assert soak_marks(SCENARIOS["hit"], [long]) == []
+    assert soak_marks(SCENARIOS["soak"], [short]) == []
+
+
+def test_added_latency_is_the_difference_of_the_medians() -> None:
+    direct, miss = replace(COST, p50_ms=0.5), replace(COST, p50_ms=1.5)
+    assert added_latency([direct, miss]).value == pytest.approx(1.0)
+    assert added_latency([direct, replace(miss, unexpected={"500": 1})]).value is None
+
+
+def test_lost_throughput_is_that_of_both_turns() -> None:
+    costs = [replace(COST, per_second=rate) for rate in (1_000.0, 900.0, 1_200.0, 860.0)]
+    assert lost_throughput(costs).value == pytest.approx(20)
+    assert lost_throughput([replace(cost, per_second=0.0) for cost in costs]).value is None
+
+
+def test_a_sweep_is_read() -> None:
+    assert read_sweep("cache.max_bytes=0,1000000") == Sweep("cache.max_bytes", (0, 1_000_000))
+    assert read_sweep("server.engine=native,hypercorn").values == ("native", "hypercorn")
+
+
+@pytest.mark.parametrize("text", ["", "limits", "limits.x", "limits.x=", "limits.x=1,,2", "x=1"])
+def test_what_is_no_sweep_is_refused(text: str) -> None:
+    with pytest.raises(WrongUse, match="no setting of config"):
+        read_sweep(text)
+
+
+async def test_wrk_is_used_where_it_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Method: a program of that name stands in for it, and prints what the script makes wrk print."""
+    program = tmp_path / "wrk"
+    program.write_text(WRK)
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with trio.fail_after(30):
+        wrked = await drive_wrk(Ask("http://127.0.0.1:1", "/"), pid=os.getpid(), connections=1, seconds=1)
+    assert wrked is not None
+    assert (wrked.requests, wrked.seconds) == (1_234, 2.0)
+
+
+async def test_without_wrk_there_is_no_second_opinion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert await drive_wrk(Ask("http://127.0.0.1:1", "/"), pid=os.getpid(), connections=1, seconds=1) is None
+
+
+def test_wrk_s_script_asks_the_same() -> None:
+    new = script_for(Ask("http://h:1", '/user{n}?q="x"', keys="new", headers=(("x-api-key", "k"),)))
+    assert f"local n = {NEW_FROM}\n" in new
+    assert "n = n + 1\n" in new
+    assert '["x-api-key"] = "k"' in new
+    assert r'"/user{n}?q=\"x\""' in new
+    assert "n = n + 0\n" in script_for(Ask("http://h:1", "/"))
