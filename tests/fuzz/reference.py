@@ -1,11 +1,14 @@
 """h11 as a second reader of the same bytes, of requests as of answers."""
 
+import re
 from dataclasses import dataclass
 
 import h11
 
 _ROOM_BYTES = 1_000_000
+_REASON = re.compile(rb"\A(HTTP/1\.[01] [0-9]{3}) [^\r\n]*")
 Headers = list[tuple[bytes, bytes]]
+Head = h11.Request | h11.InformationalResponse | h11.Response
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,31 +65,41 @@ def read_requests(data: bytes) -> list[Asked]:
 
 
 def read_answer(data: bytes, method: bytes) -> tuple[Told | None, bytes]:
-    """The first final answer in `data`, which the connection's end follows, and what lies behind it."""
-    connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=_ROOM_BYTES)
-    connection.send(h11.Request(method=method, target=b"/", headers=[(b"Host", b"a")]))
-    connection.send(h11.EndOfMessage())
-    connection.receive_data(data)
-    connection.receive_data(b"")
-    head, body = _read(connection)
-    if not isinstance(head, h11.Response):
-        return None, data
-    return Told(head.status_code, list(head.headers), body), connection.trailing_data[0]
+    """The first final answer in `data`, which the connection's end follows, and what lies behind it.
+
+    Empty lines before a head and any reason phrase are overlooked, as llhttp does and h11 does not.
+    """
+    while True:
+        data = _REASON.sub(rb"\1", data.lstrip(b"\r\n"), count=1)
+        connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=_ROOM_BYTES)
+        connection.send(h11.Request(method=method, target=b"/", headers=[(b"Host", b"a")]))
+        connection.send(h11.EndOfMessage())
+        connection.receive_data(data)
+        connection.receive_data(b"")
+        head, body = _read(connection)
+        if isinstance(head, h11.InformationalResponse):
+            data = connection.trailing_data[0]
+        elif isinstance(head, h11.Response):
+            return Told(head.status_code, list(head.headers), body), connection.trailing_data[0]
+        else:
+            return None, data
 
 
-def _read(connection: h11.Connection) -> tuple[h11.Request | h11.Response | None, bytes | None]:
+def _read(connection: h11.Connection) -> tuple[Head | None, bytes | None]:
     head = None
     body = b""
     try:
         while True:
             event = connection.next_event()
+            if isinstance(event, h11.InformationalResponse):
+                return event, None
             if isinstance(event, h11.Request | h11.Response):
                 head = event
             elif isinstance(event, h11.Data):
                 body += event.data
             elif isinstance(event, h11.EndOfMessage):
                 return head, body
-            elif not isinstance(event, h11.InformationalResponse):
+            else:
                 return head, None
     except h11.RemoteProtocolError:
         return head, None
