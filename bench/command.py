@@ -81,6 +81,8 @@ def compare_results(before: Path, after: Path, *, everything: bool) -> bool:
     """
     old, new = load(before), load(after)
     changes = compare(old, new)
+    if not changes:
+        raise WrongUse("the two results have no scenario at the same share or rate in common")
     show(changes_table(changes, everything=everything))
     for caveat in caveats(old, new):
         print(f"note: {caveat}")

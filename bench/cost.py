@@ -143,7 +143,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     valid, marks = ended and not any(cost.unexpected for cost in costs), cost_marks(costs)
     if options.json:
-        print(msgspec.json.encode(Document(options.connections, options.seconds, valid, costs, marks)).decode())
+        document = Document(
+            connections=options.connections, seconds=options.seconds, valid=valid, scenarios=costs, marks=marks
+        )
+        print(msgspec.json.encode(document).decode())
     else:
         show(cost_table(costs), marks_table(marks))
     return 0 if valid else 1

@@ -18,6 +18,7 @@ PERCENTILES: tuple[tuple[str, str, Callable[[Step], float]], ...] = (
     ("p99", "#d9822b", lambda step: step.p99_ms),
     ("p99.9", "#b5364a", lambda step: step.p999_ms),
 )
+BANDED = ("p50", "p99")
 COLOURS = ("#1b6ca8", "#d9822b", "#3c9d5d", "#b5364a", "#7656a8", "#4a4a4a", "#1d9a9a", "#c05a9a", "#8a7a2a", "#2a4a8a")
 COLUMNS = 3
 DPI = 130
@@ -54,7 +55,7 @@ def _latency(points: Sequence[Point]) -> Figure:
     columns = min(len(scenarios), COLUMNS)
     figure = Figure(figsize=(1.2 + 4.2 * columns, 0.9 + 2.9 * rows), layout="constrained")
     figure.suptitle(
-        "Latency of served requests against the offered rate (line: median of the repeats, band: their range)"
+        "Latency of served requests against the offered rate (lines: medians of the repeats, bands: range of p50 and p99)"
     )
     grid = figure.subplots(rows, columns, squeeze=False)
     for axes, scenario in zip(grid.flat, scenarios, strict=False):
@@ -71,7 +72,8 @@ def _percentiles(axes: Axes, points: Sequence[Point]) -> None:
     for label, colour, figure in PERCENTILES:
         low, middle, high = _spread(points, lambda step, figure=figure: max(figure(step), _TINY_MS))  # type: ignore[misc]
         axes.plot(rates, middle, marker="o", markersize=3.5, color=colour, label=label)
-        axes.fill_between(rates, low, high, color=colour, alpha=0.18, linewidth=0)
+        if label in BANDED:
+            axes.fill_between(rates, low, high, color=colour, alpha=0.18, linewidth=0)
     _rate_axis(axes)
     _log_ms(axes, "latency, ms")
 

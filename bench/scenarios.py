@@ -75,7 +75,7 @@ _ALL = (
     Scenario("collect", "/v1/hackernews/search?query=topic{n}&limit=240", keys="new", head="x-cache: miss"),
     Scenario("slow", _PROFILE, _SLOW, keys="new", busy=1_000, connections=2_000),
     Scenario("failing", _PROFILE, _FAILING, keys="new", statuses=(502, 503)),
-    Scenario("overload", _PROFILE, _SHEDDING, keys="new", tolerated=(429, 503), shares=(1.0, 2.0)),
+    Scenario("overload", _PROFILE, _SHEDDING, keys="new", tolerated=(429, 503), busy=50, shares=(1.0, 2.0)),
     Scenario("soak", _PROFILE, _SMALL_CACHE, keys="mixed", shares=(0.5,), requests=1_000_000),
 )
 SCENARIOS: Mapping[str, Scenario] = MappingProxyType({row.name: row for row in _ALL})
