@@ -14,7 +14,7 @@ import trio
 from bench.driving import ask_for, drive
 from bench.errors import ChildFailed
 from bench.load import Load, Measured
-from bench.report import cost_table, marks_table, show
+from bench.report import WIDE, cost_table, marks_table, show, width
 from bench.results import Cost, Mark
 from bench.scenarios import SCENARIOS, Scenario
 from bench.servers import Target, can_run, open_stage
@@ -148,7 +148,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         print(msgspec.json.encode(document).decode())
     else:
-        show(cost_table(costs), marks_table(marks))
+        show(cost_table(costs, wide=width() >= WIDE), marks_table(marks))
     return 0 if valid else 1
 
 

@@ -55,7 +55,7 @@ def _latency(points: Sequence[Point]) -> Figure:
     columns = min(len(scenarios), COLUMNS)
     figure = Figure(figsize=(1.2 + 4.2 * columns, 0.9 + 2.9 * rows), layout="constrained")
     figure.suptitle(
-        "Latency of served requests against the offered rate (lines: medians of the repeats, bands: range of p50 and p99)"
+        "Latency of the served against the offered rate (lines: medians of the repeats, bands: ranges of p50 and p99)"
     )
     grid = figure.subplots(rows, columns, squeeze=False)
     for axes, scenario in zip(grid.flat, scenarios, strict=False):
@@ -70,12 +70,17 @@ def _latency(points: Sequence[Point]) -> Figure:
 def _percentiles(axes: Axes, points: Sequence[Point]) -> None:
     rates = [_rate(point) for point in points]
     for label, colour, figure in PERCENTILES:
-        low, middle, high = _spread(points, lambda step, figure=figure: max(figure(step), _TINY_MS))  # type: ignore[misc]
+        low, middle, high = _spread(points, _visible(figure))
         axes.plot(rates, middle, marker="o", markersize=3.5, color=colour, label=label)
         if label in BANDED:
             axes.fill_between(rates, low, high, color=colour, alpha=0.18, linewidth=0)
     _rate_axis(axes)
     _log_ms(axes, "latency, ms")
+
+
+def _visible(figure: Callable[[Step], float]) -> Callable[[Step], float]:
+    """The figure, but above 0, which a logarithmic axis does not have."""
+    return lambda step: max(figure(step), _TINY_MS)
 
 
 def _spread(points: Sequence[Point], figure: Callable[[Step], float]) -> tuple[list[float], list[float], list[float]]:
@@ -144,7 +149,7 @@ def _sweep(points: Sequence[Point]) -> Figure:
     panels = figure.subplots(1, 3)
     whats: tuple[tuple[str, Callable[[Step], float]], ...] = (
         ("served, requests/s", lambda step: step.served_per_s),
-        ("p99 of the served, ms", lambda step: max(step.p99_ms, _TINY_MS)),
+        ("p99 of the served, ms", _visible(lambda step: step.p99_ms)),
         ("CPU us for each answer", lambda step: step.cpu_us),
     )
     for axes, (what, value) in zip(panels, whats, strict=True):

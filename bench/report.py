@@ -1,8 +1,9 @@
 """The figures as tables on the terminal."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -10,7 +11,9 @@ from bench.compare import Change
 from bench.results import Cost, Mark, Point, Step
 
 WIDTH_OF_A_PIPE = 160
-"""Columns of the output when it is no terminal, so that no figure is cut."""
+"""Columns of the output when it is no terminal."""
+WIDE = 150
+"""Columns from which on a table shows everything; a narrower one leaves out what the JSON has too."""
 LAG_SHARE = 0.2
 """Of p99 that the generator's own lateness may be before a point says so."""
 FULL = 0.97
@@ -19,66 +22,82 @@ BUSY_SERVER = 0.9
 """A server of one process that takes so much of a CPU is itself the limit."""
 
 
+COST_COLUMNS = (
+    *("scenario", "requests", "req/s", "us/req", "x hello", "x nginx", "x plain", "p50 ms", "p99 ms", "RSS MB"),
+    *("client us", "wrk req/s", "wrk us/req", "remark"),
+)
+POINT_COLUMNS = (
+    *("scenario", "offered", "req/s", "served/s", "refused/s", "us/req", "CPU %", "p50 ms", "p90 ms", "p99 ms"),
+    *("p99 from to", "p99.9 ms", "RSS MB", "remark"),
+)
+LEFT_OUT = frozenset(
+    {"requests", "x plain", "RSS MB", "client us", "wrk req/s", "wrk us/req"}
+    | {"refused/s", "CPU %", "p90 ms", "p99 from to", "p99.9 ms"}
+)
+WORDS = frozenset({"scenario", "mark", "unit", "figure", "verdict", "remark"})
+
+
 def show(*tables: Table) -> None:
     """Print tables, those with rows."""
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=WIDTH_OF_A_PIPE)
+    console = Console(width=width())
     for table in tables:
         if table.row_count:
             console.print(table)
 
 
-def _table(title: str, *columns: str, words: Sequence[int] = (0,)) -> Table:
-    table = Table(title=title, title_justify="left")
-    for at, name in enumerate(columns):
-        table.add_column(name, justify="left" if at in words else "right", no_wrap=at != len(columns) - 1)
+def width() -> int:
+    """How many columns the output has."""
+    console = Console()
+    return console.width if console.is_terminal else WIDTH_OF_A_PIPE
+
+
+def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, wide: bool = True) -> Table:
+    kept = [at for at, name in enumerate(columns) if wide or name not in LEFT_OUT]
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    for at in kept:
+        name = columns[at]
+        table.add_column(name, justify="left" if name in WORDS else "right", no_wrap=name != "remark")
+    for row in rows:
+        table.add_row(*(row[at] for at in kept))
     return table
 
 
-def cost_table(costs: Sequence[Cost]) -> Table:
+def cost_table(costs: Sequence[Cost], *, wide: bool = True) -> Table:
     """What a request costs in the closed loop. Ratios are CPU per request over that of a peer of the same run."""
-    columns = ("scenario", "requests", "req/s", "us/req", "x hello", "x nginx", "x plain", "p50 ms", "p99 ms", "RSS MB")
-    own = ("client us", "wrk req/s", "wrk us/req", "remark")
     peers_us = {cost.scenario: cost.cpu_us for cost in costs if not cost.unexpected and cost.cpu_us}
-    table = _table("CPU of the server's process", *columns, *own, words=(0, 13))
-    for cost in costs:
-        ratios = [cost.cpu_us / peers_us[name] if name in peers_us else None for name in ("hello", "nginx", "plain")]
-        table.add_row(
-            cost.scenario,
-            str(cost.requests),
-            f"{cost.per_second:.0f}",
-            f"{cost.cpu_us:.0f}",
-            *(number(ratio) for ratio in ratios),
-            f"{cost.p50_ms:.2f}",
-            f"{cost.p99_ms:.2f}",
-            f"{cost.rss_bytes / 1e6:.0f}",
-            f"{cost.client_us:.0f}",
-            number(cost.wrk_per_second),
-            number(cost.wrk_cpu_us),
-            invalid(cost.unexpected),
-        )
-    return table
+    rows = [_cost_row(cost, peers_us) for cost in costs]
+    return _table("CPU of the server's process", COST_COLUMNS, rows, wide=wide)
+
+
+def _cost_row(cost: Cost, peers_us: Mapping[str, float]) -> list[str]:
+    ratios = [cost.cpu_us / peers_us[name] if name in peers_us else None for name in ("hello", "nginx", "plain")]
+    return [
+        cost.scenario,
+        str(cost.requests),
+        f"{cost.per_second:.0f}",
+        f"{cost.cpu_us:.0f}",
+        *(number(ratio) for ratio in ratios),
+        f"{cost.p50_ms:.2f}",
+        f"{cost.p99_ms:.2f}",
+        f"{cost.rss_bytes / 1e6:.0f}",
+        f"{cost.client_us:.0f}",
+        number(cost.wrk_per_second),
+        number(cost.wrk_cpu_us),
+        invalid(cost.unexpected),
+    ]
 
 
 def marks_table(marks: Sequence[Mark]) -> Table:
     """Each mark beside its figure."""
-    table = _table("Marks", "mark", "measured", "at most", "unit", "", words=(0, 3, 4))
-    for mark in marks:
-        verdict = "[green]met[/]" if mark.met else "[red]not met[/]"
-        table.add_row(mark.name, number(mark.value), f"{mark.limit:g}", mark.unit, verdict)
-    return table
+    verdicts = {True: "[green]met[/]", False: "[red]not met[/]"}
+    rows = [(mark.name, number(mark.value), f"{mark.limit:g}", mark.unit, verdicts[mark.met]) for mark in marks]
+    return _table("Marks", ("mark", "measured", "at most", "unit", "verdict"), rows)
 
 
-def points_table(points: Sequence[Point]) -> Table:
+def points_table(points: Sequence[Point], *, wide: bool = True) -> Table:
     """Every rate of every scenario: the medians of its repeats, and how far p99 ranged."""
-    columns = ("scenario", "offered", "req/s", "served/s", "refused/s", "us/req", "CPU %")
-    waits = ("p50 ms", "p90 ms", "p99 ms", "p99 from to", "p99.9 ms", "RSS MB", "remark")
-    table = _table("Open loop", *columns, *waits, words=(0, 13))
-    for point in points:
-        if point.steps:
-            table.add_row(point.scenario, point.label, *_figures(point.steps), remark(point))
-    return table
+    rows = [[point.scenario, point.label, *_figures(point.steps), remark(point)] for point in points if point.steps]
+    return _table("Open loop", POINT_COLUMNS, rows, wide=wide)
 
 
 def _figures(steps: Sequence[Step]) -> list[str]:
@@ -115,14 +134,15 @@ def remark(point: Point) -> str:
 def changes_table(changes: Sequence[Change], *, everything: bool) -> Table:
     """What is different between two results: the changes alone, or every figure."""
     columns = ("scenario", "offered", "figure", "A", "B", "change", "noise", "verdict")
-    table = _table("B against A", *columns, words=(0, 1, 2, 7))
-    for change in changes:
-        if everything or change.verdict not in ("same", "unknown"):
-            colour = {"better": "green", "worse": "red"}.get(change.verdict, "default")
-            noise = "-" if change.noise is None else f"±{change.noise:.1%}"
-            shown = (change.scenario, change.label, change.figure, number(change.before), number(change.after))
-            table.add_row(*shown, f"{change.change:+.1%}", noise, f"[{colour}]{change.verdict}[/]")
-    return table
+    shown = [change for change in changes if everything or change.verdict not in ("same", "unknown")]
+    return _table("B against A", columns, map(_change_row, shown))
+
+
+def _change_row(change: Change) -> list[str]:
+    colour = {"better": "green", "worse": "red"}.get(change.verdict, "default")
+    noise = "-" if change.noise is None else f"±{change.noise:.1%}"
+    figures = [number(change.before), number(change.after), f"{change.change:+.1%}", noise]
+    return [change.scenario, change.label, change.figure, *figures, f"[{colour}]{change.verdict}[/]"]
 
 
 def invalid(unexpected: dict[str, int]) -> str:

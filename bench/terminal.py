@@ -1,5 +1,6 @@
 """A run of the bench at the terminal: its progress, Ctrl-C, the tables, and the files it leaves."""
 
+import itertools
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -11,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from bench.plots import draw, draw_sweep
-from bench.report import cost_table, marks_table, points_table, show
+from bench.report import WIDE, cost_table, marks_table, points_table, show, width
 from bench.results import Results, new_results, save
 from bench.tasks import run_until_told
 
@@ -31,7 +32,8 @@ def measure_and_show(measure: Measure, *, works: int, folder: Path, name: str, i
     results = new_results()
     ended = trio.run(run_until_told, partial(_behind_a_bar, measure, results, works))
     results = replace(results, complete=ended)
-    show(cost_table(results.costs), points_table(results.points), marks_table(results.marks))
+    wide = width() >= WIDE
+    show(cost_table(results.costs, wide=wide), points_table(results.points, wide=wide), marks_table(results.marks))
     _say(*_write(results, folder, name, is_sweep=is_sweep))
     if not ended:
         _say("stopped before the end")
@@ -44,10 +46,10 @@ async def _behind_a_bar(measure: Measure, results: Results, works: int) -> None:
     with Progress(
         *columns, console=console, refresh_per_second=REFRESHES_PER_S, disable=not console.is_terminal
     ) as bar:
-        task = bar.add_task("", total=works, completed=-1)
+        task, begun = bar.add_task("", total=works), itertools.count()
 
         def tell(what: str) -> None:
-            bar.update(task, advance=1, description=what)
+            bar.update(task, completed=next(begun), description=what)
             if not console.is_terminal:
                 _say(what)
 

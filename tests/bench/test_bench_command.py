@@ -53,7 +53,7 @@ def test_a_run_prints_a_table_and_leaves_its_files(tmp_path: Path) -> None:
         "run", "hit", "--rate", "40", "--seconds", "0.3", "--repeats", "1", "--out", str(tmp_path), "--name", "a"
     )
     assert ended.returncode == 0, ended.stderr
-    assert "│ hit " in ended.stdout
+    assert "\n hit " in ended.stdout
     assert {file.name for file in tmp_path.iterdir()} == {
         "a.json",
         *(f"a-{what}.{kind}" for what in ("latency", "cpu", "memory") for kind in ("svg", "png")),

@@ -33,10 +33,9 @@ CLOSING = OK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
 async def heard(url: str, *, rate: float, count: int, **rest: object) -> Heard:
     """One run in this process, its first request a moment from now."""
     ask_fields = {name: rest.pop(name) for name in ("path", "keys", "tolerated", "head") if name in rest}
-    ask = msgspec.convert({"url": url, "path": "/", **ask_fields}, Ask)
     first_ns = time.monotonic_ns() + 20_000_000
     fields = {"first_ns": first_ns, "interval_ns": round(1e9 / rate), "count": count, "drain_s": 5}
-    load = OpenLoad(ask, **{**fields, **rest})  # type: ignore[arg-type]
+    load = msgspec.convert({"ask": {"url": url, "path": "/", **ask_fields}, **fields, **rest}, OpenLoad)
     with trio.fail_after(30):
         return await OpenLoop(load).run()
 
