@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from tests.fuzz.mutations import CUTS, MUTATIONS, mutated
+from tests.fuzz.mutations import CUTS, MUTATIONS, Mutation, mutated
 from tests.fuzz.requests import CHUNKED, COUNTED, MOSTLY
 from tests.fuzz.upstream import Turn
 
@@ -46,7 +46,7 @@ def answer(interim: bytes, line: bytes, fields: list[bytes], framed: tuple[bytes
 
 
 def turn(  # each is what Hypothesis draws
-    method: str, data: bytes, surplus: bytes, mutations: list, cuts: list[int], pause_s: float, ends: bool
+    method: str, data: bytes, surplus: bytes, mutations: list[Mutation], cuts: list[int], pause_s: float, ends: bool
 ) -> Turn:
     """A turn from what Hypothesis draws."""
     return Turn(method, mutated(data + surplus, mutations), tuple(cuts), pause_s, ends)
@@ -57,7 +57,7 @@ FRAMED = st.one_of(COUNTED, CHUNKED, TO_THE_END)
 SURPLUS = st.sampled_from([b""] * 5 + [b"x", b"\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nX"])
 PAUSES_S = st.sampled_from([0.0, 0.0, 0.0, 3.0])
 ANSWERS = st.builds(answer, INTERIM, LINES, st.lists(FIELDS, max_size=3), FRAMED)
-TURN = st.builds(turn, METHODS, ANSWERS, SURPLUS, st.lists(MUTATIONS, max_size=3), CUTS, PAUSES_S, MOSTLY)
+TURN = st.builds(turn, METHODS, ANSWERS, SURPLUS, MUTATIONS, CUTS, PAUSES_S, MOSTLY)
 TURNS = st.lists(TURN, min_size=1, max_size=3).map(tuple)
 
 SOUND_ANSWERS = st.builds(

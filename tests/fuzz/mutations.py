@@ -63,12 +63,13 @@ class Mutation:
 
 PLACES = st.integers(0, 4_000)
 ADDED = st.one_of(st.just(b""), st.sampled_from(SPECIALS), st.binary(max_size=4))
-MUTATIONS = st.builds(
-    Mutation,
-    at=PLACES,
-    drops=st.one_of(st.just(0), st.integers(0, 40)),
-    adds=ADDED,
-    copies=st.one_of(st.just(0), st.integers(0, 60)),
+MUTATIONS = st.lists(
+    st.one_of(
+        st.builds(Mutation, PLACES, st.sampled_from([0, 0, 1, 2, 40]), ADDED, st.just(0)),
+        st.builds(Mutation, PLACES, st.just(0), st.just(b""), st.sampled_from([1, 1, 2, 10, 60])),
+        st.builds(Mutation, PLACES, st.just(10_000), st.just(b""), st.just(0)),  # nothing comes any more
+    ),
+    max_size=3,
 )
 CUTS = st.lists(PLACES, max_size=12)
 

@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 
 from tests.fuzz.edge import Attack
-from tests.fuzz.mutations import CUTS, MUTATIONS, mutated
+from tests.fuzz.mutations import CUTS, MUTATIONS, Mutation, mutated
 
 METHODS = st.sampled_from([b"GET", b"POST", b"HEAD", b"PUT", b"OPTIONS", b"DELETE"])
 PATHS = st.sampled_from([b"/read", b"/ignore", b"/stream", b"/early", b"/big", b"/read?a=%20b", b"http://a/read"])
@@ -68,14 +68,27 @@ def request(method: bytes, path: bytes, version: bytes, fields: list[bytes], fra
     return b"\r\n".join(lines) + b"\r\n\r\n" + body
 
 
+UNSOUND_PATHS = st.sampled_from(
+    [b" /read", b"/read ", b"read", b"*", b"http://b/read", b"http:///", b"//read", b"/a\tb"]
+)
+UNSOUND_VERSIONS = st.sampled_from(
+    [b"HTTP/1.1"] * 4 + [b"RTSP/1.1", b"ICE/1.0", b"HTTP/1.2", b"HTTP/2.0", b"HTTP/1.1 "]
+)
 FRAMED = st.one_of(NO_BODY, COUNTED, CHUNKED)
 SOUND = st.builds(request, METHODS, PATHS, VERSIONS, st.lists(FIELDS, max_size=3, unique=True), FRAMED)
 UNSOUND = st.builds(
-    request, METHODS, PATHS, VERSIONS, st.lists(st.one_of(FIELDS, UNSOUND_FIELDS), min_size=1, max_size=4), FRAMED
+    request,
+    METHODS,
+    st.one_of(PATHS, UNSOUND_PATHS),
+    UNSOUND_VERSIONS,
+    st.lists(st.one_of(FIELDS, UNSOUND_FIELDS), max_size=4),
+    FRAMED,
 )
 
 
-def attack(requests: list[bytes], mutations: list, cuts: list[int], pause_s: float, ends: bool, reads: bool) -> Attack:
+def attack(
+    requests: list[bytes], mutations: list[Mutation], cuts: list[int], pause_s: float, ends: bool, reads: bool
+) -> Attack:
     """An attack from what Hypothesis draws."""
     return Attack(mutated(b"".join(requests), mutations), tuple(cuts), pause_s, ends=ends, reads=reads)
 
@@ -85,7 +98,7 @@ MOSTLY = st.sampled_from([True, True, True, True, False])
 ATTACKS = st.builds(
     attack,
     st.lists(st.one_of(SOUND, SOUND, UNSOUND), min_size=1, max_size=4),
-    st.lists(MUTATIONS, max_size=3),
+    MUTATIONS,
     CUTS,
     PAUSES_S,
     MOSTLY,
