@@ -40,12 +40,13 @@ def _with(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
 @contextmanager
 def _refusals() -> Iterator[None]:
     """What the suite refuses, and that it is not installed, as the command's own refusals."""
-    from bench.errors import BenchError  # noqa: PLC0415 - see the module's docstring
-
     try:
-        yield
-    except BenchError as exc:
-        raise Refusal(*str(exc).splitlines(), exit_code=exc.exit_code) from exc
+        from bench.errors import BenchError  # noqa: PLC0415 - see the module's docstring
+
+        try:
+            yield
+        except BenchError as exc:
+            raise Refusal(*str(exc).splitlines(), exit_code=exc.exit_code) from exc
     except ModuleNotFoundError as exc:
         raise Refusal(_INSTALL) from exc
 
@@ -62,7 +63,7 @@ def bench() -> None:
 def run_(**o: Any) -> None:
     """Latency, CPU and memory of scenarios at some rates; without a name, of all of them."""
     with _refusals():
-        from bench.command import Files, run_scenarios  # noqa: PLC0415
+        from bench.command import Files, run_scenarios  # noqa: PLC0415 - as in _refusals
 
         run_scenarios(
             o["scenarios"],
@@ -79,7 +80,7 @@ def run_(**o: Any) -> None:
 def marks(**o: Any) -> None:
     """CPU of a request beside peers, and every mark that a node should keep."""
     with _refusals():
-        from bench.command import Files, measure_marks  # noqa: PLC0415
+        from bench.command import Files, measure_marks  # noqa: PLC0415 - as in _refusals
 
         measure_marks(seconds=o["seconds"], files=Files(o["folder"], o["name"]))
 
@@ -91,7 +92,7 @@ def marks(**o: Any) -> None:
 def sweep(**o: Any) -> None:
     """A scenario under several values of a setting of config.toml, such as limits.concurrent_requests=10,50."""
     with _refusals():
-        from bench.command import Files, sweep_setting  # noqa: PLC0415
+        from bench.command import Files, sweep_setting  # noqa: PLC0415 - as in _refusals
 
         sweep_setting(
             o["setting"],
@@ -110,7 +111,7 @@ def sweep(**o: Any) -> None:
 def compare(before: Path, after: Path, everything: bool) -> None:
     """What changed from A to B, with noise told apart by their repeats; exit 1 when something is worse."""
     with _refusals():
-        from bench.command import compare_results  # noqa: PLC0415
+        from bench.command import compare_results  # noqa: PLC0415 - as in _refusals
 
         if compare_results(before, after, everything=everything):
             raise Refusal("something is worse")
