@@ -157,7 +157,7 @@ def _bounds(max_connections: int, log: Log) -> Bounds:
     """The public address's limits: no more connections than there are file descriptors for."""
     possible = connections_possible(max_connections)
     if possible < max_connections:
-        log.event("warning", "connections_limited", max_connections=max_connections, descriptors_allow=possible)
+        log.event("info", "connections_limited", max_connections=max_connections, descriptors_allow=possible)
     return Bounds(connections=possible)
 
 
