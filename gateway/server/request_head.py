@@ -74,12 +74,15 @@ class HeadReader:
         Raises:
             Refused: the connection cannot be read any further.
         """
-        if not self._fed and data[0] in b"\r\n":  # RFC 9112, 2.2: empty lines before a request are ignored
-            data = data.lstrip(b"\r\n")
-            if not data:
-                return None
-        if b"\n" not in self._line:
-            self._line += data
+        if self._fed:
+            if b"\n" not in self._line:
+                self._line += data
+        else:
+            if data[0] in b"\r\n":  # RFC 9112, 2.2: empty lines before a request are ignored
+                data = data.lstrip(b"\r\n")
+                if not data:
+                    return None
+            self._line = data
         end = self._find_end(data)
         upgraded = self._feed(data if end in {-1, len(data)} else data[:end])
         self._check_sizes()
@@ -155,7 +158,8 @@ class HeadReader:
             raise Refused(501, "This server is no proxy.")
         if version not in {"1.1", "1.0"}:
             raise Refused(505, _VERSIONS)
-        if not self._line.startswith(b"%b %b HTTP/" % (method, self._url)):  # llhttp takes RTSP, ICE and more blanks
+        # llhttp takes more blanks than one, and RTSP.
+        if not self._line.startswith(b" HTTP/1.", len(method) + 1 + len(self._url)):
             raise Refused(400, "The request line is malformed.")
         body, expects_continue = self._judge_weighty(version)
         keep_alive = self._keep_alive and (version == "1.1" or not self._asks_to_close())

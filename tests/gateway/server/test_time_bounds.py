@@ -100,6 +100,18 @@ async def test_a_client_that_does_not_read_is_aborted():
         assert app.seen == ["ClientGone"]
 
 
+async def test_requests_pipelined_behind_a_busy_one_are_left_in_the_kernel():
+    """Goal: a client cannot fill our memory. Method: behind a parked request, send until nothing more is taken."""
+    app = PathApp()
+    async with open_served(app) as served, await served.connect() as client:
+        await client.send(GET % b"park")
+        await app.parked.wait()
+        with trio.move_on_after(0.5) as patience:
+            await client.send(GET % b"" * 2_000_000)
+        assert patience.cancelled_caught
+        assert app.asked == ["GET /park"]
+
+
 async def test_a_parked_request_outlives_every_bound():
     app = PathApp()
     bounds = Bounds(header_s=0.1, idle_s=0.1, body_s=0.1, write_s=0.1)
