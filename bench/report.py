@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.table import Table
 
 from bench.compare import Change
@@ -56,7 +56,8 @@ def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *,
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     for at in kept:
         name = columns[at]
-        table.add_column(name, justify="left" if name in WORDS else "right", no_wrap=name != "remark")
+        justify: JustifyMethod = "left" if name in WORDS else "right"
+        table.add_column(name, justify=justify, no_wrap=name != "remark", overflow="fold")
     for row in rows:
         table.add_row(*(row[at] for at in kept))
     return table
