@@ -46,6 +46,9 @@ class Connection:
             await self._serve()
         except ClientGone:
             self.wire.abort()
+        except Exception:  # a last resort: one connection's failure must not end the server
+            _logger.exception("A connection failed")
+            self.wire.abort()
         except BaseException:  # cancelled: a cut answer must not be taken for a whole one
             self.wire.abort()
             raise

@@ -9,6 +9,7 @@ import trio
 
 from gateway.server.asgi import ASGIApp
 from gateway.server.bounds import Bounds
+from gateway.server.errors import EdgeAnswer
 from gateway.server.hypercorn_engine import serve_hypercorn
 from gateway.server.serve import serve_native
 
@@ -50,6 +51,7 @@ async def open_served(
     bounds: Bounds = Bounds(),  # noqa: B008 - frozen
     drain_s: float = 2,
     patience_s: float = PATIENCE_S,
+    answer_of_edge: EdgeAnswer = edge_answer,
 ) -> AsyncIterator[Served]:
     """Serve `app` on a free port; on leaving, stop it and wait for its end."""
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
@@ -60,7 +62,7 @@ async def open_served(
         listeners,
         shutdown=served.shutdown,
         drain_s=drain_s,
-        edge_answer=edge_answer,
+        edge_answer=answer_of_edge,
         bounds=bounds,
     )
     with trio.fail_after(patience_s):

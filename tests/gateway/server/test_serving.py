@@ -7,6 +7,7 @@ import trio
 
 from gateway.server.asgi import Receive, Scope, Send
 from gateway.server.bounds import Bounds
+from gateway.server.errors import Headers
 from gateway.server.wire import HANGUP_POLL_S
 from tests.gateway.server.apps import BIG, STREAMED, PathApp, answer
 from tests.gateway.server.raw_client import open_served
@@ -195,6 +196,18 @@ async def test_an_app_that_fails_before_its_answer_is_a_500_and_the_server_goes_
         assert [(answer.status, answer.header(b"connection")) for answer in answers] == [(500, b"close")]
         assert [record.name for record in caplog.records if record.levelno >= logging.ERROR] == ["sluice.server"]
         assert (await served.ask(GET % b"closing"))[0].status == 200
+
+
+async def test_a_failure_outside_the_app_ends_its_connection_and_not_the_server(caplog: pytest.LogCaptureFixture):
+    def fail(status: int, sentence: str) -> tuple[Headers, bytes]:
+        raise ZeroDivisionError
+
+    async with open_served(PathApp(), answer_of_edge=fail) as served:
+        async with await served.connect() as client:
+            await client.send(b"GET / HTTP/1.1\r\n\r\n")
+            assert await client.closed()
+        assert (await served.ask(GET % b"closing"))[0].status == 200
+    assert [record.message for record in caplog.records if record.levelno >= logging.ERROR] == ["A connection failed"]
 
 
 async def test_an_app_that_fails_within_its_answer_has_it_aborted_not_ended():
