@@ -78,13 +78,12 @@ class Crowd:
     key: str
     answers: list[bytes] = field(default_factory=list)
 
-    async def ask(self, handle: str, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+    async def ask(self, handle: str) -> None:
         """Ask for a profile and keep the head of the answer, or nothing when there is none."""
         parts = urlsplit(self.node.url)
         async with await trio.open_tcp_stream(parts.hostname, parts.port) as stream:
             target = f"/v1/github/profile?handle={handle}"
             await stream.send_all(f"GET {target} HTTP/1.1\r\nhost: x\r\nx-api-key: {self.key}\r\n\r\n".encode())
-            task_status.started()
             head = b""
             with suppress(trio.BrokenResourceError):
                 while data := await stream.receive_some(65_536):
@@ -93,14 +92,14 @@ class Crowd:
 
     async def ask_and_stop(self, handles: list[str]) -> float:
         """All ask, the node is told to stop, all are answered; how long it took to be no longer ready."""
+        running = f"sluice_leases {len(handles)}.0".encode()
         with trio.fail_after(30):
             async with trio.open_nursery() as asking:
                 for handle in handles:
-                    await asking.start(self.ask, handle)
-                running = f"sluice_leases {len(handles)}.0".encode()
+                    asking.start_soon(self.ask, handle)
                 await trio.to_thread.run_sync(wait_until, lambda: running in self.node.admin("/metrics").body)
-                return await trio.to_thread.run_sync(self._stop)
-        raise AssertionError("unreachable: fail_after raises")
+                unready_s = await trio.to_thread.run_sync(self._stop)
+        return unready_s
 
     def _stop(self) -> float:
         told_at = time.monotonic()
