@@ -4,16 +4,29 @@ from dataclasses import dataclass, field
 from email.utils import formatdate
 from heapq import nsmallest
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import trio
 
 from gateway.server.asgi import ASGIApp, State
 from gateway.server.bounds import Bounds
 from gateway.server.errors import EdgeAnswer
+from gateway.server.wire import Wire
 
-if TYPE_CHECKING:
-    from gateway.server.connection import Connection
+
+class Client(Protocol):
+    """A connection as its server looks at it."""
+
+    @property
+    def wire(self) -> Wire:
+        """Its socket."""
+
+    @property
+    def idle(self) -> bool:
+        """Whether it waits between two requests."""
+
+    def close_if_idle(self) -> None:
+        """Close it unless a request is under way or has just arrived."""
 
 
 def _date_line() -> bytes:
@@ -28,7 +41,7 @@ class Edge:
     state: State | None
     edge_answer: EdgeAnswer
     bounds: Bounds
-    connections: "set[Connection]" = field(default_factory=set)
+    connections: set[Client] = field(default_factory=set)
     room: trio.lowlevel.ParkingLot = field(default_factory=trio.lowlevel.ParkingLot)
     """Where accepting waits while too many connections are open; one that closes wakes one waiter."""
     closing: bool = False
