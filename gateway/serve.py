@@ -7,12 +7,12 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
-from types import MappingProxyType
+from typing import Literal
 
 import orjson
 import trio
@@ -24,13 +24,10 @@ from gateway.logs import Log
 from gateway.secrets import Secrets
 from gateway.server.bounds import Bounds
 from gateway.server.descriptors import connections_possible
-from gateway.server.hypercorn_engine import serve_hypercorn
 from gateway.server.serve import serve_native
 from upstreams.endpoint import Platform
 from upstreams.platforms import load_platforms
 from upstreams.sandbox.app import Behaviour, Sandbox
-
-ENGINES = MappingProxyType({"native": serve_native, "hypercorn": serve_hypercorn})
 
 
 class AddressUnusable(Exception):
@@ -99,7 +96,7 @@ async def open_served_node(start: Start) -> AsyncIterator[tuple[Node, dict[str, 
         async with trio.open_nursery() as public_side:
             await public_side.start(
                 partial(
-                    ENGINES[config.server.engine],
+                    _engine(config.server.engine),
                     node.api,
                     public,
                     shutdown=node.draining,
@@ -151,6 +148,15 @@ def print_line(line: Mapping[str, str]) -> None:
     """One JSON line on stdout, for whoever started us."""
     sys.stdout.buffer.write(orjson.dumps(dict(line), option=orjson.OPT_APPEND_NEWLINE))
     sys.stdout.buffer.flush()
+
+
+def _engine(name: Literal["native", "hypercorn"]) -> Callable[..., Awaitable[None]]:
+    """The server of this name; Hypercorn is imported only for who asks for it, since that takes a tenth of a start."""
+    if name == "native":
+        return serve_native
+    from gateway.server.hypercorn_engine import serve_hypercorn  # noqa: PLC0415 - the docstring says why
+
+    return serve_hypercorn
 
 
 def _bounds(max_connections: int, log: Log) -> Bounds:
