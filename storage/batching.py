@@ -53,20 +53,7 @@ class Writer:
             StoreBusy, StoreUnavailable: it never happened. Or what the job itself raised.
         """
         self.submit_nowait(job)
-        job.task = trio.lowlevel.current_task()
-
-        def abort(_raise_cancel: object) -> trio.lowlevel.Abort:
-            if job in self._pending:
-                del self._pending[job]
-            elif not job.abandonable:
-                return trio.lowlevel.Abort.FAILED
-            job.task = None
-            return trio.lowlevel.Abort.SUCCEEDED
-
-        await trio.lowlevel.wait_task_rescheduled(abort)
-        if job.error is not None:
-            raise job.error
-        return job.result
+        return await job.wait(self._pending)
 
     def submit_nowait(self, job: Job) -> None:
         """Queue the job. Raises StoreBusy or StoreUnavailable when it cannot be queued."""

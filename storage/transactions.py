@@ -36,6 +36,27 @@ class Job:
         self.result: object = None
         self.error: Exception | None = None
 
+    async def wait(self, pending: dict["Job", None]) -> object:
+        """Wait until the writer wakes `task`; cancelled while it is `pending`, it never happens, later it is awaited.
+
+        Raises:
+            What the job itself raised.
+        """
+        self.task = trio.lowlevel.current_task()
+
+        def abort(_raise_cancel: object) -> trio.lowlevel.Abort:
+            if self in pending:
+                del pending[self]
+            elif not self.abandonable:
+                return trio.lowlevel.Abort.FAILED
+            self.task = None
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        await trio.lowlevel.wait_task_rescheduled(abort)
+        if self.error is not None:
+            raise self.error
+        return self.result
+
 
 class Engine(Protocol):
     """One writing connection, as group commit needs it."""

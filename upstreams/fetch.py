@@ -12,7 +12,7 @@ from typing import NamedTuple
 import trio
 
 from limits.errors import CircuitOpen, LimitError, Throttled
-from upstreams.endpoint import Endpoint, Fallback
+from upstreams.endpoint import Endpoint
 from upstreams.errors import InvalidArgument, InvalidCursor, NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
 from upstreams.params import Args, State
 from upstreams.reading import run
@@ -47,13 +47,9 @@ def plan(site: Site, endpoint: Endpoint, args: Args) -> Plan:
 
 def _rung_of(site: Site, endpoint: Endpoint, source: str | int) -> int:
     for rung_index, fallback in enumerate(endpoint.fallbacks, 1):
-        if fallback.source == source and fallback.read is not None and _is_known(site, fallback):
+        if fallback.source == source and fallback.read is not None and site.offers(fallback):
             return rung_index
     raise InvalidCursor("cursor belongs to a source that is no longer asked")
-
-
-def _is_known(site: Site, fallback: Fallback) -> bool:
-    return all(name in site.credentials for name in fallback.needs)
 
 
 def _plan(site: Site, endpoint: Endpoint, args: Args, rung_index: int) -> Plan:
@@ -114,7 +110,7 @@ def _fallbacks_of(planned: Plan) -> list[int]:
     return [
         rung_index
         for rung_index, fallback in enumerate(endpoint.fallbacks, 1)
-        if _is_known(planned.site, fallback) and not (goes_on and fallback.read is not None)
+        if planned.site.offers(fallback) and not (goes_on and fallback.read is not None)
     ]
 
 

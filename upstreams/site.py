@@ -11,7 +11,7 @@ import orjson
 import trio
 
 from limits.errors import LimitError
-from upstreams.endpoint import Endpoint, Platform, Session
+from upstreams.endpoint import Endpoint, Fallback, Platform, Session
 from upstreams.errors import UNREADABLE, NotFound, UpstreamError, UpstreamFailed, unreadable
 from upstreams.params import Credentials
 from upstreams.source import Asking, Source
@@ -44,9 +44,9 @@ class Site:
         self._signed: _Signed | None = None
         self._signing_in = trio.Lock()
 
-    def offers(self, endpoint: Endpoint) -> bool:
-        """Whether the credentials that the endpoint needs are configured."""
-        return all(name in self.credentials for name in endpoint.needs)
+    def offers(self, asked: Endpoint | Fallback) -> bool:
+        """Whether the credentials that it needs are configured."""
+        return all(name in self.credentials for name in asked.needs)
 
     def source_name(self, name: str) -> str:
         """The name of the source that a call's `source` means."""

@@ -146,20 +146,7 @@ class SimStore:
 
     async def _submit(self, job: Job) -> object:
         self._queue(job)
-        job.task = trio.lowlevel.current_task()
-
-        def abort(_raise_cancel: object) -> trio.lowlevel.Abort:
-            if job in self._pending:
-                del self._pending[job]
-            elif not job.abandonable:
-                return trio.lowlevel.Abort.FAILED
-            job.task = None
-            return trio.lowlevel.Abort.SUCCEEDED
-
-        await trio.lowlevel.wait_task_rescheduled(abort)
-        if job.error is not None:
-            raise job.error
-        return job.result
+        return await job.wait(self._pending)
 
     def _queue(self, job: Job) -> None:
         if self._refusal is not None:
