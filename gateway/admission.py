@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
 from billing.key_cache import Key
 from billing.keys import Keys
 from gateway.errors import Refused
 from gateway.logs import KEY_SHAPE
-from gateway.request import Caller, Headers, Request
+from gateway.request import ESCAPE, Caller, Headers, Request
 from limits.concurrency import Leases
 from limits.errors import ConcurrencyReached, RateLimited
 from limits.waits import WindowState
@@ -27,12 +28,16 @@ class Admission:
         self.window = window
         self.leases = leases
         self._key_prefix = key_prefix
+        self._key_start = key_prefix.encode()
         self._now = now
         self.counts = {"admitted": 0, "rate_limited": 0, "concurrency_limited": 0}
         """How requests with a good key went, since the start."""
 
     def refuse_key_in_query(self, request: Request) -> None:
         """A key in an address is in every log on the way by now, so it must be revoked (spec 5.1)."""
+        raw = request.query_string
+        if ESCAPE not in raw and raw.find(self._key_start) < 0 and raw.lower().find(b"key") < 0:
+            return  # nearly always, and without reading the query
         for name, value in request.query:
             looks_like_key = self._key_prefix in value and KEY_SHAPE.search(value) is not None
             if looks_like_key or (value and name.lower() in _KEY_NAMES):
@@ -43,8 +48,8 @@ class Admission:
                     details={"reason": "key_in_query"},
                 )
 
-    async def key_of(self, request: Request) -> Key:
-        """The key that the request carries.
+    def key_of_nowait(self, request: Request) -> Key | None:
+        """The key that the request carries, or None when the store has to be asked (`key_of`).
 
         Raises:
             Refused: there is none.
@@ -53,8 +58,11 @@ class Admission:
         presented = request.headers.get(b"x-api-key")
         if not presented:
             raise Refused("MISSING_API_KEY", "Send your API key in the x-api-key header.")
-        text = presented.decode("latin-1")
-        return self._keys.find_nowait(text) or await self._keys.find(text)
+        return self._keys.find_nowait(presented.decode("latin-1"))
+
+    async def key_of(self, request: Request) -> Key:
+        """The key, from memory or from the store; raises as `key_of_nowait`."""
+        return await self._keys.find(request.headers[b"x-api-key"].decode("latin-1"))
 
     def enter(self, caller: Caller) -> None:
         """Count the request in the key's window and take a lease; both or neither.
@@ -63,25 +71,32 @@ class Admission:
             RateLimited, ConcurrencyReached: nothing was counted.
         """
         now, key_id = self._now(), caller.key.id
-        if not self.window.is_open(key_id, now):
+        try:
+            caller.window = self.window.admit(key_id, now)
+        except RateLimited as refusal:
             self.counts["rate_limited"] += 1
-            caller.window = self.window.look(key_id, now)
-            raise RateLimited(caller.window)
+            caller.window = refusal.state
+            raise
         caller.lease = self.leases.take_nowait(key_id)
         if caller.lease is None:
             self.counts["concurrency_limited"] += 1
+            self.window.take_back(key_id)
+            caller.window = None  # its answer tells of the leases instead (spec 7.2)
             raise ConcurrencyReached(self.leases.limit)
-        caller.window = self.window.admit(key_id, now)
         self.counts["admitted"] += 1
 
 
 def window_headers(state: WindowState) -> Headers:
     """The window's headers, the usual ones and the IETF draft's pair (decisions 2)."""
-    limit, remaining, reset_s = b"%d" % state.limit, b"%d" % state.remaining, b"%d" % state.reset_s
+    remaining, reset_s = b"%d" % state.remaining, b"%d" % state.reset_s
     return [
-        (b"x-ratelimit-limit", limit),
+        *_limit_headers(state.limit),
         (b"x-ratelimit-remaining", remaining),
         (b"x-ratelimit-reset", reset_s),
-        (b"ratelimit-policy", b'"key";q=%b;w=60' % limit),
         (b"ratelimit", b'"key";r=%b;t=%b' % (remaining, reset_s)),
     ]
+
+
+@lru_cache(maxsize=16)
+def _limit_headers(limit: int) -> Headers:
+    return [(b"x-ratelimit-limit", b"%d" % limit), (b"ratelimit-policy", b'"key";q=%d;w=60' % limit)]

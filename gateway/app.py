@@ -120,11 +120,10 @@ def _build(setting: Setting, books: Books, sites: list[Site], make_id: Callable[
     config, log = setting.config, setting.log
     catalog = Catalog(sites)
     signer = CursorSigner(setting.secrets.cursors)
-    cache = Cache(config.cache.max_bytes, trio.current_time)
+    clock = trio.lowlevel.current_clock().current_time
+    cache = Cache(config.cache.max_bytes, clock)
     window, leases = Window(config.limits.requests_per_minute), Leases(config.limits.concurrent_requests)
-    admission = Admission(
-        books.keys, window=window, leases=leases, key_prefix=config.keys.prefix, now=trio.current_time
-    )
+    admission = Admission(books.keys, window=window, leases=leases, key_prefix=config.keys.prefix, now=clock)
     draining = trio.Event()
     calls = _calls(setting, books, cache, signer, stopping=draining.is_set)
     metrics = Metrics()
@@ -141,7 +140,7 @@ def _build(setting: Setting, books: Books, sites: list[Site], make_id: Callable[
     operations.add("reload", Operation(Nothing, reload.operation))
     Circuits(catalog).add_to(operations)
     return Node(
-        api=Api(Parts(admission, routes, status, replies, metrics, log, make_id)),
+        api=Api(Parts(admission, routes, status, replies, metrics, log, make_id, clock)),
         admin=_admin(setting, books, operations, metrics, draining=draining),
         books=books,
         catalog=catalog,

@@ -26,6 +26,8 @@ class Ask(NamedTuple):
     cost_credits: int
     """The price of the call, or of each page of a walk."""
     values: Mapping[str, Value]
+    cache_key: bytes
+    """What answers of this kind are stored under (`cache_key`)."""
     request_id: str
     refresh: bool = False
     """True: do not answer from the cache, but store what comes (`Cache-Control: no-cache`)."""
@@ -50,12 +52,12 @@ class Outcome(NamedTuple):
     fragment: bytes
     credits_used: int
     balance: int | None
-    cached: bool
     upstream_s: float = 0.0
     charge_s: float = 0.0
     """Seconds until its charge was committed."""
     close_s: float = 0.0
     """Seconds until its charge was closed, where that was waited for."""
+    cached: bool = False
     replayed: Kept | None = None
     """An earlier request's outcome under the same idempotency key; then the fragment is its own."""
     whole: bool = True
@@ -74,30 +76,35 @@ class CallFailed(Exception):
 
 def binding(ask: Ask) -> bytes:
     """The endpoint and its canonical parameters: what a cursor belongs to, and what the cache's key begins with."""
-    values = {name: value for name, value in ask.values.items() if name not in _NOT_BINDING}
-    return ask.listing.id.encode() + b"?" + orjson.dumps(values, option=orjson.OPT_SORT_KEYS)
+    return _binding(ask.listing, ask.values)
 
 
-def cache_key(ask: Ask) -> bytes:
+def _binding(listing: Listing, values: Mapping[str, Value]) -> bytes:
+    bound = {name: value for name, value in values.items() if name not in _NOT_BINDING}
+    return listing.id.encode() + b"?" + orjson.dumps(bound, option=orjson.OPT_SORT_KEYS)
+
+
+def cache_key(listing: Listing, values: Mapping[str, Value]) -> bytes:
     """What answers of one kind are stored under: the binding, and the cursor if there is one."""
-    cursor = ask.values.get("cursor")
-    return binding(ask) if cursor is None else b"%b#%b" % (binding(ask), str(cursor).encode())
+    cursor, bound = values.get("cursor"), _binding(listing, values)
+    return bound if cursor is None else b"%b#%b" % (bound, str(cursor).encode())
 
 
 def claim_of(ask: Ask, key: str) -> Claim:
     """What an idempotency key claims: the account's, for this endpoint with these parameters and no body."""
     place = f"GET {ask.listing.path}"
-    return Claim(ask.key.account_id, key, place, fingerprint(place.encode(), cache_key(ask), b""), ask.request_id)
+    return Claim(ask.key.account_id, key, place, fingerprint(place.encode(), ask.cache_key, b""), ask.request_id)
 
 
 def charge_request(ask: Ask, quote: Quote | None) -> ChargeRequest:
     """The charge to take; without a quote the call's one price."""
+    key, listing = ask.key, ask.listing
     return ChargeRequest(
-        request_id=ask.request_id,
-        account_id=ask.key.account_id,
-        key_id=ask.key.id,
-        credits=ask.cost_credits if quote is None else quote.credits,
-        platform=ask.listing.site.platform.slug,
-        endpoint=ask.listing.path,
-        credits_least=None if quote is None else quote.credits_least,
+        ask.request_id,
+        key.account_id,
+        key.id,
+        ask.cost_credits if quote is None else quote.credits,
+        listing.site.platform.slug,
+        listing.path,
+        None if quote is None else quote.credits_least,
     )

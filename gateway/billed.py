@@ -12,14 +12,14 @@ from functools import partial
 import trio
 
 from billing.balances import Balances
-from billing.books import Charge
+from billing.books import Charge, ChargeRequest
 from billing.charges import Charges, close_request
 from gateway import envelope
-from gateway.ask import Ask, CallFailed, Outcome, Quote, binding, cache_key, charge_request
+from gateway.ask import Ask, CallFailed, Outcome, Quote, binding, charge_request
 from gateway.claims import Begin, Claims, End
 from gateway.errors import refusal_of
 from gateway.shape import Shaped, shape
-from limits.idempotency import Kept
+from limits.idempotency import Claim, Kept
 from storage.errors import StorageError
 from upstreams.cache import Cache
 from upstreams.cursors import CursorSigner
@@ -65,7 +65,7 @@ class BilledCalls:
 
     def would_hit(self, ask: Ask) -> bool:
         """Whether the cache would answer."""
-        return not ask.refresh and self.cache.holds(cache_key(ask))
+        return not ask.refresh and self.cache.holds(ask.cache_key)
 
     def quote(self, ask: Ask) -> Quote:
         """What `call` would reserve; everything that it refuses for free is refused here too.
@@ -88,21 +88,23 @@ class BilledCalls:
             InsufficientCredits, KeyBudgetReached, KeyUnusable, StorageError: nothing was charged.
             CallFailed: the upstream failed; what was charged is refunded as far as the store could.
         """
-        key = cache_key(ask)
-        if not ask.refresh and (stored := self.cache.get(key)) is not None:
+        if not ask.refresh and (stored := self.cache.get(ask.cache_key)) is not None:
+            balance = self._balances.nowait(ask.key.account_id)
+            if balance is not None and ask.claim is None:  # nearly always, and it waits for nothing
+                return Outcome(stored, 0, balance, cached=True)
             return await self._hit(ask, stored)
         planned = self._plan(ask)
-        deadline_at = trio.current_time() + self.timeout_s
-        lead = partial(self._lead, ask, planned, key, deadline_at)
+        arrived = trio.current_time()
+        lead = partial(self._lead, ask, planned, arrived)
         if ask.claim is not None:  # it may not wait for another's call: a second one under its key is told so at once
             return await lead()
-        return await self._fly(ask, key, deadline_at, lead)
+        return await self._fly(ask, arrived, lead)
 
-    async def _fly(self, ask: Ask, key: bytes, deadline_at: float, lead: Callable[[], Awaitable[Outcome]]) -> Outcome:
+    async def _fly(self, ask: Ask, arrived: float, lead: Callable[[], Awaitable[Outcome]]) -> Outcome:
         """Lead the call, or follow an identical one that is under way and settle as a cache hit (decisions 8)."""
-        arrived = trio.current_time()
+        flight = (ask.cache_key, ask.refresh)
         try:
-            outcome, is_followed = await self.flights.join((key, ask.refresh), deadline_at, lead)
+            outcome, is_followed = await self.flights.join(flight, arrived + self.timeout_s, lead)
         except trio.TooSlowError as exc:
             slug = ask.listing.site.platform.slug
             raise UpstreamFailed(slug, f"no answer within {self.timeout_s:g} s", passing=True) from exc
@@ -111,15 +113,18 @@ class BilledCalls:
         hit = await self._hit(ask, outcome.fragment)
         return hit._replace(upstream_s=trio.current_time() - arrived)
 
-    async def _lead(self, ask: Ask, planned: Plan | Walk, key: bytes, deadline_at: float) -> Outcome:
+    async def _lead(self, ask: Ask, planned: Plan | Walk, arrived: float) -> Outcome:
         """Charge, ask the upstream, store the answer, close the charge."""
-        arrived = trio.current_time()
-        charge = await self._take(ask, _quote(ask, planned))
+        request = charge_request(ask, _quote(ask, planned))
+        charge = await (self._charges.take(request) if ask.claim is None else self._claim(ask.claim, request))
         if isinstance(charge, Kept):
             return await self._replay(ask, charge)
-        started = trio.current_time()
+        started, deadline_at = trio.current_time(), arrived + self.timeout_s
         try:
-            fetched = await self._fetch(ask, planned, charge, deadline_at)
+            if isinstance(planned, Plan):
+                fetched = await fetch(planned, deadline_at)
+            else:
+                fetched = await self._walk(ask, planned, charge, deadline_at)
             shaped = self._shape(ask, fetched)
             stored = envelope.fragment(ask.listing.site.platform.slug, ask.listing.path, shaped.data, shaped.pagination)
         except Exception as exc:
@@ -131,23 +136,18 @@ class BilledCalls:
                 await self._close(ask, charge, used=0)
             raise
         if shaped.cacheable:
-            self.cache.put(key, stored, ask.listing.endpoint.cache_ttl_s)
-        used, balance, close_s = await self._settle(ask, charge, _used(ask, charge, fetched, shaped), stored)
-        return Outcome(
-            stored,
-            used,
-            balance,
-            cached=False,
-            upstream_s=fetched.took_s,
-            charge_s=started - arrived,
-            close_s=close_s,
-            whole=fetched.whole,
-        )
+            self.cache.put(ask.cache_key, stored, ask.listing.endpoint.cache_ttl_s)
+        used, charge_s = _used(ask, charge, fetched, shaped), started - arrived
+        if used == charge.credits and ask.claim is None:  # nobody has to wait for its closing
+            self._charges.settle_nowait(charge)
+            return Outcome(stored, used, charge.balance_after, fetched.took_s, charge_s, whole=fetched.whole)
+        closing = trio.current_time()
+        used, balance = await self._settle(ask, charge, used, stored)
+        close_s = trio.current_time() - closing
+        return Outcome(stored, used, balance, fetched.took_s, charge_s, close_s, whole=fetched.whole)
 
-    async def _fetch(self, ask: Ask, planned: Plan | Walk, charge: Charge, deadline_at: float) -> Fetched:
-        """The upstream's part: one read, or as many pages as the charge has credits for."""
-        if isinstance(planned, Plan):
-            return await fetch(planned, deadline_at)
+    async def _walk(self, ask: Ask, planned: Walk, charge: Charge, deadline_at: float) -> Fetched:
+        """As many pages as the charge has credits for."""
         pages = charge.credits // ask.cost_credits if ask.cost_credits else planned.reach.pages_max
         return await walk(planned, pages, deadline_at, partial(self._go_on, ask))
 
@@ -168,14 +168,11 @@ class BilledCalls:
     async def _replay(self, ask: Ask, kept: Kept) -> Outcome:
         assert kept.text is not None, "an outcome without its text is refused, not replayed"
         balance = await balance_of(self._balances, ask.key.account_id)
-        return Outcome(kept.text.encode(), 0, balance, cached=False, replayed=kept)
+        return Outcome(kept.text.encode(), 0, balance, replayed=kept)
 
-    async def _take(self, ask: Ask, quote: Quote | None) -> Charge | Kept:
+    async def _claim(self, claim: Claim, request: ChargeRequest) -> Charge | Kept:
         """Take the charge, and claim the idempotency key in the same transaction."""
-        request = charge_request(ask, quote)
-        if ask.claim is None:
-            return await self._charges.take(request)
-        begun = await self.claims.begin(Begin(ask.claim, request))
+        begun = await self.claims.begin(Begin(claim, request))
         assert begun is not None, "only a cache hit begins without a charge"
         return begun
 
@@ -187,19 +184,13 @@ class BilledCalls:
         text = envelope.error_fragment(refused, self._base_url).decode()
         return Kept(refused.code.status, text, ask.request_id)
 
-    async def _settle(self, ask: Ask, charge: Charge, used: int, stored: bytes) -> tuple[int, int | None, float]:
-        """Keep what was used of the charge: what it cost, the balance after it, and the seconds that this took.
+    async def _settle(self, ask: Ask, charge: Charge, used: int, stored: bytes) -> tuple[int, int | None]:
+        """Keep what was used of the charge, and wait for it: what it cost, and the balance after it.
 
-        A charge used in full is closed without waiting. A claimed one is waited for, so that a retry finds its
-        outcome; so is a refund, since the answer names the balance after it.
+        A claimed one is waited for so that a retry finds its outcome, a refund since the answer names the balance.
         """
-        if used == charge.credits and ask.claim is None:
-            self._charges.settle_nowait(charge)
-            return charge.credits, charge.balance_after, 0.0
         kept = None if ask.claim is None else Kept(200, stored.decode(), ask.request_id)
-        closing = trio.current_time()
-        used, balance = await self._close(ask, charge, used=used, kept=kept)
-        return used, balance, trio.current_time() - closing
+        return await self._close(ask, charge, used=used, kept=kept)
 
     async def _close(self, ask: Ask, charge: Charge, *, used: int, kept: Kept | None = None) -> tuple[int, int | None]:
         """Refund what was not used; when the store does not confirm it in time, the charge stands until recovery."""

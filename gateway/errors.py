@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from billing.errors import InsufficientCredits, KeyBudgetReached, KeyUnusable
@@ -128,13 +129,10 @@ def _key_budget(exc: KeyBudgetReached) -> Refused:
     )
 
 
-def _rate_limited(exc: RateLimited) -> Refused:
-    state = exc.state
-    return Refused(
-        "RATE_LIMITED",
-        f"{state.limit} requests were admitted in the last 60 s; the next is free in {state.retry_after_s} s.",
-        retry_after_s=max(1, state.retry_after_s),
-    )
+@lru_cache(maxsize=256)  # a flood of them differs in little, and a remembered one costs a tenth
+def _rate_limited(limit: int, reset_s: int) -> Refused:
+    message = f"{limit} requests were admitted in the last 60 s; the next is free in {reset_s} s."
+    return Refused("RATE_LIMITED", message, retry_after_s=reset_s or 1)
 
 
 def _concurrency(exc: ConcurrencyReached) -> Refused:
@@ -176,14 +174,16 @@ def _store_away(_exc: StorageError) -> Refused:
     )
 
 
+_UNUSABLE_KEY = Refused(
+    "INVALID_API_KEY", "The API key is malformed, unknown, revoked or expired; send one that is active."
+)
+"""One for all, since nothing in it differs and floods of it must cost little; it is answered with, never raised."""
 _FRESH_KEY = "send a key of its own with each request"
 _REFUSALS: Mapping[type, Callable[[Any], Refused]] = {
-    KeyUnusable: lambda _: Refused(
-        "INVALID_API_KEY", "The API key is malformed, unknown, revoked or expired; send one that is active."
-    ),
+    KeyUnusable: lambda _: _UNUSABLE_KEY,
     InsufficientCredits: _insufficient,
     KeyBudgetReached: _key_budget,
-    RateLimited: _rate_limited,
+    RateLimited: lambda exc: _rate_limited(exc.state.limit, exc.state.reset_s),
     ConcurrencyReached: _concurrency,
     InvalidArgument: _argument,
     InvalidCursor: lambda exc: invalid("cursor", f"cannot be used: {exc}"),

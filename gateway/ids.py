@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
+_FIXED = 1 << 128 | 7 << 76 | 2 << 62
+"""Version and variant; the one before the 128 bits keeps the digits behind it at 32."""
+_RANDOM = (1 << 76) - 1 & ~(3 << 62)
+
 
 def id_maker(now: Callable[[], float], rng: Random) -> Callable[[str], str]:
     """A function from a prefix, such as `req_`, to a new id."""
 
     def make_id(prefix: str) -> str:
-        random = rng.getrandbits(74)
-        high = int(now() * 1000) << 80 | 7 << 76 | (random >> 62) << 64
-        return f"{prefix}{high | 2 << 62 | random & 0x3FFF_FFFF_FFFF_FFFF:032x}"
+        # `hex` of one number: formatting it to a width takes four times as long.
+        return prefix + hex(int(now() * 1000) << 80 | _FIXED | rng.getrandbits(76) & _RANDOM)[3:]
 
     return make_id

@@ -9,9 +9,12 @@ from billing.balances import Balances
 from gateway import envelope
 from gateway.ask import CallFailed, Outcome
 from gateway.billed import balance_of
-from gateway.errors import Refused, refusal_of
+from gateway.errors import refusal_of
 from gateway.request import Caller, Headers, Reply, Request
 from limits.idempotency import Kept
+
+_JSON = b"application/json"
+_HIT, _MISS = (b"x-cache", b"HIT"), (b"x-cache", b"MISS")
 
 
 def _credit_headers(credits_used: int, balance: int | None) -> Headers:
@@ -39,15 +42,9 @@ class Replies:
             cached=outcome.cached,
         )
         headers = _credit_headers(outcome.credits_used, outcome.balance)
-        headers.append((b"x-cache", b"HIT" if outcome.cached else b"MISS"))
+        headers.append(_HIT if outcome.cached else _MISS)
         return Reply(
-            200,
-            body,
-            headers,
-            credits_used=outcome.credits_used,
-            upstream_s=outcome.upstream_s,
-            charge_s=outcome.charge_s,
-            close_s=outcome.close_s,
+            200, body, headers, "OK", _JSON, outcome.credits_used, outcome.upstream_s, outcome.charge_s, outcome.close_s
         )
 
     def _replay(self, outcome: Outcome, kept: Kept) -> Reply:
@@ -72,23 +69,18 @@ class Replies:
         """The answer to a request that ended with `exc`; the money in it is what the ledger says."""
         failed = exc if isinstance(exc, CallFailed) else None
         refused = refusal_of(failed.__cause__ if failed and failed.__cause__ else exc)
-        balance = await self._balance(request.caller, failed, refused)
+        caller, balance = request.caller, failed.balance if failed else None
+        if failed is None and caller is not None and refused.knows_balance:
+            balance = await balance_of(self.balances, caller.key.account_id)
         used = failed.credits_used if failed else 0
         body = envelope.failure(
             refused, request_id=request.id, credits_used=used, balance=balance, base_url=self.base_url
         )
-        headers = [*refused.headers, *(_credit_headers(used, balance) if request.caller else ())]
+        headers = [*refused.headers, *(_credit_headers(used, balance) if caller else ())]
         if refused.retry_after_s is not None:
             headers.append((b"retry-after", b"%d" % refused.retry_after_s))
         upstream_s = failed.upstream_s if failed else 0.0
-        return Reply(refused.code.status, body, headers, refused.code.name, credits_used=used, upstream_s=upstream_s)
-
-    async def _balance(self, caller: Caller | None, failed: CallFailed | None, refused: Refused) -> int | None:
-        if failed is not None:
-            return failed.balance
-        if caller is None or not refused.knows_balance:
-            return None
-        return await balance_of(self.balances, caller.key.account_id)
+        return Reply(refused.code.status, body, headers, refused.code.name, _JSON, used, upstream_s)
 
 
 def account_fragment(path: str, data: Any, pagination: Any = None) -> bytes:

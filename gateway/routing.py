@@ -46,8 +46,9 @@ class Routes:
                 f"{request.path} takes {allow}, not {request.method}.",
                 headers=((b"allow", allow.encode()),),
             )
-        if route.is_listed:  # one that was withdrawn says so whatever is sent to it
-            _check_body_size(request)
+        length = request.headers.get(b"content-length")
+        if length is not None and route.is_listed:  # one that was withdrawn says so whatever is sent to it
+            _check_body_size(length)
         return route
 
     def label(self, path: str) -> str:
@@ -61,7 +62,6 @@ class Routes:
         return Refused("ENDPOINT_NOT_FOUND", message, details={"did_you_mean": near[0]} if near else None)
 
 
-def _check_body_size(request: Request) -> None:
-    length = request.headers.get(b"content-length")
-    if length is not None and length.isdigit() and int(length) > BODY_BYTES_MAX:
+def _check_body_size(length: bytes) -> None:
+    if length.isdigit() and int(length) > BODY_BYTES_MAX:
         raise Refused("PAYLOAD_TOO_LARGE", f"The body is over {BODY_BYTES_MAX} bytes; it was not read.")

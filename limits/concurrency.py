@@ -19,8 +19,13 @@ class Lease:
     def release(self) -> None:
         """Give the place back."""
         leases, self._leases = self._leases, None
-        if leases is not None:
-            leases._give_back(self._key)
+        if leases is None:
+            return
+        held = leases._held
+        if held[self._key] > 1:
+            held[self._key] -= 1
+        else:
+            del held[self._key]
 
     def __enter__(self) -> "Lease":
         return self
@@ -55,10 +60,3 @@ class Leases:
     def running(self) -> int:
         """How many leases are held in all."""
         return sum(self._held.values())
-
-    def _give_back(self, key: Hashable) -> None:
-        held = self._held[key] - 1
-        if held:
-            self._held[key] = held
-        else:
-            del self._held[key]

@@ -13,8 +13,11 @@ class RateLimited(LimitError):
     """The key's window is full; `state` tells the limit and when a slot frees."""
 
     def __init__(self, state: WindowState) -> None:
-        super().__init__(f"{state.limit} requests are in the window; a slot frees in {state.retry_after_s} s")
+        super().__init__(state)
         self.state = state
+
+    def __str__(self) -> str:
+        return f"{self.state.limit} requests are in the window; a slot frees in {self.state.retry_after_s} s"
 
 
 class ConcurrencyReached(LimitError):

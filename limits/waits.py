@@ -1,13 +1,12 @@
 """What a limit says of waiting: whole seconds, as `Retry-After` wants them, and the state of a window."""
 
-import math
 from typing import NamedTuple
 
 
 def whole_seconds(now: float, until: float) -> int:
     """The fewest whole seconds after which a clock that shows `now` has reached `until`; 0 when it already has."""
-    # `until` and the difference are rounded floats: the ceiling alone is at times one too few or too many.
-    seconds = max(0, math.ceil(until - now) - 1)
+    # `until` and the difference are rounded floats: a ceiling is at times one too few or too many.
+    seconds = int(until - now) if until > now else 0
     while now + seconds < until:
         seconds += 1
     return seconds

@@ -8,17 +8,22 @@ from functools import partial
 import orjson
 
 from gateway import envelope
-from gateway.ask import Ask, claim_of
+from gateway.ask import Ask, cache_key, claim_of
 from gateway.billed import BilledCalls
 from gateway.claims import idempotency_key
 from gateway.errors import Refused
 from gateway.event_stream import EventStream
 from gateway.params import ParamRules
 from gateway.replies import Replies
-from gateway.request import Caller, Reply, Request
+from gateway.request import Caller, Reply, Request, names, query_of
 from gateway.routing import Route
 from upstreams.catalog import Listing
+from upstreams.params import Value
 from upstreams.walk import Walked
+
+READINGS_MAX = 500
+READING_BYTES_MAX = 300
+Reading = tuple[dict[str, Value], bytes]
 
 
 class DataEndpoint:
@@ -30,6 +35,8 @@ class DataEndpoint:
         self._calls = calls
         self._replies = replies
         self._rules = ParamRules(listing.endpoint)
+        # The same few hundred queries come again and again: reading one anew costs 5 us, a tenth of a cache hit.
+        self._readings: dict[bytes, Reading] = {}
 
     @property
     def route(self) -> Route:
@@ -42,28 +49,32 @@ class DataEndpoint:
             raise Refused(
                 "SERVICE_UNAVAILABLE", "This endpoint needs a credential that the operator has not configured."
             )
-        values = self._rules.read(request.query)
-        ask = Ask(
-            key=caller.key,
-            listing=self._listing,
-            cost_credits=self._cost_credits,
-            values=values,
-            request_id=request.id,
-            refresh=b"no-cache" in request.headers.get(b"cache-control", b"").lower(),
-        )
+        values, key = self._readings.get(request.query_string) or self._read(request.query_string)
+        refresh = names(request.headers.get(b"cache-control"), b"no-cache")
+        ask = Ask(caller.key, self._listing, self._cost_credits, values, key, request.id, refresh)
         if values.get("dry_run"):
             return await self._dry_run(request, caller, ask)
         if "max_credits" in values:
             ask = ask._replace(credits_max=int(values["max_credits"]))
             self._check_max_credits(ask)
-        key = idempotency_key(request.headers.get(b"idempotency-key"))
-        if key is not None:
+        idempotency = idempotency_key(request.headers.get(b"idempotency-key"))
+        if idempotency is not None:
             _refuse_stream(request)
-            ask = ask._replace(claim=claim_of(ask, key))
+            ask = ask._replace(claim=claim_of(ask, idempotency))
         if request.stream is None or self._listing.endpoint.collect is None or request.method != "GET":
             return self._replies.data(request, await self._calls.call(ask))
         ask = ask._replace(go_on=partial(_tell_page, request.stream))
         return replace(self._replies.data(request, await self._calls.call(ask)), streamed=True)
+
+    def _read(self, query_string: bytes) -> Reading:
+        """The values of a query and what their answers are stored under, remembered for the next time."""
+        values = self._rules.read(query_of(query_string))
+        reading = values, cache_key(self._listing, values)
+        if len(query_string) <= READING_BYTES_MAX:
+            if len(self._readings) >= READINGS_MAX:
+                del self._readings[next(iter(self._readings))]
+            self._readings[query_string] = reading
+        return reading
 
     def _check_max_credits(self, ask: Ask) -> None:
         """Refuse what would reserve more than the caller allows (decisions 6); a cache hit costs nothing and passes."""

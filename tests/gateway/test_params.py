@@ -158,20 +158,16 @@ def test_text_encoded_once_is_taken_and_encoded_twice_is_refused(text: str) -> N
 def test_the_short_way_to_read_a_query_gives_what_the_general_one_does(pairs: list[tuple[str, str]]) -> None:
     """Plain queries are split by hand; the others are form-decoded."""
     for encoded in (urlencode(pairs), "&".join(f"{name}={quote(value, safe='')}" for name, value in pairs)):
-        scope: Any = {"query_string": encoded.encode()}
-        assert query_of(scope) == pairs
+        assert query_of(encoded.encode()) == pairs
 
 
 @pytest.mark.parametrize("raw", [b"a=1&b=2", b"a&b=", b"a=b=c", b"&&a=1&", b"a=%41+b", b"=x", b"a=\xff", b"a=1;b=2"])
 def test_odd_queries_are_read_as_forms_are(raw: bytes) -> None:
-    scope: Any = {"query_string": raw}
-    assert query_of(scope) == parse_qsl(raw.decode("ascii", "replace"), keep_blank_values=True)
+    assert query_of(raw) == parse_qsl(raw.decode("ascii", "replace"), keep_blank_values=True)
 
 
 def test_more_than_a_hundred_parameters_are_refused() -> None:
     for separator in (b"a=1", b"a=%31"):
-        scope: Any = {"query_string": b"&".join([separator] * 100)}
-        assert len(query_of(scope)) == 100
-        scope = {"query_string": b"&".join([separator] * 101)}
+        assert len(query_of(b"&".join([separator] * 100))) == 100
         with pytest.raises(Refused):
-            query_of(scope)
+            query_of(b"&".join([separator] * 101))
