@@ -89,28 +89,26 @@ class Accounts:
         params = (account.id, account.name, account.plan, int(account.unlimited), account.balance, account.created_at)
         tx.run(ADD, params)
         if account.balance:
-            self._enter(
-                tx,
-                issue(
-                    account.id,
-                    "bonus",
-                    account.balance,
-                    balance_after=account.balance,
-                    description="Welcome credits",
-                    now=account.created_at,
-                ),
+            entry = issue(
+                account.id,
+                "bonus",
+                account.balance,
+                balance_after=account.balance,
+                description="Welcome credits",
+                now=account.created_at,
             )
+            self._enter(tx, entry, account.id, account.balance)
 
     def _grant(self, account_id: str, amount: int, description: str, tx: Tx) -> int:
         tx.run(GRANT, (amount, account_id))
         balance = read_account(tx, account_id).balance
         entry = issue(account_id, "purchase", amount, balance_after=balance, description=description, now=self._now())
-        self._enter(tx, entry)
+        self._enter(tx, entry, account_id, balance)
         return balance
 
-    def _enter(self, tx: Tx, entry: Entry) -> None:
+    def _enter(self, tx: Tx, entry: Entry, account_id: str, balance: int) -> None:
         add_entries(tx, [entry])
-        self._balances.change(tx, {entry.account_id: entry.balance_after})
+        self._balances.change(tx, {account_id: balance})
 
 
 def read_account(tx: Tx, account_id: str) -> Account:

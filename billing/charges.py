@@ -1,5 +1,6 @@
 """Charges: credits are taken before a call and closed exactly once after it (spec 7.5)."""
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TypeAlias, cast
@@ -7,9 +8,9 @@ from typing import TypeAlias, cast
 import trio
 
 from billing.balances import Balances
-from billing.books import Charge, ChargeRequest, Closed, CloseRequest, Outcome, Request
+from billing.books import Charge, ChargeRequest, Closed, CloseRequest, Decision, Outcome, Request
 from billing.charge_rows import judge_charges
-from billing.entries import Entry
+from billing.entries import AMOUNT, KIND
 from storage.errors import StorageError
 from storage.store import Store, Tx
 
@@ -29,9 +30,9 @@ class Charges:
         self._now = now
         self._node = node
         self._unfinished: dict[str, Closing] = {}
-        self._moved: dict[str, int] = {}
+        self._moved = Counter[str]()
 
-    async def take(self, request: ChargeRequest) -> Charge:
+    def take(self, request: ChargeRequest) -> Awaitable[Charge]:
         """Take the credits and hold them, durably. The caller must close what it gets, whatever happens.
 
         Raises:
@@ -39,15 +40,14 @@ class Charges:
             StoreUnavailable: nothing was deducted.
         """
         assert request.credits >= 0
-        return cast("Charge", await self._store.submit(self.judge, request))
+        return cast("Awaitable[Charge]", self._store.submit(self.judge, request))
 
     def settle_nowait(self, charge: Charge) -> None:
         """The charge was used in full. Nobody waits: should the store fail, `finish` tries again."""
-        request = CloseRequest(charge.request_id, charge.account_id, charge.key_id, used=charge.credits, charge=charge)
         try:
-            self._store.submit_nowait(self.judge, request, lambda: self._remember_close(request))
+            self._store.submit_nowait(self.judge, charge, lambda: self._remember_settle(charge))
         except StorageError:
-            self._remember_close(request)
+            self._remember_settle(charge)
 
     async def close(self, charge: Charge, *, used: int, description: str = "Refund") -> Closed:
         """Settle `used` credits and refund the rest; a charge that is closed already keeps its first outcome.
@@ -96,8 +96,8 @@ class Charges:
     async def _submit(self, request: CloseRequest) -> Closed:
         return cast("Closed", await self._store.submit(self.judge, request))
 
-    def _remember_close(self, request: CloseRequest) -> None:
-        self._remember(request.request_id, partial(self._submit, request))
+    def _remember_settle(self, charge: Charge) -> None:
+        self._remember(charge.request_id, partial(self._submit, close_request(charge, used=charge.credits)))
 
     def _remember(self, request_id: str, closing: Closing) -> None:
         if len(self._unfinished) < UNFINISHED_MAX:
@@ -107,13 +107,15 @@ class Charges:
         """The batch handler, on the store's thread; a handler that decides more than a charge calls it from its own."""
         decision = judge_charges(tx, requests, now=self._now(), node=self._node)
         self._balances.change(tx, {id_: account.balance for id_, account in decision.accounts.items()})
-        tx.on_commit(partial(self._count, decision.entries))
+        tx.on_commit(partial(self._count, decision))
         return decision.outcomes
 
-    def _count(self, entries: Sequence[Entry]) -> None:
+    def _count(self, decision: Decision) -> None:
         moved = self._moved
-        for entry in entries:
-            moved[entry.kind] = moved.get(entry.kind, 0) + entry.amount
+        for entry in decision.entries:
+            moved[entry[KIND]] += entry[AMOUNT]
+        if decision.settled:
+            moved["settlement"] += sum([charge.credits for charge in decision.settled])
 
 
 def close_request(charge: Charge, *, used: int, description: str = "Refund") -> CloseRequest:

@@ -1,6 +1,7 @@
 """The rules of charging, as one pure function over the rows that a batch of requests touches."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 from billing.books import (
@@ -30,25 +31,29 @@ from billing.errors import (
 def decide(books: Books, requests: Sequence[Request], now: float) -> Decision:
     """Judge `requests` one after another, each on the books as the earlier ones left them."""
     decision = Decision()
+    outcome: Outcome
     for request in requests:
-        if isinstance(request, CloseRequest):
-            decision.outcomes.append(_close(books, decision, request, now))
+        if isinstance(request, ChargeRequest):
+            within = request if request.credits_least is None else _within_means(books, request, request.credits_least)
+            outcome = _refusal(books, within, now) or _take(books, decision, within, now)
+        elif isinstance(request, Charge):
+            outcome = _settle(books, decision, request, now)
         else:
-            within = _within_means(books, request)
-            decision.outcomes.append(_refusal(books, within, now) or _take(books, decision, within, now))
+            outcome = _close(books, decision, request, now)
+        decision.outcomes.append(outcome)
     return decision
 
 
-def _within_means(books: Books, request: ChargeRequest) -> ChargeRequest:
+def _within_means(books: Books, request: ChargeRequest, least: int) -> ChargeRequest:
     """The request for as much as the account and the key's budget have of a charge that may be less."""
     account = books.accounts.get(request.account_id)
-    if request.credits_least is None or account is None:
+    if account is None:
         return request
     means = request.credits if account.unlimited else min(request.credits, account.balance)
     key = books.keys.get(request.key_id) if request.key_id is not None else None
     if key is not None and key.credit_limit is not None:
         means = min(means, key.credit_limit - key.used)
-    return request._replace(credits=max(request.credits_least, means))
+    return replace(request, credits=max(least, means))
 
 
 def _refusal(books: Books, request: ChargeRequest, now: float) -> BillingError | None:
@@ -120,6 +125,17 @@ def _cover(decision: Decision, account: AccountState, request: ChargeRequest, no
     )
 
 
+def _settle(books: Books, decision: Decision, charge: Charge, now: float) -> Outcome:
+    """Settle all of the charge, which moves nothing that can be spent."""
+    if not books.is_plain:
+        close = CloseRequest(charge.request_id, charge.account_id, charge.key_id, used=charge.credits)
+        return _close(books, decision, close, now)
+    account = decision.accounts[charge.account_id] = books.accounts[charge.account_id]
+    account.held -= charge.credits
+    decision.settled.append(charge)
+    return charge
+
+
 def _close(books: Books, decision: Decision, request: CloseRequest, now: float) -> Outcome:
     """Settle what was used and refund the rest, once; a second closing gets the first one's outcome."""
     charge = books.open.pop(request.request_id, None)
@@ -143,7 +159,7 @@ def _close(books: Books, decision: Decision, request: CloseRequest, now: float) 
     return outcome
 
 
-def _give_back(books: Books, decision: Decision, charge: ChargeRequest, amount: int) -> None:
+def _give_back(books: Books, decision: Decision, charge: ChargeRequest | Charge, amount: int) -> None:
     """Return credits to the account and to the key's counter, which its owner may have reset in between."""
     books.accounts[charge.account_id].balance += amount
     if charge.key_id is not None:
@@ -159,7 +175,7 @@ _MOVES = {
 
 
 def _entry(
-    charge: ChargeRequest,
+    charge: ChargeRequest | Charge,
     account: AccountState,
     kind: Literal["deduction", "settlement", "refund"],
     *,
@@ -168,7 +184,7 @@ def _entry(
     now: float,
 ) -> Entry:
     debit, credit = _MOVES[kind]
-    return Entry(
+    return (
         charge.account_id,
         kind,
         debit,

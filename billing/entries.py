@@ -1,7 +1,7 @@
 """Ledger entries: the five ways credits move between an account's books."""
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from storage.store import Tx
 
@@ -14,21 +14,12 @@ VALUES {rows}
 """
 
 
-class Entry(NamedTuple):
-    """One entry in the order of its columns: a tuple, since it goes to the database as it is."""
-
-    account_id: str
-    kind: Kind
-    debit: str
-    credit: str
-    amount: int
-    balance_after: int
-    request_id: str | None
-    key_id: str | None
-    platform: str | None
-    endpoint: str | None
-    description: str
-    created_at: float
+# In the order of the columns above, as it goes to the database: a class of its own costs each call a microsecond.
+Entry: TypeAlias = tuple[
+    str, Kind, str, str, int, int, str | None, str | None, str | None, str | None, str, float
+]  # fmt: skip
+KIND: Final = 1
+AMOUNT: Final = 4
 
 
 def issue(
@@ -42,9 +33,8 @@ def issue(
     request_id: str | None = None,
 ) -> Entry:
     """Credits that come into the account."""
-    return Entry(
-        account_id, kind, "issued", "available", amount, balance_after, request_id, None, None, None, description, now
-    )
+    books = ("issued", "available")
+    return (account_id, kind, *books, amount, balance_after, request_id, None, None, None, description, now)
 
 
 def add_entries(tx: Tx, entries: Sequence[Entry]) -> None:

@@ -100,7 +100,7 @@ class Claims:
         return results
 
 
-def _begin(claims: dict[str, Held | None], step: Begin, now: float) -> tuple[object, ChargeRequest | None]:
+def _begin(claims: dict[str, Held | None], step: Begin, now: float) -> tuple[object, Request | None]:
     verdict = judge(claims.get(step.claim.id), step.claim, now)
     if not isinstance(verdict, Held):
         return verdict, None
@@ -108,7 +108,7 @@ def _begin(claims: dict[str, Held | None], step: Begin, now: float) -> tuple[obj
     return None, step.charge
 
 
-def _end(claims: dict[str, Held | None], step: End, now: float) -> tuple[object, CloseRequest]:
+def _end(claims: dict[str, Held | None], step: End, now: float) -> tuple[object, Request]:
     held = claims.get(step.claim.id)
     if held is None or held.owner != step.claim.owner or held.kept is not None:
         return None, step.close._replace(used=0)

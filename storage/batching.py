@@ -83,8 +83,11 @@ class Writer:
             self._quiet.set()
             return
         batch = list(islice(self._pending, BATCH_MAX))
-        for job in batch:
-            del self._pending[job]
+        if len(batch) == len(self._pending):
+            self._pending.clear()
+        else:
+            for job in batch:
+                del self._pending[job]
         self._batches.put(batch)
 
     def _work(self) -> None:
@@ -131,7 +134,12 @@ class Writer:
 
 def _is_shared(batch: Sequence[Job]) -> bool:
     """Whether more than one caller waits for it; what nobody waits for does not count."""
-    return sum(job.task is not None for job in batch) > 1
+    waiting = 0
+    for job in batch:
+        waiting += job.task is not None
+        if waiting > 1:
+            return True
+    return False
 
 
 @asynccontextmanager

@@ -1,7 +1,7 @@
 """The store on one SQLite file: a writer that groups commits, readers on worker threads, one owner."""
 
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, closing
 from functools import partial
 from pathlib import Path
@@ -41,15 +41,15 @@ class SqliteStore:
         """Run `fn` in a worker thread on one snapshot."""
         return await trio.to_thread.run_sync(self._read, fn, limiter=self._limiter)
 
-    async def submit(self, handler: BatchHandler[Req, Res], request: Req) -> Res:
+    def submit(self, handler: BatchHandler[Req, Res], request: Req) -> Awaitable[Res]:
         """Hand `request` to `handler` together with all that waits for it."""
-        return cast("Res", await self._writer.submit(Job(handler=_untyped(handler), request=request)))
+        return self._writer.submit(Job(handler, request))  # type: ignore[arg-type, return-value]  # the queue mixes them
 
     def submit_nowait(
         self, handler: BatchHandler[Req, Res], request: Req, on_failure: Callable[[], None] | None = None
     ) -> None:
         """As `submit`, and nobody waits."""
-        self._writer.submit_nowait(Job(handler=_untyped(handler), request=request, on_failure=on_failure))
+        self._writer.submit_nowait(Job(handler, request, on_failure))  # type: ignore[arg-type]  # as above
 
     async def ping(self) -> None:
         """Prove that the store can be written, by writing."""
@@ -117,11 +117,6 @@ def _open_connections(
         if isinstance(refusal := translate(exc), StoreUnavailable):
             raise StoreUnusable(f"cannot open {path}: {refusal}") from exc
         raise  # a bug in a migration
-
-
-def _untyped(handler: BatchHandler[Req, Res]) -> BatchHandler[object, object]:
-    """The queue mixes handlers; each gets back only the requests that were submitted with it."""
-    return cast("BatchHandler[object, object]", handler)
 
 
 def _touch(tx: Tx) -> None:

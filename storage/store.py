@@ -1,6 +1,6 @@
 """The protocols that every database engine offers to the packages above."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, TypeVar
 
@@ -8,7 +8,8 @@ T = TypeVar("T")
 Req = TypeVar("Req")
 Res = TypeVar("Res")
 
-Value: TypeAlias = int | float | str | bytes | None
+Item: TypeAlias = int | float | str | None
+Value: TypeAlias = Item | bytes
 # Columns have no static types at this border; the function that runs the SQL makes a typed record of the row.
 Row: TypeAlias = tuple[Any, ...]
 
@@ -32,8 +33,15 @@ class Tx(Protocol):
         """Run one set-based statement for all `rows`, which stand as `(?, ?), (?, ?)` where the SQL says `{rows}`."""
         ...
 
-    def all_in(self, sql: str, values: Sequence[Value]) -> list[Row]:
-        """All rows of a query where `{in}` stands for the list `(?, ?)` of `values`; none for no values."""
+    def all_in(self, sql: str, values: Sequence[Item]) -> list[Row]:
+        """All rows of a query over `values`; none for no values.
+
+        They stand where the SQL says `{in}`, as `IN {in}` or as a table `{in} AS name` with the column `value`.
+        """
+        ...
+
+    def run_in(self, sql: str, values: Sequence[Item], params: Sequence[Value] = ()) -> int:
+        """As `all_in` for a statement that changes rows; how many it changed. `params` all stand before `{in}`."""
         ...
 
     def on_commit(self, callback: Callable[[], None]) -> None:
@@ -76,7 +84,7 @@ class Store(Protocol):
         """Run `fn` in a worker thread on a query-only connection, on one snapshot of the data."""
         ...
 
-    async def submit(self, handler: BatchHandler[Req, Res], request: Req) -> Res:
+    def submit(self, handler: BatchHandler[Req, Res], request: Req) -> Awaitable[Res]:
         """Hand `request` to `handler` together with all that waits for the same handler; for hot writes."""
         ...
 

@@ -1,7 +1,6 @@
 """The thread's side of group commit: many calls in one transaction, each call on its own feet."""
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import trio
@@ -19,11 +18,11 @@ class Job:
 
     def __init__(
         self,
-        *,
-        fn: Callable[[Tx], object] | None = None,
         handler: BatchHandler[object, object] | None = None,
         request: object = None,
         on_failure: Callback | None = None,
+        *,
+        fn: Callable[[Tx], object] | None = None,
         abandonable: bool = False,
     ) -> None:
         """Either `fn`, or a `handler` and its `request`."""
@@ -102,7 +101,7 @@ def run_batch(engine: Engine, jobs: Sequence[Job]) -> list[Callback] | None:
     callbacks: list[Callback] = []
     try:
         engine.begin()
-        groups = list(_groups(jobs))
+        groups = _groups(jobs)
         for group in groups:
             _run_group(engine, group, callbacks, alone=len(groups) == 1)
         engine.commit()
@@ -113,13 +112,17 @@ def run_batch(engine: Engine, jobs: Sequence[Job]) -> list[Callback] | None:
     return callbacks
 
 
-def _groups(jobs: Sequence[Job]) -> Iterator[list[Job]]:
+def _groups(jobs: Sequence[Job]) -> list[list[Job]]:
     """Neighbours with the same handler go together, so that the order of arrival holds; a `write` stands alone."""
-    for handler, group in groupby(jobs, key=lambda job: job.handler):
-        if handler is None:
-            yield from ([job] for job in group)
+    groups: list[list[Job]] = []
+    handler = None
+    for job in jobs:
+        if job.handler is not None and job.handler == handler:
+            groups[-1].append(job)
         else:
-            yield list(group)
+            groups.append([job])
+            handler = job.handler
+    return groups
 
 
 def _run_group(engine: Engine, group: Sequence[Job], callbacks: list[Callback], *, alone: bool) -> None:

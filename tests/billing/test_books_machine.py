@@ -5,6 +5,7 @@ both are compared.
 """
 
 from collections.abc import Awaitable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import trio
@@ -106,7 +107,7 @@ class BooksMachine(RuleBasedStateMachine):
 
     def _charge_request(self, model: Model, price: int, least: int | None) -> ChargeRequest:
         request = self.desk.request(model.account_id, model.key_id, credits=price)
-        return request if least is None else request._replace(credits_least=min(least, price))
+        return request if least is None else replace(request, credits_least=min(least, price))
 
     def _close_request(self, request_id: str, data: st.DataObject) -> CloseRequest:
         charge = self.charges[request_id][1]

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from billing.books import AccountState, Books, Charge, ChargeRequest, Closed, CloseRequest, KeyState
 from billing.decisions import decide
+from billing.entries import AMOUNT, KIND
 from billing.errors import BillingError, InsufficientCredits, KeyBudgetReached, KeyUnusable
 
 NOW = 1000.0
@@ -45,10 +46,10 @@ def test_credits_are_conserved_and_never_negative(
 
     assert len(decision.outcomes) == len(requests)
     moved = {"issued": 0, "available": balance, "held": 0, "spent": 0}
-    for entry in decision.entries:
-        moved[entry.debit] -= entry.amount
-        moved[entry.credit] += entry.amount
-        assert entry.balance_after == moved["available"] >= 0
+    for _account_id, _kind, debit, credit, amount, balance_after, *_rest in decision.entries:
+        moved[debit] -= amount
+        moved[credit] += amount
+        assert balance_after == moved["available"] >= 0
     account, key = state.accounts["acc"], state.keys["key"]
     assert (account.balance, account.held) == (moved["available"], moved["held"])
     assert account.held == sum(charge.credits for charge in decision.opened.values())
@@ -144,7 +145,7 @@ def test_a_charge_that_was_open_before_is_closed_by_its_row() -> None:
     decision = decide(state, [CloseRequest("req_1", "acc", "key", 4), CloseRequest("req_1", "acc", "key", 10)], NOW)
     assert decision.outcomes == [Closed(4, 96), Closed(4, 96)]
     assert decision.closed == ["req_1"]
-    assert [(entry.kind, entry.amount, entry.balance_after) for entry in decision.entries] == [
+    assert [(entry[KIND], *entry[AMOUNT : AMOUNT + 2]) for entry in decision.entries] == [
         ("settlement", 4, 90),
         ("refund", 6, 96),
     ]

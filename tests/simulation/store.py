@@ -16,7 +16,7 @@ from typing import cast
 
 import trio
 
-from billing.books import ChargeRequest, CloseRequest
+from billing.books import Charge, ChargeRequest, CloseRequest
 from gateway.claims import Begin, End
 from storage.errors import StoreUnavailable
 from storage.migrations import MigrationSet
@@ -142,7 +142,7 @@ class SimStore:
         """The requests whose close is queued or under way."""
         requests = [job.request for job in (*self._batch, *self._pending)]
         closes = [request.close if isinstance(request, End) else request for request in requests]
-        return {close.request_id for close in closes if isinstance(close, CloseRequest)}
+        return {close.request_id for close in closes if isinstance(close, CloseRequest | Charge)}
 
     async def _submit(self, job: Job) -> object:
         self._queue(job)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.sqlite_transaction import LIST_MAX, SqliteTx
+from storage.sqlite_transaction import ROWS_MAX, SqliteTx
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def tx() -> Iterator[SqliteTx]:
     connection.close()
 
 
-@pytest.mark.parametrize("count", [0, 1, LIST_MAX - 1, LIST_MAX, LIST_MAX + 1, 3 * LIST_MAX + 5])
+@pytest.mark.parametrize("count", [0, 1, ROWS_MAX - 1, ROWS_MAX, ROWS_MAX + 1, 3 * ROWS_MAX + 5])
 def test_lists_of_any_length_are_written_and_found(tx: SqliteTx, count: int) -> None:
     numbers = [(number, 2 * number) for number in range(count)]
     tx.run_many("INSERT INTO numbers (id, double) VALUES {rows}", numbers)
