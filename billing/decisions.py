@@ -86,26 +86,20 @@ def _take(books: Books, decision: Decision, request: ChargeRequest, now: float) 
     account = books.accounts[request.account_id]
     if account.balance < request.credits:
         _cover(decision, account, request, now)
-    account.balance -= request.credits
-    account.held += request.credits
-    decision.accounts[request.account_id] = account
-    if request.key_id is not None:
-        key = decision.keys[request.key_id] = books.keys[request.key_id]
-        key.used += request.credits
-    books.charged.add(request.request_id)
-    books.open[request.request_id] = decision.opened[request.request_id] = request
+    id_, account_id, key_id, price = request.request_id, request.account_id, request.key_id, request.credits
+    account.balance -= price
+    account.held += price
+    decision.accounts[account_id] = account
+    if key_id is not None:
+        key = decision.keys[key_id] = books.keys[key_id]
+        key.used += price
+    books.charged.add(id_)
+    books.open[id_] = decision.opened[id_] = request
+    platform, endpoint, balance = request.platform, request.endpoint, account.balance
     decision.entries.append(
-        _entry(request, account, "deduction", amount=request.credits, description=request.endpoint, now=now)
+        (account_id, "deduction", "available", "held", price, balance, id_, key_id, platform, endpoint, endpoint, now)
     )
-    return Charge(
-        request.request_id,
-        request.account_id,
-        request.key_id,
-        request.credits,
-        request.platform,
-        request.endpoint,
-        account.balance,
-    )
+    return Charge(id_, account_id, key_id, price, platform, endpoint, balance)
 
 
 def _cover(decision: Decision, account: AccountState, request: ChargeRequest, now: float) -> None:
@@ -167,28 +161,20 @@ def _give_back(books: Books, decision: Decision, charge: ChargeRequest | Charge,
         key.used = max(0, key.used - amount)
 
 
-_MOVES = {
-    "deduction": ("available", "held"),
-    "settlement": ("held", "spent"),
-    "refund": ("held", "available"),
-}
-
-
 def _entry(
     charge: ChargeRequest | Charge,
     account: AccountState,
-    kind: Literal["deduction", "settlement", "refund"],
+    kind: Literal["settlement", "refund"],
     *,
     amount: int,
     description: str,
     now: float,
 ) -> Entry:
-    debit, credit = _MOVES[kind]
     return (
         charge.account_id,
         kind,
-        debit,
-        credit,
+        "held",
+        "spent" if kind == "settlement" else "available",
         amount,
         account.balance,
         charge.request_id,

@@ -22,12 +22,12 @@ class KeyText:
         """A new key."""
         return self._prefix + secrets.token_urlsafe(32)
 
-    def digest(self, presented: str) -> str:
-        """What a key is looked up by.
-
-        Raises:
-            KeyUnusable: it does not look like a key.
-        """
+    def check(self, presented: str) -> None:
+        """Raises KeyUnusable: it does not look like a key."""
         if len(presented) != KEY_CHARS or self._shape(presented) is None:
             raise KeyUnusable("malformed")
-        return hashlib.sha256(presented.encode()).hexdigest()
+
+
+def digest(key: str) -> str:
+    """What a key is looked up by; of any text, since nothing has to be known of it yet."""
+    return hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()

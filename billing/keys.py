@@ -10,7 +10,7 @@ import trio
 from billing.accounts import read_account
 from billing.errors import KeyUnknown, KeyUnusable, TermsInvalid, TooManyKeys
 from billing.key_cache import Key, KeyCache, Refused
-from billing.key_text import KeyText
+from billing.key_text import KeyText, digest
 from billing.sealing import Cipher
 from storage.store import Store, Tx
 
@@ -93,11 +93,12 @@ class Keys:
         Raises:
             KeyUnusable: malformed, unknown, revoked or expired.
         """
-        digest = self._text.digest(presented)
-        key = self._cache.active(digest)
+        digested = digest(presented)
+        key = self._cache.active(digested)
         if key is not None:
-            return self._unexpired(key)
-        if reason := self._cache.refused(digest):
+            return key if key.expires_at is None else self._unexpired(key)
+        self._text.check(presented)  # not before, since a key that is known has passed it
+        if reason := self._cache.refused(digested):
             raise KeyUnusable(reason)
         return None
 
@@ -111,10 +112,10 @@ class Keys:
         key = self.find_nowait(presented)
         if key is not None:
             return key
-        digest = self._text.digest(presented)
+        digested = digest(presented)
         changes = self._cache.changes
-        found = await self._store.read(partial(_find, digest))
-        self._cache.keep(digest, found, changes=changes)
+        found = await self._store.read(partial(_find, digested))
+        self._cache.keep(digested, found, changes=changes)
         if not isinstance(found, Key):
             raise KeyUnusable(found)
         return self._unexpired(found)
@@ -208,9 +209,8 @@ class Keys:
         read_account(tx, account_id)
         if tx.all(COUNT_ACTIVE, (account_id, now))[0][0] >= ACTIVE_KEYS_MAX:
             raise TooManyKeys(limit=ACTIVE_KEYS_MAX)
-        digest = self._text.digest(new.key)
         sealed = self._cipher.seal(new.key, bound_to=new.id)
-        tx.run(ADD, (new.id, account_id, name, digest, sealed, new.last4, credit_limit, expires_at, now))
+        tx.run(ADD, (new.id, account_id, name, digest(new.key), sealed, new.last4, credit_limit, expires_at, now))
 
     def _unexpired(self, key: Key) -> Key:
         if key.expires_at is not None and key.expires_at <= self._now():
@@ -218,8 +218,8 @@ class Keys:
         return key
 
 
-def _find(digest: str, tx: Tx) -> Key | Refused:
-    row = tx.one(FIND, (digest,))
+def _find(digested: str, tx: Tx) -> Key | Refused:
+    row = tx.one(FIND, (digested,))
     if row is None:
         return "unknown"
     id_, account_id, name, expires_at, revoked_at = row

@@ -82,38 +82,45 @@ class Claims:
     def judge(self, tx: Tx, steps: Sequence[Step]) -> Sequence[object]:
         """The batch handler, on the store's thread: claims first, one after another, then all of the money at once."""
         now = self._now()
-        claims = dict[str, Held | None](read_claims(tx, sorted({step.claim.id for step in steps})))
-        before = dict(claims)
+        ids = [step.claim.id for step in steps]
+        before = read_claims(tx, sorted(set(ids)))
+        claims: dict[str, Held | None] = {**before}
         results: list[object] = []
         money: list[tuple[int, Request]] = []
-        for place, step in enumerate(steps):
-            result, request = _begin(claims, step, now) if isinstance(step, Begin) else _end(claims, step, now)
+        for place, (id_, step) in enumerate(zip(ids, steps, strict=True)):
+            held = claims.get(id_)
+            judged = _begin(held, step, now) if isinstance(step, Begin) else _end(held, step, now)
+            result, request, claims[id_] = judged
             results.append(result)
             if request is not None:
                 money.append((place, request))
-        outcomes = self._charges.judge(tx, [request for _, request in money])
-        for (place, request), outcome in zip(money, outcomes, strict=True):
-            results[place] = outcome
-            if isinstance(outcome, Exception) and isinstance(request, ChargeRequest):
-                claims[steps[place].claim.id] = None  # what was there before had expired, or it would not be claimed
-        save_claims(tx, {id_: held for id_, held in claims.items() if held != before.get(id_)})
+        if money:
+            outcomes = self._charges.judge(tx, [request for _, request in money])
+            for (place, request), outcome in zip(money, outcomes, strict=True):
+                results[place] = outcome
+                if isinstance(outcome, Exception) and isinstance(request, ChargeRequest):
+                    claims[ids[place]] = None  # what was there before had expired, or it would not be claimed
+        changed = {id_: held for id_, held in claims.items() if held != before.get(id_)}
+        if changed:
+            save_claims(tx, changed)
         return results
 
 
-def _begin(claims: dict[str, Held | None], step: Begin, now: float) -> tuple[object, Request | None]:
-    verdict = judge(claims.get(step.claim.id), step.claim, now)
+Judged = tuple[object, Request | None, Held | None]
+"""What comes of a step but for its money, its money, and the claim as it stands then."""
+
+
+def _begin(held: Held | None, step: Begin, now: float) -> Judged:
+    verdict = judge(held, step.claim, now)
     if not isinstance(verdict, Held):
-        return verdict, None
-    claims[step.claim.id] = verdict if step.kept is None else finished(verdict, step.kept, now)
-    return None, step.charge
+        return verdict, None, held
+    return None, step.charge, verdict if step.kept is None else finished(verdict, step.kept, now)
 
 
-def _end(claims: dict[str, Held | None], step: End, now: float) -> tuple[object, Request]:
-    held = claims.get(step.claim.id)
+def _end(held: Held | None, step: End, now: float) -> Judged:
     if held is None or held.owner != step.claim.owner or held.kept is not None:
-        return None, step.close._replace(used=0)
-    claims[step.claim.id] = None if step.kept is None else finished(held, step.kept, now)
-    return None, step.close
+        return None, step.close._replace(used=0), held
+    return None, step.close, None if step.kept is None else finished(held, step.kept, now)
 
 
 def idempotency_key(header: bytes | None) -> str | None:
@@ -138,8 +145,4 @@ def idempotency_key(header: bytes | None) -> str | None:
 
 def fingerprint(*parts: bytes) -> str:
     """One digest over the parts of a request."""
-    digest = sha256()
-    for part in parts:
-        digest.update(len(part).to_bytes(8))
-        digest.update(part)
-    return digest.hexdigest()
+    return sha256(b"".join([len(part).to_bytes(8) + part for part in parts])).hexdigest()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
 
 from billing.books import Charge, ChargeRequest, Closed, CloseRequest
-from billing.errors import ChargeExists, InsufficientCredits, KeyBudgetReached, KeyUnusable
+from billing.errors import ChargeExists, ChargeUnknown, InsufficientCredits, KeyBudgetReached, KeyUnusable
 from billing.migrations import MIGRATIONS
 from billing.recovery import recover
 from billing.verification import verify
@@ -100,19 +100,25 @@ class BooksMachine(RuleBasedStateMachine):
         requests = data.draw(st.permutations([*opens, *closes]))
         outcomes = self.store.together(self.desk.charges.judge, requests)
         for request, outcome in zip(requests, outcomes, strict=True):
-            if isinstance(request, CloseRequest):
-                self._expect_closed(request, outcome)
-            else:
+            if isinstance(request, ChargeRequest):
                 self._expect_taken(request, outcome)
+            elif isinstance(request, Charge):
+                self._expect_settled(request, outcome)
+            else:
+                self._expect_closed(request, outcome)
 
     def _charge_request(self, model: Model, price: int, least: int | None) -> ChargeRequest:
         request = self.desk.request(model.account_id, model.key_id, credits=price)
         return request if least is None else replace(request, credits_least=min(least, price))
 
-    def _close_request(self, request_id: str, data: st.DataObject) -> CloseRequest:
+    def _close_request(self, request_id: str, data: st.DataObject) -> CloseRequest | Charge:
+        """Settles in full, or closes with or without the charge as its closer remembers it."""
         charge = self.charges[request_id][1]
+        if data.draw(st.booleans()):
+            return charge
         used = data.draw(st.integers(0, charge.credits))
-        return CloseRequest(request_id, charge.account_id, charge.key_id, used)
+        remembered = charge if data.draw(st.booleans()) else None
+        return CloseRequest(request_id, charge.account_id, charge.key_id, used, charge=remembered)
 
     def _expect_taken(self, request: ChargeRequest, outcome: object) -> None:
         model = next(one for one in self.all if one.account_id == request.account_id)
@@ -130,6 +136,28 @@ class BooksMachine(RuleBasedStateMachine):
         model.give_back(charge.credits - request.used)
         assert outcome == Closed(request.used, model.balance)
         self.closed[request.request_id] = (request, outcome)
+
+    def _expect_settled(self, charge: Charge, outcome: object) -> None:
+        """What its closer hears depends on who else closes in the batch; the ledger keeps what came of it."""
+        self.charges.pop(charge.request_id)
+        again = CloseRequest(charge.request_id, charge.account_id, charge.key_id, 0)
+        (closed,) = self.store.together(self.desk.charges.judge, [again])
+        assert isinstance(closed, Closed)
+        assert closed.credits_used == charge.credits
+        assert outcome in (charge, closed)
+        self.closed[charge.request_id] = (again, closed)
+
+    @rule(data=st.data())
+    def settle_what_was_closed_or_never_taken(self, data: st.DataObject) -> None:
+        """A charge that is not open any more settles nothing, nor does one that is settled twice in a batch."""
+        if self.charges:
+            request_id = data.draw(st.sampled_from(sorted(self.charges)))
+            charge = self.charges[request_id][1]
+            never = replace(charge, request_id="req_never")
+            outcomes = self.store.together(self.desk.charges.judge, [charge, never, charge])
+            assert [type(outcome) for outcome in outcomes] == [Closed, ChargeUnknown, Closed]
+            self._expect_settled(charge, outcomes[0])
+            assert self.store.together(self.desk.charges.judge, [charge]) == [outcomes[0]]
 
     @rule(data=st.data())
     def close_again(self, data: st.DataObject) -> None:

@@ -57,7 +57,7 @@ EXPIRED = {
 def expected(kept: Kept | None, *, same_print: bool, same_place: bool) -> Kept | type[LimitError]:
     """Decisions 7 said once more, as a table."""
     if same_print:
-        return {None: ClaimInProgress, CUT: ReplayUnavailable}.get(kept, KEPT)
+        return ClaimInProgress if kept is None else ReplayUnavailable if kept == CUT else KEPT
     return ClaimConflict if kept is None and not same_place else ClaimMismatch
 
 
