@@ -149,3 +149,16 @@ def test_a_charge_that_was_open_before_is_closed_by_its_row() -> None:
         ("settlement", 4, 90),
         ("refund", 6, 96),
     ]
+
+
+def test_charges_that_are_settled_in_full_move_nothing_that_can_be_spent() -> None:
+    state = books(90)
+    state.is_plain = True
+    state.accounts["acc"].held = 10
+    state.keys["key"].used = 10
+    settled = [Charge(f"req_{number}", "acc", "key", 5, "github", "repository", 0) for number in (1, 2)]
+    decision = decide(state, [settled[0], take(3, 4), settled[1]], NOW)
+    assert decision.settled == settled
+    assert [type(outcome) for outcome in decision.outcomes] == [Charge, Charge, Charge]
+    assert [(entry[KIND], entry[AMOUNT + 1]) for entry in decision.entries] == [("deduction", 86)]
+    assert (state.accounts["acc"].balance, state.accounts["acc"].held, state.keys["key"].used) == (86, 4, 14)

@@ -27,6 +27,21 @@ def test_lists_of_any_length_are_written_and_found(tx: SqliteTx, count: int) -> 
     assert tx.all_in("SELECT id FROM numbers WHERE id IN {in}", [-1]) == []
 
 
+@pytest.mark.parametrize("count", [0, 1, ROWS_MAX + 1])
+def test_a_statement_over_a_list_changes_what_the_list_names_and_counts_it(tx: SqliteTx, count: int) -> None:
+    tx.run_many("INSERT INTO numbers (id, double) VALUES {rows}", [(number, 0) for number in range(count + 2)])
+    copy = "INSERT INTO numbers SELECT id, ? FROM {in} AS asked JOIN numbers ON id = asked.value"
+    assert tx.run_in(copy, [*range(count)], (7,)) == count
+    assert tx.all("SELECT COUNT(*) FROM numbers WHERE double = 7") == [(count,)]
+    assert tx.run_in("DELETE FROM numbers WHERE id IN {in}", [*range(count), -1] if count else []) == 2 * count
+    assert [row[0] for row in tx.all("SELECT id FROM numbers ORDER BY id")] == [count, count + 1]
+
+
+def test_texts_in_a_list_stay_what_they_are(tx: SqliteTx) -> None:
+    texts = ["", 'a"b', "it's", "\\", "é\n\u2028", "[1]", "1"]
+    assert tx.all_in("SELECT value FROM {in} AS asked", texts) == [(text,) for text in texts]
+
+
 @given(st.dictionaries(st.integers(0, 200), st.integers(0, 9)), st.dictionaries(st.integers(0, 200), st.integers(0, 9)))
 def test_a_set_based_update_changes_exactly_its_rows(before: dict[int, int], changes: dict[int, int]) -> None:
     connection = sqlite3.connect(":memory:", isolation_level=None)
