@@ -90,23 +90,20 @@ class Governor:
         self._names_max = names_max
         self._waiters_max = waiters_max
         self._hold_s_max = hold_s_max
-        self._holds: dict[Hashable, _Hold] = {}
+        self.held: dict[Hashable, _Hold] = {}
+        """What is not free, by name; changed here only. While it is empty, nobody has to ask for a turn."""
         self._waiting: dict[_Waiter, None] = {}  # the longest waiting first
         self._held_total = self._queued_total = self._refused_total = 0
-
-    def __len__(self) -> int:
-        """How many names are not free; while it is 0, nobody has to ask for a turn."""
-        return len(self._holds)
 
     def hold(self, name: Hashable, for_s: float) -> None:
         """Let no call of `name` go for so long; a hold that ends later stands."""
         until = trio.current_time() + min(for_s, self._hold_s_max)
-        known = self._holds.get(name)
+        known = self.held.get(name)
         if known is not None and known.until >= until:
             return
-        if known is None and len(self._holds) >= self._names_max:
-            self._free([min(self._holds.values(), key=lambda hold: hold.until)])
-        self._holds[name] = _Hold(name, until)
+        if known is None and len(self.held) >= self._names_max:
+            self._free([min(self.held.values(), key=lambda hold: hold.until)])
+        self.held[name] = _Hold(name, until)
         self._held_total += 1
         self._wake_all({name})  # some can no longer be served in time, the others have to look again later
 
@@ -161,12 +158,12 @@ class Governor:
         return None if self._wake_first(holds) is waiter else waiter.give_up_at
 
     def _holds_of(self, names: Sequence[Hashable]) -> list[_Hold]:
-        return [self._holds[name] for name in names if name in self._holds]
+        return [self.held[name] for name in names if name in self.held]
 
     def _free(self, holds: Sequence[_Hold]) -> None:
-        freed = [hold for hold in holds if self._holds.get(hold.name) is hold]
+        freed = [hold for hold in holds if self.held.get(hold.name) is hold]
         for hold in freed:
-            del self._holds[hold.name]
+            del self.held[hold.name]
         if freed:
             self._wake_all({hold.name for hold in freed})
 

@@ -29,7 +29,8 @@ class RetryBudget:
 
     def count_call(self, now: float) -> None:
         """A first attempt is being made."""
-        self._move_to(now)
+        if int(now / self._slice_s) != self._slice:
+            self._move_to(now)
         self._calls[self._slice % _SLICES] += 1
 
     def take_nowait(self, now: float) -> bool:

@@ -13,11 +13,20 @@ import trio
 
 from limits.errors import CircuitOpen, LimitError, Throttled
 from upstreams.endpoint import Endpoint
-from upstreams.errors import InvalidArgument, InvalidCursor, NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
+from upstreams.errors import (
+    UNREADABLE,
+    InvalidArgument,
+    InvalidCursor,
+    NotFound,
+    UpstreamError,
+    UpstreamFailed,
+    UpstreamThrottled,
+    unreadable,
+)
 from upstreams.params import Args, State
-from upstreams.reading import run
+from upstreams.reading import Got, side_by_side
 from upstreams.site import Site
-from upstreams.steps import Answer, Call, Fetched, Missing, Page, Part, Steps, Wanted
+from upstreams.steps import Call, Fetched, Missing, Page, Part, Single, Steps, Wanted
 
 _RUNG = "rung"
 """In the state of a cursor that only one fallback understands: the name of its source."""
@@ -107,11 +116,11 @@ def _fallbacks_of(planned: Plan) -> list[int]:
     if not endpoint.fallbacks or planned.rung_index:
         return []
     goes_on = planned.args.cursor is not None
-    return [
-        rung_index
-        for rung_index, fallback in enumerate(endpoint.fallbacks, 1)
-        if planned.site.offers(fallback) and not (goes_on and fallback.read is not None)
-    ]
+    below = []
+    for rung_index, fallback in enumerate(endpoint.fallbacks, 1):
+        if planned.site.offers(fallback) and not (goes_on and fallback.read is not None):
+            below.append(rung_index)
+    return below
 
 
 def _fallback(planned: Plan, rung_index: int) -> Plan | None:
@@ -136,16 +145,29 @@ def _wait_s(refusal: UpstreamError | LimitError) -> float:
 
 
 async def _by(rung: Plan, deadline_at: float, *, waits: bool = True) -> Fetched:
-    """Run one rung's read."""
-    site, rung_index = rung.site, rung.rung_index
-    fallback = rung.endpoint.fallbacks[rung_index - 1] if rung_index else None
-    mirror = fallback.source if fallback is not None and fallback.read is None else ""
-    ask = partial(_ask, site, rung.args, deadline_at, mirror, waits=waits)
-    result, took_s = await run(rung.steps, rung.first, ask, platform=site.platform.slug)
-    source = fallback.source if fallback is not None else _source_of(rung.first, site)
+    """Run one rung's read to its end: answer what it yields, side by side where it yields several."""
+    wanted, took_s = rung.first, 0.0
+    while True:
+        if isinstance(wanted, tuple):
+            started = trio.current_time()
+            answers: Got | tuple[Got, ...] = await side_by_side(wanted, partial(_ask, rung, deadline_at, waits))
+            took_s += trio.current_time() - started
+        else:
+            answers = await _ask(rung, deadline_at, waits, wanted)
+            took_s += answers.took_s
+        try:
+            wanted = rung.steps.send(answers)
+        except StopIteration as done:
+            result: Page | Single = done.value
+            break
+        except UNREADABLE as exc:
+            raise unreadable(rung.site.platform.slug, exc) from exc
+    rung_index = rung.rung_index
+    if not rung_index:
+        return Fetched(result, took_s, _source_of(rung.first, rung.site))
     if isinstance(result, Page) and result.next is not None:
         result = replace(result, next={**result.next, **_stays(rung.endpoint, rung_index)})
-    return Fetched(result, took_s, source, rung_index)
+    return Fetched(result, took_s, rung.endpoint.fallbacks[rung_index - 1].source, rung_index)
 
 
 def _source_of(wanted: Wanted, site: Site) -> str:
@@ -164,13 +186,14 @@ def state_of(planned: Plan, fetched: Fetched) -> State:
     return {**(planned.args.cursor or {}), **_stays(planned.endpoint, fetched.rung_index)}
 
 
-def _ask(
-    site: Site, args: Args, deadline_at: float, mirror: str, wanted: Call | Part, *, waits: bool
-) -> Awaitable[Answer | Missing | Fetched]:
+def _ask(rung: Plan, deadline_at: float, waits: bool, wanted: Call | Part) -> Awaitable[Got]:  # noqa: FBT001 - for `partial`
+    site = rung.site
     if isinstance(wanted, Part):
-        return _part(site, args, deadline_at, wanted)
-    if mirror and site.source_name(wanted.source) == site.source_name(""):
-        wanted = replace(wanted, source=mirror)
+        return _part(site, rung.args, deadline_at, wanted)
+    if rung.rung_index:
+        fallback = rung.endpoint.fallbacks[rung.rung_index - 1]
+        if fallback.read is None and site.source_name(wanted.source) == site.source_name(""):
+            wanted = replace(wanted, source=fallback.source)
     return site.call(wanted, deadline_at, waits=waits)
 
 

@@ -1,4 +1,4 @@
-"""Runs one read: answers what it yields, side by side where it yields several, and gives what it returns."""
+"""Runs the calls that one read yields together, side by side."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
-from upstreams.errors import UNREADABLE, unreadable
-from upstreams.steps import Answer, Call, Fetched, Missing, Page, Part, Single, Steps, Wanted
+from upstreams.steps import Answer, Call, Fetched, Missing, Part
 
 _SIDE_BY_SIDE_MAX = 16
 """Calls of one read that run at the same time."""
@@ -16,30 +15,12 @@ Got = Answer | Missing | Fetched
 Ask = Callable[[Call | Part], Awaitable[Got]]
 
 
-async def run(steps: Steps, wanted: Wanted, ask: Ask, *, platform: str) -> tuple[Page | Single, float]:
-    """Run `steps`, which stands at `wanted`, to its end: what it returns, and the seconds that it waited for answers.
+async def side_by_side(wanted: tuple[Call | Part, ...], ask: Ask) -> tuple[Got, ...]:
+    """What `ask` gives for each of these, in their order.
 
     Raises:
-        What `ask` raises; an `UpstreamFailed` where the reader cannot read what came.
+        What `ask` raises first; the others are cancelled.
     """
-    waited_s = 0.0
-    while True:
-        if isinstance(wanted, tuple):
-            started = trio.current_time()
-            answers: Got | tuple[Got, ...] = await _side_by_side(wanted, ask)
-            waited_s += trio.current_time() - started
-        else:
-            answers = await ask(wanted)
-            waited_s += answers.took_s
-        try:
-            wanted = steps.send(answers)
-        except StopIteration as done:
-            return done.value, waited_s
-        except UNREADABLE as exc:
-            raise unreadable(platform, exc) from exc
-
-
-async def _side_by_side(wanted: tuple[Call | Part, ...], ask: Ask) -> tuple[Got, ...]:
     answers: dict[int, Got] = {}
     waiting = list(enumerate(wanted))[::-1]
 

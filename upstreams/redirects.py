@@ -10,19 +10,22 @@ from upstreams.errors import UpstreamFailed
 from upstreams.transport.http import Exchange, HttpAnswer, HttpCall, origin_of
 
 _REDIRECTS_MAX = 3
-_FOLLOWED = frozenset((301, 302, 307, 308))
+FOLLOWED = frozenset((301, 302, 307, 308))
 
 
-async def follow(exchange: Exchange, call: HttpCall, deadline_at: float, *, source: str) -> HttpAnswer:
-    """The answer at the end of the redirects; only a GET is sent on.
+async def follow(
+    answer: HttpAnswer, exchange: Exchange, call: HttpCall, deadline_at: float, *, source: str
+) -> HttpAnswer:
+    """The answer at the end of the redirects that begin with `answer`, what came to `call`; only a GET is sent on.
 
     Raises:
         UpstreamFailed: they lead to another host, to nowhere, or too far; `source` is the name that it tells.
         httpx.RequestError: what the exchange raises.
     """
-    for _ in range(_REDIRECTS_MAX + 1):
-        answer = await exchange(call, deadline_at)
-        if answer.status not in _FOLLOWED or "location" not in answer.headers or call.method != "GET":
+    for hop in range(_REDIRECTS_MAX + 1):
+        if hop:
+            answer = await exchange(call, deadline_at)
+        if answer.status not in FOLLOWED or "location" not in answer.headers or call.method != "GET":
             return answer
         call = call._replace(target=_target_of(answer.headers["location"], call, source))
     raise UpstreamFailed(source, "redirects in a circle")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Awaitable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -14,8 +13,9 @@ from limits.errors import LimitError
 from upstreams.endpoint import Endpoint, Fallback, Platform, Session
 from upstreams.errors import UNREADABLE, NotFound, UpstreamError, UpstreamFailed, unreadable
 from upstreams.params import Credentials
-from upstreams.source import Asking, Source
+from upstreams.source import Source
 from upstreams.steps import Answer, Call, Missing
+from upstreams.transport.http import HttpCall
 
 _SESSION_MARGIN_S = 30.0
 
@@ -46,19 +46,21 @@ class Site:
 
     def offers(self, asked: Endpoint | Fallback) -> bool:
         """Whether the credentials that it needs are configured."""
-        return all(name in self.credentials for name in asked.needs)
+        return all(map(self.credentials.__contains__, asked.needs))
 
     def source_name(self, name: str) -> str:
         """The name of the source that a call's `source` means."""
         return name or self._first.name
 
-    async def call(self, call: Call, deadline_at: float, *, waits: bool = True) -> Answer | Missing:
+    def call(self, call: Call, deadline_at: float, *, waits: bool = True) -> Awaitable[Answer | Missing]:
         """The answer to one call by `deadline_at` on Trio's clock; what an optional call raises becomes a `Missing`.
 
         `waits` tells whether to wait for a source that asked to be left alone.
         """
-        if not call.optional:
-            return await self._answer(call, deadline_at, waits=waits)
+        ask = self._or_missing if call.optional else self._answer
+        return ask(call, deadline_at, waits=waits)
+
+    async def _or_missing(self, call: Call, deadline_at: float, *, waits: bool) -> Answer | Missing:
         source = self.source_name(call.source)
         started = trio.current_time()
         try:
@@ -66,18 +68,26 @@ class Site:
         except (UpstreamError, LimitError) as failure:
             return Missing(str(failure), source, trio.current_time() - started, isinstance(failure, NotFound))
 
-    async def _answer(self, call: Call, deadline_at: float, *, waits: bool = True) -> Answer:
+    def _answer(self, call: Call, deadline_at: float, *, waits: bool) -> Awaitable[Answer]:
+        if call.needs_session:
+            return self._answer_signed(call, deadline_at, waits=waits)
+        return self._ask(call, (), deadline_at, waits=waits)
+
+    def _ask(self, call: Call, signature: Headers, deadline_at: float, *, waits: bool) -> Awaitable[Answer]:
         source = self.sources[call.source] if call.source else self._first
-        headers = self._headers[source.name]
-        if call.headers:
-            headers = (*headers, *call.headers)
-        if not call.needs_session:
-            return await source.ask(_asking(call, source, headers), deadline_at, waits=waits)
+        headers, body = self._headers[source.name], b""
+        if call.headers or signature:
+            headers = (*headers, *call.headers, *signature)
+        if call.json is not None:
+            headers, body = (*headers, ("content-type", "application/json")), orjson.dumps(call.json)
+        asked = HttpCall(call.method, source.origin, call.target(source.base_path), headers, body)
+        return source.ask(asked, deadline_at, accepts=call.accepts, waits=waits)
+
+    async def _answer_signed(self, call: Call, deadline_at: float, *, waits: bool) -> Answer:
         started = trio.current_time()
         signed = await self._signed_in(deadline_at)
         try:
-            asking = _asking(call, source, (*headers, *signed.session.headers))
-            answer = await source.ask(asking, deadline_at, waits=waits)
+            answer = await self._ask(call, signed.session.headers, deadline_at, waits=waits)
         except UpstreamFailed as failure:
             if not failure.passing and self._signed is signed:  # it may have ended early: the next call signs in anew
                 self._signed = None
@@ -104,7 +114,7 @@ class Site:
         try:
             wanted = next(steps)
             while True:
-                answer = await self._answer(replace(wanted, needs_session=False), deadline_at)
+                answer = await self._ask(wanted, (), deadline_at, waits=True)
                 try:
                     wanted = steps.send(answer)
                 except UNREADABLE as exc:
@@ -124,10 +134,3 @@ def _headers_to(name: str, platform: Platform, credentials: Credentials, fixed: 
     own = platform.headers(credentials)
     named = {header for header, _ in own}
     return (*(pair for pair in fixed if pair[0] not in named), *own)
-
-
-def _asking(call: Call, source: Source, headers: Headers) -> Asking:
-    if call.json is None:
-        return Asking(call.method, call.target(source.base_path), headers, b"", call.accepts)
-    headers = (*headers, ("content-type", "application/json"))
-    return Asking(call.method, call.target(source.base_path), headers, orjson.dumps(call.json), call.accepts)

@@ -6,7 +6,6 @@ import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from random import Random
-from typing import NamedTuple
 
 import httpx
 import trio
@@ -17,7 +16,7 @@ from limits.retries import RetryBudget, full_jitter
 from upstreams.answers import Accepts, failure_of, read_answer
 from upstreams.endpoint import Backoff, Judge
 from upstreams.errors import UpstreamError, UpstreamFailed, UpstreamThrottled
-from upstreams.redirects import follow
+from upstreams.redirects import FOLLOWED, follow
 from upstreams.steps import Answer
 from upstreams.transport.http import Exchange, HttpCall, origin_of
 
@@ -52,16 +51,6 @@ class SourceStatistics:
     """Attempts under way."""
 
 
-class Asking(NamedTuple):
-    """One request to a source, as its platform's declaration describes it."""
-
-    method: str
-    target: str
-    headers: tuple[tuple[str, str], ...]
-    body: bytes
-    accepts: Accepts
-
-
 class Source:
     """Calls one host of a platform; what it raises is of `upstreams.errors` or `limits.errors`."""
 
@@ -81,7 +70,7 @@ class Source:
         self.name = name
         self.breaker = breaker
         self.rules = rules
-        self._origin, path = origin_of(base_url)
+        self.origin, path = origin_of(base_url)
         self.base_path = path.rstrip("/")
         self._exchange = exchange
         self._judge = judge
@@ -106,7 +95,7 @@ class Source:
             in_flight=self._in_flight,
         )
 
-    async def ask(self, asking: Asking, deadline_at: float, *, waits: bool = True) -> Answer:
+    async def ask(self, call: HttpCall, deadline_at: float, *, accepts: Accepts = "json", waits: bool = True) -> Answer:
         """The answer to one request, tried again while that may help, within the retry budget (decisions 9).
 
         While the upstream asks to be left alone it waits, no longer than one attempt may take; or not at all, where
@@ -121,15 +110,15 @@ class Source:
         attempt = 0
         while True:
             turn = None
-            if len(self._governor):
+            if self._governor.held:
                 give_up_at = min(now + self.rules.timeout_s, deadline_at)
-                turn = await self._wait_turn(asking, give_up_at if waits else math.nextafter(now, give_up_at))
+                turn = await self._wait_turn(call, give_up_at if waits else math.nextafter(now, give_up_at))
                 now = trio.current_time()
             try:
                 self._count(attempt, now, deadline_at)
-                answer = await self._attempt(asking, turn, now, deadline_at)
+                answer = await self._attempt(call, accepts, turn, now, deadline_at)
             except UpstreamFailed as failure:
-                pause_s = self._pause_s(asking, failure, attempt, deadline_at)
+                pause_s = self._pause_s(call, failure, attempt, deadline_at)
                 if pause_s is None:
                     raise
             else:
@@ -142,14 +131,14 @@ class Source:
             now = trio.current_time()
             attempt += 1
 
-    def _wait_turn(self, asking: Asking, give_up_at: float) -> Awaitable[Turn]:
+    def _wait_turn(self, call: HttpCall, give_up_at: float) -> Awaitable[Turn]:
         """Obey what the upstream asked of the whole source, or of this method of it."""
-        method = self._method(asking)
+        method = self._method(call)
         names = (_WHOLE, method) if method else (_WHOLE,)
         return self._governor.wait_turn(names, give_up_at)
 
-    def _method(self, asking: Asking) -> str:
-        return self._method_of(asking.target.partition("?")[0].removeprefix(self.base_path))
+    def _method(self, call: HttpCall) -> str:
+        return self._method_of(call.target.partition("?")[0].removeprefix(self.base_path))
 
     def _count(self, attempt: int, now: float, deadline_at: float) -> None:
         if now >= deadline_at:  # sent, it would fail and be held against the source
@@ -160,19 +149,29 @@ class Source:
             self._budget.count_call(now)
             self._calls_total += 1
 
-    def _pause_s(self, asking: Asking, failure: UpstreamFailed, attempt: int, deadline_at: float) -> float | None:
+    def _pause_s(self, call: HttpCall, failure: UpstreamFailed, attempt: int, deadline_at: float) -> float | None:
         """How long to wait before another attempt; None when another would not help, or is not to be had."""
-        if not (failure.passing and asking.method == "GET" and attempt < self.rules.retries):
+        if not (failure.passing and call.method == "GET" and attempt < self.rules.retries):
             return None
         pause_s = full_jitter(attempt, self._rng)
         now = trio.current_time()
         return pause_s if now + pause_s < deadline_at and self._budget.take_nowait(now) else None
 
-    async def _attempt(self, asking: Asking, turn: Turn | None, now: float, deadline_at: float) -> Answer:
+    async def _attempt(
+        self, call: HttpCall, accepts: Accepts, turn: Turn | None, started: float, deadline_at: float
+    ) -> Answer:
         permit = self.breaker.take_nowait()
         self._in_flight += 1
+        ends_at = min(started + self.rules.timeout_s, deadline_at)
         try:
-            answer = await self._exchange_in_time(asking, now, deadline_at)
+            raw = await self._exchange(call, ends_at)
+            if raw.status in FOLLOWED:
+                raw = await follow(raw, self._exchange, call, ends_at, source=self.name)
+            took_s = trio.current_time() - started
+            answer = read_answer(raw, self.name, took_s, accepts=accepts, judge=self._judge)
+        except httpx.RequestError as exc:
+            permit.fail()
+            raise failure_of(self.name, exc, trio.current_time() - started) from exc
         except UpstreamFailed:
             permit.fail()
             raise
@@ -191,18 +190,12 @@ class Source:
         finally:
             self._in_flight -= 1
         permit.succeed()
-        if (backoff := self._backoff(answer)) is not None:
-            self._governor.hold(_WHOLE if backoff.scope == "source" else self._method(asking), backoff.for_s)
-        if turn is not None:
-            turn.answered()
+        self._heed(answer, call, turn)
         return answer
 
-    async def _exchange_in_time(self, asking: Asking, started: float, deadline_at: float) -> Answer:
-        call = HttpCall(asking.method, self._origin, asking.target, asking.headers, asking.body)
-        attempt_ends_at = min(started + self.rules.timeout_s, deadline_at)
-        try:
-            raw = await follow(self._exchange, call, attempt_ends_at, source=self.name)
-        except httpx.RequestError as exc:
-            raise failure_of(self.name, exc, trio.current_time() - started) from exc
-        took_s = trio.current_time() - started
-        return read_answer(raw, self.name, took_s, accepts=asking.accepts, judge=self._judge)
+    def _heed(self, answer: Answer, call: HttpCall, turn: Turn | None) -> None:
+        """Do what a good answer asks for, and let those go who wait for one."""
+        if (backoff := self._backoff(answer)) is not None:
+            self._governor.hold(_WHOLE if backoff.scope == "source" else self._method(call), backoff.for_s)
+        if turn is not None:
+            turn.answered()

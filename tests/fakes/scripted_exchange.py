@@ -6,7 +6,7 @@ import math
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from random import Random
-from typing import Any, Literal
+from typing import Any
 
 import httpx
 import orjson
@@ -16,11 +16,12 @@ from limits.breaker import Breaker, BreakerRules
 from limits.errors import LimitError
 from upstreams.endpoint import Backoff, Judge, by_status
 from upstreams.errors import UpstreamError
-from upstreams.source import Asking, Rules, Source
+from upstreams.source import Rules, Source
 from upstreams.steps import Answer
-from upstreams.transport.http import HttpAnswer, HttpCall
+from upstreams.transport.http import HttpAnswer, HttpCall, Origin
 
 BASE_URL = "https://api.test/v1"
+ORIGIN = Origin("https", "api.test", 443)
 LONG_S = 10_000.0
 """A deadline that is not the point of a test."""
 
@@ -125,12 +126,12 @@ def asking(
     target: str = "/v1/x",
     *,
     method: str = "GET",
-    accepts: Literal["json", "json or text"] = "json",
+    origin: Origin = ORIGIN,
     headers: Mapping[str, str] | None = None,
     body: bytes = b"",
-) -> Asking:
+) -> HttpCall:
     """One request to a source."""
-    return Asking(method, target, tuple((headers or {}).items()), body, accepts)
+    return HttpCall(method, origin, target, tuple((headers or {}).items()), body)
 
 
 class LongestPauses(Random):

@@ -13,6 +13,7 @@ from upstreams.transport.answer_parser import AnswerParser
 from upstreams.transport.connection import Connection
 from upstreams.transport.deadlines import Deadlines
 from upstreams.transport.http import HttpAnswer, ResponseTooLarge
+from upstreams.transport.ordinary_head import HeadReader
 from upstreams.transport.wire import PlainWire
 
 HEADER_BYTES_MAX = 2_000
@@ -61,7 +62,7 @@ async def _run(turns: tuple[Turn, ...]) -> list[Outcome]:
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     upstream = trio.SocketStream(trio.socket.from_stdlib_socket(theirs))
-    parser = AnswerParser(header_bytes_max=HEADER_BYTES_MAX, body_bytes_max=BODY_BYTES_MAX)
+    parser = AnswerParser(HeadReader(), header_bytes_max=HEADER_BYTES_MAX, body_bytes_max=BODY_BYTES_MAX)
     connection = Connection(PlainWire(ours), parser)
     deadlines = Deadlines()
     outcomes: list[Outcome] = []

@@ -66,7 +66,7 @@ async def with_callers(governor: Governor, run: Callable[[Callers], Awaitable[No
 
 async def test_while_nothing_is_held_a_call_goes_at_once(autojump_clock: MockClock) -> None:
     governor = Governor()
-    assert len(governor) == 0
+    assert len(governor.held) == 0
     await let_through(governor)
     assert trio.current_time() == 0.0
     assert governor.statistics().queued_total == 0
@@ -77,10 +77,10 @@ async def test_a_call_waits_until_the_hold_ends_and_other_names_do_not(autojump_
     governor.hold("search", 10.0)
     await let_through(governor, "profile")
     assert trio.current_time() == 0.0
-    assert len(governor) == 1
+    assert len(governor.held) == 1
     await let_through(governor, "search")
     assert trio.current_time() == 10.0
-    assert len(governor) == 0
+    assert len(governor.held) == 0
     now = governor.statistics()
     assert (now.held_total, now.queued_total, now.refused_total, now.waiting) == (1, 1, 0, 0)
 
@@ -131,7 +131,7 @@ async def test_after_a_hold_one_goes_and_all_the_others_once_it_is_answered(auto
         await wait_all_tasks_blocked()
         assert callers.went[0] == ("a", 5.0)
         assert sorted(callers.went[1:]) == [("b", 7.0), ("c", 7.0), ("d", 7.0)]
-        assert len(governor) == 0
+        assert len(governor.held) == 0
 
     await with_callers(governor, run)
 
@@ -237,7 +237,7 @@ async def test_a_call_of_two_names_waits_for_both_and_tries_both(autojump_clock:
         await trio.sleep(6.0)
         assert callers.went[1:] == [("reading too", 6.0), ("searching", 8.0)]
         callers.turns["searching"].answered()
-        assert len(governor) == 0
+        assert len(governor.held) == 0
 
     await with_callers(governor, run)
 
@@ -292,7 +292,7 @@ async def test_a_call_that_is_cancelled_at_any_step_leaves_the_queue_working(aut
         assert governor.statistics().waiting == 0
         with trio.fail_after(6.0):
             await let_through(governor)
-        assert len(governor) == 0
+        assert len(governor.held) == 0
 
     assert await cancel_everywhere(run, check) == 2
 
@@ -323,7 +323,7 @@ async def test_the_names_are_bounded_and_the_soonest_to_end_is_let_go(autojump_c
     async def run(callers: Callers) -> None:
         await callers.come("b", of=("b",))
         governor.hold("d", 40.0)
-        assert len(governor) == 3
+        assert len(governor.held) == 3
         await wait_all_tasks_blocked()
         assert callers.went == [("b", 0.0)]
         assert await refused(governor, "a", give_up_at=SOON_S) == 30

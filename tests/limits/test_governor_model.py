@@ -145,7 +145,7 @@ class Run:
             nursery.start_soon(self._look)
         assert self.model.ended == set(range(len(self.model.calls))), "nobody is forgotten"
         assert self.governor.statistics().waiting == 0
-        assert set(self.model.held) == {hold.name for hold in self.governor._holds.values()}
+        assert set(self.model.held) == {hold.name for hold in self.governor.held.values()}
 
     async def _look(self) -> None:
         while trio.current_time() < END_AT:

@@ -22,6 +22,7 @@ from upstreams.transport.answer_parser import AnswerParser
 from upstreams.transport.connection import Connection
 from upstreams.transport.deadlines import Deadlines
 from upstreams.transport.http import HttpAnswer, HttpCall, Origin, via_httpx
+from upstreams.transport.ordinary_head import HeadReader
 
 SOON_S = 0.1
 """A deadline on the real clock that a test waits for."""
@@ -142,9 +143,11 @@ class LateWire:
     def __init__(self) -> None:
         self.connection: Connection | None = None
 
-    async def send_some(self, data: bytes) -> int:
-        await trio.lowlevel.checkpoint()
+    def send_nowait(self, data: bytes) -> int:
         return len(data)
+
+    async def wait_to_send(self) -> None:
+        """It never has to be waited for."""
 
     async def receive_some(self) -> bytes:
         await trio.lowlevel.checkpoint()
@@ -164,7 +167,9 @@ class LateWire:
 
 async def test_a_connection_whose_time_was_up_as_the_answer_came_carries_no_other_call() -> None:
     wire = LateWire()
-    connection = wire.connection = Connection(wire, AnswerParser(header_bytes_max=1000, body_bytes_max=1000))
+    connection = wire.connection = Connection(
+        wire, AnswerParser(HeadReader(), header_bytes_max=1000, body_bytes_max=1000)
+    )
     answer = await connection.exchange("GET", b"GET / HTTP/1.1\r\n\r\n", phases=None)
     assert answer.body == b"{}"
     assert not connection.reusable
@@ -284,7 +289,7 @@ async def test_a_source_with_retries_is_done_by_the_deadline_over_sockets(
             source = source_over(transport.exchange, base_url=server.url, rng=Random(3))
             started = trio.current_time()
             with pytest.raises(UpstreamFailed, match="no answer within"):
-                await source.ask(asking("/x"), started + SOON_S)
+                await source.ask(asking("/x", origin=source.origin), started + SOON_S)
             assert SOON_S <= trio.current_time() - started < 2.0
 
 

@@ -86,7 +86,7 @@ async def test_html_where_json_was_due_is_a_failure_that_may_pass(autojump_clock
 
 async def test_text_is_taken_where_the_call_accepts_it(autojump_clock: MockClock) -> None:
     source = source_over(ScriptedExchange(said("# Título".encode()), said(b"\xff"), said({"a": 1})))
-    bodies = [(await source.ask(asking(accepts="json or text"), LONG_S)).body for _ in range(3)]
+    bodies = [(await source.ask(asking(), LONG_S, accepts="json or text")).body for _ in range(3)]
     assert bodies == ["# Título", "\N{REPLACEMENT CHARACTER}", {"a": 1}]
 
 

@@ -199,7 +199,7 @@ async def test_a_waiting_call_that_is_cancelled_at_any_step_leaves_the_others_se
         exchange.say(OK)
         with trio.fail_after(5.5):
             await source.ask(asking(), LONG_S)
-        assert len(source._governor) == 0
+        assert len(source._governor.held) == 0
 
     source, others = source_over(exchange), Others()
     assert await cancel_everywhere(run, check) >= 5

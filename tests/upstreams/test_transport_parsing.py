@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from upstreams.transport.answer_parser import AnswerParser
 from upstreams.transport.decoding import decode_body
 from upstreams.transport.http import HttpAnswer, HttpCall, Origin, ResponseTooLarge
+from upstreams.transport.ordinary_head import HeadReader
 from upstreams.transport.request_bytes import header_lines, request_bytes
 
 ORIGIN = Origin("http", "h.example", 80)
@@ -20,7 +21,7 @@ CAP = 10_000
 
 
 def _parse(pieces: list[bytes], *, closed: bool, method: str = "GET") -> tuple[HttpAnswer, bool]:
-    parser = AnswerParser(header_bytes_max=CAP, body_bytes_max=CAP)
+    parser = AnswerParser(HeadReader(), header_bytes_max=CAP, body_bytes_max=CAP)
     parser.begin(method)
     for piece in pieces:
         if piece:
@@ -81,7 +82,7 @@ def test_no_bytes_make_anything_but_an_answer_or_a_protocol_error(junk: bytes, c
 
 @given(st.lists(st.tuples(st.sampled_from(["GET", "HEAD"]), st.binary(max_size=50)), max_size=10), st.integers(1, 40))
 def test_one_parser_reads_answer_after_answer(calls: list[tuple[str, bytes]], size: int):
-    parser = AnswerParser(header_bytes_max=CAP, body_bytes_max=CAP)
+    parser = AnswerParser(HeadReader(), header_bytes_max=CAP, body_bytes_max=CAP)
     for method, body in calls:
         parser.begin(method)
         whole = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + (body if method == "GET" else b"")
@@ -93,7 +94,7 @@ def test_one_parser_reads_answer_after_answer(calls: list[tuple[str, bytes]], si
 
 
 def test_framing_that_brings_no_body_counts_as_header_bytes():
-    parser = AnswerParser(header_bytes_max=1000, body_bytes_max=CAP)
+    parser = AnswerParser(HeadReader(), header_bytes_max=1000, body_bytes_max=CAP)
     parser.begin("GET")
     parser.feed(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
     parser.feed(b"1;" + b"x" * 900)

@@ -1,10 +1,14 @@
-"""From an upstream's bytes to its answer: HTTP/1.1 framing by httptools, caps and truths of the framing by us."""
+"""From an upstream's bytes to its answer: HTTP/1.1 framing by httptools, caps and truths of the framing by us.
+
+An answer that begins with an ordinary head, all in one piece, is read without httptools.
+"""
 
 import httptools
 import httpx
 
 from upstreams.transport.decoding import decode_body
 from upstreams.transport.http import HttpAnswer, ResponseTooLarge
+from upstreams.transport.ordinary_head import HeadReader
 
 _BODILESS = frozenset({204, 304})
 
@@ -16,10 +20,12 @@ class AnswerParser:
     """
 
     __slots__ = (
+        "_awaited_bytes",
         "_between_messages",
         "_body_bytes_max",
         "_close_delimited",
         "_head_only",
+        "_head_reader",
         "_header_bytes_max",
         "_headers",
         "_interim",
@@ -29,12 +35,14 @@ class AnswerParser:
         "_refusal",
         "_silent_bytes",
         "_spoiled",
+        "_started",
         "_status",
         "complete",
         "persistent",
     )
 
-    def __init__(self, *, header_bytes_max: int, body_bytes_max: int) -> None:
+    def __init__(self, head_reader: HeadReader, *, header_bytes_max: int, body_bytes_max: int) -> None:
+        self._head_reader = head_reader
         self._header_bytes_max = header_bytes_max
         self._body_bytes_max = body_bytes_max
         self._between_messages = False
@@ -43,14 +51,12 @@ class AnswerParser:
 
     def begin(self, method: str) -> None:
         """Expect the answer to a call of `method`."""
-        if not self._between_messages:  # after HEAD httptools waits for a body that it cannot be told not to expect
-            self._parser = httptools.HttpResponseParser(self)
-        self._between_messages = False
         self._head_only = method == "HEAD"
-        self.complete = self.persistent = self._spoiled = self._close_delimited = self._interim = False
+        self.complete = self.persistent = self._started = self._spoiled = self._close_delimited = self._interim = False
         self._refusal: httpx.TransportError | None = None
-        self._silent_bytes = 0
-        self._reset()
+        self._silent_bytes = self._awaited_bytes = self._status = self._length = 0
+        self._headers: dict[str, str] = {}
+        self._pieces: list[bytes] = []
 
     def feed(self, data: bytes) -> None:
         """Take what arrived; then `complete` tells whether the answer is whole.
@@ -59,6 +65,13 @@ class AnswerParser:
             httpx.RemoteProtocolError: the bytes are no HTTP/1.1 answer.
             ResponseTooLarge: its body is longer than the cap.
         """
+        if self._awaited_bytes:
+            self._take_awaited(data)
+            return
+        if not self._started and self._read_ordinary(data):
+            return
+        if not self._started:
+            self._start_parser()
         assert self._parser is not None
         self._silent_bytes += len(data)
         try:
@@ -156,14 +169,36 @@ class AnswerParser:
         """The message is whole; an interim one (100, 103) is forgotten."""
         if self._interim:
             self._interim = False
-            self._reset()
+            self._length = 0
+            self._headers = {}
         else:
             self.complete = self._between_messages = True
 
-    def _reset(self) -> None:
-        self._status = self._length = 0
-        self._headers: dict[str, str] = {}
-        self._pieces: list[bytes] = []
+    def _read_ordinary(self, data: bytes) -> bool:
+        """Take the first bytes of an answer, if they are an ordinary head and what comes of the body with it."""
+        head = None if self._head_only else self._head_reader.read(data)
+        if head is None or head.body_at > self._header_bytes_max or head.body_bytes > self._body_bytes_max:
+            return False
+        self._started = True
+        self._status, self._headers, body_at, self._awaited_bytes, self.persistent = head
+        self._take_awaited(data[body_at:])
+        return True
+
+    def _take_awaited(self, data: bytes) -> None:
+        """Take a piece of a body of known length; what comes behind it, even an empty line, costs the connection."""
+        left_bytes = self._awaited_bytes - len(data)
+        if left_bytes < 0:
+            self._spoiled = True
+            data, left_bytes = data[:left_bytes], 0
+        self._pieces.append(data)
+        self._awaited_bytes = left_bytes
+        self.complete = not left_bytes
+
+    def _start_parser(self) -> None:
+        self._started = True
+        if not self._between_messages:  # after HEAD httptools waits for a body that it cannot be told not to expect
+            self._parser = httptools.HttpResponseParser(self)
+        self._between_messages = False
 
     def _judge_framing(self) -> None:
         coding = self._headers.get("transfer-encoding")

@@ -14,16 +14,19 @@ from upstreams.transport.wire import Wire, open_wire
 class Connection:
     """A connection that carries one exchange after the other. Mutable, owned by whoever took it from the pool."""
 
-    __slots__ = ("_expired", "_parser", "_wire", "heard", "rested_at", "spoke")
+    __slots__ = ("_expired", "_parser", "_wire", "heard", "is_quiet", "rested_at", "reusable", "spoke")
 
     def __init__(self, wire: Wire, parser: AnswerParser) -> None:
         self._wire = wire
         self._parser = parser
+        self.is_quiet = wire.is_quiet
         self._expired = False
         self.spoke = False
         """Bytes of the latest call were sent."""
         self.heard = False
         """Bytes of the latest answer were received."""
+        self.reusable = False
+        """The latest exchange ended cleanly and in time, and the peer keeps the connection open."""
         self.rested_at = 0.0
 
     async def exchange(self, method: str, request: bytes, *, phases: PhaseDeadline | None) -> HttpAnswer:
@@ -34,63 +37,53 @@ class Connection:
             httpx.WriteTimeout, httpx.ReadTimeout: its deadline passed.
             httpx.RemoteProtocolError, httpx.DecodingError, ResponseTooLarge: the answer is not usable.
         """
-        self._parser.begin(method)
-        self.spoke = self.heard = False
-        await self._send(request, phases)
-        await self._receive(phases)
-        return self._parser.answer()
-
-    def expire(self) -> None:
-        """The exchange's time is up: end its wait. The connection is of no further use."""
-        self._expired = True
-        self._wire.wake()
-
-    @property
-    def reusable(self) -> bool:
-        """The latest exchange ended cleanly and in time, and the peer keeps the connection open."""
-        return self._parser.reusable and not self._expired  # it may have expired in the moment the answer came
-
-    def is_quiet(self) -> bool:
-        """The peer neither closed the connection nor sent anything that nobody asked for."""
-        return self._wire.is_quiet()
-
-    def close(self) -> None:
-        """Close at once."""
-        self._wire.close()
-        self._parser.close()
-
-    async def _send(self, request: bytes, phases: PhaseDeadline | None) -> None:
+        parser, wire = self._parser, self._wire
+        parser.begin(method)
+        self.spoke = self.heard = self.reusable = False
         try:
             while request:
                 if phases is not None:
                     phases.enter("write")
                 if self._expired:
                     raise httpx.WriteTimeout("the request could not be sent in time")
-                sent_bytes = await self._wire.send_some(request)
-                self.spoke = True
-                request = request[sent_bytes:]
-        except trio.ClosedResourceError as exc:
-            raise httpx.WriteTimeout("the request could not be sent in time") from exc
-        except OSError as exc:
-            raise httpx.WriteError(f"cannot send: {exc}") from exc
-
-    async def _receive(self, phases: PhaseDeadline | None) -> None:
-        parser = self._parser
-        try:
+                if sent_bytes := wire.send_nowait(request):
+                    self.spoke = True
+                    request = request[sent_bytes:]
+                else:
+                    await wire.wait_to_send()
             while not parser.complete:
                 if phases is not None:
                     phases.enter("read")
                 if self._expired:
                     raise httpx.ReadTimeout("the answer did not come in time")
-                if data := await self._wire.receive_some():
+                if data := await wire.receive_some():
                     self.heard = True
                     parser.feed(data)
                 else:
                     parser.end()
-        except trio.ClosedResourceError as exc:
-            raise httpx.ReadTimeout("the answer did not come in time") from exc
-        except OSError as exc:
-            raise httpx.ReadError(f"cannot receive: {exc}") from exc
+        except (trio.ClosedResourceError, OSError) as exc:
+            raise _failure_of(exc, is_sent=not request) from exc
+        self.reusable = parser.reusable and not self._expired  # it may have expired in the moment the answer came
+        return parser.answer()
+
+    def expire(self) -> None:
+        """The exchange's time is up: end its wait. The connection is of no further use."""
+        self._expired = True
+        self._wire.wake()
+
+    def close(self) -> None:
+        """Close at once."""
+        self._wire.close()
+        self._parser.close()
+
+
+def _failure_of(exc: Exception, *, is_sent: bool) -> httpx.TransportError:
+    """What it means that the connection broke, or was woken because its time is up."""
+    if isinstance(exc, trio.ClosedResourceError):
+        if is_sent:
+            return httpx.ReadTimeout("the answer did not come in time")
+        return httpx.WriteTimeout("the request could not be sent in time")
+    return httpx.ReadError(f"cannot receive: {exc}") if is_sent else httpx.WriteError(f"cannot send: {exc}")
 
 
 async def open_connection(origin: Origin, tls: ssl.SSLContext | None, parser: AnswerParser) -> Connection:

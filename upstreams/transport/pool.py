@@ -4,10 +4,11 @@ Invariants, at every checkpoint: an origin's `busy` counts the places held; its 
 `max_connections`; someone waits only while all places are held; an origin without connections and waiters is forgotten.
 """
 
-from collections import OrderedDict, deque
+import math
+from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 
-import trio
 from trio.lowlevel import ParkingLot
 
 from upstreams.transport.connection import Connection
@@ -43,44 +44,48 @@ class Lane:
 class Pool:
     """Hands out places and keeps connections for the next call; the longest idle ones are dropped for newer ones."""
 
-    def __init__(self, *, max_connections: int, idle_s: float) -> None:
+    def __init__(self, *, max_connections: int, idle_s: float, now: Callable[[], float]) -> None:
         assert max_connections > 0
         self._max_connections = max_connections
+        self._max_idle = _IDLE_ORIGINS_WORTH * max_connections
         self._idle_s = idle_s
+        self._now = now
         self._lanes: dict[Origin, Lane] = {}
-        self._resting: OrderedDict[Connection, Lane] = OrderedDict()  # all idle connections, the longest idle one first
+        self._idle = 0  # connections in all lanes
+        self._none_is_old_until = -math.inf
         self.closed = False
 
-    def has_room(self, origin: Origin) -> bool:
-        """Whether `enter` would take a place without waiting."""
-        lane = self._lanes.get(origin)
-        return lane is None or lane.busy < self._max_connections
-
-    async def enter(self, origin: Origin) -> Lane:
-        """Take a place, first come first served. Who entered must `leave`. Not a checkpoint while places are free."""
+    def enter_nowait(self, origin: Origin) -> Lane | None:
+        """Take a place; None while all are held. Who entered must `leave`."""
         lane = self._lanes.get(origin)
         if lane is None:
             lane = self._lanes[origin] = Lane(origin)
-        if lane.busy < self._max_connections:
-            lane.busy += 1
-        else:
-            await lane.waiters.park()  # `leave` hands its place on: who is woken holds it already
+        if lane.busy >= self._max_connections:
+            return None
+        lane.busy += 1
+        return lane
+
+    async def enter(self, origin: Origin) -> Lane:
+        """Wait for a place where `enter_nowait` found none, first come first served. Who entered must `leave`."""
+        lane = self._lanes[origin]
+        await lane.waiters.park()  # `leave` hands its place on: who is woken holds it already
         return lane
 
     def leave(self, lane: Lane) -> None:
         """Give the place to who waited longest, or free it."""
-        if lane.waiters:
+        if lane.busy == self._max_connections and lane.waiters:  # the first is the cheaper question
             lane.waiters.unpark()
         else:
             lane.busy -= 1
-            self._forget_if_empty(lane)
+            if not lane.idle:
+                self._forget_if_empty(lane)
 
     def take(self, lane: Lane) -> Connection | None:
         """The most recently used idle connection that still lives, to who holds a place."""
-        oldest_at = trio.current_time() - self._idle_s
+        oldest_at = self._now() - self._idle_s
         while lane.idle:
             connection = lane.idle.pop()
-            del self._resting[connection]
+            self._idle -= 1
             if connection.rested_at >= oldest_at and connection.is_quiet():
                 lane.reused += 1
                 return connection
@@ -92,16 +97,17 @@ class Pool:
         if self.closed or not connection.reusable:
             connection.close()
             return
-        connection.rested_at = trio.current_time()
+        connection.rested_at = now = self._now()
         lane.idle.append(connection)
-        self._resting[connection] = lane
-        self._drop_oldest(connection.rested_at - self._idle_s)
+        self._idle += 1
+        if now > self._none_is_old_until or self._idle > self._max_idle:
+            self._drop_oldest(now)
 
     def close(self) -> None:
         """Close what is idle now, and from now on each connection after its exchange."""
         self.closed = True
-        while self._resting:
-            self._drop_first()
+        while self._idle:
+            self._drop_from(self._longest_idle())
 
     def statistics(self) -> dict[Origin, OriginStatistics]:
         """The figures of every origin that has connections or waiters."""
@@ -110,17 +116,21 @@ class Pool:
             for lane in self._lanes.values()
         }
 
-    def _drop_oldest(self, oldest_at: float) -> None:
-        while len(self._resting) > _IDLE_ORIGINS_WORTH * self._max_connections:
-            self._drop_first()
-        while next(iter(self._resting)).rested_at < oldest_at:  # ends at the latest at the one that was just added
-            self._drop_first()
+    def _drop_oldest(self, now: float) -> None:
+        """Drop what is too many or too old, and look again when the oldest that is left will be."""
+        while self._idle > self._max_idle:
+            self._drop_from(self._longest_idle())
+        while (lane := self._longest_idle()).idle[0].rested_at < now - self._idle_s:  # ends at the one just added
+            self._drop_from(lane)
+        self._none_is_old_until = lane.idle[0].rested_at + self._idle_s
 
-    def _drop_first(self) -> None:
-        connection, lane = self._resting.popitem(last=False)
-        dropped = lane.idle.popleft()
-        assert dropped is connection
-        connection.close()
+    def _longest_idle(self) -> Lane:
+        """The lane of the connection that is idle for longest, among those that have any."""
+        return min((lane for lane in self._lanes.values() if lane.idle), key=lambda lane: lane.idle[0].rested_at)
+
+    def _drop_from(self, lane: Lane) -> None:
+        lane.idle.popleft().close()
+        self._idle -= 1
         self._forget_if_empty(lane)
 
     def _forget_if_empty(self, lane: Lane) -> None:

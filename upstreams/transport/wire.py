@@ -21,8 +21,11 @@ _RECEIVE_BYTES = 65_536
 class Wire(Protocol):
     """A connected byte stream. Both directions raise OSError when it breaks."""
 
-    async def send_some(self, data: bytes) -> int:
-        """Hand over a first part of `data`; gives how many bytes were taken, at least one."""
+    def send_nowait(self, data: bytes) -> int:
+        """Hand over a first part of `data`; gives how many bytes were taken, 0 when it has to be waited for."""
+
+    async def wait_to_send(self) -> None:
+        """Wait until `send_nowait`, which has just taken nothing, is worth another try."""
 
     async def receive_some(self) -> bytes:
         """Wait for bytes; empty at the end of the stream. Always a checkpoint."""
@@ -52,13 +55,16 @@ class PlainWire:
         """See `Wire`."""
         trio.lowlevel.notify_closing(self._descriptor)
 
-    async def send_some(self, data: bytes) -> int:
+    def send_nowait(self, data: bytes) -> int:
         """See `Wire`."""
-        while True:
-            try:
-                return self._socket.send(data)
-            except BlockingIOError:
-                await wait_writable(self._descriptor)
+        try:
+            return self._socket.send(data)
+        except BlockingIOError:
+            return 0
+
+    async def wait_to_send(self) -> None:
+        """See `Wire`."""
+        await wait_writable(self._descriptor)
 
     async def receive_some(self) -> bytes:
         """See `Wire`. An answer is hardly ever there at once, so this waits first."""
@@ -77,10 +83,11 @@ class PlainWire:
 class TlsWire:
     """A TCP socket under TLS; any operation may have to wait for either direction."""
 
-    __slots__ = ("_descriptor", "_poll", "_socket", "close")
+    __slots__ = ("_descriptor", "_poll", "_socket", "_wait_to_send", "close")
 
     def __init__(self, connected: ssl.SSLSocket) -> None:
         self._socket = connected
+        self._wait_to_send = wait_writable
         self._descriptor = connected.fileno()
         self._poll = _poll_of(connected)
         self.close = connected.close
@@ -99,13 +106,19 @@ class TlsWire:
             else:
                 return
 
-    async def send_some(self, data: bytes) -> int:
+    def send_nowait(self, data: bytes) -> int:
         """See `Wire`."""
-        while True:
-            try:
-                return self._socket.send(data)
-            except ssl.SSLError as exc:
-                await self._wait_for(exc)
+        try:
+            return self._socket.send(data)
+        except ssl.SSLWantWriteError:
+            self._wait_to_send = wait_writable
+        except ssl.SSLWantReadError:
+            self._wait_to_send = wait_readable
+        return 0
+
+    async def wait_to_send(self) -> None:
+        """See `Wire`."""
+        await self._wait_to_send(self._descriptor)
 
     async def receive_some(self) -> bytes:
         """See `Wire`. OpenSSL may hold bytes that the kernel no longer shows, so this tries first."""
