@@ -67,7 +67,7 @@ def _plan(site: Site, endpoint: Endpoint, args: Args, rung_index: int) -> Plan:
     return Plan(site, endpoint, args, rung_index, steps, next(steps))
 
 
-async def fetch(planned: Plan, deadline_at: float) -> Fetched:
+def fetch(planned: Plan, deadline_at: float) -> Awaitable[Fetched]:
     """Run a read to its end, or to `deadline_at` on Trio's clock: then it is an `UpstreamFailed`.
 
     A source that fails, throttles or must not be called now is followed by the endpoint's next fallback; each gets an
@@ -80,8 +80,10 @@ async def fetch(planned: Plan, deadline_at: float) -> Fetched:
         CircuitOpen, Throttled: a source that must not be called now.
     """
     below = _fallbacks_of(planned)
-    if not below:
-        return await _by(planned, deadline_at)
+    return _by_rungs(planned, below, deadline_at) if below else _by(planned, deadline_at)
+
+
+async def _by_rungs(planned: Plan, below: list[int], deadline_at: float) -> Fetched:
     started = trio.current_time()
     refusals: list[UpstreamError | LimitError] = []
     rungs = chain((planned,), (_fallback(planned, rung_index) for rung_index in below))

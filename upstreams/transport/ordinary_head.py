@@ -6,11 +6,13 @@ read one head differently, which a test proves.
 """
 
 import re
-from functools import lru_cache
-from typing import NamedTuple
+from typing import TypeVar
+
+T = TypeVar("T")
 
 _HEAD_BYTES_MAX = 8_192
-_LINES_KEPT = 512
+_LINES_KEPT = 1_024
+_LINE_BYTES_KEPT = 256
 _STATUS = re.compile(rb"HTTP/1\.1 ([2-5][0-9][0-9]) [ -~]*")
 _FIELD = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+): ?((?:[!-~](?:[ -~]*[!-~])?)?)")
 _BODILESS = frozenset({204, 304})
@@ -18,66 +20,71 @@ _FRAMING = frozenset({"transfer-encoding", "upgrade", "proxy-connection", "trail
 _LENGTH_DIGITS_MAX = 10
 _UNUSUAL = ""
 
+OrdinaryHead = tuple[int, dict[str, str], int, int, bool]
+"""Status, headers, where in the bytes the body begins, how long it is, and whether the connection stays open."""
 
-class OrdinaryHead(NamedTuple):
-    """A head that says how long its body is, and where in the bytes this begins."""
 
-    status: int
-    headers: dict[str, str]
-    body_at: int
-    body_bytes: int
-    persistent: bool
+class _Statuses(dict[bytes, int]):
+    """The status that a status line tells; 0 where it is unusual, or that of an answer without a body."""
+
+    def __missing__(self, line: bytes) -> int:
+        found = _STATUS.fullmatch(line)
+        status = int(found[1]) if found else 0
+        return _keep(self, line, 0 if status in _BODILESS else status)
+
+
+class _Fields(dict[bytes, tuple[str, str]]):
+    """Name, in lower case, and value of a header line; no name where it is unusual or changes the framing."""
+
+    def __missing__(self, line: bytes) -> tuple[str, str]:
+        found = _FIELD.fullmatch(line)
+        name = found[1].decode("ascii").lower() if found else _UNUSUAL
+        if found is None or name in _FRAMING:
+            return _keep(self, line, (_UNUSUAL, ""))
+        return _keep(self, line, (name, found[2].decode("ascii")))
 
 
 class HeadReader:
-    """Reads ordinary heads; made once for all connections, since what it keeps is of use to all of them.
+    """Reads ordinary heads; one for all connections of a transport, since the lines it keeps are of use to all."""
 
-    It keeps 512 lines at most, of heads of 8 KiB at most.
-    """
+    __slots__ = ("_fields", "_statuses")
 
     def __init__(self) -> None:
-        self._field = lru_cache(_LINES_KEPT)(_field)
-        self._status = lru_cache(_LINES_KEPT)(_status)
+        self._fields = _Fields()
+        self._statuses = _Statuses()
 
     def read(self, data: bytes) -> OrdinaryHead | None:
         """The head at the beginning of an answer; None when it is not all there, or unusual."""
         end = data.find(b"\r\n\r\n", 0, _HEAD_BYTES_MAX)
         if end < 0:
             return None
-        status_line, *lines = data[:end].split(b"\r\n")
-        status = self._status(status_line)
-        headers = dict(map(self._field, lines))
+        lines = data[:end].split(b"\r\n")
+        status = self._statuses[lines[0]]
+        del lines[0]
+        headers = dict(map(self._fields.__getitem__, lines))
         if not status or _UNUSUAL in headers:
             return None
         if len(headers) < len(lines):
             headers = self._joined(lines)
         length = headers.get("content-length", "")
-        connection = headers.get("connection", "keep-alive")
-        if not (length.isdecimal() and len(length) <= _LENGTH_DIGITS_MAX):
+        if not length.isdecimal() or len(length) > _LENGTH_DIGITS_MAX:
             return None
-        persistent = connection == "keep-alive" or connection.lower() == "keep-alive"
-        if not persistent and connection != "close":
+        connection = headers.get("connection")
+        if connection is not None and connection != "close" and connection.lower() != "keep-alive":
             return None
-        return OrdinaryHead(status, headers, end + 4, int(length), persistent)
+        return status, headers, end + 4, int(length), connection != "close"
 
     def _joined(self, lines: list[bytes]) -> dict[str, str]:
         headers: dict[str, str] = {}
-        for name, value in map(self._field, lines):
+        for name, value in map(self._fields.__getitem__, lines):
             headers[name] = f"{headers[name]}, {value}" if name in headers else value
         return headers
 
 
-def _status(line: bytes) -> int:
-    """The status of a usual status line, of an answer that has a body; else 0."""
-    found = _STATUS.fullmatch(line)
-    status = int(found[1]) if found else 0
-    return 0 if status in _BODILESS else status
-
-
-def _field(line: bytes) -> tuple[str, str]:
-    """Name, in lower case, and value; an empty name stands for a line that is unusual or changes the framing."""
-    found = _FIELD.fullmatch(line)
-    if not found:
-        return _UNUSUAL, ""
-    name = found[1].decode("ascii").lower()
-    return (_UNUSUAL, "") if name in _FRAMING else (name, found[2].decode("ascii"))
+def _keep(kept: dict[bytes, T], line: bytes, reading: T) -> T:
+    """Remember the reading of a line for the next answer; when there are too many, begin anew."""
+    if len(line) <= _LINE_BYTES_KEPT:
+        if len(kept) >= _LINES_KEPT:
+            kept.clear()
+        kept[line] = reading
+    return reading

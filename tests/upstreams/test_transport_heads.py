@@ -1,0 +1,185 @@
+"""Goal: the quick reader and httptools never read an answer differently. Method: both read the same bytes, ordinary and
+odd ones, in pieces and whole, with and without kept lines.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import httpx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from upstreams.transport.answer_parser import AnswerParser
+from upstreams.transport.http import HttpAnswer, ResponseTooLarge
+from upstreams.transport.ordinary_head import HeadReader, OrdinaryHead
+
+HEADER_BYTES_MAX = 400
+BODY_BYTES_MAX = 60
+ONE_READER = HeadReader()
+"""Keeps lines from example to example, as it does from answer to answer."""
+
+STATUS_LINES = st.one_of(
+    st.sampled_from([200, 201, 204, 205, 206, 299, 301, 304, 404, 429, 500, 503, 599]).map("HTTP/1.1 {} OK".format),
+    st.sampled_from([99, 100, 101, 103, 600, 999, 20, 2000, "", "\t200"]).map("HTTP/1.1 {} OK".format),
+    st.sampled_from(["", " ", " \t", "\tOK", " \x7f", " \xe9", " a: b", " OK\r", "\nX: 1"]).map(
+        "HTTP/1.1 200{}".format
+    ),
+    st.sampled_from(["HTTP/1.0", "HTTP/2.0", "HTTP/1.1 ", "http/1.1", " HTTP/1.1", "\r\nHTTP/1.1", ""]).map(
+        "{} 200 OK".format
+    ),
+    st.sampled_from(["", "X-A: 1"]),
+)
+FRAMING_NAMES = "content-length|Content-Length|connection|transfer-encoding|Upgrade|proxy-connection|keep-alive|trailer"
+ODD_NAMES = "HTTP/1.1 200 OK|x a|x\xe9|| x|x |x\t|!#$%&'*+-.^_`~|x\0|(x)|x@y"
+NAMES = st.sampled_from(f"X-A|x-a|date|content-encoding|{FRAMING_NAMES}|{ODD_NAMES}".split("|"))
+FRAMING_VALUES = "close|Close|keep-alive|Keep-Alive|keep-alive, close|upgrade|h2c|chunked|gzip|identity"
+LENGTH_VALUES = "0|2|5|05|+5|-1|5 | 5|5,5|5, 5|0x5|99999999999999999999|61|\xb2|| |\t"
+TEXT_VALUES = "a|a b|a  b |a\tb|\ta|a\0b|a\x7f|\xe9|a: b|a\rb|a\nb|a\r\n b"
+VALUES = st.one_of(
+    st.sampled_from(f"{FRAMING_VALUES}|{LENGTH_VALUES}|{TEXT_VALUES}".split("|")),
+    st.text(st.characters(max_codepoint=255), max_size=8),
+    st.just("x" * 300),
+)
+SEPARATORS = st.sampled_from([": "] * 12 + [":"] * 3 + [":  ", ":\t", " : ", "", " "])
+LINE_ENDS = st.sampled_from(["\r\n"] * 20 + ["\n", "\r", "\r\r\n"])
+LINES = st.builds("{}{}{}{}".format, NAMES, SEPARATORS, VALUES, LINE_ENDS)
+LENGTHS = st.integers(0, 9).map("Content-Length: {}\r\n".format)
+ORDINARY_LINES = st.builds(
+    "{}: {}\r\n".format,
+    st.sampled_from(
+        [
+            "X-A",
+            "x-a",
+            "Date",
+            "set-cookie",
+            "connection",
+            "Connection",
+            "proxy-connection",
+            "transfer-encoding",
+            "upgrade",
+        ]
+    ),
+    st.sampled_from(
+        ["keep-alive", "close", "a", "some value, and more", "", '"quoted"', "Keep-Alive", "chunked", "upgrade"]
+    ),
+)
+ODD_HEADS = st.tuples(STATUS_LINES, st.just("\r\n"), st.lists(LINES | LENGTHS, max_size=5).map("".join), LINE_ENDS)
+ORDINARY_HEADS = st.tuples(
+    st.sampled_from([200, 200, 200, 404, 404, 204, 304, 205, 101, 600]).map("HTTP/1.1 {} It is".format),
+    st.just("\r\n"),
+    st.tuples(LENGTHS, ORDINARY_LINES, ORDINARY_LINES, ORDINARY_LINES).flatmap(st.permutations).map("".join),
+    st.just("\r\n"),
+)
+HEADS = st.one_of(ODD_HEADS, ORDINARY_HEADS).map(lambda parts: "".join(parts).encode("latin-1"))
+CHUNKED = b"5\r\nhello\r\n0\r\n\r\n"
+BODIES = st.one_of(
+    st.sampled_from([b"", b"{}", b"hello", b"hello world", CHUNKED, b"\r\n", b"hello\r\n", b"x" * 70]),
+    st.binary(max_size=9),
+)
+
+
+class NoReader(HeadReader):
+    """Leaves every head to httptools."""
+
+    def read(self, data: bytes) -> OrdinaryHead | None:
+        """Nothing is ordinary."""
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What became of an answer; `failure` is the kind of the refusal."""
+
+    answer: HttpAnswer | None
+    failure: type[Exception] | None
+    complete: bool
+    reusable: bool
+
+
+def read(reader: HeadReader, pieces: list[bytes], method: str = "GET") -> Reading:
+    parser = AnswerParser(reader, header_bytes_max=HEADER_BYTES_MAX, body_bytes_max=BODY_BYTES_MAX)
+    parser.begin(method)
+    answer = failure = None
+    try:
+        for piece in pieces:
+            if piece and not parser.complete:
+                parser.feed(piece)
+        complete = parser.complete
+        if not complete:
+            parser.end()
+        answer = parser.answer()
+    except (httpx.RequestError, ResponseTooLarge) as exc:
+        failure, complete = type(exc), parser.complete
+    return Reading(answer, failure, complete, parser.reusable)
+
+
+def cut(whole: bytes, cuts: list[int]) -> list[bytes]:
+    edges = sorted({0, len(whole), *(at % (len(whole) + 1) for at in cuts)})
+    return [whole[start:end] for start, end in pairwise(edges)]
+
+
+def check_alike(pieces: list[bytes], method: str = "GET") -> None:
+    """Nothing behind an answer spares the connection that httptools gives up; it may be given up for an empty line."""
+    by_httptools = read(NoReader(), pieces, method)
+    for reader in (HeadReader(), ONE_READER, ONE_READER):
+        quick = read(reader, pieces, method)
+        assert (quick.answer, quick.failure, quick.complete) == (
+            by_httptools.answer,
+            by_httptools.failure,
+            by_httptools.complete,
+        )
+        if quick.reusable != by_httptools.reusable:
+            assert by_httptools.reusable
+            assert pieces[-1].endswith((b"\r", b"\n"))
+
+
+@settings(max_examples=1500, deadline=None)
+@given(HEADS, BODIES, st.sampled_from(["GET", "GET", "HEAD", "POST"]))
+def test_an_answer_in_one_piece_is_read_as_httptools_reads_it(head: bytes, body: bytes, method: str):
+    check_alike([head + body], method)
+
+
+@settings(max_examples=500, deadline=None)
+@given(HEADS, BODIES, st.lists(st.integers(0, 500), max_size=4))
+def test_an_answer_in_pieces_is_read_as_httptools_reads_it(head: bytes, body: bytes, cuts: list[int]):
+    check_alike([head, *cut(body, cuts)])
+    check_alike(cut(head + body, cuts))
+
+
+@settings(max_examples=1000, deadline=None)
+@given(st.data())
+def test_an_ordinary_answer_with_one_odd_byte_is_read_as_httptools_reads_it(data: st.DataObject):
+    head = data.draw(ORDINARY_HEADS.map(lambda parts: "".join(parts).encode("latin-1")))
+    at, byte = data.draw(st.integers(0, len(head) - 1)), data.draw(st.integers(0, 255))
+    replaced = data.draw(st.booleans())
+    check_alike([head[:at] + bytes([byte]) + head[at + replaced :] + data.draw(BODIES)])
+
+
+@pytest.mark.parametrize("byte", range(256))
+def test_each_byte_in_a_line_is_read_as_httptools_reads_it(byte: int):
+    odd = bytes([byte])
+    for line in (b"a%sb: c", b"%sb: c", b"a%s: c", b"a:%sc", b"a: %sc", b"a: b%sc", b"a: c%s"):
+        check_alike([b"HTTP/1.1 200 OK\r\n" + line.replace(b"%s", odd) + b"\r\nContent-Length: 2\r\n\r\n{}"])
+    for line in (b"HTTP/1.1 200 %s", b"HTTP/1.1 200%sOK", b"HTTP/1.1 2%s0 OK", b"HTTP/1.%s 200 OK"):
+        check_alike([line.replace(b"%s", odd) + b"\r\nContent-Length: 2\r\n\r\n{}"])
+
+
+def test_an_ordinary_answer_is_read_without_httptools():
+    cookies = b"Set-Cookie: a\r\nset-cookie: b\r\n"
+    head = b"HTTP/1.1 200 OK\r\n" + cookies + b"Content-Length: 2\r\nConnection: keep-alive\r\n\r\n"
+    found = HeadReader().read(head + b"{}")
+    assert found is not None
+    status, headers, body_at, body_bytes, persistent = found
+    assert (status, body_at, body_bytes, persistent) == (200, len(head), 2, True)
+    assert headers["set-cookie"] == "a, b"
+
+
+def test_what_is_kept_of_lines_is_bounded():
+    reader = HeadReader()
+    for number in range(3_000):
+        lines = b"X-Long-%d: %s\r\nX-%d: 1\r\n" % (number, b"x" * 300, number)
+        assert reader.read(b"HTTP/1.1 200 OK %d\r\n" % number + lines + b"Content-Length: 0\r\n\r\n") is not None
+    assert len(reader._fields) <= 1_024
+    assert len(reader._statuses) <= 1_024
+    assert max(map(len, reader._fields)) <= 256
