@@ -57,7 +57,9 @@ class Permit:
 
     def succeed(self) -> None:
         """The source answered (a "no such thing" is an answer)."""
-        self._report("success")
+        breaker, self._breaker = self._breaker, None
+        if breaker is not None and breaker._open_until is not None:  # closed, as nearly always, it changes nothing
+            breaker._record("success", self._generation)
 
     def fail(self) -> None:
         """The source failed."""

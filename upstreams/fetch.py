@@ -64,7 +64,8 @@ def _rung_of(site: Site, endpoint: Endpoint, source: str | int) -> int:
 def _plan(site: Site, endpoint: Endpoint, args: Args, rung_index: int) -> Plan:
     own = endpoint.fallbacks[rung_index - 1].read if rung_index else None
     steps = (own or endpoint.read)(args)
-    return Plan(site, endpoint, args, rung_index, steps, next(steps))
+    # As `Plan(...)`, which costs twice this.
+    return tuple.__new__(Plan, (site, endpoint, args, rung_index, steps, next(steps)))
 
 
 def fetch(planned: Plan, deadline_at: float) -> Awaitable[Fetched]:

@@ -45,24 +45,22 @@ SEPARATORS = st.sampled_from([": "] * 12 + [":"] * 3 + [":  ", ":\t", " : ", "",
 LINE_ENDS = st.sampled_from(["\r\n"] * 20 + ["\n", "\r", "\r\r\n"])
 LINES = st.builds("{}{}{}{}".format, NAMES, SEPARATORS, VALUES, LINE_ENDS)
 LENGTHS = st.integers(0, 9).map("Content-Length: {}\r\n".format)
+ORDINARY_NAMES = ["X-A", "x-a", "Date", "set-cookie", "connection", "Connection"]
+ORDINARY_VALUES = [
+    "keep-alive",
+    "close",
+    "a",
+    "some value, and more",
+    "",
+    '"quoted"',
+    "Keep-Alive",
+    "chunked",
+    "upgrade",
+]
 ORDINARY_LINES = st.builds(
     "{}: {}\r\n".format,
-    st.sampled_from(
-        [
-            "X-A",
-            "x-a",
-            "Date",
-            "set-cookie",
-            "connection",
-            "Connection",
-            "proxy-connection",
-            "transfer-encoding",
-            "upgrade",
-        ]
-    ),
-    st.sampled_from(
-        ["keep-alive", "close", "a", "some value, and more", "", '"quoted"', "Keep-Alive", "chunked", "upgrade"]
-    ),
+    st.sampled_from([*ORDINARY_NAMES, "proxy-connection", "transfer-encoding", "upgrade"]),
+    st.sampled_from(ORDINARY_VALUES),
 )
 ODD_HEADS = st.tuples(STATUS_LINES, st.just("\r\n"), st.lists(LINES | LENGTHS, max_size=5).map("".join), LINE_ENDS)
 ORDINARY_HEADS = st.tuples(

@@ -19,13 +19,14 @@ def request_bytes(call: HttpCall, *, target: str, headers: str) -> bytes:
     Raises:
         httpx.LocalProtocolError: the call cannot be written as one well-formed request.
     """
-    if not (call.method.isascii() and call.method.isalpha()):
+    method = call.method
+    if method != "GET" and not (method.isascii() and method.isalpha()):
         raise httpx.LocalProtocolError("the method is no word")
-    if not (target.startswith("/") and target.isascii() and target.isprintable() and " " not in target):
+    if not (target[:1] == "/" and target.isascii() and target.isprintable() and " " not in target):
         raise httpx.LocalProtocolError("the target is no percent-encoded path")
-    if call.body or call.method in _LENGTH_ALWAYS:
+    if call.body or method in _LENGTH_ALWAYS:
         headers = f"{headers}Content-Length: {len(call.body)}\r\n"
-    return f"{call.method} {target} HTTP/1.1\r\n{headers}\r\n".encode("latin-1") + call.body
+    return f"{method} {target} HTTP/1.1\r\n{headers}\r\n".encode("latin-1") + call.body
 
 
 def header_lines(host: str, headers: tuple[tuple[str, str], ...]) -> str:
