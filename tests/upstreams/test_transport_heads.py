@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from upstreams.transport.answer_parser import AnswerParser
 from upstreams.transport.http import HttpAnswer, ResponseTooLarge
+from upstreams.transport.ordinary_head import CHUNKED as CHUNKED_LENGTH
 from upstreams.transport.ordinary_head import HeadReader, OrdinaryHead
 
 HEADER_BYTES_MAX = 400
@@ -45,6 +46,7 @@ SEPARATORS = st.sampled_from([": "] * 12 + [":"] * 3 + [":  ", ":\t", " : ", "",
 LINE_ENDS = st.sampled_from(["\r\n"] * 20 + ["\n", "\r", "\r\r\n"])
 LINES = st.builds("{}{}{}{}".format, NAMES, SEPARATORS, VALUES, LINE_ENDS)
 LENGTHS = st.integers(0, 9).map("Content-Length: {}\r\n".format)
+FRAMINGS = LENGTHS | st.sampled_from(["Transfer-Encoding: chunked\r\n", "transfer-encoding: Chunked\r\n"])
 ORDINARY_NAMES = ["X-A", "x-a", "Date", "set-cookie", "connection", "Connection"]
 ORDINARY_VALUES = [
     "keep-alive",
@@ -66,13 +68,14 @@ ODD_HEADS = st.tuples(STATUS_LINES, st.just("\r\n"), st.lists(LINES | LENGTHS, m
 ORDINARY_HEADS = st.tuples(
     st.sampled_from([200, 200, 200, 404, 404, 204, 304, 205, 101, 600]).map("HTTP/1.1 {} It is".format),
     st.just("\r\n"),
-    st.tuples(LENGTHS, ORDINARY_LINES, ORDINARY_LINES, ORDINARY_LINES).flatmap(st.permutations).map("".join),
+    st.tuples(FRAMINGS, ORDINARY_LINES, ORDINARY_LINES, ORDINARY_LINES).flatmap(st.permutations).map("".join),
     st.just("\r\n"),
 )
 HEADS = st.one_of(ODD_HEADS, ORDINARY_HEADS).map(lambda parts: "".join(parts).encode("latin-1"))
 CHUNKED = b"5\r\nhello\r\n0\r\n\r\n"
 BODIES = st.one_of(
     st.sampled_from([b"", b"{}", b"hello", b"hello world", CHUNKED, b"\r\n", b"hello\r\n", b"x" * 70]),
+    st.sampled_from([CHUNKED + b"\r\n", CHUNKED + b"HTTP", CHUNKED[:-2] + b"X-A: b\r\n\r\n", b"3;" + b"x" * 400]),
     st.binary(max_size=9),
 )
 
@@ -171,6 +174,20 @@ def test_an_ordinary_answer_is_read_without_httptools():
     status, headers, body_at, body_bytes, persistent = found
     assert (status, body_at, body_bytes, persistent) == (200, len(head), 2, True)
     assert headers["set-cookie"] == "a, b"
+
+
+def test_a_chunked_body_behind_an_ordinary_head_is_read_with_all_headers():
+    for connection, reusable in (("keep-alive", True), ("close", False)):
+        head = (
+            f"HTTP/1.1 404 No\r\nServer: x\r\nConnection: {connection}\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+        )
+        found = HeadReader().read(head)
+        assert found is not None
+        assert found[3] == CHUNKED_LENGTH
+        reading = read(HeadReader(), [head + CHUNKED])
+        assert reading.answer is not None
+        assert (reading.answer.status, reading.answer.headers["server"], reading.answer.body) == (404, "x", b"hello")
+        assert reading.reusable is reusable
 
 
 def test_what_is_kept_of_lines_is_bounded():

@@ -1,6 +1,6 @@
 """From an upstream's bytes to its answer: HTTP/1.1 framing by httptools, caps and truths of the framing by us.
 
-An answer that begins with an ordinary head, all in one piece, is read without httptools.
+An ordinary head that comes in one piece is read without httptools, and so is a body of known length behind it.
 """
 
 import httptools
@@ -8,9 +8,11 @@ import httpx
 
 from upstreams.transport.decoding import decode_body
 from upstreams.transport.http import HttpAnswer, ResponseTooLarge
-from upstreams.transport.ordinary_head import HeadReader
+from upstreams.transport.ordinary_head import CHUNKED, HeadReader
 
 _BODILESS = frozenset({204, 304})
+_CHUNKED_HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+_LAST_CHUNKED_HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
 
 
 class AnswerParser:
@@ -72,6 +74,9 @@ class AnswerParser:
         elif self._awaited_bytes:
             self._take_awaited(data)
             return
+        self._feed_parser(data)
+
+    def _feed_parser(self, data: bytes) -> None:
         assert self._parser is not None
         self._silent_bytes += len(data)
         try:
@@ -183,8 +188,15 @@ class AnswerParser:
         if body_at > self._header_bytes_max or body_bytes > self._body_bytes_max:
             return False
         self._started = True
-        self._status, self._headers, self._awaited_bytes, self.persistent = status, headers, body_bytes, persistent
-        self._take_awaited(data[body_at:])
+        if body_bytes == CHUNKED:  # httptools reads it, behind a head that says no more than that
+            stand_in = _CHUNKED_HEAD if persistent else _LAST_CHUNKED_HEAD
+            self._silent_bytes = body_at - len(stand_in)
+            self._start_parser()
+            self._feed_parser(stand_in + data[body_at:])
+        else:
+            self._awaited_bytes, self.persistent = body_bytes, persistent
+            self._take_awaited(data[body_at:])
+        self._status, self._headers = status, headers
         return True
 
     def _take_awaited(self, data: bytes) -> None:

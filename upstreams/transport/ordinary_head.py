@@ -16,12 +16,14 @@ _LINE_BYTES_KEPT = 256
 _STATUS = re.compile(rb"HTTP/1\.1 ([2-5][0-9][0-9]) [ -~]*")
 _FIELD = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+): ?((?:[!-~](?:[ -~]*[!-~])?)?)")
 _BODILESS = frozenset({204, 304})
-_FRAMING = frozenset({"transfer-encoding", "upgrade", "proxy-connection", "trailer"})
+_FRAMING = frozenset({"upgrade", "proxy-connection", "trailer"})
 _LENGTH_DIGITS_MAX = 10
 _UNUSUAL = ""
 
 OrdinaryHead = tuple[int, dict[str, str], int, int, bool]
 """Status, headers, where in the bytes the body begins, how long it is, and whether the connection stays open."""
+CHUNKED = -1
+"""As a body's length: it comes in chunks."""
 
 
 class _Statuses(dict[bytes, int]):
@@ -66,19 +68,28 @@ class HeadReader:
             return None
         if len(headers) < len(lines):
             headers = self._joined(lines)
-        length = headers.get("content-length", "")
-        if not length.isdecimal() or len(length) > _LENGTH_DIGITS_MAX:
+        body_bytes = _body_bytes(headers)
+        if body_bytes is None:
             return None
         connection = headers.get("connection")
         if connection is not None and connection != "close" and connection.lower() != "keep-alive":
             return None
-        return status, headers, end + 4, int(length), connection != "close"
+        return status, headers, end + 4, body_bytes, connection != "close"
 
     def _joined(self, lines: list[bytes]) -> dict[str, str]:
         headers: dict[str, str] = {}
         for name, value in map(self._fields.__getitem__, lines):
             headers[name] = f"{headers[name]}, {value}" if name in headers else value
         return headers
+
+
+def _body_bytes(headers: dict[str, str]) -> int | None:
+    length, coding = headers.get("content-length"), headers.get("transfer-encoding")
+    if length is None:
+        return CHUNKED if coding == "chunked" else None
+    if coding is not None or not length.isdecimal() or len(length) > _LENGTH_DIGITS_MAX:
+        return None
+    return int(length)
 
 
 def _keep(kept: dict[bytes, T], line: bytes, reading: T) -> T:
