@@ -28,26 +28,31 @@ def shape(archetype: Archetype, result: Page | Single, seal: Seal) -> Shaped:
     Raises:
         NotFound: a single record came without anything to know it by.
     """
-    warnings: list[str] = list(result.warnings)
+    warnings = list(result.warnings)
+    legs: tuple[Leg, ...] = ()
     if isinstance(result, Page):
-        rows = [archetype.wrap(record, warnings) for record in result.records]
-        data: Record = {"items": rows}
-        if result.total is not None:
-            data["total"] = result.total
-        pagination = _pagination(result, seal)
+        data, pagination = _rows(archetype, result, warnings), _pagination(result, seal)
     else:
-        data, pagination = _single(archetype, result, warnings), None
+        data, pagination, legs = _single(archetype, result, warnings), None, result.legs
     if warnings:
         data["_warnings"] = list(dict.fromkeys(warnings))
-    legs = result.legs if isinstance(result, Single) else ()
-    return Shaped(data, pagination, cacheable=_is_whole(result, legs), coverage=_coverage(legs))
+    came = sum(1 for leg in legs if leg.answer) if legs else 0
+    # a reader's own warnings tell of incomplete upstream data; such answers are never cached (decisions 8)
+    return Shaped(data, pagination, not result.warnings and came == len(legs), came / len(legs) if legs else 1.0)
+
+
+def _rows(archetype: Archetype, page: Page, warnings: list[str]) -> Record:
+    data: Record = {"items": [archetype.wrap(record, warnings) for record in page.records]}
+    if page.total is not None:
+        data["total"] = page.total
+    return data
 
 
 def _single(archetype: Archetype, result: Single, warnings: list[str]) -> Record:
     record = result.record
     if "id" in record and record["id"] is None and not record.get("text"):
         raise NotFound("The upstream answered without usable data.")
-    data = dict(archetype.wrap(record, warnings))
+    data = archetype.wrap(record, warnings)
     if result.legs:
         data["legs"] = [_leg(leg) for leg in result.legs]
     return data
@@ -70,12 +75,3 @@ def _leg(leg: Leg) -> Record:
         "latency_ms": round(answer.took_s * 1000),
         "error": None if answer else "UPSTREAM_ERROR",
     }
-
-
-def _is_whole(result: Page | Single, legs: tuple[Leg, ...]) -> bool:
-    """A reader's own warnings tell of incomplete upstream data; such answers are never cached (decisions 8)."""
-    return not result.warnings and all(leg.answer for leg in legs)
-
-
-def _coverage(legs: tuple[Leg, ...]) -> float:
-    return sum(1 for leg in legs if leg.answer) / len(legs) if legs else 1.0

@@ -35,7 +35,8 @@ def author(  # noqa: PLR0913 - one argument a field of the archetype
     ext: Record | None = None,
 ) -> Record:
     """One account."""
-    return {**locals(), "ext": ext or {}}
+    ext = ext or {}
+    return locals()
 
 
 def byline(
@@ -48,7 +49,7 @@ def byline(
     url: str | None = None,
 ) -> Record:
     """The author of a post or comment, as far as a row tells."""
-    return {**locals()}
+    return locals()
 
 
 def post(  # noqa: PLR0913 - one argument a field of the archetype
@@ -145,7 +146,7 @@ def repository(  # noqa: PLR0913 - one argument a field of the archetype
     pushed_at: str | None = None,
 ) -> Record:
     """One code repository; `owner` is `{username, avatar_url, type}`."""
-    return {**locals()}
+    return locals()
 
 
 def release(
@@ -161,7 +162,8 @@ def release(
     ext: Record | None = None,
 ) -> Record:
     """One release of a repository; `author` is a username."""
-    return {**locals(), "ext": ext or {}}
+    ext = ext or {}
+    return locals()
 
 
 def article(
@@ -177,7 +179,8 @@ def article(
     ext: Record | None = None,
 ) -> Record:
     """One page of text: a readme, an encyclopedia page."""
-    return {**locals(), "ext": ext or {}}
+    ext = ext or {}
+    return locals()
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,9 +193,9 @@ class Archetype:
     computed: Computed | None = None
 
     def wrap(self, record: Record, warnings: list[str]) -> Record:
-        """The record under its key, with its computed fields beside it (decisions 3)."""
+        """The record under its key, with its computed fields beside it (decisions 3); a dict of its own."""
         if not self.key:
-            return record
+            return {**record}
         if self.computed is None:
             return {self.key: record}
         return {self.key: record, "computed": self.computed(record, warnings)}

@@ -1,17 +1,24 @@
-"""Reading JSON that somebody else wrote: every getter gives the plain value or None, and never invents one."""
+"""Reading JSON that somebody else wrote: every getter gives the plain value or None, and never invents one.
+
+A getter tries its names in turn. It is called some twenty times a record, mostly with one name: that one is tried
+without a loop, which costs a third less.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime
 from html import unescape
-from typing import Any
+from time import gmtime, strftime
+from typing import Any, TypeVar
 
 from upstreams.errors import UnexpectedBody
 
 Json = dict[str, Any]
-_INTEGER_MAX = 2**63 - 1
-"""Above it a JSON number is no longer read alike everywhere, nor written by every encoder."""
+T = TypeVar("T")
+_INTEGER_BITS = 63
+"""Beyond them a JSON number is no longer read alike everywhere, nor written by every encoder."""
 _DIGITS_MAX = 20
 _YEAR_10000_S = 253_402_300_800
 
@@ -50,27 +57,32 @@ def parts(value: Json, name: str) -> list[Json]:
     return [entry for entry in inner if isinstance(entry, dict)] if isinstance(inner, list) else []
 
 
-def text(value: Json, *names: str) -> str | None:
-    """The first non-empty string under one of `names`; an empty one counts as not sent."""
+def _first(getter: Callable[[Json, str], T | None], value: Json, names: tuple[str, ...]) -> T | None:
     for name in names:
-        found = value.get(name)
-        if isinstance(found, str) and found:
+        found = getter(value, name)
+        if found is not None:
             return found
     return None
 
 
-def number(value: Json, *names: str) -> int | None:
-    """The first whole number under one of `names`, also one sent as text or as 3.0; beyond 64 bits it is none."""
-    for name in names:
-        whole = _whole(value.get(name))
-        if whole is not None and -_INTEGER_MAX <= whole <= _INTEGER_MAX:
-            return whole
-    return None
+def text(value: Json, name: str, *others: str) -> str | None:
+    """The first non-empty string under one of the names; an empty one counts as not sent."""
+    found = value.get(name)
+    if isinstance(found, str) and found:
+        return found
+    return _first(text, value, others) if others else None
+
+
+def number(value: Json, name: str, *others: str) -> int | None:
+    """The first whole number under one of the names, also one sent as text or as 3.0; beyond 64 bits it is none."""
+    found = value.get(name)
+    whole = found if type(found) is int or found is None else _whole(found)
+    if whole is not None and whole.bit_length() <= _INTEGER_BITS:
+        return whole
+    return _first(number, value, others) if others else None
 
 
 def _whole(found: Any) -> int | None:
-    if isinstance(found, int) and not isinstance(found, bool):
-        return found
     if isinstance(found, float) and found.is_integer():
         return int(found)
     if isinstance(found, str) and found.removeprefix("-").isdecimal() and len(found) <= _DIGITS_MAX:
@@ -78,21 +90,24 @@ def _whole(found: Any) -> int | None:
     return None
 
 
-def flag(value: Json, *names: str) -> bool | None:
-    """True when one of `names` is true, False when one is false, None when none was sent."""
-    found = [value[name] for name in names if isinstance(value.get(name), bool)]
-    return any(found) if found else None
+def flag(value: Json, name: str, *others: str) -> bool | None:
+    """True when one of the names is true, False when one is false, None when none was sent."""
+    found = value.get(name)
+    told = found if isinstance(found, bool) else None
+    if told or not others:
+        return told
+    other = flag(value, *others)
+    return told if other is None else other
 
 
-def ident(value: Json, *names: str) -> str | None:
-    """The first id under one of `names` as a string, whether it came as a number or as text (decisions 3)."""
-    for name in names:
-        found = value.get(name)
-        if isinstance(found, str) and found:
-            return found
-        if isinstance(found, int) and not isinstance(found, bool):
-            return str(found)
-    return None
+def ident(value: Json, name: str, *others: str) -> str | None:
+    """The first id under one of the names as a string, whether it came as a number or as text (decisions 3)."""
+    found = value.get(name)
+    if type(found) is int:
+        return str(found)
+    if isinstance(found, str) and found:
+        return found
+    return _first(ident, value, others) if others else None
 
 
 def texts(value: Json, name: str) -> list[str] | None:
@@ -101,74 +116,90 @@ def texts(value: Json, name: str) -> list[str] | None:
     return [entry for entry in inner if isinstance(entry, str)] if isinstance(inner, list) else None
 
 
-def instant(value: Json, *names: str) -> str | None:
-    """The first time under one of `names` as ISO 8601 UTC with `Z`: from Unix seconds or from ISO text."""
-    for name in names:
-        found = value.get(name)
+def instant(value: Json, name: str, *others: str) -> str | None:
+    """The first time under one of the names as ISO 8601 UTC with `Z`: from Unix seconds or from ISO text."""
+    found = value.get(name)
+    if found is not None:
         iso = _from_iso(found) if isinstance(found, str) else _from_unix(found)
         if iso is not None:
             return iso
-    return None
+    return _first(instant, value, others) if others else None
 
 
 def _from_unix(seconds: Any) -> str | None:
-    if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not 0 <= seconds < _YEAR_10000_S:
-        return None
-    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    if (type(seconds) is int or type(seconds) is float) and 0 <= seconds < _YEAR_10000_S:
+        return strftime("%Y-%m-%dT%H:%M:%SZ", gmtime(int(seconds)))
+    return None
 
 
 def _from_iso(found: str) -> str | None:
     try:
         moment = datetime.fromisoformat(found)
-        if _is_canonical(found):
-            return found
+        if found[4:17:3] == "--T::" and found[-1] == "Z":  # nearly as we write it: most are, and are not written anew
+            return _trimmed(found, moment.microsecond)
         moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except (ValueError, OverflowError):  # the latter where UTC leads out of the years 1 to 9999
         return None
     return moment.isoformat(timespec="milliseconds" if moment.microsecond else "seconds").replace("+00:00", "Z")
 
 
-def _is_canonical(iso: str) -> bool:
-    """Whether a readable time is already `2020-01-31T12:00:00Z`: most are, and need not be written anew."""
-    return len(iso) == 20 and iso[7] == "-" and iso[10] == "T" and iso[13] == ":" and iso[19] == "Z"
+def _trimmed(iso: str, microsecond: int) -> str:
+    """`2020-01-31T12:00:00Z` as it is; a fraction of the second cut to milliseconds, or left out where it is 0."""
+    if microsecond:
+        return f"{iso[:19]}.{microsecond // 1000:03}Z"
+    return iso if len(iso) == 20 else f"{iso[:19]}Z"
 
 
-_ATTRIBUTES = r"""(?:[^>=]++|=\s*+(?:"[^"]*+"?|'[^']*+'?)?)*+>?"""
+_ATTRIBUTES = r"""(?:>|(?:[^>=]++|=\s*+(?:"[^"]*+"?|'[^']*+'?)?)*+>?)"""
 _MARKUP = re.compile(
     rf"""<(?:
-      (?P<hidden>script|style)\b{_ATTRIBUTES}.*?(?=</(?P=hidden)|\Z)   # what is no text, up to its end tag
-    | (?P<end>/?)(?P<tag>[a-z][a-z0-9]*){_ATTRIBUTES}
+      [sS](?P<hidden>(?i:cript|tyle))\b{_ATTRIBUTES}.*?(?=</(?i:s(?P=hidden))|\Z)  # what is no text, up to its end tag
+    | (?P<tag>/?[a-zA-Z][a-zA-Z0-9]*+){_ATTRIBUTES}
     | !--(?:-?>|.*?(?:-->|\Z))
     | [!?][^>]*+>?
     )""",
-    re.VERBOSE | re.IGNORECASE | re.DOTALL,
+    re.VERBOSE | re.DOTALL,
 )
 """A tag or a comment. Every branch also matches where the text ends before it is closed (what browsers do with it), so
 no start is tried in vain and the time is linear in the length, whatever is sent."""
-_BLOCK = re.compile(
-    "address|article|aside|blockquote|br|d[dlt]|details|div|fig(ure|caption)|footer|form|h[1-6]|header|hr|li|main|nav"
-    "|[ou]l|p|pre|section|summary|table|tr"
-)
-_CELL = re.compile("t[dh]")
+_BLOCKS = """
+    address article aside blockquote dd details div dl dt figcaption figure footer form h1 h2 h3 h4 h5 h6 header hr li
+    main nav ol p pre section summary table tr ul
+"""
+_IN_PLACE_OF = {"br": "\n", "td": " ", "th": " "}
+_IN_PLACE_OF |= {mark: "\n" for block in _BLOCKS.split() for mark in (block, f"/{block}")}
+"""What takes the place of a tag, or of an end tag; of all others nothing does."""
+_BLANK_LINES = re.compile(r"\n\n\n+")
+_FREQUENT_REFERENCES = (("&quot;", '"'), ("&#x27;", "'"), ("&#x2F;", "/"), ("&lt;", "<"), ("&gt;", ">"))
+"""Read ahead of the others, at a tenth of what `unescape` takes for each. None of them can complete another reference:
+that would be an ampersand, a letter, a digit or a semicolon."""
 _ENDLESS_REFERENCE = re.compile(r"&#\d{20,};?")
 """A character reference that no character has; int() refuses the longest of them."""
-
-
-def _in_place_of(markup: re.Match[str]) -> str:
-    tag = (markup["tag"] or "").lower()
-    if _BLOCK.fullmatch(tag):
-        return "" if tag == "br" and markup["end"] else "\n"
-    return " " if _CELL.fullmatch(tag) and not markup["end"] else ""
 
 
 def plain(html: str | None) -> str | None:
     """HTML as plain text: tags gone, entities read, blocks on lines of their own (decisions 3)."""
     if html is None or ("<" not in html and "&" not in html):
         return html
-    text_left = _ENDLESS_REFERENCE.sub("\ufffd", _MARKUP.sub(_in_place_of, html))
-    lines = [line.strip() for line in unescape(text_left).split("\n")]
-    kept = [line for i, line in enumerate(lines) if line or (i and lines[i - 1])]
-    return "\n".join(kept).strip() or None
+    read = _without_markup(html) if "<" in html else html
+    if "&" in read:
+        read = _with_references_read(read)
+    lines = "\n".join([line.strip() for line in read.split("\n")])
+    return _BLANK_LINES.sub("\n\n", lines).strip() or None
+
+
+def _with_references_read(text_left: str) -> str:
+    for reference, character in _FREQUENT_REFERENCES:
+        text_left = text_left.replace(reference, character)
+    return unescape(_ENDLESS_REFERENCE.sub("\ufffd", text_left)) if "&" in text_left else text_left
+
+
+def _without_markup(html: str) -> str:
+    """The pieces between tags, and in place of each tag what it stands for."""
+    pieces = _MARKUP.split(html)
+    del pieces[1::3]  # now text and tag take turns
+    pieces[1::2] = [_IN_PLACE_OF.get(tag.lower(), "") if tag else "" for tag in pieces[1::2]]
+    return "".join(pieces)
 
 
 def joined(*pieces: str | None) -> str | None:
