@@ -48,19 +48,11 @@ _NO_TEXT = re.compile(rf"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd0
 """Control characters, lone surrogates and what Unicode assigns to nothing: the detector refuses a text with one."""
 
 
-def language_of(text: str | None, own_tag: str | None = None) -> str | None:
-    """The language of a text as a tag such as `en`; the upstream's own tag wins; short or unclear texts give None."""
-    if own_tag:
-        return own_tag
-    if text is None or not _ENOUGH_LETTERS.search(text, 0, _TEXT_MAX):
+def language_of(text: str) -> str | None:
+    """The language of a text as a tag such as `en`; short or unclear texts give None."""
+    if not _ENOUGH_LETTERS.search(text, 0, _TEXT_MAX):
         return None
-    return _language(text[:_TEXT_MAX])
-
-
-@lru_cache(maxsize=2_048)
-def _language(text: str) -> str | None:
-    """Remembered, since one detection costs 17 us and the same bios and posts come again with every refresh."""
-    reliable, _, guesses = _detected(text)
+    reliable, _, guesses = _detected(text[:_TEXT_MAX])
     tag = guesses[0][1]
     return str(tag) if reliable and tag != "un" else None
 
@@ -72,10 +64,8 @@ def _detected(text: str) -> Any:
         return pycld2.detect(_NO_TEXT.sub(" ", text))
 
 
-def category_of(text: str | None) -> str:
+def category_of(text: str) -> str:
     """The category whose keywords a text names most often, the first named of several; or `other`."""
-    if text is None:
-        return "other"
     words = text[:_TEXT_MAX].lower().encode(errors="replace").translate(_WORDS_APART).split()
     counts: dict[str, int] = {}
     for word in words:
@@ -83,6 +73,20 @@ def category_of(text: str | None) -> str:
             category = _CATEGORY_OF[word]
             counts[category] = counts.get(category, 0) + 1
     return max(counts, key=counts.__getitem__) if counts else "other"
+
+
+def _told_by(record: Record, text: str | None) -> tuple[str | None, str]:
+    """Language and category of a record by its text; the upstream's own language tag wins."""
+    own_tag = fields.text(record["ext"], "language")
+    if not text:
+        return own_tag, "other"
+    return (own_tag, category_of(text)) if own_tag else _read(text[:_TEXT_MAX])
+
+
+@lru_cache(maxsize=2_048)
+def _read(text: str) -> tuple[str | None, str]:
+    """Remembered, since the two cost 10 us and more, and the same bios and posts come again with every refresh."""
+    return language_of(text), category_of(text)
 
 
 def _rate(part: int | None, whole: int, what: str, warnings: list[str]) -> float | None:
@@ -96,23 +100,25 @@ def _rate(part: int | None, whole: int, what: str, warnings: list[str]) -> float
 
 def author_computed(record: Record, warnings: list[str]) -> Record:
     """Computed fields of an Author: rate = likes / followers, reach = followers x rate x 0.1 (decisions 3)."""
-    followers, bio = record["followers"], record["bio"]
+    followers = record["followers"]
     rate = _rate(record["likes_count"], followers, "likes_count / followers", warnings) if followers else None
+    language, category = _told_by(record, record["bio"])
     return {
         "engagement_rate": rate,
-        "language": language_of(bio, fields.text(record["ext"], "language")),
-        "content_category": category_of(bio),
+        "language": language,
+        "content_category": category,
         "estimated_reach": None if rate is None else round(followers * rate * 0.1),
     }
 
 
 def post_computed(record: Record, warnings: list[str]) -> Record:
     """Computed fields of a Post: rate = (likes + comments + shares) / views, reach = views x 1.2 (decisions 3)."""
-    views, text = record["engagement"]["views"], record["content"]["text"]
+    views = record["engagement"]["views"]
+    language, category = _told_by(record, record["content"]["text"])
     return {
         "engagement_rate": _post_rate(record["engagement"], warnings) if views else None,
-        "language": language_of(text, fields.text(record["ext"], "language")),
-        "content_category": category_of(text),
+        "language": language,
+        "content_category": category,
         "estimated_reach": None if views is None else round(views * 1.2),
     }
 

@@ -135,19 +135,22 @@ def _from_unix(seconds: Any) -> str | None:
 def _from_iso(found: str) -> str | None:
     try:
         moment = datetime.fromisoformat(found)
-        if found[4:17:3] == "--T::" and found[-1] == "Z":  # nearly as we write it: most are, and are not written anew
-            return _trimmed(found, moment.microsecond)
-        moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+        if len(found) == 20 and found[4::3] == "--T::Z":  # 2020-01-31T12:00:00Z, as most are
+            return found
+        return _written_anew(found, moment)
     except (ValueError, OverflowError):  # the latter where UTC leads out of the years 1 to 9999
         return None
+
+
+def _written_anew(found: str, moment: datetime) -> str:
+    """The moment in UTC, with milliseconds where there are some; text that is so but for its fraction is only cut."""
+    if found[4:20:3] == "--T::." and found[-1] == "Z":
+        if not moment.microsecond:
+            return f"{found[:19]}Z"
+        if len(found) >= 24:
+            return f"{found[:23]}Z"
+    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     return moment.isoformat(timespec="milliseconds" if moment.microsecond else "seconds").replace("+00:00", "Z")
-
-
-def _trimmed(iso: str, microsecond: int) -> str:
-    """`2020-01-31T12:00:00Z` as it is; a fraction of the second cut to milliseconds, or left out where it is 0."""
-    if microsecond:
-        return f"{iso[:19]}.{microsecond // 1000:03}Z"
-    return iso if len(iso) == 20 else f"{iso[:19]}Z"
 
 
 _ATTRIBUTES = r"""(?:>|(?:[^>=]++|=\s*+(?:"[^"]*+"?|'[^']*+'?)?)*+>?)"""
@@ -204,4 +207,4 @@ def _without_markup(html: str) -> str:
 
 def joined(*pieces: str | None) -> str | None:
     """A title and a body as one text, a blank line between them; None when neither was sent."""
-    return "\n\n".join(piece for piece in pieces if piece) or None
+    return "\n\n".join([piece for piece in pieces if piece]) or None

@@ -13,11 +13,8 @@ T = TypeVar("T")
 class _Flight(Generic[T]):
     """One call under way; `landed` is made by the first who waits for it."""
 
-    __slots__ = ("landed", "result")
-
-    def __init__(self) -> None:
-        self.landed: trio.Event | None = None
-        self.result: T | None = None
+    landed: trio.Event | None = None
+    result: T | None = None
 
 
 class Flights(Generic[T]):
@@ -51,7 +48,7 @@ class Flights(Generic[T]):
         flight = self._flying[key] = _Flight()
         try:
             result = await lead()
-            if self._is_shared(result):
+            if flight.landed is not None and self._is_shared(result):
                 flight.result = result
         finally:
             del self._flying[key]

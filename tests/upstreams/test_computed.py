@@ -110,7 +110,7 @@ def test_a_rate_is_null_or_between_zero_and_one(likes: int | None, whole: int | 
     ],
 )
 def test_the_language_is_read_from_the_text(text: str | None, tag: str | None) -> None:
-    assert language_of(text) == tag
+    assert of_post(text)[0]["language"] == tag
 
 
 def test_a_language_needs_ten_letters() -> None:
@@ -120,10 +120,10 @@ def test_a_language_needs_ten_letters() -> None:
 
 
 def test_the_upstreams_own_tag_wins_over_the_text() -> None:
-    assert language_of(ENGLISH, "pt-BR") == "pt-BR"
-    assert language_of("", "fr") == "fr"
-    assert language_of(ENGLISH, "") == "en"
-    assert of_author(bio=ENGLISH, ext={"language": "nl"})[0]["language"] == "nl"
+    assert of_author(bio=ENGLISH, ext={"language": "pt-BR"})[0]["language"] == "pt-BR"
+    assert of_author(bio="football coach", ext={"language": "nl"})[0]["content_category"] == "sports"
+    assert of_post("", ext={"language": "fr"})[0]["language"] == "fr"
+    assert of_post(ENGLISH, ext={"language": ""})[0]["language"] == "en"
     assert of_post(ENGLISH, ext={"language": None})[0]["language"] == "en"
     assert of_post(ENGLISH, ext={"language": 7})[0]["language"] == "en"
 
@@ -146,6 +146,8 @@ def test_no_text_makes_trouble(first: str, second: str) -> None:
         ("We write Python software for servers", "technology"),
         ("AI", "ai"),
         ("Recipes from a cooking chef, and one song", "food"),
+        ("A song, a recipe", "music"),
+        ("Élitecoach/PYTHON.rust\ud800nba", "technology"),
         ("Nothing of the sort", "other"),
         ("Partly scientific", "other"),
         ("", "other"),
@@ -153,7 +155,7 @@ def test_no_text_makes_trouble(first: str, second: str) -> None:
     ],
 )
 def test_the_category_is_the_one_that_the_words_name_most_often(text: str | None, category: str) -> None:
-    assert category_of(text) == category
+    assert of_post(text)[0]["content_category"] == category
 
 
 def test_a_bio_and_a_posts_text_are_what_is_categorized() -> None:

@@ -76,6 +76,8 @@ def test_the_first_name_with_a_value_wins() -> None:
     assert ident({"a": None, "b": 17}, "a", "b") == "17"
     assert instant({"a": "soon", "b": -1, "c": 0}, "a", "b", "c") == "1970-01-01T00:00:00Z"
     assert flag({"a": False, "b": True}, "a", "b") is True
+    assert flag({"a": False, "b": None}, "a", "b") is False
+    assert text({"c": "x"}, "a", "b", "c") == "x"
 
 
 @pytest.mark.parametrize(
@@ -114,6 +116,10 @@ def test_a_whole_number_is_read_from_what_upstreams_send(sent: Any, whole: int |
         ("2020-01-31T12:00:00Z", "2020-01-31T12:00:00Z"),
         ("2020-01-31T12:00:00.123456Z", "2020-01-31T12:00:00.123Z"),
         ("2020-01-31T12:00:00.000Z", "2020-01-31T12:00:00Z"),
+        ("2020-01-31T12:00:00.500Z", "2020-01-31T12:00:00.500Z"),
+        ("2020-01-31T12:00:00.5Z", "2020-01-31T12:00:00.500Z"),
+        ("2020-01-31T12:00:00.000456Z", "2020-01-31T12:00:00.000Z"),
+        ("2020-01-31T12:00:00,123456Z", "2020-01-31T12:00:00.123Z"),
         ("2020-01-31T12:00:00+02:00", "2020-01-31T10:00:00Z"),
         ("2020-01-31 12:00:00", "2020-01-31T12:00:00Z"),
         ("2020-01-31", "2020-01-31T00:00:00Z"),
@@ -192,6 +198,7 @@ def test_what_is_told_as_a_time_is_always_a_valid_one(sent: Any) -> None:
         ("&#0;&#xd800;&#x110000;", "\ufffd\ufffd\ufffd"),
         ("&#" + "9" * 10_000 + ";x", "\ufffdx"),
         ("&notanentity;", "¬anentity;"),
+        ("&amp;lt;p&amp;gt; &amp&quot;; &not&lt;", '&lt;p&gt; &"; ¬<'),
     ],
 )
 def test_html_becomes_plain_text(html: str | None, said: str | None) -> None:

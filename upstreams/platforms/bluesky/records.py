@@ -66,6 +66,8 @@ def _post_address(view: Json) -> str | None:
 
 def _media_of(embed: Json) -> tuple[list[str], str | None]:
     """The addresses of images and video, and the one that previews them; a quote with media holds it one level down."""
+    if not embed:
+        return [], None
     media = part(embed, "media") or embed
     pictures = [*parts(media, "images"), *parts(media, "items")]
     addresses = (*(text(picture, "fullsize") for picture in pictures), text(media, "playlist"))
