@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Literal, NotRequired, TypedDict
 
 State = dict[str, object]
+HeaderLines = tuple[tuple[bytes, bytes], ...]
 
 
 class AsgiVersion(TypedDict):

@@ -26,7 +26,7 @@ class Connection:
     def __init__(self, wire: Wire, edge: Edge, peer: Peer) -> None:
         self.wire = wire
         self._edge = edge
-        self._heads = HeadReader(peer, edge.bounds)
+        self._heads = HeadReader(peer, edge.bounds, edge.known_headers)
         self._exchange: Exchange | None = None
 
     @property
@@ -135,7 +135,7 @@ class Connection:
         """Give the server's own answer; nothing that follows on the connection is read as a request."""
         edge = self._edge
         headers, body = edge.edge_answer(refusal.status, refusal.sentence)
-        framing = b"content-length: %d\r\nconnection: close\r\n" % len(body)
-        head = AnswerHead(refusal.status, headers).framed(framing, date=edge.date)
-        await self.wire.write(head if head_only else head + body)
+        framing = b"\r\ncontent-length: %d\r\nconnection: close" % len(body)
+        head = AnswerHead(refusal.status, headers)
+        await self.wire.write(head.framed(framing, b"" if head_only else body, date=edge.date))
         await self.wire.linger(linger_s=LINGER_S, discard_bytes=LINGER_BYTES)

@@ -11,6 +11,7 @@ import trio
 from gateway.server.asgi import ASGIApp, State
 from gateway.server.bounds import Bounds
 from gateway.server.errors import EdgeAnswer
+from gateway.server.known_headers import KnownHeaders
 from gateway.server.wire import Wire
 
 
@@ -30,7 +31,7 @@ class Client(Protocol):
 
 
 def _date_line() -> bytes:
-    return f"date: {formatdate(usegmt=True)}\r\n".encode()
+    return f"\r\ndate: {formatdate(usegmt=True)}".encode()
 
 
 @dataclass(slots=True, eq=False)
@@ -41,6 +42,7 @@ class Edge:
     state: State | None
     edge_answer: EdgeAnswer
     bounds: Bounds
+    known_headers: KnownHeaders = field(default_factory=KnownHeaders)
     connections: set[Client] = field(default_factory=set)
     room: trio.lowlevel.ParkingLot = field(default_factory=trio.lowlevel.ParkingLot)
     """Where accepting waits while too many connections are open; one that closes wakes one waiter."""

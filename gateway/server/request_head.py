@@ -2,8 +2,12 @@
 
 llhttp is strict about characters and line ends. Added here: sizes, single blanks in the request line, exactly one Host,
 one way to say how long the body is, the versions and the forms of a request target that this server takes.
+
+A plain GET whose header block came before is not read a second time. That changes no judgement: what is kept was read
+and judged here, and is only used for the same bytes behind a request line that leaves nothing to judge.
 """
 
+import re
 from dataclasses import dataclass
 from urllib.parse import unquote_to_bytes
 
@@ -12,12 +16,15 @@ import httptools
 from gateway.server.asgi import HTTPScope, State
 from gateway.server.bounds import Bounds
 from gateway.server.errors import Refused
+from gateway.server.known_headers import KnownHeaders
 from gateway.server.request_body import Body, ChunkedBody, CountedBody
 
 _END = b"\r\n\r\n"
 _WEIGHTY = frozenset((b"host", b"content-length", b"transfer-encoding", b"expect"))
 _HOST_BYTES = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~!$&'()*+,;=:[]%"
 _LENGTH_DIGITS = 18
+_PLAIN_LINE = re.compile(rb"GET (/[\w\-.~!$&'()*+,;=:@/]*)(?:\?([\w\-.~!$&'()*+,;=:@/?%]*))? HTTP/1\.1\r\n")
+_AROUND_TARGET = len(b"GET  HTTP/1.1\r\n")
 _VERSIONS = "This server speaks HTTP/1.1 and HTTP/1.0."
 
 
@@ -43,9 +50,11 @@ class Head:
 class HeadReader:
     """Takes the bytes of one connection, head after head."""
 
-    def __init__(self, peer: Peer, bounds: Bounds) -> None:
+    def __init__(self, peer: Peer, bounds: Bounds, known: KnownHeaders) -> None:
+        """`known` was filled under the same bounds."""
         self._peer = peer
         self._bounds = bounds
+        self._known = known
         self._start()
 
     @property
@@ -74,14 +83,18 @@ class HeadReader:
         Raises:
             Refused: the connection cannot be read any further.
         """
+        line = None
         if self._fed:
-            if b"\n" not in self._line:
+            if 0x0A not in self._line:
                 self._line += data
         else:
             if data[0] in b"\r\n":  # RFC 9112, 2.2: empty lines before a request are ignored
                 data = data.lstrip(b"\r\n")
                 if not data:
                     return None
+            line = _PLAIN_LINE.match(data)
+            if line is not None and (head := self._known_head(data, line)) is not None:
+                return head, b""
             self._line = data
         end = self._find_end(data)
         upgraded = self._feed(data if end in {-1, len(data)} else data[:end])
@@ -95,10 +108,23 @@ class HeadReader:
             return None
         head = self._judge()
         if head.body is None and not upgraded:
+            if line is not None and end == len(data) and head.keep_alive and len(self._weighty) == 1:
+                self._known.keep(data[line.end() :], tuple(self._headers))
             self._reset()
         else:
             self._start()  # this parser waits for a body, which is framed elsewhere
         return head, data[end:]
+
+    def _known_head(self, data: bytes, line: re.Match[bytes]) -> Head | None:
+        """The head that `data` is from its first to its last byte, if the bytes behind its line are known.
+
+        Known blocks have a Host and say nothing of a body, an expectation, another protocol or the connection's end.
+        """
+        headers = self._known.find(data[line.end() :])
+        if headers is None or line.end() - _AROUND_TARGET > self._bounds.request_line_bytes:
+            return None
+        raw_path, query = line.groups(b"")
+        return Head(self._scope("GET", "1.1", raw_path=raw_path, query=query, headers=[*headers]), None, True, False)
 
     def on_url(self, url: bytes) -> None:
         """Called by llhttp with a piece of the request target."""
@@ -163,7 +189,9 @@ class HeadReader:
             raise Refused(400, "The request line is malformed.")
         body, expects_continue = self._judge_weighty(version)
         keep_alive = self._keep_alive and (version == "1.1" or not self._asks_to_close())
-        return Head(self._scope(method.decode(), version), body, keep_alive, expects_continue)
+        raw_path, _, query = _origin_form(self._url, method, self._weighty).partition(b"?")
+        scope = self._scope(method.decode(), version, raw_path=raw_path, query=query, headers=self._headers)
+        return Head(scope, body, keep_alive, expects_continue)
 
     def _asks_to_close(self) -> bool:
         """Whether Connection has "close" among others, which llhttp forgets on HTTP/1.0 where "keep-alive" is."""
@@ -187,8 +215,9 @@ class HeadReader:
         body = _body(said.get(b"content-length"), said.get(b"transfer-encoding"), version=version)
         return body, version == "1.1" and _expects_continue(said.get(b"expect")) and body is not None
 
-    def _scope(self, method: str, version: str) -> HTTPScope:
-        raw_path, _, query = _origin_form(self._url, method, self._weighty).partition(b"?")
+    def _scope(
+        self, method: str, version: str, *, raw_path: bytes, query: bytes, headers: list[tuple[bytes, bytes]]
+    ) -> HTTPScope:
         peer = self._peer
         scope: HTTPScope = {
             "type": "http",
@@ -196,11 +225,11 @@ class HeadReader:
             "http_version": version,
             "method": method,
             "scheme": "http",
-            "path": unquote_to_bytes(raw_path).decode(errors="replace") if b"%" in raw_path else raw_path.decode(),
+            "path": unquote_to_bytes(raw_path).decode(errors="replace") if 0x25 in raw_path else raw_path.decode(),
             "raw_path": raw_path,
             "query_string": query,
             "root_path": "",
-            "headers": self._headers,
+            "headers": headers,
             "client": peer.client,
             "server": peer.server,
         }
@@ -209,11 +238,11 @@ class HeadReader:
         return scope
 
 
-def _origin_form(url: bytes, method: str, weighty: list[tuple[bytes, bytes]]) -> bytes:
+def _origin_form(url: bytes, method: bytes, weighty: list[tuple[bytes, bytes]]) -> bytes:
     """The path and query of a request target (RFC 9112, 3.2)."""
-    if b"#" in url:
+    if 0x23 in url:
         raise Refused(400, "A request target has no fragment.")
-    if url.startswith(b"/") or (url == b"*" and method == "OPTIONS"):
+    if url.startswith(b"/") or (url == b"*" and method == b"OPTIONS"):
         return url
     scheme, _, rest = url.partition(b"://")
     if scheme.lower() not in {b"http", b"https"}:

@@ -1,13 +1,21 @@
-"""Writes the heads of answers. No I/O."""
+"""Writes the heads of answers. No I/O.
+
+Every line begins with its line end; so a head is its status line, lines in any order, and the empty line.
+"""
 
 from collections.abc import Iterable
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Final
 
 from gateway.server.errors import AppMisbehaved
 
-_STATUS_LINES: Final = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
+_STATUS_LINES: Final = {
+    status.value: f"HTTP/1.1 {status.value} {status.phrase}".encode() for status in HTTPStatus if status >= 200
+}
 _WEIGHTY = frozenset((b"content-length", b"connection", b"transfer-encoding", b"date", b"server"))
+_NAMES_KEPT = 512
+_SERVER = b"\r\nserver: sluice"
 BODILESS = frozenset((204, 304))
 
 
@@ -18,57 +26,70 @@ class AnswerHead:
         AppMisbehaved: a header would break out of its line, or the status or Content-Length is no number HTTP knows.
     """
 
-    __slots__ = ("_lines", "close", "dated", "length", "named", "status")
+    __slots__ = ("_dated", "_named", "_pieces", "close", "length", "status")
 
     def __init__(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
-        if not 200 <= status <= 999:
-            raise AppMisbehaved(f"The app answered with status {status}.")
         self.status = status
         self.length: int | None = None
         self.close = False
-        self.dated = False
-        self.named = False
-        lines = [_status_line(status)]
+        self._dated = self._named = False
+        pieces = self._pieces = [_STATUS_LINES.get(status) or _status_line(status)]
         for name, value in headers:
-            lowered = name.lower()
-            if lowered not in _WEIGHTY or self._keeps(lowered, value):
-                lines.append(b"%b: %b\r\n" % (lowered, value))
-        text = b"".join(lines)
-        if not (text.count(b"\n") == text.count(b"\r") == len(lines)) or b"\0" in text:
+            start = _line_start(name)
+            if start is not None or (start := self._weighty_start(name.lower(), value)) is not None:
+                pieces.append(start)
+                pieces.append(value)
+        values = b"".join(pieces[2::2])
+        if 0x0A in values or 0x0D in values or 0 in values:  # for bytes, `in` costs ten times as much as for a byte
             raise AppMisbehaved("A header of the answer holds a line end or NUL.")
-        self._lines = text
 
-    def _keeps(self, name: bytes, value: bytes) -> bool:
-        """Note a header that the server has a say in; False for those it writes itself."""
+    def _weighty_start(self, name: bytes, value: bytes) -> bytes | None:
+        """Note a header that the server has a say in; None for those it writes itself."""
         if name == b"content-length":
             self.length = self._judge_length(value)
-            return False
+            return None
         if name == b"date":
-            self.dated = True
-        elif name == b"server":
-            self.named = True
-        else:  # connection and transfer-encoding belong to the server; the app may only ask to close
-            self.close |= name == b"connection" and b"close" in value.lower()
-            return False
-        return True
+            self._dated = True
+            return b"\r\ndate: "
+        if name == b"server":
+            self._named = True
+            return b"\r\nserver: "
+        # connection and transfer-encoding belong to the server; the app may only ask to close
+        self.close |= name == b"connection" and b"close" in value.lower()
+        return None
 
     def _judge_length(self, value: bytes) -> int | None:
         if self.length is not None or not value.isdigit():
             raise AppMisbehaved("Content-Length of the answer is repeated or no number.")
         return None if self.status == 204 else int(value)
 
-    def framed(self, framing: bytes, *, date: bytes) -> bytes:
-        """The whole head: the app's lines, the server's own, the lines that say where the body ends, the empty line.
+    def framed(self, framing: bytes, body: bytes, *, date: bytes) -> bytes:
+        """The whole head and the first bytes of the body.
 
-        `date` is the line of the Date header; it and Server are added where the app gave none.
+        `framing` are the lines that say where the body ends; `date` is the line of the Date header: it and Server are
+        added where the app gave none.
         """
-        return b"%b%b%b%b\r\n" % (
-            self._lines,
-            b"" if self.dated else date,
-            b"" if self.named else b"server: sluice\r\n",
-            framing,
-        )
+        pieces = self._pieces
+        if not self._dated:
+            pieces.append(date)
+        if not self._named:
+            pieces.append(_SERVER)
+        pieces += (framing, b"\r\n\r\n", body)
+        return b"".join(pieces)
+
+
+@lru_cache(_NAMES_KEPT)
+def _line_start(name: bytes) -> bytes | None:
+    """What stands before a header's value; None if the server has a say in it."""
+    name = name.lower()
+    if name in _WEIGHTY:
+        return None
+    if 0x0A in name or 0x0D in name or 0 in name:
+        raise AppMisbehaved("The name of a header of the answer holds a line end or NUL.")
+    return b"\r\n%b: " % name
 
 
 def _status_line(status: int) -> bytes:
-    return _STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status
+    if not 200 <= status <= 999:
+        raise AppMisbehaved(f"The app answered with status {status}.")
+    return b"HTTP/1.1 %d " % status

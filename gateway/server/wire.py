@@ -96,17 +96,22 @@ class Wire:
         Raises:
             ClientGone: it cannot be delivered.
         """
-        sent = self._write_nowait(data)
+        sent = self.write_nowait(data)
         if sent < len(data):
-            await self._write_rest(memoryview(data)[sent:])
+            await self.write_rest(memoryview(data)[sent:])
 
-    async def _write_rest(self, rest: memoryview) -> None:
+    async def write_rest(self, rest: memoryview) -> None:
+        """Write what the kernel did not take at once.
+
+        Raises:
+            ClientGone: it cannot be delivered.
+        """
         patience = Patience(self._bounds.write_s, self._bounds.bytes_per_s)
         try:
             while rest:
                 self.write_by = patience.begin()
                 await trio.lowlevel.wait_writable(self._fd)
-                sent = self._write_nowait(rest)
+                sent = self.write_nowait(rest)
                 patience.end(sent)
                 rest = rest[sent:]
         except trio.ClosedResourceError:
@@ -115,7 +120,12 @@ class Wire:
         finally:
             self.write_by = math.inf
 
-    def _write_nowait(self, data: bytes | memoryview) -> int:
+    def write_nowait(self, data: bytes | memoryview) -> int:
+        """How many bytes of `data` the kernel has taken.
+
+        Raises:
+            ClientGone: it cannot be delivered.
+        """
         if self.broken:
             raise ClientGone("The client has closed the connection.")
         try:
