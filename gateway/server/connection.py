@@ -9,7 +9,7 @@ from gateway.server.edge import Edge
 from gateway.server.errors import ClientGone, Refused
 from gateway.server.exchange import Exchange
 from gateway.server.request_head import Head, HeadReader, Peer
-from gateway.server.response_head import AnswerHead
+from gateway.server.response_head import head_lines
 from gateway.server.wire import HEAD_READ_BYTES, Wire
 
 LINGER_S = 1.0
@@ -41,7 +41,6 @@ class Connection:
 
     async def run(self) -> None:
         """Serve the client until either side ends it; closes the socket however this ends."""
-        edge = self._edge
         try:
             await self._serve()
         except ClientGone:
@@ -54,46 +53,51 @@ class Connection:
             raise
         finally:
             self.wire.close()
-            edge.connections.discard(self)
-            edge.room.unpark()
+            self._edge.connections.discard(self)
+            self._edge.room.unpark()
 
     async def _serve(self) -> None:
-        try:
-            while (request := await self._next_request()) is not None:
-                if not await self._answer(request):
-                    return
-        except Refused as refusal:
-            await self._refuse(refusal)
+        """Answer until the client, the idle bound, a graceful stop, a refusal or an answer ends the connection."""
+        wire, edge, heads = self.wire, self._edge, self._heads
+        while True:
+            data = wire.unread
+            if data:
+                wire.unread = b""
+                await trio.lowlevel.checkpoint()
+            elif edge.closing:
+                data = wire.read_nowait(HEAD_READ_BYTES)
+            else:
+                wire.read_by = edge.now() + edge.bounds.idle_s
+                data = await wire.read(HEAD_READ_BYTES)
+                wire.read_by = math.inf
+            if not data:
+                return
+            try:
+                request = heads.take(data) or await self._rest_of_head()
+            except Refused as refusal:
+                await self._refuse(refusal)
+                return
+            if request is None:
+                return
+            wire.unread = request.behind
+            if not await self._answer(request):
+                return
 
-    async def _next_request(self) -> Head | None:
-        """The next request's head; None when the client, the idle bound or a graceful stop ends the connection.
+    async def _rest_of_head(self) -> Head | None:
+        """The head that has begun; None when the client ends the connection.
 
         Raises:
             Refused: what arrived is no request, or came too slowly.
         """
-        wire, heads, bounds = self.wire, self._heads, self._edge.bounds
-        data, wire.unread = wire.unread, b""
-        if data:
-            await trio.lowlevel.checkpoint()
-        elif self._edge.closing:
-            data = wire.read_nowait(HEAD_READ_BYTES)
-        else:
-            wire.read_by = trio.current_time() + bounds.idle_s
-            data = await wire.read(HEAD_READ_BYTES)
-            wire.read_by = math.inf
-        late_at = math.inf
-        while data:
+        wire, heads = self.wire, self._heads
+        wire.read_by = self._edge.now() + self._edge.bounds.header_s
+        found = None
+        while found is None and (data := await wire.read(HEAD_READ_BYTES)):
             found = heads.take(data)
-            if found is not None:
-                wire.read_by = math.inf
-                head, wire.unread = found
-                return head
-            if late_at == math.inf:
-                late_at = wire.read_by = trio.current_time() + bounds.header_s
-            data = await wire.read(HEAD_READ_BYTES)
+        wire.read_by = math.inf
         if wire.expired and heads.begun:
             raise Refused(408, "The request's headers did not arrive in time.")
-        return None
+        return found
 
     async def _answer(self, request: Head) -> bool:
         """Let the app answer; whether the connection goes on."""
@@ -135,7 +139,7 @@ class Connection:
         """Give the server's own answer; nothing that follows on the connection is read as a request."""
         edge = self._edge
         headers, body = edge.edge_answer(refusal.status, refusal.sentence)
-        framing = b"\r\ncontent-length: %d\r\nconnection: close" % len(body)
-        head = AnswerHead(refusal.status, headers)
-        await self.wire.write(head.framed(framing, b"" if head_only else body, date=edge.date))
+        lines, _, _ = head_lines(refusal.status, headers, edge.line_starts, date=edge.date)
+        lines += (b"content-length: %d" % len(body), b"connection: close", b"", b"" if head_only else body)
+        await self.wire.write(b"\r\n".join(lines))
         await self.wire.linger(linger_s=LINGER_S, discard_bytes=LINGER_BYTES)

@@ -1,5 +1,6 @@
 """What all connections of one server share."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from email.utils import formatdate
 from heapq import nsmallest
@@ -12,6 +13,7 @@ from gateway.server.asgi import ASGIApp, State
 from gateway.server.bounds import Bounds
 from gateway.server.errors import EdgeAnswer
 from gateway.server.known_headers import KnownHeaders
+from gateway.server.response_head import Starts
 from gateway.server.wire import Wire
 
 
@@ -31,7 +33,11 @@ class Client(Protocol):
 
 
 def _date_line() -> bytes:
-    return f"\r\ndate: {formatdate(usegmt=True)}".encode()
+    return f"date: {formatdate(usegmt=True)}".encode()
+
+
+def _clock() -> Callable[[], float]:
+    return trio.lowlevel.current_clock().current_time
 
 
 @dataclass(slots=True, eq=False)
@@ -43,6 +49,9 @@ class Edge:
     edge_answer: EdgeAnswer
     bounds: Bounds
     known_headers: KnownHeaders = field(default_factory=KnownHeaders)
+    """Header blocks of requests that came before."""
+    line_starts: Starts = field(default_factory=dict)
+    """By the names of the app's headers."""
     connections: set[Client] = field(default_factory=set)
     room: trio.lowlevel.ParkingLot = field(default_factory=trio.lowlevel.ParkingLot)
     """Where accepting waits while too many connections are open; one that closes wakes one waiter."""
@@ -51,6 +60,8 @@ class Edge:
     full: bool = False
     """Set while connections wait to be taken: those that are open close behind their answers."""
     date: bytes = field(default_factory=_date_line)
+    now: Callable[[], float] = field(default_factory=_clock)
+    """Trio's clock without the calls around it: it is read for every request."""
 
     def close_idle(self) -> None:
         """Begin the graceful stop: answers now close their connections, those between requests close at once."""
@@ -90,7 +101,7 @@ class Edge:
         while True:
             await trio.sleep(tick_s)
             self.date = _date_line()
-            now = trio.current_time()
+            now = self.now()
             for connection in self.connections:
                 wire = connection.wire
                 if wire.read_by < now or wire.write_by < now:

@@ -6,7 +6,7 @@ from gateway.server.asgi import ReceiveMessage, SendMessage
 from gateway.server.edge import Edge
 from gateway.server.errors import AppMisbehaved, Refused
 from gateway.server.request_head import Head
-from gateway.server.response_head import BODILESS, AnswerHead
+from gateway.server.response_head import BODILESS, head_lines
 from gateway.server.wire import BODY_READ_BYTES, Patience, Wire
 
 DRAIN_BYTES = 65_536
@@ -19,14 +19,15 @@ class Exchange:
     """Lives as long as the app's call; the connection looks at it afterwards."""
 
     __slots__ = (
-        "_answer",
+        "_bodiless",
         "_chunked",
+        "_closes",
         "_edge",
         "_expects_continue",
         "_left",
+        "_lines",
         "_patience",
         "_request",
-        "_silent",
         "_wire",
         "body_told",
         "finished",
@@ -40,12 +41,11 @@ class Exchange:
         self._wire = wire
         self._edge = edge
         self._request = request
-        self._answer: AnswerHead | None = None
+        self._lines: list[bytes] | None = None  # the answer's head so far
         self._expects_continue = request.expects_continue
         self._patience: Patience | None = None  # with the client's sending of the body
         self._left: int | None = None  # bytes of the answer's body that Content-Length still promises
         self._chunked = False
-        self._silent = False  # the answer has no body, whatever the app sends
         self.body_told = False
         self.head_only = request.scope["method"] == "HEAD"
         """Whether the client asked for the head of the answer alone."""
@@ -115,7 +115,7 @@ class Exchange:
         """
         if message["type"] == "http.response.body":
             more = message.get("more_body", False)
-            for data in self._due(message.get("body", b""), more=more):
+            for data in self._due(message.get("body", b""), more):
                 sent = self._wire.write_nowait(data)
                 if sent < len(data):
                     await self._wire.write_rest(memoryview(data)[sent:])
@@ -123,59 +123,60 @@ class Exchange:
                 await trio.lowlevel.checkpoint()  # a fast stream to a fast client must not starve the others
             else:
                 self.finished = True
-        elif message["type"] == "http.response.start" and self._answer is None:
-            self._answer = AnswerHead(message["status"], message.get("headers", ()))
+        elif message["type"] == "http.response.start" and self._lines is None:
+            status, edge = message["status"], self._edge
+            self._bodiless = status in BODILESS
+            self._lines, self._left, self._closes = head_lines(
+                status, message.get("headers", ()), edge.line_starts, date=edge.date
+            )
         else:
             raise AppMisbehaved(f"The app sent {message['type']} out of turn.")
 
-    def _due(self, piece: bytes, *, more: bool) -> tuple[bytes, ...]:
+    def _due(self, piece: bytes, more: bool) -> tuple[bytes, ...]:  # noqa: FBT001 - a keyword costs here
         """What is to be written for a piece of the body."""
-        answer = self._answer
-        if answer is None or self.finished:
+        lines = self._lines
+        if lines is None or self.finished:
             raise AppMisbehaved("The app sent a body before its answer's start or after its end.")
-        framing = b"" if self.started else self._frame(answer, piece, more=more)
-        if self._left is not None:
+        if not self.started:
+            self._frame(lines, len(piece), more)
+        silent = self._bodiless or self.head_only
+        if self._left is not None and not silent:
             self._left -= len(piece)
             if self._left < 0 or (self._left and not more):  # it would shift every later answer on the connection
                 raise AppMisbehaved("The answer's body is not as long as its Content-Length.")
-        if self._silent:
+        if silent:
             piece = b""
         elif self._chunked:
             piece = _chunk(piece, more=more)
         if self.started:
             return (piece,) if piece else ()
         self.started = True
-        date = self._edge.date
         if len(piece) > _JOIN_BYTES:
-            return answer.framed(framing, b"", date=date), piece
-        return (answer.framed(framing, piece, date=date),)
+            lines += (b"", b"")
+            return b"\r\n".join(lines), piece
+        lines += (b"", piece)
+        return (b"\r\n".join(lines),)
 
-    def _frame(self, answer: AnswerHead, piece: bytes, *, more: bool) -> bytes:
-        """Decide how the answer ends and whether the connection goes on; the lines of its head that say so."""
+    def _frame(self, lines: list[bytes], size: int, more: bool) -> None:  # noqa: FBT001 - as above
+        """Decide how the answer ends and whether the connection goes on; write it into the head."""
         edge, body, version = self._edge, self._request.body, self._request.scope["http_version"]
-        bodiless = answer.status in BODILESS
-        self._silent = bodiless or self.head_only
-        length = answer.length
-        if length is None and not more and not bodiless:
-            length = len(piece)
-        if answer.close or edge.closing or edge.full:
-            self.keep_alive = False
-        elif body is not None and not body.done and (more or not self._drain_nowait()):
-            self.keep_alive = False
-        framing = b""
-        if length is not None:
-            framing = b"\r\ncontent-length: " + str(length).encode()  # %d costs five times as much
-            self._left = None if self._silent else length
-        elif not self._silent and version == "1.1":
-            self._chunked = True
-            framing = b"\r\ntransfer-encoding: chunked"
-        elif not self._silent:
+        if self._left is None and not more and not self._bodiless:
+            self._left = size
+        if self._left is not None:
+            lines.append(b"content-length: " + str(self._left).encode())  # %d costs five times as much
+        elif not (self._bodiless or self.head_only):
+            if version == "1.1":
+                self._chunked = True
+                lines.append(b"transfer-encoding: chunked")
+            else:
+                self._closes = True
+        may_go_on = not (self._closes or edge.closing or edge.full)
+        if not (may_go_on and (body is None or body.done or (not more and self._drain_nowait()))):
             self.keep_alive = False
         if not self.keep_alive:
-            framing += b"\r\nconnection: close"
+            lines.append(b"connection: close")
         elif version == "1.0":
-            framing += b"\r\nconnection: keep-alive"
-        return framing
+            lines.append(b"connection: keep-alive")
 
     def _drain_nowait(self) -> bool:
         """Drop the rest of the request's body if it is short and already here; whether that was all of it."""

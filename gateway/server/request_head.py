@@ -21,10 +21,10 @@ from gateway.server.request_body import Body, ChunkedBody, CountedBody
 
 _END = b"\r\n\r\n"
 _WEIGHTY = frozenset((b"host", b"content-length", b"transfer-encoding", b"expect"))
+_TELLING = frozenset((b"content-length", b"transfer-encoding", b"expect", b"upgrade"))
 _HOST_BYTES = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~!$&'()*+,;=:[]%"
 _LENGTH_DIGITS = 18
-_PLAIN_LINE = re.compile(rb"GET (/[\w\-.~!$&'()*+,;=:@/]*)(?:\?([\w\-.~!$&'()*+,;=:@/?%]*))? HTTP/1\.1\r\n")
-_AROUND_TARGET = len(b"GET  HTTP/1.1\r\n")
+_PLAIN_LINE = re.compile(rb"GET (/[0-9A-Za-z\-._~!$&'()*+,;=:@/?%]*) HTTP/1\.1\r\n")
 _VERSIONS = "This server speaks HTTP/1.1 and HTTP/1.0."
 
 
@@ -43,6 +43,8 @@ class Head:
 
     scope: HTTPScope
     body: Body | None
+    behind: bytes
+    """What has arrived behind it."""
     keep_alive: bool
     expects_continue: bool
 
@@ -52,7 +54,21 @@ class HeadReader:
 
     def __init__(self, peer: Peer, bounds: Bounds, known: KnownHeaders) -> None:
         """`known` was filled under the same bounds."""
-        self._peer = peer
+        self._state = peer.state
+        self._template: HTTPScope = {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.4"},
+            "http_version": "1.1",
+            "method": "GET",
+            "scheme": "http",
+            "path": "",
+            "raw_path": b"",
+            "query_string": b"",
+            "root_path": "",
+            "headers": [],
+            "client": peer.client,
+            "server": peer.server,
+        }
         self._bounds = bounds
         self._known = known
         self._start()
@@ -77,13 +93,26 @@ class HeadReader:
         self._tail = b""
         self._line = b""  # what arrived up to the piece that ends the request line
 
-    def take(self, data: bytes) -> tuple[Head, bytes] | None:
-        """The head that `data` completes and the bytes behind it; None while its end has not arrived.
+    def take(self, data: bytes) -> Head | None:
+        """The head that `data` completes; None while its end has not arrived.
 
         Raises:
             Refused: the connection cannot be read any further.
         """
-        line = None
+        line = None if self._fed else _PLAIN_LINE.match(data)
+        if line is None:
+            return self._read(data)
+        block = data[line.end() :]
+        headers = self._known.find(block)
+        target = line[1]
+        if headers is not None and len(target) <= self._bounds.request_line_bytes:
+            return Head(self._scope("GET", "1.1", target, [*headers]), None, b"", True, False)  # noqa: FBT003 - declared
+        head = self._read(data)
+        if head is not None and _repeats(head):
+            self._known.keep(block, tuple(head.scope["headers"]))
+        return head
+
+    def _read(self, data: bytes) -> Head | None:
         if self._fed:
             if 0x0A not in self._line:
                 self._line += data
@@ -92,9 +121,6 @@ class HeadReader:
                 data = data.lstrip(b"\r\n")
                 if not data:
                     return None
-            line = _PLAIN_LINE.match(data)
-            if line is not None and (head := self._known_head(data, line)) is not None:
-                return head, b""
             self._line = data
         end = self._find_end(data)
         upgraded = self._feed(data if end in {-1, len(data)} else data[:end])
@@ -106,25 +132,12 @@ class HeadReader:
         if end < 0:
             self._tail = (self._tail + data)[-3:]
             return None
-        head = self._judge()
+        head = self._judge(data[end:])
         if head.body is None and not upgraded:
-            if line is not None and end == len(data) and head.keep_alive and len(self._weighty) == 1:
-                self._known.keep(data[line.end() :], tuple(self._headers))
             self._reset()
         else:
             self._start()  # this parser waits for a body, which is framed elsewhere
-        return head, data[end:]
-
-    def _known_head(self, data: bytes, line: re.Match[bytes]) -> Head | None:
-        """The head that `data` is from its first to its last byte, if the bytes behind its line are known.
-
-        Known blocks have a Host and say nothing of a body, an expectation, another protocol or the connection's end.
-        """
-        headers = self._known.find(data[line.end() :])
-        if headers is None or line.end() - _AROUND_TARGET > self._bounds.request_line_bytes:
-            return None
-        raw_path, query = line.groups(b"")
-        return Head(self._scope("GET", "1.1", raw_path=raw_path, query=query, headers=[*headers]), None, True, False)
+        return head
 
     def on_url(self, url: bytes) -> None:
         """Called by llhttp with a piece of the request target."""
@@ -177,7 +190,7 @@ class HeadReader:
         if self._fed - len(self._url) > self._bounds.header_bytes or len(self._headers) > self._bounds.header_count:
             raise Refused(431, "The request's headers are too large or too many.")
 
-    def _judge(self) -> Head:
+    def _judge(self, behind: bytes) -> Head:
         method = self._parser.get_method()
         version = self._parser.get_http_version()
         if method == b"CONNECT":
@@ -189,9 +202,9 @@ class HeadReader:
             raise Refused(400, "The request line is malformed.")
         body, expects_continue = self._judge_weighty(version)
         keep_alive = self._keep_alive and (version == "1.1" or not self._asks_to_close())
-        raw_path, _, query = _origin_form(self._url, method, self._weighty).partition(b"?")
-        scope = self._scope(method.decode(), version, raw_path=raw_path, query=query, headers=self._headers)
-        return Head(scope, body, keep_alive, expects_continue)
+        target = _origin_form(self._url, method, self._weighty)
+        scope = self._scope(method.decode(), version, target, self._headers)
+        return Head(scope, body, behind, keep_alive, expects_continue)
 
     def _asks_to_close(self) -> bool:
         """Whether Connection has "close" among others, which llhttp forgets on HTTP/1.0 where "keep-alive" is."""
@@ -215,27 +228,23 @@ class HeadReader:
         body = _body(said.get(b"content-length"), said.get(b"transfer-encoding"), version=version)
         return body, version == "1.1" and _expects_continue(said.get(b"expect")) and body is not None
 
-    def _scope(
-        self, method: str, version: str, *, raw_path: bytes, query: bytes, headers: list[tuple[bytes, bytes]]
-    ) -> HTTPScope:
-        peer = self._peer
-        scope: HTTPScope = {
-            "type": "http",
-            "asgi": {"version": "3.0", "spec_version": "2.4"},
-            "http_version": version,
-            "method": method,
-            "scheme": "http",
-            "path": unquote_to_bytes(raw_path).decode(errors="replace") if 0x25 in raw_path else raw_path.decode(),
-            "raw_path": raw_path,
-            "query_string": query,
-            "root_path": "",
-            "headers": headers,
-            "client": peer.client,
-            "server": peer.server,
-        }
-        if peer.state is not None:
-            scope["state"] = peer.state.copy()
+    def _scope(self, method: str, version: str, target: bytes, headers: list[tuple[bytes, bytes]]) -> HTTPScope:
+        raw_path, _, query = target.partition(b"?")
+        scope = self._template.copy()
+        scope["method"] = method
+        scope["http_version"] = version
+        scope["raw_path"] = raw_path
+        scope["path"] = unquote_to_bytes(raw_path).decode(errors="replace") if 0x25 in raw_path else raw_path.decode()
+        scope["query_string"] = query
+        scope["headers"] = headers
+        if self._state is not None:
+            scope["state"] = self._state.copy()
         return scope
+
+
+def _repeats(head: Head) -> bool:
+    """Whether the head's block, which is all that came behind a plain line, says nothing but headers and a Host."""
+    return head.keep_alive and not head.behind and _TELLING.isdisjoint(name for name, _ in head.scope["headers"])
 
 
 def _origin_form(url: bytes, method: bytes, weighty: list[tuple[bytes, bytes]]) -> bytes:

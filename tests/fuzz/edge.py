@@ -14,6 +14,7 @@ from gateway.server.asgi import HTTPScope, Receive, Scope, Send
 from gateway.server.bounds import Bounds
 from gateway.server.connection import Connection
 from gateway.server.edge import Edge
+from gateway.server.known_headers import KnownHeaders
 from gateway.server.request_head import Peer
 from gateway.server.wire import Wire
 from tests.fuzz.mutations import pieces
@@ -82,10 +83,18 @@ def refusal(status: int, sentence: str) -> tuple[list[tuple[bytes, bytes]], byte
 
 
 def check_attack(attack: Attack) -> FuzzedApp:
-    """Run it and hold the server to its promises; gives what the app saw."""
+    """Run it and hold the server to its promises, also when it knows the header blocks; gives what the app saw."""
+    known = KnownHeaders()
+    app = _check_once(attack, known)
+    again = _check_once(attack, known)
+    assert again.asked == app.asked
+    return app
+
+
+def _check_once(attack: Attack, known: KnownHeaders) -> FuzzedApp:
     app = FuzzedApp()
     with _no_errors_logged():
-        got = trio.run(_run, attack, app, clock=MockClock(autojump_threshold=0))
+        got = trio.run(_run, attack, app, known, clock=MockClock(autojump_threshold=0))
     wanted = read_requests(attack.data)
     _check_asked(app.asked, wanted)
     if attack.reads:
@@ -107,11 +116,11 @@ def _no_errors_logged() -> Iterator[None]:
     assert [record.getMessage() for record in handler.buffer] == []
 
 
-async def _run(attack: Attack, app: FuzzedApp) -> bytes:
+async def _run(attack: Attack, app: FuzzedApp, known: KnownHeaders) -> bytes:
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     client = trio.SocketStream(trio.socket.from_stdlib_socket(theirs))
-    edge = Edge(app, None, refusal, BOUNDS)
+    edge = Edge(app, None, refusal, BOUNDS, known_headers=known)
     connection = Connection(Wire(ours, BOUNDS), edge, Peer(None, None, None))
     edge.connections.add(connection)
     packets = pieces(attack.data, list(attack.cuts))

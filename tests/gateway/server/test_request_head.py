@@ -19,7 +19,7 @@ REQUEST = (
 def read(data: bytes) -> Head:
     found = HeadReader(PEER, Bounds(), KnownHeaders()).take(data)
     assert found is not None
-    return found[0]
+    return found
 
 
 @settings(deadline=None)
@@ -34,11 +34,10 @@ def test_a_head_reads_the_same_however_it_arrives(places: list[int]):
         assert reader.begun
     found = reader.take(pieces[-1] + b"abcGET")
     assert found is not None
-    head, behind = found
-    assert behind == b"abcGET"
-    assert head.scope == read(REQUEST).scope
-    assert head.body is not None
-    assert not head.keep_alive
+    assert found.behind == b"abcGET"
+    assert found.scope == read(REQUEST).scope
+    assert found.body is not None
+    assert not found.keep_alive
     assert not reader.begun
 
 
@@ -74,8 +73,8 @@ def test_every_scope_has_its_own_copy_of_the_apps_state():
     for _ in range(2):
         found = reader.take(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
         assert found is not None
-        assert found[0].scope["state"] == {"db": 1}
-        found[0].scope["state"]["db"] = 2
+        assert found.scope["state"] == {"db": 1}
+        found.scope["state"]["db"] = 2
 
 
 @settings(deadline=None)
@@ -85,7 +84,7 @@ def test_no_bytes_break_the_reading_of_heads(noise: bytes, at: int):
     data = REQUEST[:at] + noise + REQUEST[at:]
     with suppress(Refused):
         while data and (found := reader.take(data)) is not None:
-            data = found[1]
+            data = found.behind
 
 
 @pytest.mark.parametrize(
