@@ -132,7 +132,7 @@ class Exchange:
         else:
             raise AppMisbehaved(f"The app sent {message['type']} out of turn.")
 
-    def _due(self, piece: bytes, more: bool) -> tuple[bytes, ...]:  # noqa: FBT001 - a keyword costs here
+    def _due(self, piece: bytes, more: bool) -> tuple[bytes, ...]:  # noqa: FBT001 - a keyword costs 1,000 instructions
         """What is to be written for a piece of the body."""
         lines = self._lines
         if lines is None or self.finished:
