@@ -115,7 +115,7 @@ class Exchange:
         """
         if message["type"] == "http.response.body":
             more = message.get("more_body", False)
-            for data in self._due(message.get("body", b""), more):
+            for data in self._due(message.get("body", b""), more=more):
                 sent = self._wire.write_nowait(data)
                 if sent < len(data):
                     await self._wire.write_rest(memoryview(data)[sent:])
@@ -132,13 +132,13 @@ class Exchange:
         else:
             raise AppMisbehaved(f"The app sent {message['type']} out of turn.")
 
-    def _due(self, piece: bytes, more: bool) -> tuple[bytes, ...]:  # noqa: FBT001 - a keyword costs 1,000 instructions
+    def _due(self, piece: bytes, *, more: bool) -> tuple[bytes, ...]:
         """What is to be written for a piece of the body."""
         lines = self._lines
         if lines is None or self.finished:
             raise AppMisbehaved("The app sent a body before its answer's start or after its end.")
         if not self.started:
-            self._frame(lines, len(piece), more)
+            self._frame(lines, len(piece), more=more)
         silent = self._bodiless or self.head_only
         if self._left is not None and not silent:
             self._left -= len(piece)
@@ -157,7 +157,7 @@ class Exchange:
         lines += (b"", piece)
         return (b"\r\n".join(lines),)
 
-    def _frame(self, lines: list[bytes], size: int, more: bool) -> None:  # noqa: FBT001 - as above
+    def _frame(self, lines: list[bytes], size: int, *, more: bool) -> None:
         """Decide how the answer ends and whether the connection goes on; write it into the head."""
         edge, body, version = self._edge, self._request.body, self._request.scope["http_version"]
         if self._left is None and not more and not self._bodiless:

@@ -106,7 +106,8 @@ class HeadReader:
         headers = self._known.find(block)
         target = line[1]
         if headers is not None and len(target) <= self._bounds.request_line_bytes:
-            return Head(self._scope("GET", "1.1", target, [*headers]), None, b"", True, False)  # noqa: FBT003 - keywords cost
+            scope = self._scope("GET", "1.1", target, [*headers])
+            return Head(scope, body=None, behind=b"", keep_alive=True, expects_continue=False)
         head = self._read(data)
         if head is not None and _repeats(head):
             self._known.keep(block, tuple(head.scope["headers"]))
