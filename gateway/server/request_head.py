@@ -107,7 +107,7 @@ class HeadReader:
         target = line[1]
         if headers is not None and len(target) <= self._bounds.request_line_bytes:
             scope = self._scope("GET", "1.1", target, [*headers])
-            return Head(scope, body=None, behind=b"", keep_alive=True, expects_continue=False)
+            return Head(scope, None, b"", True, False)  # noqa: FBT003 - with keywords 1,800 instructions more
         head = self._read(data)
         if head is not None and _repeats(head):
             self._known.keep(block, tuple(head.scope["headers"]))
