@@ -34,7 +34,7 @@ SETTLE_S = 5.0
 
 
 class BilledCalls:
-    """Makes billed calls. `now` gives Unix seconds; `timeout_s` bounds the upstream's part of a call.
+    """Makes billed calls. `now` gives Unix seconds, `clock` is Trio's; `timeout_s` bounds the upstream's part.
 
     While the node is `stopping`, walks end at their next page.
     """
@@ -51,6 +51,7 @@ class BilledCalls:
         timeout_s: float,
         base_url: str,
         stopping: Callable[[], bool],
+        clock: Callable[[], float],
     ) -> None:
         self._charges = charges
         self._balances = balances
@@ -61,6 +62,7 @@ class BilledCalls:
         self._now = now
         self._base_url = base_url
         self._stopping = stopping
+        self._clock = clock
         self.flights = Flights[Outcome](lambda outcome: outcome.whole)
 
     def would_hit(self, ask: Ask) -> bool:
@@ -94,7 +96,7 @@ class BilledCalls:
                 return Outcome(stored, 0, balance, cached=True)
             return await self._hit(ask, stored)
         planned = self._plan(ask)
-        arrived = trio.current_time()
+        arrived = self._clock()
         lead = partial(self._lead, ask, planned, arrived)
         if ask.claim is not None:  # it may not wait for another's call: a second one under its key is told so at once
             return await lead()
@@ -111,7 +113,7 @@ class BilledCalls:
         if not is_followed:
             return outcome
         hit = await self._hit(ask, outcome.fragment)
-        return hit._replace(upstream_s=trio.current_time() - arrived)
+        return hit._replace(upstream_s=self._clock() - arrived)
 
     async def _lead(self, ask: Ask, planned: Plan | Walk, arrived: float) -> Outcome:
         """Charge, ask the upstream, store the answer, close the charge."""
@@ -119,7 +121,7 @@ class BilledCalls:
         charge = await (self._charges.take(request) if ask.claim is None else self._claim(ask.claim, request))
         if isinstance(charge, Kept):
             return await self._replay(ask, charge)
-        started, deadline_at = trio.current_time(), arrived + self.timeout_s
+        started, deadline_at = self._clock(), arrived + self.timeout_s
         try:
             if isinstance(planned, Plan):
                 fetched = await fetch(planned, deadline_at)
@@ -130,7 +132,7 @@ class BilledCalls:
         except Exception as exc:
             kept = self._kept_refusal(ask, exc)
             used, balance = await self._close(ask, charge, used=0, kept=kept)  # noqa: ASYNC120 - it shields itself
-            raise CallFailed(used, balance, trio.current_time() - started) from exc
+            raise CallFailed(used, balance, self._clock() - started) from exc
         except BaseException:  # cancelled: nobody is told, but nothing stays charged or claimed
             with trio.move_on_after(SETTLE_S, shield=True):
                 await self._close(ask, charge, used=0)
@@ -141,9 +143,9 @@ class BilledCalls:
         if used == charge.credits and ask.claim is None:  # nobody has to wait for its closing
             self._charges.settle_nowait(charge)
             return Outcome(stored, used, charge.balance_after, fetched.took_s, charge_s, whole=fetched.whole)
-        closing = trio.current_time()
+        closing = self._clock()
         used, balance = await self._settle(ask, charge, used, stored)
-        close_s = trio.current_time() - closing
+        close_s = self._clock() - closing
         return Outcome(stored, used, balance, fetched.took_s, charge_s, close_s, whole=fetched.whole)
 
     async def _walk(self, ask: Ask, planned: Walk, charge: Charge, deadline_at: float) -> Fetched:

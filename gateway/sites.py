@@ -66,17 +66,19 @@ def _site(
     environ: Mapping[str, str],
     rng: Random,
 ) -> Site:
+    clock = trio.lowlevel.current_clock().current_time
     sources = {
         name: Source(
             name,
             base_url,
             exchange=exchange,
-            breaker=Breaker(breaker_rules(config), trio.current_time),
+            breaker=Breaker(breaker_rules(config), clock),
             judge=platform.judge,
             backoff=platform.backoff,
             method_of=platform.method_of,
             rules=source_rules(settings),
             rng=rng,
+            now=clock,
         )
         for name, base_url in platform.sources.items()
     }

@@ -24,6 +24,9 @@ BATCH_MAX = 512
 # 15 % less CPU a billed call at 64 connections (275 against 240 us), and a lone caller never waits.
 GATHER_RATIO = 2.0
 GATHER_S_MAX = 0.01
+# What nobody waits for goes along with the next call that somebody does, if one comes soon: a client that asks again at
+# once does not find the writer busy closing its last charge (at one connection: half the commits).
+LINGER_S = 0.003
 CLOSE_S = 10.0  # a disk that does not answer must not keep the process alive for longer
 
 _log = logging.getLogger(__name__)
@@ -44,6 +47,7 @@ class Writer:
         self._running = False
         self._closed = False
         self._quiet = trio.Event()
+        self._lingering = trio.Event()
         self._commits = self._calls = self._failed = self._unheard = 0
 
     async def submit(self, job: Job) -> object:
@@ -52,17 +56,24 @@ class Writer:
         Raises:
             StoreBusy, StoreUnavailable: it never happened. Or what the job itself raised.
         """
-        self.submit_nowait(job)
+        self._queue(job)
+        self._start()
         return await job.wait(self._pending)
 
     def submit_nowait(self, job: Job) -> None:
         """Queue the job. Raises StoreBusy or StoreUnavailable when it cannot be queued."""
+        self._queue(job)
+        self._lingering.set()
+
+    def _queue(self, job: Job) -> None:
         if self._closed:
             raise StoreUnavailable("the store is closed")
         if len(self._pending) >= QUEUE_MAX:
             raise StoreBusy(f"{QUEUE_MAX} calls wait for the database")
         self._pending[job] = None
-        if not self._running:
+
+    def _start(self) -> None:
+        if self._pending and not self._running:
             # Not at once: every task that is ready in this tick of the loop gets into the same commit.
             self._running = True
             self._token.run_sync_soon(self._dispatch)
@@ -124,9 +135,19 @@ class Writer:
         if job.on_failure is not None:
             job.on_failure()
 
+    async def _keep_starting(self, scope: trio.CancelScope) -> None:
+        """Start what nobody waits for, once it has lingered; until `scope` is cancelled."""
+        with scope:
+            while True:
+                await self._lingering.wait()
+                self._lingering = trio.Event()
+                await trio.sleep(LINGER_S)
+                self._start()
+
     async def _drain(self) -> None:
         """Wait until everything queued is committed; the deadline is the caller's."""
         await trio.lowlevel.checkpoint()
+        self._start()
         while self._running:
             self._quiet = trio.Event()
             await self._quiet.wait()
@@ -148,9 +169,13 @@ async def open_writer(run: Callable[[Sequence[Job]], list[Callback] | None]) -> 
     writer = Writer(run)
     thread = threading.Thread(target=writer._work, name="storage-writer", daemon=True)
     thread.start()
+    starting = trio.CancelScope()
+    # A system task, not a nursery: that would wrap whatever the block raises in a group.
+    trio.lowlevel.spawn_system_task(writer._keep_starting, starting)
     try:
         yield writer
     finally:
+        starting.cancel()
         writer._closed = True
         with trio.move_on_after(CLOSE_S, shield=True):
             await writer._drain()
