@@ -59,7 +59,9 @@ class Api:
         try:
             reply = await self._answer(request)
         except Exception as exc:  # noqa: BLE001 - the last resort: whatever went wrong, the client gets an envelope
-            reply = await self._refuse(request, exc)
+            reply = await self._parts.replies.refusal(request, exc)
+            if reply.code == "INTERNAL_ERROR":
+                self._parts.log.failure("request_failed", exc, request_id=request.id, path=request.path)
         finally:
             if request.caller is not None and request.caller.lease is not None:
                 request.caller.lease.release()
@@ -85,12 +87,6 @@ class Api:
         if page is None or request.method not in _READS:
             raise Refused("ENDPOINT_NOT_FOUND", "The API's paths begin with /v1/; /v1/utility/endpoints lists them.")
         return page
-
-    async def _refuse(self, request: Request, exc: Exception) -> Reply:
-        reply = await self._parts.replies.refusal(request, exc)
-        if reply.code == "INTERNAL_ERROR":
-            self._parts.log.failure("request_failed", exc, request_id=request.id, path=request.path)
-        return reply
 
     async def _send(self, request: Request, reply: Reply, send: Send) -> None:
         overhead_s = max(0.0, self._parts.clock() - request.started - reply.upstream_s)
