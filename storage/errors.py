@@ -35,3 +35,11 @@ class StoreCorrupt(StoreUnusable):
 
 class StoreTooNew(StoreUnusable):
     """The database was migrated by a newer program."""
+
+
+class StateUnavailable(StorageError):
+    """Redis cannot be asked now. `happened` is False when the call surely changed nothing, None when nobody knows."""
+
+    def __init__(self, why: str, *, happened: bool | None = False) -> None:
+        super().__init__(why)
+        self.happened = happened

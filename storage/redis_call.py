@@ -1,0 +1,117 @@
+"""One command on its way through a link, and what becomes of it."""
+
+from __future__ import annotations
+
+from binascii import crc_hqx
+from collections.abc import Sequence
+from typing import Protocol
+
+import trio
+from coredis.exceptions import RedisError
+
+from storage.errors import StateUnavailable
+from storage.state import Reply, Script
+
+SLOTS = 16384
+
+
+def slot_of(key: bytes) -> int:
+    """The cluster's slot of a key: of what stands in its first braces, if anything does."""
+    start = key.find(b"{")
+    if start >= 0 and (end := key.find(b"}", start + 1)) > start + 1:
+        key = key[start + 1 : end]
+    return crc_hqx(key, 0) % SLOTS
+
+
+class Call:
+    """One command. Only the Trio thread touches it, between checkpoints."""
+
+    __slots__ = ("_task", "error", "is_done", "is_left", "is_silent", "key", "moves", "parts", "reply", "script")
+
+    def __init__(
+        self, parts: list[bytes], key: bytes, script: Script | None = None, *, is_silent: bool = False
+    ) -> None:
+        """`is_silent`: the server gives no reply."""
+        self.parts = parts
+        self.key = key
+        self.script = script
+        self.reply: Reply = None
+        self.error: Exception | None = None
+        self.is_done = False
+        self.is_silent = is_silent
+        self.is_left = False
+        """Who asked has been cancelled."""
+        self.moves = 0
+        self._task: trio.lowlevel.Task | None = None
+
+    async def wait(self) -> Reply:
+        """Wait for the outcome.
+
+        Raises:
+            StateUnavailable: there is none.
+        """
+        if not self.is_done:
+            self._task = trio.lowlevel.current_task()
+            await trio.lowlevel.wait_task_rescheduled(self._leave)
+        if self.error is not None:
+            raise self.error
+        return self.reply
+
+    def _leave(self, _raise_cancel: object) -> trio.lowlevel.Abort:
+        self._task = None
+        self.is_left = True
+        return trio.lowlevel.Abort.SUCCEEDED
+
+    def answer(self, reply: Reply) -> None:
+        """It was done."""
+        self.reply = reply
+        self._end()
+
+    def fail(self, why: str, *, happened: bool | None = False) -> None:
+        """It was not done; `happened` None: nobody knows."""
+        self.error = StateUnavailable(why, happened=happened)
+        self._end()
+
+    def with_text(self) -> None:
+        """Send the script itself the next time, not its name."""
+        assert self.script is not None
+        self.parts = [b"EVAL", self.script.text, *self.parts[2:]]
+
+    def _end(self) -> None:
+        self.is_done = True
+        task, self._task = self._task, None
+        if task is not None:
+            trio.lowlevel.reschedule(task)
+
+
+def script_call(script: Script, keys: Sequence[bytes], args: Sequence[bytes]) -> Call:
+    """A call that runs a script by its name."""
+    return Call([b"EVALSHA", script.sha, b"%d" % len(keys), *keys, *args], keys[0], script)
+
+
+class Calls(Protocol):
+    """Where calls go, as those who know no more of a link need it."""
+
+    def submit(self, call: Call) -> None:
+        """Queue it, or raise StateUnavailable."""
+        ...
+
+
+class Owner(Protocol):
+    """What a link tells the one who has it."""
+
+    def connected(self, link: Calls) -> None:
+        """It is up."""
+        ...
+
+    def lost(self, link: Calls) -> None:
+        """It is down, and all its calls have failed."""
+        ...
+
+    def pushed(self, message: Reply) -> None:
+        """The server sent a message on its own."""
+        ...
+
+    def refused(self, call: Call, error: RedisError) -> bool:
+        """The server refused a call; True when the owner sees to it, so that it has no outcome yet."""
+        ...

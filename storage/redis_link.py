@@ -1,0 +1,200 @@
+"""A link to one server: what is called while a round trip is under way goes as the next one, as one pipeline.
+
+away --(greeted)--> up --(connection lost, or a round trip past its deadline)--> away --(tries again by itself)--> ...
+
+While it is away every call is refused at once. Two tasks share a connection: one sends what is queued once nothing is
+in flight, one receives and gives the replies out, in the order in which their calls were sent.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from random import Random
+
+import trio
+from coredis.exceptions import InvalidResponse, NoScriptError, ReadOnlyError, RedisError
+
+from storage.errors import StateUnavailable
+from storage.redis_call import Call, Owner
+from storage.redis_wire import FAULTS, Connection, pack
+from storage.state import Reply
+
+QUEUE_MAX = 10_000
+BATCH_MAX = 512
+ROUND_TRIP_S = 0.25
+CONNECT_S = 0.5
+PAUSE_S, PAUSE_S_MAX = 0.05, 0.5
+STEADY_S = 1.0  # what lived for less is not tried again at once
+QUIET_S = 1.0  # a server that froze while nobody called is found by then
+
+_log = logging.getLogger(__name__)
+
+
+class Link:
+    """A link that is `run` by a task of its owner. `connect` gives a greeted connection."""
+
+    def __init__(
+        self, connect: Callable[[], AbstractAsyncContextManager[Connection]], owner: Owner, *, round_trip_s: float
+    ) -> None:
+        self.fault: str | None = "not connected yet"
+        self._connect = connect
+        self._owner = owner
+        self._round_trip_s = round_trip_s
+        self._queue: deque[Call] = deque()
+        self._flying: deque[Call] = deque()
+        self._sender = trio.lowlevel.ParkingLot()
+        self._patience = trio.CancelScope()
+        self._rng = Random()
+        self._last_refusal = ""
+        self.calls = self.round_trips = self.lost = self.connects = 0
+
+    @property
+    def waiting(self) -> int:
+        """How many calls have no outcome yet."""
+        return len(self._queue) + len(self._flying)
+
+    def submit(self, call: Call) -> None:
+        """Queue a call.
+
+        Raises:
+            StateUnavailable: at once, when it is away or too many wait.
+        """
+        if self.fault is not None:
+            raise StateUnavailable(self.fault)
+        if len(self._queue) >= QUEUE_MAX:
+            raise StateUnavailable(f"{QUEUE_MAX} calls wait for the server")
+        self._queue.append(call)
+        if not self._flying:
+            self._sender.unpark()
+
+    async def run(self) -> None:
+        """Keep connected until cancelled."""
+        pause_s = PAUSE_S
+        while True:
+            began = trio.current_time()
+            await self._live()
+            pause_s = PAUSE_S if trio.current_time() - began > STEADY_S + CONNECT_S else min(2 * pause_s, PAUSE_S_MAX)
+            await trio.sleep(pause_s * self._rng.uniform(0.5, 1.0))
+
+    async def _live(self) -> None:
+        """One connection, from the try to its end; what ended it is in `fault`."""
+        why = "the link is closed"
+        try:
+            with trio.move_on_after(CONNECT_S) as greeting:
+                async with self._connect() as connection:
+                    greeting.deadline = float("inf")
+                    self._rise()
+                    await self._serve(connection)
+            why = f"no greeting within {CONNECT_S:g} s"
+        except* FAULTS as group:
+            why = _words(group)
+        finally:
+            self._fall(why)
+
+    def _rise(self) -> None:
+        self.fault = None
+        self.connects += 1
+        self._owner.connected(self)
+
+    def _fall(self, why: str) -> None:
+        """Refuse calls from now on, and fail those that have no outcome."""
+        was_up, self.fault = self.fault is None, why
+        flying, queued = list(self._flying), list(self._queue)
+        self._flying.clear()
+        self._queue.clear()
+        self.lost += len(flying) + len(queued)
+        for call in flying:
+            call.fail(why, happened=None)
+        for call in queued:
+            call.fail(why)
+        if was_up:
+            _log.warning("the link to Redis is down: %s", why)
+            self._owner.lost(self)
+
+    async def _serve(self, connection: Connection) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._send, connection)
+            nursery.start_soon(self._look_after)
+            await self._receive(connection)
+
+    async def _send(self, connection: Connection) -> None:
+        """Whatever is queued goes as one, as soon as nothing is in flight."""
+        while True:
+            while not self._queue or self._flying:
+                await self._sender.park()
+            batch = self._take_batch()
+            if batch:
+                self.calls += len(batch)
+                if self._flying:
+                    self.round_trips += 1
+                    self._patience.deadline = trio.current_time() + self._round_trip_s
+                await connection.send(b"".join([pack(call.parts) for call in batch]))
+
+    def _take_batch(self) -> list[Call]:
+        """The next calls, those that nobody waits for any more left out."""
+        queue = self._queue
+        batch: list[Call] = []
+        while queue and len(batch) < BATCH_MAX:
+            call = queue.popleft()
+            if not call.is_left:
+                batch.append(call)
+        self._flying.extend([call for call in batch if not call.is_silent])
+        return batch
+
+    async def _receive(self, connection: Connection) -> None:
+        with trio.CancelScope() as self._patience:
+            while True:
+                for is_push, answer in await connection.receive():
+                    if is_push:
+                        assert not isinstance(answer, RedisError)
+                        self._owner.pushed(answer)
+                    elif self._flying:
+                        self._give(self._flying.popleft(), answer)
+                    else:
+                        raise InvalidResponse("an answer that nobody asked for")
+                if not self._flying:
+                    self._patience.deadline = float("inf")
+                    if self._queue:
+                        self._sender.unpark()
+        if self._patience.cancelled_caught:
+            raise trio.TooSlowError(f"no answer within {self._round_trip_s:g} s")
+
+    def _give(self, call: Call, answer: Reply | RedisError) -> None:
+        if not isinstance(answer, RedisError):
+            call.answer(answer)
+        elif isinstance(answer, NoScriptError) and call.script is not None:
+            self._send_text(call)
+        elif not self._owner.refused(call, answer):
+            self._refuse(call, answer)
+
+    def _send_text(self, call: Call) -> None:
+        """The server does not know the script (any more), so nothing happened: once more, at the front of the queue."""
+        if not call.is_left:
+            call.with_text()
+            self._queue.appendleft(call)
+
+    def _refuse(self, call: Call, error: RedisError) -> None:
+        words = f"{type(error).__name__}: {error}"
+        call.fail(words)
+        if words != self._last_refusal:
+            self._last_refusal = words
+            _log.error("Redis refused %r: %s", call.parts[0], words)
+        if isinstance(error, ReadOnlyError):
+            raise error  # it is no primary any more: another connection may find the one that is
+
+    async def _look_after(self) -> None:
+        """Ask for a sign of life while nobody else asks."""
+        while True:
+            await trio.sleep(QUIET_S)
+            if self.fault is None and not self.waiting:
+                self.submit(Call([b"PING"], b""))
+
+
+def _words(group: BaseExceptionGroup[BaseException]) -> str:
+    first: BaseException = group
+    while isinstance(first, BaseExceptionGroup):
+        first = first.exceptions[0]
+    return str(first) or type(first).__name__

@@ -1,0 +1,121 @@
+"""One connection to one Redis server: packs commands, parses replies (RESP3).
+
+Of coredis this takes the parser and the errors only. Measured for a small script (us of CPU a call, alone / in a
+pipeline of 64): its client 241 / 20, its connection 154 / 9, this 50 / 5. And its connection turns a cancellation
+during the handshake into an error of its own, which a reconnect under a deadline must not do.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from functools import lru_cache
+from typing import TypeAlias, cast
+
+import trio
+from coredis.constants.resp import DataType
+from coredis.exceptions import InvalidResponse, RedisError
+from coredis.parser import NotEnoughData, Parser
+
+from storage.redis_urls import Access, Address
+from storage.state import Reply
+
+RECEIVE_BYTES = 65536
+
+# Whatever ends a connection or keeps one from being made.
+FAULTS = (OSError, trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError, RedisError)
+
+Answer: TypeAlias = "Reply | RedisError"
+
+
+def pack(parts: Sequence[bytes]) -> bytes:
+    """A command as it goes over the wire."""
+    flat: list[int | bytes] = []
+    for part in parts:
+        flat += (len(part), part)
+    return _template(len(parts)) % tuple(flat)
+
+
+@lru_cache(maxsize=64)
+def _template(count: int) -> bytes:
+    return b"*%d\r\n" % count + b"$%d\r\n%b\r\n" * count
+
+
+class Connection:
+    """A greeted connection. One task sends, one receives."""
+
+    def __init__(self, stream: trio.abc.Stream, address: Address) -> None:
+        self.address = address
+        self._stream = stream
+        self._parser = Parser()
+
+    async def send(self, data: bytes) -> None:
+        """Send whole commands."""
+        await self._stream.send_all(data)
+
+    async def receive(self) -> list[tuple[bool, Answer]]:
+        """What has arrived, at least one: whether it is a pushed message, and the reply or message.
+
+        Raises:
+            One of FAULTS.
+        """
+        answers: list[tuple[bool, Answer]] = []
+        while not answers:
+            data = await self._stream.receive_some(RECEIVE_BYTES)
+            if not data:
+                raise trio.BrokenResourceError("the server closed the connection")
+            self._parser.feed(bytes(data))
+            try:
+                while not isinstance(parsed := self._parser.parse(), NotEnoughData):
+                    answers.append((parsed[0] is DataType.PUSH, cast("Answer", parsed[1])))
+            except ValueError as exc:
+                raise InvalidResponse("what arrived is no RESP3") from exc
+        return answers
+
+    async def ask(self, *parts: bytes) -> Reply:
+        """Send one command and wait for its reply; only before others use the connection.
+
+        Raises:
+            One of FAULTS, such as the error that the server answered.
+        """
+        await self.send(pack(parts))
+        ((_, answer),) = await self.receive()
+        if isinstance(answer, RedisError):
+            raise answer
+        return answer
+
+
+@asynccontextmanager
+async def open_connection(address: Address, access: Access) -> AsyncIterator[Connection]:
+    """A connection that has logged in and gets answers; the deadline is the caller's.
+
+    Raises:
+        One of FAULTS.
+    """
+    stream: trio.abc.Stream = await _open_stream(address, access)
+    try:
+        connection = Connection(stream, address)
+        await _greet(connection, access)
+        yield connection
+    finally:
+        # At once: what a frozen server has not read, it shall not wait for.
+        await trio.aclose_forcefully(stream)
+
+
+async def _open_stream(address: Address, access: Access) -> trio.abc.Stream:
+    stream = await trio.open_tcp_stream(*address)
+    stream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if access.tls is None:
+        return stream
+    return trio.SSLStream(stream, access.tls, server_hostname=address[0], https_compatible=True)
+
+
+async def _greet(connection: Connection, access: Access) -> None:
+    hello = [b"HELLO", b"3"]
+    if access.password:
+        hello += [b"AUTH", access.username.encode() or b"default", access.password.encode()]
+    await connection.ask(*hello)
+    if access.db:
+        await connection.ask(b"SELECT", b"%d" % access.db)
+    await connection.ask(b"PING")  # refused while the server still loads its data

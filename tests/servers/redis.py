@@ -1,0 +1,241 @@
+"""Real Redis servers: one, three with two sentinels' help, or a cluster of three."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from coredis.exceptions import RedisError
+from coredis.parser import NotEnoughData, Parser
+
+from storage.redis_wire import pack
+
+SERVER = "redis-server"
+WITHIN_S = 15.0
+SLOTS = 16384
+_QUIET = ("--save", "", "--appendonly", "no", "--bind", "127.0.0.1", "--protected-mode", "no", "--daemonize", "no")
+
+
+def free_port() -> int:
+    """A port that nobody listens on now, with a cluster's second port (10,000 above) in range."""
+    while True:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = int(probe.getsockname()[1])
+        if port < 55_000:
+            return port
+
+
+def ask(port: int, *parts: str | bytes | int, password: str = "") -> object:
+    """One command over a connection of its own; raises what the server answers as an error."""
+    commands = [[b"AUTH", password.encode()]] if password else []
+    commands.append([part if isinstance(part, bytes) else str(part).encode() for part in parts])
+    parser = Parser()
+    with socket.create_connection(("127.0.0.1", port), 5.0) as connection:
+        connection.sendall(b"".join(pack(command) for command in commands))
+        answers: list[object] = []
+        while len(answers) < len(commands):
+            data = connection.recv(65536)
+            assert data, "the server closed the connection"
+            parser.feed(data)
+            while not isinstance(parsed := parser.parse(), NotEnoughData):
+                answers.append(parsed[1])
+    if isinstance(answers[-1], RedisError):
+        raise answers[-1]
+    return answers[-1]
+
+
+@dataclass(slots=True)
+class RedisServer:
+    """One server process that tests kill, freeze and start again on the same port."""
+
+    folder: Path
+    port: int
+    options: tuple[str, ...] = ()
+    password: str = ""
+    sentinel_file: Path | None = None
+    popen: "subprocess.Popen[bytes] | None" = field(default=None)
+
+    @property
+    def url(self) -> str:
+        """Its address for `state.url`."""
+        user = f":{self.password}@" if self.password else ""
+        return f"redis://{user}127.0.0.1:{self.port}"
+
+    def ask(self, *parts: str | bytes | int) -> object:
+        """One command, as from anywhere else."""
+        return ask(self.port, *parts, password=self.password)
+
+    def start(self) -> None:
+        """Start it, empty, and wait until it answers."""
+        first = [str(self.sentinel_file), "--sentinel"] if self.sentinel_file else []
+        quiet = [] if self.sentinel_file else [*_QUIET, "--dir", str(self.folder)]
+        secret = ["--requirepass", self.password] if self.password else []
+        command = [SERVER, *first, "--port", str(self.port), *quiet, *secret, *self.options]
+        with (self.folder / f"{self.port}.log").open("ab") as log:
+            self.popen = subprocess.Popen(command, stdout=log, stderr=log)
+        self._wait_ready()
+
+    def _wait_ready(self) -> None:
+        give_up_at = time.monotonic() + WITHIN_S
+        while True:
+            assert self.popen is not None
+            assert self.popen.poll() is None, (self.folder / f"{self.port}.log").read_text()[-2000:]
+            with suppress(OSError, RedisError, AssertionError):
+                self.ask("PING")
+                return
+            assert time.monotonic() < give_up_at, "the server does not answer"
+            time.sleep(0.01)
+
+    def kill(self) -> None:
+        """End it at once, if it runs."""
+        if self.popen is not None:
+            with suppress(ProcessLookupError):
+                self.popen.send_signal(signal.SIGCONT)
+            self.popen.kill()
+            self.popen.wait(WITHIN_S)
+            self.popen = None
+
+    def freeze(self) -> None:
+        """It keeps its connections and answers nothing."""
+        assert self.popen is not None
+        self.popen.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """It goes on."""
+        assert self.popen is not None
+        self.popen.send_signal(signal.SIGCONT)
+
+
+def need_redis() -> None:
+    """Skip the test without a server to start; fail it where servers are required."""
+    if shutil.which(SERVER) is None:
+        assert not os.environ.get("SLUICE_REQUIRE_SERVERS"), f"{SERVER} is not installed"
+        pytest.skip(f"{SERVER} is not installed")
+
+
+@contextmanager
+def open_redis(folder: Path, *, options: Sequence[str] = (), password: str = "") -> Iterator[RedisServer]:
+    """A running server."""
+    need_redis()
+    folder.mkdir(parents=True, exist_ok=True)
+    server = RedisServer(folder, free_port(), tuple(options), password)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.kill()
+
+
+@contextmanager
+def open_cluster(folder: Path, *, replicas: bool = False) -> Iterator[list[RedisServer]]:
+    """Three primaries with a third of the slots each, and a replica of each after them if asked for."""
+    options = ("--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--cluster-allow-replica-migration", "no")
+    with ExitStack() as stack:
+        servers = []
+        for number in range(6 if replicas else 3):
+            config = ("--cluster-config-file", f"nodes-{number}.conf", "--cluster-replica-validity-factor", "0")
+            servers.append(stack.enter_context(open_redis(folder / str(number), options=(*options, *config))))
+        _join(servers)
+        yield servers
+
+
+def _join(servers: Sequence[RedisServer]) -> None:
+    primaries, replicas = servers[:3], servers[3:]
+    for number, server in enumerate(primaries):
+        server.ask("CLUSTER", "SET-CONFIG-EPOCH", number + 1)
+        server.ask("CLUSTER", "ADDSLOTSRANGE", number * SLOTS // 3, (number + 1) * SLOTS // 3 - 1)
+    for server in servers[1:]:
+        server.ask("CLUSTER", "MEET", "127.0.0.1", servers[0].port)
+    wait_for(lambda: all(_knows(server, len(servers)) for server in servers))
+    for primary, replica in zip(primaries, replicas, strict=False):
+        replica.ask("CLUSTER", "REPLICATE", str(_text(primary.ask("CLUSTER", "MYID"))))
+    if replicas:
+        wait_for(lambda: all(_sees_replicas(server) for server in servers))
+
+
+def _text(told: object) -> str:
+    assert isinstance(told, bytes)
+    return told.decode()
+
+
+def _knows(server: RedisServer, count: int) -> bool:
+    info = _text(server.ask("CLUSTER", "INFO"))
+    return "cluster_state:ok" in info and f"cluster_known_nodes:{count}" in info
+
+
+def _sees_replicas(server: RedisServer) -> bool:
+    slots = server.ask("CLUSTER", "SLOTS")
+    assert isinstance(slots, list)
+    return all(len(entry) == 4 for entry in slots) and "master_link_status:down" not in _text(server.ask("INFO"))
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A primary, its replica and the sentinels that watch them."""
+
+    servers: list[RedisServer]
+    sentinels: list[RedisServer]
+
+    @property
+    def url(self) -> str:
+        """Their address for `state.url`."""
+        hosts = ",".join(f"127.0.0.1:{sentinel.port}" for sentinel in self.sentinels)
+        return f"redis+sentinel://{hosts}/main"
+
+
+@contextmanager
+def open_watched(folder: Path) -> Iterator[Watched]:
+    """A primary and a replica under two sentinels, which fail over half a second after the primary's death."""
+    with ExitStack() as stack:
+        primary = stack.enter_context(open_redis(folder / "a"))
+        replica = stack.enter_context(
+            open_redis(
+                folder / "b", options=("--replicaof", "127.0.0.1", str(primary.port), "--repl-diskless-sync-delay", "0")
+            )
+        )
+        wait_for(lambda: "master_link_status:up" in _text(replica.ask("INFO")))
+        sentinels = [stack.enter_context(_open_sentinel(folder / f"s{number}", primary.port)) for number in (0, 1)]
+        wait_for(lambda: all(_watches(sentinel) for sentinel in sentinels))
+        yield Watched([primary, replica], sentinels)
+
+
+@contextmanager
+def _open_sentinel(folder: Path, primary: int) -> Iterator[RedisServer]:
+    folder.mkdir(parents=True)
+    file = folder / "sentinel.conf"
+    file.write_text(
+        f"sentinel monitor main 127.0.0.1 {primary} 2\nsentinel down-after-milliseconds main 500\n"
+        f"sentinel failover-timeout main 3000\ndir {folder}\nbind 127.0.0.1\n"
+    )
+    server = RedisServer(folder, free_port(), sentinel_file=file)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.kill()
+
+
+def _watches(sentinel: RedisServer) -> bool:
+    told = sentinel.ask("SENTINEL", "MASTER", "main")
+    assert isinstance(told, list)
+    fields = dict(zip(told[::2], told[1::2], strict=True))
+    return fields[b"num-slaves"] == b"1" and fields[b"num-other-sentinels"] == b"1" and fields[b"flags"] == b"master"
+
+
+def wait_for(holds: "object") -> None:
+    """Return as soon as `holds()` is true."""
+    give_up_at = time.monotonic() + WITHIN_S
+    assert callable(holds)
+    while not holds():
+        assert time.monotonic() < give_up_at, f"not within {WITHIN_S} s"
+        time.sleep(0.02)

@@ -1,0 +1,286 @@
+"""The shared state against a real Redis: batching, lost servers, frozen servers, forgotten scripts, messages.
+
+One test at a time has the server: each starts with it empty and running.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+import trio
+
+from storage.errors import StateUnavailable, StoreUnusable
+from storage.redis import RedisState
+from storage.redis import open_redis as open_state
+from storage.redis_urls import read_url
+from storage.state import LOOK_AGAIN, Script
+from tests.fakes.cancelling import cancel_everywhere
+from tests.servers.redis import RedisServer, open_redis
+
+ADD = Script(b"return redis.call('INCRBY', KEYS[1], ARGV[1])")
+ECHO = Script(b"return ARGV[1]")
+WAIT_S = 20
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    folder: Path = tmp_path_factory.mktemp("redis")
+    with open_redis(folder, options=("--enable-debug-command", "local")) as running:
+        yield running
+
+
+@pytest.fixture
+async def state(server: RedisServer) -> AsyncIterator[RedisState]:
+    if server.popen is None:
+        server.start()
+    server.ask("FLUSHALL")
+    server.ask("SCRIPT", "FLUSH")
+    with trio.fail_after(WAIT_S):
+        async with open_state(server.url) as opened:
+            yield opened
+
+
+async def wait_up(state: RedisState) -> float:
+    began = trio.current_time()
+    while state.fault is not None:
+        await trio.sleep(0.005)
+    return trio.current_time() - began
+
+
+async def add(state: RedisState, key: bytes = b"k", amount: int = 1) -> object:
+    return await state.run(ADD, [key], [b"%d" % amount])
+
+
+async def test_a_script_that_the_server_does_not_know_is_sent_as_text(state: RedisState, server: RedisServer):
+    assert await add(state) == 1
+    server.ask("SCRIPT", "FLUSH")
+    assert await add(state) == 2
+
+
+async def test_what_is_called_during_a_round_trip_goes_as_one(state: RedisState):
+    before = state.statistics()
+    async with trio.open_nursery() as nursery:
+        for _ in range(100):
+            nursery.start_soon(add, state)
+    after = state.statistics()
+    assert await state.call(b"GET", b"k") == b"100"
+    assert after.round_trips - before.round_trips <= 3  # the last is the script's text
+
+
+async def test_scripts_flushed_under_load_cost_no_call(state: RedisState, server: RedisServer):
+    async def caller() -> None:
+        for _ in range(100):
+            await add(state)
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(20):
+            nursery.start_soon(caller)
+        for _ in range(5):
+            await trio.to_thread.run_sync(server.ask, "SCRIPT", "FLUSH")
+    assert await state.call(b"GET", b"k") == b"2000"
+
+
+async def test_replies_go_to_who_asked_whoever_leaves(state: RedisState):
+    """Goal: a caller that is cancelled shifts nobody's reply. Method: half of many callers leave at some moment."""
+
+    async def caller(number: int) -> None:
+        for turn in range(30):
+            text = b"%d/%d" % (number, turn)
+            with trio.move_on_after(0.0003 * (turn % 5) if number % 2 else 10):
+                assert await state.run(ECHO, [b"k"], [text]) == text
+
+    async with trio.open_nursery() as nursery:
+        for number in range(40):
+            nursery.start_soon(caller, number)
+
+
+async def test_a_call_may_be_cancelled_at_every_wait(state: RedisState):
+    async def goes_on(_got_through: bool) -> None:
+        assert await state.run(ECHO, [b"k"], [b"x"]) == b"x"
+
+    assert await cancel_everywhere(lambda: add(state), goes_on) >= 1
+
+
+async def test_who_leaves_before_the_call_is_sent_has_not_called(state: RedisState):
+    await add(state, amount=0)
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await add(state)
+    assert await state.call(b"GET", b"k") == b"0"
+
+
+async def test_many_calls_of_one_script_are_answered_in_order(state: RedisState):
+    calls = [([b"k"], [b"%d" % number]) for number in range(1200)]
+    assert await state.run_all(ECHO, calls) == [b"%d" % number for number in range(1200)]
+
+
+async def test_what_the_server_refuses_is_said_to_the_caller_alone(state: RedisState):
+    await state.call(b"LPUSH", b"list", b"x")
+    with pytest.raises(StateUnavailable, match="WRONGTYPE|WrongType"):
+        await add(state, b"list")
+    assert await add(state) == 1
+
+
+async def test_a_killed_server_refuses_at_once_and_serves_within_a_second_of_its_return(
+    state: RedisState, server: RedisServer
+):
+    await add(state)
+    server.kill()
+    while state.fault is None:
+        await trio.sleep(0.001)
+    began = trio.current_time()
+    for _ in range(100):
+        with pytest.raises(StateUnavailable) as refusal:
+            await add(state)
+        assert refusal.value.happened is False
+    assert trio.current_time() - began < 0.5
+    assert not state.run_nowait(ADD, [b"k"], [b"1"])
+    await trio.sleep(1.0)
+    await trio.to_thread.run_sync(server.start)
+    assert await wait_up(state) < 1.0
+    assert await add(state) == 1
+
+
+async def test_a_frozen_server_is_told_by_the_deadline_and_serves_within_a_second_of_its_return(
+    state: RedisState, server: RedisServer
+):
+    await add(state)
+    server.freeze()
+    try:
+        began = trio.current_time()
+        with pytest.raises(StateUnavailable, match="no answer within") as refusal:
+            await add(state)
+        assert refusal.value.happened is None
+        assert trio.current_time() - began < 1.0
+        began = trio.current_time()
+        for _ in range(20):
+            with pytest.raises(StateUnavailable):
+                await add(state)
+            await trio.sleep(0.05)
+        assert trio.current_time() - began < 2.0
+    finally:
+        server.thaw()
+    assert await wait_up(state) < 1.0
+    await add(state)
+
+
+async def test_a_server_that_freezes_while_nobody_calls_is_found_out(state: RedisState, server: RedisServer):
+    server.freeze()
+    try:
+        while state.fault is None:
+            await trio.sleep(0.01)
+    finally:
+        server.thaw()
+    await wait_up(state)
+
+
+async def test_a_server_that_is_slow_for_less_than_the_deadline_is_waited_for(state: RedisState, server: RedisServer):
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(trio.to_thread.run_sync, server.ask, "DEBUG", "SLEEP", "0.1")
+        await trio.sleep(0.02)
+        assert await add(state) == 1
+    assert state.statistics().connects == 1
+
+
+async def test_a_server_that_is_slow_for_longer_comes_back_by_itself(state: RedisState, server: RedisServer):
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(trio.to_thread.run_sync, server.ask, "DEBUG", "SLEEP", "0.6")
+        await trio.sleep(0.05)
+        with pytest.raises(StateUnavailable):
+            await add(state)
+        await wait_up(state)
+    await add(state)
+
+
+async def test_a_connection_that_the_server_ends_is_made_anew(state: RedisState, server: RedisServer):
+    connects: list[int] = []
+    state.on_connect(lambda: connects.append(1))
+    await trio.to_thread.run_sync(server.ask, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+    while not connects:
+        await trio.sleep(0.001)
+    assert await add(state) == 1
+
+
+async def test_a_state_opens_without_its_server_and_connects_when_it_is_there(tmp_path: Path):
+    with trio.fail_after(WAIT_S), open_redis(tmp_path) as server:
+        server.kill()
+        async with open_state(server.url, start_s=0.1) as state:
+            assert state.fault is not None
+            with pytest.raises(StateUnavailable):
+                await add(state)
+            await trio.to_thread.run_sync(server.start)
+            await wait_up(state)
+            assert await add(state) == 1
+
+
+async def test_a_password_and_a_database_are_used(tmp_path: Path):
+    with trio.fail_after(WAIT_S), open_redis(tmp_path, password="p@ss word") as server:
+        async with open_state(f"redis://:p%40ss%20word@127.0.0.1:{server.port}/3") as state:
+            await add(state)
+        assert b"db3:keys=1" in server.ask("INFO", "KEYSPACE")
+        async with open_state(f"redis://127.0.0.1:{server.port}", start_s=0.2) as state:
+            assert state.fault is not None
+
+
+async def test_messages_reach_all_who_listen_and_say_when_some_may_be_missing(state: RedisState, server: RedisServer):
+    async with state.subscribe(b"news") as first, state.subscribe(b"news") as second:
+        assert await first.receive() == LOOK_AGAIN
+        assert await second.receive() == LOOK_AGAIN
+        assert state.publish(b"news", b"one")
+        assert await first.receive() == b"one"
+        assert await second.receive() == b"one"
+        async with state.subscribe(b"news") as third:
+            assert await third.receive() == LOOK_AGAIN
+        server.kill()
+        await trio.to_thread.run_sync(server.start)
+        assert await first.receive() == LOOK_AGAIN
+        assert await add(state) == 1
+        server.ask("PUBLISH", "news", "two")
+        assert await first.receive() == b"two"
+    while server.ask("PUBSUB", "NUMSUB", "news") != [b"news", 0]:
+        await trio.sleep(0.005)
+
+
+async def test_who_does_not_receive_is_told_to_look_again(state: RedisState):
+    async with state.subscribe(b"news") as channel:
+        assert await channel.receive() == LOOK_AGAIN
+        for number in range(400):
+            state.publish(b"news", b"%d" % number)
+        await state.call(b"GET", b"k")
+        got = []
+        with trio.move_on_after(0.2):
+            while True:
+                got.append(await channel.receive())
+        assert got[:3] == [b"0", b"1", b"2"]
+        assert got[-1] == LOOK_AGAIN
+        assert len(got) == 256
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("http://a", "expected"),
+        ("redis://", "expected"),
+        ("redis://a:x", "expected"),
+        ("redis://a/b", "expected"),
+        ("redis://a,b", "names one server"),
+        ("redis+cluster://a/1", "expected"),
+        ("redis+sentinel://a", "expected"),
+        ("redis://:secret@a:x", "expected"),
+    ],
+)
+def test_an_address_that_cannot_be_read_is_refused_without_its_password(url: str, words: str):
+    with pytest.raises(StoreUnusable, match=words) as refusal:
+        read_url(url)
+    assert "secret" not in str(refusal.value)
+
+
+def test_addresses_are_taken_apart():
+    assert read_url("redis://a").addresses == (("a", 6379),)
+    assert read_url("rediss://u:p@[::1]:7/2").access.tls is not None
+    assert read_url("redis+cluster://a:1,b").addresses == (("a", 1), ("b", 6379))
+    watched = read_url("redis+sentinel://:p@a,b:5/main/4")
+    assert (watched.addresses, watched.service) == ((("a", 26379), ("b", 5)), "main")
+    assert (watched.access.db, watched.access.password) == (4, "p")
