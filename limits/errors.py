@@ -74,3 +74,11 @@ class ReplayUnavailable(ClaimRefused):
 
     def __init__(self) -> None:
         super().__init__("the answer under this idempotency key was too long to be kept")
+
+
+class GenerationPassed(LimitError):
+    """The key was changed since it was looked up: look it up again, and come back with this generation."""
+
+    def __init__(self, generation: bytes) -> None:
+        super().__init__("the key was changed since it was looked up")
+        self.generation = generation

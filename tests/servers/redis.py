@@ -10,7 +10,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ from coredis.exceptions import RedisError
 from coredis.parser import NotEnoughData, Parser
 
 from storage.redis_wire import pack
+from tests.fakes.waiting import wait_until
 
 SERVER = "redis-server"
 WITHIN_S = 15.0
@@ -63,7 +64,7 @@ class RedisServer:
     options: tuple[str, ...] = ()
     password: str = ""
     sentinel_file: Path | None = None
-    popen: "subprocess.Popen[bytes] | None" = field(default=None)
+    popen: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
@@ -156,11 +157,11 @@ def _join(servers: Sequence[RedisServer]) -> None:
         server.ask("CLUSTER", "ADDSLOTSRANGE", number * SLOTS // 3, (number + 1) * SLOTS // 3 - 1)
     for server in servers[1:]:
         server.ask("CLUSTER", "MEET", "127.0.0.1", servers[0].port)
-    wait_for(lambda: all(_knows(server, len(servers)) for server in servers))
+    wait_until(lambda: all(_knows(server, len(servers)) for server in servers))
     for primary, replica in zip(primaries, replicas, strict=False):
         replica.ask("CLUSTER", "REPLICATE", str(_text(primary.ask("CLUSTER", "MYID"))))
     if replicas:
-        wait_for(lambda: all(_sees_replicas(server) for server in servers))
+        wait_until(lambda: all(_sees_replicas(server) for server in servers))
 
 
 def _text(told: object) -> str:
@@ -203,9 +204,9 @@ def open_watched(folder: Path) -> Iterator[Watched]:
                 folder / "b", options=("--replicaof", "127.0.0.1", str(primary.port), "--repl-diskless-sync-delay", "0")
             )
         )
-        wait_for(lambda: "master_link_status:up" in _text(replica.ask("INFO")))
+        wait_until(lambda: "master_link_status:up" in _text(replica.ask("INFO")))
         sentinels = [stack.enter_context(_open_sentinel(folder / f"s{number}", primary.port)) for number in (0, 1)]
-        wait_for(lambda: all(_watches(sentinel) for sentinel in sentinels))
+        wait_until(lambda: all(_watches(sentinel) for sentinel in sentinels))
         yield Watched([primary, replica], sentinels)
 
 
@@ -230,12 +231,3 @@ def _watches(sentinel: RedisServer) -> bool:
     assert isinstance(told, list)
     fields = dict(zip(told[::2], told[1::2], strict=True))
     return fields[b"num-slaves"] == b"1" and fields[b"num-other-sentinels"] == b"1" and fields[b"flags"] == b"master"
-
-
-def wait_for(holds: "object") -> None:
-    """Return as soon as `holds()` is true."""
-    give_up_at = time.monotonic() + WITHIN_S
-    assert callable(holds)
-    while not holds():
-        assert time.monotonic() < give_up_at, f"not within {WITHIN_S} s"
-        time.sleep(0.02)

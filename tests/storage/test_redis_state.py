@@ -18,6 +18,7 @@ from storage.redis_urls import read_url
 from storage.state import LOOK_AGAIN, Script
 from tests.fakes.cancelling import cancel_everywhere
 from tests.servers.redis import RedisServer, open_redis
+from tests.servers.waiting import until
 
 ADD = Script(b"return redis.call('INCRBY', KEYS[1], ARGV[1])")
 ECHO = Script(b"return ARGV[1]")
@@ -43,10 +44,7 @@ async def state(server: RedisServer) -> AsyncIterator[RedisState]:
 
 
 async def wait_up(state: RedisState) -> float:
-    began = trio.current_time()
-    while state.fault is not None:
-        await trio.sleep(0.005)
-    return trio.current_time() - began
+    return await until(lambda: state.fault is None)
 
 
 async def add(state: RedisState, key: bytes = b"k", amount: int = 1) -> object:
@@ -118,7 +116,7 @@ async def test_many_calls_of_one_script_are_answered_in_order(state: RedisState)
 
 async def test_what_the_server_refuses_is_said_to_the_caller_alone(state: RedisState):
     await state.call(b"LPUSH", b"list", b"x")
-    with pytest.raises(StateUnavailable, match="WRONGTYPE|WrongType"):
+    with pytest.raises(StateUnavailable, match="WrongType"):
         await add(state, b"list")
     assert await add(state) == 1
 
@@ -128,8 +126,7 @@ async def test_a_killed_server_refuses_at_once_and_serves_within_a_second_of_its
 ):
     await add(state)
     server.kill()
-    while state.fault is None:
-        await trio.sleep(0.001)
+    await until(lambda: state.fault is not None)
     began = trio.current_time()
     for _ in range(100):
         with pytest.raises(StateUnavailable) as refusal:
@@ -169,8 +166,7 @@ async def test_a_frozen_server_is_told_by_the_deadline_and_serves_within_a_secon
 async def test_a_server_that_freezes_while_nobody_calls_is_found_out(state: RedisState, server: RedisServer):
     server.freeze()
     try:
-        while state.fault is None:
-            await trio.sleep(0.01)
+        await until(lambda: state.fault is not None)
     finally:
         server.thaw()
     await wait_up(state)
@@ -198,8 +194,7 @@ async def test_a_connection_that_the_server_ends_is_made_anew(state: RedisState,
     connects: list[int] = []
     state.on_connect(lambda: connects.append(1))
     await trio.to_thread.run_sync(server.ask, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-    while not connects:
-        await trio.sleep(0.001)
+    await until(lambda: connects)
     assert await add(state) == 1
 
 
@@ -239,8 +234,7 @@ async def test_messages_reach_all_who_listen_and_say_when_some_may_be_missing(st
         assert await add(state) == 1
         server.ask("PUBLISH", "news", "two")
         assert await first.receive() == b"two"
-    while server.ask("PUBSUB", "NUMSUB", "news") != [b"news", 0]:
-        await trio.sleep(0.005)
+    await until(lambda: server.ask("PUBSUB", "NUMSUB", "news") == [b"news", 0])
 
 
 async def test_who_does_not_receive_is_told_to_look_again(state: RedisState):

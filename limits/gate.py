@@ -1,0 +1,137 @@
+"""The gate: one API key's window and leases, for one node in memory or for all nodes together.
+
+Both forms (`MemoryGate`, `limits.shared_gate.SharedGate`) hold the same contract, `tests/limits/test_gate.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+import trio
+
+from limits.concurrency import Leases
+from limits.errors import ConcurrencyReached
+from limits.waits import WindowState
+from limits.window import Window
+
+NO_GENERATION = b""
+"""Of a key that was not changed for so long that no node can remember how it was before."""
+
+
+class Held(Protocol):
+    """A held place. Releasing it twice is the same as once."""
+
+    def release(self) -> None:
+        """Give the place back; at once here, and soon elsewhere."""
+        ...
+
+
+class Told(NamedTuple):
+    """A balance that was told after a commit; the account's higher version is the newer one."""
+
+    version: int
+    balance: int
+
+
+class Admitted(NamedTuple):
+    """A request that was counted and holds a lease; `told` is the account's last known balance, if any is."""
+
+    window: WindowState
+    lease: Held
+    told: Told | None = None
+
+
+class Gate(Protocol):
+    """Guards the way in; who has been refused was not counted anywhere."""
+
+    def admit_nowait(self, account_id: str, key_id: str) -> Admitted | None:
+        """As `admit` for who need not ask anybody; None: `admit` has to be awaited.
+
+        Raises:
+            RateLimited, ConcurrencyReached: nothing was counted.
+        """
+        ...
+
+    async def admit(self, account_id: str, key_id: str, generation: bytes = NO_GENERATION) -> Admitted:
+        """Count one request of the key and take a lease; cancelled, neither.
+
+        `generation` is the one that `GenerationPassed` told before the key was looked up, if it did.
+
+        Raises:
+            GenerationPassed: the key was changed since it was looked up; nothing was counted.
+            RateLimited, ConcurrencyReached: nothing was counted.
+            StateUnavailable: who counts cannot be asked; what it may have counted is taken back when it can.
+        """
+        ...
+
+    async def hold(self, account_id: str, key_id: str, *, name: str, limit: int) -> Held | None:
+        """Take one of the key's `limit` leases of another name, such as a long-poll's; None when all are held.
+
+        Raises:
+            StateUnavailable: as `admit`.
+        """
+        ...
+
+    async def change_key(self, account_id: str, key_id: str) -> None:
+        """Begin a new generation; called before and after the commit of every change of a key.
+
+        Raises:
+            StateUnavailable: it may not have begun; nodes that know the key believe it for `KNOWN_S` longer.
+        """
+        ...
+
+    def tell_balance(self, account_id: str, told: Told) -> None:
+        """Let every node know an account's balance."""
+        ...
+
+    def resize(self, *, requests: int, concurrent: int) -> None:
+        """Take other limits, and hold them at once: what was admitted before goes on counting."""
+        ...
+
+
+KNOWN_S = 30.0
+"""For how long a node may believe what it has read of a key."""
+
+
+class MemoryGate:
+    """The gate of a node that has its keys to itself. `now` is a monotonic clock in seconds."""
+
+    def __init__(self, window: Window, leases: Leases, now: Callable[[], float]) -> None:
+        self.window = window
+        self.leases = leases
+        self._now = now
+        self._named: dict[str, Leases] = {}
+
+    def admit_nowait(self, account_id: str, key_id: str) -> Admitted:  # noqa: ARG002 - key ids are unique
+        """As `Gate.admit_nowait`; it always knows."""
+        state = self.window.admit(key_id, self._now())
+        lease = self.leases.take_nowait(key_id)
+        if lease is None:
+            self.window.take_back(key_id)
+            raise ConcurrencyReached(self.leases.limit)
+        return Admitted(state, lease)
+
+    async def admit(self, account_id: str, key_id: str, generation: bytes = NO_GENERATION) -> Admitted:  # noqa: ARG002
+        """As `Gate.admit`; every change of a key is made here, so its generation tells nothing."""
+        await trio.lowlevel.checkpoint()
+        return self.admit_nowait(account_id, key_id)
+
+    async def hold(self, account_id: str, key_id: str, *, name: str, limit: int) -> Held | None:  # noqa: ARG002
+        """As `Gate.hold`."""
+        await trio.lowlevel.checkpoint()
+        leases = self._named.setdefault(name, Leases(limit))
+        leases.limit = limit
+        return leases.take_nowait(key_id)
+
+    async def change_key(self, account_id: str, key_id: str) -> None:  # noqa: ARG002
+        """As `Gate.change_key`; nobody else remembers the key."""
+        await trio.lowlevel.checkpoint()
+
+    def tell_balance(self, account_id: str, told: Told) -> None:
+        """As `Gate.tell_balance`; nobody else wants to know."""
+
+    def resize(self, *, requests: int, concurrent: int) -> None:
+        """As `Gate.resize`."""
+        self.window.resize(requests)
+        self.leases.limit = concurrent

@@ -1,0 +1,54 @@
+-- Admits one request of one API key: counts it in the key's window and takes a lease for it, or does neither.
+--
+-- KEYS  1 window: list of admission times in microseconds, the oldest first
+--       2 leases: sorted set of lease ids by the microsecond at which each ends
+--       3 generation: token of the key's last change, for as long as any node may remember what was before it
+--       4 balance: "version balance" of the account, as last told
+-- ARGV  1 generation under which the caller knows the key, "" for none   2 requests a window   3 leases at once
+--       4 id of the new lease   5 length of the window   6 of a lease, both in microseconds
+-- Result  {verdict, generation, remaining, reset_s, balance}; verdict: 1 admitted, 0 the window is full,
+--       -1 all leases are held, -2 the generation is another one; balance: "" when none is known
+-- Invariant  In any time as long as the window at most ARGV[2] are admitted, and fewer never refuses; nobody is counted
+--       who is not admitted. All by this server's clock. An admission as old as the window has left. Should the clock
+--       be set back by more than a window, the window starts afresh.
+local clock = redis.call('TIME')
+local now = clock[1] * 1000000 + clock[2]
+local known = redis.call('MGET', KEYS[3], KEYS[4])
+local generation, balance = known[1] or '', known[2] or ''
+if generation ~= ARGV[1] then
+  return {-2, generation, 0, 0, balance}
+end
+
+local limit, held_max = tonumber(ARGV[2]), tonumber(ARGV[3])
+local window, lease = tonumber(ARGV[5]), tonumber(ARGV[6])
+local first = tonumber(redis.call('LINDEX', KEYS[1], 0))
+while first and first + window <= now do
+  redis.call('LPOP', KEYS[1])
+  first = tonumber(redis.call('LINDEX', KEYS[1], 0))
+end
+if first and first > now + window then
+  redis.call('DEL', KEYS[1])
+  first = nil
+end
+
+local count = first and redis.call('LLEN', KEYS[1]) or 0
+if count >= limit then
+  -- Under a lowered limit a slot frees only when those above it have left too.
+  local leaves = redis.call('LINDEX', KEYS[1], count - limit) + window
+  return {0, generation, 0, math.ceil((leaves - now) / 1000000), balance}
+end
+
+if redis.call('ZCARD', KEYS[2]) >= held_max then
+  redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now)
+  redis.call('ZREMRANGEBYSCORE', KEYS[2], now + 2 * lease, '+inf')  -- only a clock that was set back leaves those
+  if redis.call('ZCARD', KEYS[2]) >= held_max then
+    return {-1, generation, 0, 0, balance}
+  end
+end
+
+-- A second more than needed, since keys expire by whole milliseconds.
+redis.call('RPUSH', KEYS[1], string.format('%.0f', now))
+redis.call('PEXPIRE', KEYS[1], math.ceil(window / 1000) + 1000)
+redis.call('ZADD', KEYS[2], string.format('%.0f', now + lease), ARGV[4])
+redis.call('PEXPIRE', KEYS[2], math.ceil(lease / 1000) + 1000)
+return {1, generation, limit - count - 1, math.ceil(((first or now) + window - now) / 1000000), balance}

@@ -1,0 +1,227 @@
+"""The gate of many nodes: window, leases and the key's generation in one script on the server's clock.
+
+No clock of a node decides anything; a node's heartbeat only says which of its leases go on. The leases of a dead node
+end by themselves. After the server was emptied, windows start afresh and leases come back with the next heartbeat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from itertools import count
+from secrets import token_hex
+from typing import TypeAlias
+
+import trio
+
+from limits.errors import ConcurrencyReached, GenerationPassed, RateLimited
+from limits.gate import KNOWN_S, NO_GENERATION, Admitted, Told
+from limits.waits import WindowState
+from storage.errors import StateUnavailable
+from storage.state import Reply, Script, State, read_script
+
+LEASE_S = 30.0
+RENEW_S = 10.0
+WINDOW_S = 60.0
+# A generation is kept for longer than any node believes what it read before: without one, nothing has changed since.
+GENERATION_S = 20 * KNOWN_S
+BALANCE_S = 3600.0
+DOUBTFUL_MAX = 10_000
+
+_Place: TypeAlias = tuple[bytes, bytes]  # the keys of a window and of its leases
+
+
+@dataclass(frozen=True, slots=True)
+class GateScripts:
+    """What runs on the server."""
+
+    admit: Script
+    hold: Script
+    renew: Script
+    undo: Script
+    tell_balance: Script
+
+
+def read_gate_scripts() -> GateScripts:
+    """As they are shipped."""
+    return GateScripts(**{name: read_script("limits", name) for name in GateScripts.__slots__})
+
+
+class SharedLease:
+    """A lease that its node renews until it is released."""
+
+    __slots__ = ("_gate", "_id", "_leases")
+
+    def __init__(self, gate: SharedGate, leases: bytes, lease_id: bytes) -> None:
+        self._gate: SharedGate | None = gate
+        self._leases = leases
+        self._id = lease_id
+
+    def release(self) -> None:
+        """Give the place back; where that cannot be said, it ends by itself."""
+        gate, self._gate = self._gate, None
+        if gate is not None:
+            gate._release(self._leases, self._id)
+
+
+class SharedGate:
+    """As `limits.gate.Gate`. Opened by `open_shared_gate`."""
+
+    def __init__(
+        self, state: State, scripts: GateScripts, *, requests: int, concurrent: int, window_s: float, lease_s: float
+    ) -> None:
+        self._state = state
+        self._scripts = scripts
+        self._window_us, self._lease_us = b"%d" % (window_s * 1e6), b"%d" % (lease_s * 1e6)
+        self._ids = count()
+        self._node = token_hex(6).encode()
+        self._held: dict[bytes, set[bytes]] = {}
+        self._doubtful: dict[bytes, _Place] = {}
+        self._renew_now = trio.Event()
+        self.resize(requests=requests, concurrent=concurrent)
+        state.on_connect(self._connected)
+
+    def __len__(self) -> int:
+        """How many leases this node holds."""
+        return sum(len(ids) for ids in self._held.values())
+
+    def admit_nowait(self, account_id: str, key_id: str) -> None:  # noqa: ARG002 - whatever it is
+        """As `Gate.admit_nowait`: the server has to be asked."""
+        return
+
+    async def admit(self, account_id: str, key_id: str, generation: bytes = NO_GENERATION) -> Admitted:
+        """As `Gate.admit`."""
+        account, key = account_id.encode(), key_id.encode()
+        place = b"sluice:{%b}:window:%b" % (account, key), b"sluice:{%b}:leases:%b" % (account, key)
+        keys = (*place, _generation_key(account, key), b"sluice:{%b}:balance" % account)
+        lease_id = b"%b%x" % (self._node, next(self._ids))
+        try:
+            reply = await self._state.run(
+                self._scripts.admit,
+                keys,
+                (generation, self._requests_arg, self._concurrent_arg, lease_id, self._window_us, self._lease_us),
+            )
+        except trio.Cancelled:
+            self._undo(lease_id, place)
+            raise
+        except StateUnavailable as exc:
+            if exc.happened is None and len(self._doubtful) < DOUBTFUL_MAX:
+                self._doubtful[lease_id] = place
+            raise
+        return self._read(reply, place[1], lease_id)
+
+    def _read(self, reply: Reply, leases: bytes, lease_id: bytes) -> Admitted:
+        match reply:
+            case [1, _, int() as remaining, int() as reset_s, bytes() as told]:
+                return Admitted(
+                    WindowState(self._requests, remaining, reset_s), self._keep(leases, lease_id), _told(told)
+                )
+            case [0, _, _, int() as reset_s, _]:
+                raise RateLimited(WindowState(self._requests, 0, reset_s))
+            case [-1, *_]:
+                raise ConcurrencyReached(self._concurrent)
+            case [-2, bytes() as generation, *_]:
+                raise GenerationPassed(generation)
+        raise AssertionError(f"the script admit answered {reply!r}")
+
+    async def hold(self, account_id: str, key_id: str, *, name: str, limit: int) -> SharedLease | None:
+        """As `Gate.hold`."""
+        leases = f"sluice:{{{account_id}}}:{name}:{key_id}".encode()
+        lease_id = b"%b%x" % (self._node, next(self._ids))
+        try:
+            taken = await self._state.run(self._scripts.hold, (leases,), (b"%d" % limit, lease_id, self._lease_us))
+        except trio.Cancelled:
+            self._release(leases, lease_id)
+            raise
+        return self._keep(leases, lease_id) if taken else None
+
+    async def change_key(self, account_id: str, key_id: str) -> None:
+        """As `Gate.change_key`."""
+        key = _generation_key(account_id.encode(), key_id.encode())
+        await self._state.call(b"SET", key, token_hex(8).encode(), b"PX", b"%d" % (GENERATION_S * 1000))
+
+    def tell_balance(self, account_id: str, told: Told) -> None:
+        """As `Gate.tell_balance`."""
+        key = b"sluice:{%b}:balance" % account_id.encode()
+        args = (b"%d" % told.version, b"%d" % told.balance, b"%d" % (BALANCE_S * 1000))
+        self._state.run_nowait(self._scripts.tell_balance, (key,), args)
+
+    def resize(self, *, requests: int, concurrent: int) -> None:
+        """As `Gate.resize`; nodes with other limits hold their own until they reload."""
+        self._requests, self._concurrent = requests, concurrent
+        self._requests_arg, self._concurrent_arg = b"%d" % requests, b"%d" % concurrent
+
+    def _keep(self, leases: bytes, lease_id: bytes) -> SharedLease:
+        self._held.setdefault(leases, set()).add(lease_id)
+        return SharedLease(self, leases, lease_id)
+
+    def _release(self, leases: bytes, lease_id: bytes) -> None:
+        ids = self._held.get(leases)
+        if ids is not None:
+            ids.discard(lease_id)
+            if not ids:
+                del self._held[leases]
+        self._state.call_nowait(b"ZREM", leases, lease_id)
+
+    def _undo(self, lease_id: bytes, place: _Place) -> bool:
+        return self._state.run_nowait(self._scripts.undo, place, (lease_id, self._lease_us))
+
+    async def beat(self) -> None:
+        """Renew what is held, every `RENEW_S` and after every connect, until cancelled."""
+        while True:
+            self._renew_now = trio.Event()
+            for lease_id, place in list(self._doubtful.items()):
+                if self._undo(lease_id, place):
+                    del self._doubtful[lease_id]
+            await self.renew()
+            with trio.move_on_after(RENEW_S):
+                await self._renew_now.wait()
+
+    def _connected(self) -> None:
+        self._renew_now.set()
+
+    async def renew(self) -> None:
+        """Let all that this node holds last for a whole lease again; what the server lost is there again."""
+        held = [(leases, tuple(ids)) for leases, ids in self._held.items()]
+        await self._state.run_all(self._scripts.renew, [((leases,), (self._lease_us, *ids)) for leases, ids in held])
+        for leases, ids in held:  # what was released while the script waited to be sent again is released once more
+            for lease_id in set(ids) - self._held.get(leases, set()):
+                self._state.call_nowait(b"ZREM", leases, lease_id)
+
+
+def _generation_key(account: bytes, key: bytes) -> bytes:
+    return b"sluice:{%b}:generation:%b" % (account, key)
+
+
+def _told(text: bytes) -> Told | None:
+    """A balance as the script `tell_balance` keeps it."""
+    if not text:
+        return None
+    version, _, balance = text.partition(b" ")
+    return Told(int(version), int(balance))
+
+
+@asynccontextmanager
+async def open_shared_gate(
+    state: State,
+    *,
+    requests: int,
+    concurrent: int,
+    scripts: GateScripts | None = None,
+    window_s: float = WINDOW_S,
+    lease_s: float = LEASE_S,
+) -> AsyncIterator[SharedGate]:
+    """The gate of this node among many; its leases are renewed while the block runs."""
+    gate = SharedGate(
+        state,
+        scripts or read_gate_scripts(),
+        requests=requests,
+        concurrent=concurrent,
+        window_s=window_s,
+        lease_s=lease_s,
+    )
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(gate.beat)
+        yield gate
+        nursery.cancel_scope.cancel()

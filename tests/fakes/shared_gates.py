@@ -1,0 +1,66 @@
+"""Shared gates on a clock of the test's own: the shipped scripts with one line replaced, and a log of what they did."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import fields
+
+from limits.shared_gate import GateScripts, SharedGate, open_shared_gate, read_gate_scripts
+from storage.redis import open_redis
+from storage.state import Script
+from tests.servers.redis import RedisServer
+
+CLOCK = b"redis.call('TIME')"
+
+
+def virtual_scripts() -> GateScripts:
+    """The scripts by the clock that `set_clock` sets."""
+    return _rewritten(CLOCK, b"cjson.decode(redis.call('GET', 'clock'))")
+
+
+def logged_scripts() -> GateScripts:
+    """The scripts by the server's clock, with the microseconds of admissions in `log` and of refusals in `refused`."""
+    scripts = read_gate_scripts()
+    text = _with(
+        scripts.admit.text, b"return {1,", b"redis.call('RPUSH', 'log', string.format('%.0f', now))\nreturn {1,"
+    )
+    text = _with(text, b"return {0,", b"redis.call('RPUSH', 'refused', string.format('%.0f', now))\n  return {0,")
+    return GateScripts(Script(text), scripts.hold, scripts.renew, scripts.undo, scripts.tell_balance)
+
+
+def set_clock(server: RedisServer, us: int) -> None:
+    """What the virtual scripts read."""
+    server.ask("SET", "clock", f'["{us // 1_000_000}", "{us % 1_000_000}"]')
+
+
+@asynccontextmanager
+async def open_gate(
+    server: RedisServer,
+    *,
+    requests: int = 5,
+    concurrent: int = 3,
+    scripts: GateScripts | None = None,
+    window_s: float = 60,
+    lease_s: float = 30,
+) -> AsyncIterator[SharedGate]:
+    """One node's gate over a connection of its own."""
+    async with (
+        open_redis(server.url) as state,
+        open_shared_gate(
+            state, requests=requests, concurrent=concurrent, scripts=scripts, window_s=window_s, lease_s=lease_s
+        ) as gate,
+    ):
+        yield gate
+
+
+def _rewritten(old: bytes, new: bytes) -> GateScripts:
+    scripts = read_gate_scripts()
+    texts = [getattr(scripts, field.name).text for field in fields(scripts)]
+    assert old in texts[0]
+    return GateScripts(*[Script(text.replace(old, new)) for text in texts])
+
+
+def _with(text: bytes, old: bytes, new: bytes) -> bytes:
+    assert text.count(old) == 1
+    return text.replace(old, new)

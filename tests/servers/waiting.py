@@ -1,0 +1,13 @@
+"""Waiting on Trio for what a server or another task does; the deadline is the caller's."""
+
+from collections.abc import Callable
+
+import trio
+
+
+async def until(holds: Callable[[], object]) -> float:
+    """Return as soon as `holds()` is true; how many seconds that took."""
+    began = trio.current_time()
+    while not holds():  # noqa: ASYNC110 - another process changes it, and has no event to set
+        await trio.sleep(0.002)
+    return trio.current_time() - began
