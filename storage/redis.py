@@ -20,6 +20,8 @@ from storage.redis_wire import open_connection
 from storage.state import Reply, Script, StateStatistics
 
 START_S = 2.0
+CLOSE_S = 0.5
+DRAIN_TICK_S = 0.005
 CHUNK = 500
 
 
@@ -131,6 +133,11 @@ class RedisState:
             self._changed = trio.Event()
             await self._changed.wait()
 
+    async def drain(self) -> None:
+        """Wait until what nobody waits for is done too, such as the last releases; the deadline is the caller's."""
+        while self.statistics().waiting:  # noqa: ASYNC110 - only at the end, where an event would cost every call
+            await trio.sleep(DRAIN_TICK_S)
+
 
 @asynccontextmanager
 async def open_redis(
@@ -146,8 +153,12 @@ async def open_redis(
         _start(where, state, nursery, round_trip_s)
         with trio.move_on_after(start_s):
             await state.wait_connected()
-        yield state
-        nursery.cancel_scope.cancel()
+        try:
+            yield state
+        finally:
+            with trio.move_on_after(CLOSE_S, shield=True):
+                await state.drain()
+            nursery.cancel_scope.cancel()
 
 
 def _start(where: RedisUrl, state: RedisState, nursery: trio.Nursery, round_trip_s: float) -> None:

@@ -45,6 +45,8 @@ class Link:
         self._round_trip_s = round_trip_s
         self._queue: deque[Call] = deque()
         self._flying: deque[Call] = deque()
+        self._again: list[Call] = []
+        self._sent_scripts: set[bytes] = set()
         self._sender = trio.lowlevel.ParkingLot()
         self._patience = trio.CancelScope()
         self._rng = Random()
@@ -54,7 +56,7 @@ class Link:
     @property
     def waiting(self) -> int:
         """How many calls have no outcome yet."""
-        return len(self._queue) + len(self._flying)
+        return len(self._queue) + len(self._flying) + len(self._again)
 
     def submit(self, call: Call) -> None:
         """Queue a call.
@@ -81,7 +83,7 @@ class Link:
 
     async def _live(self) -> None:
         """One connection, from the try to its end; what ended it is in `fault`."""
-        why = "the link is closed"
+        why = ""
         try:
             with trio.move_on_after(CONNECT_S) as greeting:
                 async with self._connect() as connection:
@@ -92,26 +94,28 @@ class Link:
         except* FAULTS as group:
             why = _words(group)
         finally:
-            self._fall(why)
+            if why and self.fault is None:
+                _log.warning("the link to Redis is down: %s", why)
+            self._fall(why or "the link is closed")
 
     def _rise(self) -> None:
         self.fault = None
+        self._sent_scripts.clear()
         self.connects += 1
         self._owner.connected(self)
 
     def _fall(self, why: str) -> None:
         """Refuse calls from now on, and fail those that have no outcome."""
         was_up, self.fault = self.fault is None, why
-        flying, queued = list(self._flying), list(self._queue)
-        self._flying.clear()
-        self._queue.clear()
+        flying, queued = list(self._flying), [*self._again, *self._queue]
+        for calls in (self._flying, self._again, self._queue):
+            calls.clear()
         self.lost += len(flying) + len(queued)
         for call in flying:
             call.fail(why, happened=None)
         for call in queued:
             call.fail(why)
         if was_up:
-            _log.warning("the link to Redis is down: %s", why)
             self._owner.lost(self)
 
     async def _serve(self, connection: Connection) -> None:
@@ -140,9 +144,16 @@ class Link:
         while queue and len(batch) < BATCH_MAX:
             call = queue.popleft()
             if not call.is_left:
+                self._teach(call)
                 batch.append(call)
         self._flying.extend([call for call in batch if not call.is_silent])
         return batch
+
+    def _teach(self, call: Call) -> None:
+        """The first use of a script on a connection brings its text along."""
+        if call.script is not None and call.script.sha not in self._sent_scripts:
+            self._sent_scripts.add(call.script.sha)
+            call.with_text()
 
     async def _receive(self, connection: Connection) -> None:
         with trio.CancelScope() as self._patience:
@@ -157,6 +168,8 @@ class Link:
                         raise InvalidResponse("an answer that nobody asked for")
                 if not self._flying:
                     self._patience.deadline = float("inf")
+                    self._queue.extendleft(reversed(self._again))
+                    self._again.clear()
                     if self._queue:
                         self._sender.unpark()
         if self._patience.cancelled_caught:
@@ -171,10 +184,10 @@ class Link:
             self._refuse(call, answer)
 
     def _send_text(self, call: Call) -> None:
-        """The server does not know the script (any more), so nothing happened: once more, at the front of the queue."""
+        """The server does not know the script any more, so nothing happened: once more, before all that is queued."""
         if not call.is_left:
             call.with_text()
-            self._queue.appendleft(call)
+            self._again.append(call)
 
     def _refuse(self, call: Call, error: RedisError) -> None:
         words = f"{type(error).__name__}: {error}"

@@ -52,8 +52,8 @@ class StateStatistics:
 class State(Protocol):
     """Calls that arrive while a round trip is under way go together as the next one.
 
-    Calls on keys of one tag happen in the order in which they were made. Who is cancelled just leaves: what was not
-    sent yet does not happen, the rest does.
+    Calls on keys of one tag happen in the order in which they were made, unless the server forgets a script or a slot
+    moves in between. Who is cancelled just leaves: what was not sent yet does not happen, the rest does.
     """
 
     @property

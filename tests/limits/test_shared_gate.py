@@ -1,0 +1,355 @@
+"""The gate of many nodes against a real Redis: exact under any interleaving, and whole after every loss."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from random import Random
+from typing import TypeAlias
+
+import pytest
+import trio
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from limits.errors import ConcurrencyReached, GenerationPassed, LimitError, RateLimited
+from limits.gate import NO_GENERATION, Held, Told
+from limits.shared_gate import SharedGate
+from limits.waits import WindowState
+from limits.window import Window
+from storage.errors import StateUnavailable
+from storage.redis import open_redis
+from tests.fakes.shared_gates import logged_scripts, open_gate, set_clock, virtual_scripts
+from tests.servers.redis import RedisServer
+from tests.servers.waiting import until
+
+TICKS = 8  # a second; so the model's floats are exact
+START_S = 1_000_000_000.0
+WINDOW_S, LEASE_S = 60, 30
+
+Answer: TypeAlias = tuple[str, object]
+
+
+class Model:
+    """Window and leases of one key as they must be, on a clock in seconds."""
+
+    def __init__(self, requests: int, concurrent: int) -> None:
+        self.window = Window(requests, WINDOW_S)
+        self.limits = {"requests": requests, "concurrent": concurrent}
+        self.ends: dict[object, float] = {}
+
+    def admit(self, now: float) -> Answer:
+        try:
+            state = self.window.admit("k", now)
+        except RateLimited as refusal:
+            return "rate", refusal.state
+        self.ends = {lease: ends for lease, ends in self.ends.items() if ends > now}
+        if len(self.ends) >= self.limits["concurrent"]:
+            self.window.take_back("k")
+            return "concurrency", self.limits["concurrent"]
+        return "admitted", state
+
+    def resize(self, limits: dict[str, int]) -> None:
+        self.limits |= limits
+        self.window.resize(self.limits["requests"])
+
+
+async def try_admit(gate: SharedGate) -> tuple[Answer, Held | None]:
+    try:
+        admitted = await gate.admit("a", "k")
+    except RateLimited as refusal:
+        return ("rate", refusal.state), None
+    except ConcurrencyReached as refusal:
+        return ("concurrency", refusal.limit), None
+    return ("admitted", admitted.window), admitted.lease
+
+
+class Nodes:
+    """Gates over one server on a virtual clock, beside the model of what they must answer."""
+
+    def __init__(self, server: RedisServer, gates: Sequence[SharedGate], model: Model) -> None:
+        self.server = server
+        self.gates = gates
+        self.model = model
+        self.now = START_S
+        self.held: list[tuple[int, Held]] = []
+
+    async def admit(self, node: int) -> None:
+        answer, lease = await try_admit(self.gates[node])
+        assert answer == self.model.admit(self.now)
+        if lease is not None:
+            self.held.append((node, lease))
+            self.model.ends[lease] = self.now + LEASE_S
+
+    async def pass_(self, ticks: int) -> None:
+        self.now += ticks / TICKS
+        set_clock(self.server, round(self.now * 1e6))
+
+    async def release(self, place: int) -> None:
+        """Release some lease; the renewals after it, by all nodes, must not bring it back."""
+        if self.held:
+            _, lease = self.held.pop(place % len(self.held))
+            lease.release()
+            self.model.ends.pop(lease, None)
+            for node in range(len(self.gates)):
+                await self.renew(node)
+
+    async def renew(self, node: int) -> None:
+        await self.gates[node].renew()
+        self.model.ends.update({lease: self.now + LEASE_S for owner, lease in self.held if owner == node})
+
+    async def requests(self, limit: int) -> None:
+        self._resize({"requests": limit})
+
+    async def concurrent(self, limit: int) -> None:
+        self._resize({"concurrent": limit})
+
+    def _resize(self, limits: dict[str, int]) -> None:
+        self.model.resize(limits)
+        for gate in self.gates:
+            gate.resize(requests=self.model.limits["requests"], concurrent=self.model.limits["concurrent"])
+
+
+@asynccontextmanager
+async def open_nodes(server: RedisServer, *, requests: int, concurrent: int) -> AsyncIterator[Nodes]:
+    """Two nodes; their heartbeat beats at the start only, since it goes by the real clock."""
+    server.ask("FLUSHALL")
+    set_clock(server, round(START_S * 1e6))
+    opened = partial(open_gate, server, requests=requests, concurrent=concurrent, scripts=virtual_scripts())
+    with trio.fail_after(20):
+        async with opened() as one, opened() as two:
+            yield Nodes(server, (one, two), Model(requests, concurrent))
+
+
+STEPS = st.one_of(
+    st.tuples(st.just("admit"), st.integers(0, 1)),
+    st.tuples(st.just("admit"), st.integers(0, 1)),
+    st.tuples(st.just("pass_"), st.integers(0, 40 * TICKS)),
+    st.tuples(st.just("release"), st.integers(0, 5)),
+    st.tuples(st.just("requests"), st.integers(1, 6)),
+    st.tuples(st.just("concurrent"), st.integers(1, 4)),
+    st.tuples(st.just("renew"), st.integers(0, 1)),
+)
+for_each_example = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@for_each_example
+@given(steps=st.lists(STEPS, max_size=40))
+async def test_two_nodes_answer_as_one_window_and_one_set_of_leases_would(
+    empty_redis: RedisServer, steps: list[tuple[str, int]]
+):
+    """Goal: exactness. Method: random steps on two nodes, each answer compared with the model's, on a virtual clock."""
+    async with open_nodes(empty_redis, requests=4, concurrent=2) as nodes:
+        for step, value in steps:
+            await getattr(nodes, step)(value)
+
+
+@for_each_example
+@given(bursts=st.lists(st.tuples(st.integers(0, 12), st.integers(0, 30 * TICKS)), max_size=8))
+async def test_requests_at_the_same_instant_fill_the_window_exactly(
+    empty_redis: RedisServer, bursts: list[tuple[int, int]]
+):
+    """Goal: never more than the limit, never a refusal below it. Method: bursts through both nodes at once."""
+    async with open_nodes(empty_redis, requests=6, concurrent=100) as nodes:
+        for size, ticks in bursts:
+            answers: list[Answer] = []
+
+            async def enter(gate: SharedGate, answers: list[Answer]) -> None:
+                answer, lease = await try_admit(gate)
+                answers.append(answer)
+                if lease is not None:
+                    lease.release()
+
+            async with trio.open_nursery() as nursery:
+                for number in range(size):
+                    nursery.start_soon(enter, nodes.gates[number % 2], answers)
+            assert sorted(map(repr, answers)) == sorted(repr(nodes.model.admit(nodes.now)) for _ in range(size))
+            await nodes.pass_(ticks)
+
+
+async def test_of_many_who_leave_at_any_moment_only_the_admitted_are_counted(empty_redis: RedisServer):
+    """Goal: a cancelled caller's admission is taken back. Method: callers with little patience on a wide window."""
+    admitted: list[Held] = []
+
+    async def enter(gate: SharedGate, patience_s: float) -> None:
+        with trio.move_on_after(patience_s):
+            admitted.append((await gate.admit("a", "k")).lease)
+
+    with trio.fail_after(20):
+        async with open_gate(empty_redis, requests=10_000, concurrent=10_000) as gate:
+            await gate.admit("a", "k")
+            for round_number in range(40):
+                async with trio.open_nursery() as nursery:
+                    for number in range(30):
+                        nursery.start_soon(enter, gate, 0.0002 * (number % 10) if round_number % 2 else 10)
+            left = 40 * 30 - len(admitted)
+            assert 0 < left < 600
+            await until(lambda: empty_redis.ask("LLEN", "sluice:{a}:window:k") == len(admitted) + 1)
+            assert empty_redis.ask("ZCARD", "sluice:{a}:leases:k") == len(admitted) + 1 == len(gate)
+
+
+async def test_under_load_on_the_servers_clock_no_window_holds_more_and_no_refusal_comes_early(
+    empty_redis: RedisServer,
+):
+    """Goal: exactness in real time. Method: three nodes hammer a short window; the script's own log is judged."""
+    window_s, limit = 0.4, 25
+    opened = partial(
+        open_gate, empty_redis, requests=limit, concurrent=1000, scripts=logged_scripts(), window_s=window_s
+    )
+
+    async def hammer(gate: SharedGate, rng: Random) -> None:
+        while True:
+            with suppress(LimitError):
+                (await gate.admit("a", "k")).lease.release()
+            await trio.sleep(rng.uniform(0, 0.02))
+
+    with trio.fail_after(20):
+        async with opened() as one, opened() as two, opened() as three:
+            with trio.move_on_after(2.0):
+                async with trio.open_nursery() as nursery:
+                    for number in range(12):
+                        nursery.start_soon(hammer, (one, two, three)[number % 3], Random(number))
+    log = _log(empty_redis, "log")
+    window_us = round(window_s * 1e6)
+    assert len(log) > 4 * limit
+    assert all(later - earlier >= window_us for earlier, later in zip(log, log[limit:], strict=False))
+    for refused in _log(empty_redis, "refused"):
+        assert sum(refused - window_us < admitted <= refused for admitted in log) >= limit
+
+
+def _log(server: RedisServer, name: str) -> list[int]:
+    told = server.ask("LRANGE", name, 0, -1)
+    assert isinstance(told, list)
+    return [int(entry) for entry in told]
+
+
+@pytest.fixture
+async def gate(empty_redis: RedisServer) -> AsyncIterator[SharedGate]:
+    with trio.fail_after(20):
+        async with open_gate(empty_redis, lease_s=0.6) as opened:
+            yield opened
+
+
+async def test_the_leases_of_a_dead_node_end_and_those_of_a_living_one_do_not(empty_redis: RedisServer):
+    opened = partial(open_gate, empty_redis, requests=100, lease_s=0.6)
+    with trio.fail_after(20):
+        async with opened() as living:
+            async with opened() as dead:
+                for _ in range(2):
+                    await dead.admit("a", "k")
+            await living.admit("a", "k")
+            with pytest.raises(ConcurrencyReached):
+                await living.admit("a", "k")
+            for _ in range(4):
+                await trio.sleep(0.2)
+                await living.renew()
+            for _ in range(2):
+                await living.admit("a", "k")
+            with pytest.raises(ConcurrencyReached):
+                await living.admit("a", "k")
+
+
+async def test_leases_and_windows_leave_nothing_behind(empty_redis: RedisServer):
+    with trio.fail_after(20):
+        async with open_gate(empty_redis, window_s=0.2, lease_s=0.2) as gate:
+            await gate.admit("a", "k")
+            await gate.hold("a", "k", name="poll", limit=5)
+            assert len(gate) == 2
+    await until(lambda: empty_redis.ask("DBSIZE") == 0)
+
+
+async def test_a_server_that_lost_everything_has_the_leases_again_and_the_windows_afresh(empty_redis: RedisServer):
+    with trio.fail_after(20):
+        async with open_gate(empty_redis, requests=4) as gate:
+            held = [(await gate.admit("a", "k")).lease for _ in range(3)]
+            empty_redis.kill()
+            await trio.to_thread.run_sync(empty_redis.start)
+            await until(lambda: empty_redis.ask("ZCARD", "sluice:{a}:leases:k") == 3)
+            with pytest.raises(ConcurrencyReached):
+                await gate.admit("a", "k")
+            held[0].release()
+            assert (await gate.admit("a", "k")).window == WindowState(4, 3, 60)
+
+
+async def test_what_a_frozen_server_did_after_all_is_taken_back(empty_redis: RedisServer):
+    """Goal: who was told "unavailable" was not counted. Method: requests in flight to a server that freezes."""
+    with trio.fail_after(20):
+        async with open_gate(empty_redis, requests=5) as gate:
+            (await gate.admit("a", "k")).lease.release()
+            await until(lambda: empty_redis.ask("ZCARD", "sluice:{a}:leases:k") == 0)
+            empty_redis.freeze()
+            try:
+                for happened in (None, False):
+                    with pytest.raises(StateUnavailable) as refusal:
+                        await gate.admit("a", "k")
+                    assert refusal.value.happened is happened
+            finally:
+                empty_redis.thaw()
+            await until(lambda: empty_redis.ask("LLEN", "sluice:{a}:window:k") == 1)
+            assert empty_redis.ask("ZCARD", "sluice:{a}:leases:k") == 0
+            while True:
+                with suppress(StateUnavailable):
+                    assert (await gate.admit("a", "k")).window.remaining == 3
+                    break
+                await trio.sleep(0.01)
+
+
+async def test_a_changed_key_is_told_to_every_node_before_it_is_counted(gate: SharedGate, empty_redis: RedisServer):
+    async with open_gate(empty_redis) as other:
+        assert (await gate.admit("a", "k")).window.remaining == 4
+        await other.change_key("a", "k")
+        with pytest.raises(GenerationPassed) as passed:
+            await gate.admit("a", "k")
+        first = passed.value.generation
+        assert first != NO_GENERATION
+        assert (await gate.admit("a", "k", first)).window.remaining == 3
+        await other.change_key("a", "k")
+        for generation in (first, NO_GENERATION):
+            with pytest.raises(GenerationPassed) as passed:
+                await gate.admit("a", "k", generation)
+            assert passed.value.generation not in (first, NO_GENERATION)
+        assert (await gate.admit("a", "other")).window.remaining == 4
+        assert empty_redis.ask("PTTL", "sluice:{a}:generation:k") > 500_000  # type: ignore[operator]
+
+
+async def test_a_full_window_does_not_hide_that_the_key_was_changed(gate: SharedGate):
+    for _ in range(5):
+        (await gate.admit("a", "k")).lease.release()
+    await gate.change_key("a", "k")
+    with pytest.raises(GenerationPassed):
+        await gate.admit("a", "k")
+
+
+async def test_only_a_newer_balance_replaces_the_one_that_is_known(gate: SharedGate):
+    assert (await gate.admit("a", "k")).told is None
+    for told in (Told(2, 50), Told(3, 70), Told(1, 99), Told(3, 0)):
+        gate.tell_balance("a", told)
+    assert (await gate.admit("a", "other")).told == Told(3, 70)
+    assert (await gate.admit("b", "k")).told is None
+
+
+async def test_a_clock_that_was_set_back_by_an_hour_locks_nobody_out(empty_redis: RedisServer):
+    now_us = 1_000_000_000_000_000
+    with trio.fail_after(20):
+        set_clock(empty_redis, now_us)
+        async with open_gate(empty_redis, requests=3, scripts=virtual_scripts()) as gate:
+            for _ in range(3):
+                await gate.admit("a", "k")
+            set_clock(empty_redis, now_us - 3_600_000_000)
+            assert (await gate.admit("a", "k")).window == WindowState(3, 2, 60)
+
+
+async def test_while_the_server_is_away_the_way_in_is_refused_at_once(empty_redis: RedisServer):
+    with trio.fail_after(20):
+        async with open_redis(empty_redis.url) as state, open_gate(empty_redis) as gate:
+            held = await gate.admit("a", "k")
+            empty_redis.kill()
+            await until(lambda: state.fault is not None)
+            began = trio.current_time()
+            for _ in range(200):
+                with pytest.raises(StateUnavailable):
+                    await gate.admit("a", "k")
+            assert trio.current_time() - began < 2
+            held.lease.release()
+            gate.tell_balance("a", Told(1, 1))
