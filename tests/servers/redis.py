@@ -23,7 +23,18 @@ from tests.fakes.waiting import wait_until
 SERVER = "redis-server"
 WITHIN_S = 15.0
 SLOTS = 16384
-_QUIET = ("--save", "", "--appendonly", "no", "--bind", "127.0.0.1", "--protected-mode", "no", "--daemonize", "no")
+_QUIET = (
+    "--save",
+    "",
+    "--appendonly",
+    "no",
+    "--bind",
+    "127.0.0.1",
+    "--protected-mode",
+    "no",
+    "--repl-diskless-sync-delay",
+    "0",
+)
 
 
 def free_port() -> int:
@@ -199,24 +210,23 @@ def open_watched(folder: Path) -> Iterator[Watched]:
     """A primary and a replica under two sentinels, which fail over half a second after the primary's death."""
     with ExitStack() as stack:
         primary = stack.enter_context(open_redis(folder / "a"))
-        replica = stack.enter_context(
-            open_redis(
-                folder / "b", options=("--replicaof", "127.0.0.1", str(primary.port), "--repl-diskless-sync-delay", "0")
-            )
-        )
+        replica = stack.enter_context(open_redis(folder / "b", options=("--replicaof", "127.0.0.1", str(primary.port))))
         wait_until(lambda: "master_link_status:up" in _text(replica.ask("INFO")))
-        sentinels = [stack.enter_context(_open_sentinel(folder / f"s{number}", primary.port)) for number in (0, 1)]
+        sentinels = [
+            stack.enter_context(_open_sentinel(folder / f"s{number}", primary.port, replica.port)) for number in (0, 1)
+        ]
         wait_until(lambda: all(_watches(sentinel) for sentinel in sentinels))
         yield Watched([primary, replica], sentinels)
 
 
 @contextmanager
-def _open_sentinel(folder: Path, primary: int) -> Iterator[RedisServer]:
+def _open_sentinel(folder: Path, primary: int, replica: int) -> Iterator[RedisServer]:
     folder.mkdir(parents=True)
     file = folder / "sentinel.conf"
     file.write_text(
         f"sentinel monitor main 127.0.0.1 {primary} 2\nsentinel down-after-milliseconds main 500\n"
-        f"sentinel failover-timeout main 3000\ndir {folder}\nbind 127.0.0.1\n"
+        f"sentinel failover-timeout main 3000\nsentinel known-replica main 127.0.0.1 {replica}\n"
+        f"dir {folder}\nbind 127.0.0.1\n"
     )
     server = RedisServer(folder, free_port(), sentinel_file=file)
     try:

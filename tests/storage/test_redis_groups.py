@@ -1,0 +1,135 @@
+"""The shared state over several real servers: a cluster whose slots move and fail over, and a watched primary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+import trio
+
+from storage.errors import StateUnavailable
+from storage.redis import RedisState
+from storage.redis import open_redis as open_state
+from storage.redis_call import slot_of
+from storage.state import LOOK_AGAIN, Script
+from tests.servers.redis import RedisServer, open_cluster, open_watched
+from tests.servers.waiting import until
+
+ADD = Script(b"return redis.call('INCRBY', KEYS[1], ARGV[1])")
+WAIT_S = 30
+KEYS = [b"key:{%d}" % number for number in range(60)]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[RedisServer]]:
+    with open_cluster(tmp_path_factory.mktemp("cluster"), replicas=True) as servers:
+        yield servers
+
+
+def url_of(servers: Sequence[RedisServer]) -> str:
+    return "redis+cluster://" + ",".join(f"127.0.0.1:{server.port}" for server in servers)
+
+
+async def add(state: RedisState, key: bytes) -> object:
+    return await state.run(ADD, [key], [b"1"])
+
+
+async def add_until_served(state: RedisState, key: bytes) -> float:
+    """Call until it goes through; how long that took."""
+    began = trio.current_time()
+    while True:
+        try:
+            await add(state, key)
+        except StateUnavailable:
+            await trio.sleep(0.02)
+        else:
+            return trio.current_time() - began
+
+
+async def test_every_key_finds_its_server_and_scripts_are_learned_by_each(cluster: list[RedisServer]):
+    with trio.fail_after(WAIT_S):
+        async with open_state(url_of(cluster[:1])) as state:
+            assert state.fault is None
+            for key in KEYS:
+                assert await add(state, key) == 1
+                assert slot_of(key) == cluster[0].ask("CLUSTER", "KEYSLOT", key)
+            assert await state.run_all(ADD, [([key], [b"1"]) for key in KEYS]) == [2] * len(KEYS)
+            sizes = [server.ask("DBSIZE") for server in cluster[:3]]
+    assert sum(map(int, map(str, sizes))) == len(KEYS)
+    assert all(sizes)
+
+
+async def test_messages_cross_the_cluster(cluster: list[RedisServer]):
+    with trio.fail_after(WAIT_S):
+        async with (
+            open_state(url_of(cluster)) as one,
+            open_state(url_of(cluster)) as two,
+            two.subscribe(b"news") as channel,
+        ):
+            assert await channel.receive() == LOOK_AGAIN
+            for number in range(3):
+                one.publish(b"news", b"%d" % number)
+            assert [await channel.receive() for _ in range(3)] == [b"0", b"1", b"2"]
+
+
+async def test_a_slot_that_moves_is_followed_while_it_moves_and_after(cluster: list[RedisServer]):
+    with trio.fail_after(WAIT_S):
+        async with open_state(url_of(cluster)) as state:
+            key = b"moving:{x}"
+            slot = slot_of(key)
+            old = next(server for server in cluster[:3] if _owns(server, slot))
+            new = next(server for server in cluster[:3] if server is not old)
+            old_id, new_id = (str(server.ask("CLUSTER", "MYID"), "ascii") for server in (old, new))  # type: ignore[call-overload]
+            assert await add(state, key) == 1
+            new.ask("CLUSTER", "SETSLOT", slot, "IMPORTING", old_id)
+            old.ask("CLUSTER", "SETSLOT", slot, "MIGRATING", new_id)
+            assert await add(state, key) == 2  # still where it was
+            old.ask("MIGRATE", "127.0.0.1", new.port, key, 0, 1000)
+            assert await add(state, key) == 3  # asked for elsewhere
+            for server in (new, old, *cluster):
+                if server not in cluster[3:]:
+                    server.ask("CLUSTER", "SETSLOT", slot, "NODE", new_id)
+            assert await add(state, key) == 4  # moved
+            assert await add(state, key) == 5
+
+
+def _owns(server: RedisServer, slot: int) -> bool:
+    slots, mine = server.ask("CLUSTER", "SLOTS"), server.ask("CLUSTER", "MYID")
+    assert isinstance(slots, list)
+    return any(first <= slot <= last and primary[2] == mine for first, last, primary, *_ in slots)
+
+
+async def test_a_failover_in_the_cluster_is_found_and_the_other_servers_serve_meanwhile(cluster: list[RedisServer]):
+    with trio.fail_after(WAIT_S):
+        async with open_state(url_of(cluster)) as state:
+            victim = next(server for server in cluster[:3] if _owns(server, slot_of(KEYS[0])))
+            others = [key for key in KEYS if not _owns(victim, slot_of(key))]
+            victim.kill()
+            await until(lambda: state.fault is not None)
+            await add(state, others[0])
+            assert await add_until_served(state, KEYS[0]) < 10
+            assert state.fault is None
+
+
+async def test_a_primary_that_is_demoted_or_dies_is_left_for_the_next(tmp_path: Path):
+    with trio.fail_after(WAIT_S), open_watched(tmp_path) as watched:
+        one, two = watched.servers
+        async with open_state(watched.url) as state:
+            assert await add(state, b"k") == 1
+            assert one.ask("GET", "k") == b"1"
+            watched.sentinels[0].ask("SENTINEL", "FAILOVER", "main")
+            await until(lambda: _role(two) == b"master" and _role(one) == b"slave")
+            await add_until_served(state, b"k")
+            assert two.ask("GET", "k") == b"2"
+            await until(lambda: b"master_link_status:up" in one.ask("INFO"))  # type: ignore[operator]
+            two.kill()
+            await until(lambda: state.fault is not None)
+            await add_until_served(state, b"k")
+            assert _role(one) == b"master"
+
+
+def _role(server: RedisServer) -> object:
+    told = server.ask("ROLE")
+    assert isinstance(told, list)
+    return told[0]
