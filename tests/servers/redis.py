@@ -171,8 +171,7 @@ def _join(servers: Sequence[RedisServer]) -> None:
     wait_until(lambda: all(_knows(server, len(servers)) for server in servers))
     for primary, replica in zip(primaries, replicas, strict=False):
         replica.ask("CLUSTER", "REPLICATE", str(_text(primary.ask("CLUSTER", "MYID"))))
-    if replicas:
-        wait_until(lambda: all(_sees_replicas(server) for server in servers))
+    wait_until(lambda: all(_follows(replica) for replica in replicas))
 
 
 def _text(told: object) -> str:
@@ -185,10 +184,10 @@ def _knows(server: RedisServer, count: int) -> bool:
     return "cluster_state:ok" in info and f"cluster_known_nodes:{count}" in info
 
 
-def _sees_replicas(server: RedisServer) -> bool:
-    slots = server.ask("CLUSTER", "SLOTS")
-    assert isinstance(slots, list)
-    return all(len(entry) == 4 for entry in slots) and "master_link_status:down" not in _text(server.ask("INFO"))
+def _follows(replica: RedisServer) -> bool:
+    role = replica.ask("ROLE")
+    assert isinstance(role, list)
+    return bool(role[0] == b"slave" and role[3] == b"connected")
 
 
 @dataclass(frozen=True, slots=True)
