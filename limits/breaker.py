@@ -82,10 +82,14 @@ class Permit:
 
 
 class Breaker:
-    """Hands out permits for one source. `rules` may be replaced at any time; `now` is a monotonic clock in seconds."""
+    """Hands out permits for one source. `rules` may be replaced at any time; `now` is a monotonic clock in seconds.
+
+    `on_open` may be set by one listener: it is told for how many seconds, when what happened here opens the circuit.
+    """
 
     def __init__(self, rules: BreakerRules, now: Callable[[], float]) -> None:
         self.rules = rules
+        self.on_open: Callable[[float], None] = lambda _for_s: None
         self._now = now
         self._generation = 0
         self._failed_at: deque[float] = deque()
@@ -123,6 +127,11 @@ class Breaker:
                 raise CircuitOpen(self.retry_after_s)
             self._probe_is_out = True
         return Permit(self, self._generation)
+
+    def heed(self, for_s: float) -> None:
+        """Another node's circuit is open for so long: be open until then too, and try then. Closes nothing."""
+        if self._open_until is None:
+            self._open(for_s)
 
     def isolate(self) -> None:
         """Keep everything out until `reset`."""
@@ -163,6 +172,7 @@ class Breaker:
         elif outcome == "failure":
             longest_s = max(self.rules.open_max_s, self.rules.open_s)
             self._open(min(2 * self._open_for_s, longest_s))
+            self.on_open(self._open_for_s)
         else:
             self._probe_is_out = False
 
@@ -171,6 +181,7 @@ class Breaker:
         self._forget_old_failures()
         if len(self._failed_at) >= self.rules.failures:
             self._open(self.rules.open_s)
+            self.on_open(self._open_for_s)
 
     def _forget_old_failures(self) -> None:
         """A failure exactly `window_s` old has left."""

@@ -1,0 +1,54 @@
+"""Circuits that one node opened are a hint to the others: they hold back too, until the same moment.
+
+A hint is a key that lasts as long as the circuit is open, and a message that names it. How long it still lasts is
+asked of the server, so no clock of a node matters. A hint is never a reason to close a circuit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from limits.breaker import Breaker
+from storage.errors import StateUnavailable
+from storage.state import LOOK_AGAIN, State
+
+CIRCUITS = b"sluice:circuits"
+
+
+class CircuitHints:
+    """The breakers of this node, by the name that all nodes know them by."""
+
+    def __init__(self, state: State, breakers: Mapping[str, Breaker]) -> None:
+        self._state = state
+        self._breakers = breakers
+
+    def tell(self, name: str, for_s: float) -> None:
+        """This node's circuit is open for so long; nobody waits for that to be heard."""
+        key = _key(name)
+        self._state.call_nowait(b"SET", key, b"open", b"PX", b"%d" % (for_s * 1000))
+        self._state.publish(CIRCUITS, name.encode())
+
+    async def listen(self) -> None:
+        """Tell what opens here and heed what opens elsewhere, until cancelled."""
+        for name, breaker in self._breakers.items():
+            breaker.on_open = partial(self.tell, name)
+        async with self._state.subscribe(CIRCUITS) as messages:
+            async for message in messages:
+                names = list(self._breakers) if message == LOOK_AGAIN else [message.decode()]
+                for name in names:
+                    if name in self._breakers:
+                        await self._look(name)
+
+    async def _look(self, name: str) -> None:
+        """Heed what is left of a hint."""
+        try:
+            left_ms = await self._state.call(b"PTTL", _key(name))
+        except StateUnavailable:
+            return  # the next connection brings another look at all
+        if isinstance(left_ms, int) and left_ms > 0:
+            self._breakers[name].heed(left_ms / 1000)
+
+
+def _key(name: str) -> bytes:
+    return b"sluice:{circuit:%b}" % name.encode()

@@ -1,0 +1,187 @@
+"""The cache of many nodes against a real Redis: one call for all, whatever becomes of who makes it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+
+from storage.redis import open_redis as open_state
+from tests.fakes.cancelling import cancel_everywhere
+from tests.servers.redis import RedisServer, open_redis
+from tests.servers.waiting import until
+from upstreams.cache import Cache
+from upstreams.shared_cache import BODY_BYTES_MAX, SharedCache, open_shared_cache
+
+WAIT_S = 20
+KEY = b"/v1/a/b?c=d"
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    with open_redis(tmp_path_factory.mktemp("redis")) as server:
+        yield server
+
+
+@pytest.fixture
+def server(running: RedisServer) -> RedisServer:
+    if running.popen is None:
+        running.start()
+    running.ask("FLUSHALL")
+    return running
+
+
+@asynccontextmanager
+async def open_node(server: RedisServer, *, lock_s: float = 30) -> AsyncIterator[SharedCache]:
+    async with (
+        open_state(server.url) as state,
+        open_shared_cache(Cache(1_000_000, trio.current_time), state, lock_s=lock_s) as cache,
+    ):
+        yield cache
+
+
+@pytest.fixture
+async def nodes(server: RedisServer) -> AsyncIterator[list[SharedCache]]:
+    with trio.fail_after(WAIT_S):
+        async with open_node(server) as one, open_node(server) as two, open_node(server) as three:
+            yield [one, two, three]
+
+
+class Upstream:
+    """Counts its calls; each takes a moment."""
+
+    def __init__(self, *, takes_s: float = 0.05, fails: int = 0) -> None:
+        self.calls = 0
+        self.running = 0
+        self._takes_s = takes_s
+        self._fails = fails
+
+    async def call(self) -> bytes:
+        self.calls += 1
+        number = self.calls
+        self.running += 1
+        assert self.running == 1
+        try:
+            await trio.sleep(self._takes_s)
+        finally:
+            self.running -= 1
+        if number <= self._fails:
+            raise ValueError("the upstream failed")
+        return b"answer %d" % number
+
+
+async def get(node: SharedCache, upstream: Upstream, *, within_s: float = 10.0, ttl_s: float = 60.0) -> bytes:
+    async with node.turn(KEY, trio.current_time() + within_s) as turn:
+        if turn.found is not None:
+            return turn.found
+        body = await upstream.call()
+        turn.keep(body, ttl_s)
+        return body
+
+
+async def test_what_one_node_stored_all_find_and_keep(nodes: list[SharedCache]):
+    upstream = Upstream(takes_s=0)
+    assert not await nodes[1].holds(KEY)
+    assert await get(nodes[0], upstream) == b"answer 1"
+    await until(lambda: nodes[0]._state.statistics().waiting == 0)
+    assert await nodes[1].holds(KEY)
+    assert nodes[1].local.get(KEY) is None
+    assert await get(nodes[1], upstream) == b"answer 1"
+    assert nodes[0].local.get(KEY) == nodes[1].local.get(KEY) == b"answer 1"
+    assert upstream.calls == 1
+
+
+async def test_an_answer_lasts_no_longer_on_the_node_that_found_it(nodes: list[SharedCache]):
+    upstream = Upstream(takes_s=0)
+    await get(nodes[0], upstream, ttl_s=0.3)
+    await trio.sleep(0.15)
+    await get(nodes[1], upstream)
+    await trio.sleep(0.16)
+    assert nodes[1].local.get(KEY) is None
+    assert await get(nodes[1], upstream) == b"answer 2"
+
+
+async def test_the_same_call_through_all_nodes_at_once_is_made_once(nodes: list[SharedCache]):
+    upstream, answers = Upstream(), []
+
+    async def caller(node: SharedCache) -> None:
+        answers.append(await get(node, upstream))
+
+    began = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        for number in range(30):
+            nursery.start_soon(caller, nodes[number % 3])
+    assert (upstream.calls, answers) == (1, [b"answer 1"] * 30)
+    assert trio.current_time() - began < 0.4  # by the message, not by the poll
+
+
+async def test_who_fails_lets_one_of_the_others_lead(nodes: list[SharedCache]):
+    upstream, answers, failures = Upstream(fails=2), [], []
+
+    async def caller(node: SharedCache) -> None:
+        try:
+            answers.append(await get(node, upstream))
+        except ValueError:
+            failures.append(node)
+
+    async with trio.open_nursery() as nursery:
+        for number in range(9):
+            nursery.start_soon(caller, nodes[number % 3])
+    assert (upstream.calls, len(failures), answers) == (3, 2, [b"answer 3"] * 7)
+
+
+async def test_a_leader_may_be_cancelled_at_every_wait(nodes: list[SharedCache], server: RedisServer):
+    upstream = Upstream(takes_s=0.001)
+
+    async def nothing_is_locked(_got_through: bool) -> None:
+        await until(lambda: server.ask("KEYS", "*lock*") == [])
+        assert nodes[0]._landings == {}
+        server.ask("FLUSHALL")
+
+    assert await cancel_everywhere(lambda: get(nodes[0], upstream), nothing_is_locked) >= 2
+
+
+async def test_when_a_leader_is_gone_the_lock_ends_and_another_leads(server: RedisServer):
+    with trio.fail_after(WAIT_S):
+        async with open_node(server, lock_s=0.3) as one, open_node(server, lock_s=0.3) as two:
+            upstream, late = Upstream(takes_s=0), Upstream(takes_s=0)
+            async with one.turn(KEY, trio.current_time() + 5) as stuck:
+                assert stuck.found is None
+                began = trio.current_time()
+                assert await get(two, upstream) == b"answer 1"
+                assert 0.2 < trio.current_time() - began < 1.0
+                stuck.keep(b"from a leader that lost its lock", 60)
+            two.local.put(KEY, b"", 0)
+            assert await get(two, late) == b"answer 1"
+
+
+async def test_who_waits_longer_than_its_deadline_gives_up(nodes: list[SharedCache]):
+    async with nodes[0].turn(KEY, trio.current_time() + 5):
+        with pytest.raises(trio.TooSlowError):
+            await get(nodes[1], Upstream(), within_s=0.2)
+    assert await get(nodes[1], Upstream()) == b"answer 1"
+
+
+async def test_a_long_answer_stays_with_its_node_and_locks_nobody(nodes: list[SharedCache]):
+    async with nodes[0].turn(KEY, trio.current_time() + 5) as turn:
+        turn.keep(b"x" * (BODY_BYTES_MAX + 1), 60)
+    assert nodes[0].local.get(KEY) is not None
+    assert await get(nodes[1], Upstream()) == b"answer 1"
+
+
+async def test_an_answer_that_was_to_be_fresh_replaces_the_one_that_is_stored(nodes: list[SharedCache]):
+    await get(nodes[0], Upstream())
+    nodes[0].put(KEY, b"fresh", 60)
+    await until(lambda: nodes[0]._state.statistics().waiting == 0)
+    assert await get(nodes[1], Upstream()) == b"fresh"
+
+
+async def test_without_the_server_every_node_is_on_its_own(nodes: list[SharedCache], server: RedisServer):
+    upstream = Upstream(takes_s=0)
+    server.kill()
+    await until(lambda: all(node._state.fault for node in nodes))
+    assert not await nodes[0].holds(KEY)
+    assert [await get(node, upstream) for node in nodes] == [b"answer 1", b"answer 2", b"answer 3"]
+    assert nodes[0].local.get(KEY) == b"answer 1"

@@ -1,0 +1,182 @@
+"""The response cache of many nodes: this node's memory first, then the shared state; one call for all of them.
+
+Who misses takes a turn: it finds the answer, or leads under a lock that ends by itself, or waits for who leads. The
+lock is fenced: who has lost it stores nothing. Without the server every node is on its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import count
+from secrets import token_hex
+
+import trio
+
+from storage.errors import StateUnavailable
+from storage.state import LOOK_AGAIN, Reply, State, read_script
+from upstreams.cache import Cache
+
+BODY_BYTES_MAX = 256 * 1024
+LOCK_S = 30.0
+POLL_S = 0.5  # messages may be lost
+LANDED = b"sluice:landed"
+
+
+@dataclass(frozen=True, slots=True)
+class SharedCacheStatistics:
+    """Counts since the start: answers of other nodes that were used, waits for them, and calls without the server."""
+
+    found_total: int
+    waited_total: int
+    alone_total: int
+
+
+class Turn:
+    """Either `found`, or leave to make the call: then `keep` its answer, or leave without."""
+
+    __slots__ = ("_keep", "found")
+
+    def __init__(self, found: bytes | None, keep: Callable[[bytes, float], None]) -> None:
+        self.found = found
+        self._keep = keep
+
+    def keep(self, body: bytes, ttl_s: float) -> None:
+        """Store the answer here and, unless it is too long or the lock was lost, for all; call it once."""
+        self._keep(body, ttl_s)
+
+
+class SharedCache:
+    """Answers that all nodes share. Opened by `open_shared_cache`."""
+
+    def __init__(self, local: Cache, state: State, *, lock_s: float) -> None:
+        self.local = local
+        self._state = state
+        self._lock_ms = b"%d" % (lock_s * 1000)
+        self._turn = read_script("upstreams", "cache_turn")
+        self._end = read_script("upstreams", "cache_end")
+        self._landings: dict[bytes, set[trio.Event]] = {}
+        self._node = token_hex(6).encode()
+        self._tokens = count()
+        self._found = self._waited = self._alone = 0
+
+    @asynccontextmanager
+    async def turn(self, key: bytes, deadline_at: float) -> AsyncIterator[Turn]:
+        """What another node has found or finds by `deadline_at` on Trio's clock, or else the lead for this one.
+
+        Raises:
+            trio.TooSlowError: the call of another node did not end in time.
+        """
+        name, token = _name(key), b"%b%x" % (self._node, next(self._tokens))
+        found = await self._find(key, name, token, deadline_at)
+        if found is not None:
+            yield Turn(found, lambda _body, _ttl_s: None)
+            return
+        is_ended = False
+
+        def keep(body: bytes, ttl_s: float) -> None:
+            nonlocal is_ended
+            self.local.put(key, body, ttl_s)
+            if len(body) <= BODY_BYTES_MAX:
+                is_ended = True
+                self._finish(name, token, body, ttl_s)
+
+        try:
+            yield Turn(None, keep)
+        finally:
+            if not is_ended:
+                self._finish(name, token, b"", 0)
+
+    async def holds(self, key: bytes) -> bool:
+        """Whether a turn would find an answer now."""
+        if self.local.holds(key):
+            return True
+        try:
+            return bool(await self._state.call(b"EXISTS", _keys(_name(key))[0]))
+        except StateUnavailable:
+            return False
+
+    def put(self, key: bytes, body: bytes, ttl_s: float) -> None:
+        """Store an answer that was made without a turn, such as one that was to be fresh."""
+        self.local.put(key, body, ttl_s)
+        if len(body) <= BODY_BYTES_MAX:
+            self._state.call_nowait(b"SET", _keys(_name(key))[0], body, b"PX", b"%d" % (ttl_s * 1000))
+
+    def statistics(self) -> SharedCacheStatistics:
+        """The record of this moment."""
+        return SharedCacheStatistics(self._found, self._waited, self._alone)
+
+    async def _find(self, key: bytes, name: bytes, token: bytes, deadline_at: float) -> bytes | None:
+        """The answer; None: lead."""
+        while True:
+            with self._landing(name) as landed:  # before asking, so that no word is missed
+                match await self._ask(name, token):
+                    case [2, bytes() as body, int() as ttl_ms]:
+                        self._found += 1
+                        self.local.put(key, body, ttl_ms / 1000)
+                        return body
+                    case [0, int() as lock_ms]:
+                        await self._wait(landed, lock_ms / 1000, deadline_at)
+                    case _:
+                        return None
+
+    @contextmanager
+    def _landing(self, name: bytes) -> Iterator[trio.Event]:
+        """Set when another node says that its call has ended."""
+        landed = trio.Event()
+        self._landings.setdefault(name, set()).add(landed)
+        try:
+            yield landed
+        finally:
+            self._landings[name].discard(landed)
+            if not self._landings[name]:
+                del self._landings[name]
+
+    async def _ask(self, name: bytes, token: bytes) -> Reply:
+        try:
+            return await self._state.run(self._turn, _keys(name), (token, self._lock_ms))
+        except trio.Cancelled:
+            self._finish(name, token, b"", 0)
+            raise
+        except StateUnavailable:
+            self._alone += 1
+            return None
+
+    async def _wait(self, landed: trio.Event, lock_s: float, deadline_at: float) -> None:
+        self._waited += 1
+        if trio.current_time() >= deadline_at:
+            raise trio.TooSlowError
+        with trio.move_on_at(min(deadline_at, trio.current_time() + min(POLL_S, max(lock_s, 0.0) + 0.001))):
+            await landed.wait()
+
+    def _finish(self, name: bytes, token: bytes, body: bytes, ttl_s: float) -> None:
+        self._state.run_nowait(self._end, _keys(name), (token, body, b"%d" % (ttl_s * 1000), LANDED, name))
+
+    async def listen(self) -> None:
+        """Wake those who wait when another node says that its call has ended, until cancelled."""
+        async with self._state.subscribe(LANDED) as messages:
+            async for name in messages:
+                names = list(self._landings) if name == LOOK_AGAIN else [name]
+                for landed in [event for one in names for event in self._landings.get(one, ())]:
+                    landed.set()
+
+
+def _name(key: bytes) -> bytes:
+    """A canonical request may be long; its digest names it to all."""
+    return blake2b(key, digest_size=16).hexdigest().encode()
+
+
+def _keys(name: bytes) -> tuple[bytes, bytes]:
+    return b"sluice:{%b}:answer" % name, b"sluice:{%b}:lock" % name
+
+
+@asynccontextmanager
+async def open_shared_cache(local: Cache, state: State, *, lock_s: float = LOCK_S) -> AsyncIterator[SharedCache]:
+    """This node's side of the shared cache."""
+    cache = SharedCache(local, state, lock_s=lock_s)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(cache.listen)
+        yield cache
+        nursery.cancel_scope.cancel()
