@@ -102,6 +102,7 @@ class Link:
         self.fault = None
         self._sent_scripts.clear()
         self.connects += 1
+        _log.info("the link to Redis is up")
         self._owner.connected(self)
 
     def _fall(self, why: str) -> None:

@@ -79,7 +79,7 @@ class Connection:
             One of FAULTS, such as the error that the server answered.
         """
         await self.send(pack(parts))
-        ((_, answer),) = await self.receive()
+        _, answer = (await self.receive())[0]
         if isinstance(answer, RedisError):
             raise answer
         return answer
