@@ -15,6 +15,9 @@ from limits.errors import ConcurrencyReached
 from limits.waits import WindowState
 from limits.window import Window
 
+KNOWN_S = 30.0
+"""For how long a node may believe what it has read of a key."""
+
 NO_GENERATION = b""
 """Of a key that was not changed for so long that no node can remember how it was before."""
 
@@ -88,10 +91,6 @@ class Gate(Protocol):
     def resize(self, *, requests: int, concurrent: int) -> None:
         """Take other limits, and hold them at once: what was admitted before goes on counting."""
         ...
-
-
-KNOWN_S = 30.0
-"""For how long a node may believe what it has read of a key."""
 
 
 class MemoryGate:

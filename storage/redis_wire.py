@@ -10,6 +10,7 @@ from __future__ import annotations
 import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from struct import pack as pack_struct
 from typing import TypeAlias, cast
 
 import trio
@@ -105,6 +106,8 @@ async def open_connection(address: Address, access: Access) -> AsyncIterator[Con
 async def _open_stream(address: Address, access: Access) -> trio.abc.Stream:
     stream = await trio.open_tcp_stream(*address)
     stream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    # What could not be delivered before a close shall not be delivered after it: who called was told that it failed.
+    stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, pack_struct("ii", 1, 0))
     if access.tls is None:
         return stream
     return trio.SSLStream(stream, access.tls, server_hostname=address[0], https_compatible=True)

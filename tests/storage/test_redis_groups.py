@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 import trio
 
+from limits.errors import GenerationPassed
+from limits.gate import Told
+from limits.shared_gate import open_shared_gate
 from storage.errors import StateUnavailable
 from storage.redis import RedisState
 from storage.redis import open_redis as open_state
@@ -15,6 +18,8 @@ from storage.redis_call import slot_of
 from storage.state import LOOK_AGAIN, Script
 from tests.servers.redis import RedisServer, open_cluster, open_watched
 from tests.servers.waiting import until
+from upstreams.cache import Cache
+from upstreams.shared_cache import open_shared_cache
 
 ADD = Script(b"return redis.call('INCRBY', KEYS[1], ARGV[1])")
 WAIT_S = 30
@@ -92,6 +97,32 @@ async def test_a_slot_that_moves_is_followed_while_it_moves_and_after(cluster: l
                     server.ask("CLUSTER", "SETSLOT", slot, "NODE", new_id)
             assert await add(state, key) == 4  # moved
             assert await add(state, key) == 5
+
+
+async def test_gate_and_cache_work_over_a_cluster(cluster: list[RedisServer]):
+    """Goal: every script's keys share a slot. Method: accounts and answers on all servers."""
+    with trio.fail_after(WAIT_S):
+        async with (
+            open_state(url_of(cluster)) as state,
+            open_shared_gate(state, requests=2, concurrent=2) as gate,
+            open_shared_cache(Cache(1_000_000, trio.current_time), state) as cache,
+        ):
+            for number in range(30):
+                account = f"acc_{number}"
+                gate.tell_balance(account, Told(1, number))
+                await gate.change_key(account, "k")
+                with pytest.raises(GenerationPassed) as passed:
+                    await gate.admit(account, "k")
+                admitted = await gate.admit(account, "k", passed.value.generation)
+                assert (admitted.window.remaining, admitted.told) == (1, Told(1, number))
+                admitted.lease.release()
+                assert await gate.hold(account, "k", name="poll", limit=1) is not None
+                async with cache.turn(account.encode(), trio.current_time() + 1) as turn:
+                    assert turn.found is None
+                    turn.keep(b"answer", 10)
+                async with cache.turn(account.encode(), trio.current_time() + 1) as turn:
+                    assert turn.found == b"answer"
+            await gate.renew()
 
 
 def _owns(server: RedisServer, slot: int) -> bool:

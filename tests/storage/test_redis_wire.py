@@ -111,19 +111,18 @@ async def test_a_message_of_no_known_kind_is_passed_over():
 
 
 async def test_what_waits_behind_a_lost_round_trip_surely_did_not_happen():
-    refusals: list[StateUnavailable] = []
+    happened: dict[str, bool | None] = {}
 
-    async def caller(state: RedisState) -> None:
-        try:
+    async def caller(state: RedisState, name: str) -> None:
+        with pytest.raises(StateUnavailable) as refusal:
             await get(state)
-        except StateUnavailable as exc:
-            refusals.append(exc)
+        happened[name] = refusal.value.happened
 
     async with open_odd(sends()) as state, trio.open_nursery() as nursery:
-        nursery.start_soon(caller, state)
-        await trio.sleep(0.05)
-        nursery.start_soon(caller, state)
-    assert [refusal.happened for refusal in refusals] == [None, False]
+        nursery.start_soon(caller, state, "sent")
+        await until(lambda: state.statistics().round_trips == 1)
+        nursery.start_soon(caller, state, "queued")
+    assert happened == {"sent": None, "queued": False}
 
 
 @given(st.lists(st.binary(max_size=600), min_size=1, max_size=20))
