@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from secrets import token_hex
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import trio
 
@@ -27,8 +28,9 @@ WINDOW_S = 60.0
 # A generation is kept for longer than any node believes what it read before: without one, nothing has changed since.
 GENERATION_S = 20 * KNOWN_S
 BALANCE_S = 3600.0
-DOUBTFUL_MAX = 10_000
+UNSAID_MAX = 10_000
 
+_T = TypeVar("_T")
 _Place: TypeAlias = tuple[bytes, bytes]  # the keys of a window and of its leases
 
 
@@ -78,6 +80,7 @@ class SharedGate:
         self._node = token_hex(6).encode()
         self._held: dict[bytes, set[bytes]] = {}
         self._doubtful: dict[bytes, _Place] = {}
+        self._unreleased: dict[bytes, bytes] = {}
         self._renew_now = trio.Event()
         self.resize(requests=requests, concurrent=concurrent)
         state.on_connect(self._connected)
@@ -106,8 +109,8 @@ class SharedGate:
             self._undo(lease_id, place)
             raise
         except StateUnavailable as exc:
-            if exc.happened is None and len(self._doubtful) < DOUBTFUL_MAX:
-                self._doubtful[lease_id] = place
+            if exc.happened is None:
+                _remember(self._doubtful, lease_id, place)
             raise
         return self._read(reply, place[1], lease_id)
 
@@ -162,21 +165,33 @@ class SharedGate:
             ids.discard(lease_id)
             if not ids:
                 del self._held[leases]
-        self._state.call_nowait(b"ZREM", leases, lease_id)
+        self._say_released(leases, lease_id)
 
-    def _undo(self, lease_id: bytes, place: _Place) -> bool:
-        return self._state.run_nowait(self._scripts.undo, place, (lease_id, self._lease_us))
+    def _say_released(self, leases: bytes, lease_id: bytes) -> None:
+        """What the server does not hear now it hears when it is back: else the place would be taken until then."""
+        on_loss = partial(_remember, self._unreleased, lease_id, leases)
+        self._state.call_nowait(b"ZREM", leases, lease_id, on_loss=on_loss)
+
+    def _undo(self, lease_id: bytes, place: _Place) -> None:
+        on_loss = partial(_remember, self._doubtful, lease_id, place)
+        self._state.run_nowait(self._scripts.undo, place, (lease_id, self._lease_us), on_loss=on_loss)
 
     async def beat(self) -> None:
-        """Renew what is held, every `RENEW_S` and after every connect, until cancelled."""
+        """Renew what is held and say again what was not heard, every `RENEW_S` and after every connect."""
         while True:
             self._renew_now = trio.Event()
-            for lease_id, place in list(self._doubtful.items()):
-                if self._undo(lease_id, place):
-                    del self._doubtful[lease_id]
+            self._say_again()
             await self.renew()
             with trio.move_on_after(RENEW_S):
                 await self._renew_now.wait()
+
+    def _say_again(self) -> None:
+        doubtful, self._doubtful = self._doubtful, {}
+        unreleased, self._unreleased = self._unreleased, {}
+        for lease_id, place in doubtful.items():
+            self._undo(lease_id, place)
+        for lease_id, leases in unreleased.items():
+            self._say_released(leases, lease_id)
 
     def _connected(self) -> None:
         self._renew_now.set()
@@ -187,7 +202,14 @@ class SharedGate:
         await self._state.run_all(self._scripts.renew, [((leases,), (self._lease_us, *ids)) for leases, ids in held])
         for leases, ids in held:  # what was released while the script waited to be sent again is released once more
             for lease_id in set(ids) - self._held.get(leases, set()):
-                self._state.call_nowait(b"ZREM", leases, lease_id)
+                self._say_released(leases, lease_id)
+
+
+def _remember(unsaid: dict[bytes, _T], lease_id: bytes, what: _T) -> None:
+    """Say it again later; beyond the bound the oldest is let go, since a lease ends by itself."""
+    unsaid[lease_id] = what
+    if len(unsaid) > UNSAID_MAX:
+        del unsaid[next(iter(unsaid))]
 
 
 def _generation_key(account: bytes, key: bytes) -> bytes:

@@ -60,17 +60,23 @@ class RedisState:
         await trio.lowlevel.checkpoint()
         return outcomes
 
-    def run_nowait(self, script: Script, keys: Sequence[bytes], args: Sequence[bytes]) -> bool:
+    def run_nowait(
+        self, script: Script, keys: Sequence[bytes], args: Sequence[bytes], on_loss: Callable[[], None] | None = None
+    ) -> bool:
         """As `State.run_nowait`."""
-        return self._submit_or_fail(script_call(script, keys, args))
+        call = script_call(script, keys, args)
+        call.on_loss = on_loss
+        return self._submit_or_fail(call)
 
     async def call(self, name: bytes, key: bytes, *args: bytes) -> Reply:
         """As `State.call`."""
         return await self._ask(Call([name, key, *args], key))
 
-    def call_nowait(self, name: bytes, key: bytes, *args: bytes) -> bool:
+    def call_nowait(self, name: bytes, key: bytes, *args: bytes, on_loss: Callable[[], None] | None = None) -> bool:
         """As `State.call_nowait`."""
-        return self._submit_or_fail(Call([name, key, *args], key))
+        call = Call([name, key, *args], key)
+        call.on_loss = on_loss
+        return self._submit_or_fail(call)
 
     def publish(self, channel: bytes, message: bytes) -> bool:
         """As `State.publish`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from binascii import crc_hqx
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import trio
@@ -26,7 +26,19 @@ def slot_of(key: bytes) -> int:
 class Call:
     """One command. Only the Trio thread touches it, between checkpoints."""
 
-    __slots__ = ("_task", "error", "is_done", "is_left", "is_silent", "key", "moves", "parts", "reply", "script")
+    __slots__ = (
+        "_task",
+        "error",
+        "is_done",
+        "is_left",
+        "is_silent",
+        "key",
+        "moves",
+        "on_loss",
+        "parts",
+        "reply",
+        "script",
+    )
 
     def __init__(
         self, parts: list[bytes], key: bytes, script: Script | None = None, *, is_silent: bool = False
@@ -41,6 +53,8 @@ class Call:
         self.is_silent = is_silent
         self.is_left = False
         """Who asked has been cancelled."""
+        self.on_loss: Callable[[], None] | None = None
+        """Told when it fails, for who does not wait."""
         self.moves = 0
         self._task: trio.lowlevel.Task | None = None
 
@@ -71,6 +85,8 @@ class Call:
         """It was not done; `happened` None: nobody knows."""
         self.error = StateUnavailable(why, happened=happened)
         self._end()
+        if self.on_loss is not None:
+            self.on_loss()
 
     def with_text(self) -> None:
         """Send the script itself the next time, not its name."""

@@ -9,8 +9,9 @@ in flight, one receives and gives the replies out, in the order in which their c
 from __future__ import annotations
 
 import logging
+import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from random import Random
 
@@ -19,8 +20,7 @@ from coredis.exceptions import InvalidResponse, NoScriptError, ReadOnlyError, Re
 
 from storage.errors import StateUnavailable
 from storage.redis_call import Call, Owner
-from storage.redis_wire import FAULTS, Connection, pack
-from storage.state import Reply
+from storage.redis_wire import FAULTS, Answer, Connection, end_remains, pack
 
 QUEUE_MAX = 10_000
 BATCH_MAX = 512
@@ -28,6 +28,7 @@ ROUND_TRIP_S = 0.25
 CONNECT_S = 0.5
 PAUSE_S, PAUSE_S_MAX = 0.05, 0.5
 STEADY_S = 1.0  # what lived for less is not tried again at once
+GRACE_S = 0.05
 QUIET_S = 1.0  # a server that froze while nobody called is found by then
 
 _log = logging.getLogger(__name__)
@@ -45,6 +46,7 @@ class Link:
         self._round_trip_s = round_trip_s
         self._queue: deque[Call] = deque()
         self._flying: deque[Call] = deque()
+        self._last: tuple[bytes, bytes] | None = None
         self._again: list[Call] = []
         self._sent_scripts: set[bytes] = set()
         self._sender = trio.lowlevel.ParkingLot()
@@ -87,7 +89,8 @@ class Link:
         try:
             with trio.move_on_after(CONNECT_S) as greeting:
                 async with self._connect() as connection:
-                    greeting.deadline = float("inf")
+                    await self._end_last(connection)
+                    greeting.deadline = math.inf
                     self._rise()
                     await self._serve(connection)
             why = f"no greeting within {CONNECT_S:g} s"
@@ -97,6 +100,12 @@ class Link:
             if why and self.fault is None:
                 _log.warning("the link to Redis is down: %s", why)
             self._fall(why or "the link is closed")
+
+    async def _end_last(self, connection: Connection) -> None:
+        """What a stalled network still holds of the last connection must not happen after its callers failed."""
+        if self._last is not None:
+            await end_remains(connection, self._last)
+        self._last = connection.identity
 
     def _rise(self) -> None:
         self.fault = None
@@ -157,26 +166,36 @@ class Link:
             call.with_text()
 
     async def _receive(self, connection: Connection) -> None:
-        with trio.CancelScope() as self._patience:
-            while True:
-                for is_push, answer in await connection.receive():
-                    if is_push:
-                        assert not isinstance(answer, RedisError)
-                        self._owner.pushed(answer)
-                    elif self._flying:
-                        self._give(self._flying.popleft(), answer)
-                    else:
-                        raise InvalidResponse("an answer that nobody asked for")
-                if not self._flying:
-                    self._patience.deadline = float("inf")
-                    self._queue.extendleft(reversed(self._again))
-                    self._again.clear()
-                    if self._queue:
-                        self._sender.unpark()
-        if self._patience.cancelled_caught:
-            raise trio.TooSlowError(f"no answer within {self._round_trip_s:g} s")
+        """Give out what arrives, each round trip by its deadline."""
+        while True:
+            patience_s = self._round_trip_s if self._flying else math.inf
+            with trio.move_on_after(patience_s) as self._patience:
+                while True:
+                    self._take(await connection.receive())
+            # It may be this process that was slow, with the answer here all the time.
+            with trio.move_on_after(GRACE_S) as grace:
+                while self._flying:
+                    self._take(await connection.receive())
+            if grace.cancelled_caught:
+                raise trio.TooSlowError(f"no answer within {self._round_trip_s:g} s")
 
-    def _give(self, call: Call, answer: Reply | RedisError) -> None:
+    def _take(self, answers: Sequence[tuple[bool, Answer]]) -> None:
+        for is_push, answer in answers:
+            if is_push:
+                assert not isinstance(answer, RedisError)
+                self._owner.pushed(answer)
+            elif self._flying:
+                self._give(self._flying.popleft(), answer)
+            else:
+                raise InvalidResponse("an answer that nobody asked for")
+        if not self._flying:
+            self._patience.deadline = math.inf
+            self._queue.extendleft(reversed(self._again))
+            self._again.clear()
+            if self._queue:
+                self._sender.unpark()
+
+    def _give(self, call: Call, answer: Answer) -> None:
         if not isinstance(answer, RedisError):
             call.answer(answer)
         elif isinstance(answer, NoScriptError) and call.script is not None:

@@ -7,6 +7,7 @@ during the handshake into an error of its own, which a reconnect under a deadlin
 
 from __future__ import annotations
 
+import logging
 import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -24,6 +25,8 @@ from storage.state import Reply
 RECEIVE_BYTES = 65536
 _SIZES_MAX = 256
 _SIZES = tuple(b"$%d" % size for size in range(_SIZES_MAX))  # ready: half the cost of packing a command
+
+_log = logging.getLogger(__name__)
 
 # Whatever ends a connection or keeps one from being made.
 FAULTS = (OSError, trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError, RedisError)
@@ -45,8 +48,9 @@ def pack(parts: Sequence[bytes]) -> bytes:
 class Connection:
     """A greeted connection. One task sends, one receives."""
 
-    def __init__(self, stream: trio.abc.Stream, address: Address) -> None:
-        self.address = address
+    def __init__(self, stream: trio.abc.Stream) -> None:
+        self.identity: tuple[bytes, bytes] | None = None
+        """The server's number and address for it; None where it does not tell."""
         self._stream = stream
         self._parser = Parser()
 
@@ -95,8 +99,9 @@ async def open_connection(address: Address, access: Access) -> AsyncIterator[Con
     """
     stream: trio.abc.Stream = await _open_stream(address, access)
     try:
-        connection = Connection(stream, address)
+        connection = Connection(stream)
         await _greet(connection, access)
+        connection.identity = await _identity(connection)
         yield connection
     finally:
         # At once: what a frozen server has not read, it shall not wait for.
@@ -121,3 +126,22 @@ async def _greet(connection: Connection, access: Access) -> None:
     if access.db:
         await connection.ask(b"SELECT", b"%d" % access.db)
     await connection.ask(b"PING")  # refused while the server still loads its data
+
+
+async def _identity(connection: Connection) -> tuple[bytes, bytes] | None:
+    try:
+        told = await connection.ask(b"CLIENT", b"INFO")
+    except RedisError:
+        return None  # some providers forbid it
+    assert isinstance(told, bytes)
+    fields = dict(entry.partition(b"=")[::2] for entry in told.split())
+    return fields[b"id"], fields[b"addr"]
+
+
+async def end_remains(connection: Connection, identity: tuple[bytes, bytes]) -> None:
+    """End an earlier connection on the server's side too: from here on nothing that was sent over it can happen."""
+    number, address = identity
+    try:
+        await connection.ask(b"CLIENT", b"KILL", b"ID", number, b"ADDR", address)
+    except RedisError as exc:
+        _log.info("Redis does not let connections be ended: %s", exc)

@@ -75,16 +75,21 @@ class State(Protocol):
         """Run a script once for each keys and args, as few round trips as that takes; replies and refusals in order."""
         ...
 
-    def run_nowait(self, script: Script, keys: Sequence[bytes], args: Sequence[bytes]) -> bool:
-        """As `run`, but nobody waits; False when it was not even queued, since the server is away."""
+    def run_nowait(
+        self, script: Script, keys: Sequence[bytes], args: Sequence[bytes], on_loss: Callable[[], None] | None = None
+    ) -> bool:
+        """As `run`, but nobody waits; False when it was not even queued, since the server is away.
+
+        `on_loss` is called when it was not done or nobody knows, perhaps at once; it must not raise nor block.
+        """
         ...
 
     async def call(self, name: bytes, key: bytes, *args: bytes) -> Reply:
         """Run a plain command on one key; raises as `run`."""
         ...
 
-    def call_nowait(self, name: bytes, key: bytes, *args: bytes) -> bool:
-        """As `call`, but nobody waits; False as `run_nowait`."""
+    def call_nowait(self, name: bytes, key: bytes, *args: bytes, on_loss: Callable[[], None] | None = None) -> bool:
+        """As `call`, but nobody waits; `on_loss` and False as `run_nowait`."""
         ...
 
     def publish(self, channel: bytes, message: bytes) -> bool:

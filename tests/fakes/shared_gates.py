@@ -43,10 +43,11 @@ async def open_gate(
     scripts: GateScripts | None = None,
     window_s: float = 60,
     lease_s: float = 30,
+    round_trip_s: float = 5,
 ) -> AsyncIterator[SharedGate]:
-    """One node's gate over a connection of its own."""
+    """One node's gate over a connection of its own, patient with a busy machine."""
     async with (
-        open_redis(server.url) as state,
+        open_redis(server.url, round_trip_s=round_trip_s) as state,
         open_shared_gate(
             state, requests=requests, concurrent=concurrent, scripts=scripts, window_s=window_s, lease_s=lease_s
         ) as gate,

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from limits.errors import ConcurrencyReached, GenerationPassed, LimitError, RateLimited
 from limits.gate import NO_GENERATION, Held, Told
-from limits.shared_gate import SharedGate
+from limits.shared_gate import SharedGate, open_shared_gate
 from limits.waits import WindowState
 from limits.window import Window
 from storage.errors import StateUnavailable
@@ -275,7 +275,7 @@ async def test_a_server_that_lost_everything_has_the_leases_again_and_the_window
 async def test_what_a_frozen_server_did_after_all_is_taken_back(empty_redis: RedisServer):
     """Goal: who was told "unavailable" was not counted. Method: requests in flight to a server that freezes."""
     with trio.fail_after(20):
-        async with open_gate(empty_redis, requests=5) as gate:
+        async with open_gate(empty_redis, requests=5, round_trip_s=0.25) as gate:
             (await gate.admit("a", "k")).lease.release()
             await until(lambda: empty_redis.ask("ZCARD", "sluice:{a}:leases:k") == 0)
             empty_redis.freeze()
@@ -293,6 +293,67 @@ async def test_what_a_frozen_server_did_after_all_is_taken_back(empty_redis: Red
                     assert (await gate.admit("a", "k")).window.remaining == 3
                     break
                 await trio.sleep(0.01)
+
+
+async def test_places_that_were_given_back_while_the_server_was_away_are_free_when_it_is_back(empty_redis: RedisServer):
+    with trio.fail_after(20):
+        async with open_gate(empty_redis, requests=100, round_trip_s=0.25) as gate:
+            held = [(await gate.admit("a", "k")).lease for _ in range(3)]
+            empty_redis.freeze()
+            try:
+                held.pop().release()  # on its way when the connection is given up
+                await until(lambda: gate._state.fault is not None)
+                held.pop().release()
+            finally:
+                empty_redis.thaw()
+            await until(lambda: empty_redis.ask("ZCARD", "sluice:{a}:leases:k") == 1)
+            assert len(gate) == 1
+
+
+class Relay:
+    """A way to the server that holds back what clients send until `opened` is set, and never tells of a close."""
+
+    def __init__(self, port: int) -> None:
+        self.opened = trio.Event()
+        self.opened.set()
+        self._port = port
+
+    async def carry(self, client: trio.SocketStream) -> None:
+        async with await trio.open_tcp_stream("127.0.0.1", self._port) as server, trio.open_nursery() as nursery:
+            nursery.start_soon(self._back, server, client)
+            with suppress(trio.BrokenResourceError):
+                async for data in client:
+                    await self.opened.wait()
+                    await server.send_all(data)
+            await trio.sleep_forever()
+
+    async def _back(self, server: trio.SocketStream, client: trio.SocketStream) -> None:
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            async for data in server:
+                await client.send_all(data)
+
+
+async def test_what_a_stalled_network_delivers_too_late_is_not_counted(empty_redis: RedisServer):
+    """Goal: an admission cannot happen after it was taken back. Method: a relay delivers it when all else is done."""
+    relay = Relay(empty_redis.port)
+    with trio.fail_after(20):
+        async with trio.open_nursery() as nursery:
+            (listener,) = await nursery.start(partial(trio.serve_tcp, relay.carry, 0, host="127.0.0.1"))
+            url = f"redis://127.0.0.1:{listener.socket.getsockname()[1]}"
+            async with open_redis(url) as state, open_shared_gate(state, requests=5, concurrent=3) as gate:
+                (await gate.admit("a", "k")).lease.release()
+                late, relay.opened = relay.opened, trio.Event()
+                stalled = relay.opened
+                with pytest.raises(StateUnavailable):
+                    await gate.admit("a", "k")
+                relay.opened = late  # new connections pass, the old one does not yet
+                await until(lambda: state.fault is None)
+                await until(lambda: not gate._doubtful)
+                stalled.set()
+                await trio.sleep(0.1)
+                assert (await gate.admit("a", "k")).window.remaining == 3
+                assert empty_redis.ask("ZCARD", "sluice:{a}:leases:k") == 1
+            nursery.cancel_scope.cancel()
 
 
 async def test_a_changed_key_is_told_to_every_node_before_it_is_counted(gate: SharedGate, empty_redis: RedisServer):

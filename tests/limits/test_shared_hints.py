@@ -20,7 +20,7 @@ WAIT_S = 20
 @asynccontextmanager
 async def open_node(server: RedisServer) -> AsyncIterator[dict[str, Breaker]]:
     breakers = {name: Breaker(RULES, trio.current_time) for name in ("a/primary", "b/primary")}
-    async with open_redis(server.url) as state, trio.open_nursery() as nursery:
+    async with open_redis(server.url, round_trip_s=5) as state, trio.open_nursery() as nursery:
         nursery.start_soon(CircuitHints(state, breakers).listen)
         await until(lambda: server.ask("PUBSUB", "NUMSUB", "sluice:circuits") != [b"sluice:circuits", 0])
         yield breakers

@@ -38,7 +38,7 @@ async def open_odd(*answers: Answer) -> AsyncIterator[RedisState]:
             return
         answer = left.pop(0)
         try:
-            for greeting in (GREETING, b"+PONG\r\n"):
+            for greeting in (GREETING, b"+PONG\r\n", b"-NOPERM no\r\n"):
                 await stream.receive_some(4096)
                 await stream.send_all(greeting)
             await stream.receive_some(4096)

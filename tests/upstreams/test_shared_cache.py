@@ -36,7 +36,7 @@ def server(running: RedisServer) -> RedisServer:
 @asynccontextmanager
 async def open_node(server: RedisServer, *, lock_s: float = 30) -> AsyncIterator[SharedCache]:
     async with (
-        open_state(server.url) as state,
+        open_state(server.url, round_trip_s=5) as state,
         open_shared_cache(Cache(1_000_000, trio.current_time), state, lock_s=lock_s) as cache,
     ):
         yield cache
