@@ -13,8 +13,7 @@ from limits.errors import GenerationPassed
 from limits.gate import Told
 from limits.shared_gate import open_shared_gate
 from storage.errors import StateUnavailable
-from storage.redis import RedisState
-from storage.redis import open_redis
+from storage.redis import RedisState, open_redis
 from storage.redis_call import slot_of
 from storage.state import LOOK_AGAIN, Script
 from tests.servers.redis import RedisServer, open_cluster, open_watched

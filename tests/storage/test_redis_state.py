@@ -5,6 +5,7 @@ One test at a time has the server: each starts with it empty and running.
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -209,6 +210,18 @@ async def test_a_server_that_is_slow_for_longer_comes_back_by_itself(brisk: Redi
             await add(brisk)
         await wait_up(brisk)
     await add(brisk)
+
+
+async def test_a_process_that_was_slow_itself_does_not_give_the_server_up(brisk: RedisState):
+    """Goal: a deadline that passed unseen with the answer there costs nothing. Method: block the whole loop."""
+    await add(brisk)
+    before = brisk.statistics()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(add, brisk)
+        await until(lambda: brisk.statistics().round_trips > before.round_trips)
+        time.sleep(0.4)  # noqa: ASYNC251 - what is tested
+    assert await add(brisk) == 3
+    assert brisk.statistics().connects == 1
 
 
 async def test_a_connection_that_the_server_ends_is_made_anew(state: RedisState, server: RedisServer):
