@@ -1,0 +1,212 @@
+"""The shared gate after losses, against a real Redis: dead nodes, lost answers, an emptied server, changed keys."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from functools import partial
+
+import pytest
+import trio
+
+from limits.errors import ConcurrencyReached, GenerationPassed
+from limits.gate import NO_GENERATION, Told
+from limits.shared_gate import SharedGate, open_shared_gate
+from limits.waits import WindowState
+from storage.errors import StateUnavailable
+from storage.redis import open_redis
+from tests.fakes.shared_gates import open_gate, set_clock, virtual_scripts
+from tests.servers.redis import RedisServer
+from tests.servers.waiting import until
+
+
+@pytest.fixture
+async def gate(empty_redis: RedisServer) -> AsyncIterator[SharedGate]:
+    with trio.fail_after(20):
+        async with open_gate(empty_redis, lease_s=0.6) as opened:
+            yield opened
+
+
+async def test_the_leases_of_a_dead_node_end_and_those_of_a_living_one_do_not(empty_redis: RedisServer):
+    opened = partial(open_gate, empty_redis, requests=100, lease_s=0.6)
+    with trio.fail_after(20):
+        async with opened() as living:
+            async with opened() as dead:
+                for _ in range(2):
+                    await dead.admit("a", "k")
+            await living.admit("a", "k")
+            with pytest.raises(ConcurrencyReached):
+                await living.admit("a", "k")
+            for _ in range(4):
+                await trio.sleep(0.2)
+                await living.renew()
+            for _ in range(2):
+                await living.admit("a", "k")
+            with pytest.raises(ConcurrencyReached):
+                await living.admit("a", "k")
+
+
+async def test_leases_and_windows_leave_nothing_behind(empty_redis: RedisServer):
+    with trio.fail_after(20):
+        async with open_gate(empty_redis, window_s=0.2, lease_s=0.2) as gate:
+            await gate.admit("a", "k")
+            await gate.hold("a", "k", name="poll", limit=5)
+            assert len(gate) == 2
+    await until(lambda: empty_redis.ask("DBSIZE") == 0)
+
+
+async def test_a_server_that_lost_everything_has_the_leases_again_and_the_windows_afresh(empty_redis: RedisServer):
+    with trio.fail_after(20):
+        async with open_gate(empty_redis, requests=4) as gate:
+            held = [(await gate.admit("a", "k")).lease for _ in range(3)]
+            empty_redis.kill()
+            await trio.to_thread.run_sync(empty_redis.start)
+            await until(lambda: empty_redis.ask("ZCARD", "sluice:{a}:leases:k") == 3)
+            with pytest.raises(ConcurrencyReached):
+                await gate.admit("a", "k")
+            held[0].release()
+            assert (await gate.admit("a", "k")).window == WindowState(4, 3, 60)
+
+
+async def test_what_a_frozen_server_did_after_all_is_taken_back(empty_redis: RedisServer):
+    """Goal: who was told "unavailable" was not counted. Method: requests in flight to a server that freezes."""
+    with trio.fail_after(20):
+        async with open_gate(empty_redis, requests=5, round_trip_s=0.25) as gate:
+            (await gate.admit("a", "k")).lease.release()
+            await until(lambda: empty_redis.ask("ZCARD", "sluice:{a}:leases:k") == 0)
+            empty_redis.freeze()
+            try:
+                for happened in (None, False):
+                    with pytest.raises(StateUnavailable) as refusal:
+                        await gate.admit("a", "k")
+                    assert refusal.value.happened is happened
+            finally:
+                empty_redis.thaw()
+            await until(lambda: empty_redis.ask("LLEN", "sluice:{a}:window:k") == 1)
+            assert empty_redis.ask("ZCARD", "sluice:{a}:leases:k") == 0
+            while True:
+                with suppress(StateUnavailable):
+                    assert (await gate.admit("a", "k")).window.remaining == 3
+                    break
+                await trio.sleep(0.01)
+
+
+async def test_places_that_were_given_back_while_the_server_was_away_are_free_when_it_is_back(empty_redis: RedisServer):
+    with trio.fail_after(20):
+        async with open_gate(empty_redis, requests=100, round_trip_s=0.25) as gate:
+            held = [(await gate.admit("a", "k")).lease for _ in range(3)]
+            empty_redis.freeze()
+            try:
+                held.pop().release()  # on its way when the connection is given up
+                await until(lambda: gate._state.fault is not None)
+                held.pop().release()
+            finally:
+                empty_redis.thaw()
+            await until(lambda: empty_redis.ask("ZCARD", "sluice:{a}:leases:k") == 1)
+            assert len(gate) == 1
+
+
+class Relay:
+    """A way to the server that holds back what clients send until `opened` is set, and never tells of a close."""
+
+    def __init__(self, port: int) -> None:
+        self.opened = trio.Event()
+        self.opened.set()
+        self._port = port
+
+    async def carry(self, client: trio.SocketStream) -> None:
+        async with await trio.open_tcp_stream("127.0.0.1", self._port) as server, trio.open_nursery() as nursery:
+            nursery.start_soon(self._back, server, client)
+            with suppress(trio.BrokenResourceError):
+                async for data in client:
+                    await self.opened.wait()
+                    await server.send_all(data)
+            await trio.sleep_forever()
+
+    async def _back(self, server: trio.SocketStream, client: trio.SocketStream) -> None:
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            async for data in server:
+                await client.send_all(data)
+
+
+async def test_what_a_stalled_network_delivers_too_late_is_not_counted(empty_redis: RedisServer):
+    """Goal: an admission cannot happen after it was taken back. Method: a relay delivers it when all else is done."""
+    relay = Relay(empty_redis.port)
+    with trio.fail_after(20):
+        async with trio.open_nursery() as nursery:
+            (listener,) = await nursery.start(partial(trio.serve_tcp, relay.carry, 0, host="127.0.0.1"))
+            url = f"redis://127.0.0.1:{listener.socket.getsockname()[1]}"
+            async with open_redis(url) as state, open_shared_gate(state, requests=5, concurrent=3) as gate:
+                (await gate.admit("a", "k")).lease.release()
+                late, relay.opened = relay.opened, trio.Event()
+                stalled = relay.opened
+                with pytest.raises(StateUnavailable):
+                    await gate.admit("a", "k")
+                relay.opened = late  # new connections pass, the old one does not yet
+                await until(lambda: state.fault is None)
+                await until(lambda: not gate._doubtful)
+                stalled.set()
+                await trio.sleep(0.1)
+                assert (await gate.admit("a", "k")).window.remaining == 3
+                assert empty_redis.ask("ZCARD", "sluice:{a}:leases:k") == 1
+            nursery.cancel_scope.cancel()
+
+
+async def test_a_changed_key_is_told_to_every_node_before_it_is_counted(gate: SharedGate, empty_redis: RedisServer):
+    async with open_gate(empty_redis) as other:
+        assert (await gate.admit("a", "k")).window.remaining == 4
+        await other.change_key("a", "k")
+        with pytest.raises(GenerationPassed) as passed:
+            await gate.admit("a", "k")
+        first = passed.value.generation
+        assert first != NO_GENERATION
+        assert (await gate.admit("a", "k", first)).window.remaining == 3
+        await other.change_key("a", "k")
+        for generation in (first, NO_GENERATION):
+            with pytest.raises(GenerationPassed) as passed:
+                await gate.admit("a", "k", generation)
+            assert passed.value.generation not in (first, NO_GENERATION)
+        assert (await gate.admit("a", "other")).window.remaining == 4
+        assert empty_redis.ask("PTTL", "sluice:{a}:generation:k") > 500_000  # type: ignore[operator]
+
+
+async def test_a_full_window_does_not_hide_that_the_key_was_changed(gate: SharedGate):
+    for _ in range(5):
+        (await gate.admit("a", "k")).lease.release()
+    await gate.change_key("a", "k")
+    with pytest.raises(GenerationPassed):
+        await gate.admit("a", "k")
+
+
+async def test_only_a_newer_balance_replaces_the_one_that_is_known(gate: SharedGate):
+    assert (await gate.admit("a", "k")).told is None
+    for told in (Told(2, 50), Told(3, 70), Told(1, 99), Told(3, 0)):
+        gate.tell_balance("a", told)
+    assert (await gate.admit("a", "other")).told == Told(3, 70)
+    assert (await gate.admit("b", "k")).told is None
+
+
+async def test_a_clock_that_was_set_back_by_an_hour_locks_nobody_out(empty_redis: RedisServer):
+    now_us = 1_000_000_000_000_000
+    with trio.fail_after(20):
+        set_clock(empty_redis, now_us)
+        async with open_gate(empty_redis, requests=3, scripts=virtual_scripts()) as gate:
+            for _ in range(3):
+                await gate.admit("a", "k")
+            set_clock(empty_redis, now_us - 3_600_000_000)
+            assert (await gate.admit("a", "k")).window == WindowState(3, 2, 60)
+
+
+async def test_while_the_server_is_away_the_way_in_is_refused_at_once(empty_redis: RedisServer):
+    with trio.fail_after(20):
+        async with open_redis(empty_redis.url) as state, open_gate(empty_redis) as gate:
+            held = await gate.admit("a", "k")
+            empty_redis.kill()
+            await until(lambda: state.fault is not None)
+            began = trio.current_time()
+            for _ in range(200):
+                with pytest.raises(StateUnavailable):
+                    await gate.admit("a", "k")
+            assert trio.current_time() - began < 2
+            held.lease.release()
+            gate.tell_balance("a", Told(1, 1))
