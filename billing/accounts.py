@@ -17,7 +17,7 @@ GRANT_MAX = 1_000_000_000_000  # far below where a sum could leave 64 bits
 
 COLUMNS = "id, name, plan, unlimited, balance, held, created_at"
 ADD = f"INSERT INTO accounts ({COLUMNS}) VALUES (?, ?, ?, ?, ?, 0, ?)"  # noqa: S608 - constants
-READ = f"SELECT {COLUMNS} FROM accounts WHERE id = ?"  # noqa: S608 - constants
+READ = f"SELECT {COLUMNS} FROM accounts WHERE id = ? {{lock}}"  # noqa: S608 - constants
 LIST = f"SELECT {COLUMNS} FROM accounts ORDER BY created_at, id LIMIT ?"  # noqa: S608 - constants
 GRANT = "UPDATE accounts SET balance = balance + ? WHERE id = ?"
 
@@ -112,7 +112,7 @@ class Accounts:
 
 
 def read_account(tx: Tx, account_id: str) -> Account:
-    """The account inside a transaction. Raises AccountUnknown."""
+    """The account inside a transaction, which keeps other writers away from it. Raises AccountUnknown."""
     row = tx.one(READ, (account_id,))
     if row is None:
         raise AccountUnknown(account_id)

@@ -1,6 +1,7 @@
 """Between the pure decision and the database: read the rows a batch touches, write what it comes to.
 
-Rows are read in a fixed order, so that engines which lock rows cannot deadlock.
+Rows are locked in a fixed order, the accounts' before all others: two nodes cannot wait for each other, and what is
+read after an account's row stays as it is.
 """
 
 from collections.abc import Sequence
@@ -13,11 +14,11 @@ from storage.store import Tx
 # From the list to the table: a look-up `IN` a list first sorts it into a table of its own, at twice the cost.
 READ_ACCOUNTS = """
 SELECT accounts.id, balance, held, unlimited FROM {in} AS asked JOIN accounts ON accounts.id = asked.value
-ORDER BY accounts.id
+ORDER BY accounts.id {lock}
 """
 READ_KEYS = """
 SELECT keys.id, account_id, credit_limit, used, expires_at, revoked_at FROM {in} AS asked
-JOIN keys ON keys.id = asked.value ORDER BY keys.id
+JOIN keys ON keys.id = asked.value ORDER BY keys.id {lock}
 """
 READ_OPEN = """
 SELECT request_id, account_id, key_id, credits, platform, endpoint FROM charges WHERE request_id IN {in}

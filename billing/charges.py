@@ -11,6 +11,7 @@ from billing.balances import Balances
 from billing.books import Charge, ChargeRequest, Closed, CloseRequest, Decision, Outcome, Request
 from billing.charge_rows import judge_charges
 from billing.entries import AMOUNT, KIND
+from billing.errors import ChargeUnknown
 from storage.errors import StorageError
 from storage.store import Store, Tx
 
@@ -37,7 +38,7 @@ class Charges:
 
         Raises:
             KeyUnusable, InsufficientCredits, KeyBudgetReached, AccountUnknown, ChargeExists: nothing was deducted.
-            StoreUnavailable: nothing was deducted.
+            StoreUnavailable: nothing was deducted, or `finish` refunds it.
         """
         assert request.credits >= 0
         return cast("Awaitable[Charge]", self._store.submit(self.judge, request))
@@ -108,7 +109,20 @@ class Charges:
         decision = judge_charges(tx, requests, now=self._now(), node=self._node)
         self._balances.change(tx, {id_: account.balance for id_, account in decision.accounts.items()})
         tx.on_commit(partial(self._count, decision))
+        if decision.opened:
+            tx.on_doubt(partial(self._give_back_later, list(decision.opened.values())))
         return decision.outcomes
+
+    def _give_back_later(self, doubtful: Sequence[ChargeRequest]) -> None:
+        """Their callers were told that nothing was taken: whatever was is refunded."""
+        for one in doubtful:
+            self._remember(one.request_id, partial(self._give_back, one))
+
+    async def _give_back(self, one: ChargeRequest) -> Closed:
+        try:
+            return await self._submit(CloseRequest(one.request_id, one.account_id, one.key_id, used=0))
+        except ChargeUnknown:
+            return Closed(credits_used=0, balance_after=0)
 
     def _count(self, decision: Decision) -> None:
         moved = self._moved

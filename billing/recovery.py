@@ -1,6 +1,6 @@
-"""After a crash: charges that a dead process left open are refunded before new work begins (decisions 6)."""
+"""After a crash: charges that a dead process left open are refunded (decisions 6)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import trio
@@ -23,22 +23,41 @@ class Recovered:
     credits: int
 
 
-async def recover(store: Store, *, now: Callable[[], float], node: str | None = None) -> Recovered:
-    """Refund in full every open charge of `node`, or every one on a store that one process owns; run before serving."""
+def _nothing(_tx: Tx, _request_ids: Sequence[str]) -> None:
+    """What goes with charges by default."""
+
+
+async def recover(
+    store: Store,
+    *,
+    now: Callable[[], float],
+    node: str | None = None,
+    also: Callable[[Tx, Sequence[str]], object] = _nothing,
+) -> Recovered:
+    """Refund in full every open charge of `node`, or every one on a store that one process owns, before it serves.
+
+    `also` gets the request ids of what is refunded, in the same transaction. A charge that somebody else closes at the
+    same time is closed once.
+    """
     await trio.lowlevel.checkpoint()
     charges = credits_back = 0
-    while (some := await store.write(lambda tx: _refund_some(tx, now(), node))).charges:
+    while (some := await store.write(lambda tx: _refund_some(tx, now(), node, also))) is not None:
         charges += some.charges
         credits_back += some.credits
     return Recovered(charges, credits_back)
 
 
-def _refund_some(tx: Tx, now: float, node: str | None) -> Recovered:
+def _refund_some(tx: Tx, now: float, node: str | None, also: Callable[[Tx, Sequence[str]], object]) -> Recovered | None:
+    """Refund some; None when there were none."""
     rows = tx.all(OPEN, (CHUNK,)) if node is None else tx.all(OPEN_OF_NODE, (node, CHUNK))
+    if not rows:
+        return None
+    prices = {row[0]: row[3] for row in rows}
     requests = [
         CloseRequest(request_id, account_id, key_id, used=0, description="Refund after a crash")
         for request_id, account_id, key_id, _credits in rows
     ]
     # The node's name is written with new charges only, and here are none.
-    judge_charges(tx, requests, now=now, node="")
-    return Recovered(len(rows), sum(row[3] for row in rows))
+    decision = judge_charges(tx, requests, now=now, node="")
+    also(tx, decision.closed)
+    return Recovered(len(decision.closed), sum(prices[request_id] for request_id in decision.closed))

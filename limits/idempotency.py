@@ -89,11 +89,16 @@ WITH freed (id) AS (VALUES {rows})
 DELETE FROM claims WHERE id IN (SELECT id FROM freed)
 """
 DROP_RUNNING = "DELETE FROM claims WHERE status IS NULL"
+DROP_RUNNING_OF = """
+WITH dead (request_id) AS (VALUES {rows})
+DELETE FROM claims WHERE status IS NULL AND owner IN (SELECT request_id FROM dead)
+"""
 DROP_OLD = "DELETE FROM claims WHERE at < ?"
 
 
 def read_claims(tx: Tx, ids: Sequence[str]) -> dict[str, Held]:
-    """The claims of these rows, as far as there are any."""
+    """The claims of these rows, as far as there are any; no other writer takes, changes or frees them meanwhile."""
+    tx.lock(ids)
     return {
         id_: Held(place, fingerprint, owner, at, None if status is None else Kept(status, body, owner, bool(cached)))
         for id_, place, fingerprint, owner, at, status, body, cached in tx.all_in(READ, ids)
@@ -118,6 +123,11 @@ def _columns(kept: Kept | None) -> tuple[int | None, str | None, int]:
 def forget_running(tx: Tx) -> int:
     """At the start of the process that owns the store: whoever ran has died, and its charges were refunded before."""
     return tx.run(DROP_RUNNING)
+
+
+def free_running(tx: Tx, owners: Sequence[str]) -> None:
+    """Free what these requests claimed and have not finished: the node that served them is dead."""
+    tx.run_many(DROP_RUNNING_OF, [(owner,) for owner in owners])
 
 
 def forget_old(tx: Tx, now: float) -> int:
@@ -147,4 +157,9 @@ def m0002_cached(schema: Schema) -> None:
     schema.execute("ALTER TABLE claims ADD COLUMN cached BIGINT NOT NULL DEFAULT 0 CHECK (cached IN (0, 1))")
 
 
-MIGRATIONS = MigrationSet("limits", (m0001_claims, m0002_cached))
+def m0003_running(schema: Schema) -> None:
+    """What a dead node's requests have claimed is found by them."""
+    schema.execute("CREATE INDEX claims_running ON claims (owner) WHERE status IS NULL")
+
+
+MIGRATIONS = MigrationSet("limits", (m0001_claims, m0002_cached, m0003_running))

@@ -46,6 +46,7 @@ class Writer:
         self._pending: dict[Job, None] = {}
         self._running = False
         self._closed = False
+        self._refusal: str | None = None
         self._quiet = trio.Event()
         self._lingering = trio.Event()
         self._commits = self._calls = self._failed = self._unheard = 0
@@ -68,6 +69,8 @@ class Writer:
     def _queue(self, job: Job) -> None:
         if self._closed:
             raise StoreUnavailable("the store is closed")
+        if self._refusal is not None:
+            raise StoreUnavailable(self._refusal)
         if len(self._pending) >= QUEUE_MAX:
             raise StoreBusy(f"{QUEUE_MAX} calls wait for the database")
         self._pending[job] = None
@@ -77,6 +80,16 @@ class Writer:
             # Not at once: every task that is ready in this tick of the loop gets into the same commit.
             self._running = True
             self._token.run_sync_soon(self._dispatch)
+
+    def refuse(self, why: str | None) -> None:
+        """Refuse every call from now on, those that wait too; None takes them again."""
+        self._refusal = why
+        if why is not None:
+            waiting = list(self._pending)
+            self._pending.clear()
+            for job in waiting:
+                job.error = StoreUnavailable(why)
+            self._tell(waiting)
 
     def statistics(self) -> StoreStatistics:
         """Counters for the operator."""
@@ -123,7 +136,10 @@ class Writer:
             self._commits += 1
             for callback in callbacks:
                 callback()
-        for job in batch:
+        self._tell(batch)
+
+    def _tell(self, jobs: Sequence[Job]) -> None:
+        for job in jobs:
             if job.task is not None:
                 trio.lowlevel.reschedule(job.task)
             elif job.error is not None and not job.abandonable:

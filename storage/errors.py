@@ -9,6 +9,14 @@ class StoreUnavailable(StorageError):
     """The database cannot be read or written now: disk full, I/O error, closed, or the commit failed."""
 
 
+class StoreContended(StoreUnavailable):
+    """Somebody else held what the call needed, or the connection was lost before the commit; nothing happened."""
+
+
+class CommitUnknown(StoreUnavailable):
+    """The connection was lost during the commit: the call may have happened (see `Tx.on_doubt`)."""
+
+
 class StoreBusy(StoreUnavailable):
     """More calls wait for the writer than its queue holds; nothing of this one happened."""
 

@@ -4,35 +4,65 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from psycopg import ProgrammingError
+from psycopg.conninfo import conninfo_to_dict
+
 from storage.errors import StoreUnusable
 from storage.migrations import MigrationSet
+from storage.nodes import MIGRATIONS as NODES
 from storage.owner import read_note
+from storage.postgres import open_postgres
 from storage.sqlite import open_sqlite
 from storage.store import Store
 
 SQLITE = "sqlite:///"
+POSTGRES = ("postgresql://", "postgres://")
+EXPECTED = f"expected {SQLITE}path/to/file.db or {POSTGRES[0]}user:password@host/database"
 
 
 @asynccontextmanager
 async def open_store(url: str, migrations: Sequence[MigrationSet]) -> AsyncIterator[Store]:
-    """The store at `url`, owned by this process while the block runs; what was submitted is committed on leaving.
+    """The store at `url`; what was submitted is committed on leaving.
 
-    `sqlite:///data/x.db` is relative to the working folder, `sqlite:////srv/x.db` is absolute. `migrations` are all
-    sets of the program, since a database with an unknown one is refused.
+    `sqlite:///data/x.db` is relative to the working folder, `sqlite:////srv/x.db` is absolute; the file is owned by
+    this process while the block runs. A `postgresql://` database may be open in many. `migrations` are all sets of the
+    program, since a database with an unknown one is refused.
 
     Raises:
         StoreInUse, StoreCorrupt, StoreTooNew, StoreUnusable: with words for the operator.
     """
-    async with open_sqlite(_file(url), migrations) as store:
-        yield store
+    sets = [*migrations, NODES]
+    if url.startswith(POSTGRES):
+        async with open_postgres(_checked(url), sets) as shared:
+            yield shared
+    else:
+        async with open_sqlite(_file(url), sets) as store:
+            yield store
 
 
 def read_owner_note(url: str) -> dict[str, str] | None:
-    """What the process that owns the store at `url` has announced; None while nobody owns it."""
-    return read_note(_file(url))
+    """What the process that owns the store at `url` has announced; None while nobody owns it, or nobody has to."""
+    return None if url.startswith(POSTGRES) else read_note(_file(url))
+
+
+def is_shared(url: str) -> bool:
+    """Whether several nodes can use the store at the same time."""
+    return url.startswith(POSTGRES)
 
 
 def _file(url: str) -> Path:
     if not url.startswith(SQLITE) or url == SQLITE:
-        raise StoreUnusable(f"not the address of a store: {url!r}; expected {SQLITE}path/to/file.db")
+        without_password = url.rpartition("@")[2]
+        raise StoreUnusable(f"not the address of a store: {without_password!r}; {EXPECTED}")
     return Path(url.removeprefix(SQLITE))
+
+
+def _checked(url: str) -> str:
+    """The address, if it can be read; what is wrong with it is not repeated, since it may hold a password."""
+    try:
+        parts = conninfo_to_dict(url)
+    except ProgrammingError as exc:
+        raise StoreUnusable(f"not the address of a database; {EXPECTED}") from exc
+    if not parts.get("dbname"):
+        raise StoreUnusable(f"the address names no database; {EXPECTED}")
+    return url

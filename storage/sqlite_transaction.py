@@ -15,6 +15,7 @@ from storage.transactions import Callback
 # More rows go in pieces, which bounds how many different statements have to be prepared and kept.
 ROWS_MAX = 64
 STATEMENTS_KEPT = 512
+NOW = "((julianday('now') - 2440587.5) * 86400.0)"
 # One text whatever the list's length, so it is prepared once; and one parameter, where each costs 600 instructions.
 LIST = "(SELECT value FROM json_each(?))"
 BUSY_MS = 5000  # only an outside tool on the file can make the writer wait
@@ -93,22 +94,23 @@ class SqliteTx:
 
     def all(self, sql: str, params: Sequence[Value] = ()) -> list[Row]:
         """All rows."""
-        return self._cursor.execute(sql, params).fetchall()
+        return self._cursor.execute(_plain(sql), params).fetchall()
 
     def one(self, sql: str, params: Sequence[Value] = ()) -> Row | None:
         """The first row, if any."""
-        rows = self._cursor.execute(sql, params).fetchall()
+        rows = self._cursor.execute(_plain(sql), params).fetchall()
         return rows[0] if rows else None
 
     def run(self, sql: str, params: Sequence[Value] = ()) -> int:
         """Run a statement that changes rows; how many it changed."""
-        return self._cursor.execute(sql, params).rowcount
+        return self._cursor.execute(_plain(sql), params).rowcount
 
     def run_many(self, sql: str, rows: Sequence[Sequence[Value]]) -> None:
         """Run one statement for all rows.
 
         Not `executemany`: the driver gives up the interpreter's lock at every step, and under load waits for it again.
         """
+        sql = _plain(sql)
         for start in range(0, len(rows), ROWS_MAX):
             piece = rows[start : start + ROWS_MAX]
             marks = "(" + ",".join("?" * len(piece[0])) + ")"
@@ -118,18 +120,29 @@ class SqliteTx:
         """All rows of a query over the list `{in}`."""
         if not values:
             return []
-        return self._cursor.execute(sql.replace("{in}", LIST), (_listed(values),)).fetchall()
+        return self._cursor.execute(_plain(sql).replace("{in}", LIST), (_listed(values),)).fetchall()
 
     def run_in(self, sql: str, values: Sequence[Item], params: Sequence[Value] = ()) -> int:
         """Run a statement that changes rows, over the list `{in}`; how many it changed."""
         if not values:
             return 0
-        return self._cursor.execute(sql.replace("{in}", LIST), (*params, _listed(values))).rowcount
+        return self._cursor.execute(_plain(sql).replace("{in}", LIST), (*params, _listed(values))).rowcount
+
+    def lock(self, names: Sequence[str]) -> None:
+        """The writer is the only one: everything is locked."""
 
     def on_commit(self, callback: Callable[[], None]) -> None:
         """Ask for `callback` after the commit."""
         assert self._callbacks is not None, "nothing is committed on a query-only connection"
         self._callbacks.append(callback)
+
+    def on_doubt(self, callback: Callable[[], None]) -> None:
+        """A commit to a file is known to have happened or not."""
+
+
+def _plain(sql: str) -> str:
+    """`sql` in SQLite's words."""
+    return sql.replace("{lock}", "").replace("{now}", NOW) if "{" in sql else sql
 
 
 def _listed(values: Sequence[Item]) -> str:
@@ -162,6 +175,9 @@ class SqliteEngine:
     def mark(self) -> None:
         """Set the savepoint."""
         self._cursor.execute("SAVEPOINT call")
+
+    def settle(self) -> None:
+        """Every statement is waited for."""
 
     def keep(self) -> None:
         """Release the savepoint."""

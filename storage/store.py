@@ -15,7 +15,11 @@ Row: TypeAlias = tuple[Any, ...]
 
 
 class Tx(Protocol):
-    """One transaction. Placeholders are `?`; the SQL is the subset that SQLite and PostgreSQL share."""
+    """One transaction. Placeholders are `?`; the SQL is the subset that SQLite and PostgreSQL share.
+
+    `{lock}` at the end of a query locks its rows where several nodes write (in the order of the query, so let it have
+    one), and `{now}` is the database's own clock in Unix seconds.
+    """
 
     def all(self, sql: str, params: Sequence[Value] = ()) -> list[Row]:
         """All rows."""
@@ -44,10 +48,21 @@ class Tx(Protocol):
         """As `all_in` for a statement that changes rows; how many it changed. `params` all stand before `{in}`."""
         ...
 
+    def lock(self, names: Sequence[str]) -> None:
+        """Hold `names` until the end of the transaction where several nodes write: rows that are not there yet."""
+        ...
+
     def on_commit(self, callback: Callable[[], None]) -> None:
         """Call `callback` on the Trio side after the commit, in commit order, before anyone who waits for it resumes.
 
         It must not raise nor block. On a query-only transaction this is a bug.
+        """
+        ...
+
+    def on_doubt(self, callback: Callable[[], None]) -> None:
+        """Call `callback` on the Trio side should the connection be lost in the commit, and nobody know if it happened.
+
+        Whoever waits gets CommitUnknown. No later call of this store runs before the lost commit has happened or not.
         """
         ...
 
@@ -73,9 +88,11 @@ class Store(Protocol):
     async def write(self, fn: Callable[[Tx], T]) -> T:
         """Run `fn` in a savepoint of the next transaction; for everything rare.
 
-        `fn` runs on the writer's thread. What it raises is raised here, and none of its changes happened.
+        `fn` runs on the writer's thread, more than once where it meets other nodes' locks. What it raises is raised
+        here, and none of its changes happened.
 
         Raises:
+            CommitUnknown: it may have happened.
             StoreBusy, StoreUnavailable, ConstraintViolated: nothing happened.
         """
         ...

@@ -76,6 +76,10 @@ class Engine(Protocol):
         """Set the savepoint."""
         ...
 
+    def settle(self) -> None:
+        """Wait for what the call has asked for; what fails of it is raised here."""
+        ...
+
     def keep(self) -> None:
         """Release the savepoint."""
         ...
@@ -132,6 +136,8 @@ def _run_group(engine: Engine, group: Sequence[Job], callbacks: list[Callback], 
         engine.mark()
     try:
         _call(engine.transaction(asked), group)
+        if not alone:
+            engine.settle()
     except Exception as exc:  # a call's error is its own, whatever it is
         refusal = engine.translate(exc)
         if alone:

@@ -1,5 +1,4 @@
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
@@ -7,8 +6,8 @@ from tests.billing.desk import Desk, open_desk
 
 
 @pytest.fixture
-async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
-    """Billing on a real file; whatever a test does, the ledger must prove sound at its end."""
-    async with open_desk(tmp_path) as opened:
+async def desk(store_url: str) -> AsyncIterator[Desk]:
+    """Billing on each real engine; whatever a test does, the ledger must prove sound at its end."""
+    async with open_desk(store_url) as opened:
         yield opened
         await opened.assert_sound()

@@ -3,7 +3,6 @@
 import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import trio
 
@@ -55,7 +54,7 @@ class Desk:
 
 
 @asynccontextmanager
-async def open_desk(folder: Path) -> AsyncIterator[Desk]:
+async def open_desk(url: str) -> AsyncIterator[Desk]:
     with trio.fail_after(60):
-        async with open_store(f"sqlite:///{folder / 'billing.db'}", [MIGRATIONS]) as store:
+        async with open_store(url, [MIGRATIONS]) as store:
             yield Desk(store)

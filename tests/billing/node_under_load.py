@@ -6,7 +6,6 @@ Prints `recovered N` once and then, for each closing that the store has confirme
 import os
 import random
 import sys
-from pathlib import Path
 
 import trio
 
@@ -17,8 +16,8 @@ from tests.billing.desk import Desk, open_desk
 TASKS = 32
 
 
-async def main(folder: Path, account_id: str, key_id: str) -> None:
-    async with open_desk(folder) as desk:
+async def main(url: str, account_id: str, key_id: str) -> None:
+    async with open_desk(url) as desk:
         recovered = await recover(desk.store, now=desk.now)
         os.write(1, f"recovered {recovered.charges}\n".encode())
         async with trio.open_nursery() as nursery:
@@ -36,4 +35,4 @@ async def work(desk: Desk, account_id: str, key_id: str, rng: random.Random) -> 
 
 
 if __name__ == "__main__":
-    trio.run(main, Path(sys.argv[1]), sys.argv[2], sys.argv[3])
+    trio.run(main, sys.argv[1], sys.argv[2], sys.argv[3])

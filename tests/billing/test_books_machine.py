@@ -9,18 +9,27 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 import trio
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    multiple,
+    rule,
+    run_state_machine_as_test,
+)
 
 from billing.books import Charge, ChargeRequest, Closed, CloseRequest
 from billing.errors import ChargeExists, ChargeUnknown, InsufficientCredits, KeyBudgetReached, KeyUnusable
 from billing.migrations import MIGRATIONS
 from billing.recovery import recover
 from billing.verification import verify
-from storage.sqlite_transaction import SqliteTx
 from tests.billing.desk import Desk
+from tests.fakes.inline_postgres import InlinePostgres
 from tests.fakes.inline_store import InlineStore
+from tests.servers.postgres import PostgresServer
 
 T = TypeVar("T")
 CREDITS = st.integers(0, 12)
@@ -72,9 +81,12 @@ class Model:
 class BooksMachine(RuleBasedStateMachine):
     models = Bundle("models")
 
+    def open_store(self) -> Any:
+        return InlineStore([MIGRATIONS])
+
     @initialize(target=models, credits=CREDITS, more=CREDITS)
     def open(self, credits: int, more: int) -> Any:  # noqa: A002
-        self.store = InlineStore([MIGRATIONS])
+        self.store = self.open_store()
         self.desk = Desk(self.store)
         self.charges: dict[str, tuple[Model, Charge]] = {}
         self.closed: dict[str, tuple[CloseRequest, Closed]] = {}
@@ -208,8 +220,7 @@ class BooksMachine(RuleBasedStateMachine):
 
     @invariant()
     def sound(self) -> None:
-        tx = SqliteTx(self.store.connection.cursor())
-        assert verify(tx) == []
+        assert wait(self.store.read(verify)) == []
         for model in self.all:
             account = wait(self.desk.accounts.get(model.account_id))
             held = sum(charge.credits for owner, charge in self.charges.values() if owner is model)
@@ -222,3 +233,20 @@ BooksMachine.TestCase.settings = settings(
     max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 TestBooksMachine = BooksMachine.TestCase
+
+
+def test_the_same_holds_on_postgresql(postgres: PostgresServer) -> None:
+    class PostgresMachine(BooksMachine):
+        def open_store(self) -> Any:
+            return InlinePostgres(postgres.fresh(), [MIGRATIONS])
+
+    run_state_machine_as_test(
+        PostgresMachine,
+        settings=settings(
+            max_examples=8,
+            stateful_step_count=15,
+            deadline=None,
+            suppress_health_check=[HealthCheck.too_slow],
+            phases=[Phase.generate],
+        ),
+    )

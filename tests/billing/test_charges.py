@@ -1,4 +1,4 @@
-"""Charges on a real file: who may be charged, how charges end, and that they end once."""
+"""Charges on each real engine: who may be charged, how charges end, and that they end once."""
 
 import logging
 import math
@@ -320,7 +320,7 @@ async def test_a_full_disk_takes_nothing_and_loses_no_settlement(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Method: SQLite's page limit stands for the disk's end while calls go on."""
-    async with open_desk(tmp_path) as desk:
+    async with open_desk(f"sqlite:///{tmp_path / 'billing.db'}") as desk:
         account = await desk.accounts.create("Ada", credits=1000)
         charges = [await desk.charges.take(desk.request(account.id)) for _ in range(40)]
         await desk.store.write(lambda tx: tx.run("PRAGMA max_page_count = 1"))
@@ -358,7 +358,7 @@ async def test_a_call_cancelled_at_any_moment_leaves_no_charge_open(desk: Desk) 
             outcomes.append(cost)
 
     async def call() -> None:
-        with trio.move_on_after(rng.random() * 0.006):
+        with trio.move_on_after(rng.random() * rng.choice([0.006, 0.06])):
             await billed(desk.charges)
 
     for _ in range(12):

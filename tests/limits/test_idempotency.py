@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from functools import partial
 from itertools import product
-from pathlib import Path
 
 import pytest
 import trio
@@ -135,9 +134,9 @@ def test_a_judgement_is_one_of_three_and_never_gives_another_requests_outcome(
 
 
 @pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
+async def store(store_url: str) -> AsyncIterator[Store]:
     with trio.fail_after(30):
-        async with open_store(f"sqlite:///{tmp_path / 'claims.db'}", [MIGRATIONS]) as opened:
+        async with open_store(store_url, [MIGRATIONS]) as opened:
             yield opened
 
 
@@ -189,15 +188,14 @@ async def test_what_is_forgotten_as_old_had_expired(store: Store) -> None:
     assert left.keys() == {"new", "last"}
 
 
-async def test_claims_of_the_first_version_are_kept_when_the_store_is_upgraded(tmp_path: Path) -> None:
+async def test_claims_of_the_first_version_are_kept_when_the_store_is_upgraded(store_url: str) -> None:
     """Method: a store of the migration before, one row in it, then the present one."""
-    url = f"sqlite:///{tmp_path / 'old.db'}"
     before = type(MIGRATIONS)(MIGRATIONS.name, MIGRATIONS.migrations[:1])
     with trio.fail_after(30):
-        async with open_store(url, [before]) as old:
+        async with open_store(store_url, [before]) as old:
             insert = "INSERT INTO claims (id, place, fingerprint, owner, at, status, body) VALUES (?, ?, ?, ?, ?, ?, ?)"
             await old.write(lambda tx: tx.run(insert, ("one", "GET a/b", "print", "req_old", NOW, 200, '"data":1')))
-        async with open_store(url, [MIGRATIONS]) as new:
+        async with open_store(store_url, [MIGRATIONS]) as new:
             assert await new.read(partial(read_claims, ids=["one"])) == {
                 "one": Held("GET a/b", "print", "req_old", NOW, KEPT)
             }

@@ -10,7 +10,7 @@ from storage.store import Store, Tx
 
 def m0001_notes(schema: Schema) -> None:
     schema.execute("CREATE TABLE notes (id {serial}, text TEXT NOT NULL UNIQUE)")
-    schema.execute("CREATE TABLE replies (note_id BIGINT NOT NULL REFERENCES notes (id))")
+    schema.execute("CREATE TABLE replies (note_id BIGINT NOT NULL REFERENCES notes (id) DEFERRABLE INITIALLY DEFERRED)")
 
 
 NOTES = MigrationSet("notes", (m0001_notes,))

@@ -35,6 +35,9 @@ class BrittleEngine:
     def mark(self) -> None:
         self._step("mark")
 
+    def settle(self) -> None:
+        pass
+
     def keep(self) -> None:
         self._step("keep")
 

@@ -1,12 +1,10 @@
-"""The writer on a real file: what shares a commit, what fails alone, and what a cancelled call leaves behind."""
+"""The writer on each real engine: what shares a commit, what fails alone, and what a cancelled call leaves behind."""
 
 import logging
 import random
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 
 import pytest
 import trio
@@ -16,51 +14,8 @@ from storage import batching
 from storage.errors import ConstraintViolated, HandlerFailed, StoreBusy, StoreUnavailable
 from storage.opening import open_store
 from storage.store import Store, Tx
-from tests.storage.tables import NOTES, add, add_note, add_notes, all_texts, url
-
-Call = Callable[[], Awaitable[object]]
-
-
-@contextmanager
-def held_writer(store: Store, *, also: Callable[[Tx], None] = lambda tx: None) -> Iterator[threading.Event]:
-    """The writer's thread is busy while the block runs, so that what is submitted inside waits together."""
-    begun, go = threading.Event(), threading.Event()
-
-    def hold(tx: Tx, requests: Sequence[None]) -> list[None]:
-        begun.set()
-        assert go.wait(10)
-        also(tx)
-        return [None] * len(requests)
-
-    store.submit_nowait(hold, None)
-    try:
-        yield begun
-    finally:
-        go.set()
-
-
-async def wait_held(begun: threading.Event) -> None:
-    await trio.to_thread.run_sync(begun.wait, 5)
-
-
-async def collect(results: list[object], call: Call) -> None:
-    await trio.lowlevel.checkpoint()
-    try:
-        results.append(await call())
-    except Exception as exc:  # noqa: BLE001 - the test looks at whatever came
-        results.append(exc)
-
-
-async def submit_all(store: Store, calls: Sequence[Call]) -> list[object]:
-    """Let all `calls` wait for the same commit; their results in order."""
-    results: list[list[object]] = [[] for _ in calls]
-    async with trio.open_nursery() as nursery:
-        with held_writer(store) as begun:
-            await wait_held(begun)
-            for call, result in zip(calls, results, strict=True):
-                nursery.start_soon(collect, result, call)
-                await trio.testing.wait_all_tasks_blocked()
-    return [result[0] for result in results]
+from tests.contract.calls import held_writer, submit_all, wait_held
+from tests.storage.tables import NOTES, add, add_note, add_notes, all_texts
 
 
 async def test_calls_that_wait_together_share_one_commit(store: Store) -> None:
@@ -131,7 +86,7 @@ async def test_a_write_that_raises_leaves_nothing_and_raises_what_it_raised(stor
 
 async def test_a_broken_constraint_is_told_in_the_stores_words(store: Store) -> None:
     await store.write(add_note("one"))
-    with pytest.raises(ConstraintViolated, match="UNIQUE"):
+    with pytest.raises(ConstraintViolated, match=r"(?i)unique"):
         await store.write(add_note("one"))
 
 
@@ -139,7 +94,6 @@ async def test_a_commit_that_fails_fails_everyone_and_the_store_goes_on(store: S
     """Method: a foreign key that is only checked at COMMIT makes the real commit fail."""
 
     def poison(tx: Tx) -> None:
-        tx.run("PRAGMA defer_foreign_keys = ON")
         tx.run("INSERT INTO replies (note_id) VALUES (77)")
 
     called: list[str] = []
@@ -236,7 +190,7 @@ async def test_a_cancelled_call_either_happened_or_did_not(store: Store) -> None
     for round_ in range(20):
         async with trio.open_nursery() as nursery:
             for number in range(30):
-                nursery.start_soon(call, f"{round_}/{number}", rng.random() * 0.003)
+                nursery.start_soon(call, f"{round_}/{number}", rng.random() * rng.choice([0.003, 0.05]))
     assert 0 < len(done) < 600
     assert set(await all_texts(store)) == done
 
@@ -286,31 +240,15 @@ async def test_an_error_that_nobody_waits_for_is_logged_counted_and_told(
     assert await all_texts(store) == ["good", "last"]
 
 
-async def test_what_was_submitted_is_committed_before_the_store_closes(tmp_path: Path) -> None:
+async def test_what_was_submitted_is_committed_before_the_store_closes(store_url: str) -> None:
     with trio.fail_after(10):
-        async with open_store(url(tmp_path), [NOTES]) as store:
+        async with open_store(store_url, [NOTES]) as store:
             for number in range(1000):
                 store.submit_nowait(add_notes, f"note {number}")
         with pytest.raises(StoreUnavailable, match="closed"):
             await store.write(add_note("late"))
-        async with open_store(url(tmp_path), [NOTES]) as store:
+        async with open_store(store_url, [NOTES]) as store:
             assert len(await all_texts(store)) == 1000
-
-
-async def test_a_full_disk_is_told_and_the_store_recovers_when_there_is_room(store: Store) -> None:
-    """Method: SQLite's own page limit stands for the disk's end."""
-
-    def limit(pages: int, tx: Tx) -> None:
-        tx.run(f"PRAGMA max_page_count = {pages}")
-
-    await store.write(partial(limit, 1))  # SQLite raises it to what the file has
-    with pytest.raises(StoreUnavailable, match="full"):
-        await store.write(add_note("x" * 100_000))
-    results = await submit_all(store, [partial(store.submit, add_notes, "y" * 100_000) for _ in range(2)])
-    assert [type(result) for result in results] == [StoreUnavailable] * 2
-    await store.write(partial(limit, 100_000))
-    await store.write(add_note("z" * 100_000))
-    assert len(await all_texts(store)) == 1
 
 
 async def test_a_ping_writes_and_may_be_given_up(store: Store) -> None:

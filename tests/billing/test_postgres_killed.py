@@ -1,0 +1,78 @@
+"""The database server dies under load and comes back: what was confirmed stands, and nobody pays for what was not."""
+
+import random
+
+import trio
+
+from billing.books import Charge, Closed
+from storage.errors import StoreUnavailable
+from tests.billing.desk import Desk, open_desk
+from tests.servers.postgres import PostgresServer
+
+ROUNDS = 3
+TASKS = 24
+
+
+class Load:
+    """Tasks that take and close, and write down what they were told."""
+
+    def __init__(self, desk: Desk, account_id: str) -> None:
+        self._desk = desk
+        self._account_id = account_id
+        self.closed: dict[str, Closed] = {}
+        self.failed = 0
+
+    async def work(self, rng: random.Random) -> None:
+        while True:
+            await trio.sleep(rng.random() * 0.003)
+            try:
+                charge = await self._desk.charges.take(self._desk.request(self._account_id, credits=rng.randint(1, 5)))
+            except StoreUnavailable:
+                self.failed += 1
+                continue
+            await self._close(charge, rng)
+
+    async def _close(self, charge: Charge, rng: random.Random) -> None:
+        try:
+            self.closed[charge.request_id] = await self._desk.charges.close(charge, used=rng.randint(0, charge.credits))
+        except StoreUnavailable:
+            self.failed += 1  # `finish` closes it
+
+
+async def finish(desk: Desk) -> None:
+    while desk.charges.unfinished():
+        try:
+            await desk.charges.finish()
+        except StoreUnavailable:
+            await trio.sleep(0.02)
+
+
+async def test_a_server_that_is_killed_under_load_loses_nothing_and_charges_nothing_twice(
+    postgres: PostgresServer,
+) -> None:
+    async with open_desk(postgres.fresh()) as desk:
+        account = await desk.accounts.create("Ada", credits=1_000_000)
+        load = Load(desk, account.id)
+        async with trio.open_nursery() as nursery:
+            for number in range(TASKS):
+                nursery.start_soon(load.work, random.Random(number))
+            for _ in range(ROUNDS):
+                await trio.sleep(0.3)
+                await trio.to_thread.run_sync(postgres.kill)
+                await trio.sleep(0.2)
+                await trio.to_thread.run_sync(postgres.start)
+            await trio.sleep(0.5)
+            nursery.cancel_scope.cancel()
+        await finish(desk)
+        assert load.failed > 0
+        assert len(load.closed) > 100
+        sql = """
+        SELECT request_id, SUM(CASE WHEN kind = 'settlement' THEN amount ELSE 0 END) FROM ledger_entries
+        WHERE request_id IS NOT NULL GROUP BY request_id
+        """
+        costs: dict[str, int] = dict(await desk.store.read(lambda tx: tx.all(sql)))
+        told = {request_id: closed.credits_used for request_id, closed in load.closed.items()}
+        assert {request_id: costs[request_id] for request_id in told} == told
+        found = await desk.accounts.get(account.id)
+        assert (found.balance, found.held) == (1_000_000 - sum(costs.values()), 0)
+        await desk.assert_sound()

@@ -1,0 +1,132 @@
+"""Who lives is said by the database's clock, and each dead node is recovered by one other at a time."""
+
+from collections.abc import AsyncIterator
+from functools import partial
+
+import pytest
+import trio
+
+from storage import nodes
+from storage.opening import open_store
+from storage.store import Store
+
+
+@pytest.fixture
+async def store(store_url: str) -> AsyncIterator[Store]:
+    with trio.fail_after(60):
+        async with open_store(store_url, []) as opened:
+            yield opened
+
+
+async def join(store: Store, *ids: str) -> None:
+    for id_ in ids:
+        await store.write(partial(nodes.join, node_id=id_))
+
+
+async def beat(store: Store, id_: str) -> bool:
+    return await store.write(partial(nodes.beat, node_id=id_))
+
+
+async def take_over(store: Store, id_: str) -> list[str]:
+    return await store.write(partial(nodes.take_over, node_id=id_))
+
+
+async def age(store: Store, seconds: float, *ids: str) -> None:
+    """Put what is known of these nodes so many seconds further into the past, as if it had waited."""
+    sql = "UPDATE nodes SET seen_at = seen_at - ?, taken_at = taken_at - ? WHERE id = ?"
+    for id_ in ids:
+        await store.write(lambda tx, id_=id_: tx.run(sql, (seconds, seconds, id_)))  # type: ignore[misc]
+
+
+async def living(store: Store) -> list[str]:
+    return await store.read(partial(nodes.living))
+
+
+async def test_who_beats_lives_and_who_is_silent_is_taken_over_once(store: Store) -> None:
+    await join(store, "a", "b", "c")
+    assert await living(store) == ["a", "b", "c"]
+    await age(store, 19, "a", "b", "c")
+    assert await take_over(store, "a") == []
+    await age(store, 1.1, "a", "b", "c")
+    assert await beat(store, "a")
+    assert await beat(store, "b")
+    assert await living(store) == ["a", "b"]
+    assert await take_over(store, "a") == ["c"]
+    assert await take_over(store, "b") == []
+    assert await living(store) == ["a", "b"]
+
+
+async def test_who_was_declared_dead_stays_dead(store: Store) -> None:
+    await join(store, "a", "paused")
+    await age(store, 21, "paused")
+    assert await take_over(store, "a") == ["paused"]
+    assert not await beat(store, "paused")
+    assert not await beat(store, "never joined")
+
+
+async def test_who_was_silent_but_not_taken_over_goes_on(store: Store) -> None:
+    await join(store, "alone")
+    await age(store, 21, "alone")
+    assert await take_over(store, "alone") == [], "nobody recovers itself"
+    assert await beat(store, "alone")
+    assert await living(store) == ["alone"]
+
+
+async def test_the_dead_are_offered_again_for_what_they_did_later(store: Store) -> None:
+    """Goal: neither a second death nor a paused node's last moment leaves anything open."""
+    await join(store, "a", "dead")
+    await age(store, 21, "dead")
+    assert await take_over(store, "a") == ["dead"]
+    await store.write(partial(nodes.recovered, node_id="a", dead_id="dead"))
+    await age(store, 21, "a", "dead")
+    await join(store, "b")
+    assert await take_over(store, "b") == ["a", "dead"]
+
+
+async def test_only_who_was_recovered_is_forgotten(store: Store) -> None:
+    await join(store, "a", "recovered", "not yet")
+    hours_ago = "UPDATE nodes SET seen_at = {now} - 9000, taken_by = 'a', taken_at = {now} - 8000 WHERE id <> 'a'"
+    await store.write(lambda tx: tx.run(hours_ago))
+    await store.write(partial(nodes.recovered, node_id="a", dead_id="recovered"))
+    await store.write(partial(nodes.recovered, node_id="other", dead_id="not yet"))
+    assert await take_over(store, "a") == ["not yet"]
+    assert await store.read(lambda tx: tx.all("SELECT id FROM nodes ORDER BY id")) == [("a",), ("not yet",)]
+
+
+async def test_who_leaves_is_not_recovered(store: Store) -> None:
+    await join(store, "a", "gone")
+    await store.write(partial(nodes.leave, node_id="gone"))
+    await age(store, 21, "gone")
+    assert await take_over(store, "a") == []
+
+
+async def test_the_clock_is_the_databases(store: Store) -> None:
+    """Goal: nodes whose clocks are seconds apart agree. Method: whatever is kept is within a second of the database's
+    own time, which no caller can tell it."""
+    await join(store, "a")
+    ages = "SELECT ABS({now} - started_at), ABS({now} - seen_at) FROM nodes"
+    ((started_s, seen_s),) = await store.read(lambda tx: tx.all(ages))
+    assert max(started_s, seen_s) < 2
+
+
+async def test_of_many_that_race_for_the_dead_each_dead_goes_to_one(store_url: str) -> None:
+    """Method: on PostgreSQL every racer has a connection of its own."""
+    dead = [f"dead {number}" for number in range(8)]
+    racers = 1 if store_url.startswith("sqlite") else 4
+    taken: list[str] = []
+    with trio.fail_after(60):
+        async with open_store(store_url, []) as first:
+            await join(first, *dead)
+            await age(first, 21, *dead)
+
+            async def race(name: str) -> None:
+                if racers == 1:
+                    taken.extend(await take_over(first, name))
+                    return
+                async with open_store(store_url, []) as store:
+                    taken.extend(await take_over(store, name))
+
+            async with trio.open_nursery() as nursery:
+                for number in range(racers):
+                    nursery.start_soon(race, f"racer {number}")
+    assert sorted(taken) == dead

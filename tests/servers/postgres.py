@@ -1,0 +1,187 @@
+"""A PostgreSQL server of one's own: a fresh cluster in a temporary folder, on a free loopback port, gone at the end."""
+
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import psycopg
+import pytest
+
+START_S = 30.0
+STOP_S = 10.0
+USER = "sluice"
+END_ALL = """
+SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
+WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'
+"""
+SETTINGS = (
+    "listen_addresses=127.0.0.1",
+    "unix_socket_directories=",
+    "fsync=off",  # kill -9 of the server is survived all the same: only the machine's own death is not
+    "shared_buffers=32MB",
+    "max_connections=60",
+    "autovacuum_naptime=10s",
+    "log_min_messages=fatal",
+)
+
+
+class PostgresServer:
+    """A cluster that can be started, killed, frozen and asked for fresh databases."""
+
+    def __init__(self, folder: Path, programs: Path) -> None:
+        self._folder = folder
+        self._programs = programs
+        self._process: subprocess.Popen[bytes] | None = None
+        self.port = _free_port()
+        self._run("initdb", "--no-sync", "-D", str(folder / "data"), "-U", USER, "-A", "trust", "-E", "UTF8")
+
+    def url(self, port: int | None = None) -> str:
+        """The address of its database, or of that behind a proxy on another port."""
+        return f"postgresql://{USER}@127.0.0.1:{port or self.port}/postgres"
+
+    def fresh(self) -> str:
+        """The address of the one database of this server, emptied: whoever is connected to it is cut off."""
+        self.start()
+        with psycopg.connect(self.url(), autocommit=True) as connection:
+            connection.execute(END_ALL)
+            connection.execute("DROP SCHEMA public CASCADE")
+            connection.execute("CREATE SCHEMA public")
+        return self.url()
+
+    def unused_port(self) -> int:
+        """A port that nobody listens on."""
+        return _free_port()
+
+    def start(self) -> None:
+        """Start it, unless it runs, and wait until it answers."""
+        if self._process is None:
+            command = [str(self._programs / "postgres"), "-D", str(self._folder / "data"), "-p", str(self.port)]
+            for setting in SETTINGS:
+                command += ["-c", setting]
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=self._folder, **_as_user()
+            )  # type: ignore[call-overload]
+        give_up_at = time.monotonic() + START_S
+        while True:
+            try:
+                psycopg.connect(self.url(), connect_timeout=2).close()
+                return
+            except psycopg.OperationalError:
+                assert time.monotonic() < give_up_at, "the server does not start"
+                time.sleep(0.02)
+
+    def kill(self) -> None:
+        """The whole server dies at once, as by kill -9 of each of its processes."""
+        process, self._process = self._process, None
+        assert process is not None
+        for pid in [process.pid, *_children(process.pid)]:
+            _send(pid, signal.SIGKILL)
+        process.wait(STOP_S)
+
+    def freeze(self) -> None:
+        """Every process of it stands still, and says nothing."""
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """It goes on."""
+        self._signal(signal.SIGCONT)
+
+    def stop(self) -> None:
+        """Stop it, whatever it does."""
+        if self._process is None:
+            return
+        self.thaw()
+        self._process.send_signal(signal.SIGQUIT)
+        try:
+            self._process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+        self._process = None
+
+    def _signal(self, number: int) -> None:
+        assert self._process is not None
+        for pid in [self._process.pid, *_children(self._process.pid)]:
+            _send(pid, number)
+
+    def _run(self, program: str, *arguments: str) -> None:
+        subprocess.run(
+            [str(self._programs / program), *arguments],
+            check=True,
+            stdout=subprocess.DEVNULL,
+            cwd=self._folder,
+            **_as_user(),
+        )  # type: ignore[call-overload]
+
+
+@contextmanager
+def open_postgres() -> Iterator[PostgresServer]:
+    """A running server.
+
+    Without PostgreSQL's programs the test is skipped, or fails where `SLUICE_REQUIRE_SERVERS` is set.
+    """
+    programs = _programs()
+    folder = Path(tempfile.mkdtemp(prefix="sluice-postgres-"))
+    try:
+        if os.geteuid() == 0:
+            user = _unprivileged()
+            os.chown(folder, user.pw_uid, user.pw_gid)
+        server = PostgresServer(folder, programs)
+        try:
+            server.start()
+            yield server
+        finally:
+            server.stop()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _programs() -> Path:
+    """The folder of the newest installed server."""
+    debian = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda path: int(path.parts[-3]))
+    found = shutil.which("postgres")
+    if debian:
+        return debian[-1].parent
+    if found is not None:
+        return Path(found).resolve().parent
+    if os.environ.get("SLUICE_REQUIRE_SERVERS"):
+        pytest.fail("PostgreSQL is not installed")
+    pytest.skip("PostgreSQL is not installed")
+
+
+def _unprivileged() -> pwd.struct_passwd:
+    """The server refuses to run as root."""
+    try:
+        return pwd.getpwnam("postgres")
+    except KeyError:
+        return pwd.getpwnam("nobody")
+
+
+def _as_user() -> dict[str, object]:
+    if os.geteuid() != 0:
+        return {}
+    user = _unprivileged()
+    return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+
+
+def _send(pid: int, number: int) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def _children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

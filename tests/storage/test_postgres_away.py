@@ -1,0 +1,273 @@
+"""A PostgreSQL server that goes away: nobody waits long, nobody is told a lie, and it is used again when it is back."""
+
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from functools import partial
+
+import psycopg
+import pytest
+import trio
+
+from storage.errors import CommitUnknown, StoreContended, StoreUnavailable
+from storage.opening import open_store
+from storage.store import Store, Tx
+from tests.servers.cutter import Cutter, open_cutter
+from tests.servers.postgres import PostgresServer
+from tests.storage.tables import NOTES, add_note, add_notes, all_texts
+
+
+@pytest.fixture
+def cutter(postgres: PostgresServer) -> Iterator[Cutter]:
+    postgres.fresh()
+    with open_cutter(postgres.port) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def store(postgres: PostgresServer, cutter: Cutter) -> AsyncIterator[Store]:
+    with trio.fail_after(60):
+        async with open_store(postgres.url(cutter.port), [NOTES]) as opened:
+            yield opened
+
+
+async def wait_back(store: Store, within_s: float = 5.0) -> None:
+    with trio.fail_after(within_s):
+        while True:
+            try:
+                await store.ping()
+                return
+            except StoreUnavailable:
+                await trio.sleep(0.01)
+
+
+def at_commit(cutter: Cutter, *, arrives: bool, then: Callable[[], None] = lambda: None) -> threading.Event:
+    """Cut the connection when the commit comes by, before or after the server has it; then the event is set."""
+    done = threading.Event()
+
+    def to_server(data: bytes) -> bool:
+        if not done.is_set() and b"COMMIT" in data:
+            done.set()
+            then()
+            if arrives:
+                cutter.to_client = lambda data: cutter.cut() is not None
+                return True
+            cutter.cut()
+            return False
+        return True
+
+    cutter.to_server = to_server
+    return done
+
+
+async def test_a_commit_that_was_lost_after_it_happened_is_found_out(store: Store, cutter: Cutter) -> None:
+    """Method: the connection ends once the server has answered the commit, and the answer never arrives."""
+    cut = at_commit(cutter, arrives=True)
+    committed: list[str] = []
+
+    def write(tx: Tx) -> str:
+        tx.run_many("INSERT INTO notes (text) VALUES {rows}", [("one",)])
+        tx.on_commit(lambda: committed.append("one"))
+        return "done"
+
+    async with trio.open_nursery() as nursery:
+
+        async def heal() -> None:
+            await trio.sleep(0.1)
+            cutter.to_client = lambda data: True
+
+        nursery.start_soon(heal)
+        assert await store.write(write) == "done"
+    assert cut.is_set()
+    assert committed == ["one"]
+    assert await all_texts(store) == ["one"]
+
+
+async def test_a_commit_that_never_arrived_is_done_again(store: Store, cutter: Cutter) -> None:
+    """The writer finds out that it has not happened, and runs the same calls once more."""
+    cut = at_commit(cutter, arrives=False)
+    results: list[str] = []
+
+    async def submit(text: str) -> None:
+        results.append(await store.submit(add_notes, text))
+
+    async with trio.open_nursery() as nursery:
+        for number in range(10):
+            nursery.start_soon(submit, f"note {number}")
+    assert cut.is_set()
+    assert len(results) == 10
+    assert sorted(await all_texts(store)) == [f"note {number}" for number in range(10)]
+
+
+async def test_a_commit_that_nobody_can_know_of_is_told_as_such_and_in_doubt(store: Store, cutter: Cutter) -> None:
+    at_commit(cutter, arrives=True, then=lambda: setattr(cutter, "refuses", True))
+    doubted: list[str] = []
+    committed: list[str] = []
+
+    def write(tx: Tx) -> None:
+        tx.run("INSERT INTO notes (text) VALUES ('perhaps')")
+        tx.on_commit(lambda: committed.append("perhaps"))
+        tx.on_doubt(lambda: doubted.append("perhaps"))
+
+    began = trio.current_time()
+    with pytest.raises(CommitUnknown):
+        await store.write(write)
+    assert trio.current_time() - began < 3
+    assert (doubted, committed) == (["perhaps"], [])
+    cutter.to_client, cutter.refuses = lambda data: True, False
+    await wait_back(store)
+    assert await all_texts(store) in (["perhaps"], [])
+
+
+async def test_what_a_lost_connection_left_on_the_server_never_happens_later(
+    store: Store, cutter: Cutter, postgres: PostgresServer
+) -> None:
+    """Goal: once the store is back, a lost commit has happened or never will. Method: the way to the server keeps the
+    commit, the client gives up, and the old connection stays open at the server's end."""
+    held: list[bytes] = []
+
+    def keep_commit(data: bytes) -> bool:
+        if b"COMMIT" in data and not held:
+            held.append(data)
+            cutter.to_server = lambda data: False
+            return False
+        return True
+
+    def locked(tx: Tx) -> None:
+        tx.run("INSERT INTO notes (text) VALUES ('late')")
+
+    cutter.to_server = keep_commit
+    async with trio.open_nursery() as nursery:
+
+        async def write() -> None:
+            with pytest.raises(StoreUnavailable):
+                await store.write(locked)
+
+        nursery.start_soon(write)
+        with trio.fail_after(5):
+            while not held:  # noqa: ASYNC110 - the proxy's thread has no event for us
+                await trio.sleep(0.01)
+        with psycopg.connect(postgres.url(), autocommit=True) as other:
+            (count,) = other.execute(
+                "SELECT count(*) FROM pg_stat_activity "
+                "WHERE application_name LIKE 'sluice-writer%' AND state LIKE 'idle in%'"
+            ).fetchone() or (0,)
+        assert count == 1
+        await trio.sleep(5)  # until the client's patience ends
+        cutter.to_server = lambda data: True
+    await wait_back(store)
+    assert await all_texts(store) in ([], ["late"])
+    await store.write(add_note("later"))
+    with psycopg.connect(postgres.url(), autocommit=True) as other:
+        (count,) = other.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'sluice-writer%'"
+        ).fetchone() or (0,)
+    assert count == 1
+
+
+async def test_an_idle_store_outlives_a_restart_of_the_server_without_an_error(
+    store: Store, postgres: PostgresServer
+) -> None:
+    await store.write(add_note("before"))
+    assert await all_texts(store) == ["before"]
+    await trio.to_thread.run_sync(postgres.kill)
+    await trio.to_thread.run_sync(postgres.start)
+    await store.write(add_note("after"))
+    assert await all_texts(store) == ["before", "after"]
+
+
+async def test_while_the_server_is_away_calls_fail_at_once(store: Store, postgres: PostgresServer) -> None:
+    """Method: kill the server under load, and time what comes while it is known to be away, by the slowest of many."""
+    await trio.to_thread.run_sync(postgres.kill)
+    try:
+        with pytest.raises(StoreUnavailable):
+            await store.write(add_note("lost"))
+        slowest = 0.0
+        for number in range(200):
+            began = time.perf_counter()
+            for call in (partial(store.write, add_note("lost")), partial(all_texts, store), store.ping):
+                with pytest.raises(StoreUnavailable):
+                    await call()
+            with pytest.raises(StoreUnavailable):
+                store.submit_nowait(add_notes, f"lost {number}")
+            slowest = max(slowest, time.perf_counter() - began)
+            await trio.sleep(0.002)
+        assert slowest < 0.5, "no call waits for a connection"
+    finally:
+        with trio.move_on_after(30, shield=True):
+            await trio.to_thread.run_sync(postgres.start)
+    await wait_back(store, within_s=2.0)
+    assert await all_texts(store) == []
+    await store.write(add_note("back"))
+
+
+async def test_calls_that_waited_when_the_server_went_hear_of_it_too(store: Store, cutter: Cutter) -> None:
+    running, go = threading.Event(), threading.Event()
+
+    def hold(tx: Tx, requests: Sequence[None]) -> list[None]:
+        running.set()
+        assert go.wait(10)
+        tx.all("SELECT 1")
+        return [None] * len(requests)
+
+    errors: list[Exception] = []
+
+    async def write(number: int) -> None:
+        try:
+            await store.write(add_note(f"{number}"))
+        except StoreUnavailable as exc:
+            errors.append(exc)
+
+    store.submit_nowait(hold, None)
+    async with trio.open_nursery() as nursery:
+        await trio.to_thread.run_sync(running.wait, 5)
+        for number in range(20):
+            nursery.start_soon(write, number)
+        await trio.sleep(0.05)
+        cutter.refuses = True
+        cutter.cut()
+        go.set()
+    assert len(errors) == 20
+    cutter.refuses = False
+    await wait_back(store)
+
+
+async def test_a_server_that_stands_still_is_given_up(store: Store, postgres: PostgresServer) -> None:
+    await store.write(add_note("before"))
+    await trio.to_thread.run_sync(postgres.freeze)
+    try:
+        began = trio.current_time()
+        with pytest.raises(StoreUnavailable):
+            await store.write(add_note("stuck"))
+        assert trio.current_time() - began < 8
+        with pytest.raises(StoreUnavailable, match="away"):
+            await store.write(add_note("refused"))
+    finally:
+        with trio.move_on_after(30, shield=True):
+            await trio.to_thread.run_sync(postgres.thaw)
+    await wait_back(store, within_s=8.0)
+    await store.write(add_note("after"))
+    texts = await all_texts(store)
+    assert texts[0] == "before"
+    assert texts[-1] == "after"
+    assert "refused" not in texts
+
+
+async def test_readers_are_cut_off_with_the_writer_and_come_back(store: Store, cutter: Cutter) -> None:
+    assert await all_texts(store) == []
+    cutter.cut()
+    assert await all_texts(store) == []
+    await store.write(add_note("on"))
+    assert await all_texts(store) == ["on"]
+
+
+async def test_a_lock_that_is_never_given_back_makes_calls_fail_not_hang(
+    store: Store, postgres: PostgresServer
+) -> None:
+    await store.write(add_note("one"))
+    with psycopg.connect(postgres.url()) as other:
+        other.execute("SELECT * FROM notes FOR UPDATE")
+        with trio.fail_after(10), pytest.raises(StoreContended):
+            await store.write(lambda tx: tx.all("SELECT text FROM notes {lock}"))
+        other.rollback()
+        assert await store.write(lambda tx: tx.all("SELECT text FROM notes {lock}")) == [("one",)]
