@@ -8,7 +8,8 @@ from functools import partial
 import pytest
 import trio
 
-from tests.servers.toxic import HARMLESS, STALLED, Direction, Poison, Toxic, open_toxic
+from tests.servers.poison import HARMLESS, STALLED, Direction, Poison
+from tests.servers.toxic import Toxic, open_toxic
 
 LONG = bytes(range(256)) * 4_000
 SIDES = pytest.mark.parametrize("side", [lambda t: t.up, lambda t: t.down], ids=["up", "down"])

@@ -1,0 +1,58 @@
+"""What can be done to one direction of connections, and the switch for it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import trio
+
+
+@dataclass(frozen=True, slots=True)
+class Poison:
+    """What is done to one direction of every connection; by default nothing.
+
+    `cut_after` and `reset_after` count a connection's bytes from when the poison was set, or else from its start: with
+    the last of so many, both sides get an end (FIN) or a reset (RST). `close_delay_s` holds back a sender's end.
+    """
+
+    latency_s: float = 0.0
+    jitter_s: float = 0.0
+    """At most so much more latency, another for each piece; the order is kept."""
+    bytes_per_s: float = 0.0
+    """0 is no limit."""
+    is_stalled: bool = False
+    """The connection stays open, and nothing passes."""
+    cut_after: int | None = None
+    reset_after: int | None = None
+    close_delay_s: float = 0.0
+
+
+HARMLESS = Poison()
+STALLED = Poison(is_stalled=True)
+
+
+class Direction:
+    """One direction of all connections, and its poison."""
+
+    def __init__(self) -> None:
+        self.poison = HARMLESS
+        self.round = 0
+        """Which poison this is: bytes are counted for each from 0."""
+        self.passed_bytes = 0
+        self._changed = trio.Event()
+
+    def set(self, poison: Poison) -> None:
+        """Use another poison from now on, also for what is on its way."""
+        self.poison = poison
+        self.round += 1
+        self._changed.set()
+        self._changed = trio.Event()
+
+    async def wait_due(self, due: Callable[[Poison], float]) -> None:
+        """Wait until the instant that `due` names under the poison in force, and until nothing is stalled."""
+        while True:
+            poison, changed = self.poison, self._changed
+            at = float("inf") if poison.is_stalled else due(poison)
+            if at <= trio.current_time():
+                return
+            with trio.move_on_at(at):
+                await changed.wait()
