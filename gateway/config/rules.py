@@ -1,12 +1,19 @@
-"""What a type can not say about the settings: addresses, combinations, and what this build does not serve yet."""
+"""What a type can not say about the settings: addresses and combinations. No text repeats an address's password."""
 
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from gateway.config.errors import Problem
-from gateway.config.settings import SQLITE_PREFIX, Config
+from gateway.config.settings import MEMORY, POSTGRESQL_PREFIXES, SQLITE_PREFIX, Config
 
-_STATE_PREFIXES = ("redis://", "rediss://", "redis+cluster://")
+_STATE_SCHEMES = {f"{scheme}{form}" for scheme in ("redis", "rediss") for form in ("", "+cluster", "+sentinel")}
+_STORE_WANTED = (
+    "must be sqlite:///relative/file.db, sqlite:////absolute/file.db or postgresql://user@host:5432/database"
+)
+_STATE_WANTED = (
+    "must be memory:, redis://host:6379, rediss://host:6379, redis+cluster://host:6379 or "
+    "redis+sentinel://host:26379/service"
+)
 
 
 def broken_rules(config: Config) -> Iterator[Problem]:
@@ -19,9 +26,18 @@ def broken_rules(config: Config) -> Iterator[Problem]:
     if wrong := _state_flaw(config.state.url):
         yield Problem("state.url", wrong)
     if config.server.workers > 1:
-        yield Problem("server.workers", "this build does not serve more than one worker yet; set it to 1")
+        yield from _broken_by_workers(config)
     if config.server.port and (config.server.host, config.server.port) == (config.admin.host, config.admin.port):
         yield Problem("admin.port", "the admin address must differ from the server's host and port")
+
+
+def _broken_by_workers(config: Config) -> Iterator[Problem]:
+    """Several processes need a store and a state that they can share."""
+    workers = f"server.workers = {config.server.workers}"
+    if config.store.url.startswith(SQLITE_PREFIX):
+        yield Problem("store.url", f"{workers} needs PostgreSQL; set it to postgresql://user@host:5432/database")
+    if config.state.url == MEMORY:
+        yield Problem("state.url", f"{workers} needs Redis; set it to redis://host:6379")
 
 
 def _http_url_flaw(url: str) -> str:
@@ -41,15 +57,24 @@ def _http_url_flaw(url: str) -> str:
 
 
 def _store_flaw(url: str) -> str:
-    if url.startswith(("postgresql://", "postgres://")):
-        return "this build does not serve PostgreSQL yet; use sqlite:///path/to/file.db"
+    if url.startswith(POSTGRESQL_PREFIXES):
+        # libpq's own form: several hosts, none at all, and options are allowed.
+        rest = url.partition("://")[2]
+        return "" if _is_plain(url) and rest.partition("/")[2].partition("?")[0] else _STORE_WANTED
     file = url.removeprefix(SQLITE_PREFIX)
     if not url.startswith(SQLITE_PREFIX) or not file.strip("/") or file.endswith("/") or not file.isprintable():
-        return "must be sqlite:///relative/file.db or sqlite:////absolute/file.db"
+        return _STORE_WANTED
     return ""
 
 
 def _state_flaw(url: str) -> str:
-    if url.startswith(_STATE_PREFIXES):
-        return "this build does not serve Redis yet; use memory:"
-    return "" if url == "memory:" else "must be memory:"
+    if url == MEMORY:
+        return ""
+    scheme, _, rest = url.partition("://")
+    hosts, _, path = rest.partition("/")
+    is_whole = bool(hosts) and (not scheme.endswith("+sentinel") or bool(path.partition("?")[0]))
+    return "" if scheme in _STATE_SCHEMES and is_whole and _is_plain(url) else _STATE_WANTED
+
+
+def _is_plain(url: str) -> bool:
+    return url.isascii() and url.isprintable() and not set(url) & {" ", "#"}

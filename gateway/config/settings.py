@@ -12,6 +12,9 @@ from msgspec import Meta, Struct
 from msgspec.structs import force_setattr, replace
 
 SQLITE_PREFIX = "sqlite:///"
+POSTGRESQL_PREFIXES = ("postgresql://", "postgres://")
+MEMORY = "memory:"
+_DATA = Path("data")
 
 Host = Annotated[str, Meta(pattern=r"^[A-Za-z0-9.:_-]+\Z", description="a host name or an address")]
 Port = Annotated[int, Meta(ge=0, le=65535, description="a port number from 0 to 65535")]
@@ -81,14 +84,14 @@ class StoreSettings(Struct, frozen=True):
 
     @property
     def data_dir(self) -> Path:
-        """The folder of the database file; a relative one is relative to the current directory."""
-        return Path(self.url.removeprefix(SQLITE_PREFIX)).parent
+        """The folder of the database file, else `data`; a relative one is relative to the current directory."""
+        return Path(self.url.removeprefix(SQLITE_PREFIX)).parent if self.url.startswith(SQLITE_PREFIX) else _DATA
 
 
 class StateSettings(Struct, frozen=True):
     """[state]: where what may be lost is kept."""
 
-    url: str = "memory:"
+    url: str = MEMORY
 
 
 class LimitSettings(Struct, frozen=True):

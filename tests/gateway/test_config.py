@@ -243,7 +243,11 @@ def test_a_secret_in_the_place_of_a_variables_name_is_not_repeated(tmp_path):
 
 
 def test_credentials_in_a_refused_url_are_not_repeated(tmp_path):
-    for text in ("[store]\nurl = 'postgresql://u:s3cr3t@h/db'", "[server]\nbase_url = 'https://u:s3cr3t@h'"):
+    for text in (
+        "[store]\nurl = 'postgresql://u:s3cr3t@h'",
+        "[state]\nurl = 'redys://u:s3cr3t@h'",
+        "[server]\nbase_url = 'https://u:s3cr3t@h'",
+    ):
         assert "s3cr3t" not in " ".join(refusal(tmp_path, text).lines())
 
 
@@ -273,31 +277,81 @@ def test_an_address_that_is_no_plain_http_url_is_refused(tmp_path, key, url):
     assert line.startswith(f"{key}: must be an absolute http or https URL such as https://api.example.com")
 
 
-NOT_SERVED_YET = [
-    ("[server]\nworkers = 2", "server.workers: this build does not serve more than one worker yet; set it to 1"),
-    (
-        "[store]\nurl = 'postgresql://h/db'",
-        "store.url: this build does not serve PostgreSQL yet; use sqlite:///path/to/file.db",
-    ),
-    *(
-        (f"[state]\nurl = '{scheme}://h'", "state.url: this build does not serve Redis yet; use memory:")
-        for scheme in ("redis", "rediss", "redis+cluster")
-    ),
-    ("[state]\nurl = 'disk:'", "state.url: must be memory:"),
-]
+POSTGRESQL, REDIS = "postgresql://sluice@db.internal/sluice", "redis://state.internal:6379"
 
 
-@pytest.mark.parametrize(("text", "line"), NOT_SERVED_YET)
-def test_what_this_build_does_not_serve_yet_is_refused_by_name(tmp_path, text, line):
-    assert first_line(tmp_path, text) == line
+def shared(workers, store, state):
+    return f"[server]\nworkers = {workers}\n[store]\nurl = '{store}'\n[state]\nurl = '{state}'\n"
+
+
+def test_several_workers_need_a_store_and_a_state_that_they_can_share(tmp_path):
+    lines = [str(problem) for problem in refusal(tmp_path, "[server]\nworkers = 3").problems]
+    assert lines == [
+        "store.url: server.workers = 3 needs PostgreSQL; set it to postgresql://user@host:5432/database",
+        "state.url: server.workers = 3 needs Redis; set it to redis://host:6379",
+    ]
+    assert first_line(tmp_path, shared(2, POSTGRESQL, "memory:")).startswith("state.url: server.workers = 2 needs")
+    assert first_line(tmp_path, shared(2, "sqlite:///x.db", REDIS)).startswith("store.url: server.workers = 2 needs")
+
+
+@pytest.mark.parametrize("workers", [1, 256])
+@pytest.mark.parametrize(
+    "store",
+    [
+        POSTGRESQL,
+        "postgres://u:p@10.0.0.1:5433/d?sslmode=verify-full",
+        "postgresql://one:5432,two:5432/d?target_session_attrs=read-write",
+        "postgresql:///d?host=/run/postgresql",
+    ],
+)
+@pytest.mark.parametrize(
+    "state",
+    [
+        REDIS,
+        "redis://:p@h/2",
+        "rediss://u:p@h:6380/0",
+        "redis+cluster://a:7000,b:7000",
+        "rediss+cluster://a:7000",
+        "redis+sentinel://a:26379,b:26379/main",
+    ],
+)
+def test_a_shared_store_and_state_serve_any_number_of_workers(tmp_path, workers, store, state):
+    config = load(tmp_path, shared(workers, store, state))
+    assert (config.server.workers, config.store.url, config.state.url) == (workers, store, state)
+    assert config.store.data_dir == Path("data")
 
 
 @pytest.mark.parametrize(
-    "url", ["", "sqlite:", "sqlite://x.db", "sqlite:///", "sqlite:////", "sqlite:///d/", "mysql://h"]
+    "url", ["", "disk:", "redis:", "redis://", "redis:///1", "redis://h h", "redis+sentinel://h:1"]
 )
-def test_a_store_that_is_no_sqlite_file_is_refused(tmp_path, url):
+def test_a_state_that_is_no_memory_and_no_redis_is_refused(tmp_path, url):
+    assert first_line(tmp_path, f"[state]\nurl = '{url}'") == (
+        "state.url: must be memory:, redis://host:6379, rediss://host:6379, redis+cluster://host:6379 or "
+        "redis+sentinel://host:26379/service"
+    )
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "sqlite:",
+        "sqlite://x.db",
+        "sqlite:///",
+        "sqlite:////",
+        "sqlite:///d/",
+        "mysql://h",
+        "postgresql://h",
+        "postgresql://h/",
+        "postgres://h/a b",
+    ],
+)
+def test_a_store_that_is_no_sqlite_file_and_no_database_is_refused(tmp_path, url):
     line = first_line(tmp_path, f"[store]\nurl = '{url}'")
-    assert line == "store.url: must be sqlite:///relative/file.db or sqlite:////absolute/file.db"
+    assert line == (
+        "store.url: must be sqlite:///relative/file.db, sqlite:////absolute/file.db or "
+        "postgresql://user@host:5432/database"
+    )
 
 
 def test_the_server_and_the_admin_address_must_differ_unless_both_ports_are_free_choices(tmp_path):
