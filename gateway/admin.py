@@ -62,29 +62,35 @@ class Admin:
     async def _operation(self, scope: HTTPScope, receive: Receive) -> tuple[int, bytes, bytes]:
         presented = dict(scope["headers"]).get(b"authorization", b"")
         if not hmac.compare_digest(presented, b"Bearer " + self._token):
-            return _refused(401, "the admin token is missing or wrong")
+            return refused(401, "the admin token is missing or wrong")
         if scope["method"] != "POST":
-            return _refused(405, "use POST")
+            return refused(405, "use POST")
         name = scope["path"].removeprefix("/admin/")
         try:
-            arguments = orjson.loads(await _body(receive) or b"{}")
+            arguments = orjson.loads(await read_body(receive) or b"{}")
             if not isinstance(arguments, dict):
-                return _refused(400, "the arguments must be a JSON object")
+                return refused(400, "the arguments must be a JSON object")
             result = await self._operations.run(name, arguments)
         except (OperationRefused, orjson.JSONDecodeError) as exc:
-            return _refused(400, str(exc))
+            return refused(400, str(exc))
         except StorageError as exc:
             self._log.failure("operation_failed", exc, operation=name)
-            return _refused(refusal_of(exc).code.status, str(exc))
+            return refused(refusal_of(exc).code.status, str(exc))
         self._log.event("info", "operation", operation=name)
         return 200, _JSON, orjson.dumps(result)
 
 
-def _refused(status: int, text: str) -> tuple[int, bytes, bytes]:
+def refused(status: int, text: str) -> tuple[int, bytes, bytes]:
+    """Status, content type and body of an operation that is not done."""
     return status, _JSON, orjson.dumps({"error": text})
 
 
-async def _body(receive: Receive) -> bytes:
+async def read_body(receive: Receive) -> bytes:
+    """The arguments of an operation as they were sent.
+
+    Raises:
+        OperationRefused: the client went away, or they are too long.
+    """
     pieces: list[bytes] = []
     size, more = 0, True
     while more:

@@ -6,7 +6,9 @@ import logging
 import re
 import sys
 import traceback
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, BinaryIO
 
 import orjson
@@ -18,19 +20,30 @@ KEY_SHAPE = re.compile(r"[A-Za-z0-9_-]{46,}")
 
 
 class Log:
-    """Writes events at or above a level; `access` says whether every answered request is one."""
+    """Writes events at or above a level; `access` says whether every answered request is one.
 
-    def __init__(self, level: str, *, access: bool = True, stream: BinaryIO | None = None) -> None:
+    Every line has the fields of `also`, such as the number of the worker that writes it.
+    """
+
+    def __init__(
+        self,
+        level: str,
+        *,
+        access: bool = True,
+        stream: BinaryIO | None = None,
+        also: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
         self.level = LEVELS[level]
         self.access = access
         self._stream = stream or sys.stderr.buffer
+        self._also = also
 
     def event(self, level: str, event: str, **fields: Any) -> None:
         """Write one line: `at`, `level`, `event`, and the fields."""
         if LEVELS[level] < self.level:
             return
         at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        line = {"at": at, "level": level, "event": event}
+        line = {"at": at, "level": level, "event": event, **self._also}
         line.update({name: _clean(value) for name, value in fields.items()})
         self._stream.write(orjson.dumps(line, default=str, option=orjson.OPT_APPEND_NEWLINE))
         self._stream.flush()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import signal
 import sys
 import time
@@ -20,23 +19,24 @@ import trio
 from gateway.app import Node, Setting, open_node
 from gateway.config import Config, ConfigError
 from gateway.edge import plain_edge_answer
+from gateway.listening import bind, in_url, port_of, share
 from gateway.logs import Log
 from gateway.secrets import Secrets
 from gateway.server.bounds import Bounds
 from gateway.server.descriptors import connections_possible
 from gateway.server.serve import serve_native
+from gateway.workers.worker import Worker, leave_the_end_to_the_supervisor, stop_at_the_end_of_input
 from upstreams.endpoint import Platform
 from upstreams.platforms import load_platforms
 from upstreams.sandbox.app import Behaviour, Sandbox
 
 
-class AddressUnusable(Exception):
-    """An address cannot be listened on; the text says which and why."""
-
-
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What a node is started with; `read_config` reads the file again for a reload."""
+    """What a node is started with; `read_config` reads the file again for a reload.
+
+    `worker` is set for one of several processes that a supervisor started.
+    """
 
     config: Config
     read_config: Callable[[], Config]
@@ -44,25 +44,7 @@ class Start:
     environ: Mapping[str, str]
     log: Log
     platforms: tuple[Platform, ...] = field(default_factory=load_platforms)
-
-
-async def bind(host: str, port: int, *, key_path: str) -> list[trio.SocketListener]:
-    """Listeners on one address; port 0 picks a free one.
-
-    Raises:
-        AddressUnusable: in use, or not ours to take.
-    """
-    try:
-        return await trio.open_tcp_listeners(port, host=host)
-    except OSError as exc:
-        reason = os.strerror(exc.errno) if exc.errno and exc.errno > 0 else str(exc)
-        raise AddressUnusable(f"cannot listen on {host}:{port}: {reason}; change {key_path}.port or .host") from exc
-
-
-def port_of(listeners: list[trio.SocketListener]) -> int:
-    """The port that listeners are really bound to."""
-    port: int = listeners[0].socket.getsockname()[1]
-    return port
+    worker: Worker | None = None
 
 
 @asynccontextmanager
@@ -72,17 +54,13 @@ async def open_served_node(start: Start) -> AsyncIterator[tuple[Node, dict[str, 
     Raises:
         AddressUnusable, StoreUnusable: it cannot start; the text says what to do.
     """
-    config = start.config
-    public = await bind(config.server.host, config.server.port, key_path="server")
-    private = await bind(config.admin.host, config.admin.port, key_path="admin")
-    url = config.server.public_url(port_of(public))
-    admin_url = f"http://{_in_url(config.admin.host)}:{port_of(private)}"
+    config, taken = start.config, await _take_addresses(start)
     setting = Setting(
         config=config,
         read_config=start.read_config,
         secrets=start.secrets,
         environ=start.environ,
-        base_url=url,
+        base_url=config.server.public_url(taken.port),
         log=start.log,
         platforms=start.platforms,
         now=time.time,
@@ -91,8 +69,12 @@ async def open_served_node(start: Start) -> AsyncIterator[tuple[Node, dict[str, 
     async with open_node(setting) as node, trio.open_nursery() as private_side:
         admin_stop = trio.Event()
         await private_side.start(
-            partial(serve_native, node.admin, private, shutdown=admin_stop, drain_s=1.0, edge_answer=node.edge_answer)
+            partial(
+                serve_native, node.admin, taken.private, shutdown=admin_stop, drain_s=1.0, edge_answer=node.edge_answer
+            )
         )
+        # A worker listens only now: what the kernel gives to it waits for it and for no other.
+        public = taken.public or await share(config.server.host, taken.port, key_path="server")
         async with trio.open_nursery() as public_side:
             await public_side.start(
                 partial(
@@ -105,26 +87,36 @@ async def open_served_node(start: Start) -> AsyncIterator[tuple[Node, dict[str, 
                     bounds=_bounds(config.server.max_connections, start.log),
                 )
             )
-            node.books.store.announce({"admin_url": admin_url})
-            bound = f"http://{_in_url(config.server.host)}:{port_of(public)}"
+            node.books.store.announce({"admin_url": taken.announced_url})
+            bound = f"http://{in_url(config.server.host)}:{taken.port}"
             try:
-                yield node, {"event": "listening", "url": bound, "admin_url": admin_url}
+                yield node, {"event": "listening", "url": bound, "admin_url": taken.admin_url}
             finally:
                 node.draining.set()
         admin_stop.set()
 
 
 async def serve(start: Start) -> None:
-    """Serve until SIGTERM or SIGINT, reloading on SIGHUP; a second signal to stop ends the process at once."""
+    """Serve until SIGTERM or SIGINT, reloading on SIGHUP; a second signal to stop ends the process at once.
+
+    A worker also stops when its supervisor wants it to, and leaves it to the supervisor to end it at once.
+    """
     async with open_served_node(start) as (node, line):
         _tune_garbage_collection()
+        if start.worker is not None:
+            leave_the_end_to_the_supervisor()
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
             print_line(line)  # whoever has read it may send signals
-            async for number in signals:
-                if number != signal.SIGHUP:
-                    break
-                _reload(node, start.log)
-        _end_at_once_on_another_signal()
+            async with trio.open_nursery() as watching:
+                if start.worker is not None:
+                    watching.start_soon(stop_at_the_end_of_input)
+                async for number in signals:
+                    if number != signal.SIGHUP:
+                        break
+                    _reload(node, start.log)
+                watching.cancel_scope.cancel()
+        if start.worker is None:
+            _end_at_once_on_another_signal()
         start.log.event("info", "draining", drain_s=start.config.server.drain_s)
 
 
@@ -142,6 +134,29 @@ async def open_sandbox(behaviour: Behaviour, *, host: str = "127.0.0.1", port: i
             yield f"http://{host}:{port_of(listeners)}"
         finally:
             stop.set()
+
+
+@dataclass(frozen=True, slots=True)
+class _Addresses:
+    """What a node listens on; a worker's public address has no listeners before it is ready."""
+
+    public: list[trio.SocketListener]
+    port: int
+    private: list[trio.SocketListener]
+    admin_url: str
+    announced_url: str
+    """The admin address that operators' commands are sent to."""
+
+
+async def _take_addresses(start: Start) -> _Addresses:
+    server, admin, worker = start.config.server, start.config.admin, start.worker
+    if worker is not None:
+        private = await bind("127.0.0.1", 0, key_path="admin")
+        return _Addresses([], worker.port, private, f"http://127.0.0.1:{port_of(private)}", worker.admin_url)
+    public = await bind(server.host, server.port, key_path="server")
+    private = await bind(admin.host, admin.port, key_path="admin")
+    admin_url = f"http://{in_url(admin.host)}:{port_of(private)}"
+    return _Addresses(public, port_of(public), private, admin_url, admin_url)
 
 
 def print_line(line: Mapping[str, str]) -> None:
@@ -187,7 +202,3 @@ def _reload(node: Node, log: Log) -> None:
 def _end_at_once_on_another_signal() -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
-
-
-def _in_url(host: str) -> str:
-    return f"[{host}]" if ":" in host else host

@@ -12,8 +12,8 @@ import orjson
 import trio
 
 from gateway.config import Config, ConfigError, load_config
+from gateway.listening import AddressUnusable
 from gateway.secrets import Secrets, SecretUnusable, load_secret
-from gateway.serve import AddressUnusable
 from storage.errors import StorageError
 from upstreams.platforms import load_platforms
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 
 import click
 import trio
 
-from gateway.cli.run import config_option, known_platforms, read_config, read_secrets, run
+from gateway.cli.run import Refusal, config_option, known_platforms, read_config, read_secrets, run
 from gateway.config import Config, load_config
 from gateway.config.settings import with_egress
 from gateway.logs import Log, carry_library_logs
 from gateway.serve import Start, open_sandbox, print_line
 from gateway.serve import serve as serve_node
+from gateway.workers.supervisor import Plan, WorkersRefused, supervise
+from gateway.workers.worker import read_worker
 from upstreams.sandbox.app import Behaviour
 
 
@@ -24,14 +27,19 @@ def serve(config_path: str | None, sandbox: bool) -> None:
     """Run a node."""
     config = read_config(config_path)
     secrets = read_secrets(config)
-    log = Log(config.log.level, access=config.log.access)
+    worker = read_worker(os.environ)
+    if worker is None and config.server.workers > 1:
+        _supervise(config)
+        return
+    also = {} if worker is None else {"worker": worker.number}
+    log = Log(config.log.level, access=config.log.access, also=also)
     carry_library_logs(log)
 
     def start(egress: str) -> Start:
         def read_again() -> Config:
             return with_egress(load_config(config_path, os.environ, known_platforms()), egress)
 
-        return Start(with_egress(config, egress), read_again, secrets, os.environ, log)
+        return Start(with_egress(config, egress), read_again, secrets, os.environ, log, worker=worker)
 
     async def main() -> None:
         if not sandbox:
@@ -41,6 +49,17 @@ def serve(config_path: str | None, sandbox: bool) -> None:
             await serve_node(start(url))
 
     run(main)
+
+
+def _supervise(config: Config) -> None:
+    """Run this very command line as each of the workers."""
+    log = Log(config.log.level)
+    carry_library_logs(log)
+    plan = Plan(config, (sys.executable, *sys.orig_argv[1:]), os.environ, log)
+    try:
+        run(lambda: supervise(plan))
+    except WorkersRefused as exc:
+        raise Refusal(str(exc)) from exc
 
 
 @click.command()

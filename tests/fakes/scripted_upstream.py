@@ -13,7 +13,7 @@ import orjson
 import trio
 
 from gateway.edge import plain_edge_answer
-from gateway.serve import bind, port_of
+from gateway.listening import bind, port_of
 from gateway.server.serve import serve_native
 from upstreams.sandbox.app import Behaviour, Sandbox
 

@@ -5,7 +5,7 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -93,6 +93,8 @@ class Place:
     folder: Path
     commands: Commands
     environ: Mapping[str, str] = field(default_factory=dict)
+    program: Sequence[str] = SLUICE
+    """What `start` runs with its arguments."""
 
     @property
     def config(self) -> Path:
@@ -160,7 +162,7 @@ class Place:
         log = self.folder / f"{arguments[0]}.log"
         with log.open("wb") as errors:
             popen = subprocess.Popen(
-                [*SLUICE, *arguments],
+                [*self.program, *arguments],
                 cwd=self.folder,
                 env=self._environ(environ),
                 stdin=subprocess.DEVNULL,

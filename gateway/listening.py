@@ -1,0 +1,107 @@
+"""Addresses to listen on: taken alone, or shared by the workers of one supervisor."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from contextlib import suppress
+
+import trio
+
+_BACKLOG = 65_535  # cut down by the system to what it allows
+
+
+class AddressUnusable(Exception):
+    """An address cannot be listened on; the text says which and why."""
+
+
+async def bind(host: str, port: int, *, key_path: str) -> list[trio.SocketListener]:
+    """Listeners on one address; port 0 picks a free one.
+
+    Raises:
+        AddressUnusable: in use, or not ours to take.
+    """
+    try:
+        return await trio.open_tcp_listeners(port, host=host)
+    except OSError as exc:
+        raise _unusable(exc, host, port, key_path) from exc
+
+
+async def reserve(host: str, port: int, *, key_path: str) -> list[trio.socket.SocketType]:
+    """Sockets that keep an address for processes which `share` it and take no connection; port 0 picks a free one.
+
+    Raises:
+        AddressUnusable: in use by somebody who does not share it, or not ours to take.
+    """
+    try:
+        return await _bound_together(host, port)
+    except OSError as exc:
+        raise _unusable(exc, host, port, key_path) from exc
+
+
+async def share(host: str, port: int, *, key_path: str) -> list[trio.SocketListener]:
+    """Listeners on an address that other processes of ours listen on too; each connection goes to one of them.
+
+    Raises:
+        AddressUnusable: as `reserve`.
+    """
+    listeners = []
+    for sock in await reserve(host, port, key_path=key_path):
+        sock.listen(_BACKLOG)
+        listeners.append(trio.SocketListener(sock))
+    return listeners
+
+
+def port_of(listeners: list[trio.SocketListener]) -> int:
+    """The port that listeners are really bound to."""
+    port: int = listeners[0].socket.getsockname()[1]
+    return port
+
+
+def in_url(host: str) -> str:
+    """A host as it stands in a URL."""
+    return f"[{host}]" if ":" in host else host
+
+
+async def _bound_together(host: str, port: int) -> list[trio.socket.SocketType]:
+    """A socket for each address that the host has, all on one port."""
+    found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    bound: list[trio.socket.SocketType] = []
+    try:
+        for family, kind, protocol, _, address in found:
+            with suppress(_NoSuchFamily):
+                sock = _shareable(family, kind, protocol)
+                bound.append(sock)
+                await sock.bind((address[0], port, *address[2:]))
+                port = sock.getsockname()[1]
+    except BaseException:
+        for sock in bound:
+            sock.close()
+        raise
+    if not bound:
+        raise OSError(errno.EAFNOSUPPORT, os.strerror(errno.EAFNOSUPPORT))
+    return bound
+
+
+class _NoSuchFamily(Exception):
+    """This machine has no IPv6, or no IPv4."""
+
+
+def _shareable(family: int, kind: int, protocol: int) -> trio.socket.SocketType:
+    try:
+        sock = trio.socket.socket(family, kind, protocol)
+    except OSError as exc:
+        if exc.errno == errno.EAFNOSUPPORT:
+            raise _NoSuchFamily from exc
+        raise
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    if family == socket.AF_INET6:
+        sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    return sock
+
+
+def _unusable(exc: OSError, host: str, port: int, key_path: str) -> AddressUnusable:
+    reason = os.strerror(exc.errno) if exc.errno and exc.errno > 0 else str(exc)
+    return AddressUnusable(f"cannot listen on {host}:{port}: {reason}; change {key_path}.port or .host")

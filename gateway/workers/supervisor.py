@@ -1,0 +1,100 @@
+"""The supervisor: takes the addresses, keeps the workers running, and obeys the signals that reload and stop them.
+
+It serves nothing of the node's own: requests go from the kernel to the workers, which share the public port.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from functools import partial
+
+import trio
+
+from gateway.config import Config
+from gateway.edge import plain_edge_answer
+from gateway.listening import bind, in_url, port_of, reserve
+from gateway.logs import Log
+from gateway.serve import print_line
+from gateway.server.serve import serve_native
+from gateway.workers.admin import SupervisorAdmin
+from gateway.workers.slots import Command, Slots
+from gateway.workers.worker import Worker, environ_of
+
+
+class WorkersRefused(Exception):
+    """A worker refused to start before all were ready; it has said why itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is supervised: the config, the program that each worker is and its environment, and the log."""
+
+    config: Config
+    program: Sequence[str]
+    environ: Mapping[str, str]
+    log: Log
+
+
+async def supervise(plan: Plan) -> None:
+    """Serve with `server.workers` processes until SIGTERM or SIGINT, reloading all on SIGHUP.
+
+    A second signal to stop ends all at once.
+
+    Raises:
+        AddressUnusable, WorkersRefused: it cannot start.
+    """
+    server, admin = plan.config.server, plan.config.admin
+    private = await bind(admin.host, admin.port, key_path="admin")
+    places = await reserve(server.host, server.port, key_path="server")
+    port = places[0].getsockname()[1]
+    admin_url = f"http://{in_url(admin.host)}:{port_of(private)}"
+    line = {"event": "listening", "url": f"http://{in_url(server.host)}:{port}", "admin_url": admin_url}
+    command = Command(
+        plan.program, lambda number: environ_of(Worker(number=number, port=port, admin_url=admin_url), plan.environ)
+    )
+    slots = Slots(server.workers, command, drain_s=server.drain_s, log=plan.log)
+    with ExitStack() as held:
+        for place in places:
+            held.enter_context(closing(place))
+        await _run(slots, private, line, plan)
+    if slots.refused:
+        raise WorkersRefused(slots.refused)
+
+
+async def _run(slots: Slots, private: list[trio.SocketListener], line: Mapping[str, str], plan: Plan) -> None:
+    gone = trio.Event()
+    serve_admin = partial(
+        serve_native, SupervisorAdmin(slots), private, shutdown=gone, drain_s=1.0, edge_answer=plain_edge_answer
+    )
+    async with trio.open_nursery() as private_side:
+        await private_side.start(serve_admin)
+        async with trio.open_nursery() as watching:
+            watching.start_soon(_obey, slots, plan)
+            watching.start_soon(_announce, slots, line)
+            await slots.run()
+            watching.cancel_scope.cancel()
+        gone.set()
+
+
+async def _announce(slots: Slots, line: Mapping[str, str]) -> None:
+    """Say once that all are ready."""
+    await slots.all_ready.wait()
+    if not slots.stopping.is_set():
+        print_line(line)
+
+
+async def _obey(slots: Slots, plan: Plan) -> None:
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
+        async for number in signals:
+            if number == signal.SIGHUP:
+                slots.reload()
+            elif not slots.stopping.is_set():
+                plan.log.event("info", "draining", drain_s=plan.config.server.drain_s, workers=len(slots.slots))
+                slots.stopping.set()
+            else:
+                slots.kill()
+                signal.signal(number, signal.SIG_DFL)
+                signal.raise_signal(number)

@@ -1,0 +1,48 @@
+"""What makes a node one of several workers: what its supervisor tells it when it starts, and when it stops.
+
+A worker's input is a pipe on which nothing is ever written. Its end means "stop": the supervisor has closed it, or is
+gone itself. That is no signal, so that a service manager which signals the whole group at once stops nothing twice.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping
+
+import msgspec
+import trio
+
+VARIABLE = "SLUICE_WORKER"
+"""The environment variable that makes a process a worker. Operators never set it."""
+_STDIN = 0
+
+
+class Worker(msgspec.Struct, frozen=True):
+    """A worker's number, the public port that it shares, and the admin address that answers for all."""
+
+    number: int
+    port: int
+    admin_url: str
+
+
+def read_worker(environ: Mapping[str, str]) -> Worker | None:
+    """Which worker this process is; None for one that was started by an operator."""
+    told = environ.get(VARIABLE)
+    return None if told is None else msgspec.json.decode(told, type=Worker)
+
+
+def environ_of(worker: Worker, environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment in which a process is this worker."""
+    return {**environ, VARIABLE: msgspec.json.encode(worker).decode()}
+
+
+async def stop_at_the_end_of_input() -> None:
+    """Send this process a SIGTERM when its supervisor wants it to stop, or is gone."""
+    await trio.lowlevel.wait_readable(_STDIN)
+    signal.raise_signal(signal.SIGTERM)
+
+
+def leave_the_end_to_the_supervisor() -> None:
+    """Have no signal end this process before it is drained: the one who waits for it decides how long."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
