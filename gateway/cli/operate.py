@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Mapping
 from http.client import HTTPException
@@ -16,7 +17,9 @@ import orjson
 from gateway.books import open_books
 from gateway.cli.run import Refusal, config_option, json_option, read_config, read_secrets, run, show
 from gateway.config import Config
+from gateway.config.settings import SQLITE_PREFIX
 from gateway.ids import id_maker
+from gateway.listening import in_url
 from gateway.operations import OperationRefused
 from gateway.secrets import Secrets
 from storage.errors import StoreInUse
@@ -25,6 +28,7 @@ from storage.opening import read_owner_note
 _TRIES_S = (0.1, 0.2, 0.4, 0.8, 1.5, 2.0, 2.0, 2.0)
 """Pauses while another process holds the store and has not said its admin address yet."""
 _ADMIN_TIMEOUT_S = 30.0
+_CONNECT_S = 2.0
 
 
 def operate(config_path: str | None, operation: str, /, **arguments: Any) -> Any:
@@ -38,9 +42,8 @@ def operate(config_path: str | None, operation: str, /, **arguments: Any) -> Any
     sent = {key: value for key, value in arguments.items() if value is not None}
     body = _encoded(sent)
     for pause_s in (*_TRIES_S, None):
-        note = read_owner_note(config.store.url)
-        if note is not None and "admin_url" in note:
-            return _ask_node(note["admin_url"], secrets, operation, body)
+        if admin_url := _node_of(config):
+            return _ask_node(admin_url, secrets, operation, body)
         try:
             return run(lambda: _do_here(config, secrets, operation, sent))
         except Refusal as exc:
@@ -56,9 +59,25 @@ def operate_on_node(config_path: str | None, operation: str, /, **arguments: Any
     Raises:
         Refusal: no node runs, or it refuses.
     """
-    if read_owner_note(read_config(config_path).store.url) is None:
+    if _node_of(read_config(config_path)) is None:
         raise Refusal("no node runs on this store")
     return operate(config_path, operation, **arguments)
+
+
+def _node_of(config: Config) -> str | None:
+    """The admin address of the node that has the store, empty while it has not said it; None while none runs.
+
+    A database is nobody's own, so there it is whoever answers at the config's admin address: this machine's node.
+    """
+    if config.store.url.startswith(SQLITE_PREFIX):
+        note = read_owner_note(config.store.url)
+        return None if note is None else note.get("admin_url", "")
+    host, port = config.admin.host, config.admin.port
+    try:
+        socket.create_connection((host, port), timeout=_CONNECT_S).close()
+    except OSError:
+        return None
+    return f"http://{in_url(host)}:{port}"
 
 
 async def _do_here(config: Config, secrets: Secrets, name: str, arguments: Mapping[str, Any]) -> Any:
