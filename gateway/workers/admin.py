@@ -90,7 +90,7 @@ class SupervisorAdmin:
         answers = await self._ask_ready(question, within_s=OPERATION_WITHIN_S)
         merged = _merged(answers)
         if name == "reload" and merged.status == 200:
-            self._slots.expect_reload()
+            self._slots.reload(done=answers)
         return merged
 
     async def _ask_one(self, question: Question) -> Answer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -78,16 +78,15 @@ class Slots:
         """The places whose workers serve."""
         return [slot for slot in self.slots if slot.admin_url]
 
-    def reload(self) -> None:
-        """Have every worker read its config again."""
-        self.expect_reload()
-        for slot in self.ready():
-            _reload(slot)
-
-    def expect_reload(self) -> None:
-        """The config is read again by the workers that are ready; have the others do so when they are."""
+    def reload(self, *, done: Collection[int] = ()) -> None:
+        """Have every worker but those that have `done` so read its config again; one that starts, when it is ready."""
         for slot in self.slots:
-            slot.is_stale = not slot.admin_url
+            if slot.number in done:
+                continue
+            if slot.admin_url:
+                _reload(slot)
+            else:
+                slot.is_stale = True
 
     def kill(self) -> None:
         """End every worker at once."""
