@@ -151,6 +151,26 @@ def test_a_worker_that_is_killed_is_replaced_and_the_address_goes_on_answering(p
         assert answered_by(node).keys() == NUMBERS
 
 
+def test_one_that_dies_is_replaced_while_another_drains_and_that_one_is_when_it_has_drained(place: Place) -> None:
+    with place.serve() as node, half_a_request_at_each(node) as held:
+        first = pids(node)
+        os.kill(first[0], signal.SIGTERM)
+        wait_until(lambda: node.events("draining"))
+        os.kill(first[1], signal.SIGKILL)
+        wait_until(lambda: pids(node)[1] != first[1])
+        assert exists(first[0])
+        assert node.admin("/readyz").body == b"worker 0: draining\n"
+        assert node.get(STATUS).status == 200
+        for sock in held:
+            sock.close()
+        wait_until(lambda: pids(node)[0] != first[0])
+        assert node.admin("/readyz").status == 200
+        assert [event["ended"] for event in node.events("worker_died")] == [
+            "was ended by SIGKILL",
+            "ended with exit code 0",
+        ]
+
+
 def test_a_stop_answers_what_is_under_way_at_every_worker(place: Place) -> None:
     with place.serve() as node, half_a_request_at_each(node) as held:
         node.signal(signal.SIGTERM)

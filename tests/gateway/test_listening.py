@@ -1,0 +1,77 @@
+"""Taking addresses: alone, or kept for several processes that listen on one port together."""
+
+import socket
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack, closing
+
+import pytest
+import trio
+
+from gateway.listening import AddressUnusable, bind, in_url, port_of, reserve, share
+
+LOOPBACK = "127.0.0.1"
+Take = Callable[..., Awaitable[object]]
+
+
+async def test_a_reserved_port_is_kept_and_takes_no_connection() -> None:
+    (place,) = await reserve(LOOPBACK, 0, key_path="server")
+    with closing(place):
+        port = place.getsockname()[1]
+        with pytest.raises(OSError, match="connect"):
+            await trio.open_tcp_stream(LOOPBACK, port)
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind((LOOPBACK, port))
+
+
+async def test_those_who_share_a_port_each_get_connections() -> None:
+    with trio.fail_after(10), ExitStack() as held:
+        places = await reserve(LOOPBACK, 0, key_path="server")
+        port = places[0].getsockname()[1]
+        listeners = [*await share(LOOPBACK, port, key_path="server"), *await share(LOOPBACK, port, key_path="server")]
+        for sock in (*places, *(listener.socket for listener in listeners)):
+            held.enter_context(closing(sock))
+        taken = [0, 0]
+
+        async def take(number: int) -> None:
+            while True:
+                await (await listeners[number].accept()).aclose()
+                taken[number] += 1
+
+        async with trio.open_nursery() as nursery:
+            for number in range(2):
+                nursery.start_soon(take, number)
+            for _ in range(60):
+                async with await trio.open_tcp_stream(LOOPBACK, port) as stream:
+                    assert await stream.receive_some(1) == b""
+            nursery.cancel_scope.cancel()
+    assert sum(taken) == 60
+    assert all(taken)
+
+
+async def test_every_address_of_a_host_is_taken_on_one_port() -> None:
+    places = await reserve("localhost", 0, key_path="server")
+    ports = {place.getsockname()[1] for place in places}
+    for place in places:
+        place.close()
+    assert len(ports) == 1
+
+
+@pytest.mark.parametrize("take", [bind, reserve, share])
+async def test_a_port_that_somebody_has_for_himself_is_refused_with_the_key_to_change(take: Take) -> None:
+    with socket.create_server((LOOPBACK, 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(AddressUnusable) as refused:
+            await take(LOOPBACK, port, key_path="admin")
+    assert str(refused.value) == (
+        f"cannot listen on 127.0.0.1:{port}: Address already in use; change admin.port or .host"
+    )
+
+
+async def test_a_port_that_is_shared_is_not_to_be_had_alone() -> None:
+    listeners = await share(LOOPBACK, 0, key_path="server")
+    with closing(listeners[0].socket), pytest.raises(AddressUnusable, match="in use"):
+        await bind(LOOPBACK, port_of(listeners), key_path="server")
+
+
+def test_a_host_stands_in_a_url_as_it_must() -> None:
+    assert (in_url("::1"), in_url("a.example")) == ("[::1]", "a.example")

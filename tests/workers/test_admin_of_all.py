@@ -1,0 +1,174 @@
+"""The supervisor's admin address, when its workers are silent, broken or not there. Real sockets, no processes."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from io import BytesIO
+from typing import cast
+
+import orjson
+import pytest
+import trio
+
+from gateway.logs import Log
+from gateway.server.asgi import Scope
+from gateway.workers.admin import SupervisorAdmin
+from gateway.workers.slots import Command, Slots
+from tests.servers.ports import free_port
+
+ABSENT = None
+SILENT = b""
+
+
+def answer(status: int, body: bytes, content_type: bytes = b"text/plain") -> bytes:
+    return b"HTTP/1.1 %d X\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s" % (
+        status,
+        content_type,
+        len(body),
+        body,
+    )
+
+
+READY = answer(200, b"ready\n")
+
+
+class Workers:
+    """Scripted workers: what each answers to everything, and what it was sent."""
+
+    def __init__(self, *answers: bytes | None) -> None:
+        self.sent: list[list[bytes]] = [[] for _ in answers]
+        log = Log("error", stream=BytesIO())
+        self.slots = Slots(len(answers), Command((), lambda _number: {}), drain_s=0, log=log)
+        self.admin = SupervisorAdmin(self.slots)
+        self._answers = answers
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator["Workers"]:
+        with trio.fail_after(20):
+            async with trio.open_nursery() as nursery:
+                for number, said in enumerate(self._answers):
+                    port = free_port()
+                    if said is not ABSENT:
+                        serve = partial(trio.serve_tcp, partial(self._serve, number, said), 0, host="127.0.0.1")
+                        port = (await nursery.start(serve))[0].socket.getsockname()[1]
+                    self.slots.slots[number].admin_url = f"http://127.0.0.1:{port}"
+                yield self
+                nursery.cancel_scope.cancel()
+
+    async def _serve(self, number: int, said: bytes, stream: trio.SocketStream) -> None:
+        self.sent[number].append(bytes(await stream.receive_some(65_536)))
+        if said == SILENT:
+            await trio.sleep_forever()
+        await stream.send_all(said)
+        await stream.aclose()
+
+    async def ask(self, path: str, *, method: str = "GET", body: bytes = b"") -> tuple[int, bytes]:
+        scope = {
+            "type": "http",
+            "method": method,
+            "path": path,
+            "headers": [(b"authorization", b"Bearer t")],
+        }
+        got: list[dict[str, object]] = []
+
+        async def receive() -> dict[str, object]:
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        async def send(message: dict[str, object]) -> None:
+            got.append(message)
+
+        await self.admin(cast("Scope", scope), receive, send)  # type: ignore[arg-type]
+        status, sent = got[0]["status"], got[1]["body"]
+        assert isinstance(status, int)
+        assert isinstance(sent, bytes)
+        return status, sent
+
+    async def error_of(self, operation: str) -> tuple[int, str]:
+        status, body = await self.ask(f"/admin/{operation}", method="POST", body=b"{}")
+        return status, orjson.loads(body)["error"]
+
+
+async def test_readiness_names_every_worker_that_is_not_ready_and_why() -> None:
+    broken = answer(503, b"store down: gone\n")
+    async with Workers(READY, broken, ABSENT, b"nonsense", SILENT, READY).running() as workers:
+        workers.slots.slots[5].admin_url, workers.slots.slots[5].state = "", "is starting"
+        status, body = await workers.ask("/readyz")
+    assert status == 503
+    assert body.decode().splitlines() == [
+        "worker 1: store down: gone",
+        "worker 2: does not answer",
+        "worker 3: does not answer",
+        "worker 4: does not answer",
+        "worker 5: is starting",
+    ]
+
+
+async def test_metrics_leave_out_who_does_not_answer_and_say_so() -> None:
+    depth = answer(200, b"# HELP depth How deep.\n# TYPE depth gauge\ndepth 3.0\n")
+    async with Workers(depth, ABSENT, answer(500, b"")).running() as workers:
+        status, body = await workers.ask("/metrics")
+    assert status == 200
+    assert b'depth{worker="0"} 3.0\n' in body
+    up = [line for line in body.decode().splitlines() if line.startswith("sluice_worker_up")]
+    assert [line[-3:] for line in up] == ["1.0", "0.0", "0.0"]
+
+
+async def test_an_operation_goes_to_the_first_that_can_be_reached_as_it_was_sent() -> None:
+    async with Workers(ABSENT, answer(200, b"{}"), answer(200, b"{}")).running() as workers:
+        assert await workers.ask("/admin/credits.grant", method="POST", body=b'{"a":1}') == (200, b"{}")
+        ((sent,), untold) = workers.sent[1:]
+    assert sent.startswith(b"POST /admin/credits.grant HTTP/1.1\r\n")
+    assert b"\r\nauthorization: Bearer t\r\n" in sent
+    assert sent.endswith(b'\r\n\r\n{"a":1}')
+    assert not untold
+
+
+async def test_an_operation_that_may_have_been_done_is_not_done_by_another_too() -> None:
+    async with Workers(b"HTTP/1.1 200 X\r\ncontent-length: 9\r\n\r\nhalf", answer(200, b"{}")).running() as workers:
+        status, text = await workers.error_of("credits.grant")
+        assert not workers.sent[1]
+    assert (status, text) == (503, "worker 0 does not answer; look before you do it again")
+
+
+@pytest.mark.parametrize("operation", ["reload", "account.list"])
+async def test_without_a_ready_worker_nothing_can_be_done(operation: str) -> None:
+    async with Workers(ABSENT).running() as workers:
+        workers.slots.slots[0].admin_url = ""
+        assert await workers.error_of(operation) == (503, "no worker is ready")
+
+
+async def test_a_reload_tells_what_all_did_together() -> None:
+    one = answer(200, b'{"applied":["b"],"needs_restart":[]}')
+    two = answer(200, b'{"applied":["a","b"],"needs_restart":["c"]}')
+    async with Workers(one, two).running() as workers:
+        _, body = await workers.ask("/admin/reload", method="POST")
+    assert orjson.loads(body) == {"applied": ["a", "b"], "needs_restart": ["c"]}
+
+
+@pytest.mark.parametrize(
+    "answers", [(READY, answer(400, b'{"error":"no TOML"}')), (answer(400, b'{"error":"no TOML"}'),)]
+)
+async def test_a_reload_that_one_refuses_is_refused(answers: tuple[bytes, ...]) -> None:
+    async with Workers(*answers).running() as workers:
+        assert await workers.error_of("reload") == (400, "no TOML")
+
+
+async def test_a_reload_that_one_does_not_answer_is_no_success() -> None:
+    async with Workers(answer(200, b'{"applied":[]}'), ABSENT).running() as workers:
+        status, text = await workers.error_of("reload")
+    assert (status, text) == (503, "worker 1 does not answer; look before you do it again")
+
+
+async def test_arguments_beyond_the_bound_reach_no_worker() -> None:
+    async with Workers(READY).running() as workers:
+        status, _ = await workers.ask("/admin/account.create", method="POST", body=b"x" * 65_537)
+        assert (status, workers.sent) == (400, [[]])
+
+
+async def test_only_get_reads_and_a_stop_is_told() -> None:
+    async with Workers(READY).running() as workers:
+        assert (await workers.ask("/readyz", method="POST"))[0] == 405
+        assert await workers.ask("/readyz", method="HEAD") == (200, b"")
+        workers.slots.stopping.set()
+        assert await workers.ask("/readyz") == (503, b"draining\n")
+        assert (await workers.ask("/healthz"))[0] == 200
