@@ -48,6 +48,7 @@ class Writer:
         self._closed = False
         self._refusal: str | None = None
         self._quiet = trio.Event()
+        self._asked = trio.Event()
         self._lingering = trio.Event()
         self._commits = self._calls = self._failed = self._unheard = 0
 
@@ -79,7 +80,7 @@ class Writer:
         if self._pending and not self._running:
             # Not at once: every task that is ready in this tick of the loop gets into the same commit.
             self._running = True
-            self._token.run_sync_soon(self._dispatch)
+            self._asked.set()
 
     def refuse(self, why: str | None) -> None:
         """Refuse every call from now on, those that wait too; None takes them again."""
@@ -151,14 +152,25 @@ class Writer:
         if job.on_failure is not None:
             job.on_failure()
 
-    async def _keep_starting(self, scope: trio.CancelScope) -> None:
-        """Start what nobody waits for, once it has lingered; until `scope` is cancelled."""
+    async def _keep_dispatching(self, scope: trio.CancelScope) -> None:
+        """Begin to commit when somebody waits, or what nobody waits for has lingered; until `scope` is cancelled."""
         with scope:
-            while True:
-                await self._lingering.wait()
-                self._lingering = trio.Event()
-                await trio.sleep(LINGER_S)
-                self._start()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._dispatch_asked)
+                nursery.start_soon(self._start_lingering)
+
+    async def _dispatch_asked(self) -> None:
+        while True:
+            await self._asked.wait()
+            self._asked = trio.Event()
+            self._dispatch()
+
+    async def _start_lingering(self) -> None:
+        while True:
+            await self._lingering.wait()
+            self._lingering = trio.Event()
+            await trio.sleep(LINGER_S)
+            self._start()
 
     async def _drain(self) -> None:
         """Wait until everything queued is committed; the deadline is the caller's."""
@@ -185,17 +197,17 @@ async def open_writer(run: Callable[[Sequence[Job]], list[Callback] | None]) -> 
     writer = Writer(run)
     thread = threading.Thread(target=writer._work, name="storage-writer", daemon=True)
     thread.start()
-    starting = trio.CancelScope()
+    dispatching = trio.CancelScope()
     # A system task, not a nursery: that would wrap whatever the block raises in a group.
-    trio.lowlevel.spawn_system_task(writer._keep_starting, starting)
+    trio.lowlevel.spawn_system_task(writer._keep_dispatching, dispatching)
     try:
         yield writer
     finally:
-        starting.cancel()
         writer._closed = True
         with trio.move_on_after(CLOSE_S, shield=True):
             await writer._drain()
             writer._batches.put(None)
             await trio.to_thread.run_sync(thread.join, abandon_on_cancel=True)
+        dispatching.cancel()
         if thread.is_alive():
             _log.error("the database does not answer; %d calls are lost", len(writer._pending))
