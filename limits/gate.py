@@ -45,6 +45,14 @@ class Admitted(NamedTuple):
     told: Told | None = None
 
 
+class GateStatistics(NamedTuple):
+    """What this node holds, and in how many keys' windows requests are; None where only the server knows."""
+
+    leases: int
+    lease_keys: int
+    window_keys: int | None
+
+
 class Gate(Protocol):
     """Guards the way in; who has been refused was not counted anywhere."""
 
@@ -80,16 +88,21 @@ class Gate(Protocol):
         """Begin a new generation; called before and after the commit of every change of a key.
 
         Raises:
-            StateUnavailable: it may not have begun; nodes that know the key believe it for `KNOWN_S` longer.
+            StateUnavailable: it may not have begun, and begins once that can be said; until then nodes that know the
+                key believe it, for `KNOWN_S` at most.
         """
         ...
 
     def tell_balance(self, account_id: str, told: Told) -> None:
-        """Let every node know an account's balance."""
+        """Let every node know an account's balance, once that can be said."""
         ...
 
     def resize(self, *, requests: int, concurrent: int) -> None:
         """Take other limits, and hold them at once: what was admitted before goes on counting."""
+        ...
+
+    def statistics(self) -> GateStatistics:
+        """The record of this moment."""
         ...
 
 
@@ -134,3 +147,7 @@ class MemoryGate:
         """As `Gate.resize`."""
         self.window.resize(requests)
         self.leases.limit = concurrent
+
+    def statistics(self) -> GateStatistics:
+        """As `Gate.statistics`; leases of another name are not counted."""
+        return GateStatistics(self.leases.running(), len(self.leases), len(self.window))

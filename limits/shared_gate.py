@@ -17,7 +17,7 @@ from typing import TypeAlias, TypeVar
 import trio
 
 from limits.errors import ConcurrencyReached, GenerationPassed, RateLimited
-from limits.gate import KNOWN_S, NO_GENERATION, Admitted, Told
+from limits.gate import KNOWN_S, NO_GENERATION, Admitted, GateStatistics, Told
 from limits.waits import WindowState
 from storage.errors import StateUnavailable
 from storage.state import Reply, Script, State, read_script
@@ -81,6 +81,8 @@ class SharedGate:
         self._held: dict[bytes, set[bytes]] = {}
         self._doubtful: dict[bytes, _Place] = {}
         self._unreleased: dict[bytes, bytes] = {}
+        self._unchanged: dict[bytes, None] = {}
+        self._untold: dict[bytes, Told] = {}
         self._renew_now = trio.Event()
         self.resize(requests=requests, concurrent=concurrent)
         state.on_connect(self._connected)
@@ -142,18 +144,33 @@ class SharedGate:
     async def change_key(self, account_id: str, key_id: str) -> None:
         """As `Gate.change_key`."""
         key = _generation_key(account_id.encode(), key_id.encode())
-        await self._state.call(b"SET", key, token_hex(8).encode(), b"PX", b"%d" % (GENERATION_S * 1000))
+        try:
+            await self._state.call(b"SET", key, *_new_generation())
+        except (StateUnavailable, trio.Cancelled):
+            _remember(self._unchanged, key, None)
+            raise
+
+    def _say_changed(self, key: bytes) -> None:
+        on_loss = partial(_remember, self._unchanged, key, None)
+        self._state.call_nowait(b"SET", key, *_new_generation(), on_loss=on_loss)
 
     def tell_balance(self, account_id: str, told: Told) -> None:
         """As `Gate.tell_balance`."""
-        key = b"sluice:{%b}:balance" % account_id.encode()
+        self._tell(b"sluice:{%b}:balance" % account_id.encode(), told)
+
+    def _tell(self, key: bytes, told: Told) -> None:
         args = (b"%d" % told.version, b"%d" % told.balance, b"%d" % (BALANCE_S * 1000))
-        self._state.run_nowait(self._scripts.tell_balance, (key,), args)
+        on_loss = partial(_remember, self._untold, key, told)
+        self._state.run_nowait(self._scripts.tell_balance, (key,), args, on_loss=on_loss)
 
     def resize(self, *, requests: int, concurrent: int) -> None:
         """As `Gate.resize`; nodes with other limits hold their own until they reload."""
         self._requests, self._concurrent = requests, concurrent
         self._requests_arg, self._concurrent_arg = b"%d" % requests, b"%d" % concurrent
+
+    def statistics(self) -> GateStatistics:
+        """As `Gate.statistics`."""
+        return GateStatistics(len(self), len(self._held), None)
 
     def _keep(self, leases: bytes, lease_id: bytes) -> SharedLease:
         self._held.setdefault(leases, set()).add(lease_id)
@@ -186,12 +203,14 @@ class SharedGate:
                 await self._renew_now.wait()
 
     def _say_again(self) -> None:
-        doubtful, self._doubtful = self._doubtful, {}
-        unreleased, self._unreleased = self._unreleased, {}
-        for lease_id, place in doubtful.items():
+        for lease_id, place in _taken(self._doubtful):
             self._undo(lease_id, place)
-        for lease_id, leases in unreleased.items():
+        for lease_id, leases in _taken(self._unreleased):
             self._say_released(leases, lease_id)
+        for key, _ in _taken(self._unchanged):
+            self._say_changed(key)
+        for key, told in _taken(self._untold):
+            self._tell(key, told)
 
     def _connected(self) -> None:
         self._renew_now.set()
@@ -205,15 +224,27 @@ class SharedGate:
                 self._say_released(leases, lease_id)
 
 
-def _remember(unsaid: dict[bytes, _T], lease_id: bytes, what: _T) -> None:
-    """Say it again later; beyond the bound the oldest is let go, since a lease ends by itself."""
-    unsaid[lease_id] = what
+def _remember(unsaid: dict[bytes, _T], of: bytes, what: _T) -> None:
+    """Say it again later; beyond the bound the oldest is let go, since all of it ends by itself."""
+    unsaid[of] = what
     if len(unsaid) > UNSAID_MAX:
         del unsaid[next(iter(unsaid))]
 
 
+def _taken(unsaid: dict[bytes, _T]) -> list[tuple[bytes, _T]]:
+    """What there is to say; what of it is lost again comes back by `_remember`, to the same place."""
+    taken = list(unsaid.items())
+    unsaid.clear()
+    return taken
+
+
 def _generation_key(account: bytes, key: bytes) -> bytes:
     return b"sluice:{%b}:generation:%b" % (account, key)
+
+
+def _new_generation() -> tuple[bytes, bytes, bytes]:
+    """A token, and for how long it is kept."""
+    return token_hex(8).encode(), b"PX", b"%d" % (GENERATION_S * 1000)
 
 
 def _told(text: bytes) -> Told | None:
