@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal, TypeAlias, get_args
 
-from billing.balances import Balances
+from billing.balances import Balances, read_balance
 from billing.entries import Entry, add_entries, issue
 from billing.errors import AccountUnknown, TermsInvalid
+from limits.gate import Told
 from storage.store import Row, Store, Tx
 
 Plan: TypeAlias = Literal["free", "starter", "growth", "pro", "enterprise"]
@@ -19,7 +20,7 @@ COLUMNS = "id, name, plan, unlimited, balance, held, created_at"
 ADD = f"INSERT INTO accounts ({COLUMNS}) VALUES (?, ?, ?, ?, ?, 0, ?)"  # noqa: S608 - constants
 READ = f"SELECT {COLUMNS} FROM accounts WHERE id = ? {{lock}}"  # noqa: S608 - constants
 LIST = f"SELECT {COLUMNS} FROM accounts ORDER BY created_at, id LIMIT ?"  # noqa: S608 - constants
-GRANT = "UPDATE accounts SET balance = balance + ? WHERE id = ?"
+GRANT = "UPDATE accounts SET balance = balance + ?, version = version + 1 WHERE id = ?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,18 +98,20 @@ class Accounts:
                 description="Welcome credits",
                 now=account.created_at,
             )
-            self._enter(tx, entry, account.id, account.balance)
+            self._enter(tx, entry, account.id, Told(0, account.balance))
 
     def _grant(self, account_id: str, amount: int, description: str, tx: Tx) -> int:
         tx.run(GRANT, (amount, account_id))
-        balance = read_account(tx, account_id).balance
-        entry = issue(account_id, "purchase", amount, balance_after=balance, description=description, now=self._now())
-        self._enter(tx, entry, account_id, balance)
-        return balance
+        told = read_balance(tx, account_id)
+        entry = issue(
+            account_id, "purchase", amount, balance_after=told.balance, description=description, now=self._now()
+        )
+        self._enter(tx, entry, account_id, told)
+        return told.balance
 
-    def _enter(self, tx: Tx, entry: Entry, account_id: str, balance: int) -> None:
+    def _enter(self, tx: Tx, entry: Entry, account_id: str, told: Told) -> None:
         add_entries(tx, [entry])
-        self._balances.change(tx, {account_id: balance})
+        self._balances.change(tx, {account_id: told})
 
 
 def read_account(tx: Tx, account_id: str) -> Account:

@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeAlias
 
 from billing.entries import Entry
 from billing.errors import BillingError
+from limits.gate import Told
 
 
 @dataclass(slots=True)
@@ -63,6 +64,8 @@ class AccountState:
     balance: int
     held: int
     unlimited: bool
+    version: int = 0
+    """As read; writing the row adds 1."""
 
 
 @dataclass(slots=True)
@@ -107,3 +110,7 @@ class Decision:
     closed: list[str] = field(default_factory=list)
     accounts: dict[str, AccountState] = field(default_factory=dict)
     keys: dict[str, KeyState] = field(default_factory=dict)
+
+    def told(self) -> dict[str, Told]:
+        """The balances by account, once they are written."""
+        return {id_: Told(one.version + 1, one.balance) for id_, one in self.accounts.items()}

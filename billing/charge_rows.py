@@ -13,7 +13,7 @@ from storage.store import Tx
 
 # From the list to the table: a look-up `IN` a list first sorts it into a table of its own, at twice the cost.
 READ_ACCOUNTS = """
-SELECT accounts.id, balance, held, unlimited FROM {in} AS asked JOIN accounts ON accounts.id = asked.value
+SELECT accounts.id, balance, held, unlimited, version FROM {in} AS asked JOIN accounts ON accounts.id = asked.value
 ORDER BY accounts.id {lock}
 """
 READ_KEYS = """
@@ -35,7 +35,8 @@ WHERE request_id IN {in} AND kind IN ('settlement', 'refund') ORDER BY id
 """
 SAVE_ACCOUNTS = """
 WITH changed (id, balance, held) AS (VALUES {rows})
-UPDATE accounts SET balance = changed.balance, held = changed.held FROM changed WHERE accounts.id = changed.id
+UPDATE accounts SET balance = changed.balance, held = changed.held, version = accounts.version + 1
+FROM changed WHERE accounts.id = changed.id
 """
 SAVE_KEYS = """
 WITH changed (id, used) AS (VALUES {rows})
@@ -71,8 +72,7 @@ def read_books(tx: Tx, requests: Sequence[Request]) -> Books:
     key_ids = sorted({request.key_id for request in requests if request.key_id is not None})
     books = Books(
         accounts={
-            row[0]: AccountState(row[1], row[2], unlimited=bool(row[3]))
-            for row in tx.all_in(READ_ACCOUNTS, account_ids)
+            row[0]: AccountState(row[1], row[2], bool(row[3]), row[4]) for row in tx.all_in(READ_ACCOUNTS, account_ids)
         },
         keys={row[0]: KeyState(*row[1:]) for row in tx.all_in(READ_KEYS, key_ids)},
         open={},

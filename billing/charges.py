@@ -107,7 +107,7 @@ class Charges:
     def judge(self, tx: Tx, requests: Sequence[Request]) -> Sequence[Outcome]:
         """The batch handler, on the store's thread; a handler that decides more than a charge calls it from its own."""
         decision = judge_charges(tx, requests, now=self._now(), node=self._node)
-        self._balances.change(tx, {id_: account.balance for id_, account in decision.accounts.items()})
+        self._balances.change(tx, decision.told())
         tx.on_commit(partial(self._count, decision))
         if decision.opened:
             tx.on_doubt(partial(self._give_back_later, list(decision.opened.values())))

@@ -1,7 +1,14 @@
-"""API keys: made, found, limited and revoked (spec 2.5, 5.1, 5.2)."""
+"""API keys: made, found, limited and revoked (spec 2.5, 5.1, 5.2).
+
+Where other nodes remember keys too, each change begins a new generation of the key, before its commit and after it: a
+node that looks the key up in between does so again. While the shared state cannot be told, the change is made all the
+same, and told as soon as it can be. Then another node may answer from what it knows for `KNOWN_S` after its look-up, at
+worst: but charge nothing, since every charge reads the key's own row.
+"""
 
 import enum
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,9 +19,12 @@ from billing.errors import KeyUnknown, KeyUnusable, TermsInvalid, TooManyKeys
 from billing.key_cache import Key, KeyCache, Refused
 from billing.key_text import KeyText, digest
 from billing.sealing import Cipher
+from limits.gate import KNOWN_S, NO_GENERATION, Gate
+from storage.errors import StateUnavailable
 from storage.store import Store, Tx
 
 ACTIVE_KEYS_MAX = 5
+TELL_S = 1.0
 
 COLUMNS = "id, account_id, name, last4, credit_limit, used, expires_at, revoked_at, created_at"
 READ = f"SELECT {COLUMNS} FROM keys WHERE id = ?"  # noqa: S608 - constants
@@ -78,14 +88,19 @@ class Keys:
         now: Callable[[], float],
         make_id: Callable[[str], str],
         prefix: str = "sl_",
+        shared: Gate | None = None,
     ) -> None:
-        """`make_id` makes a new id that begins with the given prefix; `prefix` is that of the keys themselves."""
+        """`make_id` makes a new id that begins with the given prefix; `prefix` is that of the keys themselves.
+
+        `shared` is the gate that other nodes ask too, if there are any.
+        """
         self._store = store
         self._cipher = cipher
         self._now = now
         self._make_id = make_id
         self._text = KeyText(prefix)
-        self._cache = KeyCache()
+        self._shared = shared
+        self._cache = KeyCache(None if shared is None else KNOWN_S)
 
     def find_nowait(self, presented: str) -> Key | None:
         """The key, or None when the store has to be asked (`find`).
@@ -102,20 +117,19 @@ class Keys:
             raise KeyUnusable(reason)
         return None
 
-    async def find(self, presented: str) -> Key:
-        """The key, from memory or from the store.
+    async def find(self, presented: str, generation: bytes | None = None) -> Key:
+        """The key, from memory or from the store; with a `generation` as it stands after the change that began it.
 
         Raises:
             KeyUnusable: malformed, unknown, revoked or expired.
         """
         await trio.lowlevel.checkpoint()
         key = self.find_nowait(presented)
-        if key is not None:
+        if key is not None and generation in (None, key.generation):
             return key
-        digested = digest(presented)
-        changes = self._cache.changes
-        found = await self._store.read(partial(_find, digested))
-        self._cache.keep(digested, found, changes=changes)
+        digested, look = digest(presented), self._cache.look()
+        found = await self._store.read(partial(_find, digested, generation or NO_GENERATION, look.known_until))
+        self._cache.keep(digested, found, look)
         if not isinstance(found, Key):
             raise KeyUnusable(found)
         return self._unexpired(found)
@@ -184,7 +198,22 @@ class Keys:
             raise KeyUnknown(key_id)
         return self._cipher.unseal(row[0], bound_to=key_id)
 
+    def forget_all(self) -> None:
+        """Look every key up anew: what other nodes have told of their changes may be lost."""
+        self._cache.forget_all()
+
     async def _change(self, key_id: str, change: Callable[[Tx], object]) -> KeyRecord:
+        if self._shared is None:
+            return await self._commit(key_id, change)
+        account_id = (await self.get(key_id)).account_id
+        await _tell(self._shared, account_id, key_id)
+        try:
+            return await self._commit(key_id, change)
+        finally:  # cancelled or failed, it may have happened
+            with trio.move_on_after(TELL_S, shield=True):
+                await _tell(self._shared, account_id, key_id)
+
+    async def _commit(self, key_id: str, change: Callable[[Tx], object]) -> KeyRecord:
         def run(tx: Tx) -> KeyRecord:
             row = tx.one(READ_HASH, (key_id,))
             if row is None:
@@ -218,12 +247,18 @@ class Keys:
         return key
 
 
-def _find(digested: str, tx: Tx) -> Key | Refused:
+async def _tell(shared: Gate, account_id: str, key_id: str) -> None:
+    """Begin a new generation. The gate begins it later when it cannot now: no change of a key waits for that."""
+    with suppress(StateUnavailable):
+        await shared.change_key(account_id, key_id)
+
+
+def _find(digested: str, generation: bytes, known_until: float | None, tx: Tx) -> Key | Refused:
     row = tx.one(FIND, (digested,))
     if row is None:
         return "unknown"
     id_, account_id, name, expires_at, revoked_at = row
-    return "revoked" if revoked_at is not None else Key(id_, account_id, name, expires_at)
+    return "revoked" if revoked_at is not None else Key(id_, account_id, name, expires_at, generation, known_until)
 
 
 def _read(tx: Tx, key_id: str) -> KeyRecord:

@@ -89,4 +89,9 @@ def m0001_accounts(schema: Schema) -> None:
     schema.append_only("ledger_entries")
 
 
-MIGRATIONS = MigrationSet("billing", (m0001_accounts,))
+def m0002_versions(schema: Schema) -> None:
+    """Every change of an account's row adds 1, so that of two balances nodes know which is the newer."""
+    schema.execute("ALTER TABLE accounts ADD COLUMN version BIGINT NOT NULL DEFAULT 0 CHECK (version >= 0)")
+
+
+MIGRATIONS = MigrationSet("billing", (m0001_accounts, m0002_versions))

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import trio
 
-from billing.books import CloseRequest
+from billing.balances import Balances
+from billing.books import CloseRequest, Decision
 from billing.charge_rows import judge_charges
 from storage.store import Store, Tx
 
@@ -33,21 +34,28 @@ async def recover(
     now: Callable[[], float],
     node: str | None = None,
     also: Callable[[Tx, Sequence[str]], object] = _nothing,
+    balances: Balances | None = None,
 ) -> Recovered:
     """Refund in full every open charge of `node`, or every one on a store that one process owns, before it serves.
 
     `also` gets the request ids of what is refunded, in the same transaction. A charge that somebody else closes at the
-    same time is closed once.
+    same time is closed once. `balances` of a node that serves hear of what went back.
     """
+
+    def told(tx: Tx, decision: Decision) -> None:
+        also(tx, decision.closed)
+        if balances is not None:
+            balances.change(tx, decision.told())
+
     await trio.lowlevel.checkpoint()
     charges = credits_back = 0
-    while (some := await store.write(lambda tx: _refund_some(tx, now(), node, also))) is not None:
+    while (some := await store.write(lambda tx: _refund_some(tx, now(), node, told))) is not None:
         charges += some.charges
         credits_back += some.credits
     return Recovered(charges, credits_back)
 
 
-def _refund_some(tx: Tx, now: float, node: str | None, also: Callable[[Tx, Sequence[str]], object]) -> Recovered | None:
+def _refund_some(tx: Tx, now: float, node: str | None, told: Callable[[Tx, Decision], None]) -> Recovered | None:
     """Refund some; None when there were none."""
     rows = tx.all(OPEN, (CHUNK,)) if node is None else tx.all(OPEN_OF_NODE, (node, CHUNK))
     if not rows:
@@ -59,5 +67,5 @@ def _refund_some(tx: Tx, now: float, node: str | None, also: Callable[[Tx, Seque
     ]
     # The node's name is written with new charges only, and here are none.
     decision = judge_charges(tx, requests, now=now, node="")
-    also(tx, decision.closed)
+    told(tx, decision)
     return Recovered(len(decision.closed), sum(prices[request_id] for request_id in decision.closed))

@@ -192,10 +192,10 @@ def test_sealed_text_opens_only_where_it_is_bound(text: str, place: str) -> None
 
 def test_guessing_keys_neither_grows_memory_nor_pushes_out_real_ones() -> None:
     cache = KeyCache()
-    real = Key("key_1", "acc_1", "", None)
-    cache.keep("real", real, changes=0)
+    real, look = Key("key_1", "acc_1", "", None), cache.look()
+    cache.keep("real", real, look)
     for number in range(ENTRIES_MAX + 10):
-        cache.keep(str(number), "unknown", changes=0)
+        cache.keep(str(number), "unknown", look)
     assert cache.active("real") == real
     assert cache.refused("0") is None
     assert cache.refused(str(ENTRIES_MAX)) == "unknown"
