@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
 
+from billing.balances import Balances
 from billing.key_cache import Key
 from billing.keys import Keys
 from gateway.errors import Refused
 from gateway.logs import KEY_SHAPE
 from gateway.request import ESCAPE, Caller, Headers, Request
-from limits.concurrency import Leases
-from limits.errors import ConcurrencyReached, RateLimited
+from limits.errors import ConcurrencyReached, GenerationPassed, RateLimited
+from limits.gate import Admitted, Gate
 from limits.waits import WindowState
-from limits.window import Window
+from storage.errors import StateUnavailable
 
+LOOKS_MAX = 3
 _KEY_NAMES = frozenset(("x-api-key", "x_api_key", "api_key", "apikey", "api-key"))
 
 
 class Admission:
-    """Guards the way in. `now` is a monotonic clock in seconds."""
+    """Guards the way in. What the gate tells of balances, `balances` hears."""
 
-    def __init__(
-        self, keys: Keys, *, window: Window, leases: Leases, key_prefix: str, now: Callable[[], float]
-    ) -> None:
+    def __init__(self, keys: Keys, gate: Gate, balances: Balances, *, key_prefix: str) -> None:
         self._keys = keys
-        self.window = window
-        self.leases = leases
+        self.gate = gate
+        self._balances = balances
         self._key_prefix = key_prefix
         self._key_start = key_prefix.encode()
-        self._now = now
-        self.counts = {"admitted": 0, "rate_limited": 0, "concurrency_limited": 0}
+        self.counts = {"admitted": 0, "rate_limited": 0, "concurrency_limited": 0, "state_away": 0}
         """How requests with a good key went, since the start."""
 
     def refuse_key_in_query(self, request: Request) -> None:
@@ -60,30 +58,68 @@ class Admission:
             raise Refused("MISSING_API_KEY", "Send your API key in the x-api-key header.")
         return self._keys.find_nowait(presented.decode("latin-1"))
 
-    async def key_of(self, request: Request) -> Key:
-        """The key, from memory or from the store; raises as `key_of_nowait`."""
-        return await self._keys.find(request.headers[b"x-api-key"].decode("latin-1"))
+    async def key_of(self, request: Request, generation: bytes | None = None) -> Key:
+        """The key, from memory or from the store; as it stands after the change that began `generation`, if it is told.
 
-    def enter(self, caller: Caller) -> None:
-        """Count the request in the key's window and take a lease; both or neither.
+        Raises as `key_of_nowait`.
+        """
+        return await self._keys.find(request.headers[b"x-api-key"].decode("latin-1"), generation)
+
+    def enter_nowait(self, caller: Caller) -> bool:
+        """Count the request in the key's window and take a lease, both or neither; False: `enter` has to be awaited.
 
         Raises:
             RateLimited, ConcurrencyReached: nothing was counted.
         """
-        now, key_id = self._now(), caller.key.id
+        key = caller.key
         try:
-            caller.window = self.window.admit(key_id, now)
-        except RateLimited as refusal:
+            admitted = self.gate.admit_nowait(key.account_id, key.id)
+        except (RateLimited, ConcurrencyReached) as refusal:
+            self._note(caller, refusal)
+            raise
+        if admitted is None:
+            return False
+        self._let_in(caller, admitted)
+        return True
+
+    async def enter(self, request: Request, caller: Caller) -> None:
+        """As `enter_nowait`, by asking who counts for all nodes; a key that was changed elsewhere is looked up again.
+
+        Raises:
+            RateLimited, ConcurrencyReached: nothing was counted.
+            KeyUnusable: the key was revoked; then the request has no caller.
+            StorageError: the state, or the store that was to be asked again, is away; nothing was counted.
+        """
+        for _ in range(LOOKS_MAX):
+            key = caller.key
+            try:
+                self._let_in(caller, await self.gate.admit(key.account_id, key.id, key.generation))
+                return
+            except (RateLimited, ConcurrencyReached) as refusal:
+                self._note(caller, refusal)
+                raise
+            except StateUnavailable:
+                self.counts["state_away"] += 1
+                raise
+            except GenerationPassed as passed:
+                generation = passed.generation
+            request.caller = None  # nobody hears of an account by a key that may be revoked
+            caller.key = await self.key_of(request, generation)
+            request.caller = caller
+        raise StateUnavailable(f"the key was changed {LOOKS_MAX} times while it was looked up")
+
+    def _let_in(self, caller: Caller, admitted: Admitted) -> None:
+        caller.window, caller.lease, told = admitted
+        if told is not None:
+            self._balances.hear(caller.key.account_id, told)
+        self.counts["admitted"] += 1
+
+    def _note(self, caller: Caller, refusal: RateLimited | ConcurrencyReached) -> None:
+        if isinstance(refusal, RateLimited):
             self.counts["rate_limited"] += 1
             caller.window = refusal.state
-            raise
-        caller.lease = self.leases.take_nowait(key_id)
-        if caller.lease is None:
-            self.counts["concurrency_limited"] += 1
-            self.window.take_back(key_id)
-            caller.window = None  # its answer tells of the leases instead (spec 7.2)
-            raise ConcurrencyReached(self.leases.limit)
-        self.counts["admitted"] += 1
+        else:
+            self.counts["concurrency_limited"] += 1  # its answer tells of the leases alone (spec 7.2)
 
 
 def window_headers(state: WindowState) -> Headers:

@@ -78,7 +78,8 @@ class Api:
             return parts.status.answer(request)
         admission = parts.admission
         caller = request.caller = Caller(admission.key_of_nowait(request) or await admission.key_of(request))
-        admission.enter(caller)
+        if not admission.enter_nowait(caller):
+            await admission.enter(request, caller)
         return await parts.routes.find(request).handle(request, caller)
 
     def _outside(self, request: Request) -> Reply:

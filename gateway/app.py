@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 
 import trio
@@ -12,7 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from billing.prices import credits_for
 from billing.recovery import recover
-from gateway.admin import Admin
+from gateway.admin import Admin, Readiness
 from gateway.admission import Admission
 from gateway.api import Api, Parts
 from gateway.billed import BilledCalls
@@ -37,11 +38,13 @@ from gateway.routing import Route, Routes
 from gateway.secrets import Secrets
 from gateway.server.errors import EdgeAnswer
 from gateway.sites import OpenExchange, open_exchange, open_sites
-from limits.concurrency import Leases
+from gateway.state import OpenState, open_gate, open_state
+from limits.gate import Gate
 from limits.idempotency import forget_old, forget_running
-from limits.window import Window
 from storage.errors import StorageError
 from storage.opening import open_store
+from storage.state import State
+from storage.store import Store
 from upstreams.cache import Cache
 from upstreams.catalog import Catalog
 from upstreams.cursors import CursorSigner
@@ -73,7 +76,7 @@ class Node:
 class Setting:
     """What a node is made from: its config and how to read it anew, secrets, public address, log and platforms.
 
-    Clock, randomness, store and upstreams are given too, so that a whole node can run in a world of its own.
+    Clock, randomness, store, state and upstreams are given too, so that a whole node can run in a world of its own.
     """
 
     config: Config
@@ -87,6 +90,7 @@ class Setting:
     """Unix seconds; also called on the store's thread."""
     rng: Random
     open_store: OpenStore = open_store
+    open_state: OpenState = open_state
     open_exchange: OpenExchange = open_exchange
 
 
@@ -100,48 +104,66 @@ async def open_node(setting: Setting) -> AsyncIterator[Node]:
     config, now, rng = setting.config, setting.now, setting.rng
     make_id = id_maker(now, rng)
     async with (
-        open_books(config, setting.secrets, now=now, make_id=make_id, open_store=setting.open_store) as books,
+        setting.open_state(config.state.url) as state,
+        open_gate(state, config.limits) as gate,
+        open_books(
+            config,
+            setting.secrets,
+            now=now,
+            make_id=make_id,
+            open_store=setting.open_store,
+            shared=None if state is None else gate,
+        ) as books,
         open_sites(
             config, setting.platforms, environ=setting.environ, rng=rng, open_exchange=setting.open_exchange
         ) as sites,
         trio.open_nursery() as nursery,
     ):
+        if state is not None:
+            state.on_connect(books.doubt)
         recovered = await recover(books.store, now=now)
         await books.store.write(forget_running)
         if recovered.charges:
             setting.log.event("warning", "recovered", charges=recovered.charges, credits=recovered.credits)
         nursery.start_soon(_finish_charges, books, setting.log)
         nursery.start_soon(_forget_old_claims, books, setting.log, now)
-        yield _build(setting, books, sites, make_id)
+        yield _build(setting, books, sites, make_id=make_id, state=state, gate=gate)
         nursery.cancel_scope.cancel()
 
 
-def _build(setting: Setting, books: Books, sites: list[Site], make_id: Callable[[str], str]) -> Node:
+def _build(
+    setting: Setting,
+    books: Books,
+    sites: list[Site],
+    *,
+    make_id: Callable[[str], str],
+    state: State | None,
+    gate: Gate,
+) -> Node:
     config, log = setting.config, setting.log
     catalog = Catalog(sites)
     signer = CursorSigner(setting.secrets.cursors)
     clock = trio.lowlevel.current_clock().current_time  # found once: `trio.current_time` costs three times as much
     cache = Cache(config.cache.max_bytes, clock)
-    window, leases = Window(config.limits.requests_per_minute), Leases(config.limits.concurrent_requests)
-    admission = Admission(books.keys, window=window, leases=leases, key_prefix=config.keys.prefix, now=clock)
+    admission = Admission(books.keys, gate, books.balances, key_prefix=config.keys.prefix)
     draining = trio.Event()
     calls = _calls(setting, books, cache, signer, stopping=draining.is_set)
     metrics = Metrics()
-    metrics.gather = lambda: gather(catalog, admission=admission, calls=calls, books=books)
+    metrics.gather = lambda: gather(catalog, admission=admission, calls=calls, books=books, state=state)
     replies = Replies(books.balances, setting.base_url)
     status = Status(catalog, now=setting.now)
     routes = _routes(setting, books, catalog=catalog, calls=calls, signer=signer, replies=replies, status=status)
     reload = Reload(
         config,
         setting.read_config,
-        reloadable(window=window, leases=leases, cache=cache, calls=calls, sites=sites, log=log),
+        reloadable(gate=gate, cache=cache, calls=calls, sites=sites, log=log),
     )
     operations = books.operations
     operations.add("reload", Operation(Nothing, reload.operation))
     Circuits(catalog).add_to(operations)
     return Node(
         api=Api(Parts(admission, routes, status, replies, metrics, log, make_id, clock)),
-        admin=_admin(setting, books, operations, metrics, draining=draining),
+        admin=_admin(setting, operations, metrics, readiness=partial(_unready, books, state, draining)),
         books=books,
         catalog=catalog,
         admission=admission,
@@ -198,23 +220,32 @@ def _data_routes(catalog: Catalog, calls: BilledCalls, replies: Replies) -> list
     ]
 
 
-def _admin(setting: Setting, books: Books, operations: Operations, metrics: Metrics, *, draining: trio.Event) -> Admin:
+def _admin(setting: Setting, operations: Operations, metrics: Metrics, *, readiness: Readiness) -> Admin:
     registry = CollectorRegistry(auto_describe=False)
     registry.register(metrics)
-
-    async def readiness() -> str | None:
-        if draining.is_set():
-            return "draining"
-        try:
-            with trio.fail_after(READY_WITHIN_S):
-                await books.store.ping()
-        except trio.TooSlowError:
-            return f"store down: no write was committed in {READY_WITHIN_S:g} s"
-        except StorageError as exc:
-            return f"store down: {exc}"
-        return None
-
     return Admin(operations, token=setting.secrets.admin_token, registry=registry, readiness=readiness, log=setting.log)
+
+
+async def _unready(books: Books, state: State | None, draining: trio.Event) -> str | None:
+    """As `Readiness`: all that keeps this node from serving."""
+    if draining.is_set():
+        await trio.lowlevel.checkpoint()
+        return "draining"
+    state_fault = None if state is None else state.fault
+    store_fault = await _fault_of(books.store)
+    faults = [f"{name} down: {why}" for name, why in (("state", state_fault), ("store", store_fault)) if why]
+    return "; ".join(faults) or None
+
+
+async def _fault_of(store: Store) -> str | None:
+    try:
+        with trio.fail_after(READY_WITHIN_S):
+            await store.ping()
+    except trio.TooSlowError:
+        return f"no write was committed in {READY_WITHIN_S:g} s"
+    except StorageError as exc:
+        return str(exc)
+    return None
 
 
 async def _finish_charges(books: Books, log: Log) -> None:

@@ -17,6 +17,7 @@ from billing.sealing import Cipher
 from gateway.config.settings import Config
 from gateway.operations import Operations
 from gateway.secrets import Secrets
+from limits.gate import Gate
 from storage.migrations import MigrationSet
 from storage.opening import open_store
 from storage.store import Store
@@ -41,6 +42,11 @@ class Books:
         """A fresh table of the operations over these books."""
         return Operations(self.accounts, self.keys, self.store)
 
+    def doubt(self) -> None:
+        """Read keys and balances anew: what other nodes have told of them may be lost."""
+        self.keys.forget_all()
+        self.balances.forget_all()
+
 
 @asynccontextmanager
 async def open_books(
@@ -50,19 +56,22 @@ async def open_books(
     now: Callable[[], float],
     make_id: Callable[[str], str],
     open_store: OpenStore = open_store,
+    shared: Gate | None = None,
 ) -> AsyncIterator[Books]:
-    """Open the store of `config` for this process alone.
+    """Open the store of `config`; changes of keys and balances are told to `shared`, the gate of all nodes.
 
     Raises:
         StoreUnusable: in use, not writable, corrupt or too new; the text says what to do.
     """
     async with open_store(config.store.url, [billing.migrations.MIGRATIONS, limits.idempotency.MIGRATIONS]) as store:
-        balances = Balances(store)
+        balances = Balances(store, shared)
         yield Books(
             store=store,
             balances=balances,
             accounts=Accounts(store, balances, now=now, make_id=make_id),
-            keys=Keys(store, Cipher(secrets.sealing), now=now, make_id=make_id, prefix=config.keys.prefix),
+            keys=Keys(
+                store, Cipher(secrets.sealing), now=now, make_id=make_id, prefix=config.keys.prefix, shared=shared
+            ),
             charges=Charges(store, balances, now=now, node=make_id("node_")),
             ledger=Ledger(store, now=now),
         )

@@ -22,7 +22,7 @@ from limits.errors import (
     ReplayUnavailable,
     Throttled,
 )
-from storage.errors import StorageError
+from storage.errors import StateUnavailable, StorageError
 from upstreams.errors import InvalidArgument, InvalidCursor, NotFound, StaleCursor, UpstreamFailed, UpstreamThrottled
 
 THROTTLED_RETRY_AFTER_S = 30
@@ -165,13 +165,8 @@ def _throttled_by_upstream(exc: UpstreamThrottled) -> Refused:
     return _waiting("The upstream asks all its callers to slow down.", wait_s)
 
 
-def _store_away(_exc: StorageError) -> Refused:
-    return Refused(
-        "SERVICE_UNAVAILABLE",
-        "The store is away; nothing was charged.",
-        retry_after_s=STORE_RETRY_AFTER_S,
-        knows_balance=False,
-    )
+def _away(message: str) -> Refused:
+    return Refused("SERVICE_UNAVAILABLE", message, retry_after_s=STORE_RETRY_AFTER_S, knows_balance=False)
 
 
 _UNUSABLE_KEY = Refused(
@@ -197,5 +192,6 @@ _REFUSALS: Mapping[type, Callable[[Any], Refused]] = {
     ClaimMismatch: _claim_refused("IDEMPOTENCY_KEY_PAYLOAD_MISMATCH", _FRESH_KEY),
     ReplayUnavailable: _claim_refused("IDEMPOTENCY_REPLAY_UNAVAILABLE", "for another, billed one send another key"),
     CircuitOpen: lambda exc: _waiting("The upstream keeps failing; its circuit is open.", max(1, exc.retry_after_s)),
-    StorageError: _store_away,
+    StorageError: lambda _: _away("The store is away; nothing was charged."),
+    StateUnavailable: lambda _: _away("The shared state is away; nothing was charged."),
 }

@@ -10,13 +10,16 @@ from gateway.admission import Admission
 from gateway.billed import BilledCalls
 from gateway.books import Books
 from limits.breaker import BreakerStatistics
+from storage.state import State
 from upstreams.catalog import Catalog
 from upstreams.source import SourceStatistics
 
 _CIRCUIT = {"closed": 0, "half_open": 1, "open": 2}
 
 
-def gather(catalog: Catalog, *, admission: Admission, calls: BilledCalls, books: Books) -> Iterator[Metric]:
+def gather(
+    catalog: Catalog, *, admission: Admission, calls: BilledCalls, books: Books, state: State | None
+) -> Iterator[Metric]:
     """Every part's metrics."""
     yield from _limits(admission)
     yield _by(
@@ -24,6 +27,8 @@ def gather(catalog: Catalog, *, admission: Admission, calls: BilledCalls, books:
     )
     yield from _cache(calls)
     yield from _store(books)
+    if state is not None:
+        yield from _state(state)
     yield from _sources(catalog)
 
 
@@ -37,9 +42,11 @@ def _by(name: str, text: str, label: str, counts: Mapping[str, int]) -> Metric:
 
 def _limits(admission: Admission) -> Iterator[Metric]:
     yield _by("sluice_admissions", "Requests with a good key, by what the limits said.", "result", admission.counts)
-    yield GaugeMetricFamily("sluice_window_keys", "Keys with requests in their window.", len(admission.window))
-    yield GaugeMetricFamily("sluice_lease_keys", "Keys with running requests.", len(admission.leases))
-    yield GaugeMetricFamily("sluice_leases", "Running requests.", admission.leases.running())
+    now = admission.gate.statistics()
+    if now.window_keys is not None:
+        yield GaugeMetricFamily("sluice_window_keys", "Keys with requests in their window.", now.window_keys)
+    yield GaugeMetricFamily("sluice_lease_keys", "Keys with running requests.", now.lease_keys)
+    yield GaugeMetricFamily("sluice_leases", "Running requests.", now.leases)
 
 
 def _cache(calls: BilledCalls) -> Iterator[Metric]:
@@ -69,6 +76,16 @@ def _store(books: Books) -> Iterator[Metric]:
     yield GaugeMetricFamily(
         "sluice_charges_unfinished", "Charges whose close is tried again.", books.charges.unfinished()
     )
+
+
+def _state(state: State) -> Iterator[Metric]:
+    now = state.statistics()
+    yield GaugeMetricFamily("sluice_state_up", "1 while the shared state takes calls, else 0.", int(not state.fault))
+    yield GaugeMetricFamily("sluice_state_waiting", "Calls of the shared state without an answer yet.", now.waiting)
+    yield CounterMetricFamily("sluice_state_calls", "Calls of the shared state that were sent.", now.calls)
+    yield CounterMetricFamily("sluice_state_round_trips", "Round trips, which calls share.", now.round_trips)
+    yield CounterMetricFamily("sluice_state_lost", "Calls that ended with their connection.", now.lost)
+    yield CounterMetricFamily("sluice_state_connects", "Connections that were made.", now.connects)
 
 
 def _sources(catalog: Catalog) -> Iterator[Metric]:

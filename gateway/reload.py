@@ -15,8 +15,7 @@ from gateway.config.settings import Config
 from gateway.logs import LEVELS, Log
 from gateway.operations import Nothing, OperationRefused
 from gateway.sites import breaker_rules, source_rules
-from limits.concurrency import Leases
-from limits.window import Window
+from limits.gate import Gate
 from upstreams.cache import Cache
 from upstreams.site import Site
 
@@ -59,13 +58,11 @@ class Reload:
             raise OperationRefused("; ".join(exc.lines())) from exc
 
 
-def reloadable(
-    *, window: Window, leases: Leases, cache: Cache, calls: BilledCalls, sites: Sequence[Site], log: Log
-) -> dict[str, Apply]:
+def reloadable(*, gate: Gate, cache: Cache, calls: BilledCalls, sites: Sequence[Site], log: Log) -> dict[str, Apply]:
     """What can be reloaded, by key path or by the beginning of one that ends in a dot."""
     rules: dict[str, Apply] = {
-        "limits.requests_per_minute": lambda new: window.resize(new.limits.requests_per_minute),
-        "limits.concurrent_requests": lambda new: setattr(leases, "limit", new.limits.concurrent_requests),
+        "limits.requests_per_minute": partial(_change_limits, gate),
+        "limits.concurrent_requests": partial(_change_limits, gate),
         "cache.max_bytes": lambda new: setattr(cache, "bytes_max", new.cache.max_bytes),
         "server.request_timeout_s": lambda new: setattr(calls, "timeout_s", new.server.request_timeout_s),
         "breaker.": partial(_change_breakers, sites),
@@ -77,6 +74,10 @@ def reloadable(
             f"upstreams.platforms.{slug}.{name}": partial(_change_sources, site) for name in ("timeout_s", "retries")
         }
     return rules
+
+
+def _change_limits(gate: Gate, new: Config) -> None:
+    gate.resize(requests=new.limits.requests_per_minute, concurrent=new.limits.concurrent_requests)
 
 
 def _change_breakers(sites: Sequence[Site], new: Config) -> None:

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl
 from billing.key_cache import Key
 from gateway.errors import Refused
 from gateway.event_stream import EventStream
-from limits.concurrency import Lease
+from limits.gate import Held
 from limits.waits import WindowState
 
 Headers = list[tuple[bytes, bytes]]
@@ -22,12 +22,13 @@ class Caller:
 
     key: Key
     window: WindowState | None = None
-    lease: Lease | None = None
+    lease: Held | None = None
 
 
 @dataclass(slots=True)
 class Request:
-    """What a route reads; `started` is Trio's clock at its arrival. Only the API's entry makes and changes one."""
+    """What a route reads; `started` is Trio's clock at its arrival. Only the API's entry and
+    the admission change one."""
 
     id: str
     method: str

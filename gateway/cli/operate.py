@@ -22,6 +22,7 @@ from gateway.ids import id_maker
 from gateway.listening import in_url
 from gateway.operations import OperationRefused
 from gateway.secrets import Secrets
+from gateway.state import open_gate, open_state
 from storage.errors import StoreInUse
 from storage.opening import read_owner_note
 
@@ -82,7 +83,11 @@ def _node_of(config: Config) -> str | None:
 
 async def _do_here(config: Config, secrets: Secrets, name: str, arguments: Mapping[str, Any]) -> Any:
     make_id = id_maker(time.time, Random())
-    async with open_books(config, secrets, now=time.time, make_id=make_id) as books:
+    async with (
+        open_state(config.state.url) as state,
+        open_gate(state, config.limits) as gate,
+        open_books(config, secrets, now=time.time, make_id=make_id, shared=None if state is None else gate) as books,
+    ):
         try:
             return await books.operations.run(name, arguments)
         except OperationRefused as exc:

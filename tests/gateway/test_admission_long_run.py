@@ -19,6 +19,7 @@ from gateway.admission import Admission
 from gateway.request import Caller
 from limits.concurrency import Leases
 from limits.errors import ConcurrencyReached, RateLimited
+from limits.gate import MemoryGate
 from limits.window import Window
 from tests.billing.desk import Desk
 from tests.fakes.inline_store import InlineStore
@@ -39,9 +40,8 @@ class Entrance:
     admission: Admission = field(init=False)
 
     def open(self, store: InlineStore) -> None:
-        self.admission = Admission(
-            Desk(store).keys, window=self.window, leases=self.leases, key_prefix="sl_", now=lambda: self.now
-        )
+        desk, gate = Desk(store), MemoryGate(self.window, self.leases, lambda: self.now)
+        self.admission = Admission(desk.keys, gate, desk.balances, key_prefix="sl_")
 
     def counters(self, key_id: str) -> tuple[object, int]:
         return self.window.look(key_id, self.now), self.leases.count(key_id)
@@ -99,7 +99,7 @@ def ask(entrance: Entrance, client: Client, lasts_s: float) -> Exception | None:
 
 def entered(entrance: Entrance, caller: Caller) -> RateLimited | ConcurrencyReached | None:
     try:
-        entrance.admission.enter(caller)
+        assert entrance.admission.enter_nowait(caller)
     except (RateLimited, ConcurrencyReached) as refusal:
         return refusal
     return None

@@ -9,6 +9,7 @@ import trio
 from gateway.admission import Admission
 from gateway.request import Caller
 from limits.errors import ConcurrencyReached, RateLimited
+from limits.gate import MemoryGate
 from tests.simulation.requests import CURRENT, Sent
 from tests.simulation.trace import Trace
 
@@ -49,8 +50,9 @@ class Gate:
 
     def compare(self, admission: Admission) -> None:
         """Hold the node's leases against the running requests."""
+        own = gate_of(admission)
         for key_id, running in self.running.items():
-            held = admission.leases.count(key_id)
+            held = own.leases.count(key_id)
             if not len(running - self.telling) <= held <= len(running):
                 names = sorted(sent.name for sent in running)
                 self.trace.hold(False, LEASES, f"{key_id} holds {held}, running are {names}")
@@ -59,18 +61,18 @@ class Gate:
 class WatchedAdmission(Admission):
     """A node's admission whose every verdict is checked."""
 
-    gate: Gate
+    watch: Gate
 
-    def enter(self, caller: Caller) -> None:
-        gate, key_id, now = self.gate, caller.key.id, trio.current_time()
-        before = self.window.look(key_id, now), self.leases.count(key_id)
+    def enter_nowait(self, caller: Caller) -> bool:
+        gate, own, key_id, now = self.watch, gate_of(self), caller.key.id, trio.current_time()
+        before = own.window.look(key_id, now), own.leases.count(key_id)
         gate.compare(self)  # so that the leases are as many as are running
         recent, running = gate.recent(key_id, now), before[1]
         is_open, has_room = len(recent) < gate.per_minute, running < gate.at_once
         try:
-            super().enter(caller)
+            is_let_in = super().enter_nowait(caller)
         except (RateLimited, ConcurrencyReached) as refusal:
-            after = self.window.look(key_id, now), self.leases.count(key_id)
+            after = own.window.look(key_id, now), own.leases.count(key_id)
             gate.trace.hold(before == after, UNTOUCHED, f"{key_id}: {before} became {after}")
             if isinstance(refusal, RateLimited):
                 gate.trace.hold(not is_open, WINDOW, f"{key_id} was refused after {len(recent)} admissions")
@@ -84,10 +86,17 @@ class WatchedAdmission(Admission):
         gate.trace.hold(has_room, LEASES, f"{key_id} was admitted with {running} running")
         gate.admitted_at[key_id] = [*recent, now]
         gate.running[key_id].add(CURRENT.get())
+        return is_let_in
+
+
+def gate_of(admission: Admission) -> MemoryGate:
+    """The node's own gate."""
+    assert isinstance(admission.gate, MemoryGate)
+    return admission.gate
 
 
 def watch(admission: Admission, gate: Gate) -> None:
     """Put a node's admission under watch."""
     admission.__class__ = WatchedAdmission
     assert isinstance(admission, WatchedAdmission)
-    admission.gate = gate
+    admission.watch = gate

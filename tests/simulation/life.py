@@ -137,7 +137,7 @@ class Life:
     def left_over(self) -> dict[str, int]:
         """What must be nothing when no request runs."""
         return {
-            "leases": len(self.node.admission.leases),
+            "leases": self.node.admission.gate.statistics().leases,
             "flights": len(self.node.calls.flights),
             "unfinished": self.node.books.charges.unfinished(),
             "closing": len(self.store.closing()),

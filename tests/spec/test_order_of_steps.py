@@ -12,6 +12,7 @@ from pathlib import Path
 
 import trio
 
+from limits.gate import MemoryGate
 from tests.fakes.calling import Answered
 from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.scripted_upstream import Told, told
@@ -50,7 +51,9 @@ async def counters(node: OpenNode) -> Counters:
         0
     ]
     (key,) = [key for key in await node.operate("key.list", account=node.account) if key["id"] == node.key_id]
-    window = parts.admission.window.look(node.key_id, trio.current_time())
+    gate = parts.admission.gate
+    assert isinstance(gate, MemoryGate)
+    window = gate.window.look(node.key_id, trio.current_time())
     return Counters(
         window=window.limit - window.remaining,
         leases=int(await node.gauge("sluice_lease_keys")),

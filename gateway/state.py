@@ -1,0 +1,47 @@
+"""What nodes share, or what one node keeps in its memory instead: the state behind `state.url` and the gate on it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+import trio
+
+from gateway.config.settings import MEMORY, LimitSettings
+from limits.concurrency import Leases
+from limits.gate import Gate, MemoryGate
+from limits.shared_gate import open_shared_gate
+from limits.window import Window
+from storage.state import State
+
+OpenState = Callable[[str], AbstractAsyncContextManager[State | None]]
+"""Opens the shared state at an address; None where there is none to share."""
+
+
+@asynccontextmanager
+async def open_state(url: str) -> AsyncIterator[State | None]:
+    """The shared state at `url`, or None for `memory:`.
+
+    Raises:
+        StoreUnusable: the address cannot be read.
+    """
+    if url == MEMORY:
+        yield None
+        return
+    from storage.redis import open_redis  # noqa: PLC0415 - only who asks for it waits for the driver's import
+
+    async with open_redis(url) as state:
+        yield state
+
+
+@asynccontextmanager
+async def open_gate(state: State | None, limits: LimitSettings) -> AsyncIterator[Gate]:
+    """The way in to this node: its own, or the one that it shares."""
+    requests, concurrent = limits.requests_per_minute, limits.concurrent_requests
+    if state is None:
+        # Found once: `trio.current_time` costs three times as much.
+        clock = trio.lowlevel.current_clock().current_time
+        yield MemoryGate(Window(requests), Leases(concurrent), clock)
+        return
+    async with open_shared_gate(state, requests=requests, concurrent=concurrent) as gate:
+        yield gate
