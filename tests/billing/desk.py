@@ -15,6 +15,7 @@ from billing.ledger import Ledger
 from billing.migrations import MIGRATIONS
 from billing.sealing import Cipher
 from billing.verification import verify
+from limits.gate import Gate
 from storage.opening import open_store
 from storage.store import Store
 
@@ -22,15 +23,15 @@ EPOCH = 1_750_000_000.0
 
 
 class Desk:
-    """Billing as a node has it. `time` is the clock; tests move it."""
+    """Billing as a node has it, one of many with a `shared` gate. `time` is the clock; tests move it."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, shared: Gate | None = None) -> None:
         self.time = EPOCH
         self.store = store
         self._numbers = itertools.count(1)
-        self.balances = Balances(store)
+        self.balances = Balances(store, shared)
         self.accounts = Accounts(store, self.balances, now=self.now, make_id=self.make_id)
-        self.keys = Keys(store, Cipher(b"k" * 32), now=self.now, make_id=self.make_id)
+        self.keys = Keys(store, Cipher(b"k" * 32), now=self.now, make_id=self.make_id, shared=shared)
         self.charges = Charges(store, self.balances, now=self.now, node="node-1")
         self.ledger = Ledger(store, now=self.now)
 

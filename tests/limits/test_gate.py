@@ -104,6 +104,15 @@ async def test_leases_are_held_until_their_release_which_counts_once(gate: Gate)
         await enter(gate)
 
 
+async def test_what_is_held_is_told(gate: Gate):
+    held = [(await enter(gate, key)).lease for key in ("k", "k", "other")]
+    assert gate.statistics()[:2] == (3, 2)
+    held[0].release()
+    held[2].release()
+    assert gate.statistics()[:2] == (1, 1)
+    assert gate.statistics().window_keys in (2, None)
+
+
 async def test_keys_do_not_know_each_other(gate: Gate):
     for _ in range(REQUESTS):
         await state_of(gate, "k")

@@ -1,0 +1,65 @@
+"""The ways in of several nodes in one process: one store, one Redis, and a link of its own for each."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from gateway.admission import Admission
+from gateway.request import Caller, Request
+from limits.shared_gate import SharedGate, open_shared_gate
+from storage.redis import RedisState, open_redis
+from storage.store import Store
+from tests.billing.desk import Desk
+
+
+@dataclass(slots=True)
+class Entrance:
+    """One node's keys, balances and way in."""
+
+    desk: Desk
+    state: RedisState
+    gate: SharedGate
+    admission: Admission
+
+    async def come(self, key: str) -> Request:
+        """A request that came in as the API lets it in; it holds its lease until `leave`."""
+        request = Request("req_1", "GET", "/v1/utility/endpoints", b"", {b"x-api-key": key.encode()}, 0.0)
+        await self.let_in(request)
+        return request
+
+    async def let_in(self, request: Request) -> None:
+        """The API's own steps."""
+        admission = self.admission
+        caller = request.caller = Caller(admission.key_of_nowait(request) or await admission.key_of(request))
+        if not admission.enter_nowait(caller):
+            await admission.enter(request, caller)
+
+    async def pass_through(self, key: str) -> Caller:
+        """Come in and leave again."""
+        request = await self.come(key)
+        assert request.caller is not None
+        leave(request)
+        return request.caller
+
+
+def leave(request: Request) -> None:
+    """As the API does at the end of each request, however it went."""
+    if request.caller is not None and request.caller.lease is not None:
+        request.caller.lease.release()
+
+
+@asynccontextmanager
+async def open_entrance(
+    store: Store, url: str, *, requests: int = 1000, concurrent: int = 100, round_trip_s: float = 5.0
+) -> AsyncIterator[Entrance]:
+    """The way in of one node, patient with a busy machine."""
+    async with (
+        open_redis(url, round_trip_s=round_trip_s) as state,
+        open_shared_gate(state, requests=requests, concurrent=concurrent) as gate,
+    ):
+        desk = Desk(store, gate)
+        state.on_connect(desk.keys.forget_all)
+        state.on_connect(desk.balances.forget_all)
+        yield Entrance(desk, state, gate, Admission(desk.keys, gate, desk.balances, key_prefix="sl_"))

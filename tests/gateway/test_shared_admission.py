@@ -1,0 +1,300 @@
+"""The way in of two nodes over one Redis: what is changed on one holds on the other, whatever is lost in between."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import trio
+
+import billing.migrations
+from billing.errors import KeyUnusable
+from billing.keys import NewKey
+from gateway.admission import LOOKS_MAX
+from gateway.request import Request
+from limits.errors import ConcurrencyReached, RateLimited
+from limits.gate import KNOWN_S, MemoryGate
+from storage.errors import StateUnavailable
+from tests.billing.desk import Desk, open_desk
+from tests.fakes.cancelling import cancel_everywhere
+from tests.fakes.entrances import Entrance, leave, open_entrance
+from tests.fakes.inline_store import InlineStore
+from tests.servers.redis import RedisServer
+from tests.servers.toxic import open_toxic
+from tests.servers.waiting import until
+
+
+@dataclass(slots=True)
+class Two:
+    """Two nodes, and an account with a key that both know."""
+
+    one: Entrance
+    other: Entrance
+    account: str
+    key: NewKey
+
+    async def new_key(self) -> NewKey:
+        """Another key, known to both."""
+        keys = self.one.desk.keys
+        for old in await keys.list(self.account):
+            if old.revoked_at is None and old.id != self.key.id:
+                await keys.revoke(old.id)
+        key = await keys.create(self.account)
+        for node in (self.one, self.other):
+            await node.pass_through(key.key)
+        return key
+
+
+@asynccontextmanager
+async def open_two(folder: Path, url: str, *, first_url: str = "", **limits: int) -> AsyncIterator[Two]:
+    """The second node at `url`; the first one too, unless it has a way of its own."""
+    with trio.fail_after(30):
+        async with (
+            open_desk(f"sqlite:///{folder / 'store.db'}") as desk,
+            open_entrance(desk.store, first_url or url, **limits) as one,
+            open_entrance(desk.store, url, **limits) as other,
+        ):
+            other.desk._numbers = one.desk._numbers
+            account = (await one.desk.accounts.create("Ada", credits=1000)).id
+            yield Two(one, other, account, await one.desk.keys.create(account))
+
+
+@pytest.fixture
+async def two(empty_redis: RedisServer, tmp_path: Path) -> AsyncIterator[Two]:
+    async with open_two(tmp_path, empty_redis.url) as opened:
+        yield opened
+
+
+async def refusal(node: Entrance, key: str) -> str:
+    """Why a key is refused there."""
+    with pytest.raises(KeyUnusable) as caught:
+        await node.pass_through(key)
+    return caught.value.reason
+
+
+async def test_a_key_revoked_on_one_node_is_refused_by_the_very_next_request_on_another(two: Two) -> None:
+    for number in range(20):
+        key = await two.new_key()
+        here, there = (two.one, two.other) if number % 2 else (two.other, two.one)
+        await here.desk.keys.revoke(key.id)
+        assert await refusal(there, key.key) == "revoked"
+        assert await refusal(here, key.key) == "revoked"
+        assert there.gate.statistics().leases == 0
+
+
+async def test_who_comes_with_a_key_that_was_just_revoked_is_nobody(two: Two) -> None:
+    """Else the answer would tell its balance."""
+    await two.other.pass_through(two.key.key)
+    await two.one.desk.keys.revoke(two.key.id)
+    request = Request("req_1", "GET", "/", b"", {b"x-api-key": two.key.key.encode()}, 0.0)
+    with pytest.raises(KeyUnusable):
+        await two.other.let_in(request)
+    assert request.caller is None
+
+
+async def test_a_key_that_was_changed_is_looked_up_again_once(two: Two) -> None:
+    before = (await two.other.pass_through(two.key.key)).key
+    await two.one.desk.keys.update(two.key.id, credit_limit=5)
+    after = (await two.other.pass_through(two.key.key)).key
+    assert after.generation != before.generation
+    assert (await two.other.pass_through(two.key.key)).key is after
+    assert two.other.admission.counts["admitted"] == 3
+
+
+async def test_a_look_that_overtakes_a_revocation_elsewhere_lets_nobody_in(two: Two) -> None:
+    """Goal: no key comes in by a row that was read before its change. Method: it is changed after each read."""
+    read, changes = two.other.desk.store.read, 0
+
+    async def read_and_revoke(fn: Callable[..., object]) -> object:
+        nonlocal changes
+        found = await read(fn)
+        if not changes:
+            await two.one.desk.keys.revoke(two.key.id)
+        changes += 1
+        return found
+
+    two.other.desk.keys._store = Reading(read_and_revoke)  # type: ignore[assignment]
+    assert await refusal(two.other, two.key.key) == "revoked"
+    assert changes == 2
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A store of which only reads are wanted."""
+
+    read: Callable[..., object]
+
+
+async def test_a_key_that_changes_at_each_look_is_given_up_on(two: Two) -> None:
+    read, looks = two.other.desk.store.read, 0
+
+    async def read_and_change(fn: Callable[..., object]) -> object:
+        nonlocal looks
+        looks += 1
+        found = await read(fn)
+        await two.one.gate.change_key(two.account, two.key.id)
+        return found
+
+    two.other.desk.keys._store = Reading(read_and_change)  # type: ignore[assignment]
+    with pytest.raises(StateUnavailable):
+        await two.other.pass_through(two.key.key)
+    assert looks == 1 + LOOKS_MAX
+    assert len(two.one.gate) == len(two.other.gate) == 0
+
+
+async def test_while_redis_is_away_keys_are_revoked_all_the_same(empty_redis: RedisServer, two: Two) -> None:
+    await two.other.pass_through(two.key.key)
+    empty_redis.kill()
+    await until(lambda: two.one.state.fault and two.other.state.fault)
+    with pytest.raises(StateUnavailable):
+        await two.other.pass_through(two.key.key)
+    assert (await two.one.desk.keys.revoke(two.key.id)).revoked_at is not None
+    empty_redis.start()
+    await until(lambda: two.other.state.fault is None)
+    assert await refusal(two.other, two.key.key) == "revoked"
+    assert two.other.admission.counts["state_away"] == 1
+
+
+async def test_a_node_that_has_lost_redis_tells_of_its_changes_when_it_is_back(
+    empty_redis: RedisServer, tmp_path: Path
+) -> None:
+    """Until then another node lets the key in by what it knows, but no charge is taken for it."""
+    async with open_toxic("127.0.0.1", empty_redis.port) as toxic:
+        own_way = f"redis://{toxic.host}:{toxic.port}"
+        async with open_two(tmp_path, empty_redis.url, first_url=own_way) as two:
+            one, other = two.one, two.other
+            await other.pass_through(two.key.key)
+            assert await other.desk.balances.read(two.account) == 1000
+            toxic.refuse()
+            toxic.reset()
+            await until(lambda: one.state.fault)
+            await one.desk.keys.revoke(two.key.id)
+            assert await one.desk.accounts.grant(two.account, 7) == 1007
+            await other.pass_through(two.key.key)
+            with pytest.raises(KeyUnusable):
+                await other.desk.charges.take(other.desk.request(two.account, two.key.id))
+            assert other.desk.balances.nowait(two.account) == 1000
+            second = await one.desk.keys.create(two.account)
+            toxic.admit()
+            await until(lambda: empty_redis.ask("KEYS", "*balance") and empty_redis.ask("KEYS", "*generation*"))
+            assert await refusal(other, two.key.key) == "revoked"
+            await other.pass_through(second.key)
+            assert other.desk.balances.nowait(two.account) == 1007
+
+
+async def test_a_revocation_cancelled_at_any_step_is_known_to_both_or_to_none(two: Two) -> None:
+    key = await two.new_key()
+
+    async def check(_got_through: bool) -> None:
+        nonlocal key
+        if (await two.one.desk.keys.get(key.id)).revoked_at is None:
+            await two.other.pass_through(key.key)
+        else:
+            assert await refusal(two.other, key.key) == "revoked"
+            assert await refusal(two.one, key.key) == "revoked"
+            key = await two.new_key()
+
+    assert await cancel_everywhere(lambda: two.one.desk.keys.revoke(key.id), check) >= 4
+
+
+async def test_a_request_cancelled_at_any_step_of_the_way_in_holds_nothing(two: Two, empty_redis: RedisServer) -> None:
+    """The longest way: the key is known, was changed elsewhere, and has to be looked up again."""
+    generations = iter(range(1000))
+
+    async def come() -> None:
+        await two.one.gate.change_key(two.account, two.key.id)
+        request = Request(f"req_{next(generations)}", "GET", "/", b"", {b"x-api-key": two.key.key.encode()}, 0.0)
+        try:
+            await two.other.let_in(request)
+        finally:
+            leave(request)
+
+    async def check(_got_through: bool) -> None:
+        leases = f"sluice:{{{two.account}}}:leases:{two.key.id}"
+        await until(lambda: empty_redis.ask("ZCARD", leases) == 0)
+        assert len(two.other.gate) == 0
+        window = f"sluice:{{{two.account}}}:window:{two.key.id}"
+        assert empty_redis.ask("LLEN", window) == two.other.admission.counts["admitted"]
+
+    assert await cancel_everywhere(come, check) >= 4
+
+
+async def test_both_nodes_fill_one_window_and_tell_it_alike(empty_redis: RedisServer, tmp_path: Path) -> None:
+    async with open_two(tmp_path, empty_redis.url, requests=5) as two:
+        seen = [(await node.pass_through(two.key.key)).window for node in (two.one, two.other, two.one, two.other)]
+        assert [state and state.remaining for state in seen] == [4, 3, 2, 1]
+        await two.one.pass_through(two.key.key)
+        for node in (two.one, two.other):
+            request = Request("req_1", "GET", "/", b"", {b"x-api-key": two.key.key.encode()}, 0.0)
+            with pytest.raises(RateLimited):
+                await node.let_in(request)
+            assert request.caller is not None
+            assert request.caller.window is not None
+            assert request.caller.window[:2] == (5, 0)
+            assert 50 <= request.caller.window.reset_s <= 60
+        assert two.one.admission.counts["rate_limited"] == two.other.admission.counts["rate_limited"] == 1
+
+
+async def test_leases_of_both_nodes_count_together(empty_redis: RedisServer, tmp_path: Path) -> None:
+    async with open_two(tmp_path, empty_redis.url, concurrent=2) as two:
+        running = [await node.come(two.key.key) for node in (two.one, two.other)]
+        request = Request("req_1", "GET", "/", b"", {b"x-api-key": two.key.key.encode()}, 0.0)
+        with pytest.raises(ConcurrencyReached):
+            await two.one.let_in(request)
+        assert request.caller is not None
+        assert request.caller.window is None
+        leave(running[1])
+        await two.other.pass_through(two.key.key)  # on one link, behind the release
+
+
+async def test_a_balance_changed_on_one_node_is_told_by_the_next_request_on_another(two: Two) -> None:
+    one, other = two.one.desk, two.other.desk
+    assert await other.balances.read(two.account) == 1000
+    for taken in range(1, 6):
+        charge = await one.charges.take(one.request(two.account, two.key.id, credits=10))
+        assert charge.balance_after == 1000 - 10 * taken
+        await two.one.pass_through(two.key.key)  # on one link, behind the news
+        await two.other.pass_through(two.key.key)
+        assert other.balances.nowait(two.account) == 1000 - 10 * taken
+        await one.charges.close(charge, used=10)
+    await other.charges.close(await other.charges.take(other.request(two.account, two.key.id)), used=0)
+    await two.other.pass_through(two.key.key)
+    await two.one.pass_through(two.key.key)
+    assert one.balances.nowait(two.account) == other.balances.nowait(two.account) == 950
+
+
+async def test_many_nodes_changes_of_one_balance_end_with_the_same_number_everywhere(two: Two) -> None:
+    async def spend(node: Entrance) -> None:
+        for _ in range(20):
+            charge = await node.desk.charges.take(node.desk.request(two.account, two.key.id))
+            await node.desk.charges.close(charge, used=1)
+            await node.pass_through(two.key.key)
+
+    async with trio.open_nursery() as nursery:
+        for node in (two.one, two.other, two.one, two.other):
+            nursery.start_soon(spend, node)
+    for node in (two.one, two.other, two.one, two.other):
+        await node.pass_through(two.key.key)
+    for node in (two.one, two.other):
+        assert node.desk.balances.nowait(two.account) == 1000 - 80
+
+
+async def test_a_key_that_other_nodes_may_change_is_believed_for_half_a_minute(autojump_clock: object) -> None:
+    """Method: virtual time, and a store without threads; the gate beside it tells nothing."""
+    store = InlineStore([billing.migrations.MIGRATIONS])
+    mute = MemoryGate.__new__(MemoryGate)
+    desk, elsewhere = Desk(store, mute), Desk(store)
+    account = await desk.accounts.create("Ada")
+    key = await desk.keys.create(account.id)
+    await desk.keys.find(key.key)
+    await elsewhere.keys.revoke(key.id)
+    await trio.sleep(KNOWN_S - 0.1)
+    assert desk.keys.find_nowait(key.key) is not None
+    await trio.sleep(0.1)
+    assert desk.keys.find_nowait(key.key) is None
+    with pytest.raises(KeyUnusable):
+        await desk.keys.find(key.key)
+    store.close()
