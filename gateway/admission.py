@@ -79,7 +79,8 @@ class Admission:
             raise
         if admitted is None:
             return False
-        self._let_in(caller, admitted)
+        caller.window, caller.lease, _ = admitted  # who need not be asked has heard nothing of a balance
+        self.counts["admitted"] += 1
         return True
 
     async def enter(self, request: Request, caller: Caller) -> None:
@@ -93,8 +94,7 @@ class Admission:
         for _ in range(LOOKS_MAX):
             key = caller.key
             try:
-                self._let_in(caller, await self.gate.admit(key.account_id, key.id, key.generation))
-                return
+                admitted = await self.gate.admit(key.account_id, key.id, key.generation)
             except (RateLimited, ConcurrencyReached) as refusal:
                 self._note(caller, refusal)
                 raise
@@ -103,6 +103,9 @@ class Admission:
                 raise
             except GenerationPassed as passed:
                 generation = passed.generation
+            else:
+                self._let_in(caller, admitted)
+                return
             request.caller = None  # nobody hears of an account by a key that may be revoked
             caller.key = await self.key_of(request, generation)
             request.caller = caller

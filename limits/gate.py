@@ -122,7 +122,7 @@ class MemoryGate:
         if lease is None:
             self.window.take_back(key_id)
             raise ConcurrencyReached(self.leases.limit)
-        return Admitted(state, lease)
+        return tuple.__new__(Admitted, (state, lease, None))  # as `Admitted(...)`, at a third of its cost
 
     async def admit(self, account_id: str, key_id: str, generation: bytes = NO_GENERATION) -> Admitted:  # noqa: ARG002
         """As `Gate.admit`; every change of a key is made here, so its generation tells nothing."""
