@@ -7,7 +7,7 @@ from functools import lru_cache
 from billing.balances import Balances
 from billing.key_cache import Key
 from billing.keys import Keys
-from gateway.errors import Refused
+from gateway.errors import KeyMissing, Refused
 from gateway.logs import KEY_SHAPE
 from gateway.request import ESCAPE, Caller, Headers, Request
 from limits.errors import ConcurrencyReached, GenerationPassed, RateLimited
@@ -50,12 +50,12 @@ class Admission:
         """The key that the request carries, or None when the store has to be asked (`key_of`).
 
         Raises:
-            Refused: there is none.
+            KeyMissing: there is none.
             KeyUnusable: it is malformed, unknown, revoked or expired.
         """
         presented = request.headers.get(b"x-api-key")
         if not presented:
-            raise Refused("MISSING_API_KEY", "Send your API key in the x-api-key header.")
+            raise KeyMissing
         return self._keys.find_nowait(presented.decode("latin-1"))
 
     async def key_of(self, request: Request, generation: bytes | None = None) -> Key:

@@ -96,6 +96,10 @@ class Refused(Exception):
         self.knows_balance = knows_balance
 
 
+class KeyMissing(Exception):
+    """A request that needs a key has none; raised for every stranger, so it is as bare as can be."""
+
+
 def invalid(param: str, problem: str) -> Refused:
     """400 that names the parameter and what is wrong with it."""
     return Refused("INVALID_REQUEST", f"{param} {problem}", details={"reason": "invalid_param", "param": param})
@@ -169,12 +173,14 @@ def _away(message: str) -> Refused:
     return Refused("SERVICE_UNAVAILABLE", message, retry_after_s=STORE_RETRY_AFTER_S, knows_balance=False)
 
 
+_MISSING_KEY = Refused("MISSING_API_KEY", "Send your API key in the x-api-key header.")
 _UNUSABLE_KEY = Refused(
     "INVALID_API_KEY", "The API key is malformed, unknown, revoked or expired; send one that is active."
 )
-"""One for all, since nothing in it differs and floods of it must cost little; it is answered with, never raised."""
+"""One for all, since nothing in them differs and floods must cost little; they are answered with, never raised."""
 _FRESH_KEY = "send a key of its own with each request"
 _REFUSALS: Mapping[type, Callable[[Any], Refused]] = {
+    KeyMissing: lambda _: _MISSING_KEY,
     KeyUnusable: lambda _: _UNUSABLE_KEY,
     InsufficientCredits: _insufficient,
     KeyBudgetReached: _key_budget,
