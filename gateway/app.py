@@ -37,6 +37,7 @@ from gateway.routes.status import Status
 from gateway.routing import Route, Routes
 from gateway.secrets import Secrets
 from gateway.server.errors import EdgeAnswer
+from gateway.sharing import open_sharing
 from gateway.sites import OpenExchange, open_exchange, open_sites
 from gateway.state import OpenState, open_gate, open_state
 from limits.gate import Gate
@@ -49,6 +50,7 @@ from upstreams.cache import Cache
 from upstreams.catalog import Catalog
 from upstreams.cursors import CursorSigner
 from upstreams.endpoint import Platform
+from upstreams.shared_cache import SharedCache
 from upstreams.site import Site
 
 FINISH_EVERY_S = 1.0
@@ -103,6 +105,7 @@ async def open_node(setting: Setting) -> AsyncIterator[Node]:
     """
     config, now, rng = setting.config, setting.now, setting.rng
     make_id = id_maker(now, rng)
+    cache = Cache(config.cache.max_bytes, trio.lowlevel.current_clock().current_time)
     async with (
         setting.open_state(config.state.url) as state,
         open_gate(state, config.limits) as gate,
@@ -117,6 +120,7 @@ async def open_node(setting: Setting) -> AsyncIterator[Node]:
         open_sites(
             config, setting.platforms, environ=setting.environ, rng=rng, open_exchange=setting.open_exchange
         ) as sites,
+        open_sharing(config.state.url, cache, sites) as shared,
         trio.open_nursery() as nursery,
     ):
         if state is not None:
@@ -127,7 +131,7 @@ async def open_node(setting: Setting) -> AsyncIterator[Node]:
             setting.log.event("warning", "recovered", charges=recovered.charges, credits=recovered.credits)
         nursery.start_soon(_finish_charges, books, setting.log)
         nursery.start_soon(_forget_old_claims, books, setting.log, now)
-        yield _build(setting, books, sites, make_id=make_id, state=state, gate=gate)
+        yield _build(setting, books, sites, make_id=make_id, state=state, gate=gate, cache=cache, shared=shared)
         nursery.cancel_scope.cancel()
 
 
@@ -139,15 +143,16 @@ def _build(
     make_id: Callable[[str], str],
     state: State | None,
     gate: Gate,
+    cache: Cache,
+    shared: SharedCache | None,
 ) -> Node:
     config, log = setting.config, setting.log
     catalog = Catalog(sites)
     signer = CursorSigner(setting.secrets.cursors)
     clock = trio.lowlevel.current_clock().current_time  # found once: `trio.current_time` costs three times as much
-    cache = Cache(config.cache.max_bytes, clock)
     admission = Admission(books.keys, gate, books.balances, key_prefix=config.keys.prefix)
     draining = trio.Event()
-    calls = _calls(setting, books, cache, signer, stopping=draining.is_set)
+    calls = _calls(setting, books, cache, signer, shared=shared, stopping=draining.is_set)
     metrics = Metrics()
     metrics.gather = lambda: gather(catalog, admission=admission, calls=calls, books=books, state=state)
     replies = Replies(books.balances, setting.base_url)
@@ -197,7 +202,13 @@ def _routes(
 
 
 def _calls(
-    setting: Setting, books: Books, cache: Cache, signer: CursorSigner, *, stopping: Callable[[], bool]
+    setting: Setting,
+    books: Books,
+    cache: Cache,
+    signer: CursorSigner,
+    *,
+    shared: SharedCache | None,
+    stopping: Callable[[], bool],
 ) -> BilledCalls:
     return BilledCalls(
         books.charges,
@@ -210,6 +221,7 @@ def _calls(
         base_url=setting.base_url,
         stopping=stopping,
         clock=trio.lowlevel.current_clock().current_time,
+        shared=shared,
     )
 
 

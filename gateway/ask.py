@@ -10,6 +10,7 @@ import orjson
 from billing.books import ChargeRequest
 from billing.key_cache import Key
 from gateway.claims import fingerprint
+from gateway.errors import Refused
 from limits.idempotency import Claim, Kept
 from upstreams.catalog import Listing
 from upstreams.params import Value
@@ -94,6 +95,20 @@ def claim_of(ask: Ask, key: str) -> Claim:
     """What an idempotency key claims: the account's, for this endpoint with these parameters and no body."""
     place = f"GET {ask.listing.path}"
     return Claim(ask.key.account_id, key, place, fingerprint(place.encode(), ask.cache_key, b""), ask.request_id)
+
+
+def refuse_above_max(ask: Ask, credits_least: int) -> None:
+    """Refuse what would reserve more than the caller allows (decisions 6).
+
+    Raises:
+        Refused: 402.
+    """
+    if ask.credits_max is not None and credits_least > ask.credits_max:
+        raise Refused(
+            "INSUFFICIENT_CREDITS",
+            f"This request would reserve {credits_least} credits, above max_credits.",
+            details={"reason": "above_max_credits", "credits_required": credits_least},
+        )
 
 
 def charge_request(ask: Ask, quote: Quote | None) -> ChargeRequest:

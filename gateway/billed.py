@@ -15,7 +15,7 @@ from billing.balances import Balances
 from billing.books import Charge, ChargeRequest
 from billing.charges import Charges, close_request
 from gateway import envelope
-from gateway.ask import Ask, CallFailed, Outcome, Quote, binding, charge_request
+from gateway.ask import Ask, CallFailed, Outcome, Quote, binding, charge_request, refuse_above_max
 from gateway.claims import Begin, Claims, End
 from gateway.errors import refusal_of
 from gateway.shape import Shaped, shape
@@ -27,16 +27,19 @@ from upstreams.errors import UpstreamFailed
 from upstreams.fetch import Plan, fetch, plan
 from upstreams.flights import Flights
 from upstreams.params import Args, State
+from upstreams.shared_cache import SharedCache, Turn
 from upstreams.steps import Fetched
 from upstreams.walk import Walk, Walked, plan_walk, walk
 
 SETTLE_S = 5.0
 
+_Miss = Callable[[Ask, Plan | Walk, float], Awaitable[Outcome]]
+
 
 class BilledCalls:
     """Makes billed calls. `now` gives Unix seconds, `clock` is Trio's; `timeout_s` bounds the upstream's part.
 
-    While the node is `stopping`, walks end at their next page.
+    While the node is `stopping`, walks end at their next page. `shared` is what many nodes have over their `cache`s.
     """
 
     def __init__(
@@ -52,11 +55,13 @@ class BilledCalls:
         base_url: str,
         stopping: Callable[[], bool],
         clock: Callable[[], float],
+        shared: SharedCache | None = None,
     ) -> None:
         self._charges = charges
         self._balances = balances
         self.claims = claims
         self.cache = cache
+        self.shared = shared
         self.timeout_s = timeout_s
         self._signer = signer
         self._now = now
@@ -64,10 +69,16 @@ class BilledCalls:
         self._stopping = stopping
         self._clock = clock
         self.flights = Flights[Outcome](lambda outcome: outcome.whole)
+        # Chosen once, so that a node of its own pays nothing for what many nodes have between them.
+        self._miss: _Miss = self._lead if shared is None else self._take_turn
+        self._put = cache.put if shared is None else shared.put
 
-    def would_hit(self, ask: Ask) -> bool:
+    async def would_hit(self, ask: Ask) -> bool:
         """Whether the cache would answer."""
-        return not ask.refresh and self.cache.holds(ask.cache_key)
+        await trio.lowlevel.checkpoint()
+        if ask.refresh:
+            return False
+        return self.cache.holds(ask.cache_key) if self.shared is None else await self.shared.holds(ask.cache_key)
 
     def quote(self, ask: Ask) -> Quote:
         """What `call` would reserve; everything that it refuses for free is refused here too.
@@ -80,7 +91,7 @@ class BilledCalls:
             planned.steps.close()
         else:
             planned.planned.steps.close()
-        return _quote(ask, planned) or Quote(ask.cost_credits, ask.cost_credits)
+        return _price(ask, planned)
 
     async def call(self, ask: Ask) -> Outcome:
         """One answer, billed once or not at all.
@@ -97,7 +108,7 @@ class BilledCalls:
             return await self._hit(ask, stored)
         planned = self._plan(ask)
         arrived = self._clock()
-        lead = partial(self._lead, ask, planned, arrived)
+        lead = partial(self._miss, ask, planned, arrived)
         if ask.claim is not None:  # it may not wait for another's call: a second one under its key is told so at once
             return await lead()
         return await self._fly(ask, arrived, lead)
@@ -115,7 +126,20 @@ class BilledCalls:
         hit = await self._hit(ask, outcome.fragment)
         return hit._replace(upstream_s=self._clock() - arrived)
 
-    async def _lead(self, ask: Ask, planned: Plan | Walk, arrived: float) -> Outcome:
+    async def _take_turn(self, ask: Ask, planned: Plan | Walk, arrived: float) -> Outcome:
+        """Lead the call for all nodes, or settle as a cache hit with what another one found (decisions 8)."""
+        assert self.shared is not None, "a node of its own leads at once"
+        if ask.refresh:
+            return await self._lead(ask, planned, arrived)
+        async with self.shared.turn(ask.cache_key, arrived + self.timeout_s, waits=ask.claim is None) as turn:
+            if turn.found is None:
+                # What was there when it was asked whether the price matters may be gone by now.
+                refuse_above_max(ask, _price(ask, planned).credits_least)
+                return await self._lead(ask, planned, arrived, turn)
+            hit = await self._hit(ask, turn.found)
+            return hit._replace(upstream_s=turn.waited_s)
+
+    async def _lead(self, ask: Ask, planned: Plan | Walk, arrived: float, turn: Turn | None = None) -> Outcome:
         """Charge, ask the upstream, store the answer, close the charge."""
         request = charge_request(ask, _quote(ask, planned))
         charge = await (self._charges.take(request) if ask.claim is None else self._claim(ask.claim, request))
@@ -138,7 +162,7 @@ class BilledCalls:
                 await self._close(ask, charge, used=0)
             raise
         if shaped.cacheable:
-            self.cache.put(ask.cache_key, stored, ask.listing.endpoint.cache_ttl_s)
+            self._keep(ask, stored, turn)
         used, charge_s = _used(ask, charge, fetched, shaped), started - arrived
         if used == charge.credits and ask.claim is None:  # nobody has to wait for its closing
             self._charges.settle_nowait(charge)
@@ -147,6 +171,13 @@ class BilledCalls:
         used, balance = await self._settle(ask, charge, used, stored)
         close_s = self._clock() - closing
         return Outcome(stored, used, balance, fetched.took_s, charge_s, close_s, whole=fetched.whole)
+
+    def _keep(self, ask: Ask, stored: bytes, turn: Turn | None) -> None:
+        ttl_s = ask.listing.endpoint.cache_ttl_s
+        if turn is None:
+            self._put(ask.cache_key, stored, ttl_s)
+        else:
+            turn.keep(stored, ttl_s)
 
     async def _walk(self, ask: Ask, planned: Walk, charge: Charge, deadline_at: float) -> Fetched:
         """As many pages as the charge has credits for."""
@@ -233,6 +264,11 @@ async def balance_of(balances: Balances, account_id: str) -> int | None:
         return await balances.read(account_id)
     except StorageError:
         return None
+
+
+def _price(ask: Ask, planned: Plan | Walk) -> Quote:
+    """What it reserves, of whichever kind it is."""
+    return _quote(ask, planned) or Quote(ask.cost_credits, ask.cost_credits)
 
 
 def _quote(ask: Ask, planned: Plan | Walk) -> Quote | None:

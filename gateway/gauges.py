@@ -12,6 +12,7 @@ from gateway.books import Books
 from limits.breaker import BreakerStatistics
 from storage.state import State
 from upstreams.catalog import Catalog
+from upstreams.shared_cache import SharedCacheStatistics
 from upstreams.source import SourceStatistics
 
 _CIRCUIT = {"closed": 0, "half_open": 1, "open": 2}
@@ -63,6 +64,16 @@ def _cache(calls: BilledCalls) -> Iterator[Metric]:
     lookups.add_metric(["miss"], now.misses_total)
     yield lookups
     yield CounterMetricFamily("sluice_cache_evicted", "Answers that made room for others.", now.evicted_total)
+    if calls.shared is not None:
+        yield from _shared(calls.shared.statistics())
+
+
+def _shared(now: SharedCacheStatistics) -> Iterator[Metric]:
+    found = "Misses of this node that another node's answer served."
+    yield CounterMetricFamily("sluice_cache_shared_found", found, now.found_total)
+    yield CounterMetricFamily("sluice_cache_shared_waits", "Waits for the call of another node.", now.waited_total)
+    alone = "Misses that were called for without asking the other nodes, since the state was away."
+    yield CounterMetricFamily("sluice_cache_shared_alone", alone, now.alone_total)
 
 
 def _store(books: Books) -> Iterator[Metric]:

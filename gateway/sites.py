@@ -87,6 +87,11 @@ def _site(
     return Site(platform, sources, credentials=_credentials(settings, environ), user_agent=user_agent)
 
 
+def breakers_of(sites: Sequence[Site]) -> dict[str, Breaker]:
+    """Every source's breaker, by the name that it has on all nodes."""
+    return {f"{site.platform.slug}/{name}": source.breaker for site in sites for name, source in site.sources.items()}
+
+
 def breaker_rules(config: Config) -> BreakerRules:
     """The breaker's settings as its rules."""
     return BreakerRules(config.breaker.failures, config.breaker.window_s, config.breaker.open_s)

@@ -57,8 +57,7 @@ class Cache:
 
     def put(self, key: bytes, body: bytes, ttl_s: float) -> None:
         """Store an answer; one that alone exceeds the bound is not stored."""
-        if key in self._entries:
-            self._drop(key)
+        self.forget(key)
         size = _size(key, body)
         if size > self.bytes_max:
             return
@@ -67,6 +66,11 @@ class Cache:
         while self._bytes > self.bytes_max:
             self._drop(next(iter(self._entries)))
             self._evicted += 1
+
+    def forget(self, key: bytes) -> None:
+        """Store nothing for it any more."""
+        if key in self._entries:
+            self._drop(key)
 
     def _drop(self, key: bytes) -> None:
         body, _ = self._entries.pop(key)

@@ -8,7 +8,7 @@ from functools import partial
 import orjson
 
 from gateway import envelope
-from gateway.ask import Ask, cache_key, claim_of
+from gateway.ask import Ask, cache_key, claim_of, refuse_above_max
 from gateway.billed import BilledCalls
 from gateway.claims import idempotency_key
 from gateway.errors import Refused
@@ -56,7 +56,7 @@ class DataEndpoint:
             return await self._dry_run(request, caller, ask)
         if "max_credits" in values:
             ask = ask._replace(credits_max=int(values["max_credits"]))
-            self._check_max_credits(ask)
+            await self._check_max_credits(ask)
         idempotency = idempotency_key(request.headers.get(b"idempotency-key"))
         if idempotency is not None:
             _refuse_stream(request)
@@ -76,19 +76,17 @@ class DataEndpoint:
             self._readings[query_string] = reading
         return reading
 
-    def _check_max_credits(self, ask: Ask) -> None:
+    async def _check_max_credits(self, ask: Ask) -> None:
         """Refuse what would reserve more than the caller allows (decisions 6); a cache hit costs nothing and passes."""
-        least = self._calls.quote(ask).credits_least
-        if ask.credits_max is not None and least > ask.credits_max and not self._calls.would_hit(ask):
-            raise Refused(
-                "INSUFFICIENT_CREDITS",
-                f"This request would reserve {least} credits, above max_credits.",
-                details={"reason": "above_max_credits", "credits_required": least},
-            )
+        try:
+            refuse_above_max(ask, self._calls.quote(ask).credits_least)
+        except Refused:
+            if not await self._calls.would_hit(ask):
+                raise
 
     async def _dry_run(self, request: Request, caller: Caller, ask: Ask) -> Reply:
         quote = self._calls.quote(ask)
-        hit = self._calls.would_hit(ask)
+        hit = await self._calls.would_hit(ask)
         data = {"estimated_credits": 0 if hit else quote.credits_least, "would_hit_cache": hit}
         if quote.credits > quote.credits_least and not hit:  # a walk: more is held while it runs
             data["reserved_credits"] = quote.credits

@@ -34,10 +34,10 @@ def server(running: RedisServer) -> RedisServer:
 
 
 @asynccontextmanager
-async def open_node(server: RedisServer, *, lock_s: float = 30) -> AsyncIterator[SharedCache]:
+async def open_node(server: RedisServer) -> AsyncIterator[SharedCache]:
     async with (
         open_state(server.url, round_trip_s=5) as state,
-        open_shared_cache(Cache(1_000_000, trio.current_time), state, lock_s=lock_s) as cache,
+        open_shared_cache(Cache(1_000_000, trio.current_time), state) as cache,
     ):
         yield cache
 
@@ -143,18 +143,65 @@ async def test_a_leader_may_be_cancelled_at_every_wait(nodes: list[SharedCache],
     assert await cancel_everywhere(lambda: get(nodes[0], upstream), nothing_is_locked) >= 2
 
 
-async def test_when_a_leader_is_gone_the_lock_ends_and_another_leads(server: RedisServer):
-    with trio.fail_after(WAIT_S):
-        async with open_node(server, lock_s=0.3) as one, open_node(server, lock_s=0.3) as two:
-            upstream, late = Upstream(takes_s=0), Upstream(takes_s=0)
-            async with one.turn(KEY, trio.current_time() + 5) as stuck:
-                assert stuck.found is None
-                began = trio.current_time()
-                assert await get(two, upstream) == b"answer 1"
-                assert 0.2 < trio.current_time() - began < 1.0
-                stuck.keep(b"from a leader that lost its lock", 60)
-            two.local.put(KEY, b"", 0)
-            assert await get(two, late) == b"answer 1"
+async def test_at_its_deadline_a_leader_loses_its_lock_and_another_leads(nodes: list[SharedCache]):
+    upstream, late = Upstream(takes_s=0), Upstream(takes_s=0)
+    async with nodes[0].turn(KEY, trio.current_time() + 0.3) as stuck:
+        assert stuck.found is None
+        began = trio.current_time()
+        assert await get(nodes[1], upstream) == b"answer 1"
+        assert 0.2 < trio.current_time() - began < 1.0
+        stuck.keep(b"from a leader that lost its lock", 60)
+    nodes[1].local.forget(KEY)
+    assert await get(nodes[1], late) == b"answer 1"
+
+
+async def test_a_lock_lasts_no_longer_than_what_is_left_of_its_holders_deadline(
+    nodes: list[SharedCache], server: RedisServer
+):
+    async with nodes[0].turn(KEY, trio.current_time() + 7):
+        [lock] = server.ask("KEYS", "*:lock")  # type: ignore[misc]
+        assert 6000 < server.ask("PTTL", lock) <= 7000  # type: ignore[operator]
+
+
+async def test_who_does_not_wait_leads_beside_the_other_and_locks_and_stores_nothing_for_all(nodes: list[SharedCache]):
+    async with nodes[0].turn(KEY, trio.current_time() + 5) as leader:
+        async with nodes[1].turn(KEY, trio.current_time() + 5, waits=False) as hurried:
+            assert hurried.found is None
+            hurried.keep(b"hurried", 60)
+        async with nodes[2].turn(KEY, trio.current_time() + 5, waits=False) as other:
+            assert other.found is None
+        leader.keep(b"leader", 60)
+    assert nodes[1].local.get(KEY) == b"hurried"
+    await until(lambda: nodes[0]._state.statistics().waiting == 0)
+    async with nodes[2].turn(KEY, trio.current_time() + 5, waits=False) as late:
+        assert late.found == b"leader"
+
+
+async def test_a_turn_tells_how_long_it_waited_for_others(nodes: list[SharedCache]):
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(get, nodes[0], Upstream(takes_s=0.2))
+        await until(lambda: nodes[0]._state.statistics().calls > 0)
+        await trio.sleep(0.05)
+        async with nodes[1].turn(KEY, trio.current_time() + 5) as waited:
+            assert waited.found == b"answer 1"
+            assert 0.05 < waited.waited_s < 0.25
+    async with nodes[2].turn(KEY, trio.current_time() + 5) as found:
+        assert (found.found, found.waited_s) == (b"answer 1", 0.0)
+
+
+async def test_while_the_cache_is_turned_off_nothing_is_found_and_nothing_shared(
+    nodes: list[SharedCache], server: RedisServer
+):
+    await get(nodes[0], Upstream())
+    nodes[1].local.bytes_max = 0
+    assert not await nodes[1].holds(KEY)
+    alone = Upstream()
+    assert [await get(nodes[1], alone), await get(nodes[1], alone)] == [b"answer 1", b"answer 2"]
+    server.ask("FLUSHALL")
+    nodes[1].put(KEY, b"fresh", 60)
+    await get(nodes[1], alone)
+    await until(lambda: nodes[1]._state.statistics().waiting == 0)
+    assert server.ask("KEYS", "*") == []
 
 
 async def test_who_waits_longer_than_its_deadline_gives_up(nodes: list[SharedCache]):
@@ -171,11 +218,17 @@ async def test_a_long_answer_stays_with_its_node_and_locks_nobody(nodes: list[Sh
     assert await get(nodes[1], Upstream()) == b"answer 1"
 
 
-async def test_an_answer_that_was_to_be_fresh_replaces_the_one_that_is_stored(nodes: list[SharedCache]):
-    await get(nodes[0], Upstream())
-    nodes[0].put(KEY, b"fresh", 60)
-    await until(lambda: nodes[0]._state.statistics().waiting == 0)
-    assert await get(nodes[1], Upstream()) == b"fresh"
+@pytest.mark.parametrize("fresh", [b"fresh", b"x" * (BODY_BYTES_MAX + 1)], ids=["short", "too long to share"])
+async def test_an_answer_that_was_made_to_be_fresh_replaces_the_one_that_any_node_holds(
+    fresh: bytes, nodes: list[SharedCache], server: RedisServer
+):
+    await until(lambda: server.ask("PUBSUB", "NUMSUB", "sluice:renewed") == [b"sluice:renewed", 3])
+    for node in nodes:
+        await get(node, Upstream())
+    nodes[0].put(KEY, fresh, 60)
+    await until(lambda: not any(node.local.holds(KEY) for node in nodes[1:]))
+    assert nodes[0].local.get(KEY) == fresh
+    assert await get(nodes[1], Upstream()) == (fresh if len(fresh) <= BODY_BYTES_MAX else b"answer 1")
 
 
 async def test_without_the_server_every_node_is_on_its_own(nodes: list[SharedCache], server: RedisServer):

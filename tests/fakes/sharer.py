@@ -1,0 +1,170 @@
+"""Billed calls of one node of many: books and a cache of its own, a scripted upstream, and a real shared state."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from random import Random
+from time import time
+from types import MappingProxyType
+from typing import Any
+
+import trio
+
+from billing.key_cache import Key
+from billing.prices import credits_for
+from billing.verification import verify
+from gateway.ask import Ask, CallFailed, Outcome, cache_key, claim_of
+from gateway.billed import BilledCalls
+from gateway.books import Books, open_books
+from gateway.claims import Claims
+from gateway.config.settings import BreakerSettings, Config, PlatformSettings, StoreSettings, UpstreamSettings
+from gateway.secrets import load_secret
+from gateway.sharing import open_sharing
+from gateway.sites import open_sites
+from limits.errors import LimitError
+from tests.fakes.scripted_exchange import Said, ScriptedExchange, Slow, said
+from tests.simulation.platform import PLATFORM
+from upstreams.cache import Cache
+from upstreams.catalog import Catalog
+from upstreams.cursors import CursorSigner
+from upstreams.errors import UpstreamError
+from upstreams.transport.http import Exchange, HttpCall
+
+CREDITS = 1000
+BROKEN = said({"message": "broken"}, 503)
+
+
+def thing(text: str = "text") -> Said:
+    """A whole answer of `sim/thing`."""
+    return said({"id": "1", "text": text})
+
+
+def after(seconds: float, then: Said | None = None) -> Slow:
+    """The same, later."""
+    answer = then or thing()
+    assert not isinstance(answer, Slow)
+    return Slow(seconds, answer)
+
+
+def short_pages(call: HttpCall) -> Said:
+    """A script for `sim/gathered`: one thing a page, which is fewer than it is asked for."""
+    number = int(call.target.split("p=")[1].split("&")[0])
+    return said({"items": [{"id": str(number), "text": "text"}]})
+
+
+@dataclass(slots=True)
+class Sharer:
+    """One node's side of the billed call, with one account."""
+
+    calls: BilledCalls
+    books: Books
+    catalog: Catalog
+    key: Key
+    credits: int
+    _numbers: Any = field(default_factory=count)
+
+    def ask(self, resource: str = "thing", *, claim: str = "", refresh: bool = False, **values: Any) -> Ask:
+        """One request of the account."""
+        listing = self.catalog.by_id(f"sim/{resource}")
+        assert listing is not None
+        values = listing.endpoint.with_defaults(values or {"id": "1"})
+        named = cache_key(listing, values)
+        ask = Ask(
+            self.key, listing, credits_for(listing.endpoint.tier), values, named, f"req_{next(self._numbers)}", refresh
+        )
+        return ask._replace(claim=claim_of(ask, claim)) if claim else ask
+
+    async def get(self, resource: str = "thing", **more: Any) -> Outcome:
+        """Its answer."""
+        return await self.calls.call(self.ask(resource, **more))
+
+    async def spent(self) -> int:
+        """What it cost so far, with nothing held and the ledger sound."""
+        await self.books.store.write(lambda _tx: None)
+        report = await self.books.ledger.report(self.key.account_id)
+        assert report.held == 0
+        assert await self.books.store.read(verify) == []
+        return self.credits - report.balance
+
+    def fault(self) -> bool:
+        """Whether it knows that the state is away."""
+        assert self.calls.shared is not None
+        return self.calls.shared._state.fault is not None
+
+
+async def all_at_once(nodes: list[Sharer], times: int, resource: str = "thing") -> tuple[list[Outcome], Counter[str]]:
+    """The same request so often on each of the nodes: the answers, and the failures by name."""
+    outcomes: list[Outcome] = []
+    failures: Counter[str] = Counter()
+
+    async def ask(node: Sharer) -> None:
+        try:
+            outcomes.append(await node.get(resource))
+        except (CallFailed, UpstreamError, LimitError) as exc:
+            failures[type(exc.__cause__ if isinstance(exc, CallFailed) else exc).__name__] += 1
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(times):
+            for node in nodes:
+                nursery.start_soon(ask, node)
+    return outcomes, failures
+
+
+def _config(folder: Path, *, timeout_s: float, failures: int) -> Config:
+    folder.mkdir(exist_ok=True)
+    sim = PlatformSettings(retries=0, timeout_s=timeout_s)
+    return Config(
+        store=StoreSettings(f"sqlite:///{folder / 'sluice.db'}"),
+        upstreams=UpstreamSettings(platforms=MappingProxyType({"sim": sim})),
+        breaker=BreakerSettings(failures=failures, open_s=5.0),
+    )
+
+
+@asynccontextmanager
+async def open_sharer(
+    folder: Path,
+    url: str,
+    exchange: ScriptedExchange,
+    *,
+    credits: int = CREDITS,  # noqa: A002 - the specification's name
+    timeout_s: float = 20.0,
+    failures: int = 1000,
+) -> AsyncIterator[Sharer]:
+    """A node whose state is at `url`, gone when the block ends."""
+
+    @asynccontextmanager
+    async def open_exchange(*, max_connections: int, egress: str) -> AsyncIterator[Exchange]:
+        yield exchange
+
+    config, secrets, ids = _config(folder, timeout_s=timeout_s, failures=failures), _secrets(), count(1)
+    cache = Cache(1_000_000, trio.current_time)
+    async with (
+        open_books(config, secrets, now=time, make_id=lambda prefix: f"{prefix}{next(ids):08d}") as books,
+        open_sites(config, [PLATFORM], environ={}, rng=Random(1), open_exchange=open_exchange) as sites,
+        open_sharing(url, cache, sites) as shared,
+    ):
+        calls = BilledCalls(
+            books.charges,
+            books.balances,
+            Claims(books.store, books.charges, now=time),
+            cache=cache,
+            signer=CursorSigner(secrets.cursors),
+            now=time,
+            timeout_s=timeout_s,
+            base_url="https://node.test",
+            stopping=lambda: False,
+            clock=trio.current_time,
+            shared=shared,
+        )
+        account = await books.accounts.create("test", credits=credits)
+        made = await books.keys.create(account.id)
+        yield Sharer(calls, books, Catalog(sites), await books.keys.find(made.key), credits)
+
+
+def _secrets() -> Any:
+    return load_secret({"SLUICE_SECRET": "a secret of tests, long enough"}, Path())

@@ -1,0 +1,345 @@
+"""Billed calls of two nodes over one real Redis: who leads pays, who follows pays nothing, whatever happens to whom.
+
+Each node has books of its own, so that it is plain on which of them a credit was spent.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from gateway.ask import CallFailed
+from gateway.errors import Refused
+from limits.errors import CircuitOpen
+from tests.fakes.cancelling import cancel_everywhere
+from tests.fakes.scripted_exchange import SILENCE, ScriptedExchange, said
+from tests.fakes.sharer import BROKEN, Sharer, after, all_at_once, open_sharer, short_pages, thing
+from tests.servers.redis import RedisServer, open_redis
+from tests.servers.waiting import until
+from upstreams.errors import UpstreamFailed
+
+WAIT_S = 30
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    with open_redis(tmp_path_factory.mktemp("redis")) as server:
+        yield server
+
+
+@pytest.fixture
+def server(running: RedisServer) -> RedisServer:
+    if running.popen is None:
+        running.start()
+    running.ask("FLUSHALL")
+    return running
+
+
+@asynccontextmanager
+async def open_two(folder: Path, server: RedisServer, upstream: ScriptedExchange, **more: Any) -> AsyncIterator[Any]:
+    with trio.fail_after(WAIT_S):
+        async with (
+            open_sharer(folder / "one", server.url, upstream, **more) as one,
+            open_sharer(folder / "two", server.url, upstream, **more) as two,
+        ):
+            await until(lambda: server.ask("PUBSUB", "NUMSUB", "sluice:renewed") == [b"sluice:renewed", 2])
+            yield one, two
+
+
+async def settled(server: RedisServer) -> None:
+    """No call is led by anybody."""
+    await until(lambda: server.ask("KEYS", "*:lock") == [])
+
+
+async def led(server: RedisServer) -> None:
+    await until(lambda: server.ask("KEYS", "*:lock") != [])
+
+
+async def test_the_same_miss_many_times_on_two_nodes_is_one_call_and_one_charge(
+    tmp_path: Path, server: RedisServer
+) -> None:
+    upstream = ScriptedExchange(after(0.3))
+    async with open_two(tmp_path, server, upstream) as (one, two):
+        answers, failures = await all_at_once([one, two], 200)
+        assert (len(answers), failures, len(upstream.calls)) == (400, {}, 1)
+        assert len({answer.fragment for answer in answers}) == 1
+        assert Counter(answer.cached for answer in answers) == {True: 399, False: 1}
+        assert sum(answer.credits_used for answer in answers) == 1
+        assert sorted([await one.spent(), await two.spent()]) == [0, 1]
+
+
+async def test_what_one_node_paid_for_is_a_free_hit_on_the_other(tmp_path: Path, server: RedisServer) -> None:
+    upstream = ScriptedExchange(thing())
+    async with open_two(tmp_path, server, upstream, credits=1) as (one, two):
+        paid = await one.get()
+        assert not await two.calls.would_hit(two.ask(id="2"))
+        assert not await two.calls.would_hit(two.ask(refresh=True))
+        await settled(server)
+        assert await two.calls.would_hit(two.ask())
+        for _ in range(2):
+            hit = await two.get()
+            assert (hit.fragment, hit.cached, hit.credits_used, hit.balance) == (paid.fragment, True, 0, 1)
+            assert hit.upstream_s == 0
+        assert two.calls.shared.statistics().found_total == 1, "the second time it is here"
+        assert (await one.spent(), await two.spent(), len(upstream.calls)) == (1, 0, 1)
+
+
+async def test_what_was_waited_for_another_nodes_call_counts_as_the_upstreams_time(
+    tmp_path: Path, server: RedisServer
+) -> None:
+    upstream = ScriptedExchange(after(0.3))
+    async with open_two(tmp_path, server, upstream) as (one, two), trio.open_nursery() as nursery:
+        nursery.start_soon(one.get)
+        await led(server)
+        hit = await two.get()
+        assert hit.cached
+        assert 0.15 < hit.upstream_s <= 0.4
+
+
+async def test_leaders_that_fail_are_refunded_and_promote_one_other_each(tmp_path: Path, server: RedisServer) -> None:
+    slow = [after(0.05, BROKEN), after(0.05, BROKEN), after(0.05)]
+    upstream = ScriptedExchange(*slow, thing())
+    async with open_two(tmp_path, server, upstream) as (one, two):
+        answers, failures = await all_at_once([one, two], 20)
+        assert failures == {"UpstreamFailed": 2}
+        assert (len(answers), len(upstream.calls), upstream.running_max) == (38, 3, 1)
+        assert sum(answer.credits_used for answer in answers) == 1
+        assert await one.spent() + await two.spent() == 1
+
+
+async def test_a_leader_cut_off_from_the_state_is_followed_by_another_when_its_lock_ends(
+    tmp_path: Path, server: RedisServer
+) -> None:
+    server.ask("ACL", "SETUSER", "lost", "on", ">secret", "~*", "&*", "+@all")
+    stuck, upstream = ScriptedExchange(SILENCE), ScriptedExchange(thing())
+    url = server.url.replace("redis://", "redis://lost:secret@")
+    with trio.fail_after(WAIT_S):
+        async with (
+            open_sharer(tmp_path / "one", url, stuck, timeout_s=1.5) as one,
+            open_sharer(tmp_path / "two", server.url, upstream, timeout_s=1.5) as two,
+            trio.open_nursery() as nursery,
+        ):
+            outcome: list[object] = []
+            nursery.start_soon(_fail, one, outcome)
+            await led(server)
+            await trio.sleep(0.5)
+            server.ask("ACL", "SETUSER", "lost", "off")
+            server.ask("CLIENT", "KILL", "USER", "lost")
+            await until(one.fault)
+            answer = await two.get()
+            assert (answer.cached, answer.credits_used, answer.balance) == (False, 1, 999)
+            assert (len(stuck.calls), len(upstream.calls)) == (1, 1)
+            await until(lambda: outcome)
+            assert (await one.spent(), await two.spent()) == (0, 1)
+            await settled(server)
+
+
+async def _fail(node: Sharer, outcome: list[object]) -> None:
+    with pytest.raises(CallFailed) as failed:
+        await node.get()
+    outcome.append(failed.value)
+
+
+async def test_who_waits_for_another_node_past_its_deadline_pays_nothing(tmp_path: Path, server: RedisServer) -> None:
+    upstream = ScriptedExchange(SILENCE)
+    with trio.fail_after(WAIT_S):
+        async with (
+            open_sharer(tmp_path / "one", server.url, upstream, timeout_s=3) as one,
+            open_sharer(tmp_path / "two", server.url, upstream, timeout_s=0.2) as two,
+            trio.open_nursery() as nursery,
+        ):
+            nursery.start_soon(one.get)
+            await led(server)
+            with pytest.raises(UpstreamFailed, match=r"no answer within 0\.2 s"):
+                await two.get()
+            nursery.cancel_scope.cancel()
+        assert len(upstream.calls) == 1
+
+
+async def test_a_call_cancelled_at_any_wait_is_whole_or_did_not_happen_and_holds_nobody_up(
+    tmp_path: Path, server: RedisServer
+) -> None:
+    upstream = ScriptedExchange(after(0.001))
+    async with open_two(tmp_path, server, upstream) as (one, two):
+        spent = [0]
+
+        async def check(got_through: bool) -> None:
+            await settled(server)
+            before, spent[0] = spent[0], await one.spent()
+            assert spent[0] - before in ({1} if got_through else {0, 1})
+            assert one.books.charges.unfinished() == len(one.calls.flights) == 0
+            answer = await two.get()
+            assert answer.cached is got_through
+            for node in (one, two):
+                node.calls.cache.forget(node.ask().cache_key)
+            await until(lambda: two.calls.shared._state.statistics().waiting == 0)
+            server.ask("FLUSHALL")
+
+        assert await cancel_everywhere(one.get, check) >= 4
+
+
+async def test_a_follower_cancelled_at_any_wait_leaves_its_leader_alone(tmp_path: Path, server: RedisServer) -> None:
+    upstream = ScriptedExchange(SILENCE)
+    async with open_two(tmp_path, server, upstream) as (one, two), trio.open_nursery() as nursery:
+        nursery.start_soon(one.get)
+        await led(server)
+        locks = server.ask("KEYS", "*:lock")
+
+        async def check(got_through: bool) -> None:
+            assert not got_through
+            assert server.ask("KEYS", "*:lock") == locks
+            assert await two.spent() == 0
+            if len(checks) == 3:
+                nursery.cancel_scope.cancel()
+            checks.append(got_through)
+
+        checks: list[bool] = []
+        await cancel_everywhere(two.get, check)
+        assert await one.spent() == 0
+
+
+async def test_an_answer_that_is_not_to_be_kept_is_made_once_on_each_node(tmp_path: Path, server: RedisServer) -> None:
+    """Two of a composite's three legs come, so it is billed in full and shown to those who wait here only."""
+    legs = {"1-0": after(0.05), "1-1": after(0.05), "1-2": said({}, 404)}
+    upstream = ScriptedExchange(script=lambda call: legs[call.target.rpartition("/")[2]])
+    async with open_two(tmp_path, server, upstream) as (one, two):
+        answers, failures = await all_at_once([one, two], 10, "overview")
+        assert (len(answers), failures, len(upstream.calls)) == (20, {}, 6)
+        assert Counter(answer.cached for answer in answers) == {True: 18, False: 2}
+        assert (await one.spent(), await two.spent()) == (5, 5)
+        assert not await two.calls.would_hit(two.ask("overview"))
+
+
+async def test_a_walk_that_its_own_credits_cut_short_is_made_anew_by_the_other(
+    tmp_path: Path, server: RedisServer
+) -> None:
+    upstream = ScriptedExchange(script=lambda call: after(0.05, short_pages(call)))
+    with trio.fail_after(WAIT_S):
+        async with (
+            open_sharer(tmp_path / "one", server.url, upstream, credits=2) as poor,
+            open_sharer(tmp_path / "two", server.url, upstream) as rich,
+            trio.open_nursery() as nursery,
+        ):
+            nursery.start_soon(partial(poor.get, "gathered", limit=4))
+            await led(server)
+            whole = await rich.get("gathered", limit=4)
+            assert (whole.whole, whole.cached, whole.credits_used) == (True, False, 3)
+            assert (await poor.spent(), await rich.spent()) == (2, 3)
+
+
+async def test_a_claimed_call_takes_what_another_node_found_as_its_outcome(tmp_path: Path, server: RedisServer) -> None:
+    upstream = ScriptedExchange(thing())
+    async with open_two(tmp_path, server, upstream) as (one, two):
+        paid = await one.get()
+        await settled(server)
+        hit = await two.get(claim="once")
+        assert (hit.cached, hit.credits_used, hit.fragment) == (True, 0, paid.fragment)
+        again = await two.get(claim="once", refresh=True)
+        assert again.replayed is not None
+        assert again.replayed.cached
+        assert (await two.spent(), len(upstream.calls)) == (0, 1)
+
+
+async def test_a_claimed_call_waits_for_no_other_nodes_call(tmp_path: Path, server: RedisServer) -> None:
+    upstream = ScriptedExchange(after(0.5, thing("slow")), thing("quick"))
+    async with open_two(tmp_path, server, upstream) as (one, two):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(one.get)
+            await until(lambda: upstream.calls)
+            quick = await two.get(claim="once")
+            assert (quick.cached, quick.credits_used, upstream.running) == (False, 1, 1)
+        assert (await one.spent(), await two.spent()) == (1, 1)
+        assert b"quick" in (await two.get()).fragment
+        await settled(server)
+        two.calls.cache.forget(two.ask().cache_key)
+        assert b"slow" in (await two.get()).fragment
+
+
+async def test_others_follow_a_claimed_call(tmp_path: Path, server: RedisServer) -> None:
+    upstream = ScriptedExchange(after(0.2))
+    async with open_two(tmp_path, server, upstream) as (one, two), trio.open_nursery() as nursery:
+        nursery.start_soon(partial(one.get, claim="once"))
+        await led(server)
+        assert (await two.get()).cached
+        assert (await one.spent(), await two.spent()) == (1, 0)
+
+
+async def test_a_refresh_is_billed_and_replaces_the_answer_on_every_node(tmp_path: Path, server: RedisServer) -> None:
+    upstream = ScriptedExchange(thing("old"), thing("new"))
+    async with open_two(tmp_path, server, upstream) as (one, two):
+        await one.get()
+        await settled(server)
+        assert b"old" in (await two.get()).fragment
+        fresh = await one.get(refresh=True)
+        assert (fresh.cached, fresh.credits_used) == (False, 1)
+        await until(lambda: not two.calls.cache.holds(two.ask().cache_key))
+        for node in (one, two):
+            answer = await node.get()
+            assert (answer.cached, b"new" in answer.fragment) == (True, True)
+        assert (await one.spent(), await two.spent()) == (2, 0)
+
+
+async def test_what_is_gone_meanwhile_is_not_made_above_max_credits(tmp_path: Path, server: RedisServer) -> None:
+    upstream = ScriptedExchange(thing())
+    async with open_two(tmp_path, server, upstream) as (one, two):
+        await one.get()
+        await settled(server)
+        ask = two.ask()._replace(credits_max=0)
+        assert await two.calls.would_hit(ask)
+        server.ask("FLUSHALL")
+        with pytest.raises(Refused) as refused:
+            await two.calls.call(ask)
+        assert refused.value.details == {"reason": "above_max_credits", "credits_required": 1}
+        await settled(server)
+        assert (await two.spent(), len(upstream.calls)) == (0, 1)
+
+
+async def test_without_the_state_every_node_is_on_its_own_and_counts_it(tmp_path: Path, server: RedisServer) -> None:
+    upstream = ScriptedExchange(thing())
+    async with open_two(tmp_path, server, upstream) as (one, two):
+        server.kill()
+        await until(lambda: one.fault() and two.fault())
+        for node in (one, two):
+            assert not await node.calls.would_hit(node.ask())
+            assert (await node.get()).credits_used == 1
+            assert (await node.get()).cached
+            assert node.calls.shared.statistics().alone_total == 1
+        assert (await one.spent(), await two.spent(), len(upstream.calls)) == (1, 1, 2)
+
+
+async def test_an_outage_in_the_middle_of_a_call_costs_nobody_anything(tmp_path: Path, server: RedisServer) -> None:
+    upstream = ScriptedExchange(after(0.4))
+    async with open_two(tmp_path, server, upstream) as (one, two):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(one.get)
+            await led(server)
+            nursery.start_soon(two.get)
+            await until(lambda: two.calls.shared.statistics().waited_total)
+            server.kill()
+        assert (await one.spent(), await two.spent(), len(upstream.calls)) == (1, 1, 2)
+
+
+async def test_a_circuit_that_opens_on_one_node_refuses_on_the_other_without_a_charge(
+    tmp_path: Path, server: RedisServer
+) -> None:
+    upstream = ScriptedExchange(BROKEN)
+    async with open_two(tmp_path, server, upstream, failures=2) as (one, two):
+        await until(lambda: server.ask("PUBSUB", "NUMSUB", "sluice:circuits") == [b"sluice:circuits", 2])
+        for _ in range(2):
+            with pytest.raises(CallFailed):
+                await one.get()
+        breaker = two.catalog.sites["sim"].sources["main"].breaker
+        await until(lambda: breaker.state == "open")
+        with pytest.raises(CallFailed) as failed:
+            await two.get()
+        assert isinstance(failed.value.__cause__, CircuitOpen)
+        assert (failed.value.credits_used, len(upstream.calls)) == (0, 2)
+        assert two.catalog.sites["sim"].sources["spare"].breaker.state == "closed"
+        assert (await one.spent(), await two.spent()) == (0, 0)
