@@ -97,18 +97,15 @@ def claim_of(ask: Ask, key: str) -> Claim:
     return Claim(ask.key.account_id, key, place, fingerprint(place.encode(), ask.cache_key, b""), ask.request_id)
 
 
-def refuse_above_max(ask: Ask, credits_least: int) -> None:
-    """Refuse what would reserve more than the caller allows (decisions 6).
-
-    Raises:
-        Refused: 402.
-    """
-    if ask.credits_max is not None and credits_least > ask.credits_max:
-        raise Refused(
-            "INSUFFICIENT_CREDITS",
-            f"This request would reserve {credits_least} credits, above max_credits.",
-            details={"reason": "above_max_credits", "credits_required": credits_least},
-        )
+def above_max(ask: Ask, credits_least: int) -> Refused | None:
+    """The refusal of what would reserve more than the caller allows (decisions 6), if it would."""
+    if ask.credits_max is None or credits_least <= ask.credits_max:
+        return None
+    return Refused(
+        "INSUFFICIENT_CREDITS",
+        f"This request would reserve {credits_least} credits, above max_credits.",
+        details={"reason": "above_max_credits", "credits_required": credits_least},
+    )
 
 
 def charge_request(ask: Ask, quote: Quote | None) -> ChargeRequest:

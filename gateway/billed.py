@@ -15,7 +15,7 @@ from billing.balances import Balances
 from billing.books import Charge, ChargeRequest
 from billing.charges import Charges, close_request
 from gateway import envelope
-from gateway.ask import Ask, CallFailed, Outcome, Quote, binding, charge_request, refuse_above_max
+from gateway.ask import Ask, CallFailed, Outcome, Quote, above_max, binding, charge_request
 from gateway.claims import Begin, Claims, End
 from gateway.errors import refusal_of
 from gateway.shape import Shaped, shape
@@ -133,8 +133,9 @@ class BilledCalls:
             return await self._lead(ask, planned, arrived)
         async with self.shared.turn(ask.cache_key, arrived + self.timeout_s, waits=ask.claim is None) as turn:
             if turn.found is None:
-                # What was there when it was asked whether the price matters may be gone by now.
-                refuse_above_max(ask, _price(ask, planned).credits_least)
+                # What would have been a hit when the price was looked at may be gone by now.
+                if (refusal := above_max(ask, _price(ask, planned).credits_least)) is not None:
+                    raise refusal
                 return await self._lead(ask, planned, arrived, turn)
             hit = await self._hit(ask, turn.found)
             return hit._replace(upstream_s=turn.waited_s)

@@ -8,7 +8,7 @@ from functools import partial
 import orjson
 
 from gateway import envelope
-from gateway.ask import Ask, cache_key, claim_of, refuse_above_max
+from gateway.ask import Ask, above_max, cache_key, claim_of
 from gateway.billed import BilledCalls
 from gateway.claims import idempotency_key
 from gateway.errors import Refused
@@ -78,11 +78,9 @@ class DataEndpoint:
 
     async def _check_max_credits(self, ask: Ask) -> None:
         """Refuse what would reserve more than the caller allows (decisions 6); a cache hit costs nothing and passes."""
-        try:
-            refuse_above_max(ask, self._calls.quote(ask).credits_least)
-        except Refused:
-            if not await self._calls.would_hit(ask):
-                raise
+        refusal = above_max(ask, self._calls.quote(ask).credits_least)
+        if refusal is not None and not await self._calls.would_hit(ask):
+            raise refusal
 
     async def _dry_run(self, request: Request, caller: Caller, ask: Ask) -> Reply:
         quote = self._calls.quote(ask)

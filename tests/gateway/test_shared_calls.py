@@ -19,7 +19,7 @@ from gateway.ask import CallFailed
 from gateway.errors import Refused
 from limits.errors import CircuitOpen
 from tests.fakes.cancelling import cancel_everywhere
-from tests.fakes.scripted_exchange import SILENCE, ScriptedExchange, said
+from tests.fakes.scripted_exchange import SILENCE, Said, ScriptedExchange, said
 from tests.fakes.sharer import BROKEN, Sharer, after, all_at_once, open_sharer, short_pages, thing
 from tests.servers.redis import RedisServer, open_redis
 from tests.servers.waiting import until
@@ -207,7 +207,7 @@ async def test_a_follower_cancelled_at_any_wait_leaves_its_leader_alone(tmp_path
 
 async def test_an_answer_that_is_not_to_be_kept_is_made_once_on_each_node(tmp_path: Path, server: RedisServer) -> None:
     """Two of a composite's three legs come, so it is billed in full and shown to those who wait here only."""
-    legs = {"1-0": after(0.05), "1-1": after(0.05), "1-2": said({}, 404)}
+    legs: dict[str, Said] = {"1-0": after(0.05), "1-1": after(0.05), "1-2": said({}, 404)}
     upstream = ScriptedExchange(script=lambda call: legs[call.target.rpartition("/")[2]])
     async with open_two(tmp_path, server, upstream) as (one, two):
         answers, failures = await all_at_once([one, two], 10, "overview")

@@ -1,0 +1,148 @@
+"""Two whole nodes with one Redis, put to requests as a server does: what they share, as their callers see it."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from time import time
+from types import MappingProxyType
+from typing import Any
+
+import orjson
+import pytest
+import trio
+
+from gateway.app import Node, Setting, open_node
+from gateway.config.settings import Config, PlatformSettings, StateSettings, StoreSettings, UpstreamSettings
+from gateway.gauges import gather
+from gateway.logs import Log
+from gateway.secrets import load_secret
+from tests.fakes.scripted_exchange import ScriptedExchange
+from tests.fakes.sharer import after, thing
+from tests.servers.redis import RedisServer, open_redis
+from tests.servers.waiting import until
+from tests.simulation.platform import PLATFORM
+from upstreams.transport.http import Exchange
+
+WAIT_S = 30
+THING = "/v1/sim/thing?id=1"
+
+
+@dataclass(slots=True)
+class Running:
+    node: Node
+    key: str
+
+    async def get(self, target: str, **headers: str) -> tuple[dict[str, str], dict[str, Any]]:
+        """The headers and the body of an answer."""
+        path, _, query = target.partition("?")
+        named = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
+        scope: Any = {
+            "type": "http",
+            "method": "GET",
+            "path": path,
+            "query_string": query.encode(),
+            "headers": [(b"x-api-key", self.key.encode()), *named],
+        }
+        sent: list[Any] = []
+
+        async def receive() -> Any:
+            await trio.sleep_forever()
+
+        async def send(message: Any) -> None:
+            await trio.lowlevel.checkpoint()
+            sent.append(message)
+
+        await self.node.api(scope, receive, send)
+        told = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+        return told, orjson.loads(sent[1]["body"])
+
+    def metric(self, name: str) -> float:
+        """A number as a scrape finds it."""
+        node = self.node
+        metrics = gather(node.catalog, admission=node.admission, calls=node.calls, books=node.books)
+        return next(sample.value for metric in metrics for sample in metric.samples if sample.name == name)
+
+
+@asynccontextmanager
+async def open_running(folder: Path, url: str, exchange: ScriptedExchange) -> AsyncIterator[Running]:
+    @asynccontextmanager
+    async def open_exchange(*, max_connections: int, egress: str) -> AsyncIterator[Exchange]:
+        yield exchange
+
+    config = Config(
+        store=StoreSettings(f"sqlite:///{folder / 'sluice.db'}"),
+        state=StateSettings(url),
+        upstreams=UpstreamSettings(platforms=MappingProxyType({"sim": PlatformSettings(retries=0)})),
+    )
+    setting = Setting(
+        config=config,
+        read_config=lambda: config,
+        secrets=load_secret({"SLUICE_SECRET": "a secret of tests, long enough"}, folder),
+        environ={},
+        base_url="https://node.test",
+        log=Log("error", access=False, stream=io.BytesIO()),
+        platforms=[PLATFORM],
+        now=time,
+        rng=Random(),
+        open_exchange=open_exchange,
+    )
+    async with open_node(setting) as node:
+        account = await node.operations.run("account.create", {"name": "test", "credits": 100})
+        key = await node.operations.run("key.create", {"account": account["id"]})
+        yield Running(node, key["key"])
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    with open_redis(tmp_path_factory.mktemp("redis")) as server:
+        yield server
+
+
+async def test_two_nodes_of_one_state_answer_from_each_others_cache_and_tell_so(
+    tmp_path: Path, server: RedisServer
+) -> None:
+    upstream = ScriptedExchange(after(0.3), thing("new"))
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    with trio.fail_after(WAIT_S):
+        async with (
+            open_running(tmp_path / "one", server.url, upstream) as one,
+            open_running(tmp_path / "two", server.url, upstream) as two,
+        ):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(one.get, THING)
+                await until(lambda: upstream.calls)
+                headers, body = await two.get(THING)
+            assert (headers["x-cache"], headers["x-credits-used"], headers["x-credits-remaining"]) == (
+                "HIT",
+                "0",
+                "100",
+            )
+            assert (body["cached"], body["credits_used"]) == (True, 0)
+            assert float(headers["x-sluice-overhead-ms"]) < 100, "the wait was not for this node's work"
+            assert two.metric("sluice_cache_shared_found_total") == two.metric("sluice_cache_shared_waits_total") == 1
+            assert one.metric("sluice_cache_shared_alone_total") == 0
+
+            dear = "/v1/sim/thing?id=2"
+            assert (await one.get(dear))[0]["x-cache"] == "MISS"
+            await until(lambda: server.ask("KEYS", "*:lock") == [])
+            assert (await two.get(f"{dear}&dry_run=1"))[1]["data"]["would_hit_cache"] is True
+            fresh = await two.get(f"{dear}&dry_run=1", cache_control="no-cache")
+            assert fresh[1]["data"]["would_hit_cache"] is False
+            assert (await two.get(f"{dear}&max_credits=0"))[0]["x-cache"] == "HIT"
+            refused = (await two.get("/v1/sim/thing?id=3&max_credits=0"))[1]
+            assert refused["error"]["details"]["reason"] == "above_max_credits"
+            assert len(upstream.calls) == 2
+
+
+async def test_a_node_of_its_own_shares_nothing_and_has_no_metrics_of_it(tmp_path: Path) -> None:
+    async with open_running(tmp_path, "memory:", ScriptedExchange(thing())) as alone:
+        assert alone.node.calls.shared is None
+        assert (await alone.get(THING))[0]["x-cache"] == "MISS"
+        with pytest.raises(StopIteration):
+            alone.metric("sluice_cache_shared_found_total")
