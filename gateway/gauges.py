@@ -64,8 +64,7 @@ def _cache(calls: BilledCalls) -> Iterator[Metric]:
     lookups.add_metric(["miss"], now.misses_total)
     yield lookups
     yield CounterMetricFamily("sluice_cache_evicted", "Answers that made room for others.", now.evicted_total)
-    if calls.shared is not None:
-        yield from _shared(calls.shared.statistics())
+    yield from _shared(SharedCacheStatistics(0, 0, 0) if calls.shared is None else calls.shared.statistics())
 
 
 def _shared(now: SharedCacheStatistics) -> Iterator[Metric]:
