@@ -18,7 +18,6 @@ import trio
 
 from gateway.app import Node, Setting, open_node
 from gateway.config.settings import Config, PlatformSettings, StateSettings, StoreSettings, UpstreamSettings
-from gateway.gauges import gather
 from gateway.logs import Log
 from gateway.secrets import load_secret
 from tests.fakes.scripted_exchange import ScriptedExchange
@@ -63,8 +62,7 @@ class Running:
 
     def metric(self, name: str) -> float:
         """A number as a scrape finds it."""
-        node = self.node
-        metrics = gather(node.catalog, admission=node.admission, calls=node.calls, books=node.books)
+        metrics = self.node.api._parts.metrics.gather()
         return next(sample.value for metric in metrics for sample in metric.samples if sample.name == name)
 
 
