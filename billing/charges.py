@@ -15,7 +15,7 @@ from billing.errors import ChargeUnknown
 from storage.errors import StorageError
 from storage.store import Store, Tx
 
-# Past it, what could not be closed waits for the next start, where recovery refunds it.
+# Past it, what could not be closed waits for the end of the node, after which recovery refunds it.
 UNFINISHED_MAX = 10_000
 
 Closing: TypeAlias = Callable[[], Awaitable[Closed]]
@@ -25,11 +25,14 @@ class Charges:
     """Takes and closes charges, many at once in one transaction."""
 
     def __init__(self, store: Store, balances: Balances, *, now: Callable[[], float], node: str) -> None:
-        """`now` gives Unix seconds and is also called on the store's thread; `node` names this process."""
+        """`now` gives Unix seconds and is also called on the store's thread; `node` names this process.
+
+        A node that was declared dead sets another `node`, for all that is charged from then on.
+        """
         self._store = store
         self._balances = balances
         self._now = now
-        self._node = node
+        self.node = node
         self._unfinished: dict[str, Closing] = {}
         self._moved = Counter[str]()
 
@@ -69,8 +72,13 @@ class Charges:
         try:
             return await closing()
         except (StorageError, trio.Cancelled):
-            self._remember(request_id, closing)
+            self.finish_later(request_id, closing)
             raise
+
+    def finish_later(self, request_id: str, closing: Closing) -> None:
+        """Have `finish` close a charge by this call; of several the first counts."""
+        if len(self._unfinished) < UNFINISHED_MAX:
+            self._unfinished.setdefault(request_id, closing)
 
     async def finish(self) -> int:
         """Close what could not be closed when it should have been; how many that were. Call it now and then.
@@ -98,15 +106,11 @@ class Charges:
         return cast("Closed", await self._store.submit(self.judge, request))
 
     def _remember_settle(self, charge: Charge) -> None:
-        self._remember(charge.request_id, partial(self._submit, close_request(charge, used=charge.credits)))
-
-    def _remember(self, request_id: str, closing: Closing) -> None:
-        if len(self._unfinished) < UNFINISHED_MAX:
-            self._unfinished.setdefault(request_id, closing)
+        self.finish_later(charge.request_id, partial(self._submit, close_request(charge, used=charge.credits)))
 
     def judge(self, tx: Tx, requests: Sequence[Request]) -> Sequence[Outcome]:
         """The batch handler, on the store's thread; a handler that decides more than a charge calls it from its own."""
-        decision = judge_charges(tx, requests, now=self._now(), node=self._node)
+        decision = judge_charges(tx, requests, now=self._now(), node=self.node)
         self._balances.change(tx, decision.told())
         tx.on_commit(partial(self._count, decision))
         if decision.opened:
@@ -116,7 +120,7 @@ class Charges:
     def _give_back_later(self, doubtful: Sequence[ChargeRequest]) -> None:
         """Their callers were told that nothing was taken: whatever was is refunded."""
         for one in doubtful:
-            self._remember(one.request_id, partial(self._give_back, one))
+            self.finish_later(one.request_id, partial(self._give_back, one))
 
     async def _give_back(self, one: ChargeRequest) -> Closed:
         try:

@@ -13,6 +13,7 @@ from storage.store import Store, Tx
 CHUNK = 512
 
 OPEN = "SELECT request_id, account_id, key_id, credits FROM charges ORDER BY request_id LIMIT ?"
+NODES = "SELECT DISTINCT node FROM charges ORDER BY node"
 OPEN_OF_NODE = "SELECT request_id, account_id, key_id, credits FROM charges WHERE node = ? ORDER BY request_id LIMIT ?"
 
 
@@ -26,6 +27,11 @@ class Recovered:
 
 def _nothing(_tx: Tx, _request_ids: Sequence[str]) -> None:
     """What goes with charges by default."""
+
+
+def nodes_of_open_charges(tx: Tx) -> list[str]:
+    """The nodes that have taken what is open."""
+    return [node for (node,) in tx.all(NODES)]
 
 
 async def recover(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 
@@ -12,7 +12,6 @@ import trio
 from prometheus_client import CollectorRegistry
 
 from billing.prices import credits_for
-from billing.recovery import recover
 from gateway.admin import Admin, Readiness
 from gateway.admission import Admission
 from gateway.api import Api, Parts
@@ -28,6 +27,7 @@ from gateway.ids import id_maker
 from gateway.logs import Log
 from gateway.metrics import Metrics
 from gateway.operations import Nothing, Operation, Operations
+from gateway.presence import Pace, Presence, open_presence
 from gateway.reload import Reload, reloadable
 from gateway.replies import Replies
 from gateway.routes.credits import Credits
@@ -41,9 +41,9 @@ from gateway.sharing import open_sharing
 from gateway.sites import OpenExchange, open_exchange, open_sites
 from gateway.state import OpenState, open_gate, open_state
 from limits.gate import Gate
-from limits.idempotency import forget_old, forget_running
+from limits.idempotency import forget_old
 from storage.errors import StorageError
-from storage.opening import open_store
+from storage.opening import is_shared, open_store
 from storage.state import State
 from storage.store import Store
 from upstreams.cache import Cache
@@ -94,11 +94,14 @@ class Setting:
     open_store: OpenStore = open_store
     open_state: OpenState = open_state
     open_exchange: OpenExchange = open_exchange
+    pace: Pace = field(default_factory=Pace)
 
 
 @asynccontextmanager
 async def open_node(setting: Setting) -> AsyncIterator[Node]:
-    """Everything behind the two addresses, from the store up; charges that a crash left open are refunded first.
+    """Everything behind the two addresses, from the store up.
+
+    Charges that a crash left open are refunded first, or on a shared store by whichever node finds this one dead.
 
     Raises:
         StoreUnusable: the store cannot be opened; the text says what to do.
@@ -117,6 +120,14 @@ async def open_node(setting: Setting) -> AsyncIterator[Node]:
             open_store=setting.open_store,
             shared=None if state is None else gate,
         ) as books,
+        open_presence(
+            books,
+            is_shared=is_shared(config.store.url),
+            make_id=make_id,
+            now=now,
+            log=setting.log,
+            pace=setting.pace,
+        ) as presence,
         open_sites(
             config, setting.platforms, environ=setting.environ, rng=rng, open_exchange=setting.open_exchange
         ) as sites,
@@ -125,13 +136,22 @@ async def open_node(setting: Setting) -> AsyncIterator[Node]:
     ):
         if state is not None:
             state.on_connect(books.doubt)
-        recovered = await recover(books.store, now=now)
-        await books.store.write(forget_running)
-        if recovered.charges:
-            setting.log.event("warning", "recovered", charges=recovered.charges, credits=recovered.credits)
+        if is_shared(config.store.url):
+            nursery.start_soon(presence.keep_beating)
+            nursery.start_soon(presence.keep_recovering)
         nursery.start_soon(_finish_charges, books, setting.log)
         nursery.start_soon(_forget_old_claims, books, setting.log, now)
-        yield _build(setting, books, sites, make_id=make_id, state=state, gate=gate, cache=cache, shared=shared)
+        yield _build(
+            setting,
+            books,
+            sites,
+            make_id=make_id,
+            state=state,
+            gate=gate,
+            cache=cache,
+            shared=shared,
+            presence=presence,
+        )
         nursery.cancel_scope.cancel()
 
 
@@ -145,6 +165,7 @@ def _build(
     gate: Gate,
     cache: Cache,
     shared: SharedCache | None,
+    presence: Presence,
 ) -> Node:
     config, log = setting.config, setting.log
     catalog = Catalog(sites)
@@ -154,7 +175,9 @@ def _build(
     draining = trio.Event()
     calls = _calls(setting, books, cache, signer, shared=shared, stopping=draining.is_set)
     metrics = Metrics()
-    metrics.gather = lambda: gather(catalog, admission=admission, calls=calls, books=books, state=state)
+    metrics.gather = lambda: gather(
+        catalog, admission=admission, calls=calls, books=books, state=state, presence=presence
+    )
     replies = Replies(books.balances, setting.base_url)
     status = Status(catalog, now=setting.now)
     routes = _routes(setting, books, catalog=catalog, calls=calls, signer=signer, replies=replies, status=status)

@@ -9,6 +9,7 @@ from typing import NamedTuple, cast
 
 from billing.books import Charge, ChargeRequest, Closed, CloseRequest, Request
 from billing.charges import Charges
+from billing.errors import ChargeUnknown
 from gateway.errors import Refused
 from limits.errors import ClaimConflict, ClaimInProgress, ClaimMismatch, ClaimRefused, ReplayUnavailable
 from limits.idempotency import Claim, Held, Kept, finished, judge, read_claims, save_claims
@@ -95,6 +96,7 @@ class Claims:
             if request is not None:
                 money.append((place, request))
         if money:
+            tx.on_doubt(partial(self._free_later, steps))
             outcomes = self._charges.judge(tx, [request for _, request in money])
             for (place, request), outcome in zip(money, outcomes, strict=True):
                 results[place] = outcome
@@ -104,6 +106,19 @@ class Claims:
         if changed:
             save_claims(tx, changed)
         return results
+
+    def _free_later(self, doubtful: Sequence[Step]) -> None:
+        """Their callers were told that nothing was claimed: each key is freed with the refund of its charge."""
+        for step in doubtful:
+            if isinstance(step, Begin) and step.charge is not None:
+                self._charges.finish_later(step.charge.request_id, partial(self._free, step.claim, step.charge))
+
+    async def _free(self, claim: Claim, charge: ChargeRequest) -> Closed:
+        close = CloseRequest(charge.request_id, charge.account_id, charge.key_id, used=0)
+        try:
+            return await self._submit_end(End(claim, close, None))
+        except ChargeUnknown:
+            return Closed(credits_used=0, balance_after=0)
 
 
 Judged = tuple[object, Request | None, Held | None]

@@ -9,6 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from gateway.admission import Admission
 from gateway.billed import BilledCalls
 from gateway.books import Books
+from gateway.presence import Presence
 from limits.breaker import BreakerStatistics
 from storage.state import State
 from upstreams.catalog import Catalog
@@ -19,7 +20,13 @@ _CIRCUIT = {"closed": 0, "half_open": 1, "open": 2}
 
 
 def gather(
-    catalog: Catalog, *, admission: Admission, calls: BilledCalls, books: Books, state: State | None
+    catalog: Catalog,
+    *,
+    admission: Admission,
+    calls: BilledCalls,
+    books: Books,
+    state: State | None,
+    presence: Presence,
 ) -> Iterator[Metric]:
     """Every part's metrics."""
     yield from _limits(admission)
@@ -28,6 +35,7 @@ def gather(
     )
     yield from _cache(calls)
     yield from _store(books)
+    yield from _presence(presence)
     if state is not None:
         yield from _state(state)
     yield from _sources(catalog)
@@ -86,6 +94,12 @@ def _store(books: Books) -> Iterator[Metric]:
     yield GaugeMetricFamily(
         "sluice_charges_unfinished", "Charges whose close is tried again.", books.charges.unfinished()
     )
+
+
+def _presence(presence: Presence) -> Iterator[Metric]:
+    yield GaugeMetricFamily("sluice_nodes_living", "Nodes that live on this store, this one included.", presence.living)
+    refunded = "Charges that this node has refunded since nodes died with them open."
+    yield CounterMetricFamily("sluice_recovered_charges", refunded, presence.recovered_charges)
 
 
 def _state(state: State) -> Iterator[Metric]:

@@ -21,6 +21,7 @@ from gateway.config import Config, ConfigError
 from gateway.edge import plain_edge_answer
 from gateway.listening import bind, in_url, port_of, share
 from gateway.logs import Log
+from gateway.presence import Pace
 from gateway.secrets import Secrets
 from gateway.server.bounds import Bounds
 from gateway.server.descriptors import connections_possible
@@ -45,6 +46,7 @@ class Start:
     log: Log
     platforms: tuple[Platform, ...] = field(default_factory=load_platforms)
     worker: Worker | None = None
+    pace: Pace = field(default_factory=Pace)
 
 
 @asynccontextmanager
@@ -65,6 +67,7 @@ async def open_served_node(start: Start) -> AsyncIterator[tuple[Node, dict[str, 
         platforms=start.platforms,
         now=time.time,
         rng=Random(),
+        pace=start.pace,
     )
     async with open_node(setting) as node, trio.open_nursery() as private_side:
         admin_stop = trio.Event()

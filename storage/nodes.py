@@ -5,6 +5,7 @@ hour, so that nothing stays behind of one that died while it took another over, 
 a moment before it noticed.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from storage.migrations import MigrationSet, Schema
@@ -24,6 +25,7 @@ WHERE seen_at < {now} - ? AND (taken_at IS NULL OR taken_at < {now} - ?) AND id 
 """
 RECOVERED = "UPDATE nodes SET recovered_at = {now} WHERE id = ? AND taken_by = ?"
 FORGET = "DELETE FROM nodes WHERE seen_at < {now} - ? AND recovered_at IS NOT NULL"
+UNKNOWN = "SELECT asked.value FROM {in} AS asked LEFT JOIN nodes ON nodes.id = asked.value WHERE nodes.id IS NULL"
 LIVING = "SELECT id FROM nodes WHERE taken_at IS NULL AND seen_at >= {now} - ? ORDER BY id"
 
 
@@ -47,6 +49,11 @@ def take_over(tx: Tx, node_id: str, *, dead_after_s: float = DEAD_AFTER_S) -> li
     tx.run(FORGET, (FORGET_AFTER_S,))
     taken = tx.all(TAKE_OVER, (node_id, dead_after_s, dead_after_s, node_id))
     return sorted(id_ for (id_,) in taken)
+
+
+def unknown(tx: Tx, ids: Sequence[str]) -> list[str]:
+    """Which of these are nobody's: their nodes left, or died so long ago that they are forgotten."""
+    return sorted(id_ for (id_,) in tx.all_in(UNKNOWN, ids))
 
 
 def recovered(tx: Tx, node_id: str, dead_id: str) -> None:
