@@ -1,0 +1,264 @@
+"""A node's life in a store that others share: it beats, it takes over the dead, and it survives its own death."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from random import Random
+
+import orjson
+import pytest
+import trio
+
+from billing.books import Charge, ChargeRequest, Closed
+from billing.charges import close_request
+from billing.verification import verify
+from gateway.books import Books, open_books
+from gateway.claims import Begin, Claims, End
+from gateway.config.settings import Config, StoreSettings
+from gateway.ids import id_maker
+from gateway.logs import Log
+from gateway.presence import Pace, Presence, open_presence
+from gateway.secrets import load_secret
+from limits.idempotency import Claim, Kept
+from storage import nodes
+from storage.errors import CommitUnknown, StoreUnavailable
+from tests.servers.cutter import open_cutter
+from tests.servers.postgres import PostgresServer
+
+NOW = 1_790_000_000.0
+QUICK = Pace(beat_s=0.1, dead_after_s=0.8)
+NEVER = Pace(beat_s=3600.0, dead_after_s=0.8)
+"""Of a node that beats only when a test lets it."""
+
+
+@dataclass
+class Living:
+    """A node without its servers: its books, its claims and its presence."""
+
+    books: Books
+    claims: Claims
+    presence: Presence
+    log: io.BytesIO
+    number: int = 0
+
+    @property
+    def id(self) -> str:
+        return self.books.charges.node
+
+    def request(self, account: str, *, credits: int = 2) -> ChargeRequest:  # noqa: A002 - the specification's name
+        self.number += 1
+        return ChargeRequest(f"req_{self.id}_{self.number}", account, None, credits, "github", "profile")
+
+    def events(self, name: str) -> list[dict[str, object]]:
+        lines = [orjson.loads(line) for line in self.log.getvalue().splitlines()]
+        return [line for line in lines if line["event"] == name]
+
+    async def living(self) -> list[str]:
+        return await self.books.store.read(partial(nodes.living, dead_after_s=QUICK.dead_after_s))
+
+    async def money(self, account: str) -> tuple[int, int]:
+        assert await self.books.store.read(verify) == []
+        found = await self.books.accounts.get(account)
+        return found.balance, found.held
+
+    async def until(self, balance: int, held: int, account: str) -> None:
+        while await self.money(account) != (balance, held):  # noqa: ASYNC110 - a database sets no event
+            await trio.sleep(0.05)
+
+
+@asynccontextmanager
+async def open_living(url: str, pace: Pace = QUICK, *, shared: bool = True) -> AsyncIterator[Living]:
+    """A node that beats and takes over; cancelled inside, it leaves as it would at a clean stop."""
+    make_id, log = id_maker(lambda: NOW, Random()), io.BytesIO()
+    secrets = load_secret({"SLUICE_SECRET": "a secret of tests, long enough"}, Path())
+    config = Config(store=StoreSettings(url))
+    with trio.fail_after(60):
+        async with (
+            open_books(config, secrets, now=lambda: NOW, make_id=make_id) as books,
+            open_presence(
+                books,
+                is_shared=shared,
+                make_id=make_id,
+                now=lambda: NOW,
+                log=Log("info", stream=log),
+                pace=pace,
+            ) as presence,
+            trio.open_nursery() as nursery,
+        ):
+            if shared:
+                nursery.start_soon(presence.keep_beating)
+                nursery.start_soon(presence.keep_recovering)
+            yield Living(books, Claims(books.store, books.charges, now=lambda: NOW), presence, log)
+            nursery.cancel_scope.cancel()
+
+
+@pytest.fixture
+def url(postgres: PostgresServer) -> str:
+    return postgres.fresh()
+
+
+async def test_nodes_live_while_they_run_and_leave_when_they_stop(url: str) -> None:
+    async with open_living(url) as one:
+        async with open_living(url) as other:
+            await trio.sleep(2 * QUICK.dead_after_s)
+            assert await one.living() == sorted([one.id, other.id])
+            assert (one.presence.living, other.presence.living) == (2, 2)
+        assert await one.living() == [one.id]
+        assert await one.books.store.read(lambda tx: tx.all("SELECT id FROM nodes")) == [(one.id,)]
+        assert one.events("recovered") == one.events("declared_dead") == []
+
+
+async def test_a_clean_stop_closes_what_is_open_before_it_leaves(url: str) -> None:
+    async with open_living(url) as stays:
+        account = (await stays.books.accounts.create("Ada", credits=100)).id
+        async with open_living(url) as goes:
+            await goes.books.charges.take(goes.request(account))
+        assert await stays.money(account) == (100, 0)
+        assert goes.presence.recovered_charges == 1
+
+
+async def test_a_dead_nodes_charges_and_claims_are_anothers_to_close(url: str) -> None:
+    async with open_living(url) as lives, open_living(url, NEVER) as dies:
+        account = (await lives.books.accounts.create("Ada", credits=100)).id
+        await dies.books.charges.take(dies.request(account))
+        claimed = dies.request(account, credits=5)
+        claim = Claim(account, "key", "GET a/b", "print", claimed.request_id)
+        await dies.claims.begin(Begin(claim, claimed))
+        await lives.books.charges.take(lives.request(account, credits=10))
+        assert await lives.money(account) == (83, 17)
+        assert lives.books.balances.nowait(account) == 83
+        await lives.until(90, 10, account)
+        assert lives.books.balances.nowait(account) == 90, "who refunds knows the new balance"
+        assert lives.presence.recovered_charges == 2
+        again = lives.request(account)
+        await lives.claims.begin(Begin(Claim(account, "key", "GET a/b", "print", again.request_id), again))
+        assert lives.presence.living == 1
+
+
+async def test_of_two_that_race_for_a_dead_node_only_one_recovers_it(url: str) -> None:
+    async with open_living(url) as one, open_living(url) as other, open_living(url, NEVER) as dies:
+        account = (await one.books.accounts.create("Ada", credits=1000)).id
+        for _ in range(30):
+            await dies.books.charges.take(dies.request(account))
+        await one.until(1000, 0, account)
+        await trio.sleep(3 * QUICK.beat_s)
+        refunds = "SELECT COUNT(*) FROM ledger_entries WHERE kind = 'refund'"
+        assert await one.books.store.read(lambda tx: tx.one(refunds)) == (30,)
+        assert sorted([one.presence.recovered_charges, other.presence.recovered_charges]) == [0, 30]
+
+
+async def test_who_was_declared_dead_gets_recoverys_outcome_and_goes_on_under_a_new_name(url: str) -> None:
+    """Method: a node that does not beat stands for one that is paused; then one late beat is let through."""
+    late = Pace(beat_s=3.0, dead_after_s=0.8)
+    async with open_living(url) as lives, open_living(url, late) as paused:
+        account = (await lives.books.accounts.create("Ada", credits=100)).id
+        old, charges = paused.id, [await paused.books.charges.take(paused.request(account)) for _ in range(2)]
+        claimed = paused.request(account)
+        claim = Claim(account, "key", "GET a/b", "print", claimed.request_id)
+        begun = await paused.claims.begin(Begin(claim, claimed))
+        assert isinstance(begun, Charge)
+        await lives.until(100, 0, account)
+        paused.books.charges.settle_nowait(charges[0])
+        assert (await paused.books.charges.close(charges[1], used=2)).credits_used == 0
+        late_end = End(claim, close_request(begun, used=2), Kept(200, "late", claimed.request_id))
+        assert (await paused.claims.end(late_end)).credits_used == 0
+        assert await lives.money(account) == (100, 0)
+        while paused.id == old:  # noqa: ASYNC110 - nobody waits for it but tests
+            await trio.sleep(0.05)
+        assert [event["node"] for event in paused.events("declared_dead")] == [old]
+        charge = await paused.books.charges.take(paused.request(account))
+        assert paused.id in await lives.living()
+        assert await paused.books.charges.close(charge, used=2) == Closed(2, 98)
+
+
+async def test_what_a_paused_node_charged_before_it_noticed_is_refunded_too(url: str) -> None:
+    async with open_living(url) as lives, open_living(url, NEVER) as paused:
+        account = (await lives.books.accounts.create("Ada", credits=100)).id
+        is_recovered = "SELECT 1 FROM nodes WHERE recovered_at IS NOT NULL"
+        while not await lives.books.store.read(lambda tx: tx.all(is_recovered)):  # noqa: ASYNC110 - as above
+            await trio.sleep(0.05)
+        await paused.books.charges.take(paused.request(account))
+        await lives.until(100, 0, account)
+
+
+async def test_a_charge_of_a_node_that_nobody_remembers_is_refunded(url: str) -> None:
+    async with open_living(url) as lives, open_living(url, NEVER) as forgotten:
+        account = (await lives.books.accounts.create("Ada", credits=100)).id
+        await forgotten.books.charges.take(forgotten.request(account))
+        await lives.books.store.write(lambda tx: tx.run("DELETE FROM nodes WHERE id = ?", (forgotten.id,)))
+        await lives.until(100, 0, account)
+
+
+async def test_nobody_is_dead_because_the_store_was_away(postgres: PostgresServer) -> None:
+    """Goal: after the server was gone for longer than a silence that means death, all go on as who they were."""
+    url = postgres.fresh()
+    async with open_living(url) as one, open_living(url) as other:
+        account = (await one.books.accounts.create("Ada", credits=100)).id
+        charges = [await node.books.charges.take(node.request(account)) for node in (one, other)]
+        ids = sorted([one.id, other.id])
+        await trio.to_thread.run_sync(postgres.kill)
+        await trio.sleep(2 * QUICK.dead_after_s)
+        await trio.to_thread.run_sync(postgres.start)
+        while await _living_or_away(one) != ids:  # noqa: ASYNC110 - as above
+            await trio.sleep(0.05)
+        await trio.sleep(2 * QUICK.dead_after_s)
+        for node, charge in zip((one, other), charges, strict=True):
+            assert (await node.books.charges.close(charge, used=2)).credits_used == 2
+            assert node.events("declared_dead") == node.events("recovered") == []
+            assert node.events("node_unheard")
+        assert await one.money(account) == (96, 0)
+
+
+async def test_a_claim_whose_commit_nobody_knows_of_is_freed_with_its_charge(postgres: PostgresServer) -> None:
+    """Method: the server's answer to the commit is lost, and the server is away for longer than the caller waits."""
+    url = postgres.fresh()
+    with open_cutter(postgres.port) as cutter:
+        async with open_living(postgres.url(cutter.port), Pace()) as node, open_living(url, Pace()) as witness:
+            account = (await node.books.accounts.create("Ada", credits=100)).id
+
+            def lose_answer(data: bytes) -> bool:
+                if b"COMMIT" not in data:
+                    return True
+                cutter.refuses = True
+                cutter.cut()
+                return False
+
+            request = node.request(account)
+            claim = Claim(account, "key", "GET a/b", "print", request.request_id)
+            cutter.to_client = lose_answer
+            with pytest.raises(CommitUnknown):
+                await node.claims.begin(Begin(claim, request))
+            cutter.to_client, cutter.refuses = lambda data: True, False
+            assert await witness.money(account) == (98, 2)
+            while node.books.charges.unfinished():
+                try:
+                    await node.books.charges.finish()
+                except StoreUnavailable:
+                    await trio.sleep(0.05)
+            assert await witness.money(account) == (100, 0)
+            assert await witness.books.store.read(lambda tx: tx.all("SELECT id FROM claims")) == []
+
+
+async def test_the_owner_of_a_file_closes_all_that_was_left_before_it_serves(tmp_path: Path) -> None:
+    """Goal: a file has one owner at a time, so whoever left something in it is dead."""
+    url = f"sqlite:///{tmp_path / 'sluice.db'}"
+    async with open_living(url, shared=False) as dies:
+        account = (await dies.books.accounts.create("Ada", credits=100)).id
+        claimed = dies.request(account)
+        await dies.claims.begin(Begin(Claim(account, "key", "GET a/b", "print", claimed.request_id), claimed))
+    async with open_living(url, shared=False) as next_one:
+        assert await next_one.money(account) == (100, 0)
+        assert next_one.presence.recovered_charges == 1
+        assert await next_one.books.store.read(lambda tx: tx.all("SELECT id FROM claims")) == []
+
+
+async def _living_or_away(node: Living) -> list[str]:
+    try:
+        return await node.living()
+    except StoreUnavailable:
+        return []
