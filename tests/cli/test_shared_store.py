@@ -1,18 +1,25 @@
 """Commands on a store that many nodes share: they ask the node at the config's admin address, whoever it is.
 
-Method: the node that answers there has a store of its own, since the commands never look at it.
+While none answers there they change the database themselves, which counts on every node's next request all the same.
+Method of the first tests: the node that answers has a store of its own, since the commands never look at it.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import pytest
+
 from tests.fakes.commands import Commands
-from tests.fakes.sluice_process import Place
+from tests.fakes.sluice_process import Place, Served
 from tests.servers.ports import free_port
+from tests.servers.postgres import PostgresServer
+from tests.servers.redis import open_redis
 
 SHARED = {"url": "postgresql://127.0.0.1:1/none"}
 SECRET = {"SLUICE_SECRET": "the same on every machine"}
+BILLED = "/v1/github/profile?handle=octocat"
 
 
 def test_commands_go_to_the_node_at_the_configs_admin_address(place: Place, tmp_path: Path, commands: Commands) -> None:
@@ -30,3 +37,64 @@ def test_commands_go_to_the_node_at_the_configs_admin_address(place: Place, tmp_
 def test_what_only_a_node_can_do_is_refused_while_none_answers(place: Place) -> None:
     place.configure(admin={"port": free_port()}, store=SHARED)
     assert place.operate("reload").refused(1) == "no node runs on this store"
+
+
+def test_a_database_that_is_away_is_said_in_one_line(place: Place) -> None:
+    place.configure(admin={"port": free_port()}, store=SHARED)
+    assert place.operate("account", "list").refused(1).startswith("cannot open the database: ")
+
+
+def test_every_command_works_on_the_database_itself(place: Place, postgres: PostgresServer) -> None:
+    place = replace(place, environ=SECRET)
+    place.configure(admin={"port": free_port()}, store={"url": postgres.fresh()})
+    account, key = place.new_key(balance=7)
+    assert place.told("credits", "grant", account, "3") == {"account": account, "balance": 10}
+    assert place.told("key", "update", key["id"], "--credit-limit", "5")["credit_limit"] == 5
+    assert place.told("key", "revoke", key["id"])["revoked_at"] is not None
+    assert [record["id"] for record in place.told("key", "list", "--account", account)] == [key["id"]]
+    assert [record["balance"] for record in place.told("account", "list")] == [10]
+    assert place.told("ledger", "verify") == {"ok": True, "violations": []}
+
+
+@pytest.fixture(scope="module")
+def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A Redis server for all tests here."""
+    with open_redis(tmp_path_factory.mktemp("redis")) as server:
+        yield f"redis://127.0.0.1:{server.port}"
+
+
+@pytest.fixture
+def elsewhere(place: Place, postgres: PostgresServer, redis_url: str) -> Iterator[tuple[Place, Served]]:
+    """A place where no node answers, and the node of another that shares its database and its state."""
+    place = replace(place, environ=SECRET)
+    shared = {"store": {"url": postgres.fresh()}, "state": {"url": redis_url}}
+    place.configure(**shared)
+    with place.serve("--sandbox") as node:
+        place.configure(admin={"port": free_port()}, **shared)
+        yield place, node
+
+
+def test_a_change_on_the_database_itself_counts_on_a_nodes_next_request(elsewhere: tuple[Place, Served]) -> None:
+    desk, node = elsewhere
+    account, key = desk.new_key(balance=2)
+    assert node.get(BILLED, key["key"]).status == 200
+    desk.told("key", "update", key["id"], "--credit-limit", "0")
+    refused = node.get(BILLED, key["key"], **{"cache-control": "no-cache"})
+    assert (refused.status, refused.code) == (402, "KEY_BUDGET_EXCEEDED")
+    desk.told("key", "update", key["id"], "--credit-limit", "none")
+    desk.told("credits", "grant", account, "5")
+    assert node.get("/v1/credits/balance", key["key"]).json["credits_remaining"] == 6
+    desk.told("key", "revoke", key["id"])
+    refused = node.get(BILLED, key["key"])
+    assert (refused.status, refused.code) == (401, "INVALID_API_KEY")
+
+
+def test_commands_on_the_database_are_no_nodes_and_end_nobodys_calls(elsewhere: tuple[Place, Served]) -> None:
+    """Goal: a command that opens the store beside living nodes refunds nothing of theirs, and does not join them."""
+    desk, node = elsewhere
+    _, key = desk.new_key()
+    assert node.get(BILLED, key["key"]).status == 200
+    assert desk.told("ledger", "verify") == {"ok": True, "violations": []}
+    samples = node.admin("/metrics").body.decode().splitlines()
+    assert "sluice_nodes_living 1.0" in samples
+    assert "sluice_recovered_charges_total 0.0" in samples
