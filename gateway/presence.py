@@ -47,6 +47,7 @@ class Presence:
         self._pace = pace
         self._heard_at = self._steady_since = trio.current_time()
         self._is_heard = True
+        self._owed: set[str] = set()
         self.recovered_charges = 0
         """Charges of others, and of earlier lives, that this node has refunded."""
         self.living = 1
@@ -84,28 +85,21 @@ class Presence:
             if not self._can_judge():
                 continue
             try:
-                await self.recover_dead()
+                await self._look_for_dead()
             except StorageError as exc:
-                self._log.event("warning", "recovery_interrupted", error=str(exc))
-
-    async def recover_dead(self) -> None:
-        """Close what the dead have left open. What fails on the way is offered again, to this node or to another."""
-        node = self._books.charges.node
-        dead, self.living = await self._store.write(partial(_judge, node=node, dead_after_s=self._pace.dead_after_s))
-        for dead_id in dead:
-            await self._recover(dead_id)
-            await self._store.write(partial(nodes.recovered, node_id=node, dead_id=dead_id))
+                self._log.event("warning", "nodes_unseen", error=str(exc))
+            for dead in sorted(self._owed):
+                await self._recover_dead(dead)
 
     async def leave(self) -> None:
-        """Go with everything closed; what cannot be closed in time is left to the others, as by a death."""
+        """Go with everything closed; what cannot be closed is left to the others, as by a death."""
         node = self._books.charges.node
-        with trio.move_on_after(LEAVE_S, shield=True):
-            try:
-                await self._books.charges.finish()
-                await self._recover(node)
-                await self._store.write(partial(nodes.leave, node_id=node))
-            except StorageError as exc:
-                self._log.event("warning", "node_not_left", node=node, error=str(exc))
+        try:
+            await self._books.charges.finish()
+            await self._recover(node)
+            await self._store.write(partial(nodes.leave, node_id=node))
+        except StorageError as exc:
+            self._log.event("warning", "node_not_left", node=node, error=str(exc))
 
     async def _beat(self) -> None:
         beaten_at, beat_s = trio.current_time(), self._pace.beat_s
@@ -124,6 +118,21 @@ class Presence:
         self._heard_at = self._steady_since = trio.current_time()
         self._is_heard = True
         self._log.event("error", "declared_dead", node=old, goes_on_as=new)
+
+    async def _look_for_dead(self) -> None:
+        node = self._books.charges.node
+        dead, self.living = await self._store.write(partial(_judge, node=node, dead_after_s=self._pace.dead_after_s))
+        self._owed.update(dead)
+
+    async def _recover_dead(self, dead: str) -> None:
+        """What fails here is tried again, and in time offered to the others too; each charge is closed once."""
+        try:
+            await self._recover(dead)
+            await self._store.write(partial(nodes.recovered, node_id=self._books.charges.node, dead_id=dead))
+        except StorageError as exc:
+            self._log.event("warning", "recovery_interrupted", node=dead, error=str(exc))
+        else:
+            self._owed.discard(dead)
 
     def _can_judge(self) -> bool:
         """Whether the others' silence is theirs: who was not heard for a while cannot know that they could be."""
@@ -170,4 +179,5 @@ async def open_presence(
     try:
         yield presence
     finally:
-        await presence.leave()
+        with trio.move_on_after(LEAVE_S, shield=True):
+            await presence.leave()

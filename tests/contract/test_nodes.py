@@ -100,6 +100,16 @@ async def test_who_leaves_is_not_recovered(store: Store) -> None:
     assert await take_over(store, "a") == []
 
 
+async def test_who_left_or_was_forgotten_is_unknown_whatever_else_became_of_the_others(store: Store) -> None:
+    await join(store, "lives", "dead", "gone")
+    await store.write(partial(nodes.leave, node_id="gone"))
+    await age(store, 21, "dead")
+    assert await take_over(store, "lives") == ["dead"]
+    asked = ["gone", "lives", "never joined", "dead"]
+    assert await store.read(partial(nodes.unknown, ids=asked)) == ["gone", "never joined"]
+    assert await store.read(partial(nodes.unknown, ids=[])) == []
+
+
 async def test_the_clock_is_the_databases(store: Store) -> None:
     """Goal: nodes whose clocks are seconds apart agree. Method: whatever is kept is within a second of the database's
     own time, which no caller can tell it."""

@@ -31,8 +31,8 @@ from tests.servers.cutter import open_cutter
 from tests.servers.postgres import PostgresServer
 
 NOW = 1_790_000_000.0
-QUICK = Pace(beat_s=0.1, dead_after_s=0.8)
-NEVER = Pace(beat_s=3600.0, dead_after_s=0.8)
+QUICK = Pace(beat_s=0.15, dead_after_s=1.5)
+NEVER = Pace(beat_s=3600.0)
 """Of a node that beats only when a test lets it."""
 
 
@@ -154,7 +154,7 @@ async def test_of_two_that_race_for_a_dead_node_only_one_recovers_it(url: str) -
 
 async def test_who_was_declared_dead_gets_recoverys_outcome_and_goes_on_under_a_new_name(url: str) -> None:
     """Method: a node that does not beat stands for one that is paused; then one late beat is let through."""
-    late = Pace(beat_s=3.0, dead_after_s=0.8)
+    late = Pace(beat_s=4.0)
     async with open_living(url) as lives, open_living(url, late) as paused:
         account = (await lives.books.accounts.create("Ada", credits=100)).id
         old, charges = paused.id, [await paused.books.charges.take(paused.request(account)) for _ in range(2)]

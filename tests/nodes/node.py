@@ -12,7 +12,7 @@ from gateway.secrets import load_secret
 from gateway.serve import Start, serve
 
 SECRET = "the same on every machine"
-PACE = Pace(beat_s=0.3, dead_after_s=2.0)
+PACE = Pace(beat_s=0.3, dead_after_s=3.0)
 
 
 def main() -> None:
