@@ -50,11 +50,16 @@ class PostgresServer:
     def fresh(self) -> str:
         """The address of the one database of this server, emptied: whoever is connected to it is cut off."""
         self.start()
+        self.hang_up()
         with psycopg.connect(self.url(), autocommit=True) as connection:
-            connection.execute(END_ALL)
             connection.execute("DROP SCHEMA public CASCADE")
             connection.execute("CREATE SCHEMA public")
         return self.url()
+
+    def hang_up(self) -> None:
+        """End every connection that there is."""
+        with psycopg.connect(self.url(), autocommit=True) as connection:
+            connection.execute(END_ALL)
 
     def unused_port(self) -> int:
         """A port that nobody listens on."""

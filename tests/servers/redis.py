@@ -117,6 +117,10 @@ class RedisServer:
             self.popen.wait(WITHIN_S)
             self.popen = None
 
+    def hang_up(self) -> None:
+        """Close every connection that there is."""
+        self.ask("CLIENT", "KILL", "TYPE", "normal")
+
     def freeze(self) -> None:
         """It keeps its connections and answers nothing."""
         assert self.popen is not None

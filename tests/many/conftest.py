@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.many.forking import Forker, open_forker
+from tests.many.harness import Cluster, open_cluster
+from tests.servers.postgres import PostgresServer
+from tests.servers.redis import RedisServer, open_redis
+
+
+@pytest.fixture(scope="session")
+def forker() -> Iterator[Forker]:
+    with open_forker() as opened:
+        yield opened
+
+
+@pytest.fixture
+def redis(tmp_path: Path) -> Iterator[RedisServer]:
+    with open_redis(tmp_path / "redis") as server:
+        yield server
+
+
+OpenCluster = Callable[..., AbstractAsyncContextManager[Cluster]]
+
+
+@pytest.fixture
+def cluster_of(forker: Forker, tmp_path: Path, postgres: PostgresServer, redis: RedisServer) -> OpenCluster:
+    """Opens three nodes on fresh servers; arguments as those of `open_cluster`, `Setting`s among them."""
+    return partial(open_cluster, forker, tmp_path, store_url=postgres.fresh(), state_url=redis.url)
+
+
+@pytest.fixture
+async def cluster(cluster_of: OpenCluster) -> AsyncIterator[Cluster]:
+    """Three nodes that refuse nobody."""
+    async with cluster_of() as opened:
+        yield opened

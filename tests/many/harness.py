@@ -1,0 +1,317 @@
+"""Nodes, servers, upstream and clients of one proof, and what must be true of the money at its end."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import httpx
+import orjson
+import psycopg
+import trio
+
+from bench.settings import Setting, toml
+from gateway.secrets import load_secret
+from tests.fakes.scripted_upstream import Upstream, open_upstream
+from tests.many.forking import Forker
+from upstreams.transport import open_transport
+from upstreams.transport.http import Exchange, HttpCall, Origin, origin_of
+
+COUNT = 3
+MISS = "/v1/github/profile?handle=user{n}"
+FREE = "/v1/utility/endpoints"
+READY_S = 20.0
+PROOF_S = 120.0
+PATIENCE_S = 15.0
+SETTLED_S = 1.0
+ENVIRON = {"PATH": "/usr/bin:/bin", "SLUICE_SECRET": "a secret of tests, long enough"}
+SETTINGS: dict[str, Setting] = {
+    "server.port": 0,
+    "admin.port": 0,
+    "limits.requests_per_minute": 1_000_000,
+    "limits.concurrent_requests": 2000,
+    "breaker.failures": 100_000,
+    "upstreams.defaults.retries": 0,
+    "upstreams.defaults.max_connections": 1000,
+    "log.access": False,
+}
+NET = """
+SELECT request_id, SUM(CASE kind WHEN 'deduction' THEN amount WHEN 'refund' THEN -amount ELSE 0 END)
+FROM ledger_entries WHERE request_id IS NOT NULL GROUP BY request_id
+"""
+
+
+class Unanswered(Exception):
+    """The connection broke before the answer was whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer: whose, and when its request was sent and it was there, in seconds on Trio's clock."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+    port: int
+    sent_at: float
+    there_at: float
+
+    @property
+    def json(self) -> Any:
+        """The body as JSON."""
+        return orjson.loads(self.body)
+
+    @property
+    def code(self) -> str:
+        """The error's type, or OK."""
+        body = self.json
+        return "OK" if body["success"] else str(body["error"]["type"])
+
+    @property
+    def took_s(self) -> float:
+        """From the sending to the whole answer."""
+        return self.there_at - self.sent_at
+
+
+@dataclass(slots=True)
+class Node:
+    """A node that runs, or ran."""
+
+    pid: int
+    log: Path
+    public: Origin
+    admin: Origin
+
+
+@dataclass(slots=True)
+class Cluster:
+    """Several nodes with one account and its key. What `ask` brought is remembered for `assert_sound`."""
+
+    nodes: list[Node]
+    upstream: Upstream
+    exchange: Exchange
+    forker: Forker
+    store_url: str
+    admin_token: str
+    key: str = ""
+    account: str = ""
+    answers: list[Answer] = field(default_factory=list)
+    unanswered: int = 0
+    unsettled: set[str] = field(default_factory=set)
+    """Requests that a node answered just before it was killed: they are settled behind the answer, or refunded."""
+    pids: list[int] = field(default_factory=list)
+    """The nodes that run, from their fork on."""
+    numbers: Iterator[int] = field(default_factory=count)
+
+    async def ask(self, node: Node, target: str, key: str = "", **headers: str) -> Answer:
+        """GET with an API key, the first one unless another is given. Raises Unanswered."""
+        named = tuple((name.replace("_", "-"), value) for name, value in headers.items())
+        call = HttpCall("GET", node.public, target, (("x-api-key", key or self.key), *named))
+        try:
+            answer = await self._exchange(call)
+        except Unanswered:
+            self.unanswered += 1
+            raise
+        self.answers.append(answer)
+        return answer
+
+    async def operate(self, node: Node, operation: str, /, **arguments: object) -> Any:
+        """An operation of the operator's, by a node's admin address."""
+        headers = (("authorization", f"Bearer {self.admin_token}"), ("content-type", "application/json"))
+        answer = await self._exchange(
+            HttpCall("POST", node.admin, f"/admin/{operation}", headers, orjson.dumps(arguments))
+        )
+        assert answer.status == 200, answer
+        return answer.json
+
+    async def readiness(self, node: Node) -> tuple[int, str]:
+        """What /readyz says."""
+        answer = await self._exchange(HttpCall("GET", node.admin, "/readyz"))
+        return answer.status, answer.body.decode()
+
+    async def new_key(self, *, balance: int) -> tuple[str, str]:
+        """A new account's id and its key."""
+        account = (await self.operate(self.nodes[0], "account.create", name="test", credits=balance))["id"]
+        return account, (await self.operate(self.nodes[0], "key.create", account=account))["key"]
+
+    def kill(self, node: Node) -> None:
+        """kill -9."""
+        assert self.forker.kill(node.pid) == -9, node.log.read_text()
+        self.pids.remove(node.pid)
+        self.nodes.remove(node)
+        late = trio.current_time() - SETTLED_S
+        own = [one for one in self.answers if one.port == node.public.port and one.there_at > late]
+        self.unsettled |= {one.json["request_id"] for one in own}
+
+    async def _exchange(self, call: HttpCall) -> Answer:
+        sent_at = trio.current_time()
+        try:
+            answer = await self.exchange(call, sent_at + PATIENCE_S)
+        except httpx.TransportError as exc:
+            raise Unanswered from exc
+        port = call.origin.port
+        return Answer(answer.status, answer.headers, answer.body, port, sent_at, trio.current_time())
+
+    async def rows(self, sql: str, *arguments: object) -> list[tuple[Any, ...]]:
+        """What the database says."""
+        return await trio.to_thread.run_sync(_rows, self.store_url, sql, arguments)
+
+    async def balance(self, account: str = "") -> int:
+        """The balance of an account as the database has it."""
+        ((balance,),) = await self.rows("SELECT balance FROM accounts WHERE id = %s", account or self.account)
+        return int(balance)
+
+    async def open_charges(self) -> int:
+        """How many charges are not closed."""
+        ((count,),) = await self.rows("SELECT count(*) FROM charges")
+        return int(count)
+
+    async def assert_sound(self, *, settled_within_s: float = 10.0) -> None:
+        """Every charge gets closed, each answer cost what it says, nobody else paid, and the ledger proves itself."""
+        await until(self._is_settled, within_s=settled_within_s)
+        net = {request_id: int(cost) for request_id, cost in await self.rows(NET)}
+        told: dict[str, int] = {}
+        for envelope in (answer.json for answer in self.answers):
+            if not envelope.get("idempotent_replay"):
+                told[envelope["request_id"]] = envelope["credits_used"]
+        paid = {id_: net.get(id_, 0) for id_ in told}
+        wrong = {
+            id_: (used, paid[id_])
+            for id_, used in told.items()
+            if paid[id_] != used and (paid[id_] or id_ not in self.unsettled)
+        }
+        assert not wrong, f"told, paid: {wrong}"
+        silent = {request_id for request_id, cost in net.items() if cost and request_id not in told}
+        assert len(silent) <= self.unanswered, "somebody paid for what nobody was told"
+        ((lowest, held),) = await self.rows("SELECT min(balance), sum(held) FROM accounts")
+        assert lowest >= 0
+        assert held == 0
+        assert await self.operate(self.nodes[0], "ledger.verify") == {"ok": True, "violations": []}
+
+    async def _is_settled(self) -> bool:
+        return await self.open_charges() == 0
+
+
+def _rows(url: str, sql: str, arguments: Sequence[object]) -> list[tuple[Any, ...]]:
+    with psycopg.connect(url) as connection:
+        return connection.execute(sql.encode(), arguments).fetchall()
+
+
+async def until(holds: Callable[[], Any], *, within_s: float) -> float:
+    """Ask again and again until it is so; how many seconds that took."""
+    began = trio.current_time()
+    with trio.fail_after(within_s):
+        while not await holds():  # noqa: ASYNC110 - what is asked is another process
+            await trio.sleep(0.05)
+    return trio.current_time() - began
+
+
+def p99_s(times: Iterable[float]) -> float:
+    """Of 100 times, 99 are no longer than this."""
+    ordered = sorted(times)
+    return ordered[-(-len(ordered) * 99 // 100) - 1]
+
+
+@asynccontextmanager
+async def open_load(
+    cluster: Cluster, *, per_s: float = 100, target: str = MISS, key: str = ""
+) -> AsyncIterator[list[Answer]]:
+    """Requests at a fixed rate, whatever becomes of them, to one node after the other; gives the answers as they come.
+
+    `{n}` in the target becomes another number each time. All are answered when the block is left.
+    """
+    answers: list[Answer] = []
+    stop = trio.Event()
+
+    async def one(number: int) -> None:
+        with suppress(Unanswered):
+            node = cluster.nodes[number % len(cluster.nodes)]
+            answers.append(await cluster.ask(node, target.format(n=next(cluster.numbers)), key))
+
+    async def tick() -> None:
+        began = trio.current_time()
+        for number in count():
+            await trio.sleep_until(began + number / per_s)
+            if stop.is_set():
+                return
+            nursery.start_soon(one, number)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(tick)
+        yield answers
+        stop.set()
+
+
+async def ask_all(cluster: Cluster, targets: Iterable[str], *, key: str = "", **headers: str) -> list[Answer]:
+    """All at the same time, to one node after the other; the answers in the order of the targets."""
+    answers: dict[int, Answer] = {}
+
+    async def one(number: int, target: str) -> None:
+        node = cluster.nodes[number % len(cluster.nodes)]
+        answers[number] = await cluster.ask(node, target, key, **headers)
+
+    async with trio.open_nursery() as nursery:
+        for number, target in enumerate(targets):
+            nursery.start_soon(one, number, target)
+    return [answers[number] for number in sorted(answers)]
+
+
+@asynccontextmanager
+async def open_cluster(
+    forker: Forker,
+    folder: Path,
+    *,
+    store_url: str,
+    state_url: str,
+    direct_url: str = "",
+    skews_s: Sequence[float] = (0.0,) * COUNT,
+    balance: int = 100_000,
+    **settings: Setting,
+) -> AsyncIterator[Cluster]:
+    """As many nodes as `skews_s` has, with sound books when the block ends.
+
+    `direct_url` is the store without a proxy before it. A setting `limits__requests_per_minute=60` is that of the
+    table `limits`. The block may take `PROOF_S`, and what it raises comes out as it is.
+    """
+    failure: Exception | None = None
+    upstream = Upstream()
+    with trio.fail_after(PROOF_S):
+        async with open_upstream(upstream) as egress, open_transport(max_connections=2000) as transport:
+            urls: dict[str, Setting] = {"store.url": store_url, "state.url": state_url, "upstreams.egress": egress}
+            own = {name.replace("__", "."): value for name, value in settings.items()}
+            config = folder / "config.toml"
+            config.write_text(toml({**SETTINGS, **urls, **own}))
+            nodes: list[Node] = []
+            token = load_secret(ENVIRON, folder).admin_token
+            cluster = Cluster(nodes, upstream, transport.exchange, forker, direct_url or store_url, token)
+            environ = {**ENVIRON, "TMPDIR": str(folder)}
+            for number, skew_s in enumerate(skews_s):
+                cluster.pids.append(forker.start(config, environ, name=f"node-{number}", skew_s=skew_s))
+            try:
+                for number, pid in enumerate(cluster.pids):
+                    nodes.append(await _listening(pid, folder / f"node-{number}"))
+                cluster.account, cluster.key = await cluster.new_key(balance=balance)
+                yield cluster
+                await cluster.assert_sound()
+            except Exception as exc:  # noqa: BLE001 - raised below, outside of nurseries that wrap it in groups
+                failure = exc
+            finally:
+                for pid in cluster.pids:
+                    forker.kill(pid)
+    if failure is not None:
+        raise failure
+
+
+async def _listening(pid: int, place: Path) -> Node:
+    """A node, as soon as it has printed its first line."""
+    out, log = place.with_suffix(".out"), place.with_suffix(".log")
+    with trio.move_on_after(READY_S) as patience:
+        while not (text := out.read_bytes()).endswith(b"\n"):  # noqa: ASYNC110 - a process sets no event
+            await trio.sleep(0.01)
+    assert not patience.cancelled_caught, f"not ready within {READY_S} s: {log.read_text()}"
+    line = orjson.loads(text)
+    return Node(pid, log, origin_of(line["url"])[0], origin_of(line["admin_url"])[0])

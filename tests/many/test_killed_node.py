@@ -1,0 +1,56 @@
+"""kill -9 of one of three nodes under load."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import trio
+
+from tests.fakes.scripted_upstream import Told
+from tests.many.conftest import OpenCluster
+from tests.many.harness import MISS, Answer, Unanswered, open_load, until
+
+SLOW = Told(delay_s=100.0)
+HELD = 4
+LEASE_S = 30.0
+REFUND_S = 60.0
+
+
+async def test_the_leases_of_a_killed_node_are_free_in_30_s_and_its_charges_refunded_in_60_s(
+    cluster_of: OpenCluster,
+) -> None:
+    async with cluster_of(limits__concurrent_requests=HELD) as cluster:
+        doomed, one, other = cluster.nodes
+        account, key = await cluster.new_key(balance=HELD)
+        cluster.upstream.script = lambda asked: SLOW if "slow" in asked else None
+
+        async def ask_slowly(number: int) -> None:
+            with suppress(Unanswered):
+                await cluster.ask(doomed, f"/v1/github/profile?handle=slow{number}", key)
+
+        async with open_load(cluster, per_s=20) as answers, trio.open_nursery() as nursery:
+            for number in range(HELD):
+                nursery.start_soon(ask_slowly, number)
+            await until(lambda: _all_held(cluster.upstream.requests), within_s=5)
+            assert (await cluster.ask(one, MISS.format(n="-x"), key)).status == 429
+            cluster.kill(doomed)
+            killed_at = trio.current_time()
+            told: list[Answer] = []
+
+            async def is_free() -> bool:
+                told.append(await cluster.ask(other, "/v1/credits/balance", key))
+                return told[-1].status != 429
+
+            await until(is_free, within_s=LEASE_S)
+            assert len(told) > 1, "the leases were held when it died"
+
+            async def is_refunded() -> bool:
+                return await cluster.balance(account) == HELD
+
+            await until(is_refunded, within_s=killed_at + REFUND_S - trio.current_time())
+        assert {answer.status for answer in answers if answer.sent_at > killed_at} == {200}
+
+
+async def _all_held(requests: list[str]) -> bool:
+    await trio.lowlevel.checkpoint()
+    return sum("slow" in asked for asked in requests) == HELD

@@ -1,0 +1,63 @@
+"""The window and the leases of one key through three nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import trio
+
+from gateway.instants import unix
+from tests.many.conftest import OpenCluster
+from tests.many.harness import FREE, MISS, Answer, ask_all, open_load
+
+LIMIT = 60
+WINDOW_S = 60.0
+RUN_S = 63.0
+
+
+def assert_exact(answers: Sequence[Answer]) -> None:
+    """Whatever the instant between sending and answer at which each was judged."""
+    admitted = [answer for answer in answers if answer.status == 200]
+    for first in admitted:
+        end = first.sent_at + WINDOW_S
+        within = [one for one in admitted if first.sent_at <= one.sent_at and one.there_at < end]
+        assert len(within) <= LIMIT, "more than the window holds"
+    for refused in (answer for answer in answers if answer.status == 429):
+        begin = refused.sent_at - WINDOW_S
+        before = [one for one in admitted if one.there_at > begin and one.sent_at < refused.there_at]
+        assert len(before) >= LIMIT, "refused though the window had room"
+
+
+async def test_of_many_requests_at_once_exactly_the_window_passes_and_each_sees_another_rest(
+    cluster_of: OpenCluster,
+) -> None:
+    async with cluster_of(limits__requests_per_minute=LIMIT) as cluster:
+        answers = await ask_all(cluster, [FREE] * 3 * LIMIT)
+        rests = [int(one.headers["x-ratelimit-remaining"]) for one in answers if one.status == 200]
+        assert sorted(rests) == list(range(LIMIT))
+        refused = [one for one in answers if one.status == 429]
+        assert len(refused) == 2 * LIMIT
+        assert all(1 <= int(one.headers["retry-after"]) <= WINDOW_S for one in refused)
+
+
+async def test_the_window_is_exact_through_nodes_whose_clocks_are_five_seconds_apart(cluster_of: OpenCluster) -> None:
+    async with cluster_of(limits__requests_per_minute=LIMIT, skews_s=(-5.0, 0.0, 5.0)) as cluster:
+        async with open_load(cluster, per_s=20, target=FREE) as answers:
+            await trio.sleep(RUN_S)
+            clocks = [
+                unix((await cluster.ask(node, "/v1/status")).json["data"]["updated_at"]) for node in cluster.nodes
+            ]
+        assert [round((ahead - clocks[1]) / 5) for ahead in clocks] == [-1, 0, 1]
+        assert_exact(answers)
+        assert {answer.status for answer in answers} == {200, 429}
+        assert sum(answer.status == 200 for answer in answers) > LIMIT, "the window has moved on"
+
+
+async def test_no_more_leases_are_held_than_a_key_has_and_each_is_free_when_its_request_ends(
+    cluster_of: OpenCluster,
+) -> None:
+    async with cluster_of(limits__concurrent_requests=5) as cluster:
+        cluster.upstream.behaviour.latency_s = 0.5
+        for _ in range(2):
+            answers = await ask_all(cluster, [MISS.format(n=next(cluster.numbers)) for _ in range(30)])
+            assert sorted(one.status for one in answers) == [200] * 5 + [429] * 25

@@ -1,0 +1,70 @@
+"""Balances, idempotency keys and API keys through three nodes at once."""
+
+from __future__ import annotations
+
+import trio
+
+from tests.many.conftest import OpenCluster
+from tests.many.harness import FREE, MISS, Answer, Cluster, ask_all
+
+
+async def test_of_a_thousand_calls_for_the_last_credit_exactly_one_is_served(cluster_of: OpenCluster) -> None:
+    async with cluster_of(balance=1) as cluster:
+        answers = await ask_all(cluster, [MISS.format(n=number) for number in range(1000)])
+        assert sorted(answer.status for answer in answers) == [200] + [402] * 999
+        assert await cluster.balance() == 0
+        assert len(cluster.upstream.requests) == 1
+
+
+async def test_one_idempotency_key_through_three_nodes_is_one_charge_and_one_upstream_call(cluster: Cluster) -> None:
+    cluster.upstream.behaviour.latency_s = 0.2
+    before = await cluster.balance()
+    answers = await ask_all(cluster, [MISS.format(n=1)] * 30, idempotency_key="once")
+    assert {answer.status for answer in answers} == {200, 409}
+    assert {one.code for one in answers if one.status == 409} == {"IDEMPOTENCY_IN_PROGRESS"}
+    answers += await ask_all(cluster, [MISS.format(n=1)] * 30, idempotency_key="once")
+    served = [answer.json for answer in answers if answer.status == 200]
+    assert sum(not envelope.get("idempotent_replay") for envelope in served) == 1
+    assert len(served) > 30
+    assert len({envelope["request_id"] for envelope in served}) == 1
+    assert len(cluster.upstream.requests) == 1
+    assert before - await cluster.balance() == sum(envelope["credits_used"] for envelope in served) == 1
+
+
+async def test_the_same_miss_on_three_nodes_is_one_upstream_call_and_one_charge(cluster: Cluster) -> None:
+    cluster.upstream.behaviour.latency_s = 0.2
+    answers = await ask_all(cluster, [MISS.format(n=1)] * 30)
+    assert {answer.status for answer in answers} == {200}
+    assert sorted(answer.json["credits_used"] for answer in answers) == [0] * 29 + [1]
+    assert len(cluster.upstream.requests) == 1
+
+
+async def test_a_key_that_one_node_revokes_is_refused_by_the_very_next_request_on_the_others(cluster: Cluster) -> None:
+    first, *others = cluster.nodes
+    for _ in range(20):
+        made = await cluster.operate(first, "key.create", account=cluster.account)
+        for node in cluster.nodes * 2:
+            assert (await cluster.ask(node, FREE, made["key"])).status == 200
+        await cluster.operate(first, "key.revoke", key=made["id"])
+        for node in [*others, first]:
+            assert (await cluster.ask(node, FREE, made["key"])).status == 401
+
+
+async def test_a_key_is_refused_by_every_request_that_is_sent_after_its_revocation(cluster: Cluster) -> None:
+    made = await cluster.operate(cluster.nodes[0], "key.create", account=cluster.account)
+    answers: list[Answer] = []
+
+    async def ask_on_and_on(number: int) -> None:
+        while not answers or answers[-1].status == 200:
+            answers.append(await cluster.ask(cluster.nodes[number % 3], FREE, made["key"]))
+
+    async with trio.open_nursery() as nursery:
+        for number in range(9):
+            nursery.start_soon(ask_on_and_on, number)
+        await trio.sleep(0.3)
+        await cluster.operate(cluster.nodes[1], "key.revoke", key=made["id"])
+        revoked_at = trio.current_time()
+        nursery.cancel_scope.deadline = revoked_at + 2
+    late = [answer.status for answer in answers if answer.sent_at > revoked_at]
+    assert late == [401] * len(late)
+    assert sum(answer.status == 200 for answer in answers) > 9

@@ -1,0 +1,77 @@
+"""A bad network between the nodes and each of their servers: the money is right, whatever is answered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+import trio
+
+from tests.many.forking import Forker
+from tests.many.harness import MISS, Cluster, Node, ask_all, open_cluster, open_load, until
+from tests.servers.poison import Poison
+from tests.servers.postgres import PostgresServer
+from tests.servers.redis import RedisServer
+from tests.servers.toxic import Toxic, open_toxic
+
+LIMIT = 150
+POISONED_S = 1.0
+WELL_S = 8.0
+POISONS = {
+    "latency": Poison(latency_s=0.01, jitter_s=0.02),
+    "stall": Poison(is_stalled=True),
+    "reset": Poison(reset_after=700),
+    "slow close": Poison(close_delay_s=0.5),
+    "cut": Poison(cut_after=500),
+    "bandwidth": Poison(bytes_per_s=20_000),
+}
+SERVED_OR_REFUSED = {200, 409, 429, 503}
+
+
+@pytest.mark.parametrize("poison", POISONS)
+async def test_on_no_network_does_a_key_pass_its_window_or_pay_for_what_it_did_not_get(
+    poison: str, forker: Forker, tmp_path: Path, postgres: PostgresServer, redis: RedisServer
+) -> None:
+    direct_url = postgres.fresh()
+    async with (
+        open_toxic("127.0.0.1", redis.port) as to_redis,
+        open_toxic("127.0.0.1", postgres.port) as to_postgres,
+        open_cluster(
+            forker,
+            tmp_path,
+            store_url=postgres.url(to_postgres.port),
+            state_url=f"redis://127.0.0.1:{to_redis.port}",
+            direct_url=direct_url,
+            limits__requests_per_minute=LIMIT,
+        ) as cluster,
+    ):
+        await _ordeal(cluster, to_redis, POISONS[poison], hang_up=redis.hang_up)
+        await _ordeal(cluster, to_postgres, POISONS[poison], hang_up=postgres.hang_up)
+
+
+async def _ordeal(cluster: Cluster, toxic: Toxic, poison: Poison, *, hang_up: Callable[[], None]) -> None:
+    """Calls of one key while its server is hard to reach, a few of them one and the same; all is well afterwards."""
+    (_, key), (_, other_key) = await cluster.new_key(balance=1000), await cluster.new_key(balance=1000)
+    once = MISS.format(n=f"-once-{next(cluster.numbers)}")
+    async with open_load(cluster, key=key) as answers:
+        await trio.sleep(0.2)
+        toxic.set(poison)
+        if poison.close_delay_s:
+            hang_up()
+        answers.extend(await ask_all(cluster, [once] * 6, key=key, idempotency_key=once))
+        await trio.sleep(POISONED_S)
+        toxic.heal()
+    statuses = {answer.status for answer in answers}
+    assert statuses <= SERVED_OR_REFUSED
+    if poison.is_stalled or poison.cut_after or poison.reset_after:
+        assert 503 in statuses, "the network was bad enough to be felt"
+    assert sum(answer.status == 200 for answer in answers) <= LIMIT, "the window holds"
+    for node in cluster.nodes:
+        await until(partial(_is_served, cluster, node, other_key), within_s=WELL_S)
+
+
+async def _is_served(cluster: Cluster, node: Node, key: str) -> bool:
+    answer = await cluster.ask(node, MISS.format(n=next(cluster.numbers)), key)
+    return answer.status == 200
