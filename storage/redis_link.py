@@ -24,11 +24,11 @@ from storage.redis_wire import FAULTS, Answer, Connection, end_remains, pack
 
 QUEUE_MAX = 10_000
 BATCH_MAX = 512
-ROUND_TRIP_S = 0.25
+ROUND_TRIP_S = 0.1
 CONNECT_S = 0.5
 PAUSE_S, PAUSE_S_MAX = 0.05, 0.5
 STEADY_S = 1.0  # what lived for less is not tried again at once
-GRACE_S = 0.05
+GRACE_S = 0.02
 QUIET_S = 1.0  # a server that froze while nobody called is found by then
 
 _log = logging.getLogger(__name__)
