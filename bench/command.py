@@ -11,7 +11,7 @@ from bench.compare import caveats, compare
 from bench.errors import NotAsExpected, WrongUse
 from bench.report import changes_table, show
 from bench.results import FOLDER, Results, load
-from bench.suite import NAMES, Options, run_suite, works_of
+from bench.suite import NAMES, Options, names_here, run_suite, works_of
 from bench.sweep import read_sweep, run_sweep, works_of_sweep
 from bench.terminal import Measure, measure_and_show
 
@@ -42,7 +42,7 @@ def run_scenarios(
     """
     if rates and like:
         raise WrongUse("--rate and --like exclude each other")
-    scenarios = _known(names) or NAMES
+    scenarios = _known(names) or names_here()
     given = rates_of(load(like)) if like else {name: _labelled(rates) for name in scenarios if rates}
     options = Options(scenarios=scenarios, rates=given, seconds=seconds, repeats=repeats)
     _measure(partial(run_suite, options), works=works_of(options), files=files)

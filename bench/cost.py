@@ -23,7 +23,9 @@ from bench.wrk import drive_wrk
 
 COST_MARKS_US = MappingProxyType({"miss": 130.0, "hit": 45.0, "unauthorized": 35.0, "reject": 35.0, "replay": 70.0})
 """CPU microseconds a request that a scenario should not exceed at 64 connections."""
-COSTED = ("hello", "nginx", "plain", "direct", "miss", "hit", "replay", "unauthorized", "reject")
+SHARED_AT_MOST = 1.6
+"""CPU of a billed miss on a node with PostgreSQL and Redis, over that of one with neither, in the same run."""
+COSTED = ("hello", "nginx", "plain", "direct", "miss", "hit", "replay", "unauthorized", "reject", "shared")
 """Those of one stage stand together: it is started once for all of them."""
 
 Tell = Callable[[str], None]
@@ -113,11 +115,18 @@ def per_request_us(cpu_s: float, requests: int) -> float:
 
 def cost_marks(costs: Sequence[Cost]) -> list[Mark]:
     """The marks on what a request costs; a scenario whose answers were not as expected has no figure."""
-    return [
+    marks = [
         Mark(f"{cost.scenario}, CPU", None if cost.unexpected else cost.cpu_us, COST_MARKS_US[cost.scenario], "us/req")
         for cost in costs
         if cost.scenario in COST_MARKS_US
     ]
+    by_name = {cost.scenario: cost for cost in costs}
+    if {"miss", "shared"} <= by_name.keys():
+        miss, shared = by_name["miss"], by_name["shared"]
+        counts = miss.cpu_us and not miss.unexpected and not shared.unexpected
+        ratio = shared.cpu_us / miss.cpu_us if counts else None
+        marks.append(Mark("shared, CPU over that of miss", ratio, SHARED_AT_MOST, "x"))
+    return marks
 
 
 def options_from(arguments: Sequence[str]) -> Options:

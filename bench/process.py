@@ -117,7 +117,7 @@ async def _ready_line(process: trio.Process, *, log: Path) -> bytes:
         line = await _first_line(process.stdout)
         if line.endswith(b"\n"):
             return line
-    raise ChildFailed(f"{_shown(process.args)} did not become ready\n{_end_of(log)}")
+    raise ChildFailed(f"{_shown(process.args)} did not become ready\n{end_of(log)}")
 
 
 async def _first_line(stdout: trio.abc.ReceiveStream) -> bytes:
@@ -153,7 +153,8 @@ def _shown(command: object) -> str:
     return " ".join(map(str, command)) if isinstance(command, list | tuple) else str(command)
 
 
-def _end_of(log: Path) -> str:
+def end_of(log: Path) -> str:
+    """The last words of a process."""
     return _tail(log.read_bytes())
 
 

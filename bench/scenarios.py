@@ -17,7 +17,7 @@ holds 16 MB (8 bytes a request), which counts into the resident memory."""
 class Stage:
     """What has to run for a scenario: the server, its settings, and how the sandbox upstream behaves.
 
-    `settings` are dotted keys of config.toml; they count for the server `gateway` only.
+    `settings` are dotted keys of config.toml; they count for the servers `gateway` and `shared` only.
     """
 
     server: str = "gateway"
@@ -55,6 +55,7 @@ class Scenario:
 
 _PROFILE = "/v1/github/profile?handle=user{n}"
 _FORWARDED = "/api.github.com/users/user{n}"
+_SHARED = Stage("shared")
 _REFUSING = Stage(settings={**TRANSPARENT, "limits.requests_per_minute": 1})
 _SHEDDING = Stage(settings={**TRANSPARENT, "limits.concurrent_requests": 50})
 _SMALL_CACHE = Stage(settings={**TRANSPARENT, "cache.max_bytes": 4_194_304})
@@ -67,6 +68,7 @@ _ALL = (
     Scenario("plain", _FORWARDED, Stage("plain"), keys="new"),
     Scenario("direct", _FORWARDED, Stage("sandbox"), keys="new"),
     Scenario("miss", _PROFILE, keys="new", head="x-cache: miss"),
+    Scenario("shared", _PROFILE, _SHARED, keys="new", head="x-cache: miss"),
     Scenario("hit", _PROFILE, head="x-cache: hit"),
     Scenario("mixed", _PROFILE, keys="mixed"),
     Scenario("replay", _PROFILE, headers=(("idempotency-key", "bench"),), head="x-idempotent-replay: true"),

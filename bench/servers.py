@@ -10,9 +10,11 @@ from types import MappingProxyType
 
 import msgspec
 
+from bench.errors import ChildFailed
 from bench.process import PYTHON, open_server, run_command
 from bench.scenarios import Stage
-from bench.settings import BASE, toml
+from bench.settings import BASE, Setting, toml
+from bench.shared_servers import missing_servers, open_postgres, open_redis
 
 SLUICE = (PYTHON, "-c", "from gateway.cli import main; main()")
 PEER = (PYTHON, "-m", "bench.peers")
@@ -79,6 +81,8 @@ async def open_stage(stage: Stage) -> AsyncIterator[Target]:
 
 def can_run(stage: Stage) -> bool:
     """Whether the stage's server is installed here."""
+    if stage.server == "shared":
+        return not missing_servers()
     return stage.server != "nginx" or shutil.which("nginx") is not None
 
 
@@ -120,12 +124,28 @@ def open_parking(bed: Bed) -> AbstractAsyncContextManager[Target]:
     return open_listening(PYTHON, "-m", "bench.parking", log=bed.folder / "parking.log")
 
 
+def open_gateway(bed: Bed) -> AbstractAsyncContextManager[Target]:
+    """The gateway on a fresh store of its own, with one account and its key."""
+    return _open_gateway(bed, {"store.url": f"sqlite:///{bed.folder}/sluice.db"})
+
+
 @asynccontextmanager
-async def open_gateway(bed: Bed) -> AsyncIterator[Target]:
-    """The gateway on a fresh store, with one account and its key."""
+async def open_shared(bed: Bed) -> AsyncIterator[Target]:
+    """The gateway as one of many nodes: on PostgreSQL and Redis, both fresh and on this machine."""
+    if missing := missing_servers():
+        raise ChildFailed(f"not installed: {', '.join(missing)}")
+    async with (
+        open_postgres() as store_url,
+        open_redis(bed.folder) as state_url,
+        _open_gateway(bed, {"store.url": store_url, "state.url": state_url}) as target,
+    ):
+        yield target
+
+
+@asynccontextmanager
+async def _open_gateway(bed: Bed, where: Mapping[str, Setting]) -> AsyncIterator[Target]:
     config = bed.folder / "config.toml"
-    store = {"store.url": f"sqlite:///{bed.folder}/sluice.db", "upstreams.egress": bed.upstream_url}
-    config.write_text(toml({**BASE, **store, **bed.stage.settings}))
+    config.write_text(toml({**BASE, **where, "upstreams.egress": bed.upstream_url, **bed.stage.settings}))
     key = await _new_key(str(config))
     serve = (*SLUICE, "serve", "--config", str(config))
     async with open_listening(*serve, log=bed.folder / "gateway.log") as target:
@@ -145,6 +165,7 @@ SERVERS: Mapping[str, OpenServer] = MappingProxyType(
         "nginx": open_nginx,
         "plain": open_plain,
         "gateway": open_gateway,
+        "shared": open_shared,
         "parking": open_parking,
     }
 )

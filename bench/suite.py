@@ -15,12 +15,19 @@ from bench.parked import Parked, Polls
 from bench.process import PYTHON, run_command
 from bench.results import Mark, Point, Results, Step
 from bench.scenarios import PEERS, SCENARIOS, Scenario, Stage
-from bench.servers import Target, open_stage
+from bench.servers import Target, can_run, open_stage
 from bench.settings import Setting
 
 PARKED = "parked"
 NAMES = (*(name for name in SCENARIOS if name not in PEERS), PARKED)
 """What can be run; `parked` has no rates, so it is no row of `SCENARIOS`."""
+
+
+def names_here() -> tuple[str, ...]:
+    """Those whose servers are installed here."""
+    return tuple(name for name in NAMES if name == PARKED or can_run(SCENARIOS[name].stage))
+
+
 CAPACITY_S = 2.0
 HELLO_S = 1.0
 PARKED_S = 180.0

@@ -1,5 +1,6 @@
 """The peers serve what the scenarios ask of them."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -7,11 +8,13 @@ import pytest
 import trio
 
 from bench.ask import Ask
-from bench.cost import COSTED, options_from, staged
+from bench.cost import COSTED, measure_cost, options_from, staged
 from bench.driving import drive
 from bench.keys import NEW_FROM
 from bench.load import Load
-from bench.servers import Bed, can_run, open_hello, open_nginx, open_plain
+from bench.scenarios import SCENARIOS
+from bench.servers import Bed, can_run, open_hello, open_nginx, open_plain, open_stage
+from bench.shared_servers import missing_servers
 from tests.bench.scripted_server import open_scripted
 
 FORWARDED = "/api.github.com/users/user{n}?page=2"
@@ -53,10 +56,23 @@ async def test_nginx_checks_the_key_and_forwards(tmp_path: Path) -> None:
     assert set(asked.targets) >= asked_for(1, 20)
 
 
+async def test_a_node_with_both_servers_beside_it_serves_billed_misses() -> None:
+    if missing_servers():
+        assert not os.environ.get("SLUICE_REQUIRE_SERVERS")
+        pytest.skip("PostgreSQL and Redis are not installed")
+    row = SCENARIOS["shared"]
+    with trio.fail_after(60):
+        async with open_stage(row.stage) as target:
+            cost = await measure_cost(row, target, connections=4, seconds=0.5)
+    assert cost.requests > 0
+    assert cost.unexpected == {}
+
+
 def test_scenarios_of_one_stage_are_measured_on_one_server_and_only_those_that_can_run() -> None:
     groups = list(staged(COSTED))
     names = [row.name for rows in groups for row in rows]
-    assert names == [name for name in COSTED if name != "nginx" or shutil.which("nginx")]
+    left_out = {"nginx": not shutil.which("nginx"), "shared": bool(missing_servers())}
+    assert names == [name for name in COSTED if not left_out.get(name)]
     assert ["miss", "hit", "replay", "unauthorized"] in [[row.name for row in rows] for rows in groups]
     assert all(can_run(row.stage) and row.stage == rows[0].stage for rows in groups for row in rows)
 

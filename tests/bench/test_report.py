@@ -68,6 +68,14 @@ def test_scenarios_with_a_mark_are_held_to_it() -> None:
     assert [(mark.name, mark.met) for mark in cost_marks(costs)] == [("miss, CPU", True), ("hit, CPU", False)]
 
 
+def test_a_node_with_both_servers_is_held_to_its_ratio_over_one_without_in_the_same_run() -> None:
+    miss, shared = replace(COST, cpu_us=200.0), replace(COST, scenario="shared", cpu_us=330.0)
+    mark = cost_marks([miss, shared])[-1]
+    assert (mark.value, mark.met) == (1.65, False)
+    assert cost_marks([miss, replace(shared, unexpected={"503": 1})])[-1].value is None
+    assert len(cost_marks([shared])) == 0
+
+
 def test_what_wrk_says_stands_beside() -> None:
     row = row_of(cost_table([replace(COST, wrk_per_second=2_100.0, wrk_cpu_us=190.4)]), "miss")
     assert row[-2:] == ["2100", "190"]
