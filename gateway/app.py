@@ -40,8 +40,8 @@ from gateway.server.errors import EdgeAnswer
 from gateway.sharing import open_sharing
 from gateway.sites import OpenExchange, open_exchange, open_sites
 from gateway.state import OpenState, open_gate, open_state
+from gateway.upkeep import finish_charges, forget_old_claims
 from limits.gate import Gate
-from limits.idempotency import forget_old
 from storage.errors import StorageError
 from storage.opening import is_shared, open_store
 from storage.state import State
@@ -53,8 +53,6 @@ from upstreams.endpoint import Platform
 from upstreams.shared_cache import SharedCache
 from upstreams.site import Site
 
-FINISH_EVERY_S = 1.0
-FORGET_EVERY_S = 600.0
 READY_WITHIN_S = 2.0
 
 
@@ -139,8 +137,8 @@ async def open_node(setting: Setting) -> AsyncIterator[Node]:
         if is_shared(config.store.url):
             nursery.start_soon(presence.keep_beating)
             nursery.start_soon(presence.keep_recovering)
-        nursery.start_soon(_finish_charges, books, setting.log)
-        nursery.start_soon(_forget_old_claims, books, setting.log, now)
+        nursery.start_soon(finish_charges, books, setting.log)
+        nursery.start_soon(forget_old_claims, books, setting.log, now)
         yield _build(
             setting,
             books,
@@ -281,26 +279,3 @@ async def _fault_of(store: Store) -> str | None:
     except StorageError as exc:
         return str(exc)
     return None
-
-
-async def _finish_charges(books: Books, log: Log) -> None:
-    """Close what could not be closed in time, again and again until the store takes it."""
-    while True:
-        await trio.sleep(FINISH_EVERY_S)
-        if not books.charges.unfinished():
-            continue
-        try:
-            finished = await books.charges.finish()
-            log.event("warning", "charges_finished", charges=finished)
-        except StorageError as exc:
-            log.event("error", "charges_unfinished", charges=books.charges.unfinished(), error=str(exc))
-
-
-async def _forget_old_claims(books: Books, log: Log, now: Callable[[], float]) -> None:
-    """Drop the outcomes of idempotency keys whose day has passed."""
-    while True:
-        await trio.sleep(FORGET_EVERY_S)
-        try:
-            await books.store.write(lambda tx: forget_old(tx, now()))
-        except StorageError as exc:
-            log.event("warning", "claims_kept", error=str(exc))

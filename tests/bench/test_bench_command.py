@@ -37,7 +37,7 @@ def test_the_program_itself_loads_neither_the_suite_nor_its_packages() -> None:
 def test_wrong_use_is_one_line_and_exit_2() -> None:
     ended = sluice("run", "frobnicate")
     assert ended.returncode == 2
-    assert ended.stderr.startswith("sluice: there is no scenario frobnicate; there are miss, hit")
+    assert ended.stderr.startswith("sluice: there is no scenario frobnicate; there are miss, ")
     assert ended.stderr.count("\n") == 1
 
 
