@@ -9,7 +9,6 @@ import trio
 
 from gateway.sites import breakers_of
 from limits.shared_hints import CircuitHints
-from storage.redis import open_redis
 from upstreams.cache import Cache
 from upstreams.shared_cache import SharedCache, open_shared_cache
 from upstreams.site import Site
@@ -31,6 +30,8 @@ async def open_sharing(url: str, cache: Cache, sites: Sequence[Site]) -> AsyncIt
     if url == MEMORY:
         yield None
         return
+    from storage.redis import open_redis  # noqa: PLC0415 - only who asks for it pays for the driver's import
+
     async with (
         open_redis(url, round_trip_s=ROUND_TRIP_S) as state,
         open_shared_cache(cache, state) as shared,

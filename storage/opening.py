@@ -4,14 +4,10 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from psycopg import ProgrammingError
-from psycopg.conninfo import conninfo_to_dict
-
 from storage.errors import StoreUnusable
 from storage.migrations import MigrationSet
 from storage.nodes import MIGRATIONS as NODES
 from storage.owner import read_note
-from storage.postgres import open_postgres
 from storage.sqlite import open_sqlite
 from storage.store import Store
 
@@ -33,6 +29,8 @@ async def open_store(url: str, migrations: Sequence[MigrationSet]) -> AsyncItera
     """
     sets = [*migrations, NODES]
     if url.startswith(POSTGRES):
+        from storage.postgres import open_postgres  # noqa: PLC0415 - 15 MB that only who asks for it pays
+
         async with open_postgres(_checked(url), sets) as shared:
             yield shared
     else:
@@ -59,6 +57,9 @@ def _file(url: str) -> Path:
 
 def _checked(url: str) -> str:
     """The address, if it can be read; what is wrong with it is not repeated, since it may hold a password."""
+    from psycopg import ProgrammingError  # noqa: PLC0415 - as above
+    from psycopg.conninfo import conninfo_to_dict  # noqa: PLC0415 - as above
+
     try:
         parts = conninfo_to_dict(url)
     except ProgrammingError as exc:
