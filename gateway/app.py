@@ -140,15 +140,7 @@ async def open_node(setting: Setting) -> AsyncIterator[Node]:
         nursery.start_soon(finish_charges, books, setting.log)
         nursery.start_soon(forget_old_claims, books, setting.log, now)
         yield _build(
-            setting,
-            books,
-            sites,
-            make_id=make_id,
-            state=state,
-            gate=gate,
-            cache=cache,
-            shared=shared,
-            presence=presence,
+            setting, books, sites, make_id, state=state, gate=gate, cache=cache, shared=shared, presence=presence
         )
         nursery.cancel_scope.cancel()
 
@@ -157,8 +149,8 @@ def _build(
     setting: Setting,
     books: Books,
     sites: list[Site],
-    *,
     make_id: Callable[[str], str],
+    *,
     state: State | None,
     gate: Gate,
     cache: Cache,
