@@ -65,14 +65,6 @@ class Window:
         """How many keys hold memory (8 bytes times the limit each)."""
         return len(self._rings)
 
-    def is_open(self, key: Hashable, now: float) -> bool:
-        """Would a request be admitted now? Counts nothing."""
-        ring = self._rings.get(key)
-        if ring is None:
-            return True
-        ring.forget_until(now, self._period_s)
-        return ring.count < self._limit
-
     def look(self, key: Hashable, now: float) -> WindowState:
         """The key's state now; counts nothing."""
         ring = self._rings.get(key)

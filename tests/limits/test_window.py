@@ -39,7 +39,7 @@ def test_it_decides_like_a_list_of_all_admissions(limit, start, steps):
         now += pause_s
         model = models[key]
         is_open = model.used(now) < limit
-        assert window.is_open(key, now) is is_open
+        assert (window.look(key, now).remaining > 0) is is_open
         if action == "sweep":
             window.sweep(now)
         elif action == "admit" and is_open:
@@ -58,9 +58,9 @@ def test_waiting_out_retry_after_alone_is_enough_and_no_shorter_wait_is(limit, s
         now += pause_s
         retry_after_s = window.look("k", now).retry_after_s
         if retry_after_s:
-            assert not window.is_open("k", now)
+            assert window.look("k", now).remaining == 0
             assert retry_after_s >= 1
-            assert not window.is_open("k", now + (retry_after_s - 1))
+            assert window.look("k", now + (retry_after_s - 1)).remaining == 0
             now += retry_after_s
         window.admit("k", now)
 
@@ -68,8 +68,8 @@ def test_waiting_out_retry_after_alone_is_enough_and_no_shorter_wait_is(limit, s
 def test_an_admission_exactly_a_period_old_has_left():
     window = Window(1, PERIOD_S)
     window.admit("k", 100.0)
-    assert not window.is_open("k", 159.999)
-    assert window.is_open("k", 160.0)
+    assert window.look("k", 159.999).remaining == 0
+    assert window.look("k", 160.0).remaining == 1
 
 
 def test_the_state_tells_what_is_left_and_when_a_slot_frees():
@@ -97,19 +97,18 @@ def test_a_refused_request_does_not_stand_in_the_window():
             window.admit("k", now)
         assert isinstance(refusal.value, LimitError)
         assert refusal.value.state == WindowState(limit=1, remaining=0, reset_s=60 - int(now))
-    assert window.is_open("k", 60.0)
+    assert window.look("k", 60.0).remaining == 1
 
 
 def test_keys_do_not_touch_each_other():
     window = Window(1, PERIOD_S)
     window.admit("a", 0.0)
-    assert window.is_open("b", 0.0)
-    assert not window.is_open("a", 0.0)
+    assert window.look("b", 0.0).remaining == 1
+    assert window.look("a", 0.0).remaining == 0
 
 
 def test_looking_at_a_key_costs_no_memory():
     window = Window(600, PERIOD_S)
-    window.is_open("k", 0.0)
     window.look("k", 0.0)
     assert len(window) == 0
 
@@ -139,7 +138,7 @@ def test_a_changed_limit_holds_at_once_and_loses_no_admission(before, after, pau
     window, model, now = Window(before, PERIOD_S), NaiveWindow(before), 0.0
     for pause_s in pauses:
         now += pause_s
-        if window.is_open("k", now):
+        if window.look("k", now).remaining:
             window.admit("k", now)
             model.admitted.append(now)
     window.resize(after)
@@ -147,6 +146,6 @@ def test_a_changed_limit_holds_at_once_and_loses_no_admission(before, after, pau
     for _ in range(15):
         assert window.look("k", now).remaining == after - model.used(now)
         now += 7.0
-        if window.is_open("k", now):
+        if window.look("k", now).remaining:
             window.admit("k", now)
             model.admitted.append(now)

@@ -91,7 +91,7 @@ def check_request(window: Window, client: Client, now: float, limit: int) -> Non
         client.reference.admitted.append(now)
         return
     client.refused += 1
-    assert not window.is_open(client.key, now)
+    assert window.look(client.key, now).remaining == 0
     if client.refused % 16 == 0:
         check_refusal(window, client, now, limit)
 
