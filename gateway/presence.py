@@ -55,9 +55,7 @@ class Presence:
 
     async def join(self) -> None:
         """Begin to live, before anything is charged."""
-        await self._store.write(partial(nodes.join, node_id=self._books.charges.node))
-        self._heard_at = self._steady_since = trio.current_time()
-        self._is_heard = True
+        await self._join(self._books.charges.node)
 
     async def recover_all(self) -> None:
         """Close what earlier owners of a store left open that only this process can have open now."""
@@ -110,13 +108,16 @@ class Presence:
             self._steady_since = trio.current_time()
         self._heard_at, self._is_heard = beaten_at, True
 
+    async def _join(self, node: str) -> None:
+        await self._store.write(partial(nodes.join, node_id=node))
+        self._heard_at = self._steady_since = trio.current_time()
+        self._is_heard = True
+
     async def _live_again(self) -> None:
         """What is open under the old name is another's, and closing it gives what that one made of it."""
         old, new = self._books.charges.node, self._make_id("node_")
-        await self._store.write(partial(nodes.join, node_id=new))
+        await self._join(new)
         self._books.charges.node = new
-        self._heard_at = self._steady_since = trio.current_time()
-        self._is_heard = True
         self._log.event("error", "declared_dead", node=old, goes_on_as=new)
 
     async def _look_for_dead(self) -> None:
