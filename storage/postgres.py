@@ -1,6 +1,6 @@
 """The store on a PostgreSQL server that several nodes share: group commit, and readers on worker threads."""
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import cast
@@ -103,15 +103,15 @@ class PostgresStore:
         """Run `fn` in a worker thread on one snapshot."""
         return await trio.to_thread.run_sync(self._readers.run, fn, limiter=self._limiter)
 
-    async def submit(self, handler: BatchHandler[Req, Res], request: Req) -> Res:
+    def submit(self, handler: BatchHandler[Req, Res], request: Req) -> Awaitable[Res]:
         """Hand `request` to `handler` together with all that waits for it."""
-        return cast("Res", await self._writer.submit(Job(handler=_untyped(handler), request=request)))
+        return self._writer.submit(Job(handler, request))  # type: ignore[arg-type, return-value]  # the queue mixes them
 
     def submit_nowait(
         self, handler: BatchHandler[Req, Res], request: Req, on_failure: Callable[[], None] | None = None
     ) -> None:
         """As `submit`, and nobody waits."""
-        self._writer.submit_nowait(Job(handler=_untyped(handler), request=request, on_failure=on_failure))
+        self._writer.submit_nowait(Job(handler, request, on_failure))  # type: ignore[arg-type]  # as above
 
     async def ping(self) -> None:
         """Prove that the store can be written: every commit writes the writer's mark."""
@@ -183,11 +183,6 @@ def _call_all(callbacks: Sequence[Callback]) -> None:
 
 def _first_line(error: Exception) -> str:
     return str(error).strip().partition("\n")[0]
-
-
-def _untyped(handler: BatchHandler[Req, Res]) -> BatchHandler[object, object]:
-    """The queue mixes handlers; each gets back only the requests that were submitted with it."""
-    return cast("BatchHandler[object, object]", handler)
 
 
 def _nothing(_tx: Tx) -> None:
