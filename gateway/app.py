@@ -163,7 +163,7 @@ def _build(
     clock = trio.lowlevel.current_clock().current_time  # found once: `trio.current_time` costs three times as much
     admission = Admission(books.keys, gate, books.balances, key_prefix=config.keys.prefix)
     draining = trio.Event()
-    calls = _calls(setting, books, cache, signer, shared=shared, stopping=draining.is_set)
+    calls = _calls(setting, books, cache, signer, clock=clock, shared=shared, stopping=draining.is_set)
     metrics = Metrics()
     metrics.gather = lambda: gather(
         catalog, admission=admission, calls=calls, books=books, state=state, presence=presence
@@ -220,6 +220,7 @@ def _calls(
     cache: Cache,
     signer: CursorSigner,
     *,
+    clock: Callable[[], float],
     shared: SharedCache | None,
     stopping: Callable[[], bool],
 ) -> BilledCalls:
@@ -233,7 +234,7 @@ def _calls(
         timeout_s=setting.config.server.request_timeout_s,
         base_url=setting.base_url,
         stopping=stopping,
-        clock=trio.lowlevel.current_clock().current_time,
+        clock=clock,
         shared=shared,
     )
 
