@@ -37,7 +37,7 @@ from gateway.routes.status import Status
 from gateway.routing import Route, Routes
 from gateway.secrets import Secrets
 from gateway.server.errors import EdgeAnswer
-from gateway.sharing import open_sharing
+from gateway.sharing import ROUND_TRIP_S, open_sharing
 from gateway.sites import OpenExchange, open_exchange, open_sites
 from gateway.state import OpenState, open_gate, open_state
 from gateway.upkeep import finish_charges, forget_old_claims
@@ -129,7 +129,8 @@ async def open_node(setting: Setting) -> AsyncIterator[Node]:
         open_sites(
             config, setting.platforms, environ=setting.environ, rng=rng, open_exchange=setting.open_exchange
         ) as sites,
-        open_sharing(config.state.url, cache, sites) as shared,
+        setting.open_state(config.state.url, round_trip_s=ROUND_TRIP_S) as sharing,
+        open_sharing(sharing, cache, sites) as shared,
         trio.open_nursery() as nursery,
     ):
         if state is not None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Protocol
 
 import trio
 
@@ -14,13 +15,18 @@ from limits.shared_gate import open_shared_gate
 from limits.window import Window
 from storage.state import State
 
-OpenState = Callable[[str], AbstractAsyncContextManager[State | None]]
-"""Opens the shared state at an address; None where there is none to share."""
+
+class OpenState(Protocol):
+    """Opens the shared state at an address, over a link of its own; None where there is none to share."""
+
+    def __call__(self, url: str, *, round_trip_s: float | None = None) -> AbstractAsyncContextManager[State | None]:
+        """A round trip that takes longer than `round_trip_s` loses the link; None: as an admission may wait."""
+        ...
 
 
 @asynccontextmanager
-async def open_state(url: str) -> AsyncIterator[State | None]:
-    """The shared state at `url`, or None for `memory:`.
+async def open_state(url: str, *, round_trip_s: float | None = None) -> AsyncIterator[State | None]:
+    """The shared state at `url`, or None for `memory:` (see `OpenState`).
 
     Raises:
         StoreUnusable: the address cannot be read.
@@ -29,8 +35,9 @@ async def open_state(url: str) -> AsyncIterator[State | None]:
         yield None
         return
     from storage.redis import open_redis  # noqa: PLC0415 - only who asks for it waits for the driver's import
+    from storage.redis_link import ROUND_TRIP_S  # noqa: PLC0415 - as above
 
-    async with open_redis(url) as state:
+    async with open_redis(url, round_trip_s=round_trip_s or ROUND_TRIP_S) as state:
         yield state
 
 

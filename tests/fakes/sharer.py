@@ -24,8 +24,9 @@ from gateway.books import Books, open_books
 from gateway.claims import Claims
 from gateway.config.settings import BreakerSettings, Config, PlatformSettings, StoreSettings, UpstreamSettings
 from gateway.secrets import load_secret
-from gateway.sharing import open_sharing
+from gateway.sharing import ROUND_TRIP_S, open_sharing
 from gateway.sites import open_sites
+from gateway.state import open_state
 from limits.errors import LimitError
 from tests.fakes.scripted_exchange import Said, ScriptedExchange, Slow, said
 from tests.simulation.platform import PLATFORM
@@ -146,7 +147,8 @@ async def open_sharer(
     async with (
         open_books(config, secrets, now=time, make_id=lambda prefix: f"{prefix}{next(ids):08d}") as books,
         open_sites(config, [PLATFORM], environ={}, rng=Random(1), open_exchange=open_exchange) as sites,
-        open_sharing(url, cache, sites) as shared,
+        open_state(url, round_trip_s=ROUND_TRIP_S) as state,
+        open_sharing(state, cache, sites) as shared,
     ):
         calls = BilledCalls(
             books.charges,
