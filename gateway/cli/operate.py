@@ -17,14 +17,13 @@ import orjson
 from gateway.books import open_books
 from gateway.cli.run import Refusal, config_option, json_option, read_config, read_secrets, run, show
 from gateway.config import Config
-from gateway.config.settings import SQLITE_PREFIX
 from gateway.ids import id_maker
 from gateway.listening import in_url
 from gateway.operations import OperationRefused
 from gateway.secrets import Secrets
 from gateway.state import open_gate, open_state
 from storage.errors import StoreInUse
-from storage.opening import read_owner_note
+from storage.opening import is_shared, read_owner_note
 
 _TRIES_S = (0.1, 0.2, 0.4, 0.8, 1.5, 2.0, 2.0, 2.0)
 """Pauses while another process holds the store and has not said its admin address yet."""
@@ -70,7 +69,7 @@ def _node_of(config: Config) -> str | None:
 
     A database is nobody's own, so there it is whoever answers at the config's admin address: this machine's node.
     """
-    if config.store.url.startswith(SQLITE_PREFIX):
+    if not is_shared(config.store.url):
         note = read_owner_note(config.store.url)
         return None if note is None else note.get("admin_url", "")
     host, port = config.admin.host, config.admin.port

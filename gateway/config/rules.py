@@ -4,15 +4,13 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from gateway.config.errors import Problem
-from gateway.config.settings import MEMORY, POSTGRESQL_PREFIXES, SQLITE_PREFIX, Config
+from gateway.config.settings import MEMORY, Config
+from storage.errors import StoreUnusable
+from storage.opening import SQLITE, is_shared
+from storage.redis_urls import read_url
 
-_STATE_SCHEMES = {f"{scheme}{form}" for scheme in ("redis", "rediss") for form in ("", "+cluster", "+sentinel")}
 _STORE_WANTED = (
     "must be sqlite:///relative/file.db, sqlite:////absolute/file.db or postgresql://user@host:5432/database"
-)
-_STATE_WANTED = (
-    "must be memory:, redis://host:6379, rediss://host:6379, redis+cluster://host:6379 or "
-    "redis+sentinel://host:26379/service"
 )
 
 
@@ -34,7 +32,7 @@ def broken_rules(config: Config) -> Iterator[Problem]:
 def _broken_by_workers(config: Config) -> Iterator[Problem]:
     """Several processes need a store and a state that they can share."""
     workers = f"server.workers = {config.server.workers}"
-    if config.store.url.startswith(SQLITE_PREFIX):
+    if config.store.url.startswith(SQLITE):
         yield Problem("store.url", f"{workers} needs PostgreSQL; set it to postgresql://user@host:5432/database")
     if config.state.url == MEMORY:
         yield Problem("state.url", f"{workers} needs Redis; set it to redis://host:6379")
@@ -57,12 +55,12 @@ def _http_url_flaw(url: str) -> str:
 
 
 def _store_flaw(url: str) -> str:
-    if url.startswith(POSTGRESQL_PREFIXES):
+    if is_shared(url):
         # libpq's own form: several hosts, none at all, and options are allowed.
         rest = url.partition("://")[2]
         return "" if _is_plain(url) and rest.partition("/")[2].partition("?")[0] else _STORE_WANTED
-    file = url.removeprefix(SQLITE_PREFIX)
-    if not url.startswith(SQLITE_PREFIX) or not file.strip("/") or file.endswith("/") or not file.isprintable():
+    file = url.removeprefix(SQLITE)
+    if not url.startswith(SQLITE) or not file.strip("/") or file.endswith("/") or not file.isprintable():
         return _STORE_WANTED
     return ""
 
@@ -70,10 +68,13 @@ def _store_flaw(url: str) -> str:
 def _state_flaw(url: str) -> str:
     if url == MEMORY:
         return ""
-    scheme, _, rest = url.partition("://")
-    hosts, _, path = rest.partition("/")
-    is_whole = bool(hosts) and (not scheme.endswith("+sentinel") or bool(path.partition("?")[0]))
-    return "" if scheme in _STATE_SCHEMES and is_whole and _is_plain(url) else _STATE_WANTED
+    if not _is_plain(url):
+        return "must be of visible ASCII characters without #; in a password, write others as %23"
+    try:
+        read_url(url)
+    except StoreUnusable as exc:
+        return f"{exc}; a node alone may have {MEMORY}"
+    return ""
 
 
 def _is_plain(url: str) -> bool:

@@ -11,8 +11,8 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 from msgspec.structs import force_setattr, replace
 
-SQLITE_PREFIX = "sqlite:///"
-POSTGRESQL_PREFIXES = ("postgresql://", "postgres://")
+from storage.opening import SQLITE
+
 MEMORY = "memory:"
 _DATA = Path("data")
 
@@ -85,7 +85,7 @@ class StoreSettings(Struct, frozen=True):
     @property
     def data_dir(self) -> Path:
         """The folder of the database file, else `data`; a relative one is relative to the current directory."""
-        return Path(self.url.removeprefix(SQLITE_PREFIX)).parent if self.url.startswith(SQLITE_PREFIX) else _DATA
+        return Path(self.url.removeprefix(SQLITE)).parent if self.url.startswith(SQLITE) else _DATA
 
 
 class StateSettings(Struct, frozen=True):

@@ -1,6 +1,8 @@
 """config.toml: every key, every kind of mistake, and that no file can do worse than a ConfigError."""
 
 import json
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -246,6 +248,7 @@ def test_credentials_in_a_refused_url_are_not_repeated(tmp_path):
     for text in (
         "[store]\nurl = 'postgresql://u:s3cr3t@h'",
         "[state]\nurl = 'redys://u:s3cr3t@h'",
+        "[state]\nurl = 'redis://u:s3cr3t@h:x'",
         "[server]\nbase_url = 'https://u:s3cr3t@h'",
     ):
         assert "s3cr3t" not in " ".join(refusal(tmp_path, text).lines())
@@ -322,13 +325,51 @@ def test_a_shared_store_and_state_serve_any_number_of_workers(tmp_path, workers,
 
 
 @pytest.mark.parametrize(
-    "url", ["", "disk:", "redis:", "redis://", "redis:///1", "redis://h h", "redis+sentinel://h:1"]
+    "url",
+    [
+        "",
+        "disk:",
+        "redis:",
+        "redis://",
+        "redis:///1",
+        "redis://h:x",
+        "redis://h:70000",
+        "redis://h/main",
+        "redis+cluster://h/1",
+        "redis+sentinel://h:1",
+        "rediss+sentinel://h:1/main/x",
+    ],
 )
 def test_a_state_that_is_no_memory_and_no_redis_is_refused(tmp_path, url):
     assert first_line(tmp_path, f"[state]\nurl = '{url}'") == (
-        "state.url: must be memory:, redis://host:6379, rediss://host:6379, redis+cluster://host:6379 or "
-        "redis+sentinel://host:26379/service"
+        "state.url: not the address of a Redis; expected redis://HOST:PORT/DB, redis+cluster://HOST:PORT,HOST:PORT or "
+        "redis+sentinel://HOST:PORT,HOST:PORT/SERVICE/DB (rediss for TLS); a node alone may have memory:"
     )
+
+
+def test_several_servers_that_are_no_cluster_are_refused_with_what_to_write(tmp_path):
+    assert first_line(tmp_path, "[state]\nurl = 'redis://a:1,b:2'") == (
+        "state.url: redis:// names one server; for several use redis+cluster:// or redis+sentinel://; "
+        "a node alone may have memory:"
+    )
+
+
+@pytest.mark.parametrize("url", ["redis://h h", "redis://:p#s@h", "redis://:pä@h"])
+def test_a_state_with_characters_that_have_to_be_escaped_is_refused(tmp_path, url):
+    line = first_line(tmp_path, f"[state]\nurl = '{url}'")
+    assert line == "state.url: must be of visible ASCII characters without #; in a password, write others as %23"
+
+
+def test_no_driver_is_imported_to_check_a_file(tmp_path):
+    """Goal: the check costs no memory of drivers. Method: a process of its own, which shows what it has imported."""
+    (tmp_path / "config.toml").write_text(shared(2, POSTGRESQL, "rediss://h:6380"))
+    code = (
+        "import sys; from gateway.config import load_config; load_config('config.toml', {}, ());"
+        "print(sorted({'coredis', 'psycopg'} & sys.modules.keys()))"
+    )
+    environ = {"PYTHONPATH": str(SHIPPED.parent)}
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environ, capture_output=True, check=True)
+    assert done.stdout == b"[]\n"
 
 
 @pytest.mark.parametrize(
