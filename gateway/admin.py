@@ -1,13 +1,16 @@
-"""The admin address: health, readiness, metrics, and the operations behind a token. Bind it to loopback."""
+"""The admin address: health, readiness, metrics, and the operations behind a token. Bind it to loopback.
+
+A node and a supervisor of several answer alike, each from what it knows.
+"""
 
 from __future__ import annotations
 
 import hmac
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
-from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from gateway.errors import refusal_of
@@ -19,47 +22,68 @@ from storage.errors import StorageError
 _BODY_BYTES_MAX = 65_536
 _JSON = b"application/json"
 _TEXT = b"text/plain; charset=utf-8"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is answered on an admin address."""
+
+    status: int
+    content_type: bytes
+    body: bytes
+
+
 Readiness = Callable[[], Awaitable[str | None]]
-"""Gives why the node cannot serve, or None when it can."""
+"""Gives why it cannot serve, in lines without the last one's end, or None when it can."""
+Scrape = Callable[[], Awaitable[bytes]]
+"""Gives the metrics as Prometheus reads them."""
+Operate = Callable[[HTTPScope, Receive], Awaitable[Answer]]
+"""Does the operation that a request to /admin/ asks for, or says why not."""
 
 
 class Admin:
-    """ASGI app of the admin address."""
+    """ASGI app of an admin address."""
 
-    def __init__(
-        self, operations: Operations, *, token: str, registry: CollectorRegistry, readiness: Readiness, log: Log
-    ) -> None:
-        self._operations = operations
-        self._token = token.encode()
-        self._registry = registry
+    def __init__(self, *, readiness: Readiness, scrape: Scrape, operate: Operate) -> None:
         self._readiness = readiness
-        self._log = log
+        self._scrape = scrape
+        self._operate = operate
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI connection scope."""
         if scope["type"] != "http":
             raise RuntimeError(f"{scope['type']} is not served here")
-        status, content_type, body = await self._answer(scope, receive)
-        headers = [(b"content-type", content_type), (b"content-length", b"%d" % len(body))]
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+        answer = await self._answer(scope, receive)
+        headers = [(b"content-type", answer.content_type), (b"content-length", b"%d" % len(answer.body))]
+        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else answer.body})
 
-    async def _answer(self, scope: HTTPScope, receive: Receive) -> tuple[int, bytes, bytes]:
-        path, method = scope["path"], scope["method"]
+    async def _answer(self, scope: HTTPScope, receive: Receive) -> Answer:
+        path = scope["path"]
         if path.startswith("/admin/"):
-            return await self._operation(scope, receive)
-        if method not in ("GET", "HEAD"):
-            return 405, _TEXT, b"use GET\n"
+            return await self._operate(scope, receive)
+        if scope["method"] not in ("GET", "HEAD"):
+            return Answer(405, _TEXT, b"use GET\n")
         if path == "/healthz":
-            return 200, _TEXT, b"ok\n"
+            return Answer(200, _TEXT, b"ok\n")
         if path == "/readyz":
             reason = await self._readiness()
-            return (200, _TEXT, b"ready\n") if reason is None else (503, _TEXT, f"{reason}\n".encode())
+            return Answer(200, _TEXT, b"ready\n") if reason is None else Answer(503, _TEXT, f"{reason}\n".encode())
         if path == "/metrics":
-            return 200, CONTENT_TYPE_LATEST.encode(), generate_latest(self._registry)
-        return 404, _TEXT, b"here are /healthz, /readyz, /metrics and POST /admin/{operation}\n"
+            return Answer(200, CONTENT_TYPE_LATEST.encode(), await self._scrape())
+        return Answer(404, _TEXT, b"here are /healthz, /readyz, /metrics and POST /admin/{operation}\n")
 
-    async def _operation(self, scope: HTTPScope, receive: Receive) -> tuple[int, bytes, bytes]:
+
+class OwnOperations:
+    """The operations of this process, for whoever has the token."""
+
+    def __init__(self, operations: Operations, *, token: str, log: Log) -> None:
+        self._operations = operations
+        self._token = token.encode()
+        self._log = log
+
+    async def operate(self, scope: HTTPScope, receive: Receive) -> Answer:
+        """As `Operate`."""
         presented = dict(scope["headers"]).get(b"authorization", b"")
         if not hmac.compare_digest(presented, b"Bearer " + self._token):
             return refused(401, "the admin token is missing or wrong")
@@ -77,12 +101,17 @@ class Admin:
             self._log.failure("operation_failed", exc, operation=name)
             return refused(refusal_of(exc).code.status, str(exc))
         self._log.event("info", "operation", operation=name)
-        return 200, _JSON, orjson.dumps(result)
+        return answered(result)
 
 
-def refused(status: int, text: str) -> tuple[int, bytes, bytes]:
-    """Status, content type and body of an operation that is not done."""
-    return status, _JSON, orjson.dumps({"error": text})
+def answered(result: object) -> Answer:
+    """What an operation gives."""
+    return Answer(200, _JSON, orjson.dumps(result))
+
+
+def refused(status: int, text: str) -> Answer:
+    """Why an operation is not done."""
+    return Answer(status, _JSON, orjson.dumps({"error": text}))
 
 
 async def read_body(receive: Receive) -> bytes:

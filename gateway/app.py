@@ -9,10 +9,10 @@ from functools import partial
 from random import Random
 
 import trio
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, generate_latest
 
 from billing.prices import credits_for
-from gateway.admin import Admin, Readiness
+from gateway.admin import Admin, OwnOperations, Readiness
 from gateway.admission import Admission
 from gateway.api import Api, Parts
 from gateway.billed import BilledCalls
@@ -250,7 +250,13 @@ def _data_routes(catalog: Catalog, calls: BilledCalls, replies: Replies) -> list
 def _admin(setting: Setting, operations: Operations, metrics: Metrics, *, readiness: Readiness) -> Admin:
     registry = CollectorRegistry(auto_describe=False)
     registry.register(metrics)
-    return Admin(operations, token=setting.secrets.admin_token, registry=registry, readiness=readiness, log=setting.log)
+
+    async def scrape() -> bytes:
+        await trio.lowlevel.checkpoint()
+        return generate_latest(registry)
+
+    own = OwnOperations(operations, token=setting.secrets.admin_token, log=setting.log)
+    return Admin(readiness=readiness, scrape=scrape, operate=own.operate)
 
 
 async def _unready(books: Books, state: State | None, draining: trio.Event) -> str | None:

@@ -7,6 +7,8 @@ from urllib.parse import urlsplit
 
 import trio
 
+from gateway.admin import Answer
+
 _ANSWER_BYTES_MAX = 64 * 1024 * 1024
 _RECEIVE_BYTES = 65_536
 
@@ -35,15 +37,6 @@ class Question:
         if self.authorization:
             lines.append(b"authorization: " + self.authorization)
         return b"\r\n".join(lines) + b"\r\n\r\n" + self.body
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What is answered on an admin address."""
-
-    status: int
-    content_type: bytes
-    body: bytes
 
 
 async def ask(admin_url: str, question: Question) -> Answer:

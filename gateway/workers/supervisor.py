@@ -13,13 +13,14 @@ from functools import partial
 
 import trio
 
+from gateway.admin import Admin
 from gateway.config import Config
 from gateway.edge import plain_edge_answer
 from gateway.listening import bind, in_url, port_of, reserve
 from gateway.logs import Log
 from gateway.serve import print_line
 from gateway.server.serve import serve_native
-from gateway.workers.admin import SupervisorAdmin
+from gateway.workers.admin import AllWorkers
 from gateway.workers.slots import Command, Slots
 from gateway.workers.worker import Worker, environ_of
 
@@ -65,10 +66,9 @@ async def supervise(plan: Plan) -> None:
 
 
 async def _run(slots: Slots, private: list[trio.SocketListener], line: Mapping[str, str], plan: Plan) -> None:
-    gone = trio.Event()
-    serve_admin = partial(
-        serve_native, SupervisorAdmin(slots), private, shutdown=gone, drain_s=1.0, edge_answer=plain_edge_answer
-    )
+    gone, workers = trio.Event(), AllWorkers(slots)
+    app = Admin(readiness=workers.readiness, scrape=workers.scrape, operate=workers.operate)
+    serve_admin = partial(serve_native, app, private, shutdown=gone, drain_s=1.0, edge_answer=plain_edge_answer)
     async with trio.open_nursery() as private_side:
         await private_side.start(serve_admin)
         async with trio.open_nursery() as watching:

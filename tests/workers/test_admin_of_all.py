@@ -10,9 +10,10 @@ import orjson
 import pytest
 import trio
 
+from gateway.admin import Admin
 from gateway.logs import Log
 from gateway.server.asgi import Scope
-from gateway.workers.admin import SupervisorAdmin
+from gateway.workers.admin import AllWorkers
 from gateway.workers.slots import Command, Slots
 from tests.servers.ports import free_port
 
@@ -39,7 +40,8 @@ class Workers:
         self.sent: list[list[bytes]] = [[] for _ in answers]
         log = Log("error", stream=BytesIO())
         self.slots = Slots(len(answers), Command((), lambda _number: {}), drain_s=0, log=log)
-        self.admin = SupervisorAdmin(self.slots)
+        every = AllWorkers(self.slots)
+        self.admin = Admin(readiness=every.readiness, scrape=every.scrape, operate=every.operate)
         self._answers = answers
 
     @asynccontextmanager
