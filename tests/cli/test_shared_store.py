@@ -15,7 +15,7 @@ from tests.fakes.commands import Commands
 from tests.fakes.sluice_process import Place, Served
 from tests.servers.ports import free_port
 from tests.servers.postgres import PostgresServer
-from tests.servers.redis import open_redis
+from tests.servers.redis import RedisServer
 
 SHARED = {"url": "postgresql://127.0.0.1:1/none"}
 SECRET = {"SLUICE_SECRET": "the same on every machine"}
@@ -56,18 +56,11 @@ def test_every_command_works_on_the_database_itself(place: Place, postgres: Post
     assert place.told("ledger", "verify") == {"ok": True, "violations": []}
 
 
-@pytest.fixture(scope="module")
-def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A Redis server for all tests here."""
-    with open_redis(tmp_path_factory.mktemp("redis")) as server:
-        yield f"redis://127.0.0.1:{server.port}"
-
-
 @pytest.fixture
-def elsewhere(place: Place, postgres: PostgresServer, redis_url: str) -> Iterator[tuple[Place, Served]]:
+def elsewhere(place: Place, postgres: PostgresServer, empty_redis: RedisServer) -> Iterator[tuple[Place, Served]]:
     """A place where no node answers, and the node of another that shares its database and its state."""
     place = replace(place, environ=SECRET)
-    shared = {"store": {"url": postgres.fresh()}, "state": {"url": redis_url}}
+    shared = {"store": {"url": postgres.fresh()}, "state": {"url": empty_redis.url}}
     place.configure(**shared)
     with place.serve("--sandbox") as node:
         place.configure(admin={"port": free_port()}, **shared)

@@ -6,7 +6,7 @@ Each node has books of its own, so that it is plain on which of them a credit wa
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -21,25 +21,11 @@ from limits.errors import CircuitOpen
 from tests.fakes.cancelling import cancel_everywhere
 from tests.fakes.scripted_exchange import SILENCE, Said, ScriptedExchange, said
 from tests.fakes.sharer import BROKEN, Sharer, after, all_at_once, open_sharer, short_pages, thing
-from tests.servers.redis import RedisServer, open_redis
+from tests.servers.redis import RedisServer
 from tests.servers.waiting import until
 from upstreams.errors import UpstreamFailed
 
 WAIT_S = 30
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    with open_redis(tmp_path_factory.mktemp("redis")) as server:
-        yield server
-
-
-@pytest.fixture
-def server(running: RedisServer) -> RedisServer:
-    if running.popen is None:
-        running.start()
-    running.ask("FLUSHALL")
-    return running
 
 
 @asynccontextmanager
@@ -63,10 +49,10 @@ async def led(server: RedisServer) -> None:
 
 
 async def test_the_same_miss_many_times_on_two_nodes_is_one_call_and_one_charge(
-    tmp_path: Path, server: RedisServer
+    tmp_path: Path, empty_redis: RedisServer
 ) -> None:
     upstream = ScriptedExchange(after(0.3))
-    async with open_two(tmp_path, server, upstream) as (one, two):
+    async with open_two(tmp_path, empty_redis, upstream) as (one, two):
         answers, failures = await all_at_once([one, two], 200)
         assert (len(answers), failures, len(upstream.calls)) == (400, {}, 1)
         assert len({answer.fragment for answer in answers}) == 1
@@ -75,13 +61,13 @@ async def test_the_same_miss_many_times_on_two_nodes_is_one_call_and_one_charge(
         assert sorted([await one.spent(), await two.spent()]) == [0, 1]
 
 
-async def test_what_one_node_paid_for_is_a_free_hit_on_the_other(tmp_path: Path, server: RedisServer) -> None:
+async def test_what_one_node_paid_for_is_a_free_hit_on_the_other(tmp_path: Path, empty_redis: RedisServer) -> None:
     upstream = ScriptedExchange(thing())
-    async with open_two(tmp_path, server, upstream, credits=1) as (one, two):
+    async with open_two(tmp_path, empty_redis, upstream, credits=1) as (one, two):
         paid = await one.get()
         assert not await two.calls.would_hit(two.ask(id="2"))
         assert not await two.calls.would_hit(two.ask(refresh=True))
-        await settled(server)
+        await settled(empty_redis)
         assert await two.calls.would_hit(two.ask())
         for _ in range(2):
             hit = await two.get()
@@ -92,21 +78,23 @@ async def test_what_one_node_paid_for_is_a_free_hit_on_the_other(tmp_path: Path,
 
 
 async def test_what_was_waited_for_another_nodes_call_counts_as_the_upstreams_time(
-    tmp_path: Path, server: RedisServer
+    tmp_path: Path, empty_redis: RedisServer
 ) -> None:
     upstream = ScriptedExchange(after(0.3))
-    async with open_two(tmp_path, server, upstream) as (one, two), trio.open_nursery() as nursery:
+    async with open_two(tmp_path, empty_redis, upstream) as (one, two), trio.open_nursery() as nursery:
         nursery.start_soon(one.get)
-        await led(server)
+        await led(empty_redis)
         hit = await two.get()
         assert hit.cached
         assert 0.15 < hit.upstream_s <= 0.4
 
 
-async def test_leaders_that_fail_are_refunded_and_promote_one_other_each(tmp_path: Path, server: RedisServer) -> None:
+async def test_leaders_that_fail_are_refunded_and_promote_one_other_each(
+    tmp_path: Path, empty_redis: RedisServer
+) -> None:
     slow = [after(0.05, BROKEN), after(0.05, BROKEN), after(0.05)]
     upstream = ScriptedExchange(*slow, thing())
-    async with open_two(tmp_path, server, upstream) as (one, two):
+    async with open_two(tmp_path, empty_redis, upstream) as (one, two):
         answers, failures = await all_at_once([one, two], 20)
         assert failures == {"UpstreamFailed": 2}
         assert (len(answers), len(upstream.calls), upstream.running_max) == (38, 3, 1)
@@ -115,30 +103,30 @@ async def test_leaders_that_fail_are_refunded_and_promote_one_other_each(tmp_pat
 
 
 async def test_a_leader_cut_off_from_the_state_is_followed_by_another_when_its_lock_ends(
-    tmp_path: Path, server: RedisServer
+    tmp_path: Path, empty_redis: RedisServer
 ) -> None:
-    server.ask("ACL", "SETUSER", "lost", "on", ">secret", "~*", "&*", "+@all")
+    empty_redis.ask("ACL", "SETUSER", "lost", "on", ">secret", "~*", "&*", "+@all")
     stuck, upstream = ScriptedExchange(SILENCE), ScriptedExchange(thing())
-    url = server.url.replace("redis://", "redis://lost:secret@")
+    url = empty_redis.url.replace("redis://", "redis://lost:secret@")
     with trio.fail_after(WAIT_S):
         async with (
             open_sharer(tmp_path / "one", url, stuck, timeout_s=1.5) as one,
-            open_sharer(tmp_path / "two", server.url, upstream, timeout_s=1.5) as two,
+            open_sharer(tmp_path / "two", empty_redis.url, upstream, timeout_s=1.5) as two,
             trio.open_nursery() as nursery,
         ):
             outcome: list[object] = []
             nursery.start_soon(_fail, one, outcome)
-            await led(server)
+            await led(empty_redis)
             await trio.sleep(0.5)
-            server.ask("ACL", "SETUSER", "lost", "off")
-            server.ask("CLIENT", "KILL", "USER", "lost")
+            empty_redis.ask("ACL", "SETUSER", "lost", "off")
+            empty_redis.ask("CLIENT", "KILL", "USER", "lost")
             await until(one.fault)
             answer = await two.get()
             assert (answer.cached, answer.credits_used, answer.balance) == (False, 1, 999)
             assert (len(stuck.calls), len(upstream.calls)) == (1, 1)
             await until(lambda: outcome)
             assert (await one.spent(), await two.spent()) == (0, 1)
-            await settled(server)
+            await settled(empty_redis)
 
 
 async def _fail(node: Sharer, outcome: list[object]) -> None:
@@ -147,16 +135,18 @@ async def _fail(node: Sharer, outcome: list[object]) -> None:
     outcome.append(failed.value)
 
 
-async def test_who_waits_for_another_node_past_its_deadline_pays_nothing(tmp_path: Path, server: RedisServer) -> None:
+async def test_who_waits_for_another_node_past_its_deadline_pays_nothing(
+    tmp_path: Path, empty_redis: RedisServer
+) -> None:
     upstream = ScriptedExchange(SILENCE)
     with trio.fail_after(WAIT_S):
         async with (
-            open_sharer(tmp_path / "one", server.url, upstream, timeout_s=3) as one,
-            open_sharer(tmp_path / "two", server.url, upstream, timeout_s=0.2) as two,
+            open_sharer(tmp_path / "one", empty_redis.url, upstream, timeout_s=3) as one,
+            open_sharer(tmp_path / "two", empty_redis.url, upstream, timeout_s=0.2) as two,
             trio.open_nursery() as nursery,
         ):
             nursery.start_soon(one.get)
-            await led(server)
+            await led(empty_redis)
             with pytest.raises(UpstreamFailed, match=r"no answer within 0\.2 s"):
                 await two.get()
             nursery.cancel_scope.cancel()
@@ -164,14 +154,14 @@ async def test_who_waits_for_another_node_past_its_deadline_pays_nothing(tmp_pat
 
 
 async def test_a_call_cancelled_at_any_wait_is_whole_or_did_not_happen_and_holds_nobody_up(
-    tmp_path: Path, server: RedisServer
+    tmp_path: Path, empty_redis: RedisServer
 ) -> None:
     upstream = ScriptedExchange(after(0.001))
-    async with open_two(tmp_path, server, upstream) as (one, two):
+    async with open_two(tmp_path, empty_redis, upstream) as (one, two):
         spent = [0]
 
         async def check(got_through: bool) -> None:
-            await settled(server)
+            await settled(empty_redis)
             before, spent[0] = spent[0], await one.spent()
             assert spent[0] - before in ({1} if got_through else {0, 1})
             assert one.books.charges.unfinished() == len(one.calls.flights) == 0
@@ -180,21 +170,23 @@ async def test_a_call_cancelled_at_any_wait_is_whole_or_did_not_happen_and_holds
             for node in (one, two):
                 node.calls.cache.forget(node.ask().cache_key)
             await until(lambda: two.calls.shared._state.statistics().waiting == 0)
-            server.ask("FLUSHALL")
+            empty_redis.ask("FLUSHALL")
 
         assert await cancel_everywhere(one.get, check) >= 4
 
 
-async def test_a_follower_cancelled_at_any_wait_leaves_its_leader_alone(tmp_path: Path, server: RedisServer) -> None:
+async def test_a_follower_cancelled_at_any_wait_leaves_its_leader_alone(
+    tmp_path: Path, empty_redis: RedisServer
+) -> None:
     upstream = ScriptedExchange(SILENCE)
-    async with open_two(tmp_path, server, upstream) as (one, two), trio.open_nursery() as nursery:
+    async with open_two(tmp_path, empty_redis, upstream) as (one, two), trio.open_nursery() as nursery:
         nursery.start_soon(one.get)
-        await led(server)
-        locks = server.ask("KEYS", "*:lock")
+        await led(empty_redis)
+        locks = empty_redis.ask("KEYS", "*:lock")
 
         async def check(got_through: bool) -> None:
             assert not got_through
-            assert server.ask("KEYS", "*:lock") == locks
+            assert empty_redis.ask("KEYS", "*:lock") == locks
             assert await two.spent() == 0
             if len(checks) == 3:
                 nursery.cancel_scope.cancel()
@@ -205,11 +197,13 @@ async def test_a_follower_cancelled_at_any_wait_leaves_its_leader_alone(tmp_path
         assert await one.spent() == 0
 
 
-async def test_an_answer_that_is_not_to_be_kept_is_made_once_on_each_node(tmp_path: Path, server: RedisServer) -> None:
+async def test_an_answer_that_is_not_to_be_kept_is_made_once_on_each_node(
+    tmp_path: Path, empty_redis: RedisServer
+) -> None:
     """Two of a composite's three legs come, so it is billed in full and shown to those who wait here only."""
     legs: dict[str, Said] = {"1-0": after(0.05), "1-1": after(0.05), "1-2": said({}, 404)}
     upstream = ScriptedExchange(script=lambda call: legs[call.target.rpartition("/")[2]])
-    async with open_two(tmp_path, server, upstream) as (one, two):
+    async with open_two(tmp_path, empty_redis, upstream) as (one, two):
         answers, failures = await all_at_once([one, two], 10, "overview")
         assert (len(answers), failures, len(upstream.calls)) == (20, {}, 6)
         assert Counter(answer.cached for answer in answers) == {True: 18, False: 2}
@@ -218,27 +212,29 @@ async def test_an_answer_that_is_not_to_be_kept_is_made_once_on_each_node(tmp_pa
 
 
 async def test_a_walk_that_its_own_credits_cut_short_is_made_anew_by_the_other(
-    tmp_path: Path, server: RedisServer
+    tmp_path: Path, empty_redis: RedisServer
 ) -> None:
     upstream = ScriptedExchange(script=lambda call: after(0.05, short_pages(call)))
     with trio.fail_after(WAIT_S):
         async with (
-            open_sharer(tmp_path / "one", server.url, upstream, credits=2) as poor,
-            open_sharer(tmp_path / "two", server.url, upstream) as rich,
+            open_sharer(tmp_path / "one", empty_redis.url, upstream, credits=2) as poor,
+            open_sharer(tmp_path / "two", empty_redis.url, upstream) as rich,
             trio.open_nursery() as nursery,
         ):
             nursery.start_soon(partial(poor.get, "gathered", limit=4))
-            await led(server)
+            await led(empty_redis)
             whole = await rich.get("gathered", limit=4)
             assert (whole.whole, whole.cached, whole.credits_used) == (True, False, 3)
             assert (await poor.spent(), await rich.spent()) == (2, 3)
 
 
-async def test_a_claimed_call_takes_what_another_node_found_as_its_outcome(tmp_path: Path, server: RedisServer) -> None:
+async def test_a_claimed_call_takes_what_another_node_found_as_its_outcome(
+    tmp_path: Path, empty_redis: RedisServer
+) -> None:
     upstream = ScriptedExchange(thing())
-    async with open_two(tmp_path, server, upstream) as (one, two):
+    async with open_two(tmp_path, empty_redis, upstream) as (one, two):
         paid = await one.get()
-        await settled(server)
+        await settled(empty_redis)
         hit = await two.get(claim="once")
         assert (hit.cached, hit.credits_used, hit.fragment) == (True, 0, paid.fragment)
         again = await two.get(claim="once", refresh=True)
@@ -247,9 +243,9 @@ async def test_a_claimed_call_takes_what_another_node_found_as_its_outcome(tmp_p
         assert (await two.spent(), len(upstream.calls)) == (0, 1)
 
 
-async def test_a_claimed_call_waits_for_no_other_nodes_call(tmp_path: Path, server: RedisServer) -> None:
+async def test_a_claimed_call_waits_for_no_other_nodes_call(tmp_path: Path, empty_redis: RedisServer) -> None:
     upstream = ScriptedExchange(after(0.5, thing("slow")), thing("quick"))
-    async with open_two(tmp_path, server, upstream) as (one, two):
+    async with open_two(tmp_path, empty_redis, upstream) as (one, two):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(one.get)
             await until(lambda: upstream.calls)
@@ -257,25 +253,27 @@ async def test_a_claimed_call_waits_for_no_other_nodes_call(tmp_path: Path, serv
             assert (quick.cached, quick.credits_used, upstream.running) == (False, 1, 1)
         assert (await one.spent(), await two.spent()) == (1, 1)
         assert b"quick" in (await two.get()).fragment
-        await settled(server)
+        await settled(empty_redis)
         two.calls.cache.forget(two.ask().cache_key)
         assert b"slow" in (await two.get()).fragment
 
 
-async def test_others_follow_a_claimed_call(tmp_path: Path, server: RedisServer) -> None:
+async def test_others_follow_a_claimed_call(tmp_path: Path, empty_redis: RedisServer) -> None:
     upstream = ScriptedExchange(after(0.2))
-    async with open_two(tmp_path, server, upstream) as (one, two), trio.open_nursery() as nursery:
+    async with open_two(tmp_path, empty_redis, upstream) as (one, two), trio.open_nursery() as nursery:
         nursery.start_soon(partial(one.get, claim="once"))
-        await led(server)
+        await led(empty_redis)
         assert (await two.get()).cached
         assert (await one.spent(), await two.spent()) == (1, 0)
 
 
-async def test_a_refresh_is_billed_and_replaces_the_answer_on_every_node(tmp_path: Path, server: RedisServer) -> None:
+async def test_a_refresh_is_billed_and_replaces_the_answer_on_every_node(
+    tmp_path: Path, empty_redis: RedisServer
+) -> None:
     upstream = ScriptedExchange(thing("old"), thing("new"))
-    async with open_two(tmp_path, server, upstream) as (one, two):
+    async with open_two(tmp_path, empty_redis, upstream) as (one, two):
         await one.get()
-        await settled(server)
+        await settled(empty_redis)
         assert b"old" in (await two.get()).fragment
         fresh = await one.get(refresh=True)
         assert (fresh.cached, fresh.credits_used) == (False, 1)
@@ -286,25 +284,27 @@ async def test_a_refresh_is_billed_and_replaces_the_answer_on_every_node(tmp_pat
         assert (await one.spent(), await two.spent()) == (2, 0)
 
 
-async def test_what_is_gone_meanwhile_is_not_made_above_max_credits(tmp_path: Path, server: RedisServer) -> None:
+async def test_what_is_gone_meanwhile_is_not_made_above_max_credits(tmp_path: Path, empty_redis: RedisServer) -> None:
     upstream = ScriptedExchange(thing())
-    async with open_two(tmp_path, server, upstream) as (one, two):
+    async with open_two(tmp_path, empty_redis, upstream) as (one, two):
         await one.get()
-        await settled(server)
+        await settled(empty_redis)
         ask = two.ask()._replace(credits_max=0)
         assert await two.calls.would_hit(ask)
-        server.ask("FLUSHALL")
+        empty_redis.ask("FLUSHALL")
         with pytest.raises(Refused) as refused:
             await two.calls.call(ask)
         assert refused.value.details == {"reason": "above_max_credits", "credits_required": 1}
-        await settled(server)
+        await settled(empty_redis)
         assert (await two.spent(), len(upstream.calls)) == (0, 1)
 
 
-async def test_without_the_state_every_node_is_on_its_own_and_counts_it(tmp_path: Path, server: RedisServer) -> None:
+async def test_without_the_state_every_node_is_on_its_own_and_counts_it(
+    tmp_path: Path, empty_redis: RedisServer
+) -> None:
     upstream = ScriptedExchange(thing())
-    async with open_two(tmp_path, server, upstream) as (one, two):
-        server.kill()
+    async with open_two(tmp_path, empty_redis, upstream) as (one, two):
+        empty_redis.kill()
         await until(lambda: one.fault() and two.fault())
         for node in (one, two):
             assert not await node.calls.would_hit(node.ask())
@@ -314,24 +314,26 @@ async def test_without_the_state_every_node_is_on_its_own_and_counts_it(tmp_path
         assert (await one.spent(), await two.spent(), len(upstream.calls)) == (1, 1, 2)
 
 
-async def test_an_outage_in_the_middle_of_a_call_costs_nobody_anything(tmp_path: Path, server: RedisServer) -> None:
+async def test_an_outage_in_the_middle_of_a_call_costs_nobody_anything(
+    tmp_path: Path, empty_redis: RedisServer
+) -> None:
     upstream = ScriptedExchange(after(0.4))
-    async with open_two(tmp_path, server, upstream) as (one, two):
+    async with open_two(tmp_path, empty_redis, upstream) as (one, two):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(one.get)
-            await led(server)
+            await led(empty_redis)
             nursery.start_soon(two.get)
             await until(lambda: two.calls.shared.statistics().waited_total)
-            server.kill()
+            empty_redis.kill()
         assert (await one.spent(), await two.spent(), len(upstream.calls)) == (1, 1, 2)
 
 
 async def test_a_circuit_that_opens_on_one_node_refuses_on_the_other_without_a_charge(
-    tmp_path: Path, server: RedisServer
+    tmp_path: Path, empty_redis: RedisServer
 ) -> None:
     upstream = ScriptedExchange(BROKEN)
-    async with open_two(tmp_path, server, upstream, failures=2) as (one, two):
-        await until(lambda: server.ask("PUBSUB", "NUMSUB", "sluice:circuits") == [b"sluice:circuits", 2])
+    async with open_two(tmp_path, empty_redis, upstream, failures=2) as (one, two):
+        await until(lambda: empty_redis.ask("PUBSUB", "NUMSUB", "sluice:circuits") == [b"sluice:circuits", 2])
         for _ in range(2):
             with pytest.raises(CallFailed):
                 await one.get()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,6 @@ from types import MappingProxyType
 from typing import Any
 
 import orjson
-import pytest
 import trio
 
 from gateway.app import Node, Setting, open_node
@@ -22,7 +21,7 @@ from gateway.logs import Log
 from gateway.secrets import load_secret
 from tests.fakes.scripted_exchange import ScriptedExchange
 from tests.fakes.sharer import after, thing
-from tests.servers.redis import RedisServer, open_redis
+from tests.servers.redis import RedisServer
 from tests.servers.waiting import until
 from tests.simulation.platform import PLATFORM
 from upstreams.transport.http import Exchange
@@ -95,22 +94,16 @@ async def open_running(folder: Path, url: str, exchange: ScriptedExchange) -> As
         yield Running(node, key["key"])
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    with open_redis(tmp_path_factory.mktemp("redis")) as server:
-        yield server
-
-
 async def test_two_nodes_of_one_state_answer_from_each_others_cache_and_tell_so(
-    tmp_path: Path, server: RedisServer
+    tmp_path: Path, empty_redis: RedisServer
 ) -> None:
     upstream = ScriptedExchange(after(0.3), thing("new"))
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
     with trio.fail_after(WAIT_S):
         async with (
-            open_running(tmp_path / "one", server.url, upstream) as one,
-            open_running(tmp_path / "two", server.url, upstream) as two,
+            open_running(tmp_path / "one", empty_redis.url, upstream) as one,
+            open_running(tmp_path / "two", empty_redis.url, upstream) as two,
         ):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(one.get, THING)
@@ -128,7 +121,7 @@ async def test_two_nodes_of_one_state_answer_from_each_others_cache_and_tell_so(
 
             dear = "/v1/sim/thing?id=2"
             assert (await one.get(dear))[0]["x-cache"] == "MISS"
-            await until(lambda: server.ask("KEYS", "*:lock") == [])
+            await until(lambda: empty_redis.ask("KEYS", "*:lock") == [])
             assert (await two.get(f"{dear}&dry_run=1"))[1]["data"]["would_hit_cache"] is True
             fresh = await two.get(f"{dear}&dry_run=1", cache_control="no-cache")
             assert fresh[1]["data"]["would_hit_cache"] is False

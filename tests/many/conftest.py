@@ -10,7 +10,7 @@ import pytest
 from tests.many.forking import Forker, open_forker
 from tests.many.harness import Cluster, open_cluster
 from tests.servers.postgres import PostgresServer
-from tests.servers.redis import RedisServer, open_redis
+from tests.servers.redis import RedisServer
 
 
 @pytest.fixture(scope="session")
@@ -19,19 +19,13 @@ def forker() -> Iterator[Forker]:
         yield opened
 
 
-@pytest.fixture
-def redis(tmp_path: Path) -> Iterator[RedisServer]:
-    with open_redis(tmp_path / "redis") as server:
-        yield server
-
-
 OpenCluster = Callable[..., AbstractAsyncContextManager[Cluster]]
 
 
 @pytest.fixture
-def cluster_of(forker: Forker, tmp_path: Path, postgres: PostgresServer, redis: RedisServer) -> OpenCluster:
+def cluster_of(forker: Forker, tmp_path: Path, postgres: PostgresServer, empty_redis: RedisServer) -> OpenCluster:
     """Opens three nodes on fresh servers; arguments as those of `open_cluster`, `Setting`s among them."""
-    return partial(open_cluster, forker, tmp_path, store_url=postgres.fresh(), state_url=redis.url)
+    return partial(open_cluster, forker, tmp_path, store_url=postgres.fresh(), state_url=empty_redis.url)
 
 
 @pytest.fixture

@@ -35,16 +35,16 @@ def assert_back(cluster: Cluster, answers: Sequence[Answer], at: float) -> None:
 
 
 async def test_while_redis_is_gone_everyone_is_refused_at_once_and_served_within_a_second_of_its_return(
-    cluster: Cluster, redis: RedisServer
+    cluster: Cluster, empty_redis: RedisServer
 ) -> None:
     async with open_load(cluster) as answers:
         await trio.sleep(SETTLE_S)
-        redis.kill()
+        empty_redis.kill()
         began = trio.current_time()
         await trio.sleep(AWAY_S)
         assert (await cluster.readiness(cluster.nodes[0]))[0] == 503
         ended = trio.current_time()
-        await trio.to_thread.run_sync(redis.start)
+        await trio.to_thread.run_sync(empty_redis.start)
         back = trio.current_time()
         await trio.sleep(BACK_S + SETTLE_S + 0.5)
         assert (await cluster.readiness(cluster.nodes[0]))[0] == 200
@@ -53,15 +53,15 @@ async def test_while_redis_is_gone_everyone_is_refused_at_once_and_served_within
 
 
 async def test_while_redis_stands_still_everyone_is_refused_at_once_and_served_within_a_second_when_it_goes_on(
-    cluster: Cluster, redis: RedisServer
+    cluster: Cluster, empty_redis: RedisServer
 ) -> None:
     async with open_load(cluster) as answers:
         await trio.sleep(SETTLE_S)
-        redis.freeze()
+        empty_redis.freeze()
         began = trio.current_time()
         await trio.sleep(FROZEN_S)
         ended = trio.current_time()
-        redis.thaw()
+        empty_redis.thaw()
         await trio.sleep(BACK_S + SETTLE_S + 0.5)
     assert_refused(answers, began, ended)
     assert_back(cluster, answers, ended)

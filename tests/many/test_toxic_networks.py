@@ -32,11 +32,11 @@ SERVED_OR_REFUSED = {200, 409, 429, 503}
 
 @pytest.mark.parametrize("poison", POISONS)
 async def test_on_no_network_does_a_key_pass_its_window_or_pay_for_what_it_did_not_get(
-    poison: str, forker: Forker, tmp_path: Path, postgres: PostgresServer, redis: RedisServer
+    poison: str, forker: Forker, tmp_path: Path, postgres: PostgresServer, empty_redis: RedisServer
 ) -> None:
     direct_url = postgres.fresh()
     async with (
-        open_toxic("127.0.0.1", redis.port) as to_redis,
+        open_toxic("127.0.0.1", empty_redis.port) as to_redis,
         open_toxic("127.0.0.1", postgres.port) as to_postgres,
         open_cluster(
             forker,
@@ -47,7 +47,7 @@ async def test_on_no_network_does_a_key_pass_its_window_or_pay_for_what_it_did_n
             limits__requests_per_minute=LIMIT,
         ) as cluster,
     ):
-        await _ordeal(cluster, to_redis, POISONS[poison], hang_up=redis.hang_up)
+        await _ordeal(cluster, to_redis, POISONS[poison], hang_up=empty_redis.hang_up)
         await _ordeal(cluster, to_postgres, POISONS[poison], hang_up=postgres.hang_up)
 
 

@@ -97,6 +97,14 @@ class RedisServer:
             self.popen = subprocess.Popen(command, stdout=log, stderr=log)
         self._wait_ready()
 
+    def empty(self) -> None:
+        """Have it run, and know nothing."""
+        if self.popen is None:
+            self.start()
+        self.thaw()
+        self.ask("FLUSHALL")
+        self.ask("SCRIPT", "FLUSH")
+
     def _wait_ready(self) -> None:
         give_up_at = time.monotonic() + WITHIN_S
         while True:

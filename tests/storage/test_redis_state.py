@@ -6,7 +6,7 @@ One test at a time has the server: each starts with it empty and running.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -26,35 +26,19 @@ ECHO = Script(b"return ARGV[1]")
 WAIT_S = 20
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    folder: Path = tmp_path_factory.mktemp("redis")
-    with open_redis(folder, options=("--enable-debug-command", "local")) as running:
-        yield running
-
-
 @pytest.fixture
-def empty(server: RedisServer) -> RedisServer:
-    if server.popen is None:
-        server.start()
-    server.ask("FLUSHALL")
-    server.ask("SCRIPT", "FLUSH")
-    return server
-
-
-@pytest.fixture
-async def state(empty: RedisServer) -> AsyncIterator[RedisState]:
+async def state(empty_redis: RedisServer) -> AsyncIterator[RedisState]:
     """Patient, since the machine may be busy."""
     with trio.fail_after(WAIT_S):
-        async with open_state(empty.url, round_trip_s=5) as opened:
+        async with open_state(empty_redis.url, round_trip_s=5) as opened:
             yield opened
 
 
 @pytest.fixture
-async def brisk(empty: RedisServer) -> AsyncIterator[RedisState]:
+async def brisk(empty_redis: RedisServer) -> AsyncIterator[RedisState]:
     """As patient as in service."""
     with trio.fail_after(WAIT_S):
-        async with open_state(empty.url) as opened:
+        async with open_state(empty_redis.url) as opened:
             yield opened
 
 
@@ -66,9 +50,9 @@ async def add(state: RedisState, key: bytes = b"k", amount: int = 1) -> object:
     return await state.run(ADD, [key], [b"%d" % amount])
 
 
-async def test_a_script_that_the_server_does_not_know_is_sent_as_text(state: RedisState, server: RedisServer):
+async def test_a_script_that_the_server_does_not_know_is_sent_as_text(state: RedisState, empty_redis: RedisServer):
     assert await add(state) == 1
-    server.ask("SCRIPT", "FLUSH")
+    empty_redis.ask("SCRIPT", "FLUSH")
     assert await add(state) == 2
 
 
@@ -82,7 +66,7 @@ async def test_what_is_called_during_a_round_trip_goes_as_one(state: RedisState)
     assert after.round_trips - before.round_trips <= 2
 
 
-async def test_scripts_flushed_under_load_cost_no_call(state: RedisState, server: RedisServer):
+async def test_scripts_flushed_under_load_cost_no_call(state: RedisState, empty_redis: RedisServer):
     async def caller() -> None:
         for _ in range(100):
             await add(state)
@@ -91,7 +75,7 @@ async def test_scripts_flushed_under_load_cost_no_call(state: RedisState, server
         for _ in range(20):
             nursery.start_soon(caller)
         for _ in range(5):
-            await trio.to_thread.run_sync(server.ask, "SCRIPT", "FLUSH")
+            await trio.to_thread.run_sync(empty_redis.ask, "SCRIPT", "FLUSH")
     assert await state.call(b"GET", b"k") == b"2000"
 
 
@@ -144,10 +128,10 @@ async def test_what_the_server_refuses_is_said_to_the_caller_alone(state: RedisS
 
 
 async def test_a_killed_server_refuses_at_once_and_serves_within_a_second_of_its_return(
-    state: RedisState, server: RedisServer
+    state: RedisState, empty_redis: RedisServer
 ):
     await add(state)
-    server.kill()
+    empty_redis.kill()
     await until(lambda: state.fault is not None)
     began = trio.current_time()
     for _ in range(100):
@@ -157,16 +141,16 @@ async def test_a_killed_server_refuses_at_once_and_serves_within_a_second_of_its
     assert trio.current_time() - began < 0.5
     assert not state.run_nowait(ADD, [b"k"], [b"1"])
     await trio.sleep(1.0)
-    await trio.to_thread.run_sync(server.start)
+    await trio.to_thread.run_sync(empty_redis.start)
     assert await wait_up(state) < 1.0
     assert await add(state) == 1
 
 
 async def test_a_frozen_server_is_told_by_the_deadline_and_serves_within_a_second_of_its_return(
-    brisk: RedisState, server: RedisServer
+    brisk: RedisState, empty_redis: RedisServer
 ):
     await add(brisk)
-    server.freeze()
+    empty_redis.freeze()
     try:
         began = trio.current_time()
         with pytest.raises(StateUnavailable, match="no answer within") as refusal:
@@ -180,31 +164,33 @@ async def test_a_frozen_server_is_told_by_the_deadline_and_serves_within_a_secon
             await trio.sleep(0.05)
         assert trio.current_time() - began < 2.0
     finally:
-        server.thaw()
+        empty_redis.thaw()
     assert await wait_up(brisk) < 1.0
     await add(brisk)
 
 
-async def test_a_server_that_freezes_while_nobody_calls_is_found_out(brisk: RedisState, server: RedisServer):
-    server.freeze()
+async def test_a_server_that_freezes_while_nobody_calls_is_found_out(brisk: RedisState, empty_redis: RedisServer):
+    empty_redis.freeze()
     try:
         await until(lambda: brisk.fault is not None)
     finally:
-        server.thaw()
+        empty_redis.thaw()
     await wait_up(brisk)
 
 
-async def test_a_server_that_is_slow_for_less_than_the_deadline_is_waited_for(state: RedisState, server: RedisServer):
+async def test_a_server_that_is_slow_for_less_than_the_deadline_is_waited_for(
+    state: RedisState, empty_redis: RedisServer
+):
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(trio.to_thread.run_sync, server.ask, "DEBUG", "SLEEP", "0.1")
+        nursery.start_soon(trio.to_thread.run_sync, empty_redis.ask, "DEBUG", "SLEEP", "0.1")
         await trio.sleep(0.02)
         assert await add(state) == 1
     assert state.statistics().connects == 1
 
 
-async def test_a_server_that_is_slow_for_longer_comes_back_by_itself(brisk: RedisState, server: RedisServer):
+async def test_a_server_that_is_slow_for_longer_comes_back_by_itself(brisk: RedisState, empty_redis: RedisServer):
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(trio.to_thread.run_sync, server.ask, "DEBUG", "SLEEP", "0.6")
+        nursery.start_soon(trio.to_thread.run_sync, empty_redis.ask, "DEBUG", "SLEEP", "0.6")
         await trio.sleep(0.05)
         with pytest.raises(StateUnavailable):
             await add(brisk)
@@ -224,36 +210,38 @@ async def test_a_process_that_was_slow_itself_does_not_give_the_server_up(brisk:
     assert brisk.statistics().connects == 1
 
 
-async def test_a_connection_that_the_server_ends_is_made_anew(state: RedisState, server: RedisServer):
+async def test_a_connection_that_the_server_ends_is_made_anew(state: RedisState, empty_redis: RedisServer):
     connects: list[int] = []
     state.on_connect(lambda: connects.append(1))
-    await trio.to_thread.run_sync(server.ask, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+    await trio.to_thread.run_sync(empty_redis.ask, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
     await until(lambda: connects)
     assert await add(state) == 1
 
 
 async def test_a_state_opens_without_its_server_and_connects_when_it_is_there(tmp_path: Path):
-    with trio.fail_after(WAIT_S), open_redis(tmp_path) as server:
-        server.kill()
-        async with open_state(server.url, start_s=0.1) as state:
+    with trio.fail_after(WAIT_S), open_redis(tmp_path) as empty_redis:
+        empty_redis.kill()
+        async with open_state(empty_redis.url, start_s=0.1) as state:
             assert state.fault is not None
             with pytest.raises(StateUnavailable):
                 await add(state)
-            await trio.to_thread.run_sync(server.start)
+            await trio.to_thread.run_sync(empty_redis.start)
             await wait_up(state)
             assert await add(state) == 1
 
 
 async def test_a_password_and_a_database_are_used(tmp_path: Path):
-    with trio.fail_after(WAIT_S), open_redis(tmp_path, password="p@ss word") as server:
-        async with open_state(f"redis://:p%40ss%20word@127.0.0.1:{server.port}/3") as state:
+    with trio.fail_after(WAIT_S), open_redis(tmp_path, password="p@ss word") as empty_redis:
+        async with open_state(f"redis://:p%40ss%20word@127.0.0.1:{empty_redis.port}/3") as state:
             await add(state)
-        assert b"db3:keys=1" in server.ask("INFO", "KEYSPACE")
-        async with open_state(f"redis://127.0.0.1:{server.port}", start_s=0.2) as state:
+        assert b"db3:keys=1" in empty_redis.ask("INFO", "KEYSPACE")
+        async with open_state(f"redis://127.0.0.1:{empty_redis.port}", start_s=0.2) as state:
             assert state.fault is not None
 
 
-async def test_messages_reach_all_who_listen_and_say_when_some_may_be_missing(state: RedisState, server: RedisServer):
+async def test_messages_reach_all_who_listen_and_say_when_some_may_be_missing(
+    state: RedisState, empty_redis: RedisServer
+):
     async with state.subscribe(b"news") as first, state.subscribe(b"news") as second:
         assert await first.receive() == LOOK_AGAIN
         assert await second.receive() == LOOK_AGAIN
@@ -262,13 +250,13 @@ async def test_messages_reach_all_who_listen_and_say_when_some_may_be_missing(st
         assert await second.receive() == b"one"
         async with state.subscribe(b"news") as third:
             assert await third.receive() == LOOK_AGAIN
-        server.kill()
-        await trio.to_thread.run_sync(server.start)
+        empty_redis.kill()
+        await trio.to_thread.run_sync(empty_redis.start)
         assert await first.receive() == LOOK_AGAIN
         assert await add(state) == 1
-        server.ask("PUBLISH", "news", "two")
+        empty_redis.ask("PUBLISH", "news", "two")
         assert await first.receive() == b"two"
-    await until(lambda: server.ask("PUBSUB", "NUMSUB", "news") == [b"news", 0])
+    await until(lambda: empty_redis.ask("PUBSUB", "NUMSUB", "news") == [b"news", 0])
 
 
 async def test_who_does_not_receive_is_told_to_look_again(state: RedisState):

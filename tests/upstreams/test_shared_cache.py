@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
@@ -10,27 +10,13 @@ import trio
 
 from storage.redis import open_redis as open_state
 from tests.fakes.cancelling import cancel_everywhere
-from tests.servers.redis import RedisServer, open_redis
+from tests.servers.redis import RedisServer
 from tests.servers.waiting import until
 from upstreams.cache import Cache
 from upstreams.shared_cache import BODY_BYTES_MAX, SharedCache, open_shared_cache
 
 WAIT_S = 20
 KEY = b"/v1/a/b?c=d"
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    with open_redis(tmp_path_factory.mktemp("redis")) as server:
-        yield server
-
-
-@pytest.fixture
-def server(running: RedisServer) -> RedisServer:
-    if running.popen is None:
-        running.start()
-    running.ask("FLUSHALL")
-    return running
 
 
 @asynccontextmanager
@@ -43,9 +29,9 @@ async def open_node(server: RedisServer) -> AsyncIterator[SharedCache]:
 
 
 @pytest.fixture
-async def nodes(server: RedisServer) -> AsyncIterator[list[SharedCache]]:
+async def nodes(empty_redis: RedisServer) -> AsyncIterator[list[SharedCache]]:
     with trio.fail_after(WAIT_S):
-        async with open_node(server) as one, open_node(server) as two, open_node(server) as three:
+        async with open_node(empty_redis) as one, open_node(empty_redis) as two, open_node(empty_redis) as three:
             yield [one, two, three]
 
 
@@ -132,13 +118,13 @@ async def test_who_fails_lets_one_of_the_others_lead(nodes: list[SharedCache]):
     assert (upstream.calls, len(failures), answers) == (3, 2, [b"answer 3"] * 7)
 
 
-async def test_a_leader_may_be_cancelled_at_every_wait(nodes: list[SharedCache], server: RedisServer):
+async def test_a_leader_may_be_cancelled_at_every_wait(nodes: list[SharedCache], empty_redis: RedisServer):
     upstream = Upstream(takes_s=0.001)
 
     async def nothing_is_locked(_got_through: bool) -> None:
-        await until(lambda: server.ask("KEYS", "*lock*") == [])
+        await until(lambda: empty_redis.ask("KEYS", "*lock*") == [])
         assert nodes[0]._landings == {}
-        server.ask("FLUSHALL")
+        empty_redis.ask("FLUSHALL")
 
     assert await cancel_everywhere(lambda: get(nodes[0], upstream), nothing_is_locked) >= 2
 
@@ -156,11 +142,11 @@ async def test_at_its_deadline_a_leader_loses_its_lock_and_another_leads(nodes: 
 
 
 async def test_a_lock_lasts_no_longer_than_what_is_left_of_its_holders_deadline(
-    nodes: list[SharedCache], server: RedisServer
+    nodes: list[SharedCache], empty_redis: RedisServer
 ):
     async with nodes[0].turn(KEY, trio.current_time() + 7):
-        [lock] = server.ask("KEYS", "*:lock")  # type: ignore[misc]
-        assert 6000 < server.ask("PTTL", lock) <= 7000  # type: ignore[operator]
+        [lock] = empty_redis.ask("KEYS", "*:lock")  # type: ignore[misc]
+        assert 6000 < empty_redis.ask("PTTL", lock) <= 7000  # type: ignore[operator]
 
 
 async def test_who_does_not_wait_leads_beside_the_other_and_locks_and_stores_nothing_for_all(nodes: list[SharedCache]):
@@ -190,18 +176,18 @@ async def test_a_turn_tells_how_long_it_waited_for_others(nodes: list[SharedCach
 
 
 async def test_while_the_cache_is_turned_off_nothing_is_found_and_nothing_shared(
-    nodes: list[SharedCache], server: RedisServer
+    nodes: list[SharedCache], empty_redis: RedisServer
 ):
     await get(nodes[0], Upstream())
     nodes[1].local.bytes_max = 0
     assert not await nodes[1].holds(KEY)
     alone = Upstream()
     assert [await get(nodes[1], alone), await get(nodes[1], alone)] == [b"answer 1", b"answer 2"]
-    server.ask("FLUSHALL")
+    empty_redis.ask("FLUSHALL")
     nodes[1].put(KEY, b"fresh", 60)
     await get(nodes[1], alone)
     await until(lambda: nodes[1]._state.statistics().waiting == 0)
-    assert server.ask("KEYS", "*") == []
+    assert empty_redis.ask("KEYS", "*") == []
 
 
 async def test_who_waits_longer_than_its_deadline_gives_up(nodes: list[SharedCache]):
@@ -220,9 +206,9 @@ async def test_a_long_answer_stays_with_its_node_and_locks_nobody(nodes: list[Sh
 
 @pytest.mark.parametrize("fresh", [b"fresh", b"x" * (BODY_BYTES_MAX + 1)], ids=["short", "too long to share"])
 async def test_an_answer_that_was_made_to_be_fresh_replaces_the_one_that_any_node_holds(
-    fresh: bytes, nodes: list[SharedCache], server: RedisServer
+    fresh: bytes, nodes: list[SharedCache], empty_redis: RedisServer
 ):
-    await until(lambda: server.ask("PUBSUB", "NUMSUB", "sluice:renewed") == [b"sluice:renewed", 3])
+    await until(lambda: empty_redis.ask("PUBSUB", "NUMSUB", "sluice:renewed") == [b"sluice:renewed", 3])
     for node in nodes:
         await get(node, Upstream())
     nodes[0].put(KEY, fresh, 60)
@@ -231,9 +217,9 @@ async def test_an_answer_that_was_made_to_be_fresh_replaces_the_one_that_any_nod
     assert await get(nodes[1], Upstream()) == (fresh if len(fresh) <= BODY_BYTES_MAX else b"answer 1")
 
 
-async def test_without_the_server_every_node_is_on_its_own(nodes: list[SharedCache], server: RedisServer):
+async def test_without_the_server_every_node_is_on_its_own(nodes: list[SharedCache], empty_redis: RedisServer):
     upstream = Upstream(takes_s=0)
-    server.kill()
+    empty_redis.kill()
     await until(lambda: all(node._state.fault for node in nodes))
     assert not await nodes[0].holds(KEY)
     assert [await get(node, upstream) for node in nodes] == [b"answer 1", b"answer 2", b"answer 3"]
