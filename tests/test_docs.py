@@ -9,7 +9,6 @@ config.toml is there.
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -24,6 +23,7 @@ from tests.docs.curl import Node, NotUnderstood, perform, read_call
 from tests.docs.shell import flaw
 from tests.fakes.commands import PROJECT, open_commands
 from tests.fakes.sluice_process import Place
+from tests.servers.ports import free_ports
 
 DOCUMENTS = sorted(
     file for pattern in ("*.md", "docs/**/*.md", "bench/*.md") for file in PROJECT.glob(pattern) if file.is_file()
@@ -133,15 +133,6 @@ def run_script(script: str, folder: Path) -> str:
         popen.wait()
     assert exit_code == 0, log.read_text()
     return log.read_text()
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on now."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
 
 
 DOCUMENT = """

@@ -19,6 +19,7 @@ from coredis.parser import NotEnoughData, Parser
 
 from storage.redis_wire import pack
 from tests.fakes.waiting import wait_until
+from tests.servers.ports import free_port
 
 SERVER = "redis-server"
 WITHIN_S = 15.0
@@ -35,16 +36,6 @@ _QUIET = (
     "--repl-diskless-sync-delay",
     "0",
 )
-
-
-def free_port() -> int:
-    """A port that nobody listens on now, with a cluster's second port (10,000 above) in range."""
-    while True:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = int(probe.getsockname()[1])
-        if port < 55_000:
-            return port
 
 
 def ask(port: int, *parts: str | bytes | int, password: str = "") -> object:

@@ -5,6 +5,7 @@ import trio
 
 from storage.errors import StoreUnusable
 from storage.opening import is_shared, open_store, read_owner_note
+from tests.servers.ports import free_port
 from tests.servers.postgres import PostgresServer
 from tests.storage.tables import NOTES, add_note, all_texts
 
@@ -34,7 +35,7 @@ async def test_an_address_that_cannot_be_one_is_refused_without_its_password(add
 
 
 async def test_a_server_that_is_not_there_or_refuses_is_named(postgres: PostgresServer) -> None:
-    nowhere = f"postgresql://someone:secret@127.0.0.1:{postgres.unused_port()}/db"
+    nowhere = f"postgresql://someone:secret@127.0.0.1:{free_port()}/db"
     assert "refused" in await refusal(nowhere)
     assert "secret" not in await refusal(nowhere)
     assert '"missing" does not exist' in await refusal(postgres.url().replace("/postgres", "/missing"))

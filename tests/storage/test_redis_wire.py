@@ -17,7 +17,8 @@ from storage.errors import StateUnavailable
 from storage.redis import RedisState
 from storage.redis import open_redis as open_state
 from storage.redis_wire import pack
-from tests.servers.redis import free_port, open_redis
+from tests.servers.ports import free_port
+from tests.servers.redis import open_redis
 from tests.servers.waiting import until
 
 WAIT_S = 20
