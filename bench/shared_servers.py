@@ -21,7 +21,7 @@ _DEBIAN = Path("/usr/lib/postgresql")
 
 def missing_servers() -> list[str]:
     """What is not installed of what a node with both servers needs."""
-    found = {"redis-server": shutil.which("redis-server"), "postgresql": _postgres_folder()}
+    found = {"redis-server": shutil.which("redis-server"), "postgresql": postgres_folder()}
     return [name for name, where in found.items() if where is None]
 
 
@@ -47,7 +47,7 @@ async def open_postgres() -> AsyncIterator[str]:
     Raises:
         ChildFailed: it did not start.
     """
-    programs, user = _postgres_folder(), _unprivileged()
+    programs, user = postgres_folder(), unprivileged()
     assert programs is not None
     with TemporaryDirectory(prefix="sluice-bench-postgres-") as name:
         folder, port = Path(name), _free_port()
@@ -96,14 +96,14 @@ async def _listens(port: int) -> bool:
     return True
 
 
-def _postgres_folder() -> Path | None:
+def postgres_folder() -> Path | None:
     """The programs of the newest server: Debian has each version in a folder of its own."""
     versions = sorted(_DEBIAN.glob("*/bin/postgres"), key=lambda path: int(path.parts[-3]))
     found = versions[-1] if versions else shutil.which("postgres")
     return None if found is None else Path(found).resolve().parent
 
 
-def _unprivileged() -> int | None:
+def unprivileged() -> int | None:
     """A user id for a server that refuses to run as root; None: one's own."""
     if os.geteuid():
         return None

@@ -1,10 +1,8 @@
 """A PostgreSQL server of one's own: a fresh cluster in a temporary folder, on a free loopback port, gone at the end."""
 
 import os
-import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -14,6 +12,9 @@ from pathlib import Path
 
 import psycopg
 import pytest
+
+from bench.shared_servers import postgres_folder, unprivileged
+from tests.servers.ports import free_port
 
 START_S = 30.0
 STOP_S = 10.0
@@ -40,7 +41,10 @@ class PostgresServer:
         self._folder = folder
         self._programs = programs
         self._process: subprocess.Popen[bytes] | None = None
-        self.port = _free_port()
+        self._user = unprivileged()
+        if self._user is not None:
+            os.chown(folder, self._user, self._user)
+        self.port = free_port()
         self._run("initdb", "--no-sync", "-D", str(folder / "data"), "-U", USER, "-A", "trust", "-E", "UTF8")
 
     def url(self, port: int | None = None) -> str:
@@ -61,10 +65,6 @@ class PostgresServer:
         with psycopg.connect(self.url(), autocommit=True) as connection:
             connection.execute(END_ALL)
 
-    def unused_port(self) -> int:
-        """A port that nobody listens on."""
-        return _free_port()
-
     def start(self) -> None:
         """Start it, unless it runs, and wait until it answers."""
         if self._process is None:
@@ -72,8 +72,13 @@ class PostgresServer:
             for setting in SETTINGS:
                 command += ["-c", setting]
             self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=self._folder, **_as_user()
-            )  # type: ignore[call-overload]
+                command,
+                stdin=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd=self._folder,
+                user=self._user,
+                group=self._user,
+            )
         give_up_at = time.monotonic() + START_S
         while True:
             try:
@@ -122,8 +127,9 @@ class PostgresServer:
             check=True,
             stdout=subprocess.DEVNULL,
             cwd=self._folder,
-            **_as_user(),
-        )  # type: ignore[call-overload]
+            user=self._user,
+            group=self._user,
+        )
 
 
 @contextmanager
@@ -135,9 +141,6 @@ def open_postgres() -> Iterator[PostgresServer]:
     programs = _programs()
     folder = Path(tempfile.mkdtemp(prefix="sluice-postgres-"))
     try:
-        if os.geteuid() == 0:
-            user = _unprivileged()
-            os.chown(folder, user.pw_uid, user.pw_gid)
         server = PostgresServer(folder, programs)
         try:
             server.start()
@@ -150,30 +153,10 @@ def open_postgres() -> Iterator[PostgresServer]:
 
 def _programs() -> Path:
     """The folder of the newest installed server."""
-    debian = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda path: int(path.parts[-3]))
-    found = shutil.which("postgres")
-    if debian:
-        return debian[-1].parent
-    if found is not None:
-        return Path(found).resolve().parent
-    if os.environ.get("SLUICE_REQUIRE_SERVERS"):
+    found = postgres_folder()
+    if found is None and os.environ.get("SLUICE_REQUIRE_SERVERS"):
         pytest.fail("PostgreSQL is not installed")
-    pytest.skip("PostgreSQL is not installed")
-
-
-def _unprivileged() -> pwd.struct_passwd:
-    """The server refuses to run as root."""
-    try:
-        return pwd.getpwnam("postgres")
-    except KeyError:
-        return pwd.getpwnam("nobody")
-
-
-def _as_user() -> dict[str, object]:
-    if os.geteuid() != 0:
-        return {}
-    user = _unprivileged()
-    return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+    return found or pytest.skip("PostgreSQL is not installed")
 
 
 def _send(pid: int, number: int) -> None:
@@ -183,10 +166,3 @@ def _send(pid: int, number: int) -> None:
 
 def _children(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
