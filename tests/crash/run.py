@@ -16,8 +16,8 @@ import trio
 from gateway.secrets import load_secret
 from tests.crash.clients import Clients, Node, NodeDied
 from tests.crash.seen import Life, Seen, check_costs
-from tests.crash.starter import Started, Starter, open_starter
 from tests.fakes.commands import open_commands
+from tests.fakes.forking import Forked, Forker, open_forker
 from tests.fakes.scripted_upstream import Told, Upstream, open_upstream
 from tests.fakes.sluice_process import Place
 from upstreams.transport import open_transport
@@ -60,7 +60,7 @@ class Ordeal:
     """A place, its node and its clients through all lives."""
 
     place: Place
-    starter: Starter
+    forker: Forker
     clients: Clients
     rng: Random
     account: str
@@ -68,18 +68,18 @@ class Ordeal:
 
     async def kill_once(self) -> None:
         """One life: it ends during the start, or under load."""
-        started = self.starter.start(self.place.config, self._environ)
+        started = self.forker.start(self.place.config, self._environ)
         if self.rng.random() < DURING_START:
             await trio.sleep(self.rng.random() * START_S_MAX)
-            self.starter.kill()
+            self.forker.kill(started)
             self.report.during_start += 1
         else:
             async with self._open_node(started) as node:
-                await self._live(node)
+                await self._live(node, started)
         self.report.recovered += sum(event["charges"] for event in started.events("recovered"))
         self.report.kills += 1
 
-    async def _live(self, node: Node) -> None:
+    async def _live(self, node: Node, started: Forked) -> None:
         life = Life()
         works = [self.clients.plain] * PLAIN + [self.clients.claiming] * CLAIMING
         works += [self.clients.granting, self.clients.keying]
@@ -88,23 +88,23 @@ class Ordeal:
                 nursery.start_soon(_until_it_dies, work, node, life)
             await trio.sleep(self.rng.random() * LOAD_S_MAX)
             node.is_killed = True
-            self.starter.kill()
+            self.forker.kill(started)
         self.clients.seen.end(life)
 
     async def finish(self) -> None:
         """The last life: every key gets its outcome and gives it again; then the node is killed once more."""
-        started = self.starter.start(self.place.config, self._environ)
+        started = self.forker.start(self.place.config, self._environ)
         async with self._open_node(started) as node:
             for work in list(self.clients.pending):
                 await self.clients.until_finished(node, *work)
             for key in self.clients.seen.finished:
                 await self.clients.replay(node, key)
             node.is_killed = True
-            self.starter.kill()
+            self.forker.kill(started)
         await self.verify()
 
     @asynccontextmanager
-    async def _open_node(self, started: Started) -> AsyncIterator[Node]:
+    async def _open_node(self, started: Forked) -> AsyncIterator[Node]:
         line = await started.listening()
         public, admin = origin_of(line["url"])[0], origin_of(line["admin_url"])[0]
         async with open_transport() as transport:
@@ -165,12 +165,12 @@ async def ordeal(folder: Path, *, kills: int, seed: int, tell: Callable[[str], N
     tell(f"seed {seed}, {kills} kills")
     rng, upstream = Random(seed), Upstream()
     upstream.script = moody(Random(rng.random()), upstream)
-    with open_commands() as commands, open_starter() as starter:
+    with open_commands() as commands, open_forker() as forker:
         async with open_upstream(upstream) as egress:
             place = Place(folder, commands, ENVIRON)
             upstreams: dict[str, object] = {"egress": egress, "defaults": {"retries": 0}}
             place.configure(**TABLES, upstreams=upstreams)
-            run = _prepare(place, starter, rng)
+            run = _prepare(place, forker, rng)
             for number in range(1, kills + 1):
                 await run.kill_once()
                 if number % VERIFY_EVERY == 0:
@@ -182,9 +182,9 @@ async def ordeal(folder: Path, *, kills: int, seed: int, tell: Callable[[str], N
     return run.report
 
 
-def _prepare(place: Place, starter: Starter, rng: Random) -> Ordeal:
+def _prepare(place: Place, forker: Forker, rng: Random) -> Ordeal:
     account, key = place.new_key(balance=BALANCE)
     treasury: dict[str, Any] = place.told("account", "create", "--name", "treasury", "--credits", "0")
     token = load_secret(ENVIRON, place.database.parent).admin_token
     clients = Clients(Random(rng.random()), Seen(), key["key"], token, treasury["id"])
-    return Ordeal(place, starter, clients, rng, account)
+    return Ordeal(place, forker, clients, rng, account)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.many.forking import Forker, open_forker
+from tests.fakes.forking import Forker, open_forker
 from tests.many.harness import Cluster, open_cluster
 from tests.servers.postgres import PostgresServer
 from tests.servers.redis import RedisServer

@@ -16,15 +16,14 @@ import trio
 
 from bench.settings import Setting, toml
 from gateway.secrets import load_secret
+from tests.fakes.forking import Forked, Forker
 from tests.fakes.scripted_upstream import Upstream, open_upstream
-from tests.many.forking import Forker
 from upstreams.transport import open_transport
 from upstreams.transport.http import Exchange, HttpCall, Origin, origin_of
 
 COUNT = 3
 MISS = "/v1/github/profile?handle=user{n}"
 FREE = "/v1/utility/endpoints"
-READY_S = 20.0
 PROOF_S = 120.0
 PATIENCE_S = 15.0
 SETTLED_S = 1.0
@@ -81,8 +80,7 @@ class Answer:
 class Node:
     """A node that runs, or ran."""
 
-    pid: int
-    log: Path
+    forked: Forked
     public: Origin
     admin: Origin
 
@@ -103,7 +101,7 @@ class Cluster:
     unanswered: int = 0
     unsettled: set[str] = field(default_factory=set)
     """Requests that a node answered just before it was killed: they are settled behind the answer, or refunded."""
-    pids: list[int] = field(default_factory=list)
+    running: list[Forked] = field(default_factory=list)
     """The nodes that run, from their fork on."""
     numbers: Iterator[int] = field(default_factory=count)
 
@@ -140,8 +138,8 @@ class Cluster:
 
     def kill(self, node: Node) -> None:
         """kill -9."""
-        assert self.forker.kill(node.pid) == -9, node.log.read_text()
-        self.pids.remove(node.pid)
+        self.forker.kill(node.forked)
+        self.running.remove(node.forked)
         self.nodes.remove(node)
         late = trio.current_time() - SETTLED_S
         own = [one for one in self.answers if one.port == node.public.port and one.there_at > late]
@@ -290,28 +288,22 @@ async def open_cluster(
             cluster = Cluster(nodes, upstream, transport.exchange, forker, direct_url or store_url, token)
             environ = {**ENVIRON, "TMPDIR": str(folder)}
             for number, skew_s in enumerate(skews_s):
-                cluster.pids.append(forker.start(config, environ, name=f"node-{number}", skew_s=skew_s))
+                cluster.running.append(forker.start(config, environ, name=f"node-{number}", skew_s=skew_s))
             try:
-                for number, pid in enumerate(cluster.pids):
-                    nodes.append(await _listening(pid, folder / f"node-{number}"))
+                nodes.extend([await _listening(forked) for forked in cluster.running])
                 cluster.account, cluster.key = await cluster.new_key(balance=balance)
                 yield cluster
                 await cluster.assert_sound()
             except Exception as exc:  # noqa: BLE001 - raised below, outside of nurseries that wrap it in groups
                 failure = exc
             finally:
-                for pid in cluster.pids:
-                    forker.kill(pid)
+                for forked in cluster.running:
+                    forker.kill(forked)
     if failure is not None:
         raise failure
 
 
-async def _listening(pid: int, place: Path) -> Node:
+async def _listening(forked: Forked) -> Node:
     """A node, as soon as it has printed its first line."""
-    out, log = place.with_suffix(".out"), place.with_suffix(".log")
-    with trio.move_on_after(READY_S) as patience:
-        while not (text := out.read_bytes()).endswith(b"\n"):  # noqa: ASYNC110 - a process sets no event
-            await trio.sleep(0.01)
-    assert not patience.cancelled_caught, f"not ready within {READY_S} s: {log.read_text()}"
-    line = orjson.loads(text)
-    return Node(pid, log, origin_of(line["url"])[0], origin_of(line["admin_url"])[0])
+    line = await forked.listening()
+    return Node(forked, origin_of(line["url"])[0], origin_of(line["admin_url"])[0])

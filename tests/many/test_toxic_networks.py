@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from tests.many.forking import Forker
+from tests.fakes.forking import Forker
 from tests.many.harness import MISS, Cluster, Node, ask_all, open_cluster, open_load, until
 from tests.servers.poison import Poison
 from tests.servers.postgres import PostgresServer

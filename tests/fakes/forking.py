@@ -1,5 +1,7 @@
 """Nodes as processes that are forked from one which has the program loaded, since loading is most of a start.
 
+Without it as many kills fit in a fifth of the time, and more of those during a start meet what can be lost: the opening
+of the store, the recovery of charges, the binding of addresses.
 Run as a program, this file is the process that forks: a JSON line in for each thing to do, a number out. It and all of
 its nodes are one process group, which is killed at the end.
 """
@@ -13,14 +15,42 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import orjson
+import trio
 
 from tests.fakes.commands import PROJECT, become
+
+READY_S = 20.0
+LOOK_EVERY_S = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class Forked:
+    """A node from its fork on."""
+
+    pid: int
+    out: Path
+    log: Path
+
+    async def listening(self) -> dict[str, str]:
+        """Its first line, as soon as it has printed it."""
+        with trio.move_on_after(READY_S) as patience:
+            while not (text := self.out.read_bytes()).endswith(b"\n"):  # noqa: ASYNC110 - a process sets no event
+                await trio.sleep(LOOK_EVERY_S)
+        assert not patience.cancelled_caught, f"not ready within {READY_S} s: {self.log.read_text()}"
+        line: dict[str, str] = orjson.loads(text)
+        return line
+
+    def events(self, name: str) -> list[dict[str, Any]]:
+        """The events of this name that it has logged; a kill may have cut off the last line."""
+        events = [orjson.loads(line) for line in self.log.read_bytes().split(b"\n")[:-1]]
+        return [event for event in events if event["event"] == name]
 
 
 class Forker:
@@ -30,21 +60,22 @@ class Forker:
         """`popen` is the process that forks."""
         self._popen = popen
 
-    def start(self, config: Path, environ: Mapping[str, str], *, name: str, skew_s: float = 0.0) -> int:
-        """`sluice serve` on this config, its clock so many seconds ahead; the process id.
+    def start(self, config: Path, environ: Mapping[str, str], *, name: str = "node", skew_s: float = 0.0) -> Forked:
+        """`sluice serve` on this config, its clock so many seconds ahead, forked when this returns.
 
         What it prints goes to `name`.out and `name`.log beside the config.
         """
         folder = config.parent
         arguments = [os.fsencode(one).hex() for one in ("serve", "--config", str(config))]
-        out, err = str(folder / f"{name}.out"), str(folder / f"{name}.log")
-        Path(out).write_bytes(b"")
-        request = {"arguments": arguments, "folder": str(folder), "environ": dict(environ), "out": out, "err": err}
-        return self._ask({**request, "skew_s": skew_s})
+        out, log = folder / f"{name}.out", folder / f"{name}.log"
+        out.write_bytes(b"")
+        files = {"folder": str(folder), "out": str(out), "err": str(log)}
+        pid = self._ask({**files, "arguments": arguments, "environ": dict(environ), "skew_s": skew_s})
+        return Forked(pid, out, log)
 
-    def kill(self, pid: int) -> int:
-        """SIGKILL, and wait until it is gone; minus the signal's number, unless it had ended before."""
-        return self._ask({"kill": pid})
+    def kill(self, node: Forked) -> None:
+        """SIGKILL, and wait until it is gone; it must not have ended before."""
+        assert self._ask({"kill": node.pid}) == -signal.SIGKILL, f"ended by itself: {node.log.read_text()}"
 
     def _ask(self, request: Mapping[str, object]) -> int:
         assert self._popen.stdin is not None
@@ -57,7 +88,7 @@ class Forker:
 @contextmanager
 def open_forker() -> Iterator[Forker]:
     """The process that forks, gone with all of its nodes when the block ends."""
-    command = [sys.executable, "-m", "tests.many.forking"]
+    command = [sys.executable, "-m", "tests.fakes.forking"]
     with subprocess.Popen(
         command, cwd=PROJECT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
     ) as popen:
@@ -87,9 +118,7 @@ def _fork_each() -> None:
 
 def _serve_skewed(request: Mapping[str, Any]) -> None:
     """A node from the composition root, as `sluice serve` makes it but for its clock."""
-    import trio  # noqa: PLC0415 - as above
-
-    from gateway.app import Setting, open_node  # noqa: PLC0415
+    from gateway.app import Setting, open_node  # noqa: PLC0415 - as above
     from gateway.config import load_config  # noqa: PLC0415
     from gateway.listening import bind, port_of  # noqa: PLC0415
     from gateway.logs import Log  # noqa: PLC0415
