@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fakes.commands import Commands, open_commands
 from tests.servers.postgres import PostgresServer, open_postgres
 from tests.servers.redis import RedisServer, open_redis
 
@@ -37,3 +38,10 @@ def empty_redis(redis_server: RedisServer) -> RedisServer:
     """A running server without any key or script, whatever the test before has done to it."""
     redis_server.empty()
     return redis_server
+
+
+@pytest.fixture(scope="session")
+def commands() -> Iterator[Commands]:
+    """What runs short commands."""
+    with open_commands() as commands:
+        yield commands

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.fakes.calling import Answered
-from tests.fakes.commands import open_commands
+from tests.fakes.commands import Commands
 from tests.fakes.sluice_process import Place, Served
 from tests.fakes.waiting import wait_until
 
@@ -53,12 +53,11 @@ FAILING = (
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
+def place(tmp_path: Path, commands: Commands) -> Place:
     """A folder with a config whose node asks each upstream once."""
-    with open_commands() as commands:
-        place = Place(tmp_path, commands)
-        place.configure(upstreams={"defaults": {"retries": 0}}, breaker={"failures": 100})
-        yield place
+    place = Place(tmp_path, commands)
+    place.configure(upstreams={"defaults": {"retries": 0}}, breaker={"failures": 100})
+    return place
 
 
 @contextmanager

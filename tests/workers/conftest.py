@@ -7,17 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.commands import Commands, open_commands
+from tests.fakes.commands import Commands
 from tests.fakes.sluice_process import Place, Served
 
 WORKERS = 2
-
-
-@pytest.fixture(scope="session")
-def commands() -> Iterator[Commands]:
-    """What runs short commands."""
-    with open_commands() as commands:
-        yield commands
 
 
 @pytest.fixture
