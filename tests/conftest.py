@@ -1,13 +1,41 @@
-"""What tests of more than one package stand on."""
+"""What tests of more than one package stand on, and how the whole suite is shared out among processes."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 from tests.fakes.commands import Commands, open_commands
 from tests.servers.postgres import PostgresServer, open_postgres
 from tests.servers.redis import RedisServer, open_redis
+
+CROWDS = ("tests/crash/", "tests/many/", "tests/nodes/")
+"""Folders whose tests are many processes each, hold them to bounds of time and take longest, mostly by waiting."""
+PROCESSES = 3
+"""More would gain nothing: the crowds take as long as all else takes in two processes."""
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """How many processes run the tests: one, where only some were asked for, which is easier to look into."""
+    return PROCESSES if config.args == config.getini("testpaths") else 0
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The crowds come first where processes share the work; else last, when whatever is quicker to fail has failed."""
+    items.sort(key=lambda item: item.nodeid.startswith(CROWDS), reverse=hasattr(config, "workerinput"))
+
+
+class Shares(LoadFileScheduling):
+    """A file is run by one process, and all crowds by one, so that no two of them ever meet on the machine."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "crowds" if nodeid.startswith(CROWDS) else str(super()._split_scope(nodeid))
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Shares:
+    """What shares the tests out."""
+    return Shares(config, log)
 
 
 @pytest.fixture(scope="session")
