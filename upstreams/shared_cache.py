@@ -1,7 +1,8 @@
 """The response cache of many nodes: this node's memory first, then the shared state; one call for all of them.
 
-Who misses takes a turn: it finds the answer, or leads under a lock that ends by itself at its own deadline, or waits
-for who leads. The lock is fenced: who has lost it stores nothing. Without the server every node is on its own.
+Who misses takes a turn: it finds the answer, or leads under a lock, or waits for who leads. A lock is short, and its
+node renews it while the call runs: soon after a node's death another one leads. It never outlives the call's deadline,
+and it is fenced: who has lost it stores nothing. Without the server every node is on its own.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from upstreams.cache import Cache
 
 BODY_BYTES_MAX = 256 * 1024
 POLL_S = 0.5  # messages may be lost
+LOCK_S = 2.0
+RENEW_S = 0.5
 LANDED = b"sluice:landed"
 RENEWED = b"sluice:renewed"
 
@@ -58,10 +61,11 @@ class SharedCache:
     def __init__(self, local: Cache, state: State) -> None:
         self.local = local
         self._state = state
-        self._turn, self._end, self._put = (
-            read_script("upstreams", name) for name in ("cache_turn", "cache_end", "cache_put")
+        self._turn, self._renew, self._end, self._put = (
+            read_script("upstreams", name) for name in ("cache_turn", "cache_renew", "cache_end", "cache_put")
         )
         self._landings: dict[bytes, set[trio.Event]] = {}
+        self._led: dict[bytes, tuple[bytes, float]] = {}  # of each lock's token: the name, and the call's deadline
         self._node = token_hex(6).encode()
         self._tokens = count()
         self._found = self._waited = self._alone = 0
@@ -131,6 +135,9 @@ class SharedCache:
                         return body, waited_s
                     case [0, int() as lock_ms] if waits:
                         waited_s += await self._wait(landed, lock_ms / 1000, deadline_at)
+                    case [1]:
+                        self._led[token] = name, deadline_at
+                        break
                     case _:
                         break
         return None, waited_s
@@ -148,9 +155,8 @@ class SharedCache:
                 del self._landings[name]
 
     async def _ask(self, name: bytes, token: bytes, deadline_at: float) -> Reply:
-        lock_s = max(0.001, deadline_at - trio.current_time())
         try:
-            return await self._state.run(self._turn, _keys(name), (token, _ms(lock_s)))
+            return await self._state.run(self._turn, _keys(name), (token, _lock_ms(deadline_at)))
         except trio.Cancelled:
             self._finish(name, token, b"", 0)
             raise
@@ -169,7 +175,18 @@ class SharedCache:
         return trio.current_time() - began
 
     def _finish(self, name: bytes, token: bytes, body: bytes, ttl_s: float) -> None:
+        self._led.pop(token, None)
         self._state.run_nowait(self._end, _keys(name), (token, body, _ms(ttl_s), LANDED, name))
+
+    async def renew(self) -> None:
+        """Let the locks of long calls last, until cancelled; calls that end within a beat cost nothing."""
+        before: set[bytes] = set()
+        while True:
+            await trio.sleep(RENEW_S)
+            for token in before & self._led.keys():
+                name, deadline_at = self._led[token]
+                self._state.run_nowait(self._renew, _keys(name)[1:], (token, _lock_ms(deadline_at)))
+            before = set(self._led)
 
     async def listen(self) -> None:
         """Wake those who wait when another node says that its call has ended, until cancelled."""
@@ -196,6 +213,10 @@ def _keys(name: bytes) -> tuple[bytes, bytes]:
     return b"sluice:{%b}:answer" % name, b"sluice:{%b}:lock" % name
 
 
+def _lock_ms(deadline_at: float) -> bytes:
+    return _ms(max(0.001, min(LOCK_S, deadline_at - trio.current_time())))
+
+
 def _ms(seconds: float) -> bytes:
     return b"%d" % (seconds * 1000)
 
@@ -205,6 +226,7 @@ async def open_shared_cache(local: Cache, state: State) -> AsyncIterator[SharedC
     """This node's side of the shared cache."""
     cache = SharedCache(local, state)
     async with trio.open_nursery() as nursery:
+        nursery.start_soon(cache.renew)
         nursery.start_soon(cache.listen)
         nursery.start_soon(cache.forget_renewed)
         yield cache

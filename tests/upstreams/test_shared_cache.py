@@ -10,17 +10,18 @@ import trio
 
 from storage.redis import open_redis as open_state
 from tests.fakes.cancelling import cancel_everywhere
+from tests.servers.cutter import open_cutter
 from tests.servers.redis import RedisServer
 from tests.servers.waiting import until
 from upstreams.cache import Cache
-from upstreams.shared_cache import BODY_BYTES_MAX, SharedCache, open_shared_cache
+from upstreams.shared_cache import BODY_BYTES_MAX, LOCK_S, RENEW_S, SharedCache, open_shared_cache
 
 WAIT_S = 20
 KEY = b"/v1/a/b?c=d"
 
 
 @asynccontextmanager
-async def open_node(server: RedisServer) -> AsyncIterator[SharedCache]:
+async def open_node(empty_redis: RedisServer) -> AsyncIterator[SharedCache]:
     async with (
         open_state(server.url, round_trip_s=5) as state,
         open_shared_cache(Cache(1_000_000, trio.current_time), state) as cache,
@@ -141,12 +142,52 @@ async def test_at_its_deadline_a_leader_loses_its_lock_and_another_leads(nodes: 
     assert await get(nodes[1], late) == b"answer 1"
 
 
-async def test_a_lock_lasts_no_longer_than_what_is_left_of_its_holders_deadline(
+async def test_a_lock_is_short_and_lasts_no_longer_than_what_is_left_of_its_holders_deadline(
     nodes: list[SharedCache], empty_redis: RedisServer
 ):
-    async with nodes[0].turn(KEY, trio.current_time() + 7):
-        [lock] = empty_redis.ask("KEYS", "*:lock")  # type: ignore[misc]
-        assert 6000 < empty_redis.ask("PTTL", lock) <= 7000  # type: ignore[operator]
+    for left_s, lock_s in ((7, 2.0), (1, 1.0)):
+        async with nodes[0].turn(KEY, trio.current_time() + left_s):
+            [lock] = empty_redis.ask("KEYS", "*:lock")  # type: ignore[misc]
+            assert lock_s - 0.5 < empty_redis.ask("PTTL", lock) / 1000 <= lock_s  # type: ignore[operator]
+        await until(lambda: empty_redis.ask("KEYS", "*:lock") == [])
+
+
+async def test_a_lock_lasts_while_its_call_does_and_a_call_that_ends_quickly_renews_nothing(
+    nodes: list[SharedCache], empty_redis: RedisServer
+):
+    upstream, answers = Upstream(takes_s=LOCK_S + 1), []
+
+    async def caller(node: SharedCache) -> None:
+        answers.append(await get(node, upstream))
+
+    async with trio.open_nursery() as nursery:
+        for node in nodes:
+            nursery.start_soon(caller, node)
+    assert (upstream.calls, answers) == (1, [b"answer 1"] * 3)
+    assert not any(node._led for node in nodes)
+
+
+async def test_a_leader_that_cannot_renew_is_followed_by_another_and_overwrites_nothing(
+    nodes: list[SharedCache], empty_redis: RedisServer
+):
+    """Goal: a dead node holds nobody up for long. Method: nothing of the leader's reaches Redis any more."""
+    with open_cutter(empty_redis.port) as cutter:
+        async with (
+            open_state(f"redis://127.0.0.1:{cutter.port}", round_trip_s=5) as state,
+            open_shared_cache(Cache(1_000_000, trio.current_time), state) as leader,
+        ):
+            async with leader.turn(KEY, trio.current_time() + 60) as stuck:
+                await trio.sleep(1.5 * RENEW_S)
+                cutter.to_server = lambda _data: False
+                began = trio.current_time()
+                assert await get(nodes[1], Upstream()) == b"answer 1"
+                assert trio.current_time() - began < LOCK_S + 0.5
+                cutter.to_server = lambda _data: True
+                cutter.cut()
+                await until(lambda: state.statistics().connects == 2)
+                stuck.keep(b"from a leader that lost its lock", 60)
+            await until(lambda: state.statistics().waiting == 0)
+            assert await get(nodes[2], Upstream()) == b"answer 1"
 
 
 async def test_who_does_not_wait_leads_beside_the_other_and_locks_and_stores_nothing_for_all(nodes: list[SharedCache]):

@@ -1,0 +1,94 @@
+"""A node that leads a call for all and dies, or stands still: another one makes the call soon after."""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+
+import trio
+
+from tests.fakes.scripted_upstream import Told, told
+from tests.many.harness import Answer, Cluster, Node, Unanswered, until
+
+SAME = "/v1/github/profile?handle=the-same"
+PROFILE = {"login": "the-same", "id": 1, "html_url": "https://github.com/the-same"}
+LATE, FOLLOWER = "the late one's", "the follower's"
+TAKEN_OVER_S = 3.0
+LATE_S = 4.0
+REFUND_S = 60.0
+
+
+def _script(cluster: Cluster, first: Told) -> None:
+    """The first call gets that answer, later ones another at once."""
+
+    def answer(_asked: str) -> Told:
+        return first if len(cluster.upstream.requests) == 1 else told(PROFILE | {"name": FOLLOWER})
+
+    cluster.upstream.script = answer
+
+
+async def _is_led(cluster: Cluster) -> bool:
+    await trio.lowlevel.checkpoint()
+    return len(cluster.upstream.requests) == 1
+
+
+async def _ask(cluster: Cluster, node: Node, answers: list[Answer]) -> None:
+    with suppress(Unanswered):
+        answers.append(await cluster.ask(node, SAME))
+
+
+def _name(answer: Answer) -> str:
+    return next(name for name in (LATE, FOLLOWER) if name.encode() in answer.body)
+
+
+async def test_a_killed_nodes_call_is_made_by_another_within_three_seconds_and_paid_once(cluster: Cluster) -> None:
+    _script(cluster, Told(delay_s=100))
+    before = await cluster.balance()
+    answers: list[Answer] = []
+    doomed = cluster.nodes[0]
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_ask, cluster, doomed, [])
+        await until(partial(_is_led, cluster), within_s=5)
+        for node in cluster.nodes[1:]:
+            nursery.start_soon(_ask, cluster, node, answers)
+        await trio.sleep(0.7)  # the lock has been renewed
+        assert answers == []
+        cluster.kill(doomed)
+        killed_at = trio.current_time()
+    assert [answer.status for answer in answers] == [200, 200]
+    assert max(answer.there_at for answer in answers) - killed_at < TAKEN_OVER_S
+    assert sorted(answer.json["credits_used"] for answer in answers) == [0, 1]
+    assert len(cluster.upstream.requests) == 2
+
+    async def is_refunded() -> bool:
+        return await cluster.balance() == before - 1
+
+    await until(is_refunded, within_s=REFUND_S)
+
+
+async def test_a_node_that_stood_still_serves_its_own_caller_but_replaces_no_answer_of_who_followed(
+    cluster: Cluster,
+) -> None:
+    _script(cluster, replace(told(PROFILE | {"name": LATE}), delay_s=LATE_S))
+    before = await cluster.balance()
+    late: list[Answer] = []
+    frozen, follower, third = cluster.nodes
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_ask, cluster, frozen, late)
+        await until(partial(_is_led, cluster), within_s=5)
+        os.kill(frozen.pid, signal.SIGSTOP)
+        try:
+            stopped_at = trio.current_time()
+            followed = await cluster.ask(follower, SAME)
+            assert trio.current_time() - stopped_at < TAKEN_OVER_S
+            await trio.sleep(LATE_S - (trio.current_time() - stopped_at))
+        finally:
+            os.kill(frozen.pid, signal.SIGCONT)
+    assert (followed.status, _name(followed), followed.json["credits_used"]) == (200, FOLLOWER, 1)
+    assert [(one.status, _name(one), one.json["credits_used"]) for one in late] == [(200, LATE, 1)]
+    found = await cluster.ask(third, SAME)
+    assert (_name(found), found.json["credits_used"]) == (FOLLOWER, 0)
+    assert before - await cluster.balance() == 2
