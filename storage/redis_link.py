@@ -1,9 +1,11 @@
 """A link to one server: what is called while a round trip is under way goes as the next one, as one pipeline.
 
-away --(greeted)--> up --(connection lost, or a round trip past its deadline)--> away --(tries again by itself)--> ...
+away --(greeted)--> up --(connection lost)--> away --(tries again by itself)--> ...
+                    up --(a round trip past its deadline)--> stalled --(the late answers)--> up
+                                                             stalled --(no answers either)--> away
 
-While it is away every call is refused at once. Two tasks share a connection: one sends what is queued once nothing is
-in flight, one receives and gives the replies out, in the order in which their calls were sent.
+While it is away or stalled every call is refused at once; a stalled one keeps its connection. Two tasks share that: one
+sends what is queued once nothing is in flight, one receives and gives the replies out, in the order of their calls.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from storage.redis_wire import FAULTS, Answer, Connection, end_remains, pack
 QUEUE_MAX = 10_000
 BATCH_MAX = 512
 ROUND_TRIP_S = 0.1
+STALL_S = 0.15  # with a round trip's time enough for TCP to send a lost packet again, after 0.2 s
 CONNECT_S = 0.5
 PAUSE_S, PAUSE_S_MAX = 0.05, 0.5
 STEADY_S = 1.0  # what lived for less is not tried again at once
@@ -91,6 +94,8 @@ class Link:
                 async with self._connect() as connection:
                     await self._end_last(connection)
                     greeting.deadline = math.inf
+                    self._sent_scripts.clear()
+                    self.connects += 1
                     self._rise()
                     await self._serve(connection)
             why = f"no greeting within {CONNECT_S:g} s"
@@ -100,6 +105,8 @@ class Link:
             if why and self.fault is None:
                 _log.warning("the link to Redis is down: %s", why)
             self._fall(why or "the link is closed")
+            self._flying.clear()
+            self._owner.lost(self)
 
     async def _end_last(self, connection: Connection) -> None:
         """What a stalled network still holds of the last connection must not happen after its callers failed."""
@@ -109,24 +116,20 @@ class Link:
 
     def _rise(self) -> None:
         self.fault = None
-        self._sent_scripts.clear()
-        self.connects += 1
         _log.info("the link to Redis is up")
         self._owner.connected(self)
 
     def _fall(self, why: str) -> None:
-        """Refuse calls from now on, and fail those that have no outcome."""
-        was_up, self.fault = self.fault is None, why
-        flying, queued = list(self._flying), [*self._again, *self._queue]
-        for calls in (self._flying, self._again, self._queue):
-            calls.clear()
+        """Refuse calls from now on, and fail those that have no outcome; what is in flight may still be answered."""
+        self.fault = why
+        flying, queued = [call for call in self._flying if not call.is_done], [*self._again, *self._queue]
+        self._again.clear()
+        self._queue.clear()
         self.lost += len(flying) + len(queued)
         for call in flying:
             call.fail(why, happened=None)
         for call in queued:
             call.fail(why)
-        if was_up:
-            self._owner.lost(self)
 
     async def _serve(self, connection: Connection) -> None:
         async with trio.open_nursery() as nursery:
@@ -177,7 +180,19 @@ class Link:
                 while self._flying:
                     self._take(await connection.receive())
             if grace.cancelled_caught:
-                raise trio.TooSlowError(f"no answer within {self._round_trip_s:g} s")
+                await self._stall(connection)
+
+    async def _stall(self, connection: Connection) -> None:
+        """Let nobody wait any longer, and see whether the answers still come."""
+        why = f"no answer within {self._round_trip_s:g} s"
+        _log.warning("the link to Redis stalls: %s", why)
+        self._fall(why)
+        with trio.move_on_after(STALL_S):
+            while self._flying:
+                self._take(await connection.receive())
+        if self._flying:
+            raise trio.TooSlowError(why)
+        self._rise()
 
     def _take(self, answers: Sequence[tuple[bool, Answer]]) -> None:
         for is_push, answer in answers:
@@ -196,6 +211,8 @@ class Link:
                 self._sender.unpark()
 
     def _give(self, call: Call, answer: Answer) -> None:
+        if call.is_done:
+            return  # it failed when the link stalled
         if not isinstance(answer, RedisError):
             call.answer(answer)
         elif isinstance(answer, NoScriptError) and call.script is not None:
