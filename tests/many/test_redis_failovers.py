@@ -1,0 +1,98 @@
+"""Two nodes over a Redis Cluster, and over what Sentinel watches: the primary is killed under load.
+
+Redis passes on what it did a moment after it has answered. What a primary did not pass on before it died never was:
+that many requests more than a window holds may be admitted in all, and no more. Money is not in Redis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import trio
+
+from storage.redis_call import slot_of
+from tests.many.forking import Forker
+from tests.many.harness import Answer, Cluster, open_cluster, open_load, until
+from tests.servers.postgres import PostgresServer
+from tests.servers.redis import RedisServer, open_watched
+from tests.servers.redis import open_cluster as open_redis_cluster
+
+TWO = (0.0, 0.0)
+LIMIT = 100
+PER_S = 25.0
+BEFORE_S = 2.0
+AFTER_S = LIMIT / PER_S + 1.0
+BACK_S = 20.0
+NOT_PASSED_ON_S = 0.25
+
+
+async def test_a_window_outlives_the_primary_that_sentinel_replaces(
+    forker: Forker, tmp_path: Path, postgres: PostgresServer
+) -> None:
+    with open_watched(tmp_path / "redis") as watched:
+        async with open_cluster(
+            forker,
+            tmp_path,
+            store_url=postgres.fresh(),
+            state_url=watched.url,
+            skews_s=TWO,
+            limits__requests_per_minute=LIMIT,
+        ) as nodes:
+            _, key = await nodes.new_key(balance=1000)
+            await _lose_primary(nodes, watched.servers[0], key)
+
+
+async def test_a_window_outlives_its_primary_in_a_cluster_and_keys_of_other_primaries_notice_nothing(
+    forker: Forker, tmp_path: Path, postgres: PostgresServer
+) -> None:
+    with open_redis_cluster(tmp_path / "redis", replicas=True) as servers:
+        for server in servers:
+            server.ask("CONFIG", "SET", "cluster-require-full-coverage", "no")
+        url = f"redis+cluster://127.0.0.1:{servers[0].port},127.0.0.1:{servers[1].port}"
+        async with open_cluster(
+            forker,
+            tmp_path,
+            store_url=postgres.fresh(),
+            state_url=url,
+            skews_s=TWO,
+            limits__requests_per_minute=LIMIT,
+        ) as nodes:
+            victim, other = await _key_on(nodes, 0), await _key_on(nodes, 2)
+            async with open_load(nodes, per_s=5, key=other) as unmoved:
+                await _lose_primary(nodes, servers[0], victim)
+            assert {answer.status for answer in unmoved} == {200}
+
+
+async def _key_on(nodes: Cluster, third: int) -> str:
+    """A key of an account whose slot is in that third of them."""
+    while True:
+        account, key = await nodes.new_key(balance=1000)
+        if slot_of(b"{%b}" % account.encode()) * 3 // 16384 == third:
+            return key
+
+
+async def _lose_primary(nodes: Cluster, primary: RedisServer, key: str) -> None:
+    async with open_load(nodes, per_s=PER_S, key=key) as answers:
+        await trio.sleep(BEFORE_S)
+        primary.kill()
+        killed_at = trio.current_time()
+
+        async def is_back() -> bool:
+            await trio.lowlevel.checkpoint()
+            statuses = [answer.status for answer in answers if answer.sent_at > killed_at]
+            return 503 in statuses and 503 not in statuses[-5:]
+
+        await until(is_back, within_s=BACK_S)
+        await trio.sleep(AFTER_S)
+    _assert_counted(answers, killed_at)
+
+
+def _assert_counted(answers: Sequence[Answer], killed_at: float) -> None:
+    served = [answer for answer in answers if answer.status == 200]
+    perhaps_lost = [one for one in served if abs(one.there_at - killed_at) < NOT_PASSED_ON_S]
+    assert LIMIT <= len(served) <= LIMIT + len(perhaps_lost)
+    assert answers[-1].status == 429
+    for answer in answers:
+        if answer.status == 503:
+            assert (answer.headers["retry-after"], answer.json["credits_used"]) == ("1", 0)
