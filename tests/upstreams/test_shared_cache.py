@@ -21,7 +21,7 @@ KEY = b"/v1/a/b?c=d"
 
 
 @asynccontextmanager
-async def open_node(empty_redis: RedisServer) -> AsyncIterator[SharedCache]:
+async def open_node(server: RedisServer) -> AsyncIterator[SharedCache]:
     async with (
         open_state(server.url, round_trip_s=5) as state,
         open_shared_cache(Cache(1_000_000, trio.current_time), state) as cache,
