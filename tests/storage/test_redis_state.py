@@ -199,14 +199,16 @@ async def test_a_server_that_is_slow_for_longer_comes_back_by_itself(brisk: Redi
     await add(brisk)
 
 
-async def test_a_server_that_is_late_fails_its_callers_and_keeps_its_connection(brisk: RedisState, server: RedisServer):
+async def test_a_server_that_is_late_fails_its_callers_and_keeps_its_connection(
+    brisk: RedisState, empty_redis: RedisServer
+):
     """Goal: a packet lost once costs no reconnect. Method: a server that stands still for as long as TCP takes."""
     connects: list[int] = []
     async with brisk.subscribe(b"news") as news:
         assert await news.receive() == LOOK_AGAIN
         await add(brisk)
         brisk.on_connect(lambda: connects.append(1))
-        server.freeze()
+        empty_redis.freeze()
         try:
             began = trio.current_time()
             with pytest.raises(StateUnavailable, match="no answer within") as refusal:
@@ -219,17 +221,17 @@ async def test_a_server_that_is_late_fails_its_callers_and_keeps_its_connection(
             assert trio.current_time() - stalled_at < 0.02
             await trio.sleep(max(0.0, began + 0.16 - trio.current_time()))
         finally:
-            server.thaw()
+            empty_redis.thaw()
         await wait_up(brisk)
         assert connects == [1], "whoever has something to say again is told that it can"
         assert await add(brisk) == 3, "the late call happened, the refused one did not"
-        server.ask("PUBLISH", "news", "one")
+        empty_redis.ask("PUBLISH", "news", "one")
         assert await news.receive() == b"one"
     statistics = brisk.statistics()
     assert (statistics.connects, statistics.lost) == (1, 1)
 
 
-async def test_what_is_late_again_and_again_reaches_nobody_elses_call(brisk: RedisState, server: RedisServer):
+async def test_what_is_late_again_and_again_reaches_nobody_elses_call(brisk: RedisState, empty_redis: RedisServer):
     async def caller(number: int) -> None:
         for turn in range(150):
             text = b"%d/%d" % (number, turn)
@@ -242,7 +244,7 @@ async def test_what_is_late_again_and_again_reaches_nobody_elses_call(brisk: Red
             nursery.start_soon(caller, number)
         for late_s in (0.15, 0.2, 0.24, 0.3):
             await trio.sleep(0.1)
-            await trio.to_thread.run_sync(server.ask, "DEBUG", "SLEEP", str(late_s))
+            await trio.to_thread.run_sync(empty_redis.ask, "DEBUG", "SLEEP", str(late_s))
     await wait_up(brisk)
     assert brisk.statistics().lost > 0
 
