@@ -1,0 +1,185 @@
+"""The registry: every type of event, the sentence that says when it is written, and the shape of its data.
+
+Data holds counts and ids only (spec 2.8), so that an event can be passed on wherever its account's key may go.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from events.errors import UnknownType
+
+API_VERSION: Final = "2026-11-21"
+ALL: Final = "*"
+
+
+class DiscoverLegs(Struct, frozen=True, kw_only=True):
+    """How many searches of a discover run stand where."""
+
+    planned: int
+    done: int
+    empty: int
+    failed: int
+    skipped: int
+    pending: int
+
+
+class DiscoverCounts(Struct, frozen=True, kw_only=True):
+    """What a discover run has come to."""
+
+    legs: DiscoverLegs
+    rows_kept: int
+
+
+class DiscoverCredits(Struct, frozen=True, kw_only=True):
+    """What a discover run has cost."""
+
+    spent: int
+
+
+class DiscoverRun(Struct, frozen=True, kw_only=True):
+    """A discover run as it stood (spec 2.8). An occurrence that never became a run has no `run_id`."""
+
+    run_id: str | None
+    status: str
+    stopped_because: str | None
+    counts: DiscoverCounts
+    credits: DiscoverCredits
+    version: int
+    schedule_id: str | None
+
+
+class MonitorRun(Struct, frozen=True, kw_only=True):
+    """A Monitor's run as it ended; `rows` where the recipe answers a list, `scheduled_for` in ISO 8601."""
+
+    monitor_id: str
+    run_id: str
+    status: Literal["ok", "partial", "failed", "skipped"]
+    scheduled_for: str
+    alerts_fired: int
+    rows: int | None
+    credits_spent: int
+    skip_reason: str | None
+
+
+class MonitorAlert(Struct, frozen=True, kw_only=True):
+    """The run whose numbers fired alert rules, and how many of them."""
+
+    monitor_id: str
+    run_id: str
+    scheduled_for: str
+    alerts_fired: int
+
+
+class WebhookPaused(Struct, frozen=True, kw_only=True):
+    """The Monitor whose webhook was paused, and the delivery that was the last to fail."""
+
+    monitor_id: str
+    delivery_id: str | None
+    failures_in_a_row: int
+
+
+class CreditsLow(Struct, frozen=True, kw_only=True):
+    """The balance when it fell below the threshold, which is a part of the last pack."""
+
+    balance: int
+    held: int
+    pack_credits: int
+    threshold_credits: int
+
+
+class CreditsExhausted(Struct, frozen=True, kw_only=True):
+    """Nothing is left to spend."""
+
+    balance: int
+    pack_credits: int
+
+
+class KeyRevoked(Struct, frozen=True, kw_only=True):
+    """The key that opens nothing any more."""
+
+    key_id: str
+    last4: str
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One type of event. An `account_wide` one belongs to no key: every key of the account sees it."""
+
+    name: str
+    when: str
+    data: type[Struct]
+    account_wide: bool = False
+
+    @property
+    def family(self) -> str:
+        """What selects it together with its likes, such as `discover.*`."""
+        return self.name.partition(".")[0] + ".*"
+
+
+_ALL_KINDS = (
+    Kind("discover.progress", "A background or scheduled run crosses each 10% of its planned searches.", DiscoverRun),
+    Kind("discover.accounts_ready", "An accounts-view run finished enriching and judging accounts.", DiscoverRun),
+    Kind("discover.completed", "A background or scheduled run settles `completed`.", DiscoverRun),
+    Kind("discover.partial", "A background or scheduled run settles `partial`.", DiscoverRun),
+    Kind("discover.paused", "A background or scheduled run settles `paused`.", DiscoverRun),
+    Kind(
+        "discover.failed",
+        "A background or scheduled run settles `failed`; a cancel sends nothing.",
+        DiscoverRun,
+    ),
+    Kind("discover.new_rows", "A scheduled run of the posts view settles with new rows.", DiscoverRun),
+    Kind("discover.new_accounts", "A scheduled run of the accounts view settles with new rows.", DiscoverRun),
+    Kind("discover.new_items", "A scheduled run of the items view settles with new rows.", DiscoverRun),
+    Kind("discover.run_skipped", "A schedule's occurrence was skipped.", DiscoverRun),
+    Kind(
+        "discover.run_failed",
+        "A scheduled run failed, or three skips in a row paused the schedule.",
+        DiscoverRun,
+    ),
+    Kind("monitor.run_completed", "A Monitor's run ended `ok` or `partial`.", MonitorRun),
+    Kind("monitor.run_failed", "A Monitor's run ended `failed`, and was refunded.", MonitorRun),
+    Kind("monitor.run_skipped", "A Monitor's slot was skipped; `skip_reason` says why.", MonitorRun),
+    Kind("monitor.alert_fired", "A Monitor's run fired at least one of its alert rules.", MonitorAlert),
+    Kind("monitor.webhook_paused", "Ten failed deliveries in a row paused a Monitor's webhook.", WebhookPaused),
+    Kind("credits.low", "20% of the last pack of credits are left.", CreditsLow, account_wide=True),
+    Kind("credits.exhausted", "No credits are left.", CreditsExhausted, account_wide=True),
+    Kind("key.revoked", "An API key was revoked.", KeyRevoked, account_wide=True),
+)
+
+KINDS: Final[Mapping[str, Kind]] = MappingProxyType({kind.name: kind for kind in _ALL_KINDS})
+FAMILIES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
+    {
+        family: frozenset(kind.name for kind in _ALL_KINDS if kind.family == family)
+        for family in dict.fromkeys(kind.family for kind in _ALL_KINDS)
+    }
+)
+
+
+def select(text: str) -> frozenset[str] | None:
+    """The types that a comma-separated filter names; None for all of them.
+
+    Raises:
+        UnknownType: a name is neither a type nor a family, with the nearest that is.
+    """
+    chosen: set[str] = set()
+    names = [name.strip() for name in text.split(",")]
+    for name in names:
+        if name in KINDS:
+            chosen.add(name)
+        elif name in FAMILIES:
+            chosen |= FAMILIES[name]
+        elif name != ALL:
+            raise UnknownType(name, _nearest(name))
+    return None if ALL in names else frozenset(chosen)
+
+
+def _nearest(name: str) -> str | None:
+    found = difflib.get_close_matches(name, [*KINDS, *FAMILIES, ALL], n=1)
+    return found[0] if found else None

@@ -1,0 +1,62 @@
+"""The tables of the feeds, their events and the named consumers."""
+
+from storage.migrations import MigrationSet, Schema
+
+# Without a kept event, `first_pos` is the position that the next one will have.
+FEEDS = """
+CREATE TABLE feeds (
+    account_id TEXT PRIMARY KEY,
+    last_pos BIGINT NOT NULL CHECK (last_pos >= 0),
+    last_at DOUBLE PRECISION NOT NULL,
+    first_pos BIGINT NOT NULL CHECK (first_pos BETWEEN 1 AND last_pos + 1),
+    first_at DOUBLE PRECISION NOT NULL,
+    purged_pos BIGINT NOT NULL CHECK (purged_pos BETWEEN 0 AND first_pos - 1)
+)
+"""
+
+EVENTS = """
+CREATE TABLE events (
+    account_id TEXT NOT NULL,
+    pos BIGINT NOT NULL CHECK (pos >= 1),
+    id TEXT NOT NULL UNIQUE,
+    type TEXT NOT NULL,
+    key_id TEXT,
+    subject_id TEXT NOT NULL,
+    parent_id TEXT,
+    created_at DOUBLE PRECISION NOT NULL,
+    body TEXT NOT NULL,
+    PRIMARY KEY (account_id, pos)
+)
+"""
+
+# `counted` events that the consumer selects stand between `committed_pos` and `counted_pos`.
+CONSUMERS = """
+CREATE TABLE consumers (
+    id TEXT PRIMARY KEY,
+    key_id TEXT NOT NULL,
+    name TEXT NOT NULL,
+    account_id TEXT NOT NULL,
+    types TEXT,
+    subjects TEXT,
+    committed_pos BIGINT NOT NULL CHECK (committed_pos >= 0),
+    committed_at DOUBLE PRECISION NOT NULL,
+    served_pos BIGINT NOT NULL CHECK (served_pos >= committed_pos),
+    served_at DOUBLE PRECISION NOT NULL,
+    counted_pos BIGINT NOT NULL CHECK (counted_pos >= committed_pos),
+    counted BIGINT NOT NULL CHECK (counted BETWEEN 0 AND counted_pos - committed_pos),
+    created_at DOUBLE PRECISION NOT NULL,
+    seen_at DOUBLE PRECISION NOT NULL,
+    lapse_told INTEGER NOT NULL CHECK (lapse_told IN (0, 1)),
+    UNIQUE (key_id, name)
+)
+"""
+
+
+def m0001_events(schema: Schema) -> None:
+    """Feeds, events and consumers."""
+    for table in (FEEDS, EVENTS, CONSUMERS):
+        schema.execute(table)
+
+
+MIGRATIONS = MigrationSet("events", (m0001_events,))
+"""What `open_store` is given."""
