@@ -17,10 +17,10 @@ WELCOME_CREDITS = 100
 GRANT_MAX = 1_000_000_000_000  # far below where a sum could leave 64 bits
 
 COLUMNS = "id, name, plan, unlimited, balance, held, created_at"
-ADD = f"INSERT INTO accounts ({COLUMNS}) VALUES (?, ?, ?, ?, ?, 0, ?)"  # noqa: S608 - constants
+ADD = f"INSERT INTO accounts ({COLUMNS}, pack) VALUES (?, ?, ?, ?, ?, 0, ?, ?)"  # noqa: S608 - constants
 READ = f"SELECT {COLUMNS} FROM accounts WHERE id = ? {{lock}}"  # noqa: S608 - constants
 LIST = f"SELECT {COLUMNS} FROM accounts ORDER BY created_at, id LIMIT ?"  # noqa: S608 - constants
-GRANT = "UPDATE accounts SET balance = balance + ?, version = version + 1 WHERE id = ?"
+GRANT = "UPDATE accounts SET balance = balance + ?, pack = ?, version = version + 1 WHERE id = ?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +87,8 @@ class Accounts:
         return await self._store.read(lambda tx: [_account(row) for row in tx.all(LIST, (limit,))])
 
     def _add(self, account: Account, tx: Tx) -> None:
-        params = (account.id, account.name, account.plan, int(account.unlimited), account.balance, account.created_at)
-        tx.run(ADD, params)
+        unlimited, credits_ = int(account.unlimited), account.balance
+        tx.run(ADD, (account.id, account.name, account.plan, unlimited, credits_, account.created_at, credits_))
         if account.balance:
             entry = issue(
                 account.id,
@@ -101,7 +101,7 @@ class Accounts:
             self._enter(tx, entry, account.id, Told(0, account.balance))
 
     def _grant(self, account_id: str, amount: int, description: str, tx: Tx) -> int:
-        tx.run(GRANT, (amount, account_id))
+        tx.run(GRANT, (amount, amount, account_id))
         told = read_balance(tx, account_id)
         entry = issue(
             account_id, "purchase", amount, balance_after=told.balance, description=description, now=self._now()

@@ -66,6 +66,10 @@ class AccountState:
     unlimited: bool
     version: int = 0
     """As read; writing the row adds 1."""
+    pack: int = 0
+    """The credits of the last purchase, or of the welcome bonus until there is one."""
+    whole: int = 0
+    """Balance and held together, as read: the balance if all that is open were refunded."""
 
 
 @dataclass(slots=True)

@@ -13,8 +13,8 @@ from storage.store import Tx
 
 # From the list to the table: a look-up `IN` a list first sorts it into a table of its own, at twice the cost.
 READ_ACCOUNTS = """
-SELECT accounts.id, balance, held, unlimited, version FROM {in} AS asked JOIN accounts ON accounts.id = asked.value
-ORDER BY accounts.id {lock}
+SELECT accounts.id, balance, held, unlimited, version, pack FROM {in} AS asked
+JOIN accounts ON accounts.id = asked.value ORDER BY accounts.id {lock}
 """
 READ_KEYS = """
 SELECT keys.id, account_id, credit_limit, used, expires_at, revoked_at FROM {in} AS asked
@@ -72,7 +72,8 @@ def read_books(tx: Tx, requests: Sequence[Request]) -> Books:
     key_ids = sorted({request.key_id for request in requests if request.key_id is not None})
     books = Books(
         accounts={
-            row[0]: AccountState(row[1], row[2], bool(row[3]), row[4]) for row in tx.all_in(READ_ACCOUNTS, account_ids)
+            row[0]: AccountState(row[1], row[2], bool(row[3]), row[4], row[5], row[1] + row[2])
+            for row in tx.all_in(READ_ACCOUNTS, account_ids)
         },
         keys={row[0]: KeyState(*row[1:]) for row in tx.all_in(READ_KEYS, key_ids)},
         open={},

@@ -12,6 +12,8 @@ from billing.books import Charge, ChargeRequest, Closed, CloseRequest, Decision,
 from billing.charge_rows import judge_charges
 from billing.entries import AMOUNT, KIND
 from billing.errors import ChargeUnknown
+from billing.facts import SILENT, Facts
+from billing.falls import judge_falls
 from storage.errors import StorageError
 from storage.store import Store, Tx
 
@@ -24,7 +26,9 @@ Closing: TypeAlias = Callable[[], Awaitable[Closed]]
 class Charges:
     """Takes and closes charges, many at once in one transaction."""
 
-    def __init__(self, store: Store, balances: Balances, *, now: Callable[[], float], node: str) -> None:
+    def __init__(
+        self, store: Store, balances: Balances, *, now: Callable[[], float], node: str, facts: Facts = SILENT
+    ) -> None:
         """`now` gives Unix seconds and is also called on the store's thread; `node` names this process.
 
         A node that was declared dead sets another `node`, for all that is charged from then on.
@@ -32,6 +36,7 @@ class Charges:
         self._store = store
         self._balances = balances
         self._now = now
+        self._facts = facts
         self.node = node
         self._unfinished: dict[str, Closing] = {}
         self._moved = Counter[str]()
@@ -111,6 +116,8 @@ class Charges:
     def judge(self, tx: Tx, requests: Sequence[Request]) -> Sequence[Outcome]:
         """The batch handler, on the store's thread; a handler that decides more than a charge calls it from its own."""
         decision = judge_charges(tx, requests, now=self._now(), node=self.node)
+        if falls := judge_falls(decision.accounts):
+            self._facts.credits_fell(tx, falls)
         self._balances.change(tx, decision.told())
         tx.on_commit(partial(self._count, decision))
         if decision.opened:

@@ -16,7 +16,9 @@ import trio
 
 from billing.accounts import read_account
 from billing.errors import KeyUnknown, KeyUnusable, TermsInvalid, TooManyKeys
+from billing.facts import SILENT, Facts
 from billing.key_cache import Key, KeyCache, Refused
+from billing.key_records import KeyRecord
 from billing.key_text import KeyText, digest
 from billing.sealing import Cipher
 from limits.gate import KNOWN_S, NO_GENERATION, Gate
@@ -62,21 +64,6 @@ class NewKey:
     last4: str
 
 
-@dataclass(frozen=True, slots=True)
-class KeyRecord:
-    """A key as its owner sees it. `used` counts credits since the last reset; no `credit_limit` means no limit."""
-
-    id: str
-    account_id: str
-    name: str
-    last4: str
-    credit_limit: int | None
-    used: int
-    expires_at: float | None
-    revoked_at: float | None
-    created_at: float
-
-
 class Keys:
     """Makes, finds and changes keys. Whatever changes counts on the very next request."""
 
@@ -89,6 +76,7 @@ class Keys:
         make_id: Callable[[str], str],
         prefix: str = "sl_",
         shared: Gate | None = None,
+        facts: Facts = SILENT,
     ) -> None:
         """`make_id` makes a new id that begins with the given prefix; `prefix` is that of the keys themselves.
 
@@ -100,6 +88,7 @@ class Keys:
         self._make_id = make_id
         self._text = KeyText(prefix)
         self._shared = shared
+        self._facts = facts
         self._cache = KeyCache(None if shared is None else KNOWN_S)
 
     def find_nowait(self, presented: str) -> Key | None:
@@ -164,7 +153,12 @@ class Keys:
     async def revoke(self, key_id: str) -> KeyRecord:
         """End the key for good; once is as good as twice. Raises KeyUnknown."""
         now = self._now()
-        return await self._change(key_id, lambda tx: tx.run(REVOKE, (now, key_id)))
+
+        def change(tx: Tx) -> None:
+            if tx.run(REVOKE, (now, key_id)):
+                self._facts.key_revoked(tx, _read(tx, key_id))
+
+        return await self._change(key_id, change)
 
     async def update(
         self, key_id: str, *, credit_limit: int | Unchanged | None = UNCHANGED, reset_usage: bool = False

@@ -79,6 +79,16 @@ INDEXES = (
     "CREATE INDEX ledger_spending ON ledger_entries (account_id, created_at, amount) WHERE kind = 'settlement'",
 )
 
+# A bonus that names a request only covers a call of an unlimited account. The ledger is walked through once.
+FILL_PACKS = """
+WITH last (account_id, id) AS (
+    SELECT account_id, MAX(id) FROM ledger_entries
+    WHERE kind IN ('purchase', 'bonus') AND request_id IS NULL GROUP BY account_id
+)
+UPDATE accounts SET pack = ledger_entries.amount FROM last JOIN ledger_entries ON ledger_entries.id = last.id
+WHERE accounts.id = last.account_id
+"""
+
 
 def m0001_accounts(schema: Schema) -> None:
     """Accounts, their keys, the ledger and the charges that are open."""
@@ -94,4 +104,10 @@ def m0002_versions(schema: Schema) -> None:
     schema.execute("ALTER TABLE accounts ADD COLUMN version BIGINT NOT NULL DEFAULT 0 CHECK (version >= 0)")
 
 
-MIGRATIONS = MigrationSet("billing", (m0001_accounts, m0002_versions))
+def m0003_packs(schema: Schema) -> None:
+    """The account's last pack: its last purchase, or its welcome bonus until there is one."""
+    schema.execute("ALTER TABLE accounts ADD COLUMN pack BIGINT NOT NULL DEFAULT 0 CHECK (pack >= 0)")
+    schema.execute(FILL_PACKS)
+
+
+MIGRATIONS = MigrationSet("billing", (m0001_accounts, m0002_versions, m0003_packs))

@@ -13,7 +13,8 @@ import msgspec
 
 from billing.accounts import WELCOME_CREDITS, Accounts
 from billing.errors import BillingError, TermsInvalid
-from billing.keys import UNCHANGED, KeyRecord, Keys, Unchanged
+from billing.key_records import KeyRecord
+from billing.keys import UNCHANGED, Keys, Unchanged
 from billing.verification import verify
 from gateway.instants import iso, unix
 from storage.store import Store

@@ -1,8 +1,9 @@
 """Everything of billing on one store, with a clock and ids that tests can foresee."""
 
 import itertools
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 
 import trio
 
@@ -10,6 +11,8 @@ from billing.accounts import Accounts
 from billing.balances import Balances
 from billing.books import ChargeRequest
 from billing.charges import Charges
+from billing.falls import Fall
+from billing.key_records import KeyRecord
 from billing.keys import Keys
 from billing.ledger import Ledger
 from billing.migrations import MIGRATIONS
@@ -17,9 +20,27 @@ from billing.sealing import Cipher
 from billing.verification import verify
 from limits.gate import Gate
 from storage.opening import open_store
-from storage.store import Store
+from storage.store import Store, Tx
 
 EPOCH = 1_750_000_000.0
+
+
+class Told:
+    """What billing has told, once it is committed."""
+
+    def __init__(self) -> None:
+        self.keys: list[KeyRecord] = []
+        self.falls: list[Fall] = []
+
+    def key_revoked(self, tx: Tx, key: KeyRecord) -> None:
+        tx.on_commit(partial(self.keys.append, key))
+
+    def credits_fell(self, tx: Tx, falls: Sequence[Fall]) -> None:
+        tx.on_commit(partial(self.falls.extend, falls))
+
+    def steps(self, account_id: str) -> list[str]:
+        """What the account's credits have fallen to, in order."""
+        return [fall.to for fall in self.falls if fall.account_id == account_id]
 
 
 class Desk:
@@ -27,12 +48,13 @@ class Desk:
 
     def __init__(self, store: Store, shared: Gate | None = None) -> None:
         self.time = EPOCH
+        self.told = Told()
         self.store = store
         self._numbers = itertools.count(1)
         self.balances = Balances(store, shared)
         self.accounts = Accounts(store, self.balances, now=self.now, make_id=self.make_id)
-        self.keys = Keys(store, Cipher(b"k" * 32), now=self.now, make_id=self.make_id, shared=shared)
-        self.charges = Charges(store, self.balances, now=self.now, node="node-1")
+        self.keys = Keys(store, Cipher(b"k" * 32), now=self.now, make_id=self.make_id, shared=shared, facts=self.told)
+        self.charges = Charges(store, self.balances, now=self.now, node="node-1", facts=self.told)
         self.ledger = Ledger(store, now=self.now)
 
     def restarted(self) -> "Desk":
