@@ -1,4 +1,4 @@
-"""The money side of a node or a command, opened over one store: accounts, keys, charges and the ledger."""
+"""What a node or a command keeps in its store: accounts, keys, charges, the ledger, and the feed that tells of them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 
 import billing.migrations
+import events.migrations
 import limits.idempotency
 from billing.accounts import Accounts
 from billing.balances import Balances
@@ -14,6 +15,8 @@ from billing.charges import Charges
 from billing.keys import Keys
 from billing.ledger import Ledger
 from billing.sealing import Cipher
+from events.log import Log, Moved
+from gateway.billing_facts import BillingFacts
 from gateway.config.settings import Config
 from gateway.operations import Operations
 from gateway.secrets import Secrets
@@ -24,6 +27,23 @@ from storage.store import Store
 
 OpenStore = Callable[[str, Sequence[MigrationSet]], AbstractAsyncContextManager[Store]]
 """Opens the store of an address, with all sets of the program's migrations."""
+
+MIGRATIONS = (billing.migrations.MIGRATIONS, limits.idempotency.MIGRATIONS, events.migrations.MIGRATIONS)
+
+
+def _nobody(_moved: Sequence[Moved]) -> None:
+    """A command ends before anybody could wait in it."""
+
+
+class Bell:
+    """Rung for each commit that moves a feed; who waits for events says what it rings. It must not raise nor block."""
+
+    def __init__(self) -> None:
+        self.rings: Callable[[Sequence[Moved]], None] = _nobody
+
+    def ring(self, moved: Sequence[Moved]) -> None:
+        """Tell of new events."""
+        self.rings(moved)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +56,8 @@ class Books:
     keys: Keys
     charges: Charges
     ledger: Ledger
+    feed: Log
+    bell: Bell
 
     @property
     def operations(self) -> Operations:
@@ -57,21 +79,27 @@ async def open_books(
     make_id: Callable[[str], str],
     open_store: OpenStore = open_store,
     shared: Gate | None = None,
+    base_url: str | None = None,
 ) -> AsyncIterator[Books]:
     """Open the store of `config`; changes of keys and balances are told to `shared`, the gate of all nodes.
+
+    The links of events begin with `base_url`, by default with the address that `config` gives.
 
     Raises:
         StoreUnusable: in use, not writable, corrupt or too new; the text says what to do.
     """
-    async with open_store(config.store.url, [billing.migrations.MIGRATIONS, limits.idempotency.MIGRATIONS]) as store:
-        balances = Balances(store, shared)
+    async with open_store(config.store.url, MIGRATIONS) as store:
+        balances, bell = Balances(store, shared), Bell()
+        begin = config.server.public_url(config.server.port) if base_url is None else base_url
+        feed = Log(now=now, make_id=make_id, base_url=begin, tell=bell.ring)
+        cipher, facts, prefix = Cipher(secrets.sealing), BillingFacts(feed), config.keys.prefix
         yield Books(
             store=store,
             balances=balances,
             accounts=Accounts(store, balances, now=now, make_id=make_id),
-            keys=Keys(
-                store, Cipher(secrets.sealing), now=now, make_id=make_id, prefix=config.keys.prefix, shared=shared
-            ),
-            charges=Charges(store, balances, now=now, node=make_id("node_")),
+            keys=Keys(store, cipher, now=now, make_id=make_id, prefix=prefix, shared=shared, facts=facts),
+            charges=Charges(store, balances, now=now, node=make_id("node_"), facts=facts),
             ledger=Ledger(store, now=now),
+            feed=feed,
+            bell=bell,
         )

@@ -6,8 +6,7 @@ import sqlite3
 from functools import cache
 from typing import NamedTuple
 
-import billing.migrations
-import limits.idempotency
+from gateway.books import MIGRATIONS
 from storage.sqlite_files import migrate
 
 WATCH_COUNTERS = (
@@ -64,7 +63,7 @@ class Rows(NamedTuple):
 @cache
 def _empty() -> bytes:
     with sqlite3.connect(":memory:", isolation_level=None) as connection:
-        migrate(connection, [billing.migrations.MIGRATIONS, limits.idempotency.MIGRATIONS])
+        migrate(connection, MIGRATIONS)
         for statement in WATCH_COUNTERS:
             connection.execute(statement)
         return connection.serialize()
