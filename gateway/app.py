@@ -121,6 +121,7 @@ async def open_node(setting: Setting) -> AsyncIterator[Node]:
         open_presence(
             books,
             is_shared=is_shared(config.store.url),
+            shares_state=state is not None,
             make_id=make_id,
             now=now,
             log=setting.log,

@@ -18,7 +18,7 @@ from gateway.books import Books
 from gateway.logs import Log
 from limits.idempotency import forget_running, free_running
 from storage import nodes
-from storage.errors import StorageError
+from storage.errors import StorageError, StoreUnusable
 from storage.store import Tx
 
 LEAVE_S = 5.0
@@ -33,13 +33,31 @@ class Pace:
     dead_after_s: float = nodes.DEAD_AFTER_S
 
 
+class StateNotShared(StoreUnusable):
+    """Another node lives in this store, and one of the two keeps its state to itself: neither can hold the limits."""
+
+    def __init__(self, other: str) -> None:
+        super().__init__(
+            f'another node ({other}) lives in the same store, and it or this one has state.url = "memory:", which is '
+            "right for a single node only; give all nodes the same Redis, or stop the other"
+        )
+
+
 class Presence:
     """This node's life in the store; its name is that of its charges."""
 
     def __init__(
-        self, books: Books, *, make_id: Callable[[str], str], now: Callable[[], float], log: Log, pace: Pace
+        self,
+        books: Books,
+        *,
+        shares_state: bool,
+        make_id: Callable[[str], str],
+        now: Callable[[], float],
+        log: Log,
+        pace: Pace,
     ) -> None:
         self._books = books
+        self._shares_state = shares_state
         self._store = books.store
         self._make_id = make_id
         self._now = now
@@ -54,7 +72,11 @@ class Presence:
         """How many nodes lived when this one last looked."""
 
     async def join(self) -> None:
-        """Begin to live, before anything is charged."""
+        """Begin to live, before anything is charged.
+
+        Raises:
+            StateNotShared: another node lives, and one of the two keeps its state to itself.
+        """
         await self._join(self._books.charges.node)
 
     async def recover_all(self) -> None:
@@ -71,6 +93,8 @@ class Presence:
                 # Far longer than a beat, since who leaves the writer's queue has to begin at its end.
                 with trio.fail_after(self._pace.dead_after_s / 2):
                     await self._beat()
+            except StateNotShared:
+                raise
             except (StorageError, trio.TooSlowError) as exc:
                 if self._is_heard:
                     self._log.event("warning", "node_unheard", node=self._books.charges.node, error=repr(exc))
@@ -84,6 +108,8 @@ class Presence:
                 continue
             try:
                 await self._look_for_dead()
+            except StateNotShared:
+                raise
             except StorageError as exc:
                 self._log.event("warning", "nodes_unseen", error=str(exc))
             for dead in sorted(self._owed):
@@ -109,9 +135,29 @@ class Presence:
         self._heard_at, self._is_heard = beaten_at, True
 
     async def _join(self, node: str) -> None:
-        await self._store.write(partial(nodes.join, node_id=node))
+        await self._outlast_rivals(node)
+        await self._store.write(partial(nodes.join, node_id=node, shares_state=self._shares_state))
         self._heard_at = self._steady_since = trio.current_time()
         self._is_heard = True
+
+    async def _outlast_rivals(self, node: str) -> None:
+        """Return once nobody lives whom this node must not join: at once, or when a killed one does no longer seem to.
+
+        Who beats meanwhile, or comes new, lives indeed; so the wait is over when silence means death.
+        """
+        look = partial(self._rivals, node=node)
+        first = seen = await self._store.read(look)
+        if first:
+            self._log.event("warning", "waits_for_death", nodes=sorted(first), within_s=self._pace.dead_after_s)
+        while seen:
+            await trio.sleep(self._pace.beat_s / TRIES_PER_BEAT)
+            seen = await self._store.read(look)
+            for other, seen_at in seen.items():
+                if seen_at != first.get(other):
+                    raise StateNotShared(other)
+
+    def _rivals(self, tx: Tx, node: str) -> dict[str, float]:
+        return nodes.rivals(tx, node, shares_state=self._shares_state, dead_after_s=self._pace.dead_after_s)
 
     async def _live_again(self) -> None:
         """What is open under the old name is another's, and closing it gives what that one made of it."""
@@ -121,9 +167,18 @@ class Presence:
         self._log.event("error", "declared_dead", node=old, goes_on_as=new)
 
     async def _look_for_dead(self) -> None:
-        node = self._books.charges.node
-        dead, self.living = await self._store.write(partial(_judge, node=node, dead_after_s=self._pace.dead_after_s))
+        """Look also for whom this node did not see when it joined: of two that start at once, the later one goes."""
+        dead, self.living, rivals = await self._store.write(partial(self._judge, node=self._books.charges.node))
         self._owed.update(dead)
+        for other in rivals:
+            raise StateNotShared(other)
+
+    def _judge(self, tx: Tx, node: str) -> tuple[list[str], int, dict[str, float]]:
+        """Whose open charges `node` has to close now, how many live, and whom it must not live beside."""
+        dead_after_s = self._pace.dead_after_s
+        dead = nodes.take_over(tx, node, dead_after_s=dead_after_s)
+        owed = dead + nodes.unknown(tx, nodes_of_open_charges(tx))
+        return owed, len(nodes.living(tx, dead_after_s=dead_after_s)), self._rivals(tx, node)
 
     async def _recover_dead(self, dead: str) -> None:
         """What fails here is tried again, and in time offered to the others too; each charge is closed once."""
@@ -151,17 +206,12 @@ class Presence:
             self._log.event("warning", "recovered", charges=found.charges, credits=found.credits, **of)
 
 
-def _judge(tx: Tx, *, node: str, dead_after_s: float) -> tuple[list[str], int]:
-    """Whose open charges `node` has to close now, and how many live."""
-    dead = nodes.take_over(tx, node, dead_after_s=dead_after_s)
-    return dead + nodes.unknown(tx, nodes_of_open_charges(tx)), len(nodes.living(tx, dead_after_s=dead_after_s))
-
-
 @asynccontextmanager
 async def open_presence(
     books: Books,
     *,
     is_shared: bool,
+    shares_state: bool,
     make_id: Callable[[str], str],
     now: Callable[[], float],
     log: Log,
@@ -169,9 +219,12 @@ async def open_presence(
 ) -> AsyncIterator[Presence]:
     """Live in the store while the block runs. One that is not shared has one owner: all others are dead.
 
-    On a shared one `keep_beating` and `keep_recovering` have to run meanwhile.
+    On a shared one `keep_beating` and `keep_recovering` have to run meanwhile, which raise `StateNotShared` too.
+
+    Raises:
+        StateNotShared: another node lives, and one of the two does not share its state.
     """
-    presence = Presence(books, make_id=make_id, now=now, log=log, pace=pace)
+    presence = Presence(books, shares_state=shares_state, make_id=make_id, now=now, log=log, pace=pace)
     if not is_shared:
         await presence.recover_all()
         yield presence

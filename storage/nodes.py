@@ -15,7 +15,7 @@ BEAT_S: Final = 5.0
 DEAD_AFTER_S: Final = 20.0
 FORGET_AFTER_S: Final = 3600.0
 
-JOIN = "INSERT INTO nodes (id, started_at, seen_at) VALUES (?, {now}, {now})"
+JOIN = "INSERT INTO nodes (id, started_at, seen_at, shares_state) VALUES (?, {now}, {now}, ?)"
 BEAT = "UPDATE nodes SET seen_at = {now} WHERE id = ? AND taken_at IS NULL"
 LEAVE = "DELETE FROM nodes WHERE id = ? AND taken_at IS NULL"
 # One statement, so that of two nodes the second looks at the row again after the first has changed it.
@@ -26,12 +26,26 @@ WHERE seen_at < {now} - ? AND (taken_at IS NULL OR taken_at < {now} - ?) AND id 
 RECOVERED = "UPDATE nodes SET recovered_at = {now} WHERE id = ? AND taken_by = ?"
 FORGET = "DELETE FROM nodes WHERE seen_at < {now} - ? AND recovered_at IS NOT NULL"
 UNKNOWN = "SELECT asked.value FROM {in} AS asked LEFT JOIN nodes ON nodes.id = asked.value WHERE nodes.id IS NULL"
+RIVALS = """
+SELECT other.id, other.seen_at FROM nodes AS other LEFT JOIN nodes AS own ON own.id = ?
+WHERE other.id <> ? AND other.taken_at IS NULL AND other.seen_at >= {now} - ? AND (other.shares_state = 0 OR ? = 0)
+AND (own.id IS NULL OR (other.started_at, other.id) < (own.started_at, own.id))
+"""
 LIVING = "SELECT id FROM nodes WHERE taken_at IS NULL AND seen_at >= {now} - ? ORDER BY id"
 
 
-def join(tx: Tx, node_id: str) -> None:
-    """Begin to live under an id that nobody has had."""
-    tx.run(JOIN, (node_id,))
+def join(tx: Tx, node_id: str, *, shares_state: bool) -> None:
+    """Begin to live under an id that nobody has had; tell whether limits and keys' changes are shared with others."""
+    tx.run(JOIN, (node_id, int(shares_state)))
+
+
+def rivals(tx: Tx, node_id: str, *, shares_state: bool, dead_after_s: float = DEAD_AFTER_S) -> dict[str, float]:
+    """Whom `node_id`, which may not have joined yet, must not live beside, and when each was seen (database's clock).
+
+    A node that keeps its state to itself has to be alone; of two that are not, who has joined later is wrong.
+    """
+    found = tx.all(RIVALS, (node_id, node_id, dead_after_s, int(shares_state)))
+    return dict(found)
 
 
 def beat(tx: Tx, node_id: str) -> bool:
@@ -81,4 +95,11 @@ def m0001_nodes(schema: Schema) -> None:
     """)
 
 
-MIGRATIONS = MigrationSet("nodes", (m0001_nodes,))
+def m0002_shares_state(schema: Schema) -> None:
+    """Whether the node shares what may be lost with others; of those that joined before, it is believed."""
+    schema.execute(
+        "ALTER TABLE nodes ADD COLUMN shares_state INTEGER NOT NULL DEFAULT 1 CHECK (shares_state IN (0, 1))"
+    )
+
+
+MIGRATIONS = MigrationSet("nodes", (m0001_nodes, m0002_shares_state))

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import orjson
 import pytest
 
 from tests.fakes.commands import Commands
@@ -54,6 +55,19 @@ def test_every_command_works_on_the_database_itself(place: Place, postgres: Post
     assert [record["id"] for record in place.told("key", "list", "--account", account)] == [key["id"]]
     assert [record["balance"] for record in place.told("account", "list")] == [10]
     assert place.told("ledger", "verify") == {"ok": True, "violations": []}
+
+
+def test_a_second_node_does_not_start_while_the_state_is_memory(place: Place, postgres: PostgresServer) -> None:
+    place = replace(place, environ=SECRET)
+    place.configure(store={"url": postgres.fresh()})
+    with place.serve() as node:
+        ended = place.operate("serve")
+        assert (ended.exit_code, ended.out) == (1, "")
+        waits, refusal = ended.err.splitlines()
+        assert orjson.loads(waits)["event"] == "waits_for_death"
+        assert refusal.startswith("sluice: another node (node_")
+        assert refusal.endswith("give all nodes the same Redis, or stop the other")
+        assert node.get("/v1/status").status == 200
 
 
 @pytest.fixture

@@ -18,9 +18,13 @@ async def store(store_url: str) -> AsyncIterator[Store]:
             yield opened
 
 
-async def join(store: Store, *ids: str) -> None:
+async def join(store: Store, *ids: str, shares_state: bool = True) -> None:
     for id_ in ids:
-        await store.write(partial(nodes.join, node_id=id_))
+        await store.write(partial(nodes.join, node_id=id_, shares_state=shares_state))
+
+
+async def rivals(store: Store, id_: str, *, shares_state: bool) -> list[str]:
+    return sorted(await store.read(partial(nodes.rivals, node_id=id_, shares_state=shares_state)))
 
 
 async def beat(store: Store, id_: str) -> bool:
@@ -108,6 +112,33 @@ async def test_who_left_or_was_forgotten_is_unknown_whatever_else_became_of_the_
     asked = ["gone", "lives", "never joined", "dead"]
     assert await store.read(partial(nodes.unknown, ids=asked)) == ["gone", "never joined"]
     assert await store.read(partial(nodes.unknown, ids=[])) == []
+
+
+async def test_who_keeps_its_state_to_itself_must_be_alone(store: Store) -> None:
+    await join(store, "first", "second")
+    assert await rivals(store, "new", shares_state=True) == []
+    assert await rivals(store, "new", shares_state=False) == ["first", "second"]
+    await join(store, "alone", shares_state=False)
+    assert await rivals(store, "new", shares_state=True) == ["alone"]
+
+
+async def test_of_two_that_must_not_live_side_by_side_the_later_one_is_wrong(store: Store) -> None:
+    await join(store, "z first", "alone", shares_state=False)
+    assert await rivals(store, "alone", shares_state=False) == ["z first"]
+    assert await rivals(store, "z first", shares_state=False) == []
+    same = "UPDATE nodes SET started_at = 1"
+    await store.write(lambda tx: tx.run(same))
+    assert await rivals(store, "alone", shares_state=False) == []
+    assert await rivals(store, "z first", shares_state=False) == ["alone"]
+
+
+async def test_the_dead_are_nobodys_rivals(store: Store) -> None:
+    await join(store, "silent", "taken", shares_state=False)
+    await age(store, 21, "silent", "taken")
+    await store.write(lambda tx: tx.run("UPDATE nodes SET taken_by = 'x', taken_at = {now} WHERE id = 'taken'"))
+    assert await rivals(store, "new", shares_state=False) == []
+    assert await beat(store, "silent")
+    assert list(await store.read(partial(nodes.rivals, node_id="new", shares_state=True))) == ["silent"]
 
 
 async def test_the_clock_is_the_databases(store: Store) -> None:

@@ -22,7 +22,7 @@ from gateway.claims import Begin, Claims, End
 from gateway.config.settings import Config, StoreSettings
 from gateway.ids import id_maker
 from gateway.logs import Log
-from gateway.presence import Pace, Presence, open_presence
+from gateway.presence import Pace, Presence, StateNotShared, open_presence
 from gateway.secrets import load_secret
 from limits.idempotency import Claim, Kept
 from storage import nodes
@@ -72,9 +72,11 @@ class Living:
 
 
 @asynccontextmanager
-async def open_living(url: str, pace: Pace = QUICK, *, shared: bool = True) -> AsyncIterator[Living]:
+async def open_living(
+    url: str, pace: Pace = QUICK, *, shared: bool = True, shares_state: bool = True, log: io.BytesIO | None = None
+) -> AsyncIterator[Living]:
     """A node that beats and takes over; cancelled inside, it leaves as it would at a clean stop."""
-    make_id, log = id_maker(lambda: NOW, Random()), io.BytesIO()
+    make_id, log = id_maker(lambda: NOW, Random()), log or io.BytesIO()
     secrets = load_secret({"SLUICE_SECRET": "a secret of tests, long enough"}, Path())
     config = Config(store=StoreSettings(url))
     with trio.fail_after(60):
@@ -83,6 +85,7 @@ async def open_living(url: str, pace: Pace = QUICK, *, shared: bool = True) -> A
             open_presence(
                 books,
                 is_shared=shared,
+                shares_state=shares_state,
                 make_id=make_id,
                 now=lambda: NOW,
                 log=Log("info", stream=log),
@@ -242,6 +245,77 @@ async def test_a_claim_whose_commit_nobody_knows_of_is_freed_with_its_charge(pos
                     await trio.sleep(0.05)
             assert await witness.money(account) == (100, 0)
             assert await witness.books.store.read(lambda tx: tx.all("SELECT id FROM claims")) == []
+
+
+@pytest.mark.parametrize(("one", "other"), [(False, False), (True, False), (False, True)])
+async def test_a_node_is_refused_beside_one_that_beats_when_either_keeps_its_state_to_itself(
+    url: str, one: bool, other: bool
+) -> None:
+    async with open_living(url, shares_state=one) as lives:
+        with pytest.raises(StateNotShared, match=f"another node .{lives.id}. .* give all nodes the same Redis"):
+            async with open_living(url, shares_state=other):
+                pytest.fail("it has joined")
+        await trio.sleep(3 * QUICK.beat_s)
+        assert await lives.living() == [lives.id]
+        assert lives.events("declared_dead") == []
+
+
+async def test_a_node_alone_is_not_kept_waiting_by_one_that_has_left(url: str) -> None:
+    for _ in range(2):
+        async with open_living(url, shares_state=False) as alone:
+            assert await alone.living() == [alone.id]
+            assert alone.events("waits_for_death") == []
+
+
+async def test_a_node_that_is_alone_starts_again_once_its_killed_self_is_dead(url: str) -> None:
+    """Goal: kill -9 and a start at once. Method: a node that never beats stands for the killed one."""
+    async with open_living(url, NEVER, shares_state=False) as killed:
+        account = (await killed.books.accounts.create("Ada", credits=100)).id
+        await killed.books.charges.take(killed.request(account))
+        log = io.BytesIO()
+        async with open_living(url, shares_state=False, log=log) as again:
+            (waited,) = again.events("waits_for_death")
+            assert waited["nodes"] == [killed.id]
+            await again.until(100, 0, account)
+            assert await again.living() == [again.id]
+
+
+async def test_of_two_that_start_at_once_the_later_one_ends(url: str) -> None:
+    """Method: a row that nobody saw in time, of a node that goes on to live, as if it had joined in the same moment."""
+
+    async def live_too(node: Living, started: str) -> None:
+        await node.books.store.write(partial(nodes.join, node_id=started, shares_state=False))
+        sql = "UPDATE nodes SET started_at = started_at + ? WHERE id = ?"
+        await node.books.store.write(lambda tx: tx.run(sql, (-60.0 if started == "earlier" else 60.0, started)))
+
+    async with open_living(url, shares_state=False) as stays:
+        await live_too(stays, "later")
+        for _ in range(6):
+            await trio.sleep(QUICK.beat_s)
+            await stays.books.store.write(partial(nodes.beat, node_id="later"))
+        await stays.books.store.write(partial(nodes.leave, node_id="later"))
+
+    async def live_with_an_earlier_one() -> None:
+        async with open_living(url, shares_state=False) as goes:
+            await live_too(goes, "earlier")
+            await trio.sleep_forever()
+
+    with pytest.raises(ExceptionGroup) as ended:
+        await live_with_an_earlier_one()
+    assert ended.group_contains(StateNotShared, match="earlier")
+
+
+async def test_a_paused_node_that_another_has_replaced_ends(url: str) -> None:
+    """Method: a node that does not beat stands for one that is paused; then one late beat is let through."""
+    late = Pace(beat_s=4.0)
+
+    async def wake_up() -> None:
+        async with open_living(url, late, shares_state=False), open_living(url, shares_state=False):
+            await trio.sleep_forever()
+
+    with pytest.raises(ExceptionGroup) as ended:
+        await wake_up()
+    assert ended.group_contains(StateNotShared)
 
 
 async def test_the_owner_of_a_file_closes_all_that_was_left_before_it_serves(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from tests.fakes.commands import Commands
 from tests.fakes.scripted_upstream import Upstream, open_upstream
 from tests.fakes.sluice_process import Place, Served
 from tests.nodes.node import SECRET
+from tests.servers.redis import open_redis
 
 BALANCE = 1_000_000
 LOOK_EVERY_S = 0.05
@@ -91,13 +92,14 @@ async def open_fleet(folder: Path, url: str, commands: Commands, *, count: int) 
     """So many nodes, gone when the block ends."""
     upstream = Upstream()
     with ExitStack() as stack:
+        redis = stack.enter_context(open_redis(folder / "redis"))
         async with open_upstream(upstream) as egress, httpx.AsyncClient(timeout=60.0, verify=False) as client:
             places = []
             for number in range(count):
                 program = (sys.executable, "-m", "tests.nodes.node")
                 place = Place(folder / f"node{number}", commands, {"SLUICE_SECRET": SECRET}, program)
                 place.folder.mkdir()
-                place.configure(**TABLES, store={"url": url}, upstreams={"egress": egress})
+                place.configure(**TABLES, store={"url": url}, state={"url": redis.url}, upstreams={"egress": egress})
                 places.append(place)
             account, key = places[0].new_key(balance=BALANCE)
             nodes = [stack.enter_context(place.serve()) for place in places]
