@@ -131,6 +131,10 @@ class Cluster:
         answer = await self._exchange(HttpCall("GET", node.admin, "/readyz"))
         return answer.status, answer.body.decode()
 
+    async def health(self, node: Node) -> Answer:
+        """What /healthz says, which is asked of nobody but the node."""
+        return await self._exchange(HttpCall("GET", node.admin, "/healthz"))
+
     async def new_key(self, *, balance: int) -> tuple[str, str]:
         """A new account's id and its key."""
         account = (await self.operate(self.nodes[0], "account.create", name="test", credits=balance))["id"]
