@@ -39,6 +39,19 @@ async def open_proxied_echo() -> AsyncIterator[Toxic]:
             nursery.cancel_scope.cancel()
 
 
+@pytest.fixture
+async def toxic() -> AsyncIterator[Toxic]:
+    async with open_proxied_echo() as opened:
+        yield opened
+
+
+@pytest.fixture
+async def stream(toxic: Toxic) -> AsyncIterator[trio.SocketStream]:
+    """A connection through the proxy."""
+    async with await connect(toxic) as opened:
+        yield opened
+
+
 async def all_are_gone(toxic: Toxic) -> None:
     while toxic.statistics().open:  # noqa: ASYNC110 - no event tells of it
         await trio.sleep(0.01)
@@ -73,87 +86,85 @@ async def said_again(stream: trio.SocketStream, data: bytes) -> float:
     return trio.current_time() - began_at
 
 
-async def test_a_harmless_proxy_passes_everything_and_counts_it() -> None:
-    async with open_proxied_echo() as toxic, await connect(toxic) as stream:
-        await said_again(stream, LONG)
-        now = toxic.statistics()
-        assert (now.accepted, now.open, now.up_bytes, now.down_bytes) == (1, 1, len(LONG), len(LONG))
-        await stream.send_eof()
-        assert await stream.receive_some(1) == b""
+async def test_a_harmless_proxy_passes_everything_and_counts_it(toxic: Toxic, stream: trio.SocketStream) -> None:
+    await said_again(stream, LONG)
+    now = toxic.statistics()
+    assert (now.accepted, now.open, now.up_bytes, now.down_bytes) == (1, 1, len(LONG), len(LONG))
+    await stream.send_eof()
+    assert await stream.receive_some(1) == b""
 
 
-async def test_the_ends_of_both_sides_pass_each_by_itself() -> None:
-    async with open_proxied_echo() as toxic, await connect(toxic) as stream:
-        await stream.send_all(b"last")
-        await stream.send_eof()
-        assert await receive(stream, 5) == b"last"
-        await all_are_gone(toxic)
-        assert (toxic.statistics().cut, toxic.statistics().reset) == (0, 0)
-
-
-@SIDES
-async def test_latency_delays_and_keeps_order_and_goes_when_it_is_taken_away(side: Side) -> None:
-    async with open_proxied_echo() as toxic, await connect(toxic) as stream:
-        side(toxic).set(Poison(latency_s=0.2, jitter_s=0.05))
-        assert await said_again(stream, LONG) >= 0.2
-        side(toxic).set(Poison(latency_s=60.0))
-        await stream.send_all(b"late")
-        await trio.sleep(0.05)
-        side(toxic).set(HARMLESS)
-        assert await receive(stream, 4) == b"late"
-
-
-async def test_latency_is_no_limit_of_throughput() -> None:
-    async with open_proxied_echo() as toxic, await connect(toxic) as stream:
-        toxic.down.set(Poison(latency_s=0.3))
-        assert await said_again(stream, LONG) < 3
+async def test_the_ends_of_both_sides_pass_each_by_itself(toxic: Toxic, stream: trio.SocketStream) -> None:
+    await stream.send_all(b"last")
+    await stream.send_eof()
+    assert await receive(stream, 5) == b"last"
+    await all_are_gone(toxic)
+    assert (toxic.statistics().cut, toxic.statistics().reset) == (0, 0)
 
 
 @SIDES
-async def test_a_stalled_connection_stays_open_and_goes_on_where_it_was(side: Side) -> None:
-    async with open_proxied_echo() as toxic, await connect(toxic) as stream:
-        await said_again(stream, b"before")
-        side(toxic).set(STALLED)
-        await stream.send_all(b"in between")
-        with trio.move_on_after(0.2) as scope:
-            await stream.receive_some(1)
-        assert scope.cancelled_caught
-        toxic.heal()
-        assert await receive(stream, 10) == b"in between"
+async def test_latency_delays_and_keeps_order_and_goes_when_it_is_taken_away(
+    toxic: Toxic, stream: trio.SocketStream, side: Side
+) -> None:
+    side(toxic).set(Poison(latency_s=0.2, jitter_s=0.05))
+    assert await said_again(stream, LONG) >= 0.2
+    side(toxic).set(Poison(latency_s=60.0))
+    await stream.send_all(b"late")
+    await trio.sleep(0.05)
+    side(toxic).set(HARMLESS)
+    assert await receive(stream, 4) == b"late"
 
 
-async def test_a_stall_holds_back_the_sender_of_much() -> None:
-    async with open_proxied_echo() as toxic, await connect(toxic) as stream:
-        toxic.up.set(STALLED)
-        with trio.move_on_after(0.5) as scope:
-            while True:
-                await stream.send_all(LONG)
-        assert scope.cancelled_caught
-        assert toxic.statistics().up_bytes == 0
+async def test_latency_is_no_limit_of_throughput(toxic: Toxic, stream: trio.SocketStream) -> None:
+    toxic.down.set(Poison(latency_s=0.3))
+    assert await said_again(stream, LONG) < 3
 
 
 @SIDES
-async def test_a_cut_passes_exactly_so_many_bytes_and_then_ends(side: Side) -> None:
-    async with open_proxied_echo() as toxic, await connect(toxic) as stream:
-        await said_again(stream, b"uncounted")
-        side(toxic).set(Poison(cut_after=700))
-        await stream.send_all(LONG[:1_000])
-        got = await receive(stream, 1_000)
-        assert got == LONG[: len(got)]
-        if side(toxic) is toxic.down:
-            assert len(got) == 700  # else the answer to the last of them comes too late
-        assert (toxic.statistics().cut, toxic.statistics().reset) == (1, 0)
+async def test_a_stalled_connection_stays_open_and_goes_on_where_it_was(
+    toxic: Toxic, stream: trio.SocketStream, side: Side
+) -> None:
+    await said_again(stream, b"before")
+    side(toxic).set(STALLED)
+    await stream.send_all(b"in between")
+    with trio.move_on_after(0.2) as scope:
+        await stream.receive_some(1)
+    assert scope.cancelled_caught
+    toxic.heal()
+    assert await receive(stream, 10) == b"in between"
+
+
+async def test_a_stall_holds_back_the_sender_of_much(toxic: Toxic, stream: trio.SocketStream) -> None:
+    toxic.up.set(STALLED)
+    with trio.move_on_after(0.5) as scope:
+        while True:
+            await stream.send_all(LONG)
+    assert scope.cancelled_caught
+    assert toxic.statistics().up_bytes == 0
 
 
 @SIDES
-async def test_a_reset_after_so_many_bytes_breaks_every_connection_there(side: Side) -> None:
-    async with open_proxied_echo() as toxic:
-        side(toxic).set(Poison(reset_after=5))
-        for _ in range(3):
-            async with await connect(toxic) as stream:
-                await stream.send_all(b"0123456789")
-                await is_reset(stream)
-        assert toxic.statistics().reset == 3
+async def test_a_cut_passes_exactly_so_many_bytes_and_then_ends(
+    toxic: Toxic, stream: trio.SocketStream, side: Side
+) -> None:
+    await said_again(stream, b"uncounted")
+    side(toxic).set(Poison(cut_after=700))
+    await stream.send_all(LONG[:1_000])
+    got = await receive(stream, 1_000)
+    assert got == LONG[: len(got)]
+    if side(toxic) is toxic.down:
+        assert len(got) == 700  # else the answer to the last of them comes too late
+    assert (toxic.statistics().cut, toxic.statistics().reset) == (1, 0)
+
+
+@SIDES
+async def test_a_reset_after_so_many_bytes_breaks_every_connection_there(toxic: Toxic, side: Side) -> None:
+    side(toxic).set(Poison(reset_after=5))
+    for _ in range(3):
+        async with await connect(toxic) as stream:
+            await stream.send_all(b"0123456789")
+            await is_reset(stream)
+    assert toxic.statistics().reset == 3
 
 
 async def test_a_reset_at_once_breaks_all_that_are_open_and_lets_new_ones_in() -> None:
@@ -168,41 +179,38 @@ async def test_a_reset_at_once_breaks_all_that_are_open_and_lets_new_ones_in() -
         assert toxic.statistics().reset == 2
 
 
-async def test_a_slow_close_holds_back_the_end_only() -> None:
-    async with open_proxied_echo() as toxic, await connect(toxic) as stream:
-        toxic.down.set(Poison(close_delay_s=0.3))
-        await stream.send_all(b"last")
-        await stream.send_eof()
-        assert await receive(stream, 4) == b"last"
-        began_at = trio.current_time()
-        assert await stream.receive_some(1) == b""
-        assert trio.current_time() - began_at > 0.2
+async def test_a_slow_close_holds_back_the_end_only(toxic: Toxic, stream: trio.SocketStream) -> None:
+    toxic.down.set(Poison(close_delay_s=0.3))
+    await stream.send_all(b"last")
+    await stream.send_eof()
+    assert await receive(stream, 4) == b"last"
+    began_at = trio.current_time()
+    assert await stream.receive_some(1) == b""
+    assert trio.current_time() - began_at > 0.2
 
 
 @SIDES
-async def test_a_bandwidth_is_kept_and_can_be_lifted(side: Side) -> None:
-    async with open_proxied_echo() as toxic, await connect(toxic) as stream:
-        side(toxic).set(Poison(bytes_per_s=100_000))
-        assert 0.3 < await said_again(stream, LONG[:50_000]) < 5
-        side(toxic).set(Poison(bytes_per_s=1))
-        await stream.send_all(b"ab")
-        await trio.sleep(0.1)
-        side(toxic).set(HARMLESS)
-        assert await receive(stream, 2) == b"ab"
+async def test_a_bandwidth_is_kept_and_can_be_lifted(toxic: Toxic, stream: trio.SocketStream, side: Side) -> None:
+    side(toxic).set(Poison(bytes_per_s=100_000))
+    assert 0.3 < await said_again(stream, LONG[:50_000]) < 5
+    side(toxic).set(Poison(bytes_per_s=1))
+    await stream.send_all(b"ab")
+    await trio.sleep(0.1)
+    side(toxic).set(HARMLESS)
+    assert await receive(stream, 2) == b"ab"
 
 
-async def test_refusing_is_for_new_connections_and_the_port_is_kept() -> None:
-    async with open_proxied_echo() as toxic, await connect(toxic) as stream:
-        await said_again(stream, b"alive")
-        toxic.refuse()
-        with pytest.raises(OSError, match="connect"):
-            await connect(toxic)
-        with socket.socket() as other, pytest.raises(OSError, match="in use"):
-            other.bind((toxic.host, toxic.port))
-        await said_again(stream, b"still alive")
-        toxic.heal()
-        async with await connect(toxic) as new:
-            await said_again(new, b"alive")
+async def test_refusing_is_for_new_connections_and_the_port_is_kept(toxic: Toxic, stream: trio.SocketStream) -> None:
+    await said_again(stream, b"alive")
+    toxic.refuse()
+    with pytest.raises(OSError, match="connect"):
+        await connect(toxic)
+    with socket.socket() as other, pytest.raises(OSError, match="in use"):
+        other.bind((toxic.host, toxic.port))
+    await said_again(stream, b"still alive")
+    toxic.heal()
+    async with await connect(toxic) as new:
+        await said_again(new, b"alive")
 
 
 async def test_a_target_that_is_not_there_resets_its_clients() -> None:
@@ -213,14 +221,13 @@ async def test_a_target_that_is_not_there_resets_its_clients() -> None:
             assert toxic.statistics().unreachable == 1
 
 
-async def test_a_reset_of_one_side_reaches_the_other() -> None:
-    async with open_proxied_echo() as toxic:
-        stream = await connect(toxic)
-        await said_again(stream, b"alive")
-        stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-        await stream.aclose()
-        await all_are_gone(toxic)
-        assert toxic.statistics().reset == 1
+async def test_a_reset_of_one_side_reaches_the_other(toxic: Toxic) -> None:
+    stream = await connect(toxic)
+    await said_again(stream, b"alive")
+    stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+    await stream.aclose()
+    await all_are_gone(toxic)
+    assert toxic.statistics().reset == 1
 
 
 async def test_at_the_end_nothing_of_it_is_left() -> None:
