@@ -1,0 +1,96 @@
+"""What holds through three nodes holds through the workers of one, and outlives each of them."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+import trio
+
+from tests.many.conftest import OpenCluster
+from tests.many.harness import FREE, MISS, SETTLED_S, ask_all, open_cluster, open_load, until
+from tests.many.supervising import Supervisors, answered_by, open_supervisors, workers_of
+from tests.servers.postgres import PostgresServer
+from tests.servers.redis import RedisServer
+
+WORKERS = 2
+BOTH = set(range(WORKERS))
+LIMIT = 200
+REPLACED_S = 20.0
+REFUND_S = 60.0
+
+
+@pytest.fixture
+def supervisors() -> Iterator[Supervisors]:
+    with open_supervisors() as opened:
+        yield opened
+
+
+@pytest.fixture
+def workers_of_one(
+    supervisors: Supervisors, tmp_path: Path, postgres: PostgresServer, redis: RedisServer
+) -> OpenCluster:
+    """Opens one node with its workers on fresh servers."""
+    urls = {"store_url": postgres.fresh(), "state_url": redis.url}
+    return partial(open_cluster, supervisors, tmp_path, **urls, skews_s=(0.0,), server__workers=WORKERS)
+
+
+async def test_workers_keep_last_credit_idempotency_key_and_window_as_one(workers_of_one: OpenCluster) -> None:
+    """One node for three proofs, since each start of it loads the program three times."""
+    async with workers_of_one(limits__requests_per_minute=LIMIT) as cluster:
+        _, poor = await cluster.new_key(balance=1)
+        answers = await ask_all(cluster, [MISS.format(n=number) for number in range(LIMIT)], key=poor)
+        assert sorted(answer.status for answer in answers) == [200] + [402] * (LIMIT - 1)
+        assert len(cluster.upstream.requests) == 1
+        assert await answered_by(cluster, cluster.nodes[0]) == BOTH
+
+        cluster.upstream.behaviour.latency_s = 0.2
+        account, key = await cluster.new_key(balance=10)
+        once = [MISS.format(n="-once")] * (LIMIT // 2)
+        answers = await ask_all(cluster, once, key=key, idempotency_key="once")
+        assert {answer.status for answer in answers} == {200, 409}
+        answers += await ask_all(cluster, once, key=key, idempotency_key="once")
+        served = [answer.json for answer in answers if answer.status == 200]
+        assert len({envelope["request_id"] for envelope in served}) == 1
+        assert len(cluster.upstream.requests) == 2
+        assert await cluster.balance(account) == 9
+
+        answers = await ask_all(cluster, [FREE] * 3 * LIMIT)
+        rests = [int(answer.headers["x-ratelimit-remaining"]) for answer in answers if answer.status == 200]
+        assert sorted(rests) == list(range(LIMIT))
+        assert {answer.status for answer in answers} == {200, 429}
+
+
+async def test_a_killed_worker_is_replaced_under_load_and_what_it_had_open_is_refunded(
+    workers_of_one: OpenCluster,
+) -> None:
+    async with workers_of_one() as cluster:
+        [node] = cluster.nodes
+        cluster.upstream.behaviour.latency_s = 0.1
+        before = workers_of(node)
+        async with open_load(cluster) as answers:
+            await trio.sleep(1)
+            os.kill(before[0], signal.SIGKILL)
+            killed_at = trio.current_time()
+
+            async def is_replaced() -> bool:
+                await trio.lowlevel.checkpoint()
+                return workers_of(node)[0] != before[0]
+
+            await until(is_replaced, within_s=REPLACED_S)
+            await trio.sleep(0.5)
+        cluster.unsettled |= {
+            answer.json["request_id"] for answer in answers if abs(answer.there_at - killed_at) < SETTLED_S
+        }
+        assert {answer.status for answer in answers} == {200}
+        assert workers_of(node)[1] == before[1]
+
+        async def is_settled() -> bool:
+            return await cluster.open_charges() == 0
+
+        await until(is_settled, within_s=REFUND_S)
+        assert (await cluster.readiness(node))[0] == 200
