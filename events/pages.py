@@ -103,6 +103,19 @@ def read_head(tx: Tx, account_id: str) -> Head:
     return EMPTY if row is None else Head(*row)
 
 
+def check_kept(head: Head, after: int) -> None:
+    """Whether one can read on after the position `after`.
+
+    Raises:
+        CursorExpired: something after it was removed.
+        CursorAhead: it lies beyond the end.
+    """
+    if after < head.first_pos - 1:
+        raise CursorExpired(head)
+    if after > head.last_pos:
+        raise CursorAhead(head)
+
+
 def read_page(tx: Tx, ask: Ask, *, scan_max: int = SCAN_MAX) -> Page:
     """One page.
 
@@ -111,10 +124,7 @@ def read_page(tx: Tx, ask: Ask, *, scan_max: int = SCAN_MAX) -> Page:
         CursorAhead: the position lies beyond the end.
     """
     head = read_head(tx, ask.account_id)
-    if ask.after < head.first_pos - 1:
-        raise CursorExpired(head)
-    if ask.after > head.last_pos:
-        raise CursorAhead(head)
+    check_kept(head, ask.after)
     last = head.last_pos if ask.upto is None else min(ask.upto, head.last_pos)
     bound = max(ask.after, min(ask.after + scan_max, last))
     where, params = _matching(ask.account_id, ask.key_id, ask.filters, after=ask.after, upto=bound)

@@ -1,0 +1,174 @@
+"""What a call on a named consumer comes to, worked out in a reader's transaction: an outcome, and the row it needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final, Generic, TypeVar
+
+from events import consumer_rules as rules
+from events.consumer_rows import Consumer, read_consumer
+from events.consumer_rules import Start, Status
+from events.errors import FiltersConflict, Lapsed, UnknownConsumer
+from events.pages import Ask, Filters, Head, Page, Position, check_kept, count, read_head, read_page
+from storage.store import Tx
+
+Outcome = TypeVar("Outcome", covariant=True)  # noqa: PLC0105 - the word says what it is
+
+ALL: Final = Filters()
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """What a read asks for. `start` counts on the first one only; without `filters` the bound ones hold."""
+
+    account_id: str
+    key_id: str
+    name: str
+    start: Start
+    filters: Filters | None
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A consumer's page. `unread` are all events after `committed`, those of the page among them.
+
+    After a lapse, once: `restarted_from` is where the consumer stood, and `dropped` how many events after it, of
+    whatever type, were removed.
+    """
+
+    page: Page
+    unread: int
+    committed: Position
+    filters: Filters
+    restarted_from: Position | None = None
+    dropped: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Acked:
+    """Where the consumer stands after an acknowledgement, which may have been an old one."""
+
+    consumer: str
+    committed: Position
+    advanced: bool
+    unread: int
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """A consumer as its owner is shown it, beside the log as it stands."""
+
+    consumer: Consumer
+    status: Status
+    unread: int
+    head: Head
+
+
+@dataclass(frozen=True, slots=True)
+class Step(Generic[Outcome]):
+    """The outcome of a call, if `before` still stands when `after` is put in its place."""
+
+    before: Consumer | None
+    after: Consumer | None
+    outcome: Outcome
+
+
+def read_step(want: Want, now: float, tx: Tx) -> Step[Served | Lapsed]:
+    """A page after what was acknowledged, or the lapse that has to be told first. Raises FiltersConflict."""
+    head = read_head(tx, want.account_id)
+    before = read_consumer(tx, want.key_id, want.name)
+    if before is None:
+        new = rules.opened(
+            want.account_id, want.key_id, want.name, want.filters or ALL, start=want.start, head=head, now=now
+        )
+        return _serve(tx, want, before, new, now)
+    if want.filters is not None and want.filters != before.filters:
+        raise FiltersConflict(want.name, before.filters)
+    if not rules.is_lapsed(before, head, now):
+        return _serve(tx, want, before, before, now)
+    if not before.lapse_told:
+        return Step(before, replace(before, lapse_told=True), Lapsed(want.name, before.committed, head))
+    step = _serve(tx, want, before, rules.moved(before, head.start, now), now)
+    dropped = rules.dropped_since(before, head)
+    return replace(step, outcome=replace(step.outcome, restarted_from=before.committed, dropped=dropped))
+
+
+def ack_step(key_id: str, name: str, position: Position, now: float, tx: Tx) -> Step[Acked]:
+    """The consumer at `position`, or where it was. Raises UnknownConsumer, Lapsed, AckBeyondServed."""
+    before = _known(tx, key_id, name)
+    head = read_head(tx, before.account_id)
+    if rules.is_lapsed(before, head, now):
+        raise Lapsed(name, before.committed, head)
+    if not rules.may_advance(before, position):
+        acked = Acked(name, before.committed, advanced=False, unread=_unread(tx, before, head))
+        return Step(before, rules.seen(before, now), acked)
+    left = _counted_after(tx, before, position)
+    unread = left + _count(tx, before, max(position.pos, before.counted_pos), head.last_pos)
+    after = rules.acked(before, position, last_pos=head.last_pos, unread=unread, now=now)
+    return Step(before, after, Acked(name, position, advanced=True, unread=unread))
+
+
+def reset_step(key_id: str, name: str, position: Position, now: float, tx: Tx) -> Step[Overview]:
+    """The consumer at `position` with nothing served. Raises UnknownConsumer, CursorExpired, CursorAhead."""
+    before = _known(tx, key_id, name)
+    head = read_head(tx, before.account_id)
+    check_kept(head, position.pos)
+    after = rules.moved(before, position, now)
+    return Step(before, after, overview(tx, after, head, now))
+
+
+def delete_step(key_id: str, name: str, tx: Tx) -> Step[None]:
+    """No consumer. Raises UnknownConsumer."""
+    return Step(_known(tx, key_id, name), None, None)
+
+
+def overview_step(key_id: str, name: str, now: float, tx: Tx) -> Overview:
+    """The consumer as it stands. Raises UnknownConsumer."""
+    consumer = _known(tx, key_id, name)
+    return overview(tx, consumer, read_head(tx, consumer.account_id), now)
+
+
+def overview(tx: Tx, consumer: Consumer, head: Head, now: float) -> Overview:
+    """`consumer` as its owner is shown it."""
+    return Overview(consumer, rules.status_of(consumer, head, now), _unread(tx, consumer, head), head)
+
+
+def _known(tx: Tx, key_id: str, name: str) -> Consumer:
+    consumer = read_consumer(tx, key_id, name)
+    if consumer is None:
+        raise UnknownConsumer(name)
+    return consumer
+
+
+def _serve(tx: Tx, want: Want, before: Consumer | None, consumer: Consumer, now: float) -> Step[Served]:
+    """A page of `consumer`, which stands or will in place of `before`."""
+    page = _page(tx, consumer, want.limit)
+    unread = _unread(tx, consumer, page.head)
+    after = rules.served(consumer, page.end, last_pos=page.head.last_pos, unread=unread, now=now)
+    return Step(before, after, Served(page, unread, consumer.committed, consumer.filters))
+
+
+def _page(tx: Tx, consumer: Consumer, limit: int) -> Page:
+    """What was served and not acknowledged, if anything of it is for this consumer; else all that there is."""
+    ask = Ask(consumer.account_id, consumer.key_id, consumer.committed.pos, limit, consumer.filters)
+    if consumer.served.pos > consumer.committed.pos:
+        page = read_page(tx, replace(ask, upto=consumer.served.pos))
+        if page.items:
+            return page
+    return read_page(tx, ask)
+
+
+def _unread(tx: Tx, consumer: Consumer, head: Head) -> int:
+    return consumer.counted + _count(tx, consumer, consumer.counted_pos, head.last_pos)
+
+
+def _counted_after(tx: Tx, consumer: Consumer, position: Position) -> int:
+    """How many of the counted events come after `position`, by counting those before."""
+    if position.pos >= consumer.counted_pos:
+        return 0
+    return consumer.counted - _count(tx, consumer, consumer.committed.pos, position.pos)
+
+
+def _count(tx: Tx, consumer: Consumer, after: int, upto: int) -> int:
+    return count(tx, consumer.account_id, consumer.key_id, consumer.filters, after=after, upto=upto)

@@ -1,0 +1,341 @@
+"""Named consumers on each real engine: created, read, acknowledged, reset, deleted, lapsed (spec 3, 4.4)."""
+
+from functools import partial
+
+import pytest
+import trio
+
+from events.consumer_rows import CONSUMERS_MAX
+from events.consumer_rules import COUNTED_LAG, DAY_S, LAPSE_S, SEEN_S
+from events.consumer_steps import Served
+from events.errors import (
+    AckBeyondServed,
+    CursorAhead,
+    CursorExpired,
+    FiltersConflict,
+    Lapsed,
+    TooManyConsumers,
+    UnknownConsumer,
+)
+from events.kinds import select
+from events.pages import Filters, Position
+from storage.store import Tx
+from tests.events.desk import ACCOUNT, EPOCH, KEY, Desk, alert, exhausted, low, places
+from tests.fakes.cancelling import cancel_everywhere
+
+ALERTS = Filters(types=select("monitor.*"))
+
+
+async def read(desk: Desk, name: str = "c", *, limit: int = 100, filters: Filters | None = None) -> Served:
+    return await desk.consumers.read(ACCOUNT, KEY, name, limit=limit, filters=filters)
+
+
+async def drop_before(desk: Desk, first_pos: int) -> None:
+    """As retention does, in one step."""
+
+    def drop(tx: Tx) -> None:
+        tx.run("DELETE FROM events WHERE account_id = ? AND pos < ?", (ACCOUNT, first_pos))
+        tx.run(
+            """
+            UPDATE feeds SET first_pos = ?, first_at = COALESCE((SELECT created_at FROM events
+                WHERE events.account_id = feeds.account_id AND pos = ?), last_at) WHERE account_id = ?
+            """,
+            (first_pos, first_pos, ACCOUNT),
+        )
+
+    await desk.store.write(drop)
+
+
+async def test_a_read_is_repeated_until_it_is_acknowledged(desk: Desk) -> None:
+    await desk.append(*[alert()] * 5)
+    first = await read(desk, limit=2)
+    assert (places(first.page), first.unread, first.page.has_more) == ([1, 2], 5, True)
+    await desk.append(*[alert()] * 2)
+    again = await read(desk, limit=2)
+    assert (places(again.page), again.unread, again.page.end) == ([1, 2], 7, first.page.end)
+    acked = await desk.consumers.ack(KEY, "c", first.page.end)
+    assert (acked.consumer, acked.committed, acked.advanced, acked.unread) == ("c", first.page.end, True, 5)
+    after = await read(desk)
+    assert (places(after.page), after.unread, after.page.has_more) == ([3, 4, 5, 6, 7], 5, False)
+
+
+async def test_a_page_that_reached_the_end_is_the_same_when_the_log_has_grown(desk: Desk) -> None:
+    await desk.append(*[alert()] * 3)
+    first = await read(desk)
+    assert not first.page.has_more
+    await desk.append(alert())
+    again = await read(desk)
+    assert (again.page.items, again.page.end) == (first.page.items, first.page.end)
+    assert again.page.has_more
+    assert again.unread == 4
+
+
+async def test_an_empty_page_moves_on_with_the_log_and_can_be_acknowledged(desk: Desk) -> None:
+    await desk.append(low(), low())
+    empty = await read(desk, filters=ALERTS)
+    assert (places(empty.page), empty.page.end.pos, empty.unread) == ([], 2, 0)
+    await desk.append(low(), alert(), low())
+    found = await read(desk)
+    assert (places(found.page), found.page.end.pos, found.unread) == ([4], 5, 1)
+    assert (await desk.consumers.ack(KEY, "c", empty.page.end)).unread == 1
+    assert (await desk.consumers.ack(KEY, "c", found.page.end)).unread == 0
+
+
+async def test_a_consumer_of_an_empty_log_waits_for_its_first_event(desk: Desk) -> None:
+    assert places((await read(desk)).page) == []
+    await desk.append(alert())
+    assert places((await read(desk)).page) == [1]
+
+
+async def test_one_that_starts_now_sees_what_comes(desk: Desk) -> None:
+    await desk.append(alert(), alert())
+    first = await desk.consumers.read(ACCOUNT, KEY, "c", limit=10, start="now")
+    assert (places(first.page), first.unread, first.committed.pos) == ([], 0, 2)
+    await desk.append(alert())
+    assert places((await desk.consumers.read(ACCOUNT, KEY, "c", limit=10, start="oldest")).page) == [3]
+
+
+async def test_the_first_read_binds_the_filters(desk: Desk) -> None:
+    bound = Filters(types=select("monitor.*"), subjects=frozenset({"mon_1", "run_2"}))
+    await desk.append(low(), alert(parent_id=None), alert("run_2", parent_id=None), alert())
+    assert places((await read(desk, filters=bound)).page) == [3, 4]
+    omitted = await read(desk)
+    assert (places(omitted.page), omitted.filters) == ([3, 4], bound)
+    for other in (ALERTS, Filters()):
+        with pytest.raises(FiltersConflict) as raised:
+            await read(desk, filters=other)
+        assert raised.value.bound == bound
+
+
+async def test_an_old_acknowledgement_changes_nothing_and_one_beyond_what_was_served_is_refused(desk: Desk) -> None:
+    await desk.append(*[alert()] * 5)
+    served = (await read(desk, limit=3)).page.end
+    with pytest.raises(AckBeyondServed) as raised:
+        await desk.consumers.ack(KEY, "c", Position(4, desk.time))
+    assert raised.value.served == served
+    assert (await desk.consumers.ack(KEY, "c", served)).advanced
+    for old in (served, Position(1, desk.time), Position(0, 0.0)):
+        acked = await desk.consumers.ack(KEY, "c", old)
+        assert (acked.advanced, acked.committed, acked.unread) == (False, served, 2)
+    with pytest.raises(AckBeyondServed):
+        await desk.consumers.ack(KEY, "c", Position(5, desk.time))
+
+
+async def test_an_acknowledgement_may_lie_within_a_page(desk: Desk) -> None:
+    await desk.append(*[alert(), low()] * 3)
+    await read(desk, filters=ALERTS)
+    assert (await desk.consumers.ack(KEY, "c", Position(2, desk.time))).unread == 2
+    rest = await read(desk)
+    assert (places(rest.page), rest.unread) == ([3, 5], 2)
+
+
+async def test_consumers_belong_to_their_key(desk: Desk) -> None:
+    await desk.append(alert(), alert(key_id="key_2"), exhausted())
+    assert places((await read(desk)).page) == [1, 3]
+    assert places((await desk.consumers.read(ACCOUNT, "key_2", "c", limit=9)).page) == [2, 3]
+    await desk.consumers.delete(KEY, "c")
+    assert [one.consumer.name for one in await desk.consumers.list("key_2")] == ["c"]
+    assert await desk.consumers.list(KEY) == []
+    for call in (
+        partial(desk.consumers.ack, KEY, "c", Position(1, 0.0)),
+        partial(desk.consumers.get, KEY, "c"),
+        partial(desk.consumers.reset, KEY, "c", Position(0, 0.0)),
+        partial(desk.consumers.delete, KEY, "c"),
+    ):
+        with pytest.raises(UnknownConsumer):
+            await call()
+
+
+async def test_a_reset_goes_anywhere_in_the_log_and_forgets_what_was_served(desk: Desk) -> None:
+    await desk.append(*[alert()] * 5)
+    await desk.consumers.ack(KEY, "c", (await read(desk)).page.end)
+    back = await desk.consumers.reset(KEY, "c", Position(1, desk.time))
+    assert (back.unread, back.status, back.consumer.committed.pos) == (4, "active", 1)
+    with pytest.raises(AckBeyondServed):
+        await desk.consumers.ack(KEY, "c", Position(2, desk.time))
+    assert places((await read(desk)).page) == [2, 3, 4, 5]
+    assert (await desk.consumers.reset(KEY, "c", Position(5, desk.time))).unread == 0
+    with pytest.raises(CursorAhead):
+        await desk.consumers.reset(KEY, "c", Position(6, desk.time))
+    await drop_before(desk, 4)
+    with pytest.raises(CursorExpired):
+        await desk.consumers.reset(KEY, "c", Position(2, desk.time))
+    assert (await desk.consumers.reset(KEY, "c", Position(3, desk.time))).unread == 2
+
+
+async def test_a_list_tells_how_each_stands(desk: Desk) -> None:
+    await desk.append(alert(), low())
+    await read(desk, "b", filters=ALERTS)
+    desk.time += DAY_S + SEEN_S + 1
+    await read(desk, "a")
+    listed = await desk.consumers.list(KEY)
+    assert [(one.consumer.name, one.status, one.unread) for one in listed] == [("a", "active", 2), ("b", "idle", 1)]
+    desk.time += LAPSE_S - DAY_S + 1
+    assert [one.status for one in await desk.consumers.list(KEY)] == ["idle", "lapsed"]
+    assert (await desk.consumers.get(KEY, "b")).status == "lapsed"
+
+
+async def test_a_key_has_a_hundred_consumers_at_most_whoever_creates_them(desk: Desk) -> None:
+    outcomes: list[object] = []
+
+    async def create(name: str) -> None:
+        try:
+            outcomes.append(await read(desk, name))
+        except TooManyConsumers as exc:
+            outcomes.append(exc)
+
+    async with trio.open_nursery() as nursery:
+        for number in range(CONSUMERS_MAX + 7):
+            nursery.start_soon(create, f"c{number}")
+    assert sum(isinstance(one, TooManyConsumers) for one in outcomes) == 7
+    names = [one.consumer.name for one in await desk.consumers.list(KEY)]
+    assert len(names) == CONSUMERS_MAX
+    await desk.consumers.delete(KEY, names[0])
+    await read(desk, "one-more")
+
+
+async def test_an_idle_consumer_lapses_is_told_once_and_restarts_at_the_oldest(desk: Desk) -> None:
+    await desk.append(*[alert()] * 4)
+    stood = (await read(desk, limit=2)).page.end
+    await desk.consumers.ack(KEY, "c", stood)
+    desk.time += LAPSE_S + SEEN_S
+    assert (await read(desk)).committed == stood
+    desk.time += LAPSE_S + SEEN_S + 1
+    await drop_before(desk, 4)
+    for _ in range(2):  # neither uses it up
+        assert (await desk.consumers.get(KEY, "c")).status == "lapsed"
+        with pytest.raises(Lapsed):
+            await desk.consumers.ack(KEY, "c", Position(4, desk.time))
+    with pytest.raises(Lapsed) as raised:
+        await read(desk)
+    assert (raised.value.committed, raised.value.head.first_pos) == (stood, 4)
+    with pytest.raises(Lapsed):
+        await desk.consumers.ack(KEY, "c", Position(4, desk.time))
+    back = await read(desk)
+    assert (back.restarted_from, back.dropped, places(back.page), back.committed.pos) == (stood, 1, [4], 3)
+    again = await read(desk)
+    assert (again.restarted_from, again.dropped, again.page) == (None, 0, back.page)
+
+
+async def test_a_consumer_lapses_when_something_unread_was_removed(desk: Desk) -> None:
+    await desk.append(*[alert()] * 6)
+    await desk.consumers.ack(KEY, "c", (await read(desk, limit=2)).page.end)
+    await drop_before(desk, 3)
+    assert places((await read(desk, limit=2)).page) == [3, 4]
+    await drop_before(desk, 4)
+    with pytest.raises(Lapsed):
+        await read(desk)
+    back = await read(desk)
+    assert (back.dropped, places(back.page), back.unread) == (1, [4, 5, 6], 3)
+
+
+async def test_a_reset_ends_a_lapse(desk: Desk) -> None:
+    await desk.append(*[alert()] * 3)
+    await read(desk)
+    desk.time += LAPSE_S + SEEN_S + 1
+    with pytest.raises(Lapsed):
+        await read(desk)
+    assert (await desk.consumers.reset(KEY, "c", Position(1, EPOCH))).status == "active"
+    back = await read(desk)
+    assert (back.restarted_from, places(back.page)) == (None, [2, 3])
+
+
+async def test_of_concurrent_reads_of_a_lapsed_consumer_one_is_told_and_one_restarts(desk: Desk) -> None:
+    await desk.append(*[alert()] * 3)
+    await read(desk)
+    desk.time += LAPSE_S + SEEN_S + 1
+    lapses: list[Lapsed] = []
+    pages: list[Served] = []
+
+    async def ask() -> None:
+        try:
+            pages.append(await read(desk))
+        except Lapsed as exc:
+            lapses.append(exc)
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(20):
+            nursery.start_soon(ask)
+    assert len(lapses) == 1
+    assert [one.restarted_from is not None for one in pages].count(True) == 1
+    assert {tuple(places(one.page)) for one in pages} == {(1, 2, 3)}
+
+
+async def test_concurrent_first_reads_make_one_consumer_and_see_one_page(desk: Desk) -> None:
+    """Method: the log grows while they read."""
+    pages: list[Served] = []
+
+    async def ask() -> None:
+        pages.append(await read(desk))
+
+    await desk.append(alert())
+    async with trio.open_nursery() as nursery:
+        for _ in range(20):
+            nursery.start_soon(ask)
+            nursery.start_soon(desk.append, alert())
+    assert len({one.page.items for one in pages}) == 1
+    assert len(await desk.consumers.list(KEY)) == 1
+
+
+async def test_concurrent_acknowledgements_never_move_it_backwards(desk: Desk) -> None:
+    await desk.append(*[alert()] * 30)
+    await read(desk)
+    advanced: list[int] = []
+
+    async def ack(pos: int) -> None:
+        acked = await desk.consumers.ack(KEY, "c", Position(pos, desk.time))
+        assert acked.committed.pos >= pos
+        assert acked.unread == 30 - acked.committed.pos
+        if acked.advanced:
+            advanced.append(pos)
+
+    async with trio.open_nursery() as nursery:
+        for pos in range(1, 31):
+            nursery.start_soon(ack, pos)
+    assert max(advanced) == 30
+    assert (await desk.consumers.get(KEY, "c")).consumer.committed.pos == 30
+
+
+async def test_a_cancelled_read_has_served_or_not_and_a_cancelled_acknowledgement_has_moved_or_not(desk: Desk) -> None:
+    await desk.append(*[alert()] * 400)
+
+    async def turn() -> None:
+        page = (await read(desk, limit=3)).page
+        assert (await desk.consumers.ack(KEY, "c", page.end)).advanced
+
+    async def check(_whole: bool) -> None:
+        try:
+            stands = (await desk.consumers.get(KEY, "c")).consumer
+        except UnknownConsumer:
+            return
+        assert stands.committed.pos % 3 == 0
+        assert stands.served.pos - stands.committed.pos in (0, 3)
+        again = await read(desk, limit=3)
+        assert places(again.page) == [stands.committed.pos + more for more in (1, 2, 3)]
+        assert again.unread == 400 - stands.committed.pos
+
+    with trio.fail_after(50):
+        assert await cancel_everywhere(turn, check) >= 4
+
+
+async def test_reading_the_same_again_writes_nothing(desk: Desk) -> None:
+    await desk.append(*[alert()] * 3)
+    await read(desk)
+    commits = desk.store.statistics().commits
+    for _ in range(3):
+        await read(desk)
+        await desk.consumers.get(KEY, "c")
+    desk.time += SEEN_S
+    await read(desk)
+    assert desk.store.statistics().commits == commits
+    desk.time += 1
+    await read(desk)
+    assert desk.store.statistics().commits == commits + 1
+
+
+async def test_what_took_long_to_count_is_not_counted_again(desk: Desk) -> None:
+    await read(desk)
+    await desk.append(*[alert()] * (COUNTED_LAG + 1))
+    assert (await desk.consumers.get(KEY, "c")).unread == COUNTED_LAG + 1
+    found = (await desk.consumers.get(KEY, "c")).consumer
+    assert (found.counted, found.counted_pos) == (COUNTED_LAG + 1, COUNTED_LAG + 1)
