@@ -21,6 +21,7 @@ from gateway.logs import Log
 from gateway.serve import print_line
 from gateway.server.serve import serve_native
 from gateway.workers.admin import AllWorkers
+from gateway.workers.health import kill_hung
 from gateway.workers.slots import Command, Slots
 from gateway.workers.worker import Worker, environ_of
 
@@ -74,6 +75,7 @@ async def _run(slots: Slots, private: list[trio.SocketListener], line: Mapping[s
         async with trio.open_nursery() as watching:
             watching.start_soon(_obey, slots, plan)
             watching.start_soon(_announce, slots, line)
+            watching.start_soon(kill_hung, slots, plan.log)
             await slots.run()
             watching.cancel_scope.cancel()
         gone.set()

@@ -32,8 +32,8 @@ class Supervised:
     def __init__(self, code: str, *, count: int = 2, drain_s: float = 5.0, kill_after_s: float = 0.0) -> None:
         self._stream = BytesIO()
         command = Command((sys.executable, "-IS", "-c", code), lambda number: {"NUMBER": str(number)})
-        log = Log("info", stream=self._stream)
-        self.slots = Slots(count, command, drain_s=drain_s, log=log, kill_after_s=kill_after_s)
+        self.log = Log("info", stream=self._stream)
+        self.slots = Slots(count, command, drain_s=drain_s, log=self.log, kill_after_s=kill_after_s)
 
     def events(self, name: str) -> list[dict[str, Any]]:
         lines = [orjson.loads(line) for line in self._stream.getvalue().splitlines()]

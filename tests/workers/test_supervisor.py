@@ -151,6 +151,17 @@ def test_a_worker_that_is_killed_is_replaced_and_the_address_goes_on_answering(p
         assert answered_by(node).keys() == NUMBERS
 
 
+def test_a_worker_that_hangs_is_killed_and_replaced(place: Place) -> None:
+    with place.serve() as node:
+        before = pids(node)
+        os.kill(before[1], signal.SIGSTOP)
+        wait_until(lambda: node.events("worker_hung"), within_s=30)
+        wait_until(lambda: pids(node)[1] != before[1])
+        wait_until(lambda: node.admin("/readyz").status == 200)
+        assert [event["ended"] for event in node.events("worker_died")] == ["was ended by SIGKILL"]
+        assert pids(node)[0] == before[0]
+
+
 def test_one_that_dies_is_replaced_while_another_drains_and_that_one_is_when_it_has_drained(place: Place) -> None:
     with place.serve() as node, half_a_request_at_each(node) as held:
         first = pids(node)
