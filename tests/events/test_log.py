@@ -1,0 +1,148 @@
+"""Appending: dense, in order, and in the transaction of what is told; on each real engine (decisions 13)."""
+
+import json
+from functools import partial
+
+import pytest
+import trio
+
+from events.kinds import CreditsLow
+from events.log import Fact, Moved, Subject
+from events.pages import EMPTY, Filters, Head
+from storage.store import Tx
+from tests.events.desk import ACCOUNT, EPOCH, KEY, Desk, alert, all_rows, exhausted, low, places, revoked
+
+
+async def test_an_event_reads_as_the_specification_has_it(desk: Desk) -> None:
+    desk.time = EPOCH + 0.25
+    await desk.append(alert("run_9"), low())
+    first, second = [json.loads(item.body) for item in (await desk.page()).items]
+    assert list(first.items()) == [
+        ("id", "evt_00000001"),
+        ("type", "monitor.alert_fired"),
+        ("api_version", "2026-11-21"),
+        ("created_at", "2025-06-15T15:06:40.250Z"),
+        ("subject", {"kind": "run", "id": "run_9", "name": "My runs"}),
+        (
+            "data",
+            {"monitor_id": "mon_1", "run_id": "run_9", "scheduled_for": "2026-01-01T00:00:00Z", "alerts_fired": 1},
+        ),
+        ("links", {"run": "https://api.example.com/v1/monitors/mon_1/runs/run_9"}),
+    ]
+    assert second["subject"] == {"kind": "account", "id": ACCOUNT}
+    assert second["links"] == {}
+
+
+@pytest.mark.parametrize("name", ['"quoted" \\ and \n lines', "Ünïcode 漢字 🙂", "nul \0 inside", "{in} ? {rows}", ""])
+async def test_a_subjects_name_comes_back_as_it_was(desk: Desk, name: str) -> None:
+    await desk.append(Fact(ACCOUNT, "credits.low", Subject("account", ACCOUNT, name), low().data))
+    assert json.loads((await desk.page()).items[0].body)["subject"]["name"] == name
+
+
+async def test_positions_are_dense_per_account_in_the_order_given(desk: Desk) -> None:
+    await desk.append(low(), alert(account_id="acc_2"), exhausted(), alert(account_id="acc_2"), low("acc_3"))
+    await desk.append(low(), low("acc_3"))
+    rows = await desk.store.read(all_rows)
+    assert [(row[0], row[1], row[2]) for row in rows] == [
+        ("acc_1", 1, "evt_00000001"),
+        ("acc_1", 2, "evt_00000003"),
+        ("acc_1", 3, "evt_00000006"),
+        ("acc_2", 1, "evt_00000002"),
+        ("acc_2", 2, "evt_00000004"),
+        ("acc_3", 1, "evt_00000005"),
+        ("acc_3", 2, "evt_00000007"),
+    ]
+    assert await desk.head() == Head(1, EPOCH, 3, EPOCH)
+    assert await desk.head("acc_9") == EMPTY
+
+
+async def test_instants_never_fall_along_a_log(desk: Desk) -> None:
+    for time in (EPOCH + 5, EPOCH + 3, EPOCH + 7, EPOCH):
+        desk.time = time
+        await desk.append(low())
+    assert [item.at - EPOCH for item in (await desk.page()).items] == [5, 5, 7, 7]
+    assert await desk.head() == Head(1, EPOCH + 5, 4, EPOCH + 7)
+
+
+async def test_nothing_is_appended_for_no_facts(desk: Desk) -> None:
+    await desk.append()
+    assert await desk.head() == EMPTY
+    assert desk.told == []
+
+
+async def test_a_transaction_that_rolls_back_leaves_no_hole_and_tells_nobody(desk: Desk) -> None:
+    """Method: some of many transactions fail after they have appended, alone and among others of one commit."""
+
+    def append(number: int, tx: Tx) -> None:
+        desk.log.append(tx, [alert(f"run_{number}"), low()])
+        desk.log.append(tx, [alert(f"run_{number}")])
+        if number % 3 == 0:
+            raise LookupError(number)
+
+    async def call(number: int) -> None:
+        try:
+            await desk.store.write(partial(append, number))
+        except LookupError:
+            assert number % 3 == 0
+
+    await call(0)
+    async with trio.open_nursery() as nursery:
+        for number in range(60):
+            nursery.start_soon(call, number)
+    rows = await desk.store.read(all_rows)
+    assert [row[1] for row in rows] == list(range(1, 121))
+    subjects = [json.loads(item.body)["subject"]["id"] for item in (await desk.page(limit=500)).items]
+    for start in range(0, 120, 3):
+        one, account, same = subjects[start : start + 3]
+        assert (account, one) == (ACCOUNT, same)
+        assert int(one.removeprefix("run_")) % 3
+    assert sorted(moved.pos for moved in desk.told) == list(range(1, 121))
+
+
+async def test_waiters_are_told_of_each_event_after_its_commit(desk: Desk) -> None:
+    def append(tx: Tx) -> list[Moved]:
+        desk.log.append(tx, [low(), alert("run_2")])
+        return list(desk.told)
+
+    assert await desk.store.write(append) == []
+    assert desk.told == [
+        Moved(ACCOUNT, 1, "credits.low", None, ACCOUNT, None),
+        Moved(ACCOUNT, 2, "monitor.alert_fired", KEY, "run_2", "mon_1"),
+    ]
+
+
+async def test_many_writers_at_once_make_one_dense_order(desk: Desk) -> None:
+    async with trio.open_nursery() as nursery:
+        for number in range(300):
+            nursery.start_soon(desk.append, alert(f"run_{number}"), low("acc_2"))
+    for account_id in (ACCOUNT, "acc_2"):
+        page = await desk.page(account_id=account_id, limit=500)
+        assert places(page) == list(range(1, 301))
+    assert len({row[2] for row in await desk.store.read(all_rows)}) == 600
+
+
+async def test_what_is_told_matches_what_a_filter_reads(desk: Desk) -> None:
+    await desk.append(low(), alert("run_2"), alert("run_3", parent_id=None), revoked("key_9"), alert("mon_1"))
+    for filters in (
+        Filters(),
+        Filters(types=frozenset({"credits.low", "key.revoked"})),
+        Filters(subjects=frozenset({"mon_1"})),
+        Filters(subjects=frozenset({"run_3", "key_9"})),
+        Filters(types=frozenset({"monitor.alert_fired"}), subjects=frozenset({"run_2", "key_9"})),
+        Filters(types=frozenset()),
+        Filters(subjects=frozenset()),
+    ):
+        assert places(await desk.page(filters=filters)) == [one.pos for one in desk.told if filters.admit(one)]
+
+
+async def test_a_fact_with_the_wrong_data_key_or_link_is_a_bug(quick: Desk) -> None:
+    subject = Subject("account", ACCOUNT)
+    data = CreditsLow(balance=1, held=0, pack_credits=9, threshold_credits=2)
+    for fact in (
+        Fact(ACCOUNT, "credits.exhausted", subject, data),
+        Fact(ACCOUNT, "credits.low", subject, data, key_id=KEY),
+        Fact(ACCOUNT, "credits.low", subject, data, links={"elsewhere": "https://example.com"}),
+    ):
+        with pytest.raises(AssertionError):
+            await quick.append(fact)
+    assert await quick.head() == EMPTY
