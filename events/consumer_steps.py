@@ -19,7 +19,10 @@ ALL: Final = Filters()
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """What a read asks for. `start` counts on the first one only; without `filters` the bound ones hold."""
+    """What a read asks for. `start` counts on the first one only; without `filters` the bound ones hold.
+
+    A stream has `given` what comes before that position, and reads on behind it.
+    """
 
     account_id: str
     key_id: str
@@ -27,6 +30,7 @@ class Want:
     start: Start
     filters: Filters | None
     limit: int
+    given: Position | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,15 +147,17 @@ def _known(tx: Tx, key_id: str, name: str) -> Consumer:
 
 def _serve(tx: Tx, want: Want, before: Consumer | None, consumer: Consumer, now: float) -> Step[Served]:
     """A page of `consumer`, which stands or will in place of `before`."""
-    page = _page(tx, consumer, want.limit)
+    page = _page(tx, consumer, want)
     unread = _unread(tx, consumer, page.head)
     after = rules.served(consumer, page.end, last_pos=page.head.last_pos, unread=unread, now=now)
     return Step(before, after, Served(page, unread, consumer.committed, consumer.filters))
 
 
-def _page(tx: Tx, consumer: Consumer, limit: int) -> Page:
+def _page(tx: Tx, consumer: Consumer, want: Want) -> Page:
     """What was served and not acknowledged, if anything of it is for this consumer; else all that there is."""
-    ask = Ask(consumer.account_id, consumer.key_id, consumer.committed.pos, limit, consumer.filters)
+    ask = Ask(consumer.account_id, consumer.key_id, consumer.committed.pos, want.limit, consumer.filters)
+    if want.given is not None and want.given.pos >= consumer.committed.pos:
+        return read_page(tx, replace(ask, after=want.given.pos))
     if consumer.served.pos > consumer.committed.pos:
         page = read_page(tx, replace(ask, upto=consumer.served.pos))
         if page.items:

@@ -47,8 +47,11 @@ class Consumers:
         limit: int,
         start: Start = "oldest",
         filters: Filters | None = None,
+        given: Position | None = None,
     ) -> Served:
         """The page after what was acknowledged; the same again until that moves. The first read creates the consumer.
+
+        A stream reads on behind what it has `given` before.
 
         What was served is durable before the page is given out.
 
@@ -57,7 +60,7 @@ class Consumers:
             Lapsed: once; the next read restarts at the oldest kept event.
             TooManyConsumers: the key has `CONSUMERS_MAX`.
         """
-        want = Want(account_id, key_id, name, start, filters, limit)
+        want = Want(account_id, key_id, name, start, filters, limit, given)
         outcome = await self._take(partial(read_step, want, self._now()))
         if isinstance(outcome, Lapsed):
             raise outcome

@@ -17,6 +17,7 @@ from storage.store import Tx, Value
 SCAN_MAX = 20_000
 
 READ_HEAD = "SELECT first_pos, first_at, last_pos, last_at FROM feeds WHERE account_id = ?"
+READ_HEADS = "SELECT account_id, first_pos, first_at, last_pos, last_at FROM feeds WHERE account_id IN {in}"
 READ_AT = "SELECT created_at FROM events WHERE account_id = ? AND pos = ?"
 FIND = """
 SELECT pos, created_at FROM events WHERE id = ? AND account_id = ? AND (key_id IS NULL OR key_id = ?) AND pos >= ?
@@ -41,8 +42,8 @@ class Head(NamedTuple):
 
     @property
     def start(self) -> Position:
-        """Before the oldest kept event; for the instant of one that was removed stands that of the first kept."""
-        return Position(self.first_pos - 1, self.first_at if self.first_pos > 1 else 0.0)
+        """Before the oldest kept event; its instant is that event's, which will be the first that is missed one day."""
+        return Position(self.first_pos - 1, self.first_at)
 
     @property
     def end(self) -> Position:
@@ -101,6 +102,11 @@ def read_head(tx: Tx, account_id: str) -> Head:
     """Where the account's log begins and ends."""
     row = tx.one(READ_HEAD, (account_id,))
     return EMPTY if row is None else Head(*row)
+
+
+def read_heads(tx: Tx, account_ids: Sequence[str]) -> dict[str, Head]:
+    """The heads of those accounts' logs that have begun."""
+    return {row[0]: Head(*row[1:]) for row in tx.all_in(READ_HEADS, account_ids)}
 
 
 def check_kept(head: Head, after: int) -> None:

@@ -17,6 +17,7 @@ from gateway.request import Caller, Headers, Reply, Request, names
 from gateway.routes.status import STATUS_PATH, Status
 from gateway.routing import Routes
 from gateway.server.asgi import Receive, Scope, Send
+from gateway.server.response_head import BODILESS
 
 _READS = ("GET", "HEAD")
 
@@ -53,6 +54,7 @@ class Api:
             scope["query_string"],
             dict(scope["headers"]),
             self._parts.clock(),
+            receive=receive,
         )
         if names(request.headers.get(b"accept"), b"text/event-stream"):
             request.stream = EventStream(receive, send, partial(_stream_headers, request))
@@ -93,7 +95,8 @@ class Api:
         overhead_s = max(0.0, self._parts.clock() - request.started - reply.upstream_s)
         try:
             if request.stream is not None and (reply.streamed or request.stream.started):
-                await request.stream.end("result" if reply.code == "OK" else "error", reply.body)
+                if not (request.stream.ended or not reply.body):
+                    await request.stream.end("result" if reply.code == "OK" else "error", reply.body)
             else:
                 headers = self._headers(request, reply, overhead_s)
                 body = b"" if request.method == "HEAD" else reply.body
@@ -108,6 +111,8 @@ class Api:
             (b"content-length", b"%d" % len(reply.body)),
             (b"x-request-id", (reply.request_id or request.id).encode()),
         ]
+        if reply.status in BODILESS:
+            del headers[:2]  # of a 304 they would tell of the body that the client has (RFC 9110, 8.6)
         if request.caller is not None:
             headers.append((b"x-sluice-overhead-ms", b"%.2f" % (overhead_s * 1000)))
             if request.caller.window is not None:

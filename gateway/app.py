@@ -12,6 +12,7 @@ import trio
 from prometheus_client import CollectorRegistry, generate_latest
 
 from billing.prices import credits_for
+from events.wakeups import Hub
 from gateway.admin import Admin, OwnOperations, Readiness
 from gateway.admission import Admission
 from gateway.api import Api, Parts
@@ -21,6 +22,7 @@ from gateway.circuits import Circuits
 from gateway.claims import Claims
 from gateway.config.settings import Config
 from gateway.edge import edge_answer_of
+from gateway.feed.service import Feed, FeedSetting, open_feed
 from gateway.gauges import gather
 from gateway.guide import Guides
 from gateway.ids import id_maker
@@ -30,9 +32,11 @@ from gateway.operations import Nothing, Operation, Operations
 from gateway.presence import Pace, Presence, open_presence
 from gateway.reload import Reload, reloadable
 from gateway.replies import Replies
+from gateway.routes.consumers import ConsumerRoutes
 from gateway.routes.credits import Credits
 from gateway.routes.data import DataEndpoint
 from gateway.routes.discovery import Discovery
+from gateway.routes.events import Events
 from gateway.routes.status import Status
 from gateway.routing import Route, Routes
 from gateway.secrets import Secrets
@@ -105,7 +109,7 @@ async def open_node(setting: Setting) -> AsyncIterator[Node]:
         StoreUnusable: the store cannot be opened; the text says what to do.
     """
     config, now, rng = setting.config, setting.now, setting.rng
-    make_id = id_maker(now, rng)
+    make_id, draining = id_maker(now, rng), trio.Event()
     cache = Cache(config.cache.max_bytes, trio.lowlevel.current_clock().current_time)
     async with (
         setting.open_state(config.state.url) as state,
@@ -117,6 +121,8 @@ async def open_node(setting: Setting) -> AsyncIterator[Node]:
             make_id=make_id,
             open_store=setting.open_store,
             shared=None if state is None else gate,
+            base_url=setting.base_url,
+            tell=(hub := Hub(state)).tell,
         ) as books,
         open_presence(
             books,
@@ -132,6 +138,7 @@ async def open_node(setting: Setting) -> AsyncIterator[Node]:
         ) as sites,
         setting.open_state(config.state.url, round_trip_s=ROUND_TRIP_S) as sharing,
         open_sharing(sharing, cache, sites) as shared,
+        open_feed(_feed_setting(setting, books.store, hub, gate), draining) as feed,
         trio.open_nursery() as nursery,
     ):
         if state is not None:
@@ -141,103 +148,125 @@ async def open_node(setting: Setting) -> AsyncIterator[Node]:
             nursery.start_soon(presence.keep_recovering)
         nursery.start_soon(finish_charges, books, setting.log)
         nursery.start_soon(forget_old_claims, books, setting.log, now)
-        yield _build(
-            setting, books, sites, make_id, state=state, gate=gate, cache=cache, shared=shared, presence=presence
-        )
+        yield _build(setting, _Opened(state, gate, books, presence, sites, cache, shared, feed, draining, make_id))
         nursery.cancel_scope.cancel()
 
 
-def _build(
-    setting: Setting,
-    books: Books,
-    sites: list[Site],
-    make_id: Callable[[str], str],
-    *,
-    state: State | None,
-    gate: Gate,
-    cache: Cache,
-    shared: SharedCache | None,
-    presence: Presence,
-) -> Node:
-    config, log = setting.config, setting.log
-    catalog = Catalog(sites)
+def _feed_setting(setting: Setting, store: Store, hub: Hub, gate: Gate) -> FeedSetting:
+    config = setting.config
+    return FeedSetting(
+        store,
+        hub,
+        gate,
+        is_alone=not is_shared(config.store.url),
+        long_polls=config.limits.long_polls,
+        retention_days=config.events.retention_days,
+        now=setting.now,
+        rng=setting.rng,
+        log=setting.log,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """All that a node has opened, from the bottom up."""
+
+    state: State | None
+    gate: Gate
+    books: Books
+    presence: Presence
+    sites: list[Site]
+    cache: Cache
+    shared: SharedCache | None
+    feed: Feed
+    draining: trio.Event
+    make_id: Callable[[str], str]
+
+
+def _build(setting: Setting, opened: _Opened) -> Node:
+    config, log, books, gate = setting.config, setting.log, opened.books, opened.gate
+    catalog = Catalog(opened.sites)
     signer = CursorSigner(setting.secrets.cursors)
     clock = trio.lowlevel.current_clock().current_time  # found once: `trio.current_time` costs three times as much
     admission = Admission(books.keys, gate, books.balances, key_prefix=config.keys.prefix)
-    draining = trio.Event()
-    calls = _calls(setting, books, cache, signer, clock=clock, shared=shared, stopping=draining.is_set)
+    calls = _calls(setting, opened, signer, clock=clock)
     metrics = Metrics()
     metrics.gather = lambda: gather(
-        catalog, admission=admission, calls=calls, books=books, state=state, presence=presence
+        catalog, admission=admission, calls=calls, books=books, state=opened.state, presence=opened.presence
     )
     replies = Replies(books.balances, setting.base_url)
     status = Status(catalog, now=setting.now)
-    routes = _routes(setting, books, catalog=catalog, calls=calls, signer=signer, replies=replies, status=status)
+    routes = _routes(
+        setting,
+        opened,
+        catalog=catalog,
+        calls=calls,
+        admission=admission,
+        signer=signer,
+        replies=replies,
+        status=status,
+    )
     reload = Reload(
         config,
         setting.read_config,
-        reloadable(gate=gate, cache=cache, calls=calls, sites=sites, log=log),
+        reloadable(gate=gate, cache=opened.cache, calls=calls, sites=opened.sites, log=log, polls=opened.feed.polls),
     )
     operations = books.operations
     operations.add("reload", Operation(Nothing, reload.operation))
     Circuits(catalog).add_to(operations)
     return Node(
-        api=Api(Parts(admission, routes, status, replies, metrics, log, make_id, clock)),
-        admin=_admin(setting, operations, metrics, readiness=partial(_unready, books, state, draining)),
+        api=Api(Parts(admission, routes, status, replies, metrics, log, opened.make_id, clock)),
+        admin=_admin(setting, operations, metrics, readiness=partial(_unready, books, opened.state, opened.draining)),
         books=books,
         catalog=catalog,
         admission=admission,
         calls=calls,
         operations=operations,
         reload=reload,
-        edge_answer=edge_answer_of(make_id, setting.base_url),
-        draining=draining,
+        edge_answer=edge_answer_of(opened.make_id, setting.base_url),
+        draining=opened.draining,
     )
 
 
 def _routes(
     setting: Setting,
-    books: Books,
+    opened: _Opened,
     *,
     catalog: Catalog,
     calls: BilledCalls,
+    admission: Admission,
     signer: CursorSigner,
     replies: Replies,
     status: Status,
 ) -> Routes:
     guides = Guides(catalog, base_url=setting.base_url, signer=signer)
+    feed = opened.feed
     return Routes(
         (
             *_data_routes(catalog, calls, replies),
             *Discovery(catalog, guides=guides, replies=replies).routes,
-            *Credits(books.ledger, signer=signer, replies=replies).routes,
+            *Credits(opened.books.ledger, signer=signer, replies=replies).routes,
+            Events(feed.readers, feed.polls, admission=admission, signer=signer, replies=replies).route,
+            *ConsumerRoutes(feed.readers, signer=signer, replies=replies).routes,
             status.route,
         )
     )
 
 
-def _calls(
-    setting: Setting,
-    books: Books,
-    cache: Cache,
-    signer: CursorSigner,
-    *,
-    clock: Callable[[], float],
-    shared: SharedCache | None,
-    stopping: Callable[[], bool],
-) -> BilledCalls:
+def _calls(setting: Setting, opened: _Opened, signer: CursorSigner, *, clock: Callable[[], float]) -> BilledCalls:
+    books = opened.books
     return BilledCalls(
         books.charges,
         books.balances,
         Claims(books.store, books.charges, now=setting.now),
-        cache=cache,
+        cache=opened.cache,
         signer=signer,
         now=setting.now,
         timeout_s=setting.config.server.request_timeout_s,
         base_url=setting.base_url,
-        stopping=stopping,
+        stopping=opened.draining.is_set,
         clock=clock,
-        shared=shared,
+        shared=opened.shared,
     )
 
 

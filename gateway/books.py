@@ -35,17 +35,6 @@ def _nobody(_moved: Sequence[Moved]) -> None:
     """A command ends before anybody could wait in it."""
 
 
-class Bell:
-    """Rung for each commit that moves a feed; who waits for events says what it rings. It must not raise nor block."""
-
-    def __init__(self) -> None:
-        self.rings: Callable[[Sequence[Moved]], None] = _nobody
-
-    def ring(self, moved: Sequence[Moved]) -> None:
-        """Tell of new events."""
-        self.rings(moved)
-
-
 @dataclass(frozen=True, slots=True)
 class Books:
     """Everything that stands on the store."""
@@ -57,7 +46,6 @@ class Books:
     charges: Charges
     ledger: Ledger
     feed: Log
-    bell: Bell
 
     @property
     def operations(self) -> Operations:
@@ -80,18 +68,20 @@ async def open_books(
     open_store: OpenStore = open_store,
     shared: Gate | None = None,
     base_url: str | None = None,
+    tell: Callable[[Sequence[Moved]], None] = _nobody,
 ) -> AsyncIterator[Books]:
     """Open the store of `config`; changes of keys and balances are told to `shared`, the gate of all nodes.
 
-    The links of events begin with `base_url`, by default with the address that `config` gives.
+    The links of events begin with `base_url`, by default with the address that `config` gives. `tell` hears of each
+    commit that moves a feed, and must neither raise nor block.
 
     Raises:
         StoreUnusable: in use, not writable, corrupt or too new; the text says what to do.
     """
     async with open_store(config.store.url, MIGRATIONS) as store:
-        balances, bell = Balances(store, shared), Bell()
+        balances = Balances(store, shared)
         begin = config.server.public_url(config.server.port) if base_url is None else base_url
-        feed = Log(now=now, make_id=make_id, base_url=begin, tell=bell.ring)
+        feed = Log(now=now, make_id=make_id, base_url=begin, tell=tell)
         cipher, facts, prefix = Cipher(secrets.sealing), BillingFacts(feed), config.keys.prefix
         yield Books(
             store=store,
@@ -101,5 +91,4 @@ async def open_books(
             charges=Charges(store, balances, now=now, node=make_id("node_"), facts=facts),
             ledger=Ledger(store, now=now),
             feed=feed,
-            bell=bell,
         )

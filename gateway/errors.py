@@ -58,6 +58,7 @@ CODES = {
         Code("IDEMPOTENCY_IN_PROGRESS", 409, "none", "The same request and key is still running.", retryable=True),
         Code("IDEMPOTENCY_REPLAY_UNAVAILABLE", 409, "none", "The finished answer was over 64 KB and not kept."),
         Code("IDEMPOTENCY_KEY_PAYLOAD_MISMATCH", 422, "none", "The key was used with another query or body."),
+        Code("CURSOR_EXPIRED", 410, "none", "Events behind the cursor were removed: retention has passed."),
         Code("RATE_LIMITED", 429, "none", "The key's requests of the last minute reached its limit.", retryable=True),
         Code("CONCURRENCY_LIMIT", 429, "none", "The key's running requests reached its limit.", retryable=True),
         Code("UPSTREAM_ERROR", 502, "refunded", "The upstream failed, after internal retries.", retryable=True),

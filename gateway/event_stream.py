@@ -1,4 +1,4 @@
-"""An answer as server-sent events: progress while it is made, then the whole envelope (decisions 14)."""
+"""An answer as server-sent events: the progress of a call and then its envelope (decisions 14), or a feed (13)."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ class EventStream:
         self._send = send
         self._head = head
         self.started = False
+        self.ended = False
 
     async def tell(self, name: str, data: bytes) -> bool:
         """Send an event of progress; whether the client is still there to take another."""
         try:
-            await self._event(name, data, is_last=False)
+            await self.write(_event(name, data))
         except ClientGone:
             return False
         return not await self._has_left()
@@ -47,11 +48,20 @@ class EventStream:
         Raises:
             ClientGone: nobody takes it.
         """
-        await self._event(name, data, is_last=True)
+        await self.write(_event(name, data), is_last=True)
 
-    async def _event(self, name: str, data: bytes, *, is_last: bool) -> None:
+    async def write(self, text: bytes, *, is_last: bool = False) -> None:
+        """Send events, comments or settings of the stream as they are.
+
+        Raises:
+            ClientGone: nobody takes it.
+        """
         if not self.started:
             self.started = True
             await self._send({"type": "http.response.start", "status": 200, "headers": self._head()})
-        body = b"event: %b\ndata: %b\n\n" % (name.encode(), data)  # the data is JSON on one line
-        await self._send({"type": "http.response.body", "body": body, "more_body": not is_last})
+        self.ended = is_last
+        await self._send({"type": "http.response.body", "body": text, "more_body": not is_last})
+
+
+def _event(name: str, data: bytes) -> bytes:
+    return b"event: %b\ndata: %b\n\n" % (name.encode(), data)  # the data is JSON on one line

@@ -12,6 +12,7 @@ import trio
 from gateway.billed import BilledCalls
 from gateway.config import ConfigError
 from gateway.config.settings import Config
+from gateway.feed.polling import Polls
 from gateway.logs import LEVELS, Log
 from gateway.operations import Nothing, OperationRefused
 from gateway.sites import breaker_rules, source_rules
@@ -58,11 +59,14 @@ class Reload:
             raise OperationRefused("; ".join(exc.lines())) from exc
 
 
-def reloadable(*, gate: Gate, cache: Cache, calls: BilledCalls, sites: Sequence[Site], log: Log) -> dict[str, Apply]:
+def reloadable(
+    *, gate: Gate, cache: Cache, calls: BilledCalls, sites: Sequence[Site], log: Log, polls: Polls
+) -> dict[str, Apply]:
     """What can be reloaded, by key path or by the beginning of one that ends in a dot."""
     rules: dict[str, Apply] = {
         "limits.requests_per_minute": partial(_change_limits, gate),
         "limits.concurrent_requests": partial(_change_limits, gate),
+        "limits.long_polls": lambda new: setattr(polls, "per_key", new.limits.long_polls),
         "cache.max_bytes": lambda new: setattr(cache, "bytes_max", new.cache.max_bytes),
         "server.request_timeout_s": lambda new: setattr(calls, "timeout_s", new.server.request_timeout_s),
         "breaker.": partial(_change_breakers, sites),

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl
 
 from billing.key_cache import Key
 from gateway.errors import Refused
 from gateway.event_stream import EventStream
+from gateway.server.asgi import Receive, ReceiveMessage
 from limits.gate import Held
 from limits.waits import WindowState
 
 Headers = list[tuple[bytes, bytes]]
 ESCAPE, PLUS = b"%+"
 _FIELDS_MAX = 100
+
+
+async def _nothing_comes() -> ReceiveMessage:
+    raise RuntimeError("this request has no server")
 
 
 @dataclass(slots=True)
@@ -27,8 +33,8 @@ class Caller:
 
 @dataclass(slots=True)
 class Request:
-    """What a route reads; `started` is Trio's clock at its arrival. Only the API's entry and
-    the admission change one."""
+    """What a route reads; `started` is Trio's clock at its arrival. Only the API's entry, the admission and the
+    routing table change one."""
 
     id: str
     method: str
@@ -40,6 +46,10 @@ class Request:
     caller: Caller | None = None
     stream: EventStream | None = None
     """Where events go, when the client accepts them; a route that has none to tell leaves it alone."""
+    receive: Receive = field(default=_nothing_comes, repr=False)
+    """ASGI's: the pieces of the body, and behind them the client's hang-up."""
+    named: Mapping[str, str] | None = None
+    """What stands in the path where its route has `{name}`; the routing table sets it."""
 
     @property
     def query(self) -> list[tuple[str, str]]:

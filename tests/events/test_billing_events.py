@@ -1,6 +1,6 @@
 """What billing tells stands in the account's feed from the same commit on as the fact itself."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from itertools import count
@@ -36,12 +36,13 @@ NUMBERS = count(1)
 
 
 @asynccontextmanager
-async def open_node(url: str) -> AsyncIterator[Books]:
+async def open_node(url: str, tell: Callable[[Sequence[Moved]], None] = lambda moved: None) -> AsyncIterator[Books]:
     """The books of one node, or of one command."""
     secrets = load_secret({"SLUICE_SECRET": "a secret of tests, long enough"}, Path())
     config = Config(server=ServerSettings(base_url="https://node.test"), store=StoreSettings(url))
     with trio.fail_after(60):
-        async with open_books(config, secrets, now=lambda: NOW, make_id=id_maker(lambda: NOW, Random())) as books:
+        make_id = id_maker(lambda: NOW, Random())
+        async with open_books(config, secrets, now=lambda: NOW, make_id=make_id, tell=tell) as books:
             yield books
 
 
@@ -110,17 +111,17 @@ async def test_credits_are_told_to_be_low_and_exhausted_with_their_numbers_and_l
         assert event["links"]["balance"] == "https://node.test/v1/credits/balance"
 
 
-async def test_whoever_listens_is_told_once_a_fact_is_committed_and_after_it_can_be_read(books: Books) -> None:
+async def test_whoever_listens_is_told_once_a_fact_is_committed_and_after_it_can_be_read(store_url: str) -> None:
     heard: list[Moved] = []
-    books.bell.rings = heard.extend
-    account = (await books.accounts.create("Ada", credits=4)).id
-    await spend(books, account, 3)
-    assert heard == []
-    await spend(books, account, 1)
-    assert heard == [Moved(account, 1, "credits.exhausted", None, account, None)]
-    key = await books.keys.create(account)
-    await books.keys.revoke(key.id)
-    assert heard[1:] == [Moved(account, 2, "key.revoked", None, key.id, None)]
+    async with open_node(store_url, heard.extend) as books:
+        account = (await books.accounts.create("Ada", credits=4)).id
+        await spend(books, account, 3)
+        assert heard == []
+        await spend(books, account, 1)
+        assert heard == [Moved(account, 1, "credits.exhausted", None, account, None)]
+        key = await books.keys.create(account)
+        await books.keys.revoke(key.id)
+        assert heard[1:] == [Moved(account, 2, "key.revoked", None, key.id, None)]
 
 
 async def test_a_batch_of_many_accounts_writes_each_its_own_event(books: Books) -> None:

@@ -1,0 +1,107 @@
+"""Pages for many readers at once: what is asked while others are being read goes together as the next read.
+
+A reader's transaction costs a hop to a thread and back, more than most pages do. When ten thousand polls wake together
+they share a few hundred of those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+
+import trio
+
+from events.pages import Ask, Page, read_page
+from storage.store import Store, Tx
+
+READS_AT_ONCE = 3
+"""Reads under way at a time, so that one long look through a log does not hold up everybody's."""
+PAGES_PER_READ = 64
+
+Found = Page | Exception
+
+
+class _Job:
+    """One page that is waited for. The reading task sets `found` and wakes `task`, unless it has gone."""
+
+    __slots__ = ("ask", "found", "task")
+
+    def __init__(self, ask: Ask) -> None:
+        self.ask = ask
+        self.found: Found | None = None
+        self.task: trio.lowlevel.Task | None = None
+
+
+class PageReader:
+    """Reads pages of any account's log."""
+
+    def __init__(self, store: Store) -> None:
+        """Its tasks (`keep_reading`) have to run."""
+        self._store = store
+        self._jobs: list[_Job] = []
+        self._idle = trio.lowlevel.ParkingLot()
+
+    async def read(self, ask: Ask) -> Page:
+        """The page as it stands now or a moment later.
+
+        Raises:
+            CursorExpired, CursorAhead: as `read_page`.
+            StorageError: the store cannot be read.
+        """
+        job = _Job(ask)
+        job.task = trio.lowlevel.current_task()
+        self._jobs.append(job)
+        self._idle.unpark()
+
+        def abort(_raise_cancel: object) -> trio.lowlevel.Abort:
+            job.task = None
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        await trio.lowlevel.wait_task_rescheduled(abort)
+        if isinstance(job.found, Exception):
+            raise job.found
+        assert job.found is not None
+        return job.found
+
+    async def keep_reading(self) -> None:
+        """Until cancelled: one of the tasks that read what is waited for."""
+        while True:
+            if not self._jobs:
+                await self._idle.park()
+            jobs = [job for job in self._jobs[:PAGES_PER_READ] if job.task is not None]
+            del self._jobs[:PAGES_PER_READ]
+            if not jobs:
+                continue
+            for job, found in zip(jobs, await self._read([job.ask for job in jobs]), strict=True):
+                job.found = found
+                if job.task is not None:
+                    trio.lowlevel.reschedule(job.task)
+
+    async def _read(self, asks: Sequence[Ask]) -> Sequence[Found]:
+        try:
+            return await self._store.read(partial(_read_all, asks))
+        except Exception as exc:  # noqa: BLE001 - whatever it is, all who wait must hear of it
+            return [exc] * len(asks)
+
+
+def _read_all(asks: Sequence[Ask], tx: Tx) -> list[Found]:
+    return [_read_one(tx, ask) for ask in asks]
+
+
+def _read_one(tx: Tx, ask: Ask) -> Found:
+    try:
+        return read_page(tx, ask)
+    except Exception as exc:  # noqa: BLE001 - one page's error is its own, whatever it is
+        return exc
+
+
+@asynccontextmanager
+async def open_page_reader(store: Store) -> AsyncIterator[PageReader]:
+    """A reader and its tasks, gone when the block ends."""
+    reader = PageReader(store)
+    async with trio.open_nursery() as nursery:
+        for _ in range(READS_AT_ONCE):
+            nursery.start_soon(reader.keep_reading)
+        yield reader
+        nursery.cancel_scope.cancel()

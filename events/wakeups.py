@@ -1,0 +1,188 @@
+"""Who waits for an account's log to move, and who tells them.
+
+A message says only that something may be there to read: a waiter that wakes reads the store again. So a message that
+is lost costs time, never an event, and `keep_looking` bounds that time where nodes tell each other through a server
+that may lose it.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
+
+import orjson
+import trio
+
+from events.log import Moved
+from events.pages import Filters, read_heads
+from storage.errors import StorageError
+from storage.state import LOOK_AGAIN, State
+from storage.store import Store
+
+CHANNEL = b"events"
+LOOK_EVERY_S = 5.0
+"""How long an event may stay unnoticed on another node when the message that tells of it is lost."""
+LOOK_AT_ONCE = 1_000
+
+
+class Ended(enum.Enum):
+    """Why a wait is over."""
+
+    MOVED = "moved"
+    TIME_UP = "time up"
+    GONE = "gone"
+    CLOSING = "closing"
+
+
+class Waiter:
+    """One reader of an account's log."""
+
+    __slots__ = ("_closing", "_filters", "_key_id", "_moved", "_scope", "_seen_pos", "account_id")
+
+    def __init__(self, account_id: str, key_id: str) -> None:
+        self.account_id = account_id
+        self._key_id = key_id
+        self._filters = Filters()
+        self._seen_pos = 0
+        self._moved = False
+        self._closing = False
+        self._scope: trio.CancelScope | None = None
+
+    def arm(self) -> None:
+        """Forget what was told: whatever comes from now on counts. Called before the store is read again."""
+        self._moved = False
+
+    def expect(self, filters: Filters, *, behind: int) -> None:
+        """It has read up to the position `behind`, and waits for what `filters` admit."""
+        self._filters = filters
+        self._seen_pos = behind
+
+    async def wait(self, until: float, gone: Callable[[], Awaitable[object]]) -> Ended:
+        """Wait until something was told since `arm`, until Trio's clock shows `until`, or until `gone` returns.
+
+        `gone` is the only thing waited in, under one cancel scope that all other ends cancel: a parked poll needs no
+        task beside its own.
+        """
+        await trio.lowlevel.checkpoint_if_cancelled()
+        if not (self._moved or self._closing):
+            with trio.CancelScope(deadline=until) as self._scope:
+                await gone()
+            has_gone, self._scope = not self._scope.cancelled_caught, None
+            if has_gone:
+                return Ended.GONE
+        else:
+            await trio.lowlevel.cancel_shielded_checkpoint()
+        if self._closing:
+            return Ended.CLOSING
+        return Ended.MOVED if self._moved else Ended.TIME_UP
+
+    def tell(self, moved: Moved) -> None:
+        """Wake it if it may read this event and has not."""
+        if self._moved or moved.pos <= self._seen_pos or moved.key_id not in (None, self._key_id):
+            return
+        if self._filters.admit(moved):
+            self.wake()
+
+    def look(self, last_pos: int) -> None:
+        """Wake it if the log has grown behind what it has read."""
+        if last_pos > self._seen_pos:
+            self.wake()
+
+    def wake(self) -> None:
+        """Let it read the store again."""
+        self._moved = True
+        if self._scope is not None:
+            self._scope.cancel()
+
+    def close(self) -> None:
+        """Let it answer with what it has."""
+        self._closing = True
+        if self._scope is not None:
+            self._scope.cancel()
+
+
+class Hub:
+    """The waiters of one node by account. What this node appends is told to them, and to the other nodes."""
+
+    def __init__(self, state: State | None = None) -> None:
+        """`state` carries messages between nodes, if there are others."""
+        self._state = state
+        self._waiting: dict[str, dict[Waiter, None]] = {}
+        self._look = trio.Event()
+        self._closing = False
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other nodes are told, and tell."""
+        return self._state is not None
+
+    def __len__(self) -> int:
+        """How many wait or are about to."""
+        return sum(map(len, self._waiting.values()))
+
+    def listen(self, account_id: str, key_id: str) -> Waiter:
+        """A waiter that hears of all that is appended from now until `leave`; begin before reading the store."""
+        waiter = Waiter(account_id, key_id)
+        if self._closing:
+            waiter.close()
+        self._waiting.setdefault(account_id, {})[waiter] = None
+        return waiter
+
+    def leave(self, waiter: Waiter) -> None:
+        """It hears no more."""
+        of_account = self._waiting[waiter.account_id]
+        del of_account[waiter]
+        if not of_account:
+            del self._waiting[waiter.account_id]
+
+    def tell(self, news: Sequence[Moved]) -> None:
+        """What this node has committed: wake who waits for it, here and on the other nodes."""
+        self._hear(news)
+        if self._state is not None:
+            self._state.publish(CHANNEL, orjson.dumps(news))
+
+    def close(self) -> None:
+        """The node stops: every waiter answers now, and whoever comes does not wait."""
+        self._closing = True
+        for waiter in self._all():
+            waiter.close()
+
+    def _hear(self, news: Iterable[Moved]) -> None:
+        for moved in news:
+            of_account = self._waiting.get(moved.account_id)
+            if of_account:
+                for waiter in of_account:
+                    waiter.tell(moved)
+
+    def _all(self) -> list[Waiter]:
+        return [waiter for of_account in self._waiting.values() for waiter in of_account]
+
+    async def keep_hearing(self) -> None:
+        """Until cancelled: wake who waits for what other nodes append."""
+        assert self._state is not None
+        async with self._state.subscribe(CHANNEL) as messages:
+            async for message in messages:
+                if message == LOOK_AGAIN:
+                    self._look.set()
+                else:
+                    self._hear(Moved(*one) for one in orjson.loads(message))
+
+    async def keep_looking(self, store: Store) -> None:
+        """Until cancelled: find by the store what messages have missed, after `LOOK_EVERY_S` at the latest."""
+        while True:
+            with trio.move_on_after(LOOK_EVERY_S):
+                await self._look.wait()
+            self._look = trio.Event()
+            try:
+                await self._look_around(store)
+            except StorageError:  # away: a waiter that times out says so, and the next look comes
+                await trio.lowlevel.checkpoint()
+
+    async def _look_around(self, store: Store) -> None:
+        accounts = list(self._waiting)
+        for first in range(0, len(accounts), LOOK_AT_ONCE):
+            heads = await store.read(partial(read_heads, account_ids=accounts[first : first + LOOK_AT_ONCE]))
+            for account_id, head in heads.items():
+                for waiter in self._waiting.get(account_id, ()):
+                    waiter.look(head.last_pos)

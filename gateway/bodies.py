@@ -1,0 +1,82 @@
+"""JSON bodies of requests: read within their bound and turned into what a route takes (spec 7.2, 7.3, 8)."""
+
+from __future__ import annotations
+
+import re
+from difflib import get_close_matches
+from typing import Any, TypeVar
+
+import msgspec
+
+from gateway.errors import Refused, invalid
+from gateway.request import Request
+from gateway.routing import BODY_BYTES_MAX, body_too_large
+
+T = TypeVar("T", bound=msgspec.Struct)
+_FIELD = re.compile(r" - at `\$\.?(?P<path>[^`]*)`$")
+
+
+async def read_json(request: Request, kind: type[T]) -> T:
+    """The body as a `kind`, whose fields are all that may stand in it.
+
+    Raises:
+        Refused: 413 over 1 MB, read no further; 400 that names the field and what is wrong with it.
+    """
+    body = await _read(request)
+    try:
+        sent = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+        raise _malformed(body, exc) from exc
+    if not isinstance(sent, dict):
+        raise invalid("body", "must be a JSON object")
+    _refuse_unknown(sent, kind)
+    try:
+        return msgspec.convert(sent, kind)
+    except msgspec.ValidationError as exc:
+        raise _refused(str(exc)) from exc
+
+
+async def _read(request: Request) -> bytes:
+    """All of the body; `Content-Length` was judged before, so only a chunked one can be too long here."""
+    pieces: list[bytes] = []
+    size, more = 0, True
+    while more:
+        message = await request.receive()
+        if message["type"] != "http.request":
+            raise invalid("body", "did not arrive whole")
+        pieces.append(message["body"])
+        size += len(message["body"])
+        more = message["more_body"]
+        if size > BODY_BYTES_MAX:
+            raise body_too_large()
+    return b"".join(pieces)
+
+
+def _malformed(body: bytes, exc: Exception) -> Refused:
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        return Refused("INVALID_REQUEST", "The body is not valid UTF-8.", details={"reason": "invalid_utf8"})
+    return invalid("body", f"is no JSON: {exc}" if body else "is empty; send a JSON object")
+
+
+def _refuse_unknown(sent: dict[str, Any], kind: type[msgspec.Struct]) -> None:
+    fields = kind.__struct_encode_fields__
+    for name in sent:
+        if name not in fields:
+            meant = get_close_matches(name, fields, n=1, cutoff=0.0)[0]
+            raise Refused(
+                "INVALID_REQUEST",
+                f"{name[:100]} is no field of this body; did you mean {meant}?",
+                details={"did_you_mean": meant, "remove_params": [name[:100]]},
+            )
+
+
+def _refused(message: str) -> Refused:
+    """msgspec's sentence, with the field's name in front."""
+    missing = re.search(r"missing required field `([^`]*)`", message)
+    if missing:
+        return invalid(missing[1], "is required")
+    where = _FIELD.search(message)
+    problem = _FIELD.sub("", message)
+    return invalid(where["path"] if where else "body", f"is wrong: {problem[:1].lower()}{problem[1:]}")

@@ -1,0 +1,126 @@
+"""What a read of the feed asks for: the query of `GET /v1/events`, checked (spec 4.4)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from events.errors import UnknownType
+from events.kinds import select
+from events.pages import Filters
+from gateway.errors import Refused
+from gateway.feed.refusals import in_feeds_form, wrong
+from gateway.params import Pairs, read_free
+from upstreams.params import Param, Value
+
+SUBJECTS_MAX = 100
+LIMIT_MAX = 500
+LIMIT_DEFAULT = 100
+WAIT_S_MAX = 25
+_FILTERS = ["types", "subject_id"]
+_NAME = re.compile(r"[a-z0-9_-]{1,64}")
+
+PARAMS = (
+    Param(
+        "cursor",
+        "Where to read on: oldest, now, a next_cursor, or an event's id.",
+        "oldest",
+        length_max=4_096,
+    ),
+    Param("consumer", "Read as this named consumer of the key; its first read makes it.", "billing", length_max=500),
+    Param("start", "Where a consumer's first read begins.", "oldest"),
+    Param(
+        "types", "Event types; a family such as discover.*, or * for all.", "key.revoked,credits.*", length_max=2_000
+    ),
+    Param("subject_id", f"Ids of what the events are about, at most {SUBJECTS_MAX}.", "mon_...", length_max=20_000),
+    Param("limit", f"Events on a page, 1 to {LIMIT_MAX}.", "100", type="integer"),
+    Param("wait_s", f"Hold an empty read open for so long, 0 to {WAIT_S_MAX} seconds.", "25", type="integer"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FeedAsk:
+    """One read of the feed. Without filters of its own a consumer's read takes those that it is bound to."""
+
+    cursor: str
+    consumer: str | None
+    start: Literal["oldest", "now"]
+    filters: Filters | None
+    limit: int
+    wait_s: int
+    sent: Mapping[str, str]
+    """`types` and `subject_id` as they were sent, for the address of the next read."""
+
+
+def read_ask(query: Pairs) -> FeedAsk:
+    """The ask of a query.
+
+    Raises:
+        Refused: 400, for the first thing that is wrong.
+    """
+    try:
+        values = read_free(query, PARAMS)
+    except Refused as refused:
+        raise in_feeds_form(refused) from None
+    consumer = _consumer(values)
+    cursor, start = values.get("cursor"), values.get("start")
+    if consumer is None and start is not None:
+        raise wrong("start", "is for a consumer's first read.", "Leave start out, or name a consumer.")
+    if start not in (None, "oldest", "now"):
+        raise wrong("start", "must be oldest or now.", "Send start=oldest or start=now.")
+    sent = {name: str(values[name]) for name in _FILTERS if name in values}
+    return FeedAsk(
+        cursor="oldest" if cursor is None else str(cursor),
+        consumer=consumer,
+        start="now" if start == "now" else "oldest",
+        filters=_filters(sent) if sent else None,
+        limit=_within(values, "limit", 1, LIMIT_MAX, default=LIMIT_DEFAULT),
+        wait_s=_within(values, "wait_s", 0, WAIT_S_MAX, default=0),
+        sent=sent,
+    )
+
+
+def check_name(name: str) -> str:
+    """A consumer's name. Raises Refused."""
+    if _NAME.fullmatch(name) is None:
+        raise wrong(
+            "consumer",
+            "must be 1 to 64 characters of a-z, 0-9, _ and -.",
+            f"Send consumer={re.sub(r'[^a-z0-9_-]', '-', name.lower())[:64] or 'main'}.",
+        )
+    return name
+
+
+def _consumer(values: Mapping[str, Value]) -> str | None:
+    if "consumer" not in values:
+        return None
+    if "cursor" in values:
+        raise wrong(
+            "cursor",
+            "cannot be combined with consumer, which keeps its own position.",
+            "Leave cursor out, or reset the consumer to it.",
+            reason="conflicting_params",
+        )
+    return check_name(str(values["consumer"]))
+
+
+def _filters(sent: Mapping[str, str]) -> Filters:
+    try:
+        types = select(sent["types"]) if "types" in sent else None
+    except UnknownType as exc:
+        step = f"Send types={exc.nearest}." if exc.nearest else "Leave types out to read all."
+        raise wrong("types", f"cannot be read: {exc}", step) from exc
+    subjects = frozenset(filter(None, sent.get("subject_id", "").split(","))) or None
+    if subjects is not None and len(subjects) > SUBJECTS_MAX:
+        raise wrong("subject_id", f"holds {len(subjects)} ids; at most {SUBJECTS_MAX} are taken.", "Split the read.")
+    return Filters(types, subjects)
+
+
+def _within(values: Mapping[str, Value], name: str, least: int, most: int, *, default: int) -> int:
+    number = int(values.get(name, default))
+    if not least <= number <= most:
+        nearest = min(max(number, least), most)
+        raise wrong(name, f"must be a whole number from {least} to {most}.", f"Send {name}={nearest}.")
+    return number

@@ -1,0 +1,124 @@
+"""A page of the feed as it is answered: items, positions, what to do next, and the tag that says if it has changed."""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+from urllib.parse import urlencode
+
+import orjson
+
+from events.pages import Filters, Head, Page, Position
+from gateway import envelope
+from gateway.feed.asks import WAIT_S_MAX, FeedAsk
+from gateway.feed.tokens import PATH, FeedTokens
+from gateway.instants import iso
+
+_TAG_BYTES = 12
+READ_ON = "read on at next.poll_url"
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A page with what belongs to it. The last four are a named consumer's."""
+
+    page: Page
+    after: Position
+    """Behind which it begins."""
+    filters: Filters
+    dropped: int = 0
+    """Positions that retention removed between where the reader stood and where this page begins."""
+    unread: int | None = None
+    restarted_from: Position | None = None
+
+
+def fragment(shown: Shown, ask: FeedAsk, tokens: FeedTokens, base_url: str) -> bytes:
+    """The answer's part that does not depend on the request alone (spec 2.8)."""
+    page = shown.page
+    next_cursor = tokens.seal(page.end)
+    data: dict[str, Any] = {
+        "items": [
+            orjson.Fragment(with_cursor(item.body, tokens.seal(Position(item.pos, item.at)))) for item in page.items
+        ],
+        "retained_from": iso(page.head.first_at) if page.head.last_pos >= page.head.first_pos else None,
+        "next_step": _next_step(page, is_consumer=ask.consumer is not None),
+        "next": _next(ask, next_cursor, base_url),
+        "dropped": shown.dropped,
+    }
+    if ask.consumer is not None:
+        data["unread"] = shown.unread
+        if shown.restarted_from is not None:
+            data["restarted_from"] = tokens.seal(shown.restarted_from)
+    pagination = {"next_cursor": next_cursor, "has_more": page.has_more, "page_size": len(page.items)}
+    return envelope.fragment("account", PATH, data, pagination)
+
+
+def with_cursor(body: bytes, token: str) -> bytes:
+    """An event as it is given out: with the cursor right after it."""
+    return b'%b,"cursor":"%b"}' % (body[:-1], token.encode())
+
+
+def _next(ask: FeedAsk, next_cursor: str, base_url: str) -> Mapping[str, str]:
+    """Where to read on, and where a consumer acknowledges."""
+    place = {"cursor": next_cursor} if ask.consumer is None else {"consumer": ask.consumer}
+    query = urlencode({**place, **ask.sent, "limit": ask.limit, "wait_s": WAIT_S_MAX}, safe=",*")
+    addresses = {"poll_url": f"{base_url}{PATH}?{query}"}
+    if ask.consumer is not None:
+        addresses["ack_url"] = f"{base_url}{PATH}/consumers/{ask.consumer}/ack"
+    return addresses
+
+
+def _next_step(page: Page, *, is_consumer: bool) -> str:
+    if not page.items:
+        return f"There is nothing new here; {READ_ON}{', where more is to be looked through' if page.has_more else ''}."
+    done = "acknowledge pagination.next_cursor at next.ack_url, then " if is_consumer else ""
+    return (
+        f"Handle the items, {done}{READ_ON}, {'where more are waiting' if page.has_more else 'which waits for more'}."
+    )
+
+
+def tag(shown: Shown, ask: FeedAsk, key_id: str) -> bytes:
+    """The entity tag: the same text means the same items, next_cursor and unread.
+
+    It begins with the page's end, so that a tag which comes back can be judged by the log's head alone (`still_holds`).
+    """
+    page = shown.page
+    return _tag(
+        ask, key_id, shown.after.pos, shown.filters, end=page.end.pos, has_more=page.has_more, unread=shown.unread
+    )
+
+
+def still_holds(sent: bytes | None, ask: FeedAsk, key_id: str, *, after: int, head: Head) -> bool:
+    """Whether `If-None-Match` names the page that a read by cursor would give now, without reading it.
+
+    A page that was cut short never changes; any other ends where its log ended, and holds until that grows.
+    """
+    if sent is None or ask.consumer is not None or after < head.first_pos - 1:
+        return False
+    filters = ask.filters or Filters()
+    for one in sent.split(b","):
+        end, _, rest = one.strip().removeprefix(b"W/").strip(b'"').partition(b".")
+        if end.isdigit() and len(end) < 20 and rest:
+            has_more = rest[:1] == b"m"
+            if (has_more or (int(end) == head.last_pos and not ask.wait_s)) and one.strip().removeprefix(b"W/") == _tag(
+                ask, key_id, after, filters, end=int(end), has_more=has_more, unread=None
+            ):
+                return True
+    return False
+
+
+def matches(sent: bytes | None, made: bytes) -> bool:
+    """Whether `If-None-Match` names the tag."""
+    return sent is not None and any(one.strip().removeprefix(b"W/") in (made, b"*") for one in sent.split(b","))
+
+
+def _tag(
+    ask: FeedAsk, key_id: str, after: int, filters: Filters, *, end: int, has_more: bool, unread: int | None
+) -> bytes:
+    chosen = [None if one is None else sorted(one) for one in (filters.types, filters.subjects)]
+    read = orjson.dumps([key_id, ask.consumer, after, chosen, ask.limit, end, has_more, unread])
+    digest = urlsafe_b64encode(blake2b(read, digest_size=_TAG_BYTES).digest())
+    return b'"%d.%b%b"' % (end, b"m" if has_more else b"e", digest)

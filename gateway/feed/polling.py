@@ -1,0 +1,86 @@
+"""Long-polls: a read that finds nothing new is held open until something comes (spec 4.4, rule 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from random import Random
+from typing import NamedTuple
+
+from billing.key_cache import Key
+from events.wakeups import Ended, Hub
+from gateway.feed.pages import Shown
+from gateway.server.asgi import Receive
+from limits.gate import Gate
+
+HELD = "polls"
+EARLY = 0.04
+"""Polls that began together end apart: each up to this share of its wait early."""
+FULL_INTERVAL_S = 2
+STOP_INTERVAL_S = 5
+
+
+class Polled(NamedTuple):
+    """What was seen last, and when the client should come again if not at once."""
+
+    shown: Shown
+    interval_s: int | None = None
+
+
+@dataclass(slots=True)
+class Polls:
+    """Holds polls of this node. `per_key` is how many one key may hold at a time, on all nodes together."""
+
+    hub: Hub
+    gate: Gate
+    per_key: int
+    clock: Callable[[], float]
+    rng: Random
+
+    async def poll(
+        self,
+        key: Key,
+        wait_s: float,
+        *,
+        read: Callable[[], Awaitable[Shown]],
+        is_news: Callable[[Shown], bool],
+        receive: Receive,
+    ) -> Polled:
+        """Read, and go on waiting and reading until there is news, the time is up, the node stops or the client leaves.
+
+        Raises:
+            StateUnavailable: who counts the key's polls cannot be asked.
+            What `read` raises.
+        """
+        hub = self.hub
+        waiter = hub.listen(key.account_id, key.id)
+        try:
+            shown = await read()
+            if is_news(shown):
+                return Polled(shown)
+            held = await self.gate.hold(key.account_id, key.id, name=HELD, limit=self.per_key)
+            if held is None:
+                return Polled(shown, FULL_INTERVAL_S)
+            try:
+                until = self.clock() + wait_s * (1 - self.rng.uniform(0, EARLY))
+                while True:
+                    waiter.expect(shown.filters, behind=shown.page.end.pos)
+                    ended = await waiter.wait(until, lambda: hung_up(receive))
+                    if ended is Ended.CLOSING:
+                        return Polled(shown, self.rng.randint(1, STOP_INTERVAL_S))
+                    if ended is not Ended.MOVED:
+                        return Polled(shown)
+                    waiter.arm()
+                    shown = await read()
+                    if is_news(shown):
+                        return Polled(shown)
+            finally:
+                held.release()
+        finally:
+            hub.leave(waiter)
+
+
+async def hung_up(receive: Receive) -> None:
+    """Wait until the client is gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass

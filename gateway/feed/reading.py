@@ -1,0 +1,146 @@
+"""Reads of one request of the feed, from where its cursor says or where its named consumer stands (spec 4.4, 7.4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from billing.key_cache import Key
+from events.consumers import Consumers
+from events.errors import CursorAhead, CursorExpired, EventsError
+from events.pages import Ask, Filters, Head, Position, find_event, read_head
+from events.reader import PageReader
+from gateway.feed import refusals
+from gateway.feed.asks import FeedAsk
+from gateway.feed.pages import Shown
+from gateway.feed.tokens import FeedTokens
+from storage.store import Store, Tx
+from upstreams.errors import InvalidCursor
+
+
+@dataclass(frozen=True, slots=True)
+class Readers:
+    """What reads of the feed stand on."""
+
+    store: Store
+    pages: PageReader
+    consumers: Consumers
+
+
+@dataclass(slots=True)
+class ByCursor:
+    """Reads behind a position. While nothing is there, the next read begins where the last has looked."""
+
+    readers: Readers
+    ask: FeedAsk
+    key: Key
+    tokens: FeedTokens
+    origin: Position
+    after: Position
+
+    async def read(self) -> Shown:
+        """The page behind the position.
+
+        Raises:
+            Refused: 410 when some of it was removed, 400 when the log does not reach so far.
+        """
+        filters = self.ask.filters or Filters()
+        try:
+            page = await self.readers.pages.read(
+                Ask(self.key.account_id, self.key.id, self.after.pos, self.ask.limit, filters)
+            )
+        except CursorExpired as exc:
+            if self.ask.cursor == "oldest":  # retention passed just now
+                self.origin = self.after = exc.head.start
+                return await self.read()
+            raise refusals.expired(exc.head, self.after, self.tokens) from exc
+        except CursorAhead as exc:
+            raise refusals.unusable(refusals.AHEAD, exc.head, self.tokens) from exc
+        if not (page.items or page.has_more):
+            self.after = page.end
+        return Shown(page, self.origin, filters)
+
+    async def read_on(self) -> Shown:
+        """As `read`, and the next read begins behind what this one gives."""
+        shown = await self.read()
+        self.after = shown.page.end
+        return shown
+
+
+@dataclass(slots=True)
+class ByConsumer:
+    """Reads as a named consumer. What is told once stays told for the whole request."""
+
+    readers: Readers
+    ask: FeedAsk
+    name: str
+    key: Key
+    tokens: FeedTokens
+    given: Position | None = None
+    restarted_from: Position | None = None
+    dropped: int = 0
+
+    async def read(self) -> Shown:
+        """The page behind what was acknowledged.
+
+        Raises:
+            Refused: 400 for other filters than the bound ones, 410 once after a lapse.
+        """
+        try:
+            served = await self.readers.consumers.read(
+                self.key.account_id,
+                self.key.id,
+                self.name,
+                start=self.ask.start,
+                filters=self.ask.filters,
+                limit=self.ask.limit,
+                given=self.given,
+            )
+        except EventsError as exc:
+            raise refusals.of_consumer(exc, self.tokens, self.ask.filters) from exc
+        if served.restarted_from is not None:
+            self.restarted_from, self.dropped = served.restarted_from, served.dropped
+        return Shown(served.page, served.committed, served.filters, self.dropped, served.unread, self.restarted_from)
+
+    async def read_on(self) -> Shown:
+        """As `read`, and the next read begins behind what this one gives, acknowledged or not."""
+        shown = await self.read()
+        self.given = shown.page.end
+        return shown
+
+
+async def reading_of(readers: Readers, ask: FeedAsk, key: Key, tokens: FeedTokens) -> ByCursor | ByConsumer:
+    """What reads the page that is asked for, as often as it is asked.
+
+    Raises:
+        Refused: 400 for a cursor that is none.
+    """
+    if ask.consumer is not None:
+        return ByConsumer(readers, ask, ask.consumer, key, tokens)
+    position = await position_of(readers.store, ask.cursor, key, tokens)
+    return ByCursor(readers, ask, key, tokens, position, position)
+
+
+async def position_of(store: Store, cursor: str, key: Key, tokens: FeedTokens) -> Position:
+    """The position that a cursor means: `oldest`, `now`, a token or an event's id.
+
+    Raises:
+        Refused: 400.
+    """
+    if cursor in ("oldest", "now"):
+        head = await store.read(partial(read_head, account_id=key.account_id))
+        return head.start if cursor == "oldest" else head.end
+    if cursor.startswith("evt_"):
+        found, head = await store.read(partial(_find, key=key, event_id=cursor))
+        if found is None:
+            raise refusals.unusable("names no kept event of this key", head, tokens)
+        return found
+    try:
+        return tokens.open(cursor)
+    except InvalidCursor as exc:
+        problem = str(exc).removeprefix("cursor ")
+        raise refusals.wrong("cursor", f"cannot be used: it {problem}.", refusals.FROM_OLDEST) from exc
+
+
+def _find(tx: Tx, *, key: Key, event_id: str) -> tuple[Position | None, Head]:
+    return find_event(tx, key.account_id, key.id, event_id), read_head(tx, key.account_id)

@@ -1,0 +1,109 @@
+"""What the feed refuses, always with the parameter and the way on in `details` (spec 7.1, 7.3, 7.4)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from events.errors import (
+    AckBeyondServed,
+    CursorAhead,
+    EventsError,
+    FiltersConflict,
+    Lapsed,
+    TooManyConsumers,
+    UnknownConsumer,
+)
+from events.pages import Filters, Head, Position
+from gateway.errors import STORE_RETRY_AFTER_S, Refused
+from gateway.feed.tokens import FeedTokens
+from gateway.instants import iso
+
+FROM_OLDEST = "Read again with cursor=oldest."
+AHEAD = "is ahead of the account's log"
+AGAIN = "Correct the parameter and ask again; nothing was read."
+
+
+def wrong(param: str, problem: str, next_step: str, *, reason: str = "invalid_param", **more: Any) -> Refused:
+    """400 for a parameter. The nearest right value, if there is one, stands in `next_step`: `details` has a reason."""
+    details = {"reason": reason, "param": param, "next_step": next_step, **more}
+    return Refused("INVALID_REQUEST", f"{param} {problem}", details=details)
+
+
+def in_feeds_form(refused: Refused) -> Refused:
+    """A refusal of parameters or bodies in general, with what the feed's errors carry beside."""
+    if refused.code.name != "INVALID_REQUEST":
+        return refused
+    details = dict(refused.details or {})
+    undeclared = details.get("remove_params")
+    details.setdefault("param", undeclared[0] if undeclared else "query")
+    details.setdefault("next_step", AGAIN)
+    return Refused(refused.code.name, refused.message, details=details)
+
+
+def expired(head: Head, since: Position, tokens: FeedTokens, next_step: str = FROM_OLDEST) -> Refused:
+    """410: some of what came behind `since` was removed."""
+    kept = head.last_pos >= head.first_pos
+    details = {
+        "reason": "retention_passed",
+        "param": "cursor",
+        "next_step": next_step,
+        "oldest_cursor": tokens.seal(head.start),
+        "missed_from": iso(since.at) if since.at else None,
+        "missed_until": iso(head.first_at if kept else head.last_at),
+    }
+    return Refused("CURSOR_EXPIRED", "Events behind this position were removed: retention has passed.", details=details)
+
+
+def unusable(problem: str, head: Head, tokens: FeedTokens) -> Refused:
+    """400 for a cursor that is no place in the log."""
+    return wrong(
+        "cursor",
+        f"{problem}.",
+        FROM_OLDEST,
+        retained_from=iso(head.first_at) if head.last_pos >= head.first_pos else None,
+        oldest_cursor=tokens.seal(head.start),
+    )
+
+
+def store_away() -> Refused:
+    """503 while the events cannot be read, or the polls of a key not be counted."""
+    details = {"reason": "store_unavailable", "next_step": "Ask again after Retry-After; no position was lost."}
+    return Refused(
+        "SERVICE_UNAVAILABLE",
+        "The events cannot be read now.",
+        details=details,
+        retry_after_s=STORE_RETRY_AFTER_S,
+        knows_balance=False,
+    )
+
+
+def of_consumer(exc: EventsError, tokens: FeedTokens, asked: Filters | None = None) -> Refused:
+    """What a named consumer's read or acknowledgement is refused with."""
+    match exc:
+        case Lapsed():
+            return expired(
+                exc.head, exc.committed, tokens, "Read again: the consumer restarts at the oldest kept event."
+            )
+        case FiltersConflict():
+            step = "Leave types and subject_id out, or read as another consumer."
+            param = "types" if asked is not None and asked.types != exc.bound.types else "subject_id"
+            return wrong(
+                param, "is another than the one that the consumer is bound to.", step, reason="conflicting_params"
+            )
+        case AckBeyondServed():
+            step = "Acknowledge the next_cursor of a page that this consumer was given."
+            return wrong("cursor", "is past the last page that was served to this consumer.", step)
+        case CursorAhead():
+            return unusable(AHEAD, exc.head, tokens)
+        case UnknownConsumer():
+            details = {"reason": "unknown_consumer", "param": "consumer", "next_step": "Read as this consumer first."}
+            return Refused("RESOURCE_NOT_FOUND", "This key has no such consumer.", details=details)
+        case TooManyConsumers():
+            step = "Delete a consumer that is no longer used."
+            return wrong(
+                "consumer",
+                f"would be one more than the {exc.limit} that a key may have.",
+                step,
+                reason="consumer_limit_reached",
+            )
+    raise exc

@@ -1,0 +1,82 @@
+"""The feed of a node while it runs: its readers, its waiters, and what it does now and then."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from random import Random
+
+import trio
+
+from events.consumers import Consumers
+from events.reader import open_page_reader
+from events.retention import sweep
+from events.wakeups import Hub
+from gateway.feed.polling import Polls
+from gateway.feed.reading import Readers
+from gateway.logs import Log
+from limits.gate import Gate
+from storage.errors import StorageError
+from storage.store import Store
+
+SWEEP_EVERY_S = 3_600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """What the feed's routes stand on."""
+
+    hub: Hub
+    readers: Readers
+    polls: Polls
+
+
+@dataclass(frozen=True, slots=True)
+class FeedSetting:
+    """What a feed is made from. `is_alone`: nobody else appends to the store."""
+
+    store: Store
+    hub: Hub
+    gate: Gate
+    is_alone: bool
+    long_polls: int
+    retention_days: int
+    now: Callable[[], float]
+    rng: Random
+    log: Log
+
+
+@asynccontextmanager
+async def open_feed(setting: FeedSetting, draining: trio.Event) -> AsyncIterator[Feed]:
+    """The feed; once `draining` is set, whoever waits is answered and nobody waits any more."""
+    store, hub = setting.store, setting.hub
+    clock = trio.lowlevel.current_clock().current_time
+    async with open_page_reader(store) as pages, trio.open_nursery() as nursery:
+        nursery.start_soon(_close_at, draining, hub)
+        nursery.start_soon(_keep_sweeping, setting)
+        if hub.is_shared:
+            nursery.start_soon(hub.keep_hearing)
+        if not setting.is_alone:
+            nursery.start_soon(hub.keep_looking, store)
+        yield Feed(
+            hub,
+            Readers(store, pages, Consumers(store, setting.now)),
+            Polls(hub, setting.gate, setting.long_polls, clock, setting.rng),
+        )
+        nursery.cancel_scope.cancel()
+
+
+async def _close_at(draining: trio.Event, hub: Hub) -> None:
+    await draining.wait()
+    hub.close()
+
+
+async def _keep_sweeping(setting: FeedSetting) -> None:
+    """Remove what retention has passed, again and again; nodes that share a store take their turns by chance."""
+    while True:
+        try:
+            await sweep(setting.store, setting.now(), setting.retention_days)
+        except StorageError as exc:
+            setting.log.event("warning", "events_kept", error=str(exc))
+        await trio.sleep(SWEEP_EVERY_S * setting.rng.uniform(0.5, 1.5))

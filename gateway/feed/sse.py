@@ -1,0 +1,49 @@
+"""The feed as server-sent events: every event's id is its cursor, so `Last-Event-ID` resumes (decisions 13)."""
+
+from __future__ import annotations
+
+from events.pages import Position
+from gateway.event_stream import EventStream
+from gateway.feed.following import Stopped
+from gateway.feed.pages import Shown, with_cursor
+from gateway.feed.polling import FULL_INTERVAL_S, STOP_INTERVAL_S, hung_up
+from gateway.feed.tokens import FeedTokens
+from gateway.server.asgi import Receive
+
+RETRY_MS = {Stopped.FULL: FULL_INTERVAL_S * 1000, Stopped.CLOSING: STOP_INTERVAL_S * 500}
+
+
+class EventSource:
+    """The sink of one client. Events have no name of their own: `onmessage` gets them all, the type is in the data."""
+
+    def __init__(self, stream: EventStream, receive: Receive, tokens: FeedTokens) -> None:
+        self._stream = stream
+        self._receive = receive
+        self._tokens = tokens
+        self._told_pos = -1
+
+    async def give(self, shown: Shown) -> None:
+        """A page's events; the first page also opens the stream."""
+        lines: list[bytes] = []
+        for item in shown.page.items:
+            token = self._tokens.seal(Position(item.pos, item.at))
+            lines.append(b"id: %b\ndata: %b\n\n" % (token.encode(), with_cursor(item.body, token)))
+            self._told_pos = item.pos
+        if lines or not self._stream.started:
+            await self._stream.write(b"".join(lines) or b": open\n\n")
+
+    async def beat(self, shown: Shown) -> None:
+        """A comment, with the id of a position that has moved though nothing was given."""
+        moved = b""
+        if shown.page.end.pos > self._told_pos:
+            self._told_pos = shown.page.end.pos
+            moved = b"id: %b\n" % self._tokens.seal(shown.page.end).encode()
+        await self._stream.write(moved + b": alive\n\n")
+
+    async def hung_up(self) -> None:
+        """Wait until the client is gone."""
+        await hung_up(self._receive)
+
+    async def end(self, stopped: Stopped) -> None:
+        """Say when to come again."""
+        await self._stream.write(b"retry: %d\n\n" % RETRY_MS.get(stopped, FULL_INTERVAL_S * 1000), is_last=True)

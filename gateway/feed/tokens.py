@@ -1,0 +1,29 @@
+"""Cursor tokens of the feed: a position in an account's whole log, whatever the filters (spec 4.4, decisions 10)."""
+
+from __future__ import annotations
+
+from events.pages import Position
+from upstreams.cursors import CursorSigner
+
+PATH = "/v1/events"
+
+
+class FeedTokens:
+    """The tokens of one account. Any of its keys may use them, with any filters."""
+
+    def __init__(self, signer: CursorSigner, account_id: str) -> None:
+        self._signer = signer
+        self._binding = f"{PATH} {account_id}".encode()
+
+    def seal(self, position: Position) -> str:
+        """The token that reads on behind `position`; the same position always gives the same text."""
+        return self._signer.seal(self._binding, {"p": position.pos, "t": round(position.at * 1000)})
+
+    def open(self, token: str) -> Position:
+        """The position inside a token.
+
+        Raises:
+            InvalidCursor: it is malformed, was changed, or belongs to another account or endpoint.
+        """
+        state = self._signer.open(self._binding, token)
+        return Position(int(state["p"]), int(state["t"]) / 1000)

@@ -1,0 +1,113 @@
+"""`GET /v1/events`: the account's events in order, read by cursor or as a named consumer (spec 4.4)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import trio
+
+from events.pages import read_head
+from gateway.admission import Admission
+from gateway.feed import pages
+from gateway.feed.asks import read_ask
+from gateway.feed.following import Stopped, follow
+from gateway.feed.pages import Shown
+from gateway.feed.polling import Polled, Polls
+from gateway.feed.reading import ByConsumer, ByCursor, Readers, reading_of
+from gateway.feed.refusals import store_away
+from gateway.feed.sse import EventSource
+from gateway.feed.tokens import PATH, FeedTokens
+from gateway.replies import Replies
+from gateway.request import Caller, Headers, Reply, Request
+from gateway.routing import Route
+from gateway.server.errors import ClientGone
+from storage.errors import StorageError
+from upstreams.cursors import CursorSigner
+
+_CACHING = (b"cache-control", b"private, no-cache")
+
+
+class Events:
+    """Answers the feed's reads."""
+
+    def __init__(
+        self, readers: Readers, polls: Polls, *, admission: Admission, signer: CursorSigner, replies: Replies
+    ) -> None:
+        self._admission = admission
+        self._readers = readers
+        self._polls = polls
+        self._signer = signer
+        self._replies = replies
+
+    @property
+    def route(self) -> Route:
+        """Its place in the routing table."""
+        return Route(PATH, self.answer)
+
+    async def answer(self, request: Request, caller: Caller) -> Reply:
+        """A page, held open while it is empty; 304 for one that the client has."""
+        try:
+            return await self._answer(request, caller)
+        except StorageError as exc:
+            raise store_away() from exc
+
+    async def _answer(self, request: Request, caller: Caller) -> Reply:
+        ask = read_ask(request.query)
+        last_id = request.headers.get(b"last-event-id") if request.stream is not None else None
+        if last_id and ask.consumer is None:
+            ask = replace(ask, cursor=last_id.decode("latin-1"))
+        tokens = FeedTokens(self._signer, caller.key.account_id)
+        reading = await reading_of(self._readers, ask, caller.key, tokens)
+        if request.stream is not None and request.method == "GET":
+            return await self._stream(EventSource(request.stream, request.receive, tokens), request, reading)
+        known = request.headers.get(b"if-none-match")
+        if known is not None and isinstance(reading, ByCursor) and await self._still_holds(known, reading):
+            return Reply(304, b"", [(b"etag", known), _CACHING])
+        polled = await self._read(request, reading, known)
+        made = pages.tag(polled.shown, ask, caller.key.id)
+        headers: Headers = [(b"etag", made), _CACHING]
+        if polled.interval_s is not None:
+            headers.append((b"x-poll-interval", b"%d" % polled.interval_s))
+        if pages.matches(known, made):
+            return Reply(304, b"", headers)
+        reply = await self._replies.free(
+            request, caller, pages.fragment(polled.shown, ask, tokens, self._replies.base_url)
+        )
+        reply.headers += headers
+        return reply
+
+    async def _stream(self, source: EventSource, request: Request, reading: ByCursor | ByConsumer) -> Reply:
+        """Events as they come, until either side ends it; what goes wrong in between is told as an `error` event."""
+        try:
+            stopped = await follow(
+                self._polls,
+                reading.key,
+                read_on=reading.read_on,
+                sink=source,
+                check_key=partial(self._admission.key_of, request),
+            )
+            if stopped is not Stopped.GONE:
+                await source.end(stopped)
+        except ClientGone:
+            await trio.lowlevel.checkpoint_if_cancelled()
+        return Reply(200, b"", streamed=True)
+
+    async def _read(self, request: Request, reading: ByCursor | ByConsumer, known: bytes | None) -> Polled:
+        if not reading.ask.wait_s or request.method != "GET":
+            return Polled(await reading.read())
+
+        def is_news(shown: Shown) -> bool:
+            page = shown.page
+            if not page.items:
+                return page.has_more
+            return page.has_more or not pages.matches(known, pages.tag(shown, reading.ask, reading.key.id))
+
+        return await self._polls.poll(
+            reading.key, reading.ask.wait_s, read=reading.read, is_news=is_news, receive=request.receive
+        )
+
+    async def _still_holds(self, known: bytes, reading: ByCursor) -> bool:
+        """Whether the client has this page already, found out without reading it."""
+        head = await self._readers.store.read(partial(read_head, account_id=reading.key.account_id))
+        return pages.still_holds(known, reading.ask, reading.key.id, after=reading.origin.pos, head=head)
