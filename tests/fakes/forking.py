@@ -24,6 +24,7 @@ from typing import Any
 import orjson
 import trio
 
+from gateway.presence import Pace
 from tests.fakes.commands import PROJECT, become
 
 READY_S = 20.0
@@ -37,6 +38,10 @@ class Forked:
     pid: int
     out: Path
     log: Path
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        os.kill(self.pid, number)
 
     async def listening(self) -> dict[str, str]:
         """Its first line, as soon as it has printed it."""
@@ -60,8 +65,16 @@ class Forker:
         """`popen` is the process that forks."""
         self._popen = popen
 
-    def start(self, config: Path, environ: Mapping[str, str], *, name: str = "node", skew_s: float = 0.0) -> Forked:
-        """`sluice serve` on this config, its clock so many seconds ahead, forked when this returns.
+    def start(
+        self,
+        config: Path,
+        environ: Mapping[str, str],
+        *,
+        name: str = "node",
+        skew_s: float = 0.0,
+        pace: Pace | None = None,
+    ) -> Forked:
+        """`sluice serve` on this config, forked when this returns; its clock so many seconds ahead, or at another pace.
 
         What it prints goes to `name`.out and `name`.log beside the config.
         """
@@ -70,12 +83,17 @@ class Forker:
         out, log = folder / f"{name}.out", folder / f"{name}.log"
         out.write_bytes(b"")
         files = {"folder": str(folder), "out": str(out), "err": str(log)}
-        pid = self._ask({**files, "arguments": arguments, "environ": dict(environ), "skew_s": skew_s})
+        pid = self._ask({**files, "arguments": arguments, "environ": dict(environ), "skew_s": skew_s, "pace": pace})
         return Forked(pid, out, log)
 
     def kill(self, node: Forked) -> None:
         """SIGKILL, and wait until it is gone; it must not have ended before."""
-        assert self._ask({"kill": node.pid}) == -signal.SIGKILL, f"ended by itself: {node.log.read_text()}"
+        node.signal(signal.SIGKILL)
+        assert self.wait(node) == -signal.SIGKILL, f"ended by itself: {node.log.read_text()}"
+
+    def wait(self, node: Forked) -> int:
+        """Wait until it is gone; its exit code, minus the signal's number when one ended it."""
+        return self._ask({"wait": node.pid})
 
     def _ask(self, request: Mapping[str, object]) -> int:
         assert self._popen.stdin is not None
@@ -103,17 +121,35 @@ def _fork_each() -> None:
 
     for line in sys.stdin.buffer:
         request = orjson.loads(line)
-        if "kill" in request:
-            os.kill(request["kill"], signal.SIGKILL)
-            _, status = os.waitpid(request["kill"], 0)
+        if "wait" in request:
+            _, status = os.waitpid(request["wait"], 0)
             os.write(1, b"%d\n" % os.waitstatus_to_exitcode(status))
             continue
         pid = os.fork()
         if not pid:
             become(request)
-            _serve_skewed(request) if request["skew_s"] else main()
+            if request["skew_s"]:
+                _serve_skewed(request)
+            elif request["pace"]:
+                _serve_at_pace(Path(sys.argv[-1]), Pace(**request["pace"]))
+            else:
+                main()
             return
         os.write(1, b"%d\n" % pid)
+
+
+def _serve_at_pace(config_file: Path, pace: Pace) -> None:
+    """`sluice serve`, but for how often it beats and how soon silence is death."""
+    from gateway.cli.run import known_platforms  # noqa: PLC0415 - as above
+    from gateway.config import load_config  # noqa: PLC0415
+    from gateway.logs import Log  # noqa: PLC0415
+    from gateway.secrets import load_secret  # noqa: PLC0415
+    from gateway.serve import Start, serve  # noqa: PLC0415
+
+    read_config = partial(load_config, str(config_file), os.environ, known_platforms())
+    config = read_config()
+    secrets = load_secret(os.environ, config.store.data_dir)
+    trio.run(serve, Start(config, read_config, secrets, os.environ, Log("info", access=False), pace=pace))
 
 
 def _serve_skewed(request: Mapping[str, Any]) -> None:

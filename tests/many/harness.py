@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -15,6 +15,7 @@ import psycopg
 import trio
 
 from bench.settings import Setting, toml
+from gateway.presence import Pace
 from gateway.secrets import load_secret
 from tests.fakes.forking import Forked, Forker
 from tests.fakes.scripted_upstream import Upstream, open_upstream
@@ -22,10 +23,8 @@ from upstreams.transport import open_transport
 from upstreams.transport.http import Exchange, HttpCall, Origin, origin_of
 
 COUNT = 3
-MISS = "/v1/github/profile?handle=user{n}"
-FREE = "/v1/utility/endpoints"
 PROOF_S = 120.0
-PATIENCE_S = 15.0
+PATIENCE_S = 60.0
 SETTLED_S = 1.0
 ENVIRON = {"PATH": "/usr/bin:/bin", "SLUICE_SECRET": "a secret of tests, long enough"}
 SETTINGS: dict[str, Setting] = {
@@ -143,11 +142,20 @@ class Cluster:
     def kill(self, node: Node) -> None:
         """kill -9."""
         self.forker.kill(node.forked)
-        self.running.remove(node.forked)
-        self.nodes.remove(node)
+        self._forget(node)
         late = trio.current_time() - SETTLED_S
         own = [one for one in self.answers if one.port == node.public.port and one.there_at > late]
         self.unsettled |= {one.json["request_id"] for one in own}
+
+    async def wait(self, node: Node) -> int:
+        """The exit code of a node that was asked to stop."""
+        exit_code = await trio.to_thread.run_sync(self.forker.wait, node.forked)
+        self._forget(node)
+        return exit_code
+
+    def _forget(self, node: Node) -> None:
+        self.running.remove(node.forked)
+        self.nodes.remove(node)
 
     async def _exchange(self, call: HttpCall) -> Answer:
         sent_at = trio.current_time()
@@ -172,8 +180,11 @@ class Cluster:
         ((count,),) = await self.rows("SELECT count(*) FROM charges")
         return int(count)
 
-    async def assert_sound(self, *, settled_within_s: float = 10.0) -> None:
-        """Every charge gets closed, each answer cost what it says, nobody else paid, and the ledger proves itself."""
+    async def assert_sound(self, *, settled_within_s: float = 10.0) -> dict[str, int]:
+        """Every charge gets closed, each answer cost what it says, nobody else paid, and the ledger proves itself.
+
+        Gives what each request cost.
+        """
         await until(self._is_settled, within_s=settled_within_s)
         net = {request_id: int(cost) for request_id, cost in await self.rows(NET)}
         told: dict[str, int] = {}
@@ -193,6 +204,7 @@ class Cluster:
         assert lowest >= 0
         assert held == 0
         assert await self.operate(self.nodes[0], "ledger.verify") == {"ok": True, "violations": []}
+        return net
 
     async def _is_settled(self) -> bool:
         return await self.open_charges() == 0
@@ -212,56 +224,6 @@ async def until(holds: Callable[[], Any], *, within_s: float) -> float:
     return trio.current_time() - began
 
 
-def p99_s(times: Iterable[float]) -> float:
-    """Of 100 times, 99 are no longer than this."""
-    ordered = sorted(times)
-    return ordered[-(-len(ordered) * 99 // 100) - 1]
-
-
-@asynccontextmanager
-async def open_load(
-    cluster: Cluster, *, per_s: float = 100, target: str = MISS, key: str = ""
-) -> AsyncIterator[list[Answer]]:
-    """Requests at a fixed rate, whatever becomes of them, to one node after the other; gives the answers as they come.
-
-    `{n}` in the target becomes another number each time. All are answered when the block is left.
-    """
-    answers: list[Answer] = []
-    stop = trio.Event()
-
-    async def one(number: int) -> None:
-        with suppress(Unanswered):
-            node = cluster.nodes[number % len(cluster.nodes)]
-            answers.append(await cluster.ask(node, target.format(n=next(cluster.numbers)), key))
-
-    async def tick() -> None:
-        began = trio.current_time()
-        for number in count():
-            await trio.sleep_until(began + number / per_s)
-            if stop.is_set():
-                return
-            nursery.start_soon(one, number)
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(tick)
-        yield answers
-        stop.set()
-
-
-async def ask_all(cluster: Cluster, targets: Iterable[str], *, key: str = "", **headers: str) -> list[Answer]:
-    """All at the same time, to one node after the other; the answers in the order of the targets."""
-    answers: dict[int, Answer] = {}
-
-    async def one(number: int, target: str) -> None:
-        node = cluster.nodes[number % len(cluster.nodes)]
-        answers[number] = await cluster.ask(node, target, key, **headers)
-
-    async with trio.open_nursery() as nursery:
-        for number, target in enumerate(targets):
-            nursery.start_soon(one, number, target)
-    return [answers[number] for number in sorted(answers)]
-
-
 @asynccontextmanager
 async def open_cluster(
     forker: Forker,
@@ -271,11 +233,13 @@ async def open_cluster(
     state_url: str,
     direct_url: str = "",
     skews_s: Sequence[float] = (0.0,) * COUNT,
+    pace: Pace | None = None,
     balance: int = 100_000,
     **settings: Setting,
 ) -> AsyncIterator[Cluster]:
     """As many nodes as `skews_s` has, with sound books when the block ends.
 
+    Without a `state_url` they share the store alone.
     `direct_url` is the store without a proxy before it. A setting `limits__requests_per_minute=60` is that of the
     table `limits`. The block may take `PROOF_S`, and what it raises comes out as it is.
     """
@@ -283,7 +247,9 @@ async def open_cluster(
     upstream = Upstream()
     with trio.fail_after(PROOF_S):
         async with open_upstream(upstream) as egress, open_transport(max_connections=2000) as transport:
-            urls: dict[str, Setting] = {"store.url": store_url, "state.url": state_url, "upstreams.egress": egress}
+            urls: dict[str, Setting] = {"store.url": store_url, "upstreams.egress": egress}
+            if state_url:
+                urls["state.url"] = state_url
             own = {name.replace("__", "."): value for name, value in settings.items()}
             config = folder / "config.toml"
             config.write_text(toml({**SETTINGS, **urls, **own}))
@@ -292,7 +258,7 @@ async def open_cluster(
             cluster = Cluster(nodes, upstream, transport.exchange, forker, direct_url or store_url, token)
             environ = {**ENVIRON, "TMPDIR": str(folder)}
             for number, skew_s in enumerate(skews_s):
-                cluster.running.append(forker.start(config, environ, name=f"node-{number}", skew_s=skew_s))
+                cluster.running.append(forker.start(config, environ, name=f"node-{number}", skew_s=skew_s, pace=pace))
             try:
                 nodes.extend([await _listening(forked) for forked in cluster.running])
                 cluster.account, cluster.key = await cluster.new_key(balance=balance)

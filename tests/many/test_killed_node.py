@@ -8,7 +8,8 @@ import trio
 
 from tests.fakes.scripted_upstream import Told
 from tests.many.conftest import OpenCluster
-from tests.many.harness import MISS, Answer, Unanswered, open_load, until
+from tests.many.harness import Answer, Unanswered, until
+from tests.many.load import MISS, open_load
 
 SLOW = Told(delay_s=100.0)
 HELD = 4

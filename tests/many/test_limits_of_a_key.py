@@ -8,7 +8,8 @@ import trio
 
 from gateway.instants import unix
 from tests.many.conftest import OpenCluster
-from tests.many.harness import FREE, MISS, Answer, ask_all, open_load
+from tests.many.harness import Answer
+from tests.many.load import FREE, MISS, ask_all, open_load
 
 LIMIT = 60
 WINDOW_S = 60.0

@@ -5,7 +5,8 @@ from __future__ import annotations
 import trio
 
 from tests.many.conftest import OpenCluster
-from tests.many.harness import FREE, MISS, Answer, Cluster, ask_all
+from tests.many.harness import Answer, Cluster
+from tests.many.load import FREE, MISS, ask_all
 
 
 async def test_of_a_thousand_calls_for_the_last_credit_exactly_one_is_served(cluster_of: OpenCluster) -> None:

@@ -7,7 +7,8 @@ from itertools import cycle
 
 import trio
 
-from tests.many.harness import Answer, Cluster, Node, open_load, p99_s
+from tests.many.harness import Answer, Cluster, Node
+from tests.many.load import open_load, p99_s
 from tests.servers.postgres import PostgresServer
 from tests.servers.redis import RedisServer
 

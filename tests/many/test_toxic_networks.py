@@ -10,7 +10,8 @@ import pytest
 import trio
 
 from tests.fakes.forking import Forker
-from tests.many.harness import MISS, Cluster, Node, ask_all, open_cluster, open_load, until
+from tests.many.harness import Cluster, Node, open_cluster, until
+from tests.many.load import MISS, ask_all, open_load
 from tests.servers.poison import Poison
 from tests.servers.postgres import PostgresServer
 from tests.servers.redis import RedisServer

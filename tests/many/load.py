@@ -1,0 +1,64 @@
+"""What is asked of several nodes: at a fixed rate, or all at once."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, suppress
+from itertools import count
+
+import trio
+
+from tests.many.harness import Answer, Cluster, Unanswered
+
+MISS = "/v1/github/profile?handle=user{n}"
+FREE = "/v1/utility/endpoints"
+
+
+def p99_s(times: Iterable[float]) -> float:
+    """Of 100 times, 99 are no longer than this."""
+    ordered = sorted(times)
+    return ordered[-(-len(ordered) * 99 // 100) - 1]
+
+
+@asynccontextmanager
+async def open_load(
+    cluster: Cluster, *, per_s: float = 100, target: str = MISS, key: str = ""
+) -> AsyncIterator[list[Answer]]:
+    """Requests at a fixed rate, whatever becomes of them, to one node after the other; gives the answers as they come.
+
+    `{n}` in the target becomes another number each time. All are answered when the block is left.
+    """
+    answers: list[Answer] = []
+    stop = trio.Event()
+
+    async def one(number: int) -> None:
+        with suppress(Unanswered):
+            node = cluster.nodes[number % len(cluster.nodes)]
+            answers.append(await cluster.ask(node, target.format(n=next(cluster.numbers)), key))
+
+    async def tick() -> None:
+        began = trio.current_time()
+        for number in count():
+            await trio.sleep_until(began + number / per_s)
+            if stop.is_set():
+                return
+            nursery.start_soon(one, number)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(tick)
+        yield answers
+        stop.set()
+
+
+async def ask_all(cluster: Cluster, targets: Iterable[str], *, key: str = "", **headers: str) -> list[Answer]:
+    """All at the same time, to one node after the other; the answers in the order of the targets."""
+    answers: dict[int, Answer] = {}
+
+    async def one(number: int, target: str) -> None:
+        node = cluster.nodes[number % len(cluster.nodes)]
+        answers[number] = await cluster.ask(node, target, key, **headers)
+
+    async with trio.open_nursery() as nursery:
+        for number, target in enumerate(targets):
+            nursery.start_soon(one, number, target)
+    return [answers[number] for number in sorted(answers)]

@@ -1,0 +1,119 @@
+"""Nodes on one PostgreSQL alone that die or stand still while they hold charges: others refund them once.
+
+Nobody pays for what was lost. The nodes beat often here, and silence is soon death.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import trio
+
+from gateway.presence import Pace
+from tests.many.conftest import OpenCluster
+from tests.many.harness import Answer, Cluster, Node, until
+from tests.many.load import MISS, open_load
+
+CALLS = 6
+LOAD_S = 1.0
+RECOVERED_WITHIN_S = 60.0
+PACE = Pace(beat_s=0.3, dead_after_s=3.0)
+CRASH_REFUNDS = "SELECT request_id FROM ledger_entries WHERE description = 'Refund after a crash'"
+
+
+def recovered(*nodes: Node) -> int:
+    """How many charges these nodes have refunded for others."""
+    return sum(event["charges"] for node in nodes for event in node.forked.events("recovered"))
+
+
+async def nothing_is_held(cluster: Cluster) -> bool:
+    return await cluster.open_charges() == 0
+
+
+@asynccontextmanager
+async def calls_of(cluster: Cluster, node: Node) -> AsyncIterator[list[Answer]]:
+    """Some calls by one node, every other one with an idempotency key; gives the answers, all there at the end."""
+    answers: list[Answer] = []
+
+    async def call(number: int) -> None:
+        headers = {"idempotency_key": f"key-{number}"} if number % 2 else {}
+        answers.append(await cluster.ask(node, MISS.format(n=number), **headers))
+
+    async def all_are_under_way() -> bool:
+        return await cluster.open_charges() == CALLS
+
+    async with trio.open_nursery() as nursery:
+        for number in range(CALLS):
+            nursery.start_soon(call, number)
+        await until(all_are_under_way, within_s=10)
+        yield answers
+
+
+async def test_what_a_node_killed_under_load_left_open_is_refunded_once_by_the_others(cluster_of: OpenCluster) -> None:
+    """Goal: no overcharge, nothing lost, nothing held for longer than a minute, though two nodes race for the dead."""
+    async with cluster_of(state_url="", pace=PACE) as cluster:
+        cluster.upstream.behaviour.latency_s = 0.2
+        doomed, *others = cluster.nodes
+        async with open_load(cluster) as answers:
+            await trio.sleep(LOAD_S)
+            cluster.kill(doomed)
+            killed_at = trio.current_time()
+            await trio.sleep(LOAD_S)  # the others find out under load
+        assert len(answers) > CALLS
+        costs = await cluster.assert_sound(settled_within_s=killed_at + RECOVERED_WITHIN_S - trio.current_time())
+        refunded = [request_id for (request_id,) in await cluster.rows(CRASH_REFUNDS)]
+        assert len(set(refunded)) == len(refunded) > 0
+
+        async def is_told() -> bool:
+            return recovered(*others) == len(refunded)
+
+        await until(is_told, within_s=10)
+        # Whoever was answered has paid what he was told, or nothing if the kill came before the settlement.
+        assert {id_ for id_ in (answer.json["request_id"] for answer in answers) if not costs[id_]} <= set(refunded)
+        assert [node.forked.events("declared_dead") for node in others] == [[], []]
+
+
+async def test_a_node_that_stood_still_is_overcharging_nobody_and_goes_on_under_another_name(
+    cluster_of: OpenCluster,
+) -> None:
+    """Method: SIGSTOP while calls are under way, until another has refunded them; their answers come after that."""
+    async with cluster_of(state_url="", pace=PACE, skews_s=(0.0, 0.0)) as cluster:
+        paused, other = cluster.nodes
+        cluster.upstream.behaviour.latency_s = 0.5
+        async with calls_of(cluster, paused) as answers:
+            paused.forked.signal(signal.SIGSTOP)
+            await until(lambda: nothing_is_held(cluster), within_s=RECOVERED_WITHIN_S)
+            paused.forked.signal(signal.SIGCONT)
+        assert [answer.status for answer in answers] == [200] * CALLS
+        late = {answer.json["request_id"] for answer in answers}
+        cluster.unsettled |= late
+        assert sum((await cluster.assert_sound()).values()) == 0
+        while not paused.forked.events("declared_dead"):  # noqa: ASYNC110 - a log sets no event
+            await trio.sleep(0.05)
+        first = await cluster.ask(paused, MISS.format(n="-first"))
+        await trio.sleep(2 * PACE.dead_after_s)
+        second = await cluster.ask(paused, MISS.format(n="-second"), idempotency_key="key-1")
+        costs = await cluster.assert_sound()
+        assert {id_: cost for id_, cost in costs.items() if cost} == {
+            answer.json["request_id"]: 1 for answer in (first, second)
+        }
+        assert recovered(other) == CALLS
+        assert recovered(paused) == len(other.forked.events("declared_dead")) == 0
+        assert await cluster.rows("SELECT COUNT(*) FROM nodes WHERE taken_at IS NULL") == [(2,)]
+
+
+async def test_nodes_that_stop_cleanly_leave_nothing_to_recover(cluster_of: OpenCluster) -> None:
+    async with cluster_of(state_url="", pace=PACE, skews_s=(0.0, 0.0)) as cluster:
+        cluster.upstream.behaviour.latency_s = 0.3
+        stopping = cluster.nodes[0]
+        before = await cluster.balance()
+        async with calls_of(cluster, stopping) as answers:
+            stopping.forked.signal(signal.SIGTERM)
+        assert await cluster.wait(stopping) == 0
+        assert await cluster.open_charges() == 0
+        assert await cluster.rows("SELECT COUNT(*) FROM nodes") == [(1,)]
+        costs = await cluster.assert_sound()
+        assert costs == {answer.json["request_id"]: answer.json["credits_used"] for answer in answers}
+        assert before - await cluster.balance() == CALLS
