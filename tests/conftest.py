@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
 
 from tests.fakes.commands import Commands, open_commands
@@ -14,6 +15,9 @@ CROWDS = ("tests/crash/", "tests/many/")
 """Folders whose tests are many processes each, hold them to bounds of time and take longest, mostly by waiting."""
 PROCESSES = 3
 """More would gain nothing: the crowds take as long as all else takes in two processes."""
+
+settings.register_profile("shared machine", settings(), deadline=None)
+settings.load_profile("shared machine")
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
