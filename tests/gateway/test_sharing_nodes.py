@@ -115,7 +115,7 @@ async def test_two_nodes_of_one_state_answer_from_each_others_cache_and_tell_so(
                 "100",
             )
             assert (body["cached"], body["credits_used"]) == (True, 0)
-            assert float(headers["x-sluice-overhead-ms"]) < 100, "the wait was not for this node's work"
+            assert float(headers["x-sluice-overhead-ms"]) < 200, "the wait was not for this node's work"
             assert two.metric("sluice_cache_shared_found_total") == two.metric("sluice_cache_shared_waits_total") == 1
             assert one.metric("sluice_cache_shared_alone_total") == 0
 

@@ -139,7 +139,7 @@ async def test_a_killed_server_refuses_at_once_and_serves_within_a_second_of_its
         with pytest.raises(StateUnavailable) as refusal:
             await add(state)
         assert refusal.value.happened is False
-    assert trio.current_time() - began < 0.5
+    assert trio.current_time() - began < 2  # all of them, in less than one may wait
     assert not state.run_nowait(ADD, [b"k"], [b"1"])
     await trio.sleep(1.0)
     await trio.to_thread.run_sync(empty_redis.start)

@@ -59,8 +59,10 @@ class Upstream:
         return b"answer %d" % number
 
 
-async def get(node: SharedCache, upstream: Upstream, *, within_s: float = 10.0, ttl_s: float = 60.0) -> bytes:
-    async with node.turn(KEY, trio.current_time() + within_s) as turn:
+async def get(
+    node: SharedCache, upstream: Upstream, *, key: bytes = KEY, within_s: float = 10.0, ttl_s: float = 60.0
+) -> bytes:
+    async with node.turn(key, trio.current_time() + within_s) as turn:
         if turn.found is not None:
             return turn.found
         body = await upstream.call()
@@ -91,17 +93,21 @@ async def test_an_answer_lasts_no_longer_on_the_node_that_found_it(nodes: list[S
 
 
 async def test_the_same_call_through_all_nodes_at_once_is_made_once(nodes: list[SharedCache]):
-    upstream, answers = Upstream(), []
+    async def all_take_s(key: bytes) -> float:
+        upstream, answers = Upstream(), []
 
-    async def caller(node: SharedCache) -> None:
-        answers.append(await get(node, upstream))
+        async def caller(node: SharedCache) -> None:
+            answers.append(await get(node, upstream, key=key))
 
-    began = trio.current_time()
-    async with trio.open_nursery() as nursery:
-        for number in range(30):
-            nursery.start_soon(caller, nodes[number % 3])
-    assert (upstream.calls, answers) == (1, [b"answer 1"] * 30)
-    assert trio.current_time() - began < 0.4  # by the message, not by the poll
+        began = trio.current_time()
+        async with trio.open_nursery() as nursery:
+            for number in range(30):
+                nursery.start_soon(caller, nodes[number % 3])
+        assert (upstream.calls, answers) == (1, [b"answer 1"] * 30)
+        return trio.current_time() - began
+
+    # By the message, not by the poll; at least once, should the machine be busy.
+    assert min([await all_take_s(b"%d" % turn) for turn in range(3)]) < 0.4
 
 
 async def test_who_fails_lets_one_of_the_others_lead(nodes: list[SharedCache]):
@@ -204,14 +210,14 @@ async def test_who_does_not_wait_leads_beside_the_other_and_locks_and_stores_not
         assert late.found == b"leader"
 
 
-async def test_a_turn_tells_how_long_it_waited_for_others(nodes: list[SharedCache]):
+async def test_a_turn_tells_how_long_it_waited_for_others(nodes: list[SharedCache], empty_redis: RedisServer):
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(get, nodes[0], Upstream(takes_s=0.2))
-        await until(lambda: nodes[0]._state.statistics().calls > 0)
-        await trio.sleep(0.05)
-        async with nodes[1].turn(KEY, trio.current_time() + 5) as waited:
+        nursery.start_soon(get, nodes[0], Upstream(takes_s=1))
+        await until(lambda: empty_redis.ask("KEYS", "*:lock") != [])
+        began = trio.current_time()
+        async with nodes[1].turn(KEY, began + 5) as waited:
             assert waited.found == b"answer 1"
-            assert 0.05 < waited.waited_s < 0.25
+            assert 0.05 < waited.waited_s < trio.current_time() - began
     async with nodes[2].turn(KEY, trio.current_time() + 5) as found:
         assert (found.found, found.waited_s) == (b"answer 1", 0.0)
 
