@@ -115,16 +115,21 @@ async def test_races_with_a_peer_that_closes_after_each_answer(method: str, rese
 async def test_unasked_bytes_on_an_idle_connection_cost_the_connection():
     """A server that says 408 to a silent client must not have that read as the next answer."""
 
+    read, said = trio.Semaphore(0), trio.Semaphore(0)
+
     async def script(peer: Peer) -> None:
         while True:
             await peer.request()
             await peer.send(reply(b"real"))
-            await trio.sleep(0.01)
+            await read.acquire()
             await peer.send(reply(b"unasked", status="408 Request Timeout"))
+            said.release()
 
     with trio.fail_after(5):
         async with open_upstream_server(script) as server, open_transport() as transport:
             for number in range(1, 4):
                 assert (await transport.exchange(server.call())).body == b"real"
+                read.release()
+                await said.acquire()
                 await trio.sleep(0.03)
                 assert server.connections == number

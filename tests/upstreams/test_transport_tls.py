@@ -11,6 +11,7 @@ import trio
 import trustme
 
 from tests.fakes.upstream_server import Peer, always, echo_target, once, open_upstream_server, reply
+from tests.servers.waiting import until
 from upstreams.transport import open_transport
 from upstreams.transport.http import HttpCall, Origin
 
@@ -96,14 +97,17 @@ async def test_late_words_of_tls_itself_do_not_cost_the_connection(authority: tr
     authority.configure_trust(client)
     client.post_handshake_auth = server_tls.post_handshake_auth = True
 
+    said: list[int] = []
+
     def serve(listener: socket.socket) -> None:
         connected, _ = listener.accept()
         with server_tls.wrap_socket(connected, server_side=True) as tls:
-            for _ in range(3):
+            for number in range(3):
                 tls.recv(65_536)
                 tls.sendall(reply(b"ok"))
                 tls.verify_client_post_handshake()
                 tls.do_handshake()
+                said.append(number)
             with suppress(ConnectionError):  # how the client leaves differs between versions of Python
                 tls.recv(1)
 
@@ -111,9 +115,9 @@ async def test_late_words_of_tls_itself_do_not_cost_the_connection(authority: tr
         origin = Origin("https", "127.0.0.1", listener.getsockname()[1])
         async with trio.open_nursery() as nursery, open_transport(ssl_context=client) as transport:
             nursery.start_soon(trio.to_thread.run_sync, serve, listener)
-            for _ in range(3):
+            for number in range(3):
                 assert (await transport.exchange(HttpCall("GET", origin, "/"))).body == b"ok"
-                await trio.sleep(0.02)
+                await until(lambda number=number: number in said)  # type: ignore[misc]
             assert transport.statistics().origins[origin].opened == 1
 
 
