@@ -239,7 +239,6 @@ async def open_cluster(
 ) -> AsyncIterator[Cluster]:
     """As many nodes as `skews_s` has, with sound books when the block ends.
 
-    Without a `state_url` they share the store alone.
     `direct_url` is the store without a proxy before it. A setting `limits__requests_per_minute=60` is that of the
     table `limits`. The block may take `PROOF_S`, and what it raises comes out as it is.
     """
@@ -247,9 +246,7 @@ async def open_cluster(
     upstream = Upstream()
     with trio.fail_after(PROOF_S):
         async with open_upstream(upstream) as egress, open_transport(max_connections=2000) as transport:
-            urls: dict[str, Setting] = {"store.url": store_url, "upstreams.egress": egress}
-            if state_url:
-                urls["state.url"] = state_url
+            urls: dict[str, Setting] = {"store.url": store_url, "state.url": state_url, "upstreams.egress": egress}
             own = {name.replace("__", "."): value for name, value in settings.items()}
             config = folder / "config.toml"
             config.write_text(toml({**SETTINGS, **urls, **own}))

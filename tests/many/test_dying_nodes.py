@@ -1,4 +1,4 @@
-"""Nodes on one PostgreSQL alone that die or stand still while they hold charges: others refund them once.
+"""Nodes on one PostgreSQL that die or stand still while they hold charges: others refund them once.
 
 Nobody pays for what was lost. The nodes beat often here, and silence is soon death.
 """
@@ -53,7 +53,7 @@ async def calls_of(cluster: Cluster, node: Node) -> AsyncIterator[list[Answer]]:
 
 async def test_what_a_node_killed_under_load_left_open_is_refunded_once_by_the_others(cluster_of: OpenCluster) -> None:
     """Goal: no overcharge, nothing lost, nothing held for longer than a minute, though two nodes race for the dead."""
-    async with cluster_of(state_url="", pace=PACE) as cluster:
+    async with cluster_of(pace=PACE) as cluster:
         cluster.upstream.behaviour.latency_s = 0.2
         doomed, *others = cluster.nodes
         async with open_load(cluster) as answers:
@@ -79,7 +79,7 @@ async def test_a_node_that_stood_still_is_overcharging_nobody_and_goes_on_under_
     cluster_of: OpenCluster,
 ) -> None:
     """Method: SIGSTOP while calls are under way, until another has refunded them; their answers come after that."""
-    async with cluster_of(state_url="", pace=PACE, skews_s=(0.0, 0.0)) as cluster:
+    async with cluster_of(pace=PACE, skews_s=(0.0, 0.0)) as cluster:
         paused, other = cluster.nodes
         cluster.upstream.behaviour.latency_s = 0.5
         async with calls_of(cluster, paused) as answers:
@@ -105,7 +105,7 @@ async def test_a_node_that_stood_still_is_overcharging_nobody_and_goes_on_under_
 
 
 async def test_nodes_that_stop_cleanly_leave_nothing_to_recover(cluster_of: OpenCluster) -> None:
-    async with cluster_of(state_url="", pace=PACE, skews_s=(0.0, 0.0)) as cluster:
+    async with cluster_of(pace=PACE, skews_s=(0.0, 0.0)) as cluster:
         cluster.upstream.behaviour.latency_s = 0.3
         stopping = cluster.nodes[0]
         before = await cluster.balance()
