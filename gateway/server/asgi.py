@@ -1,4 +1,4 @@
-"""The part of ASGI 3 that the edge speaks, as types: HTTP and lifespan, no websockets."""
+"""The part of ASGI 3 that the edge speaks, as types: HTTP, WebSocket and lifespan."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Literal, NotRequired, TypedDict
@@ -32,6 +32,25 @@ class HTTPScope(TypedDict):
     state: NotRequired[State]
 
 
+class WebSocketScope(TypedDict):
+    """One request for a WebSocket; the app accepts it, or answers it by the extension `websocket.http.response`."""
+
+    type: Literal["websocket"]
+    asgi: AsgiVersion
+    http_version: str
+    scheme: str
+    path: str
+    raw_path: bytes
+    query_string: bytes
+    root_path: str
+    headers: list[tuple[bytes, bytes]]
+    client: tuple[str, int] | None
+    server: tuple[str, int | None] | None
+    subprotocols: list[str]
+    extensions: dict[str, dict[str, object]]
+    state: NotRequired[State]
+
+
 class LifespanScope(TypedDict):
     """The app's life from before the first request to after the last."""
 
@@ -52,6 +71,28 @@ class DisconnectMessage(TypedDict):
     """The client is gone, or the answer is complete."""
 
     type: Literal["http.disconnect"]
+
+
+class WebSocketConnect(TypedDict):
+    """The first message of a WebSocket: accept it or answer."""
+
+    type: Literal["websocket.connect"]
+
+
+class WebSocketReceive(TypedDict):
+    """One whole message of the client: `text` or `bytes`, the other is None."""
+
+    type: Literal["websocket.receive"]
+    text: str | None
+    bytes: bytes | None
+
+
+class WebSocketDisconnect(TypedDict):
+    """The WebSocket has ended; 1006 when the client left without a word."""
+
+    type: Literal["websocket.disconnect"]
+    code: int
+    reason: NotRequired[str]
 
 
 class LifespanRequest(TypedDict):
@@ -76,6 +117,46 @@ class ResponseBody(TypedDict):
     more_body: NotRequired[bool]
 
 
+class WebSocketAccept(TypedDict):
+    """Switches protocols; `subprotocol` is one of those that the scope names."""
+
+    type: Literal["websocket.accept"]
+    subprotocol: NotRequired[str | None]
+    headers: NotRequired[Iterable[tuple[bytes, bytes]]]
+
+
+class WebSocketSend(TypedDict):
+    """One whole message to the client: `text` or `bytes`."""
+
+    type: Literal["websocket.send"]
+    text: NotRequired[str | None]
+    bytes: NotRequired[bytes | None]
+
+
+class WebSocketClose(TypedDict):
+    """Ends the WebSocket; before it was accepted this is a 403."""
+
+    type: Literal["websocket.close"]
+    code: NotRequired[int]
+    reason: NotRequired[str | None]
+
+
+class WebSocketResponseStart(TypedDict):
+    """Status and headers of an answer instead of a WebSocket."""
+
+    type: Literal["websocket.http.response.start"]
+    status: int
+    headers: NotRequired[Iterable[tuple[bytes, bytes]]]
+
+
+class WebSocketResponseBody(TypedDict):
+    """A piece of that answer's body."""
+
+    type: Literal["websocket.http.response.body"]
+    body: NotRequired[bytes]
+    more_body: NotRequired[bool]
+
+
 class LifespanComplete(TypedDict):
     """The app has started or stopped."""
 
@@ -89,9 +170,21 @@ class LifespanFailure(TypedDict):
     message: NotRequired[str]
 
 
-Scope = HTTPScope | LifespanScope
-ReceiveMessage = RequestMessage | DisconnectMessage | LifespanRequest
-SendMessage = ResponseStart | ResponseBody | LifespanComplete | LifespanFailure
+Scope = HTTPScope | WebSocketScope | LifespanScope
+ReceiveMessage = (
+    RequestMessage | DisconnectMessage | WebSocketConnect | WebSocketReceive | WebSocketDisconnect | LifespanRequest
+)
+SendMessage = (
+    ResponseStart
+    | ResponseBody
+    | WebSocketAccept
+    | WebSocketSend
+    | WebSocketClose
+    | WebSocketResponseStart
+    | WebSocketResponseBody
+    | LifespanComplete
+    | LifespanFailure
+)
 Receive = Callable[[], Awaitable[ReceiveMessage]]
 Send = Callable[[SendMessage], Awaitable[None]]
 ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]

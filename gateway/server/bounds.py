@@ -27,6 +27,10 @@ class Bounds:
     """Open at once; above it idle ones are closed, and new ones wait in the listener's backlog."""
     pipelined_bytes: int = 65_536
     """Unread bytes kept behind the current request."""
+    message_bytes: int = 65_536
+    """A longer WebSocket message is answered with 1009 and read no further."""
+    ping_s: float = 20.0
+    """Between two pings on a WebSocket; a client that has not answered one when the next is due is gone."""
 
     @property
     def shortest_s(self) -> float:

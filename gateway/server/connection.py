@@ -10,6 +10,8 @@ from gateway.server.errors import ClientGone, Refused
 from gateway.server.exchange import Exchange
 from gateway.server.request_head import Head, HeadReader, Peer
 from gateway.server.response_head import head_lines
+from gateway.server.websocket import WebSocket
+from gateway.server.websocket_handshake import read_handshake
 from gateway.server.wire import HEAD_READ_BYTES, Wire
 
 LINGER_S = 1.0
@@ -48,8 +50,8 @@ class Connection:
         except Exception:  # a last resort: one connection's failure must not end the server
             _logger.exception("A connection failed")
             self.wire.abort()
-        except BaseException:  # cancelled: a cut answer must not be taken for a whole one
-            self.wire.abort()
+        except BaseException:  # cancelled
+            self._cut_off()
             raise
         finally:
             self.wire.close()
@@ -74,6 +76,8 @@ class Connection:
                 return
             try:
                 request = heads.take(data) or await self._rest_of_head()
+                if request is not None:
+                    self._exchange = self._exchange_for(request)
             except Refused as refusal:
                 await self._refuse(refusal)
                 return
@@ -99,15 +103,29 @@ class Connection:
             raise Refused(408, "The request's headers did not arrive in time.")
         return found
 
+    def _exchange_for(self, request: Head) -> Exchange:
+        """What the app is called with: a WebSocket where it takes them and the client asks for one.
+
+        Raises:
+            Refused: the client asks for a WebSocket in a way that this server does not take.
+        """
+        scope, edge = request.scope, self._edge
+        if scope["path"] in edge.websocket_paths:
+            handshake = read_handshake(scope["method"], scope["http_version"], scope["headers"])
+            if handshake is not None:
+                return WebSocket(self.wire, edge, request, handshake)
+        return Exchange(self.wire, edge, request)
+
     async def _answer(self, request: Head) -> bool:
         """Let the app answer; whether the connection goes on."""
-        exchange = self._exchange = Exchange(self.wire, self._edge, request)
+        exchange = self._exchange
+        assert exchange is not None
         failed = False
         try:
-            await self._edge.app(request.scope, exchange.receive, exchange.send)
+            await self._edge.app(exchange.scope, exchange.receive, exchange.send)
         except Exception:  # the last-resort handler: one request's failure must not end the server
             failed = True
-            if not self.wire.broken:
+            if not exchange.gone:
                 _logger.exception(FAILED, request.scope["method"], request.scope["path"])
         except BaseExceptionGroup as group:  # cancelled, and perhaps failed on the way out
             failures, cancelled = group.split(Exception)
@@ -118,7 +136,9 @@ class Connection:
         if exchange.finished and exchange.keep_alive:
             self._exchange = None
             return True
-        if not exchange.finished:
+        if isinstance(exchange, WebSocket) and exchange.accepted:
+            await exchange.leave(failed=failed)
+        elif not exchange.finished:
             await self._mend(exchange, request, failed=failed)
         elif self.wire.unread or not exchange.body_read:
             await self.wire.linger(linger_s=LINGER_S, discard_bytes=LINGER_BYTES)
@@ -135,11 +155,18 @@ class Connection:
                 _logger.error("The app did not answer %s %s", request.scope["method"], request.scope["path"])
             await self._refuse(Refused(500, "The server failed on this request."), head_only=exchange.head_only)
 
+    def _cut_off(self) -> None:
+        """Cancelled: a cut answer must not be taken for a whole one, a WebSocket's client hears of the end."""
+        if isinstance(self._exchange, WebSocket) and self._exchange.accepted:
+            self._exchange.go_away()
+        else:
+            self.wire.abort()
+
     async def _refuse(self, refusal: Refused, *, head_only: bool = False) -> None:
         """Give the server's own answer; nothing that follows on the connection is read as a request."""
         edge = self._edge
         headers, body = edge.edge_answer(refusal.status, refusal.sentence)
-        lines, _, _ = head_lines(refusal.status, headers, edge.line_starts, date=edge.date)
+        lines, _, _ = head_lines(refusal.status, [*headers, *refusal.headers], edge.line_starts, date=edge.date)
         lines += (b"content-length: %d" % len(body), b"connection: close", b"", b"" if head_only else body)
         await self.wire.write(b"\r\n".join(lines))
         await self.wire.linger(linger_s=LINGER_S, discard_bytes=LINGER_BYTES)

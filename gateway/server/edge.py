@@ -48,6 +48,8 @@ class Edge:
     state: State | None
     edge_answer: EdgeAnswer
     bounds: Bounds
+    websocket_paths: frozenset[str] = frozenset()
+    """Where the app takes WebSockets; anywhere else an upgrade is ignored, as RFC 9110, 7.8 allows."""
     known_headers: KnownHeaders = field(default_factory=KnownHeaders)
     """Header blocks of requests that came before."""
     line_starts: Starts = field(default_factory=dict)

@@ -12,12 +12,13 @@ class EdgeError(Exception):
 
 
 class Refused(EdgeError):
-    """The client's bytes are no request this server takes; `status` and `sentence` say why."""
+    """The client's bytes are no request this server takes; `status`, `sentence` and further headers say why."""
 
-    def __init__(self, status: int, sentence: str) -> None:
+    def __init__(self, status: int, sentence: str, headers: tuple[tuple[bytes, bytes], ...] = ()) -> None:
         super().__init__(sentence)
         self.status = status
         self.sentence = sentence
+        self.headers = headers
 
 
 class ClientGone(EdgeError, ConnectionError):

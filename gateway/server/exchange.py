@@ -2,7 +2,7 @@
 
 import trio
 
-from gateway.server.asgi import ReceiveMessage, SendMessage
+from gateway.server.asgi import ReceiveMessage, Scope, SendMessage
 from gateway.server.edge import Edge
 from gateway.server.errors import AppMisbehaved, Refused
 from gateway.server.request_head import Head
@@ -56,6 +56,16 @@ class Exchange:
         """The whole answer has been sent."""
         self.refusal: Refused | None = None
         """Why the request's body could not be read; the app sees a disconnect."""
+
+    @property
+    def scope(self) -> Scope:
+        """What the app is called with."""
+        return self._request.scope
+
+    @property
+    def gone(self) -> bool:
+        """Whether the client takes nothing more, so that an app's failure to answer it is no failure."""
+        return self._wire.broken
 
     @property
     def body_read(self) -> bool:

@@ -21,11 +21,13 @@ from hypercorn.typing import AppWrapper, ASGIReceiveCallable, ASGISendCallable, 
 from hypercorn.typing import Scope as HypercornScope
 
 from gateway.server.accepting import accept_one, accept_until
-from gateway.server.asgi import ASGIApp, HTTPScope, Receive, ResponseStart, Send, SendMessage
+from gateway.server.asgi import ASGIApp, HTTPScope, Receive, ResponseStart, Send, SendMessage, WebSocketScope
 from gateway.server.bounds import Bounds
 from gateway.server.errors import EdgeAnswer, Refused
 from gateway.server.hypercorn_protocol import GuardedConnection
+from gateway.server.hypercorn_websocket import Upgrades
 from gateway.server.lifespan import open_lifespan
+from gateway.server.websocket_handshake import read_handshake
 
 _logger = logging.getLogger("sluice.server")
 
@@ -38,25 +40,29 @@ async def serve_hypercorn(
     drain_s: float,
     edge_answer: EdgeAnswer,
     bounds: Bounds = Bounds(),  # noqa: B008 - frozen
+    websocket_paths: frozenset[str] = frozenset(),
     tls: ssl.SSLContext | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve `app` as `serve_native` does; with `tls` over HTTPS, HTTP/2 included if the context offers it.
 
-    Of `bounds` Hypercorn knows `header_bytes`, `idle_s` (headers included), `write_s` and, for each listener,
-    `connections`.
+    Of `bounds` it knows `header_bytes`, `idle_s` (headers included), `write_s`, those of WebSockets and, for each
+    listener, `connections`.
 
     Raises:
         LifespanFailed: the app says it could not start or stop.
     """
     context = WorkerContext(None)
     config = _config(bounds)
+    upgrades = Upgrades(websocket_paths, edge_answer)
     async with open_lifespan(app) as state, trio.open_nursery() as connections:
-        guarded = cast("AppWrapper", ASGIWrapper(_Guarded(app, shutdown, edge_answer)))
+        guarded = cast("AppWrapper", ASGIWrapper(_Guarded(app, shutdown, upgrades)))
         shared = ConnectionState(dict(state or {}))
 
         def connect(stream: trio.abc.Stream) -> GuardedConnection:
-            return GuardedConnection(guarded, config, context, state=shared, stream=stream, write_s=bounds.write_s)
+            return GuardedConnection(
+                guarded, config, context, state=shared, stream=stream, write_s=bounds.write_s, upgrades=upgrades
+            )
 
         accept = partial(_accept, connect=connect, tls=tls, connections=connections, limit=bounds.connections)
         task_status.started()
@@ -98,20 +104,24 @@ def _config(bounds: Bounds) -> Config:
     config.keep_alive_max_requests = sys.maxsize
     config.ssl_handshake_timeout = bounds.header_s
     config.h11_max_incomplete_size = bounds.header_bytes
+    config.websocket_max_message_size = bounds.message_bytes
+    config.websocket_ping_interval = bounds.ping_s
     config.h2_max_header_list_size = bounds.header_bytes
     return config
 
 
 class _Guarded:
-    """The app as Hypercorn calls it: no websockets, no CONNECT, our own 500, and a close once the stop has begun."""
+    """The app as Hypercorn calls it: no CONNECT, our own 500, and a close once the stop has begun."""
 
-    def __init__(self, app: ASGIApp, shutdown: trio.Event, edge_answer: EdgeAnswer) -> None:
+    def __init__(self, app: ASGIApp, shutdown: trio.Event, upgrades: Upgrades) -> None:
         self._app = app
         self._shutdown = shutdown
-        self._edge_answer = edge_answer
+        self._upgrades = upgrades
 
     async def __call__(self, scope: HypercornScope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
-        if scope["type"] == "websocket":
+        if scope["type"] == "websocket" and scope["http_version"] == "1.1":
+            await self._app(cast("WebSocketScope", scope), cast("Receive", receive), cast("Send", send))
+        elif scope["type"] == "websocket":  # over HTTP/2, which is not offered
             await send({"type": "websocket.close", "code": 1000, "reason": None})
         elif scope["type"] == "http":
             await self._answer(cast("HTTPScope", scope), cast("Receive", receive), cast("Send", send))
@@ -127,7 +137,7 @@ class _Guarded:
                 message = self._dressed(message, closes=closes and self._shutdown.is_set())
             await send(message)
 
-        if (refusal := _refusal(scope)) is not None:
+        if (refusal := self._refusal(scope)) is not None:
             await self._answer_itself(send_on, refusal, closes=closes)
             return
         try:
@@ -140,8 +150,9 @@ class _Guarded:
             await self._answer_itself(send_on, failure, closes=closes)
 
     async def _answer_itself(self, send: Send, refusal: Refused, *, closes: bool) -> None:
-        headers, body = self._edge_answer(refusal.status, refusal.sentence)
-        headers = [*headers, (b"content-length", b"%d" % len(body)), *([(b"connection", b"close")] if closes else [])]
+        headers, body = self._upgrades.edge_answer(refusal.status, refusal.sentence)
+        headers = [*headers, *refusal.headers, (b"content-length", b"%d" % len(body))]
+        headers += [(b"connection", b"close")] if closes else []
         await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
@@ -153,14 +164,18 @@ class _Guarded:
             headers.append((b"connection", b"close"))
         return {"type": "http.response.start", "status": start["status"], "headers": headers}
 
-
-def _refusal(scope: HTTPScope) -> Refused | None:
-    """What the native server would refuse, but h11 takes; two ways to end a body are how a request is smuggled."""
-    if scope["method"] == "CONNECT":
-        return Refused(501, "This server is no proxy.")
-    if scope["http_version"] not in {"1.0", "1.1", "2"}:
-        return Refused(505, "This server speaks HTTP/1.1 and HTTP/1.0.")
-    names = {name for name, _ in scope["headers"]}
-    if b"transfer-encoding" in names and (b"content-length" in names or scope["http_version"] == "1.0"):
-        return Refused(400, "Transfer-Encoding can only be chunked, on HTTP/1.1 and without Content-Length.")
-    return None
+    def _refusal(self, scope: HTTPScope) -> Refused | None:
+        """What the native server would refuse, but h11 takes; two ways to end a body are how a request is smuggled."""
+        if scope["method"] == "CONNECT":
+            return Refused(501, "This server is no proxy.")
+        if scope["http_version"] not in {"1.0", "1.1", "2"}:
+            return Refused(505, "This server speaks HTTP/1.1 and HTTP/1.0.")
+        names = {name for name, _ in scope["headers"]}
+        if b"transfer-encoding" in names and (b"content-length" in names or scope["http_version"] == "1.0"):
+            return Refused(400, "Transfer-Encoding can only be chunked, on HTTP/1.1 and without Content-Length.")
+        if scope["path"] in self._upgrades.paths:
+            try:
+                read_handshake(scope["method"], scope["http_version"], scope["headers"])
+            except Refused as refusal:
+                return refusal
+        return None

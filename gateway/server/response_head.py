@@ -41,6 +41,20 @@ def head_lines(
     return lines, None if status == 204 else length, closes
 
 
+def switching_lines(headers: Iterable[tuple[bytes, bytes]], starts: Starts, *, date: bytes) -> list[bytes]:
+    """The lines of the head that ends HTTP on a connection, without those that the other protocol asks for.
+
+    Raises:
+        AppMisbehaved: a header would break out of its line, or belongs to the server.
+    """
+    headers = [*headers]
+    if any(name.lower() == b"upgrade" or name.lower().startswith(b"sec-websocket-") for name, _ in headers):
+        raise AppMisbehaved("The headers of the handshake belong to the server.")
+    lines, _, _ = head_lines(200, headers, starts, date=date)
+    lines[0] = b"HTTP/1.1 101 Switching Protocols"
+    return lines
+
+
 def _add_others(
     others: list[tuple[bytes, bytes]], lines: list[bytes], starts: Starts, date: bytes
 ) -> tuple[int | None, bool]:

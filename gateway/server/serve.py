@@ -1,4 +1,4 @@
-"""The native server: ASGI 3 over HTTP/1.1 on Trio and llhttp.
+"""The native server: ASGI 3 over HTTP/1.1 and WebSockets on Trio and llhttp.
 
 One task a connection and none a request. Listeners come bound; the server closes them.
 """
@@ -28,15 +28,18 @@ async def serve_native(
     drain_s: float,
     edge_answer: EdgeAnswer,
     bounds: Bounds = Bounds(),  # noqa: B008 - frozen
+    websocket_paths: frozenset[str] = frozenset(),
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve `app` until `shutdown` is set and the connections are gone, `drain_s` later at the latest.
+
+    The app is asked for WebSockets on `websocket_paths` only.
 
     Raises:
         LifespanFailed: the app says it could not start or stop.
     """
     async with open_lifespan(app) as state:
-        edge = Edge(app, state, edge_answer, bounds)
+        edge = Edge(app, state, edge_answer, bounds, websocket_paths)
         async with trio.open_nursery() as watching:
             watching.start_soon(edge.watch)
             async with trio.open_nursery() as connections:

@@ -52,6 +52,7 @@ async def open_served(
     drain_s: float = 2,
     patience_s: float = PATIENCE_S,
     answer_of_edge: EdgeAnswer = edge_answer,
+    websocket_paths: frozenset[str] = frozenset(),
 ) -> AsyncIterator[Served]:
     """Serve `app` on a free port; on leaving, stop it and wait for its end."""
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
@@ -64,6 +65,7 @@ async def open_served(
         drain_s=drain_s,
         edge_answer=answer_of_edge,
         bounds=bounds,
+        websocket_paths=websocket_paths,
     )
     with trio.fail_after(patience_s):
         async with trio.open_nursery() as nursery:
@@ -125,7 +127,7 @@ class Client:
         found, _, self.buffer = self.buffer.partition(mark)
         return found
 
-    async def _exactly(self, count: int) -> bytes:
+    async def exactly(self, count: int) -> bytes:
         while len(self.buffer) < count:
             if not await self.more():
                 raise EOFError(self.buffer)
@@ -138,7 +140,7 @@ class Client:
         version, status = first.split(b" ")[:2]
         headers = tuple((name, value) for name, _, value in (line.partition(b": ") for line in lines))
         answer = Answer(int(status), headers, b"", version.decode())
-        if head or answer.status in {100, 204, 304}:
+        if head or answer.status in {100, 101, 204, 304}:
             return answer
         return Answer(answer.status, headers, await self._body(answer), answer.version)
 
@@ -146,13 +148,13 @@ class Client:
         if answer.header(b"transfer-encoding") == b"chunked":
             pieces = []
             while size := int(await self._until(b"\r\n"), 16):
-                pieces.append(await self._exactly(size))
-                assert await self._exactly(2) == b"\r\n"
-            assert await self._exactly(2) == b"\r\n"
+                pieces.append(await self.exactly(size))
+                assert await self.exactly(2) == b"\r\n"
+            assert await self.exactly(2) == b"\r\n"
             return b"".join(pieces)
         length = answer.header(b"content-length")
         if length is not None:
-            return await self._exactly(int(length))
+            return await self.exactly(int(length))
         while await self.more():
             pass
         body, self.buffer = self.buffer, b""

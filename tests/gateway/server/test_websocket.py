@@ -1,0 +1,260 @@
+"""What clients and apps see of a WebSocket, as bytes."""
+
+import json
+import logging
+
+import pytest
+import trio
+
+from gateway.server.bounds import Bounds
+from tests.gateway.server.frames import (
+    BINARY,
+    CLOSE,
+    CONTINUATION,
+    PING,
+    PONG,
+    TEXT,
+    Frame,
+    closing,
+    end_of,
+    frame,
+    handshake,
+    next_frame,
+)
+from tests.gateway.server.raw_client import Client, Served, open_served
+from tests.gateway.server.socket_apps import BIG, PATHS, SocketApp
+
+BOTH = pytest.mark.parametrize("engine", ["native", "hypercorn"])
+LIMIT = Bounds().message_bytes
+SOUND = {
+    "text": (frame(TEXT, "é€😀".encode()), ["é€😀"]),
+    "binary": (frame(BINARY, bytes(range(256))), [bytes(range(256))]),
+    "empty": (frame(TEXT) + frame(BINARY), ["", b""]),
+    "as long as may be": (frame(BINARY, b"x" * LIMIT), [b"x" * LIMIT]),
+    "text as long as may be": (frame(TEXT, b"x" * LIMIT), ["x" * LIMIT]),
+    "pieces": (frame(TEXT, b"a", last=False) + frame(CONTINUATION, last=False) + frame(CONTINUATION, b"c"), ["ac"]),
+    "pieces within a character": (frame(TEXT, b"\xc3", last=False) + frame(CONTINUATION, b"\xa9"), ["é"]),
+    "empty pieces": (frame(BINARY, last=False) + frame(CONTINUATION, last=False) * 9 + frame(CONTINUATION), [b""]),
+    "a thousand pieces": (
+        frame(BINARY, b"0", last=False) + frame(CONTINUATION, b"1", last=False) * 1_000 + frame(CONTINUATION),
+        [b"0" + b"1" * 1_000],
+    ),
+    "control frames between pieces": (
+        frame(TEXT, b"a", last=False) + frame(PING, b"p") + frame(PONG) + frame(CONTINUATION, b"b"),
+        ["ab"],
+    ),
+    "many": (frame(TEXT, b"a") * 300, ["a"] * 300),
+}  # fmt: skip
+WRONG = {
+    "no mask": (frame(TEXT, b"a", masked=False), 1002),
+    "a ping without a mask": (frame(PING, b"a", masked=False), 1002),
+    "a reserved bit": (frame(TEXT, b"a", reserved=4), 1002),
+    "a reserved opcode": (frame(3, b"a"), 1002),
+    "a reserved control opcode": (frame(11, b"a"), 1002),
+    "a ping in pieces": (frame(PING, b"a", last=False), 1002),
+    "a long ping": (frame(PING, b"a" * 126), 1002),
+    "a continuation of nothing": (frame(CONTINUATION, b"a"), 1002),
+    "a message within another": (frame(TEXT, b"a", last=False) + frame(TEXT, b"b"), 1002),
+    "a length in too many bytes": (b"\x81\xfe\x00\x05\0\0\0\0hello", 1002),
+    "a length in far too many bytes": (b"\x81\xff\0\0\0\0\0\0\0\x05\0\0\0\0hello", 1002),
+    "a length beyond all": (b"\x82\xff\xff\xff\xff\xff\xff\xff\xff\xff\0\0\0\0", 1002),
+    "a close of one byte": (frame(CLOSE, b"\x03"), 1002),
+    "a close with a code of nobody": (closing(999), 1002),
+    "a close with a code that is not sent": (closing(1006), 1002),
+    "text that is no UTF-8": (frame(TEXT, b"\xff"), 1007),
+    "text cut within a character": (frame(TEXT, b"\xc3"), 1007),
+    "text with a surrogate": (frame(TEXT, b"\xed\xa0\x80"), 1007),
+    "pieces that are no UTF-8": (frame(TEXT, b"a", last=False) + frame(CONTINUATION, b"\xff"), 1007),
+    "a reason that is no UTF-8": (closing(1000, b"\xff"), 1007),
+    "a byte too many": (frame(BINARY, b"x" * (LIMIT + 1)), 1009),
+    "far too many": (frame(BINARY, b"x" * 900_000), 1009),
+    "few characters, but too many bytes": (frame(TEXT, "😀".encode() * (LIMIT // 4 + 1)), 1009),
+    "too many in pieces": (frame(TEXT, b"x" * LIMIT, last=False) + frame(CONTINUATION, b"x"), 1009),
+    "too many announced": (b"\x82\xff\0\0\0\0\x10\0\0\0\0\0\0\0" + b"x" * (LIMIT + 1), 1009),
+    "a close": (closing(1000), 1000),
+    "a close with a reason": (closing(3_333, b"so it is"), 3_333),
+    "a close without a code": (frame(CLOSE), 1005),
+    "a close between pieces": (frame(TEXT, b"a", last=False) + closing(1001), 1001),
+    "frames behind a close": (closing(1000) + frame(TEXT, b"late") + frame(PING) + closing(1001), 1000),
+}  # fmt: skip
+
+
+async def opened(served: Served, path: bytes = b"/talk", behind: bytes = b"") -> Client:
+    """A WebSocket, with bytes sent right behind the handshake."""
+    client = await served.connect()
+    assert (await client.ask(handshake(path) + behind)).status == 101
+    return client
+
+
+@BOTH
+@pytest.mark.parametrize("early", [False, True], ids=["", "with the handshake"])
+@pytest.mark.parametrize("name", SOUND)
+async def test_sound_frames_are_heard_and_answered(name: str, early: bool, engine: str):
+    sent, wanted = SOUND[name]
+    app = SocketApp()
+    async with (
+        open_served(app, engine=engine, websocket_paths=PATHS) as served,
+        await opened(served, behind=sent if early else b"") as client,
+        trio.open_nursery() as nursery,
+    ):
+        if not early:
+            nursery.start_soon(client.send, sent)
+        got: list[str | bytes] = []
+        while len(got) < len(wanted):
+            told = await next_frame(client)
+            if told.opcode == PONG:
+                assert told.payload == b"p"
+            else:
+                got.append(told.payload.decode() if told.opcode == TEXT else told.payload)
+        assert app.heard == wanted
+        assert got == wanted
+
+
+@BOTH
+@pytest.mark.parametrize("early", [False, True], ids=["", "with the handshake"])
+@pytest.mark.parametrize("name", WRONG)
+async def test_a_websocket_ends_with_the_code_that_the_table_says(
+    name: str, early: bool, engine: str, caplog: pytest.LogCaptureFixture
+):
+    sent, code = WRONG[name]
+    app = SocketApp()
+    async with (
+        open_served(app, engine=engine, websocket_paths=PATHS) as served,
+        await opened(served, behind=sent if early else b"") as client,
+    ):
+        if not early:
+            await client.send(sent)
+        assert await end_of(client) == code
+        await app.left.wait()
+        assert app.heard == [code]
+    assert caplog.records == []
+
+
+@BOTH
+async def test_frames_may_come_byte_by_byte(engine: str):
+    app = SocketApp()
+    async with open_served(app, engine=engine, websocket_paths=PATHS) as served, await opened(served) as client:
+        for byte in frame(PING, b"?") + frame(TEXT, "é".encode(), last=False) + frame(CONTINUATION, b"x" * 200):
+            await client.send(bytes([byte]))
+            await trio.lowlevel.checkpoint()
+        assert await next_frame(client) == Frame(PONG, b"?")
+        assert await next_frame(client) == Frame(TEXT, "é".encode() + b"x" * 200)
+
+
+@BOTH
+async def test_the_scope_says_what_was_asked_for(engine: str):
+    sent = handshake(b"/%73cope?a=%20b", b"X: y", b"Sec-WebSocket-Protocol: one")
+    async with (
+        open_served(SocketApp(), engine=engine, websocket_paths=PATHS) as served,
+        await served.connect() as client,
+    ):
+        assert (await client.ask(sent)).status == 101
+        assert json.loads((await next_frame(client)).payload) == {
+            "type": "websocket",
+            "path": "/scope",
+            "raw_path": "/%73cope",
+            "query": "a=%20b",
+            "scheme": "ws",
+            "http_version": "1.1",
+            "root_path": "",
+            "subprotocols": ["one"],
+            "extensions": ["websocket.http.response"],
+            "x": "y",
+        }
+        assert await end_of(client) == 1000
+
+
+@BOTH
+async def test_messages_of_every_size_reach_the_client(engine: str):
+    async with (
+        open_served(SocketApp(), engine=engine, websocket_paths=PATHS) as served,
+        await opened(served, b"/greet") as client,
+    ):
+        for wanted in (Frame(TEXT, b""), Frame(TEXT, "é".encode() * 100), Frame(BINARY, b"\0" * 200)):
+            assert await next_frame(client) == wanted
+        assert (await next_frame(client)).payload == BIG.encode()
+        assert await end_of(client) == 1000
+
+
+@BOTH
+async def test_the_app_may_refuse_with_an_answer_of_its_own(engine: str):
+    app = SocketApp()
+    async with open_served(app, engine=engine, websocket_paths=PATHS) as served, await served.connect() as client:
+        answer = await client.ask(handshake(b"/refuse"))
+        assert (answer.status, answer.header(b"retry-after"), answer.body) == (429, b"7", b"not now")
+        await app.left.wait()
+        assert app.heard == ["websocket.disconnect"]
+    async with open_served(app, engine=engine, websocket_paths=PATHS) as served:
+        for path, status, body in ((b"/refuse-in-pieces", 401, b"who are you"), (b"/shut", 403, b"edge 403: ")):
+            async with await served.connect() as client:
+                answer = await client.ask(handshake(path))
+                assert answer.status == status
+                assert answer.body.startswith(body)
+
+
+async def test_a_refused_connection_carries_the_next_request():
+    async with open_served(SocketApp(), websocket_paths=PATHS) as served, await served.connect() as client:
+        for path, status in ((b"/refuse", 429), (b"/refuse-in-pieces", 401), (b"/shut", 403), (b"/talk", 101)):
+            assert (await client.ask(handshake(path))).status == status
+
+
+@BOTH
+async def test_the_apps_close_reaches_the_client_and_the_app_that_listens(engine: str):
+    app = SocketApp()
+    async with (
+        open_served(app, engine=engine, websocket_paths=PATHS) as served,
+        await opened(served, b"/bye") as client,
+    ):
+        assert await next_frame(client) == Frame(CLOSE, (4_000).to_bytes(2) + b"enough")
+        await client.send(closing(4_000))
+        assert await client.closed()
+        await app.left.wait()
+        if engine == "native":
+            assert app.heard == [4_000]
+
+
+@BOTH
+@pytest.mark.parametrize(("path", "code"), [(b"/boom", 1011), (b"/leave", 1000), (b"/again", 4_000)])
+async def test_an_app_that_ends_ends_the_websocket(
+    path: bytes, code: int, engine: str, caplog: pytest.LogCaptureFixture
+):
+    async with (
+        open_served(SocketApp(), engine=engine, websocket_paths=PATHS) as served,
+        await opened(served, path) as client,
+    ):
+        assert await end_of(client) == code
+    assert len(caplog.records) == (path != b"/leave")
+
+
+@BOTH
+async def test_a_client_that_vanishes_is_a_1006_to_the_app(engine: str, caplog: pytest.LogCaptureFixture):
+    app = SocketApp()
+    async with open_served(app, engine=engine, websocket_paths=PATHS) as served:
+        async with await opened(served) as client:
+            await client.send(frame(TEXT, b"half")[:3])
+            await app.opened.wait()
+        await app.left.wait()
+        assert app.heard == [1006]
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+@BOTH
+async def test_what_comes_before_the_accept_is_kept(engine: str):
+    app = SocketApp()
+    async with open_served(app, engine=engine, websocket_paths=PATHS) as served, await served.connect() as client:
+        await client.send(handshake(b"/late") + frame(TEXT, b"one") + frame(TEXT, b"two")[:3])
+        await trio.sleep(0.05)
+        await client.send(frame(TEXT, b"two")[3:])
+        app.release.set()
+        assert (await client.answer()).status == 101
+        assert [(await next_frame(client)).payload for _ in range(2)] == [b"one", b"two"]
+
+
+async def test_a_flood_of_pings_is_answered_and_no_more_than_that():
+    async with open_served(SocketApp(), websocket_paths=PATHS) as served, await opened(served) as client:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(client.send, frame(PING, b"x" * 100) * 2_000)
+            for _ in range(2_000):
+                assert await next_frame(client) == Frame(PONG, b"x" * 100)
+        await client.send(closing(1000))
+        assert await end_of(client) == 1000

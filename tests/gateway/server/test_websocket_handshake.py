@@ -1,0 +1,148 @@
+"""Requests for a WebSocket as bytes, and the one right answer."""
+
+import logging
+from contextlib import suppress
+
+import pytest
+import trio
+
+from tests.gateway.server.frames import ACCEPT, KEY, TEXT, frame, handshake, next_frame
+from tests.gateway.server.raw_client import open_served
+from tests.gateway.server.socket_apps import PATHS, SocketApp
+from tests.gateway.server.test_engines import MALFORMED
+
+PLAIN = 200
+"""No request for a WebSocket is answered by the app as any other."""
+CASES = {
+    "sound": (handshake(), 101),
+    "sound, names in other case": (handshake().replace(b"Upgrade: websocket", b"UPGRADE: WebSocket"), 101),
+    "Connection twice": (handshake(b"/talk", b"Connection: x"), 101),
+    "Upgrade names several": (handshake().replace(b": websocket", b": h2c, websocket"), 101),
+    "a length of nothing": (handshake(b"/talk", b"Content-Length: 0"), 101),
+    "an absolute target": (handshake(b"http://a/talk"), 101),
+    "an encoded target": (handshake(b"/%74alk"), 101),
+    "extensions are not agreed on": (handshake(b"/talk", b"Sec-WebSocket-Extensions: permessage-deflate"), 101),
+    "another path": (handshake(b"/other"), PLAIN),
+    "POST": (handshake(method=b"POST"), PLAIN),
+    "HTTP/1.0": (handshake(version=b"1.0"), PLAIN),
+    "no Upgrade": (handshake(drop=b"Upgrade"), PLAIN),
+    "no Connection": (handshake(drop=b"Connection"), PLAIN),
+    "Connection without upgrade": (handshake(b"/talk", b"Connection: upgrades", drop=b"Connection"), PLAIN),
+    "another protocol": (handshake(b"/talk", b"Upgrade: h2c", drop=b"Upgrade"), PLAIN),
+    "no Host": (handshake(drop=b"Host"), 400),
+    "no version": (handshake(drop=b"Sec-WebSocket-Version"), 426),
+    "an old version": (handshake(b"/talk", b"Sec-WebSocket-Version: 8", drop=b"Sec-WebSocket-Version"), 426),
+    "two versions": (handshake(b"/talk", b"Sec-WebSocket-Version: 13"), 426),
+    "no key": (handshake(drop=b"Sec-WebSocket-Key"), 400),
+    "two keys": (handshake(b"/talk", b"Sec-WebSocket-Key: " + KEY), 400),
+    "a short key": (handshake(b"/talk", b"Sec-WebSocket-Key: abcd", drop=b"Sec-WebSocket-Key"), 400),
+    "a key of 17 bytes": (handshake().replace(KEY, b"dGhlIHNhbXBsZSBub25jZVg="), 400),
+    "a key that is no Base64": (handshake().replace(KEY, b"dGhlIHNhbXBsZSBub25j-_=="), 400),
+    "a body": (handshake(b"/talk", b"Content-Length: 3") + b"abc", 400),
+    "a body in chunks": (handshake(b"/talk", b"Transfer-Encoding: chunked") + b"0\r\n\r\n", 400),
+    "a subprotocol with blanks": (handshake(b"/talk", b"Sec-WebSocket-Protocol: a b"), 400),
+    "a subprotocol with high bytes": (handshake(b"/talk", b"Sec-WebSocket-Protocol: \xff"), 400),
+    "a subprotocol twice": (handshake(b"/talk", b"Sec-WebSocket-Protocol: a, a"), 400),
+}
+BOTH = pytest.mark.parametrize("engine", ["native", "hypercorn"])
+
+
+def differs(name: str, engine: str) -> bool:
+    """Hypercorn takes an absolute target for a path."""
+    return engine == "hypercorn" and name == "an absolute target"
+
+
+@BOTH
+@pytest.mark.parametrize("name", CASES)
+async def test_a_handshake_is_answered_as_the_table_says(name: str, engine: str):
+    sent, status = CASES[name]
+    app = SocketApp()
+    async with (
+        open_served(app, engine=engine, websocket_paths=PATHS) as served,
+        await served.connect() as client,
+    ):
+        answer = await client.ask(sent)
+        if differs(name, engine):
+            return
+        assert answer.status == status
+        assert ("websocket" in app.asked, "http" in app.asked) == (status == 101, status == 200)
+        assert answer.header(b"sec-websocket-accept") == (ACCEPT if status == 101 else None)
+        assert answer.header(b"sec-websocket-extensions") is None
+        assert answer.header(b"sec-websocket-version") == (b"13" if status == 426 else None)
+        if status >= 400 and name != "no Host":
+            assert answer.body.startswith(b"edge %d: " % status)
+            assert await client.closed()
+
+
+@BOTH
+async def test_a_server_that_takes_no_websockets_answers_as_ever(engine: str):
+    async with open_served(app := SocketApp(), engine=engine) as served, await served.connect() as client:
+        for sent, _ in (CASES["sound"], CASES["no key"], CASES["an old version"]):
+            assert (await client.ask(sent)).body == b"plain"
+        assert set(app.asked) == {"http"}
+
+
+@BOTH
+async def test_a_served_path_still_answers_plain_requests(engine: str):
+    plain = b"GET /talk HTTP/1.1\r\nHost: a\r\n\r\n"
+    async with (
+        open_served(SocketApp(), engine=engine, websocket_paths=PATHS) as served,
+        await served.connect() as client,
+    ):
+        assert [(await client.ask(plain)).body for _ in range(2)] == [b"plain"] * 2
+        assert (await client.ask(handshake())).status == 101
+
+
+async def test_each_handshake_is_answered_alike_when_it_comes_in_two_pieces():
+    async with open_served(SocketApp(), websocket_paths=PATHS) as served:
+        for sent, status in CASES.values():
+            for cut in (1, 20, len(sent) // 2):
+                async with await served.connect() as client:
+                    await client.send(sent[:cut])
+                    assert (await client.ask(sent[cut:])).status == status
+
+
+@BOTH
+async def test_the_app_chooses_one_of_the_clients_subprotocols(engine: str):
+    offer = handshake(b"/choose", b"Sec-WebSocket-Protocol: one, two", b"sec-websocket-protocol: three")
+    async with (
+        open_served(SocketApp(), engine=engine, websocket_paths=PATHS) as served,
+        await served.connect() as client,
+    ):
+        answer = await client.ask(offer)
+        assert answer.header(b"sec-websocket-protocol") == b"three"
+        assert answer.header(b"x-app") == b"yes"
+        assert (answer.header(b"upgrade") or b"").lower() == b"websocket"
+
+
+@pytest.mark.parametrize("path", [b"/chosen-badly", b"/split", b"/own", b"/boom-early", b"/silent"])
+async def test_an_app_that_fails_before_it_accepts_is_a_500(path: bytes, caplog: pytest.LogCaptureFixture):
+    async with open_served(SocketApp(), websocket_paths=PATHS) as served, await served.connect() as client:
+        answer = await client.ask(handshake(path))
+        assert (answer.status, answer.header(b"connection")) == (500, b"close")
+        assert [record.name for record in caplog.records] == ["sluice.server"]
+
+
+@BOTH
+async def test_no_malformed_upgrade_ends_the_server_or_another_websocket(engine: str, caplog: pytest.LogCaptureFixture):
+    """Goal: pgjones/hypercorn#225 stays closed where upgrades are taken. Method: each form whole, cut, and followed."""
+    async with (
+        open_served(SocketApp(), engine=engine, websocket_paths=PATHS) as served,
+        await served.connect() as bystander,
+    ):
+        assert (await bystander.ask(handshake())).status == 101
+        for data in (*MALFORMED.values(), *(sent for sent, _ in CASES.values())):
+            aimed = data.replace(b" / HTTP", b" /talk HTTP").replace(b"/echo", b"/talk")
+            for sent in (aimed, aimed.partition(b"\r\n\r\n")[0] + b"\r\n\r\n", aimed[:-1]):
+                async with await served.connect() as client:
+                    with suppress(trio.BrokenResourceError):
+                        await client.send(sent)
+                        with trio.move_on_after(0.01):
+                            await client.stream.receive_some(1_000)
+                        await client.send(b"and more\r\n\r\n")
+                        with trio.move_on_after(0.01):
+                            await client.stream.receive_some(1_000)
+        await bystander.send(frame(TEXT, b"still here"))
+        assert (await next_frame(bystander)).payload == b"still here"
+        assert not served.ended.is_set()
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
