@@ -12,7 +12,7 @@ from tests.many.harness import Answer, Unanswered, until
 from tests.many.load import MISS, open_load
 
 SLOW = Told(delay_s=100.0)
-HELD = 4
+HELD = 20  # so that the load, whose key has as many, meets its limit only where an answer takes a second
 LEASE_S = 30.0
 REFUND_S = 60.0
 
