@@ -117,6 +117,11 @@ class Hub:
         """Whether other nodes are told, and tell."""
         return self._state is not None
 
+    @property
+    def is_closing(self) -> bool:
+        """Whether the node stops."""
+        return self._closing
+
     def __len__(self) -> int:
         """How many wait or are about to."""
         return sum(map(len, self._waiting.values()))

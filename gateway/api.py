@@ -14,10 +14,12 @@ from gateway.logs import Log
 from gateway.metrics import Metrics
 from gateway.replies import Replies
 from gateway.request import Caller, Headers, Reply, Request, names
+from gateway.routes.events import SOCKET_PATH
 from gateway.routes.status import STATUS_PATH, Status
 from gateway.routing import Routes
-from gateway.server.asgi import Receive, Scope, Send
+from gateway.server.asgi import Receive, Scope, Send, WebSocketScope
 from gateway.server.response_head import BODILESS
+from gateway.socket_stream import SocketStream
 
 _READS = ("GET", "HEAD")
 
@@ -43,8 +45,14 @@ class Api:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
 
+    websocket_paths = frozenset((SOCKET_PATH,))
+    """Where requests may become WebSockets."""
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI connection scope."""
+        if scope["type"] == "websocket":
+            await self._serve_socket(scope, receive, send)
+            return
         if scope["type"] != "http":
             raise RuntimeError(f"{scope['type']} is not served here")
         request = Request(
@@ -58,16 +66,42 @@ class Api:
         )
         if names(request.headers.get(b"accept"), b"text/event-stream"):
             request.stream = EventStream(receive, send, partial(_stream_headers, request))
+        reply = await self._reply(request)
+        await self._send(request, reply, send)
+
+    async def _serve_socket(self, scope: WebSocketScope, receive: Receive, send: Send) -> None:
+        """Serve a request that asks to become a WebSocket, and that until its end, as one request."""
+        parts = self._parts
+        request = Request(
+            parts.make_id("req_"),
+            "GET",
+            scope["path"],
+            scope["query_string"],
+            dict(scope["headers"]),
+            parts.clock(),
+            receive=receive,
+        )
+        socket = request.socket = SocketStream(receive, send, partial(_socket_headers, request))
+        reply = await self._reply(request)
+        overhead_s = max(0.0, parts.clock() - request.started - reply.upstream_s)
         try:
-            reply = await self._answer(request)
+            if reply.code != "OK":
+                await socket.refuse(reply.status, self._headers(request, reply, overhead_s), reply.body)
+        finally:
+            self._record(request, reply, overhead_s)
+
+    async def _reply(self, request: Request) -> Reply:
+        """The answer, whatever happens; the key's lease is given back by then."""
+        try:
+            return await self._answer(request)
         except Exception as exc:  # noqa: BLE001 - the last resort: whatever went wrong, the client gets an envelope
             reply = await self._parts.replies.refusal(request, exc)
             if reply.code == "INTERNAL_ERROR":
                 self._parts.log.failure("request_failed", exc, request_id=request.id, path=request.path)
+            return reply
         finally:
             if request.caller is not None and request.caller.lease is not None:
                 request.caller.lease.release()
-        await self._send(request, reply, send)
 
     async def _answer(self, request: Request) -> Reply:
         """Steps 2 to 13 of decisions 5."""
@@ -138,6 +172,10 @@ class Api:
                 overhead_ms=round(overhead_s * 1000, 2),
                 upstream_ms=round(reply.upstream_s * 1000, 2),
             )
+
+
+def _socket_headers(request: Request) -> Headers:
+    return [(b"x-request-id", request.id.encode())]
 
 
 def _stream_headers(request: Request) -> Headers:

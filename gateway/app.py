@@ -246,7 +246,7 @@ def _routes(
             *_data_routes(catalog, calls, replies),
             *Discovery(catalog, guides=guides, replies=replies).routes,
             *Credits(opened.books.ledger, signer=signer, replies=replies).routes,
-            Events(feed.readers, feed.polls, admission=admission, signer=signer, replies=replies).route,
+            *Events(feed.readers, feed.polls, admission=admission, signer=signer, replies=replies).routes,
             *ConsumerRoutes(feed.readers, signer=signer, replies=replies).routes,
             status.route,
         )

@@ -10,6 +10,7 @@ from billing.key_cache import Key
 from gateway.errors import Refused
 from gateway.event_stream import EventStream
 from gateway.server.asgi import Receive, ReceiveMessage
+from gateway.socket_stream import SocketStream
 from limits.gate import Held
 from limits.waits import WindowState
 
@@ -46,6 +47,8 @@ class Request:
     caller: Caller | None = None
     stream: EventStream | None = None
     """Where events go, when the client accepts them; a route that has none to tell leaves it alone."""
+    socket: SocketStream | None = None
+    """Set for a request that asks to become a WebSocket."""
     receive: Receive = field(default=_nothing_comes, repr=False)
     """ASGI's: the pieces of the body, and behind them the client's hang-up."""
     named: Mapping[str, str] | None = None

@@ -88,6 +88,7 @@ async def open_served_node(start: Start) -> AsyncIterator[tuple[Node, dict[str, 
                     drain_s=config.server.drain_s,
                     edge_answer=node.edge_answer,
                     bounds=_bounds(config.server.max_connections, start.log),
+                    websocket_paths=node.api.websocket_paths,
                 )
             )
             node.books.store.announce({"admin_url": taken.announced_url})

@@ -6,11 +6,15 @@ import enum
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
+import trio
+
 from billing.key_cache import Key
 from events.wakeups import Ended
 from gateway.feed.pages import Shown
 from gateway.feed.polling import HELD, Polls
 
+GLANCE_S = 0.001
+"""How long to look, between two pages of many, whether the client is there and what it says."""
 BEAT_S = 15.0
 """A stream is never silent for longer, so that proxies keep it open and a client knows that it is alive."""
 
@@ -61,6 +65,11 @@ async def follow(
             shown = await read_on()
             await sink.give(shown)
             if shown.page.has_more:
+                with trio.move_on_after(GLANCE_S):
+                    await sink.hung_up()
+                    return Stopped.GONE
+                if hub.is_closing:
+                    return Stopped.CLOSING
                 continue
             if held is None:
                 return Stopped.FULL

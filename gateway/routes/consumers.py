@@ -12,6 +12,7 @@ from events.errors import CursorExpired, EventsError
 from gateway.bodies import read_json
 from gateway.errors import Refused
 from gateway.feed import refusals
+from gateway.feed.acks import acknowledge
 from gateway.feed.asks import check_name
 from gateway.feed.reading import Readers, position_of
 from gateway.feed.tokens import PATH, FeedTokens
@@ -89,14 +90,7 @@ class ConsumerRoutes:
     async def ack(self, request: Request, caller: Caller, tokens: FeedTokens) -> Reply:
         """Move it on to a position that it was served; never back."""
         name, place = _name(request), await read_json(request, Place)
-        position = await position_of(self._readers.store, place.cursor, caller.key, tokens)
-        acked = await self._consumers.ack(caller.key.id, name, position)
-        data = {
-            "consumer": name,
-            "cursor": tokens.seal(acked.committed),
-            "advanced": acked.advanced,
-            "unread": acked.unread,
-        }
+        data = await acknowledge(place.cursor, readers=self._readers, key=caller.key, name=name, tokens=tokens)
         return await self._free(request, caller, data)
 
     async def reset(self, request: Request, caller: Caller, tokens: FeedTokens) -> Reply:

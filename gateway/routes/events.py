@@ -9,13 +9,14 @@ import trio
 
 from events.pages import read_head
 from gateway.admission import Admission
-from gateway.feed import pages
+from gateway.feed import pages, refusals
+from gateway.feed.acks import acknowledge
 from gateway.feed.asks import read_ask
 from gateway.feed.following import Stopped, follow
 from gateway.feed.pages import Shown
 from gateway.feed.polling import Polled, Polls
 from gateway.feed.reading import ByConsumer, ByCursor, Readers, reading_of
-from gateway.feed.refusals import store_away
+from gateway.feed.socket import EventSocket
 from gateway.feed.sse import EventSource
 from gateway.feed.tokens import PATH, FeedTokens
 from gateway.replies import Replies
@@ -25,6 +26,7 @@ from gateway.server.errors import ClientGone
 from storage.errors import StorageError
 from upstreams.cursors import CursorSigner
 
+SOCKET_PATH = f"{PATH}/ws"
 _CACHING = (b"cache-control", b"private, no-cache")
 
 
@@ -41,16 +43,16 @@ class Events:
         self._replies = replies
 
     @property
-    def route(self) -> Route:
-        """Its place in the routing table."""
-        return Route(PATH, self.answer)
+    def routes(self) -> tuple[Route, ...]:
+        """Their places in the routing table."""
+        return Route(PATH, self.answer), Route(SOCKET_PATH, self.answer_socket)
 
     async def answer(self, request: Request, caller: Caller) -> Reply:
         """A page, held open while it is empty; 304 for one that the client has."""
         try:
             return await self._answer(request, caller)
         except StorageError as exc:
-            raise store_away() from exc
+            raise refusals.store_away() from exc
 
     async def _answer(self, request: Request, caller: Caller) -> Reply:
         ask = read_ask(request.query)
@@ -60,7 +62,7 @@ class Events:
         tokens = FeedTokens(self._signer, caller.key.account_id)
         reading = await reading_of(self._readers, ask, caller.key, tokens)
         if request.stream is not None and request.method == "GET":
-            return await self._stream(EventSource(request.stream, request.receive, tokens), request, reading)
+            return await self._follow(EventSource(request.stream, request.receive, tokens), request, reading)
         known = request.headers.get(b"if-none-match")
         if known is not None and isinstance(reading, ByCursor) and await self._still_holds(known, reading):
             return Reply(304, b"", [(b"etag", known), _CACHING])
@@ -77,18 +79,35 @@ class Events:
         reply.headers += headers
         return reply
 
-    async def _stream(self, source: EventSource, request: Request, reading: ByCursor | ByConsumer) -> Reply:
-        """Events as they come, until either side ends it; what goes wrong in between is told as an `error` event."""
+    async def answer_socket(self, request: Request, caller: Caller) -> Reply:
+        """The same feed over a WebSocket."""
+        if request.socket is None:
+            raise refusals.wrong("path", "is served as a WebSocket only.", f"Open it as one, or stream {PATH}.")
+        ask, key = read_ask(request.query), caller.key
+        tokens = FeedTokens(self._signer, key.account_id)
+        ack = None
+        if ask.consumer is not None:
+            ack = partial(acknowledge, readers=self._readers, key=key, name=ask.consumer, tokens=tokens)
+        try:
+            reading = await reading_of(self._readers, ask, key, tokens)
+            return await self._follow(
+                EventSocket(request.socket, tokens, self._replies.base_url, ack), request, reading
+            )
+        except StorageError as exc:
+            raise refusals.store_away() from exc
+
+    async def _follow(self, sink: EventSource | EventSocket, request: Request, reading: ByCursor | ByConsumer) -> Reply:
+        """Events as they come, until either side ends it; what goes wrong in between is told as the last message."""
         try:
             stopped = await follow(
                 self._polls,
                 reading.key,
                 read_on=reading.read_on,
-                sink=source,
+                sink=sink,
                 check_key=partial(self._admission.key_of, request),
             )
             if stopped is not Stopped.GONE:
-                await source.end(stopped)
+                await sink.end(stopped)
         except ClientGone:
             await trio.lowlevel.checkpoint_if_cancelled()
         return Reply(200, b"", streamed=True)

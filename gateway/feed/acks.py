@@ -1,0 +1,33 @@
+"""Acknowledgements of named consumers, by request or over a WebSocket (spec 4.4, decisions 13)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from billing.key_cache import Key
+from events.errors import EventsError
+from gateway.feed import refusals
+from gateway.feed.reading import Readers, position_of
+from gateway.feed.tokens import FeedTokens
+from storage.errors import StorageError
+
+
+async def acknowledge(cursor: str, *, readers: Readers, key: Key, name: str, tokens: FeedTokens) -> dict[str, Any]:
+    """Move the key's consumer `name` on to what it was served, never back; the `data` of the answer.
+
+    Raises:
+        Refused: 400, also for a cursor past the last page that was served; 404, 410, 503.
+    """
+    try:
+        position = await position_of(readers.store, cursor, key, tokens)
+        acked = await readers.consumers.ack(key.id, name, position)
+    except EventsError as exc:
+        raise refusals.of_consumer(exc, tokens) from exc
+    except StorageError as exc:
+        raise refusals.store_away() from exc
+    return {
+        "consumer": name,
+        "cursor": tokens.seal(acked.committed),
+        "advanced": acked.advanced,
+        "unread": acked.unread,
+    }

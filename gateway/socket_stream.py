@@ -1,0 +1,70 @@
+"""An answer as a WebSocket: accepted with its first message; what is refused before that is answered as always."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from gateway.server.asgi import Receive, Send
+
+TRY_AGAIN_LATER = 1013
+POLICY_VIOLATION = 1008
+GOING_AWAY = 1001
+
+
+class SocketStream:
+    """One client's WebSocket. Only one task listens to it."""
+
+    def __init__(self, receive: Receive, send: Send, head: Callable[[], Iterable[tuple[bytes, bytes]]]) -> None:
+        self._receive = receive
+        self._send = send
+        self._head = head
+        self.started = False
+        self._ended = False
+
+    async def say(self, text: bytes) -> None:
+        """Send one message, which is JSON.
+
+        Raises:
+            ClientGone: nobody takes it.
+        """
+        if not self.started:
+            self.started = True
+            await self._send({"type": "websocket.accept", "headers": self._head()})
+        await self._send({"type": "websocket.send", "text": text.decode()})
+
+    async def hear(self) -> str | bytes | None:
+        """The client's next message; None once it is gone. Nothing is lost when this is cancelled."""
+        message = await self._receive()
+        while message["type"] != "websocket.disconnect":
+            if message["type"] == "websocket.receive":
+                said = message["text"] if message["bytes"] is None else message["bytes"]
+                assert said is not None, "a message is text or bytes"
+                return said
+            message = await self._receive()
+        self._ended = True
+        return None
+
+    async def close(self, code: int, reason: str) -> None:
+        """End it from this side.
+
+        Raises:
+            ClientGone: nobody is there to hear of it.
+        """
+        if not self._ended:
+            self._ended = True
+            await self._send({"type": "websocket.close", "code": code, "reason": reason})
+
+    async def refuse(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> None:
+        """Give a refusal: as the answer to the handshake, or once that was accepted as the last message and a close.
+
+        Raises:
+            ClientGone: nobody takes it.
+        """
+        if not self.started:
+            await self._send({"type": "websocket.http.response.start", "status": status, "headers": headers})
+            await self._send({"type": "websocket.http.response.body", "body": body})
+            return
+        if self._ended:
+            return
+        await self.say(b'{"type":"error",' + body[1:])
+        await self.close(POLICY_VIOLATION if status < 500 else TRY_AGAIN_LATER, "see the last message")
