@@ -51,24 +51,18 @@ def cutoff(now: float, days: int) -> float:
     return now // DAY_S * DAY_S - days * DAY_S
 
 
-async def sweep(store: Store, now: float, days: int) -> int:
-    """Remove what is older than `days` in all logs; how many events."""
+async def sweep(store: Store, now: float, days: int, *, chunk: int = CHUNK, pause_s: float = PAUSE_S) -> int:
+    """Remove what is older than `days` in all logs, up to `chunk` rows a write; how many events."""
     before, after, removed = cutoff(now, days), "", 0
     while dues := await store.read(partial(_find_due, after, before)):
         for due in dues:
-            removed += await _sweep_feed(store, due)
+            if due.keep_from > due.first_pos:
+                await store.write(partial(jump, due.account_id, due.keep_from))
+            for start in range(due.purged_pos, due.keep_from - 1, chunk):
+                end = min(start + chunk, due.keep_from - 1)
+                removed += await store.write(partial(purge, due.account_id, start, end))
+                await trio.sleep(pause_s)
         after = dues[-1].account_id
-    return removed
-
-
-async def _sweep_feed(store: Store, due: Due) -> int:
-    if due.keep_from > due.first_pos:
-        await store.write(partial(jump, due.account_id, due.keep_from))
-    removed = 0
-    for start in range(due.purged_pos, due.keep_from - 1, CHUNK):
-        end = min(start + CHUNK, due.keep_from - 1)
-        removed += await store.write(partial(purge, due.account_id, start, end))
-        await trio.sleep(PAUSE_S)
     return removed
 
 
