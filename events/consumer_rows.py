@@ -19,7 +19,7 @@ from storage.store import Row, Tx, Value
 CONSUMERS_MAX: Final = 100
 
 COLUMNS: Final = """key_id, name, account_id, types, subjects, committed_pos, committed_at, served_pos, served_at,
-counted_pos, counted, created_at, seen_at, lapse_told"""
+quiet_pos, counted_pos, counted, created_at, seen_at, lapse_told"""
 READ: Final = f"SELECT {COLUMNS} FROM consumers WHERE id IN {{in}}"  # noqa: S608 - constants
 LIST: Final = f"SELECT {COLUMNS} FROM consumers WHERE key_id = ? ORDER BY name"  # noqa: S608 - constants
 COUNT: Final = "SELECT key_id, COUNT(*) FROM consumers WHERE key_id IN {in} GROUP BY key_id"
@@ -27,8 +27,9 @@ SAVE: Final = f"""
 INSERT INTO consumers (id, {COLUMNS}) VALUES {{rows}}
 ON CONFLICT (id) DO UPDATE SET types = excluded.types, subjects = excluded.subjects,
     committed_pos = excluded.committed_pos, committed_at = excluded.committed_at, served_pos = excluded.served_pos,
-    served_at = excluded.served_at, counted_pos = excluded.counted_pos, counted = excluded.counted,
-    created_at = excluded.created_at, seen_at = excluded.seen_at, lapse_told = excluded.lapse_told
+    served_at = excluded.served_at, quiet_pos = excluded.quiet_pos, counted_pos = excluded.counted_pos,
+    counted = excluded.counted, created_at = excluded.created_at, seen_at = excluded.seen_at,
+    lapse_told = excluded.lapse_told
 """  # noqa: S608 - constants
 DROP: Final = "DELETE FROM consumers WHERE id IN {in}"
 
@@ -37,8 +38,8 @@ DROP: Final = "DELETE FROM consumers WHERE id IN {in}"
 class Consumer:
     """A key's named place in the log.
 
-    `committed` moves by acknowledgement only, `served` is the end of the furthest page since. `counted` events that the
-    filters select stand after `committed`, up to `counted_pos`.
+    `committed` moves by acknowledgement only, `served` is the end of the furthest page since. Of the events that the
+    filters select none stands after `committed` up to `quiet_pos`, and `counted` up to `counted_pos`.
     """
 
     key_id: str
@@ -47,6 +48,7 @@ class Consumer:
     filters: Filters
     committed: Position
     served: Position
+    quiet_pos: int
     counted_pos: int
     counted: int
     created_at: float
@@ -125,7 +127,7 @@ def judge_swaps(
 
 
 def _consumer(row: Row) -> Consumer:
-    key_id, name, account_id, types, subjects, *places, counted_pos, counted, created_at, seen_at, told = row
+    key_id, name, account_id, types, subjects, *places, quiet_pos, counted_pos, counted, created_at, seen_at, told = row
     return Consumer(
         key_id,
         name,
@@ -133,6 +135,7 @@ def _consumer(row: Row) -> Consumer:
         Filters(_names(types), _names(subjects)),
         Position(places[0], places[1]),
         Position(places[2], places[3]),
+        quiet_pos,
         counted_pos,
         counted,
         created_at,
@@ -143,7 +146,7 @@ def _consumer(row: Row) -> Consumer:
 
 def _columns(one: Consumer) -> tuple[Value, ...]:
     texts = (_text(one.filters.types), _text(one.filters.subjects))
-    places = (*one.committed, *one.served, one.counted_pos, one.counted)
+    places = (*one.committed, *one.served, one.quiet_pos, one.counted_pos, one.counted)
     head = (one.id, one.key_id, one.name, one.account_id)
     return (*head, *texts, *places, one.created_at, one.seen_at, int(one.lapse_told))
 

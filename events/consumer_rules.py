@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from events.consumer_rows import Consumer
 from events.errors import AckBeyondServed
-from events.pages import Filters, Head, Position
+from events.pages import Filters, Head, Page, Position
 
 HOUR_S: Final = 3600.0
 DAY_S: Final = 86_400.0
@@ -27,7 +27,9 @@ def opened(
 ) -> Consumer:
     """A new consumer, before anything was served."""
     place = head.start if start == "oldest" else head.end
-    return Consumer(key_id, name, account_id, filters, place, place, place.pos, 0, created_at=now, seen_at=now)
+    return Consumer(
+        key_id, name, account_id, filters, place, place, place.pos, place.pos, 0, created_at=now, seen_at=now
+    )
 
 
 def is_lapsed(consumer: Consumer, head: Head, now: float) -> bool:
@@ -51,12 +53,15 @@ def dropped_since(consumer: Consumer, head: Head) -> int:
     return max(0, head.first_pos - 1 - consumer.committed.pos)
 
 
-def served(consumer: Consumer, end: Position, *, last_pos: int, unread: int, now: float) -> Consumer:
-    """After a page that ends at `end`; the same row when there is nothing worth a write."""
-    grows = end.pos > consumer.served.pos
+def served(consumer: Consumer, page: Page, *, unread: int, now: float) -> Consumer:
+    """After a page; the same row when there is nothing worth a write."""
+    grows = page.end.pos > consumer.served.pos
+    last_pos = page.head.last_pos
     if not grows and now - consumer.seen_at <= SEEN_S and last_pos - consumer.counted_pos <= COUNTED_LAG:
         return consumer
-    return replace(_counted(consumer, last_pos, unread), served=max(end, consumer.served), seen_at=_seen(consumer, now))
+    quiet_pos = page.items[0].pos - 1 if page.items else page.end.pos
+    consumer = replace(_counted(consumer, last_pos, unread), quiet_pos=quiet_pos, seen_at=_seen(consumer, now))
+    return replace(consumer, served=page.end) if grows else consumer
 
 
 def may_advance(consumer: Consumer, position: Position) -> bool:
@@ -73,7 +78,9 @@ def may_advance(consumer: Consumer, position: Position) -> bool:
 def acked(consumer: Consumer, position: Position, *, last_pos: int, unread: int, now: float) -> Consumer:
     """After an acknowledgement that advances; `unread` are those left after it."""
     seen_at = _seen(consumer, now)
-    return replace(consumer, committed=position, counted=unread, counted_pos=last_pos, seen_at=seen_at)
+    quiet_pos = max(position.pos, consumer.quiet_pos)
+    consumer = _counted(consumer, last_pos, unread)
+    return replace(consumer, committed=position, quiet_pos=quiet_pos, seen_at=seen_at)
 
 
 def seen(consumer: Consumer, now: float) -> Consumer:
@@ -88,9 +95,9 @@ def reckoned(consumer: Consumer, *, last_pos: int, unread: int) -> Consumer:
 
 def moved(consumer: Consumer, place: Position, now: float) -> Consumer:
     """At `place`, with nothing served, as its owner asked or after a lapse."""
-    return replace(
-        consumer, committed=place, served=place, counted_pos=place.pos, counted=0, seen_at=now, lapse_told=False
-    )
+    at = place.pos
+    consumer = replace(consumer, committed=place, served=place, quiet_pos=at, counted_pos=at, counted=0)
+    return replace(consumer, seen_at=now, lapse_told=False)
 
 
 def _counted(consumer: Consumer, last_pos: int, unread: int) -> Consumer:

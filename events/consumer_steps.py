@@ -9,7 +9,7 @@ from events import consumer_rules as rules
 from events.consumer_rows import Consumer, read_consumer
 from events.consumer_rules import Start, Status
 from events.errors import FiltersConflict, Lapsed, UnknownConsumer
-from events.pages import Ask, Filters, Head, Page, Position, check_kept, count, read_head, read_page
+from events.pages import SCAN_MAX, Ask, Filters, Head, Page, Position, check_kept, count, read_head, read_page
 from storage.store import Tx
 
 Outcome = TypeVar("Outcome", covariant=True)  # noqa: PLC0105 - the word says what it is
@@ -31,6 +31,7 @@ class Want:
     filters: Filters | None
     limit: int
     given: Position | None = None
+    scan_max: int = SCAN_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,20 +150,24 @@ def _serve(tx: Tx, want: Want, before: Consumer | None, consumer: Consumer, now:
     """A page of `consumer`, which stands or will in place of `before`."""
     page = _page(tx, consumer, want)
     unread = _unread(tx, consumer, page.head)
-    after = rules.served(consumer, page.end, last_pos=page.head.last_pos, unread=unread, now=now)
+    after = rules.served(consumer, page, unread=unread, now=now)
     return Step(before, after, Served(page, unread, consumer.committed, consumer.filters))
 
 
 def _page(tx: Tx, consumer: Consumer, want: Want) -> Page:
-    """What was served and not acknowledged, if anything of it is for this consumer; else all that there is."""
-    ask = Ask(consumer.account_id, consumer.key_id, consumer.committed.pos, want.limit, consumer.filters)
+    """What was served and not acknowledged, if anything of it is for this consumer; else all that there is.
+
+    It looks from where something may be found, so that one who reads on without acknowledging pages that are empty, and
+    cut short, gets to what comes after them.
+    """
+    ask = Ask(consumer.account_id, consumer.key_id, consumer.quiet_pos, want.limit, consumer.filters)
     if want.given is not None and want.given.pos >= consumer.committed.pos:
-        return read_page(tx, replace(ask, after=want.given.pos))
-    if consumer.served.pos > consumer.committed.pos:
-        page = read_page(tx, replace(ask, upto=consumer.served.pos))
+        return read_page(tx, replace(ask, after=want.given.pos), scan_max=want.scan_max)
+    if consumer.served.pos > consumer.quiet_pos:
+        page = read_page(tx, replace(ask, upto=consumer.served.pos), scan_max=want.scan_max)
         if page.items:
             return page
-    return read_page(tx, ask)
+    return read_page(tx, ask, scan_max=want.scan_max)
 
 
 def _unread(tx: Tx, consumer: Consumer, head: Head) -> int:

@@ -23,7 +23,7 @@ from events.consumer_steps import (
     reset_step,
 )
 from events.errors import Lapsed
-from events.pages import Filters, Position, read_head
+from events.pages import SCAN_MAX, Filters, Position, read_head
 from storage.errors import StoreContended
 from storage.store import Store, T, Tx
 
@@ -33,8 +33,9 @@ TRIES: Final = 64
 class Consumers:
     """Reads for, and moves, the consumers of keys."""
 
-    def __init__(self, store: Store, now: Callable[[], float]) -> None:
-        """`now` gives Unix seconds."""
+    def __init__(self, store: Store, now: Callable[[], float], *, scan_max: int = SCAN_MAX) -> None:
+        """`now` gives Unix seconds; a read looks at `scan_max` positions at most."""
+        self._scan_max = scan_max
         self._store = store
         self._now = now
 
@@ -60,7 +61,7 @@ class Consumers:
             Lapsed: once; the next read restarts at the oldest kept event.
             TooManyConsumers: the key has `CONSUMERS_MAX`.
         """
-        want = Want(account_id, key_id, name, start, filters, limit, given)
+        want = Want(account_id, key_id, name, start, filters, limit, given, self._scan_max)
         outcome = await self._take(partial(read_step, want, self._now()))
         if isinstance(outcome, Lapsed):
             raise outcome

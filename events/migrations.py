@@ -29,7 +29,8 @@ CREATE TABLE events (
 )
 """
 
-# `counted` events that the consumer selects stand between `committed_pos` and `counted_pos`.
+# Of the events that a consumer selects, none stands after `committed_pos` up to `quiet_pos`, and `counted` stand there
+# up to `counted_pos`.
 CONSUMERS = """
 CREATE TABLE consumers (
     id TEXT PRIMARY KEY,
@@ -42,6 +43,7 @@ CREATE TABLE consumers (
     committed_at DOUBLE PRECISION NOT NULL,
     served_pos BIGINT NOT NULL CHECK (served_pos >= committed_pos),
     served_at DOUBLE PRECISION NOT NULL,
+    quiet_pos BIGINT NOT NULL CHECK (quiet_pos >= committed_pos),
     counted_pos BIGINT NOT NULL CHECK (counted_pos >= committed_pos),
     counted BIGINT NOT NULL CHECK (counted BETWEEN 0 AND counted_pos - committed_pos),
     created_at DOUBLE PRECISION NOT NULL,

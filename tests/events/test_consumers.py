@@ -8,6 +8,7 @@ import trio
 from events.consumer_rows import CONSUMERS_MAX
 from events.consumer_rules import COUNTED_LAG, DAY_S, LAPSE_S, SEEN_S
 from events.consumer_steps import Served
+from events.consumers import Consumers
 from events.errors import (
     AckBeyondServed,
     CursorAhead,
@@ -339,3 +340,22 @@ async def test_what_took_long_to_count_is_not_counted_again(desk: Desk) -> None:
     assert (await desk.consumers.get(KEY, "c")).unread == COUNTED_LAG + 1
     found = (await desk.consumers.get(KEY, "c")).consumer
     assert (found.counted, found.counted_pos) == (COUNTED_LAG + 1, COUNTED_LAG + 1)
+
+
+async def test_one_who_reads_on_without_acknowledging_empty_pages_gets_to_what_comes_after(desk: Desk) -> None:
+    """Goal: nothing is lost to a client that acknowledges only what it got. Method: few of many events are for it."""
+    consumers = Consumers(desk.store, desk.now, scan_max=4)
+    await desk.append(*[low()] * 10, alert(), *[low()] * 3)
+    pages = [(await consumers.read(ACCOUNT, KEY, "c", limit=9, filters=ALERTS)).page for _ in range(5)]
+    assert [(places(page), page.end.pos, page.has_more) for page in pages] == [
+        ([], 4, True),
+        ([], 8, True),
+        ([11], 12, True),
+        ([11], 12, True),
+        ([11], 12, True),
+    ]
+    assert (await consumers.get(KEY, "c")).unread == 1
+    assert (await consumers.ack(KEY, "c", pages[0].end)).committed.pos == 4
+    assert (await consumers.read(ACCOUNT, KEY, "c", limit=9)).page == pages[2]
+    assert (await consumers.ack(KEY, "c", pages[2].end)).unread == 0
+    assert places((await consumers.read(ACCOUNT, KEY, "c", limit=9)).page) == []
