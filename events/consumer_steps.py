@@ -171,6 +171,9 @@ def _page(tx: Tx, consumer: Consumer, want: Want) -> Page:
 
 
 def _unread(tx: Tx, consumer: Consumer, head: Head) -> int:
+    """What waits for it, of what is kept."""
+    if consumer.committed.pos < head.first_pos - 1:
+        return _count(tx, consumer, head.first_pos - 1, head.last_pos)
     return consumer.counted + _count(tx, consumer, consumer.counted_pos, head.last_pos)
 
 
