@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, Literal, TypeVar
 
 from events import consumer_rules as rules
 from events.consumer_rows import Consumer, read_consumer
@@ -15,11 +15,13 @@ from storage.store import Tx
 Outcome = TypeVar("Outcome", covariant=True)  # noqa: PLC0105 - the word says what it is
 
 ALL: Final = Filters()
+Omitted = frozenset[Literal["types", "subjects"]]
+"""The filters of a read that it has left out; the bound ones hold in their place."""
 
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """What a read asks for. `start` counts on the first one only; without `filters` the bound ones hold.
+    """What a read asks for. `start` counts on the first one only; for filters that are `omitted` the bound ones hold.
 
     A stream has `given` what comes before that position, and reads on behind it.
     """
@@ -31,7 +33,17 @@ class Want:
     filters: Filters | None
     limit: int
     given: Position | None = None
+    omitted: Omitted = frozenset()
     scan_max: int = SCAN_MAX
+
+    def filters_beside(self, bound: Filters) -> Filters:
+        """The filters that are asked for, of a consumer that is bound to others."""
+        if self.filters is None:
+            return bound
+        return Filters(
+            bound.types if "types" in self.omitted else self.filters.types,
+            bound.subjects if "subjects" in self.omitted else self.filters.subjects,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +100,8 @@ def read_step(want: Want, now: float, tx: Tx) -> Step[Served | Lapsed]:
             want.account_id, want.key_id, want.name, want.filters or ALL, start=want.start, head=head, now=now
         )
         return _serve(tx, want, before, new, now)
-    if want.filters is not None and want.filters != before.filters:
-        raise FiltersConflict(want.name, before.filters)
+    if (asked := want.filters_beside(before.filters)) != before.filters:
+        raise FiltersConflict(want.name, before.filters, asked)
     if not rules.is_lapsed(before, head, now):
         return _serve(tx, want, before, before, now)
     if not before.lapse_told:

@@ -11,6 +11,7 @@ from events.consumer_rows import Swap, list_consumers, swap_consumers
 from events.consumer_rules import Start
 from events.consumer_steps import (
     Acked,
+    Omitted,
     Overview,
     Served,
     Step,
@@ -49,10 +50,11 @@ class Consumers:
         start: Start = "oldest",
         filters: Filters | None = None,
         given: Position | None = None,
+        omitted: Omitted = frozenset(),
     ) -> Served:
         """The page after what was acknowledged; the same again until that moves. The first read creates the consumer.
 
-        A stream reads on behind what it has `given` before.
+        A stream reads on behind what it has `given` before. `omitted` names those of the `filters` that were not sent.
 
         What was served is durable before the page is given out.
 
@@ -61,7 +63,7 @@ class Consumers:
             Lapsed: once; the next read restarts at the oldest kept event.
             TooManyConsumers: the key has `CONSUMERS_MAX`.
         """
-        want = Want(account_id, key_id, name, start, filters, limit, given, self._scan_max)
+        want = Want(account_id, key_id, name, start, filters, limit, given, omitted, self._scan_max)
         outcome = await self._take(partial(read_step, want, self._now()))
         if isinstance(outcome, Lapsed):
             raise outcome

@@ -42,6 +42,10 @@ class PageReader:
         self._jobs: list[_Job] = []
         self._idle = trio.lowlevel.ParkingLot()
 
+    def __len__(self) -> int:
+        """How many pages wait for a reading task."""
+        return len(self._jobs)
+
     async def read(self, ask: Ask) -> Page:
         """The page as it stands now or a moment later.
 

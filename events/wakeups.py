@@ -8,6 +8,7 @@ that may lose it.
 from __future__ import annotations
 
 import enum
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 
@@ -38,10 +39,12 @@ class Ended(enum.Enum):
 class Waiter:
     """One reader of an account's log."""
 
-    __slots__ = ("_closing", "_filters", "_key_id", "_moved", "_scope", "_seen_pos", "account_id")
+    __slots__ = ("_closing", "_filters", "_key_id", "_moved", "_scope", "_seen_pos", "account_id", "is_behind")
 
     def __init__(self, account_id: str, key_id: str) -> None:
         self.account_id = account_id
+        self.is_behind = False
+        """The log has grown since `arm`, if only by what is not for it."""
         self._key_id = key_id
         self._filters = Filters()
         self._seen_pos = 0
@@ -51,7 +54,7 @@ class Waiter:
 
     def arm(self) -> None:
         """Forget what was told: whatever comes from now on counts. Called before the store is read again."""
-        self._moved = False
+        self._moved = self.is_behind = False
 
     def expect(self, filters: Filters, *, behind: int) -> None:
         """It has read up to the position `behind`, and waits for what `filters` admit."""
@@ -79,10 +82,12 @@ class Waiter:
 
     def tell(self, moved: Moved) -> None:
         """Wake it if it may read this event and has not."""
-        if self._moved or moved.pos <= self._seen_pos or moved.key_id not in (None, self._key_id):
+        if self._moved or moved.pos <= self._seen_pos:
             return
-        if self._filters.admit(moved):
+        if moved.key_id in (None, self._key_id) and self._filters.admit(moved):
             self.wake()
+        else:
+            self.is_behind = True
 
     def look(self, last_pos: int) -> None:
         """Wake it if the log has grown behind what it has read."""
@@ -111,6 +116,8 @@ class Hub:
         self._waiting: dict[str, dict[Waiter, None]] = {}
         self._look = trio.Event()
         self._closing = False
+        self.appended: Counter[str] = Counter()
+        """How many events of each type this node has written, since the start."""
 
     @property
     def is_shared(self) -> bool:
@@ -143,6 +150,7 @@ class Hub:
 
     def tell(self, news: Sequence[Moved]) -> None:
         """What this node has committed: wake who waits for it, here and on the other nodes."""
+        self.appended.update(moved.type for moved in news)
         self._hear(news)
         if self._state is not None:
             self._state.publish(CHANNEL, orjson.dumps(news))

@@ -126,7 +126,7 @@ class Api:
         return page
 
     async def _send(self, request: Request, reply: Reply, send: Send) -> None:
-        overhead_s = max(0.0, self._parts.clock() - request.started - reply.upstream_s)
+        overhead_s = max(0.0, self._parts.clock() - request.started - reply.upstream_s - request.held_s)
         try:
             if request.stream is not None and (reply.streamed or request.stream.started):
                 if not (request.stream.ended or not reply.body):

@@ -192,7 +192,13 @@ def _build(setting: Setting, opened: _Opened) -> Node:
     calls = _calls(setting, opened, signer, clock=clock)
     metrics = Metrics()
     metrics.gather = lambda: gather(
-        catalog, admission=admission, calls=calls, books=books, state=opened.state, presence=opened.presence
+        catalog,
+        admission=admission,
+        calls=calls,
+        books=books,
+        state=opened.state,
+        presence=opened.presence,
+        feed=opened.feed,
     )
     replies = Replies(books.balances, setting.base_url)
     status = Status(catalog, now=setting.now)

@@ -56,7 +56,9 @@ def _malformed(body: bytes, exc: Exception) -> Refused:
     try:
         body.decode()
     except UnicodeDecodeError:
-        return Refused("INVALID_REQUEST", "The body is not valid UTF-8.", details={"reason": "invalid_utf8"})
+        return Refused(
+            "INVALID_REQUEST", "The body is not valid UTF-8.", details={"reason": "invalid_utf8", "param": "body"}
+        )
     return invalid("body", f"is no JSON: {exc}" if body else "is empty; send a JSON object")
 
 

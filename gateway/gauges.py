@@ -9,6 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from gateway.admission import Admission
 from gateway.billed import BilledCalls
 from gateway.books import Books
+from gateway.feed.service import Feed
 from gateway.presence import Presence
 from limits.breaker import BreakerStatistics
 from storage.state import State
@@ -27,6 +28,7 @@ def gather(
     books: Books,
     state: State | None,
     presence: Presence,
+    feed: Feed,
 ) -> Iterator[Metric]:
     """Every part's metrics."""
     yield from _limits(admission)
@@ -36,6 +38,7 @@ def gather(
     yield from _cache(calls)
     yield from _store(books)
     yield from _presence(presence)
+    yield from _feed(feed)
     if state is not None:
         yield from _state(state)
     yield from _sources(catalog)
@@ -100,6 +103,13 @@ def _presence(presence: Presence) -> Iterator[Metric]:
     yield GaugeMetricFamily("sluice_nodes_living", "Nodes that live on this store, this one included.", presence.living)
     refunded = "Charges that this node has refunded since nodes died with them open."
     yield CounterMetricFamily("sluice_recovered_charges", refunded, presence.recovered_charges)
+
+
+def _feed(feed: Feed) -> Iterator[Metric]:
+    yield GaugeMetricFamily("sluice_events_waiting", "Long-polls and streams of the events feed.", len(feed.hub))
+    reads = "Pages of the events feed that wait to be read from the store."
+    yield GaugeMetricFamily("sluice_events_reads_waiting", reads, len(feed.readers.pages))
+    yield _by("sluice_events_appended", "Events that this node has written, by type.", "type", feed.hub.appended)
 
 
 def _state(state: State) -> Iterator[Metric]:

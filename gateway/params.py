@@ -21,7 +21,7 @@ DRY_RUN = Param("dry_run", "Validate and price only: costs nothing, calls nobody
 
 _FOREIGN_CURSORS = frozenset(
     ("after", "before", "continuation", "max_id", "min_id", "next", "next_page", "next_token")
-) | {"offset", "page", "page_token", "pagetoken", "since_id", "skip", "start", "token"}
+) | {"offset", "page", "page_token", "pagetoken", "since", "since_id", "skip", "start", "token", "until"}
 _INTEGER = re.compile(r"-?[0-9]{1,18}")
 _ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
@@ -30,9 +30,13 @@ _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 def check_text(name: str, value: str, *, is_url: bool = False) -> None:
     """Refuse what was not UTF-8, or was percent-encoded twice (spec 7.3)."""
     if "\ufffd" in value:
-        raise Refused("INVALID_REQUEST", f"{name} is not valid UTF-8.", details={"reason": "invalid_utf8"})
+        raise Refused(
+            "INVALID_REQUEST", f"{name} is not valid UTF-8.", details={"reason": "invalid_utf8", "param": name}
+        )
     if "%" in value and _encoded_twice(value, is_url=is_url):
-        raise Refused("INVALID_REQUEST", f"{name} was percent-encoded twice.", details={"reason": "double_encoded"})
+        raise Refused(
+            "INVALID_REQUEST", f"{name} was percent-encoded twice.", details={"reason": "double_encoded", "param": name}
+        )
 
 
 def _encoded_twice(value: str, *, is_url: bool) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl
 
@@ -34,8 +35,8 @@ class Caller:
 
 @dataclass(slots=True)
 class Request:
-    """What a route reads; `started` is Trio's clock at its arrival. Only the API's entry, the admission and the
-    routing table change one."""
+    """What a route reads; `started` is Trio's clock at its arrival. Only the API's entry, the admission, the
+    routing table and who holds it open change one."""
 
     id: str
     method: str
@@ -53,6 +54,17 @@ class Request:
     """ASGI's: the pieces of the body, and behind them the client's hang-up."""
     named: Mapping[str, str] | None = None
     """What stands in the path where its route has `{name}`; the routing table sets it."""
+    held_s: float = 0.0
+    """For how long it was held open, waiting for something to tell: not what the gateway cost."""
+
+    @contextmanager
+    def held(self, clock: Callable[[], float]) -> Iterator[None]:
+        """The block waits on behalf of the client."""
+        began = clock()
+        try:
+            yield
+        finally:
+            self.held_s += clock() - began
 
     @property
     def query(self) -> list[tuple[str, str]]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from events.consumer_steps import Omitted
 from events.errors import UnknownType
 from events.kinds import select
 from events.pages import Filters
@@ -19,7 +20,7 @@ SUBJECTS_MAX = 100
 LIMIT_MAX = 500
 LIMIT_DEFAULT = 100
 WAIT_S_MAX = 25
-_FILTERS = ["types", "subject_id"]
+_FILTERS: Mapping[str, Literal["types", "subjects"]] = {"types": "types", "subject_id": "subjects"}
 _NAME = re.compile(r"[a-z0-9_-]{1,64}")
 
 PARAMS = (
@@ -52,6 +53,11 @@ class FeedAsk:
     wait_s: int
     sent: Mapping[str, str]
     """`types` and `subject_id` as they were sent, for the address of the next read."""
+
+    @property
+    def omitted(self) -> Omitted:
+        """Which of the filters were not sent."""
+        return frozenset(field for name, field in _FILTERS.items() if name not in self.sent)
 
 
 def read_ask(query: Pairs) -> FeedAsk:
@@ -112,10 +118,16 @@ def _filters(sent: Mapping[str, str]) -> Filters:
     except UnknownType as exc:
         step = f"Send types={exc.nearest}." if exc.nearest else "Leave types out to read all."
         raise wrong("types", f"cannot be read: {exc}", step) from exc
-    subjects = frozenset(filter(None, sent.get("subject_id", "").split(","))) or None
-    if subjects is not None and len(subjects) > SUBJECTS_MAX:
+    return Filters(types, _subjects(sent["subject_id"]) if "subject_id" in sent else None)
+
+
+def _subjects(text: str) -> frozenset[str]:
+    subjects = frozenset(id_.strip() for id_ in text.split(",")) - {""}
+    if not subjects:  # it must not come to mean all
+        raise wrong("subject_id", "holds no id.", "Leave subject_id out to read of all subjects.")
+    if len(subjects) > SUBJECTS_MAX:
         raise wrong("subject_id", f"holds {len(subjects)} ids; at most {SUBJECTS_MAX} are taken.", "Split the read.")
-    return Filters(types, subjects)
+    return subjects
 
 
 def _within(values: Mapping[str, Value], name: str, least: int, most: int, *, default: int) -> int:

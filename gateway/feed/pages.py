@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from base64 import urlsafe_b64encode
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -18,6 +19,7 @@ from gateway.feed.tokens import PATH, FeedTokens
 from gateway.instants import iso
 
 _TAG_BYTES = 12
+_PLAIN_TAG = re.compile(rb'"(?P<end>[0-9]{1,19})\.(?P<more>[me])[\w-]+"')
 READ_ON = "read on at next.poll_url"
 
 
@@ -81,44 +83,65 @@ def _next_step(page: Page, *, is_consumer: bool) -> str:
 
 
 def tag(shown: Shown, ask: FeedAsk, key_id: str) -> bytes:
-    """The entity tag: the same text means the same items, next_cursor and unread.
+    """The entity tag: the same text means the same items, next_cursor and unread, and a restart that is told or is not.
 
-    It begins with the page's end, so that a tag which comes back can be judged by the log's head alone (`still_holds`).
+    It begins with the page's end, so that a tag which comes back can be judged by the log's head alone
+    (`still_holding`).
     """
     page = shown.page
     return _tag(
-        ask, key_id, shown.after.pos, shown.filters, end=page.end.pos, has_more=page.has_more, unread=shown.unread
+        ask,
+        key_id,
+        shown.after.pos,
+        shown.filters,
+        end=page.end.pos,
+        has_more=page.has_more,
+        unread=shown.unread,
+        restarted=shown.restarted_from is not None,
     )
 
 
-def still_holds(sent: bytes | None, ask: FeedAsk, key_id: str, *, after: int, head: Head) -> bool:
-    """Whether `If-None-Match` names the page that a read by cursor would give now, without reading it.
+def still_holding(sent: bytes, ask: FeedAsk, key_id: str, *, after: int, head: Head) -> bytes | None:
+    """The tag in `If-None-Match` that names the page which a read by cursor would give now, without reading it.
 
     A page that was cut short never changes; any other ends where its log ended, and holds until that grows.
     """
-    if sent is None or ask.consumer is not None or after < head.first_pos - 1:
-        return False
-    filters = ask.filters or Filters()
-    for one in sent.split(b","):
-        end, _, rest = one.strip().removeprefix(b"W/").strip(b'"').partition(b".")
-        if end.isdigit() and len(end) < 20 and rest:
-            has_more = rest[:1] == b"m"
-            if (has_more or (int(end) == head.last_pos and not ask.wait_s)) and one.strip().removeprefix(b"W/") == _tag(
-                ask, key_id, after, filters, end=int(end), has_more=has_more, unread=None
-            ):
-                return True
-    return False
+    if ask.consumer is not None or after < head.first_pos - 1:
+        return None
+    for one in _tags(sent):
+        found = _PLAIN_TAG.fullmatch(one)
+        if found is None:
+            continue
+        end, has_more = int(found["end"]), found["more"] == b"m"
+        if not (has_more or (end == head.last_pos and not ask.wait_s)):
+            continue
+        if one == _tag(ask, key_id, after, ask.filters or Filters(), end=end, has_more=has_more):
+            return one
+    return None
 
 
 def matches(sent: bytes | None, made: bytes) -> bool:
     """Whether `If-None-Match` names the tag."""
-    return sent is not None and any(one.strip().removeprefix(b"W/") in (made, b"*") for one in sent.split(b","))
+    return sent is not None and any(one in (made, b"*") for one in _tags(sent))
+
+
+def _tags(sent: bytes) -> Iterator[bytes]:
+    """The tags of a list; weak or strong is all the same to a read (RFC 9110, 8.8.3.2)."""
+    return (one.strip().removeprefix(b"W/") for one in sent.split(b","))
 
 
 def _tag(
-    ask: FeedAsk, key_id: str, after: int, filters: Filters, *, end: int, has_more: bool, unread: int | None
+    ask: FeedAsk,
+    key_id: str,
+    after: int,
+    filters: Filters,
+    *,
+    end: int,
+    has_more: bool,
+    unread: int | None = None,
+    restarted: bool = False,
 ) -> bytes:
     chosen = [None if one is None else sorted(one) for one in (filters.types, filters.subjects)]
-    read = orjson.dumps([key_id, ask.consumer, after, chosen, ask.limit, end, has_more, unread])
+    read = orjson.dumps([key_id, ask.consumer, after, chosen, ask.limit, end, has_more, unread, restarted])
     digest = urlsafe_b64encode(blake2b(read, digest_size=_TAG_BYTES).digest())
     return b'"%d.%b%b"' % (end, b"m" if has_more else b"e", digest)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from billing.key_cache import Key
 from events.wakeups import Ended, Hub
 from gateway.feed.pages import Shown
+from gateway.request import Request
 from gateway.server.asgi import Receive
 from limits.gate import Gate
 
@@ -40,13 +41,15 @@ class Polls:
     async def poll(
         self,
         key: Key,
+        request: Request,
         wait_s: float,
         *,
         read: Callable[[], Awaitable[Shown]],
         is_news: Callable[[Shown], bool],
-        receive: Receive,
     ) -> Polled:
         """Read, and go on waiting and reading until there is news, the time is up, the node stops or the client leaves.
+
+        An empty page ends where the log does when it is given, though nothing that has come was for its reader.
 
         Raises:
             StateUnavailable: who counts the key's polls cannot be asked.
@@ -65,14 +68,15 @@ class Polls:
                 until = self.clock() + wait_s * (1 - self.rng.uniform(0, EARLY))
                 while True:
                     waiter.expect(shown.filters, behind=shown.page.end.pos)
-                    ended = await waiter.wait(until, lambda: hung_up(receive))
+                    with request.held(self.clock):
+                        ended = await waiter.wait(until, lambda: hung_up(request.receive))
                     if ended is Ended.CLOSING:
                         return Polled(shown, self.rng.randint(1, STOP_INTERVAL_S))
-                    if ended is not Ended.MOVED:
+                    if ended is Ended.GONE or (ended is Ended.TIME_UP and not waiter.is_behind):
                         return Polled(shown)
                     waiter.arm()
                     shown = await read()
-                    if is_news(shown):
+                    if ended is Ended.TIME_UP or is_news(shown):
                         return Polled(shown)
             finally:
                 held.release()

@@ -95,9 +95,10 @@ class ByConsumer:
                 filters=self.ask.filters,
                 limit=self.ask.limit,
                 given=self.given,
+                omitted=self.ask.omitted,
             )
         except EventsError as exc:
-            raise refusals.of_consumer(exc, self.tokens, self.ask.filters) from exc
+            raise refusals.of_consumer(exc, self.tokens) from exc
         if served.restarted_from is not None:
             self.restarted_from, self.dropped = served.restarted_from, served.dropped
         return Shown(served.page, served.committed, served.filters, self.dropped, served.unread, self.restarted_from)

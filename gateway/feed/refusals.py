@@ -13,7 +13,7 @@ from events.errors import (
     TooManyConsumers,
     UnknownConsumer,
 )
-from events.pages import Filters, Head, Position
+from events.pages import Head, Position
 from gateway.errors import STORE_RETRY_AFTER_S, Refused
 from gateway.feed.tokens import FeedTokens
 from gateway.instants import iso
@@ -67,7 +67,11 @@ def unusable(problem: str, head: Head, tokens: FeedTokens) -> Refused:
 
 def store_away() -> Refused:
     """503 while the events cannot be read, or the polls of a key not be counted."""
-    details = {"reason": "store_unavailable", "next_step": "Ask again after Retry-After; no position was lost."}
+    details = {
+        "reason": "store_unavailable",
+        "param": None,
+        "next_step": "Ask again after Retry-After; no position was lost.",
+    }
     return Refused(
         "SERVICE_UNAVAILABLE",
         "The events cannot be read now.",
@@ -77,7 +81,7 @@ def store_away() -> Refused:
     )
 
 
-def of_consumer(exc: EventsError, tokens: FeedTokens, asked: Filters | None = None) -> Refused:
+def of_consumer(exc: EventsError, tokens: FeedTokens) -> Refused:
     """What a named consumer's read or acknowledgement is refused with."""
     match exc:
         case Lapsed():
@@ -86,7 +90,7 @@ def of_consumer(exc: EventsError, tokens: FeedTokens, asked: Filters | None = No
             )
         case FiltersConflict():
             step = "Leave types and subject_id out, or read as another consumer."
-            param = "types" if asked is not None and asked.types != exc.bound.types else "subject_id"
+            param = "types" if exc.asked.types != exc.bound.types else "subject_id"
             return wrong(
                 param, "is another than the one that the consumer is bound to.", step, reason="conflicting_params"
             )

@@ -64,8 +64,8 @@ class Events:
         if request.stream is not None and request.method == "GET":
             return await self._follow(EventSource(request.stream, request.receive, tokens), request, reading)
         known = request.headers.get(b"if-none-match")
-        if known is not None and isinstance(reading, ByCursor) and await self._still_holds(known, reading):
-            return Reply(304, b"", [(b"etag", known), _CACHING])
+        if known is not None and isinstance(reading, ByCursor) and (held := await self._still_holding(known, reading)):
+            return Reply(304, b"", [(b"etag", held), _CACHING])
         polled = await self._read(request, reading, known)
         made = pages.tag(polled.shown, ask, caller.key.id)
         headers: Headers = [(b"etag", made), _CACHING]
@@ -99,15 +99,16 @@ class Events:
     async def _follow(self, sink: EventSource | EventSocket, request: Request, reading: ByCursor | ByConsumer) -> Reply:
         """Events as they come, until either side ends it; what goes wrong in between is told as the last message."""
         try:
-            stopped = await follow(
-                self._polls,
-                reading.key,
-                read_on=reading.read_on,
-                sink=sink,
-                check_key=partial(self._admission.key_of, request),
-            )
-            if stopped is not Stopped.GONE:
-                await sink.end(stopped)
+            with request.held(self._polls.clock):
+                stopped = await follow(
+                    self._polls,
+                    reading.key,
+                    read_on=reading.read_on,
+                    sink=sink,
+                    check_key=partial(self._admission.key_of, request),
+                )
+                if stopped is not Stopped.GONE:
+                    await sink.end(stopped)
         except ClientGone:
             await trio.lowlevel.checkpoint_if_cancelled()
         return Reply(200, b"", streamed=True)
@@ -118,15 +119,13 @@ class Events:
 
         def is_news(shown: Shown) -> bool:
             page = shown.page
-            if not page.items:
-                return page.has_more
-            return page.has_more or not pages.matches(known, pages.tag(shown, reading.ask, reading.key.id))
+            if page.has_more or shown.restarted_from is not None:
+                return True
+            return bool(page.items) and not pages.matches(known, pages.tag(shown, reading.ask, reading.key.id))
 
-        return await self._polls.poll(
-            reading.key, reading.ask.wait_s, read=reading.read, is_news=is_news, receive=request.receive
-        )
+        return await self._polls.poll(reading.key, request, reading.ask.wait_s, read=reading.read, is_news=is_news)
 
-    async def _still_holds(self, known: bytes, reading: ByCursor) -> bool:
-        """Whether the client has this page already, found out without reading it."""
+    async def _still_holding(self, known: bytes, reading: ByCursor) -> bytes | None:
+        """The tag of the page, if the client has it already, found out without reading that."""
         head = await self._readers.store.read(partial(read_head, account_id=reading.key.account_id))
-        return pages.still_holds(known, reading.ask, reading.key.id, after=reading.origin.pos, head=head)
+        return pages.still_holding(known, reading.ask, reading.key.id, after=reading.origin.pos, head=head)

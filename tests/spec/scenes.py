@@ -106,10 +106,10 @@ SCENES = {
     ),
     "a value that no call could answer": param("/v1/github/repo?url=https://example.com/a/b", "url", ""),
     "a value that is no UTF-8": invalid(
-        "/v1/github/search?query=%FF", "query is not valid UTF-8", reason="invalid_utf8"
+        "/v1/github/search?query=%FF", "query is not valid UTF-8", reason="invalid_utf8", param="query"
     ),
     "a value that was encoded twice": invalid(
-        "/v1/github/search?query=a%2520b", "query was percent-encoded twice", reason="double_encoded"
+        "/v1/github/search?query=a%2520b", "query was percent-encoded twice", reason="double_encoded", param="query"
     ),
     "a cursor that is none": param("/v1/github/search?query=a&cursor=cur_AAAA", "cursor", "cannot be used"),
     "a key in the address": Scene(
