@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -19,6 +19,9 @@ from billing.verification import verify
 from gateway.instants import iso, unix
 from storage.store import Store
 
+Text = Annotated[str, msgspec.Meta(pattern=r"^[^\0]*\Z")]
+"""What every store takes as it is: any text without NUL."""
+
 
 class OperationRefused(Exception):
     """An operation cannot be done; the text says why in one line."""
@@ -27,7 +30,7 @@ class OperationRefused(Exception):
 class AccountCreate(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Arguments of `account.create`."""
 
-    name: str
+    name: Text
     credits: int = WELCOME_CREDITS
     plan: Literal["free", "starter", "growth", "pro", "enterprise"] = "free"
     unlimited: bool = False
@@ -36,15 +39,15 @@ class AccountCreate(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 class CreditsGrant(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Arguments of `credits.grant`."""
 
-    account: str
+    account: Text
     amount: int
 
 
 class KeyCreate(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Arguments of `key.create`; `expires_at` is ISO 8601."""
 
-    account: str
-    name: str = ""
+    account: Text
+    name: Text = ""
     credit_limit: int | None = None
     expires_at: str | None = None
 
@@ -52,19 +55,19 @@ class KeyCreate(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 class KeyList(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Arguments of `key.list`."""
 
-    account: str | None = None
+    account: Text | None = None
 
 
 class KeyName(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Arguments of `key.revoke` and `key.reveal`."""
 
-    key: str
+    key: Text
 
 
 class KeyUpdate(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Arguments of `key.update`; a `credit_limit` of "none" removes the limit, an absent one leaves it."""
 
-    key: str
+    key: Text
     credit_limit: int | Literal["none"] | msgspec.UnsetType = msgspec.UNSET
     reset_usage: bool = False
 

@@ -10,6 +10,7 @@ from typing import Final
 import orjson
 from psycopg import pq
 
+from storage.errors import ConstraintViolated
 from storage.store import Row, Value
 
 NOW: Final = "extract(epoch FROM clock_timestamp())::double precision"
@@ -61,11 +62,18 @@ def type_of(values: Sequence[Value]) -> type:
 
 
 def encode(value: Value) -> bytes | None:
-    """A parameter."""
+    """A parameter.
+
+    Raises:
+        ConstraintViolated: the text holds a NUL, at which the driver would cut it off without a word.
+    """
     if value is None:
         return None
     if isinstance(value, str):
-        return value.encode()
+        text = value.encode()
+        if b"\0" in text:
+            raise ConstraintViolated("a text holds a NUL")
+        return text
     if isinstance(value, bytes):
         return b"\\x" + value.hex().encode()
     return b"%d" % value if isinstance(value, int) else repr(value).encode()

@@ -146,7 +146,11 @@ def _plain(sql: str) -> str:
 
 
 def _listed(values: Sequence[Item]) -> str:
-    return orjson.dumps(values).decode()
+    """The list as JSON, of whose texts SQLite would see no more than what stands before a NUL."""
+    text = orjson.dumps(values).decode()
+    if "\\u0000" in text and any(isinstance(value, str) and "\0" in value for value in values):
+        raise ConstraintViolated("a text holds a NUL")
+    return text
 
 
 class SqliteEngine:

@@ -122,6 +122,9 @@ WRONG = [
     ("account.create", b'{"name":"x","credits":1.5}', "Expected `int`"),
     ("credits.grant", b'{"account":"x","amount":99999999999999999999}', "$.amount"),
     ("account.create", b'{"name":"\\ud800"}', "surrogate"),
+    ("account.create", b'{"name":"x\\u0000y"}', "$.name"),
+    ("credits.grant", b'{"account":"x\\u0000","amount":1}', "$.account"),
+    ("key.revoke", b'{"key":"\\u0000x"}', "$.key"),
     ("account.create", b'{"name":"' + b"x" * 70_000 + b'"}', "over 65536 bytes"),
     ("account.list", b"[" * 60_000, "depth limit"),
 ]

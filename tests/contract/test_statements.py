@@ -1,6 +1,7 @@
 """Statements over lists and rows, and the types that come back, are the same on each engine."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 
 import pytest
@@ -26,7 +27,7 @@ KINDS = MigrationSet("kinds", (m0001_values,))
 WORDS = st.text(st.characters(blacklist_characters="\0", blacklist_categories=["Cs"]), max_size=12)
 ROWS = st.lists(
     st.tuples(
-        WORDS | st.sampled_from(['"', "\\", "{}", "null", "NULL", "", ",", "\\\\n", "\n", "é\u2028😀"]),
+        WORDS | st.sampled_from(['"', "\\", "{}", "null", "NULL", "", ",", "\\\\n", "\n", "\\u0000", "é\u2028😀"]),
         st.none() | st.integers(-(2**63), 2**63 - 1).filter(lambda number: number != 13),
         st.none() | st.floats(allow_nan=False, allow_infinity=False),
         st.none() | WORDS,
@@ -111,6 +112,26 @@ async def test_rows_that_break_a_rule_are_refused_in_the_stores_words(
             with pytest.raises(ConstraintViolated):
                 await call()
         assert await count(store) == 0
+
+
+@pytest.mark.parametrize("text", ["\0", "a\0", "a\0b", "\0a"])
+async def test_a_text_with_nul_is_kept_whole_or_refused_and_never_cut(store_url: str, text: str) -> None:
+    """Goal: nobody finds `a` by `a\\0b`. PostgreSQL's driver ends a text at its first NUL, and SQLite one in a list."""
+    async with open_store(store_url, [KINDS]) as store:
+        await store.write(lambda tx: tx.run_many("INSERT INTO kinds (id) VALUES {rows}", [("a",), ("",)]))
+        for call in (
+            lambda: store.write(lambda tx: tx.run("INSERT INTO kinds (id) VALUES (?)", (text,))),
+            lambda: store.write(lambda tx: tx.run_many("INSERT INTO kinds (id) VALUES {rows}", [(text,)])),
+        ):
+            with suppress(ConstraintViolated):
+                await call()
+        for read in (
+            lambda tx: tx.all("SELECT id FROM kinds WHERE id = ?", (text,)),
+            lambda tx: tx.all_in("SELECT id FROM kinds WHERE id IN {in}", [text]),
+        ):
+            with suppress(ConstraintViolated):
+                assert await store.read(read) in ([], [(text,)])
+        assert {id_ for (id_,) in await store.read(lambda tx: tx.all("SELECT id FROM kinds"))} <= {"a", "", text}
 
 
 async def test_the_databases_clock_goes_on(store_url: str) -> None:

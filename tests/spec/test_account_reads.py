@@ -96,6 +96,13 @@ async def test_a_statement_narrows_to_one_request_and_shows_50_at_a_time(tmp_pat
         assert (await data(node, f"{TRANSACTIONS}?request_id=req_of_nobody"))["items"] == []
 
 
+async def test_a_text_that_only_begins_as_a_request_id_names_no_request(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        billed = (await node.get(PROFILE)).json["request_id"]
+        for more in ("x", "%00", "%00x", "%0A"):
+            assert (await data(node, f"{TRANSACTIONS}?request_id={billed}{more}"))["items"] == []
+
+
 @pytest.mark.parametrize("target", [f"{TRANSACTIONS}?limit=0", f"{TRANSACTIONS}?limit=-1", f"{TRANSACTIONS}?limit=x"])
 async def test_a_limit_that_is_none_is_refused(target: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
