@@ -83,7 +83,7 @@ class Api:
         )
         socket = request.socket = SocketStream(receive, send, partial(_socket_headers, request))
         reply = await self._reply(request)
-        overhead_s = max(0.0, parts.clock() - request.started - reply.upstream_s)
+        overhead_s = self._overhead_s(request, reply)
         try:
             if reply.code != "OK":
                 await socket.refuse(reply.status, self._headers(request, reply, overhead_s), reply.body)
@@ -126,7 +126,7 @@ class Api:
         return page
 
     async def _send(self, request: Request, reply: Reply, send: Send) -> None:
-        overhead_s = max(0.0, self._parts.clock() - request.started - reply.upstream_s - request.held_s)
+        overhead_s = self._overhead_s(request, reply)
         try:
             if request.stream is not None and (reply.streamed or request.stream.started):
                 if not (request.stream.ended or not reply.body):
@@ -138,6 +138,10 @@ class Api:
                 await send({"type": "http.response.body", "body": body})
         finally:  # it was made and billed, though nobody may take it
             self._record(request, reply, overhead_s)
+
+    def _overhead_s(self, request: Request, reply: Reply) -> float:
+        """What the request took here, besides waiting for upstreams or for events."""
+        return max(0.0, self._parts.clock() - request.started - reply.upstream_s - request.held_s)
 
     def _headers(self, request: Request, reply: Reply, overhead_s: float) -> Headers:
         headers: Headers = [
