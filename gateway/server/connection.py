@@ -167,6 +167,7 @@ class Connection:
         edge = self._edge
         headers, body = edge.edge_answer(refusal.status, refusal.sentence)
         lines, _, _ = head_lines(refusal.status, [*headers, *refusal.headers], edge.line_starts, date=edge.date)
-        lines += (b"content-length: %d" % len(body), b"connection: close", b"", b"" if head_only else body)
+        lines += (b"content-length: %d" % len(body), b"connection: " + refusal.connection)
+        lines += (b"", b"" if head_only else body)
         await self.wire.write(b"\r\n".join(lines))
         await self.wire.linger(linger_s=LINGER_S, discard_bytes=LINGER_BYTES)

@@ -20,6 +20,11 @@ class Refused(EdgeError):
         self.sentence = sentence
         self.headers = headers
 
+    @property
+    def connection(self) -> bytes:
+        """The answer's Connection header; one that names another protocol says so there too (RFC 9110, 7.8)."""
+        return b"upgrade, close" if self.headers else b"close"
+
 
 class ClientGone(EdgeError, ConnectionError):
     """The client no longer takes what is sent to it; an OSError, as ASGI 2.4 asks for."""

@@ -152,7 +152,7 @@ class _Guarded:
     async def _answer_itself(self, send: Send, refusal: Refused, *, closes: bool) -> None:
         headers, body = self._upgrades.edge_answer(refusal.status, refusal.sentence)
         headers = [*headers, *refusal.headers, (b"content-length", b"%d" % len(body))]
-        headers += [(b"connection", b"close")] if closes else []
+        headers += [(b"connection", refusal.connection)] if closes else []
         await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 

@@ -20,7 +20,7 @@ NAMES = (
         "greet",
         "flood",
     ),
-    *("boom", "boom-early", "silent", "leave", "bye", "again", "deaf", "late", "wait"),
+    *("boom", "boom-early", "silent", "leave", "bye", "again", "deaf", "late", "wait", "poll", "both"),
 )
 PATHS = frozenset(f"/{name}" for name in NAMES)
 BIG = "x" * 1_000_000
@@ -152,6 +152,27 @@ class SocketApp:
         await self.release.wait()
         while await self.listen(receive) is not None:
             pass
+
+    async def poll(self, scope: WebSocketScope, receive: Receive, send: Send) -> None:
+        """Gives up listening again and again."""
+        await self.accept(send)
+        while not (self.heard and isinstance(self.heard[-1], int)):
+            with trio.move_on_after(0.002):
+                await self.listen(receive)
+
+    async def both(self, scope: WebSocketScope, receive: Receive, send: Send) -> None:
+        """Three tasks send while another listens."""
+
+        async def flood(text: str) -> None:
+            for _ in range(3):
+                await send(say(text * len(BIG)))
+
+        await self.accept(send)
+        async with trio.open_nursery() as nursery:
+            for text in "abc":
+                nursery.start_soon(flood, text)
+            while await self.listen(receive) is not None:
+                pass
 
     async def late(self, scope: WebSocketScope, receive: Receive, send: Send) -> None:
         """Takes its time to accept."""

@@ -258,3 +258,36 @@ async def test_a_flood_of_pings_is_answered_and_no_more_than_that():
                 assert await next_frame(client) == Frame(PONG, b"x" * 100)
         await client.send(closing(1000))
         assert await end_of(client) == 1000
+
+
+@BOTH
+async def test_nothing_is_lost_by_an_app_that_stops_listening_at_any_moment(engine: str):
+    app = SocketApp()
+    async with (
+        open_served(app, engine=engine, websocket_paths=PATHS) as served,
+        await opened(served, b"/poll") as client,
+    ):
+        for byte in (frame(TEXT, b"one") + frame(PING) + frame(BINARY, b"two")) * 5 + closing(1000):
+            await client.send(bytes([byte]))
+            await trio.sleep(0.001)
+        await app.left.wait()
+        assert app.heard == ["one", b"two"] * 5 + [1000]
+
+
+@BOTH
+async def test_messages_of_several_tasks_and_pongs_never_mix(engine: str):
+    app = SocketApp()
+    async with (
+        open_served(app, engine=engine, websocket_paths=PATHS) as served,
+        await opened(served, b"/both") as client,
+    ):
+        await client.send(frame(PING, b"1"))
+        got = [await next_frame(client) for _ in range(5)]
+        await client.send(frame(PING, b"2") + frame(TEXT, b"heard"))
+        got += [await next_frame(client) for _ in range(6)]
+        texts = [told.payload for told in got if told.opcode == TEXT]
+        assert sorted(texts) == [text * len(BIG) for text in (b"a", b"b", b"c") for _ in range(3)]
+        assert [told.payload for told in got if told.opcode == PONG] == [b"1", b"2"]
+        await client.send(closing(1000))
+        assert await end_of(client) == 1000
+        assert app.heard == ["heard", 1000]

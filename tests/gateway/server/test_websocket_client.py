@@ -99,7 +99,7 @@ async def tls_served(protocol: str) -> AsyncIterator[tuple[int, ssl.SSLContext]]
     serve = partial(serve_hypercorn, SocketApp(), listeners, shutdown=shutdown, drain_s=0.2, edge_answer=edge_answer)
     with trio.fail_after(PATIENCE_S):
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(partial(serve, tls=server_tls, websocket_paths=PATHS))
+            await nursery.start(partial(serve, tls=server_tls, websocket_paths=PATHS))
             yield listeners[0].socket.getsockname()[1], client_tls
             shutdown.set()
 

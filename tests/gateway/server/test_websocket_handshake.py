@@ -69,8 +69,10 @@ async def test_a_handshake_is_answered_as_the_table_says(name: str, engine: str)
         assert answer.header(b"sec-websocket-accept") == (ACCEPT if status == 101 else None)
         assert answer.header(b"sec-websocket-extensions") is None
         assert answer.header(b"sec-websocket-version") == (b"13" if status == 426 else None)
+        assert answer.header(b"upgrade") == {101: b"websocket", 426: b"websocket"}.get(status)
         if status >= 400 and name != "no Host":
             assert answer.body.startswith(b"edge %d: " % status)
+            assert answer.header(b"connection") == (b"upgrade, close" if status == 426 else b"close")
             assert await client.closed()
 
 
