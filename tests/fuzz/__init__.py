@@ -1,4 +1,5 @@
-"""Fuzzing of the two edges: what clients send to the server, and what upstreams send to the transport.
+"""Fuzzing of the two edges: what clients send to the server, as requests and on
+WebSockets, and what upstreams send to the transport.
 
 `pytest` runs it for some seconds. Longer, with a seed of its own that is printed:
 

@@ -93,7 +93,7 @@ def check_attack(attack: Attack) -> FuzzedApp:
 
 def _check_once(attack: Attack, known: KnownHeaders) -> FuzzedApp:
     app = FuzzedApp()
-    with _no_errors_logged():
+    with no_errors_logged():
         got = trio.run(_run, attack, app, known, clock=MockClock(autojump_threshold=0))
     wanted = read_requests(attack.data)
     _check_asked(app.asked, wanted)
@@ -103,7 +103,7 @@ def _check_once(attack: Attack, known: KnownHeaders) -> FuzzedApp:
 
 
 @contextmanager
-def _no_errors_logged() -> Iterator[None]:
+def no_errors_logged() -> Iterator[None]:
     """What ends a connection but should not is logged by the server, and goes no further."""
     handler = BufferingHandler(1_000)
     handler.setLevel(logging.ERROR)
@@ -131,14 +131,15 @@ async def _run(attack: Attack, app: FuzzedApp, known: KnownHeaders) -> bytes:
             async with trio.open_nursery() as talking:
                 talking.start_soon(connection.run)
                 if attack.reads:
-                    talking.start_soon(_receive, client, got)
-                talking.start_soon(_send, client, packets, attack)
+                    talking.start_soon(receive_all, client, got)
+                talking.start_soon(send_packets, client, packets, attack)
             watching.cancel_scope.cancel()
     assert not edge.connections
     return b"".join(got)
 
 
-async def _send(client: trio.SocketStream, packets: list[bytes], attack: Attack) -> None:
+async def send_packets(client: trio.SocketStream, packets: list[bytes], attack: Attack) -> None:
+    """Send as the attack says."""
     try:
         for packet in packets:
             await client.send_all(packet)
@@ -149,7 +150,8 @@ async def _send(client: trio.SocketStream, packets: list[bytes], attack: Attack)
         pass  # the server has closed
 
 
-async def _receive(client: trio.SocketStream, got: list[bytes]) -> None:
+async def receive_all(client: trio.SocketStream, got: list[bytes]) -> None:
+    """Keep all that comes."""
     try:
         while data := await client.receive_some(65_536):
             got.append(data)

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from tests.fuzz.answers import SOUND_TURNS, TURNS
 from tests.fuzz.edge import Attack, check_attack
+from tests.fuzz.frames import SOCKET_ATTACKS, SOUND_SOCKET_ATTACKS
 from tests.fuzz.requests import ATTACKS, SOUND_ATTACKS
+from tests.fuzz.sockets import check_socket
 from tests.fuzz.upstream import Turn, check_turns
 
 Case = Attack | tuple[Turn, ...]
@@ -27,6 +29,7 @@ class Target:
 TARGETS = MappingProxyType(
     {
         "edge": Target(st.one_of(ATTACKS, ATTACKS, ATTACKS, SOUND_ATTACKS), check_attack),
+        "websocket": Target(st.one_of(SOCKET_ATTACKS, SOCKET_ATTACKS, SOUND_SOCKET_ATTACKS), check_socket),
         "upstream": Target(st.one_of(TURNS, TURNS, TURNS, SOUND_TURNS), check_turns),
     }
 )
@@ -42,7 +45,7 @@ def as_text(name: str, case: Case) -> str:
 def from_text(text: str) -> tuple[str, Case]:
     """The target's name and the case that `as_text` wrote."""
     told = json.loads(text)
-    kind = Attack if told["target"] == "edge" else Turn
+    kind = Turn if told["target"] == "upstream" else Attack
     parts = [
         kind(**{**part, "data": part["data"].encode("latin-1"), "cuts": tuple(part["cuts"])}) for part in told["parts"]
     ]

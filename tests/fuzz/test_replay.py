@@ -15,6 +15,7 @@ from tests.fuzz.upstream import Turn
     ("name", "case"),
     [
         ("edge", Attack(b"\0\xff\r\n", (1, 2), 4.0, ends=True, reads=False)),
+        ("websocket", Attack(b"\x81\x80", (), 0.0, ends=False, reads=True)),
         ("upstream", (Turn("HEAD", b"\xff", (), 0.0, ends=False), Turn("GET", b"", (7,), 3.0, ends=True))),
     ],
 )
