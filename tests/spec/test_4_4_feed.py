@@ -1,0 +1,291 @@
+"""Section 4.4, `GET /v1/events`: every parameter and every rule but those of named consumers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+import trio
+
+from events.kinds import KINDS
+from tests.fakes.feeding import (
+    FEED,
+    alert,
+    append,
+    append_some,
+    cursor_of,
+    discovered,
+    end,
+    low,
+    page,
+    polling,
+    revoked,
+    subjects,
+)
+from tests.fakes.node import OpenNode, open_test_node
+from tests.spec.refusals import assert_free, assert_refused
+
+
+async def walk(node: OpenNode, query: str) -> list[str]:
+    """What all pages from a query on are about, up to the first that says there is no more."""
+    found: list[str] = []
+    cursor = "oldest"
+    while True:
+        body = await page(node, f"{query}&cursor={cursor}")
+        found += subjects(body)
+        cursor = cursor_of(body)
+        if not body["pagination"]["has_more"]:
+            return found
+
+
+async def test_the_feed_is_free_oldest_first_and_gives_each_event_once(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        await append_some(node, 23)
+        for limit in (1, 7, 23, 24):
+            assert await walk(node, f"limit={limit}") == [f"key_{number}" for number in range(23)]
+        assert await node.money() == (100_000, 0)
+
+
+async def test_the_feed_costs_nothing_without_any_credit(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, credits=0) as node:
+        await append_some(node, 1)
+        answer = await node.get(FEED)
+        assert (answer.status, answer.json["credits_used"], answer.json["credits_remaining"]) == (200, 0, 0)
+
+
+async def test_a_cursor_is_oldest_by_default_or_now_or_a_next_cursor_or_an_events_id(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        await append_some(node, 3)
+        first = await page(node)
+        assert first["data"]["items"] == (await page(node, "cursor=oldest"))["data"]["items"]
+        now = await page(node, "cursor=now")
+        assert (now["data"]["items"], now["pagination"]["has_more"]) == ([], False)
+        assert cursor_of(now) == cursor_of(first)
+        middle = first["data"]["items"][1]
+        for place in (middle["id"], middle["cursor"]):
+            assert subjects(await page(node, f"cursor={place}")) == ["key_2"]
+        await append_some(node, 1, first=3)
+        assert subjects(await page(node, f"cursor={cursor_of(now)}")) == ["key_3"]
+
+
+@pytest.mark.parametrize("name", ["since", "until"])
+async def test_there_is_no_since_and_no_until(name: str, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        answer = await node.get(f"{FEED}?{name}=2026-01-01T00:00:00Z")
+        details = assert_refused(answer, "INVALID_REQUEST", 400)
+        assert (details["did_you_mean"], details["remove_params"], details["param"]) == ("cursor", [name], name)
+        assert details["next_step"]
+
+
+async def test_cursor_and_consumer_exclude_each_other(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        for cursor in ("oldest", "now", "cur_x"):
+            answer = await node.get(f"{FEED}?consumer=one&cursor={cursor}")
+            details = assert_refused(answer, "INVALID_REQUEST", 400)
+            assert (details["reason"], details["param"]) == ("conflicting_params", "cursor")
+            await assert_free(node, answer)
+
+
+async def test_types_select_types_families_and_all(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        account, key = node.account, node.key_id
+        await append(node, revoked(account, 1), low(account), alert(account, key), discovered(account, key))
+        every = ["key_1", account, "run_1", "dr_1"]
+        rows = {
+            "": every,
+            "types=*": every,
+            "types=key.revoked": ["key_1"],
+            "types=discover.*": ["dr_1"],
+            "types=monitor.*,credits.*": [account, "run_1"],
+            "types=credits.low,key.*": ["key_1", account],
+            "types=credits.exhausted": [],
+            "types=discover.progress,*": every,
+            "types=key.revoked,%20credits.low": ["key_1", account],
+        }
+        for query, found in rows.items():
+            assert subjects(await page(node, query)) == found, query
+
+
+@pytest.mark.parametrize("type_", KINDS)
+async def test_every_type_is_a_filter(type_: str, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        assert (await node.get(f"{FEED}?types={type_},{type_.partition('.')[0]}.*")).status == 200
+
+
+async def test_subject_ids_select_what_an_event_is_about_and_a_schedules_runs(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        account, key = node.account, node.key_id
+        await append(
+            node,
+            alert(account, key, "run_1", "mon_1"),
+            alert(account, key, "run_2", "mon_2"),
+            discovered(account, key),
+            revoked(account, 1),
+        )
+        rows = {
+            "run_1": ["run_1"],
+            "mon_1": ["run_1"],
+            "mon_1,mon_2": ["run_1", "run_2"],
+            "ds_1": ["dr_1"],
+            "ds_1,run_2,key_1": ["run_2", "dr_1", "key_1"],
+            "mon_3": [],
+            "a%25b": [],
+        }
+        for ids, found in rows.items():
+            assert subjects(await page(node, f"subject_id={ids}")) == found, ids
+        assert subjects(await page(node, "subject_id=mon_1,ds_1&types=discover.*")) == ["dr_1"]
+
+
+async def test_limit_is_1_to_500_and_100_by_default(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        await append_some(node, 501)
+        for query, size in (("", 100), ("limit=1", 1), ("limit=500", 500)):
+            body = await page(node, query)
+            assert (body["pagination"]["page_size"], body["pagination"]["has_more"]) == (size, True)
+            assert len(body["data"]["items"]) == size
+
+
+async def test_a_cursor_stays_valid_when_the_filters_change(tmp_path: Path) -> None:
+    """Rule 1: it is a position in the whole log."""
+    async with open_test_node(tmp_path) as node:
+        account, key = node.account, node.key_id
+        await append(node, revoked(account, 1), low(account), alert(account, key), revoked(account, 2), low(account))
+        only = await page(node, "types=key.*&limit=1")
+        assert subjects(only) == ["key_1"]
+        assert subjects(await page(node, f"cursor={cursor_of(only)}&types=credits.*")) == [account, account]
+        assert subjects(await page(node, f"cursor={cursor_of(only)}&subject_id=mon_1,key_2")) == ["run_1", "key_2"]
+        assert subjects(await page(node, f"cursor={cursor_of(only)}")) == [account, "run_1", "key_2", account]
+
+
+@pytest.mark.parametrize("query", ["", "types=key.*", "types=monitor.*", "subject_id=nobody", "limit=4"])
+async def test_a_page_that_is_not_cut_short_moves_to_the_end_of_the_log(query: str, tmp_path: Path) -> None:
+    """Rule 1, also when it is empty; one that is cut short moves to its last event."""
+    async with open_test_node(tmp_path) as node:
+        await append(node, revoked(node.account, 1), low(node.account), revoked(node.account, 2), low(node.account))
+        body = await page(node, query)
+        assert body["pagination"]["has_more"] is False
+        assert cursor_of(body) == await end(node)
+        cut = await page(node, "limit=1")
+        assert (cut["pagination"]["has_more"], cursor_of(cut)) == (True, cut["data"]["items"][0]["cursor"])
+
+
+async def test_a_full_page_without_anything_behind_it_has_no_more(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        await append_some(node, 4)
+        assert (await page(node, "limit=4"))["pagination"]["has_more"] is False
+        assert (await page(node, "limit=3"))["pagination"]["has_more"] is True
+
+
+async def test_an_empty_read_is_held_until_an_event_arrives(tmp_path: Path) -> None:
+    """Rule 2."""
+    async with open_test_node(tmp_path) as node:
+        cursor = await end(node)
+        async with polling(node, f"cursor={cursor}&wait_s=25") as answer:
+            began = trio.current_time()
+            await append_some(node, 1)
+            body = (await answer()).json
+            assert trio.current_time() - began < 5
+        assert subjects(body) == ["key_0"]
+
+
+async def test_a_held_read_ends_empty_at_its_deadline(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        cursor = await end(node)
+        began = trio.current_time()
+        body = await page(node, f"cursor={cursor}&wait_s=1")
+        assert 0.9 <= trio.current_time() - began < 5
+        assert (body["data"]["items"], cursor_of(body)) == ([], cursor)
+
+
+async def test_a_read_that_finds_something_is_not_held(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        await append_some(node, 1)
+        with trio.fail_after(5):
+            assert subjects(await page(node, "wait_s=25")) == ["key_0"]
+
+
+async def test_what_comes_for_others_moves_the_cursor_of_a_held_read_to_the_end_too(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        await append_some(node, 1)
+        cursor = await end(node)
+        async with polling(node, f"cursor={cursor}&wait_s=1&types=monitor.*") as answer:
+            await append_some(node, 1, first=1)
+            body = (await answer()).json
+        assert (body["data"]["items"], cursor_of(body)) == ([], await end(node))
+        assert cursor_of(body) != cursor
+
+
+async def test_five_reads_are_held_and_the_sixth_is_answered_at_once_with_when_to_come_again(tmp_path: Path) -> None:
+    """Rule 2."""
+    async with open_test_node(tmp_path) as node:
+        query = f"cursor={await end(node)}&wait_s=25"
+        async with (
+            polling(node, query) as first,
+            polling(node, query) as second,
+            polling(node, query) as third,
+            polling(node, query) as fourth,
+            polling(node, query) as fifth,
+        ):
+            with trio.fail_after(5):
+                sixth = await node.get(f"{FEED}?{query}")
+            assert (sixth.status, sixth.json["data"]["items"]) == (200, [])
+            assert sixth.headers["x-poll-interval"].isdigit()
+            assert int(sixth.headers["x-poll-interval"]) >= 1
+            other, _ = await node.new_key(node.account)
+            async with polling(node, query, key=other) as of_another_key:
+                await append_some(node, 1)
+                for answer in (first, second, third, fourth, fifth, of_another_key):
+                    answered = await answer()
+                    assert subjects(answered.json) == ["key_0"]
+                    assert "x-poll-interval" not in answered.headers
+        with trio.fail_after(5):
+            seventh = await node.get(f"{FEED}?{query}")
+        assert subjects(seventh.json) == ["key_0"], "what is there is given, however many polls are held"
+
+
+async def test_an_unchanged_page_is_answered_with_304_and_no_body(tmp_path: Path) -> None:
+    """Rule 3; what changes it is the log's growth, but for a page that was cut short."""
+    async with open_test_node(tmp_path) as node:
+        await append_some(node, 3)
+        for query, status in (
+            ("", 200),
+            ("limit=2", 304),
+            ("types=key.*", 200),
+            ("cursor=now", 200),
+            ("consumer=one&limit=2", 200),
+        ):
+            tag = (await node.get(f"{FEED}?{query}")).headers["etag"]
+            again = await node.get(f"{FEED}?{query}", headers={"if-none-match": tag})
+            assert (again.status, again.body, again.headers["etag"]) == (304, b"", tag), query
+            assert again.headers["x-request-id"].startswith("req_")
+            await append_some(node, 1)
+            assert (await node.get(f"{FEED}?{query}", headers={"if-none-match": tag})).status == status, query
+
+
+async def test_a_key_sees_what_it_created_and_what_is_account_wide(tmp_path: Path) -> None:
+    """Rule 5."""
+    async with open_test_node(tmp_path) as node:
+        other, other_id = await node.new_key(node.account)
+        await append(
+            node,
+            alert(node.account, node.key_id, "run_mine"),
+            alert(node.account, other_id, "run_its"),
+            low(node.account),
+        )
+        assert subjects(await page(node)) == ["run_mine", node.account]
+        assert subjects(await page(node, key=other)) == ["run_its", node.account]
+        assert subjects(await page(node, "subject_id=run_its,mon_1")) == ["run_mine"]
+        its = (await page(node, key=other))["data"]["items"][0]
+        refused = await node.get(f"{FEED}?cursor={its['id']}")
+        assert_refused(refused, "INVALID_REQUEST", 400)
+        cursor = its["cursor"]
+        assert subjects(await page(node, f"cursor={cursor}")) == [node.account], "a position is the whole account's"
+
+
+@pytest.mark.parametrize("account", ["type/%C3%BC", "a,b", "%2A"])
+async def test_odd_subject_ids_are_only_ids(account: str, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        await append_some(node, 1)
+        assert subjects(await page(node, f"subject_id={account}")) == []
+        assert subjects(await page(node, f"subject_id={account},{quote('key_0')}")) == ["key_0"]

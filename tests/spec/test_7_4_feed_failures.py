@@ -1,0 +1,244 @@
+"""Sections 7.1, 7.3 and 7.4: every failure of the feed, what its `details` carry, and that it is free."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.instants import unix
+from storage.errors import StoreUnavailable
+from tests.fakes.calling import Answered
+from tests.fakes.feeding import (
+    CONSUMERS,
+    FEED,
+    ack,
+    append_some,
+    drop_before,
+    page,
+    post,
+    subjects,
+)
+from tests.fakes.node import OpenNode, open_test_node
+from tests.spec.refusals import assert_free, assert_refused
+
+Ask = Callable[[OpenNode], Awaitable[Answered]]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What is asked of a node with five events and a consumer `one` that was served three of them."""
+
+    ask: Ask
+    reason: str | None
+    param: str
+    step: str
+    """What `next_step` says."""
+    code: str = "INVALID_REQUEST"
+    status: int = 400
+    did_you_mean: str | None = None
+
+
+def get(query: str) -> Ask:
+    return lambda node: node.get(f"{FEED}?{query}")
+
+
+def acking(body: Any, name: str = "one", query: str = "") -> Ask:
+    return lambda node: post(node, f"{CONSUMERS}/{name}/ack{query}", body)
+
+
+def wrong(query: str, param: str, step: str, reason: str = "invalid_param") -> Failure:
+    return Failure(get(query), reason, param, step)
+
+
+def meant(ask: Ask, param: str, name: str) -> Failure:
+    return Failure(ask, None, param, "Correct the parameter", did_you_mean=name)
+
+
+OLDEST = "Read again with cursor=oldest."
+FAILURES = {
+    "a cursor that is none": wrong("cursor=x", "cursor", OLDEST),
+    "a cursor that was changed": wrong("cursor=cur_AAAA", "cursor", OLDEST),
+    "an event that is none": wrong("cursor=evt_1", "cursor", OLDEST),
+    "a cursor with a consumer": wrong("cursor=now&consumer=one", "cursor", "Leave cursor out", "conflicting_params"),
+    "a consumer's name with capitals": wrong("consumer=One", "consumer", "Send consumer=one."),
+    "a consumer's name with a blank": wrong("consumer=a%20b", "consumer", "Send consumer=a-b."),
+    "a consumer's name that is too long": wrong(f"consumer={'a' * 65}", "consumer", f"Send consumer={'a' * 64}."),
+    "a consumer's name with a newline": wrong("consumer=a%0A", "consumer", "Send consumer=a-."),
+    "a start that is none": wrong("consumer=new&start=then", "start", "Send start=oldest or start=now."),
+    "a start without a consumer": wrong("start=now", "start", "name a consumer"),
+    "a type that is none": wrong("types=key.revokd", "types", "Send types=key.revoked."),
+    "a family that is none": wrong("types=monitors.*", "types", "Send types=monitor.*."),
+    "a type unlike any": wrong("types=zzz", "types", "Leave types out"),
+    "a list of types with a hole": wrong("types=key.revoked,,key.revoked", "types", "Leave types out"),
+    "subjects without an id": wrong("subject_id=,%20,", "subject_id", "Leave subject_id out"),
+    "101 subjects": wrong(
+        "subject_id=" + ",".join(f"mon_{number}" for number in range(101)), "subject_id", "Split the read."
+    ),
+    "a limit of 0": wrong("limit=0", "limit", "Send limit=1."),
+    "a limit of 501": wrong("limit=501", "limit", "Send limit=500."),
+    "a limit below 0": wrong("limit=-5", "limit", "Send limit=1."),
+    "a limit that is no number": wrong("limit=ten", "limit", "Correct the parameter"),
+    "a limit with a fraction": wrong("limit=1.5", "limit", "Correct the parameter"),
+    "a wait of 26": wrong("wait_s=26", "wait_s", "Send wait_s=25."),
+    "a wait below 0": wrong("wait_s=-1", "wait_s", "Send wait_s=0."),
+    "a wait that is no number": wrong("wait_s=long", "wait_s", "Correct the parameter"),
+    "a parameter twice": wrong("limit=1&limit=2", "limit", "Correct the parameter"),
+    "no UTF-8": wrong("types=%FF", "types", "Correct the parameter", "invalid_utf8"),
+    "encoded twice": wrong("subject_id=a%252Fb", "subject_id", "Correct the parameter", "double_encoded"),
+    "a misspelt parameter": meant(get("curser=now"), "curser", "cursor"),
+    "a foreign parameter": meant(get("page=2"), "page", "cursor"),
+    "a time": meant(get("since=2026-01-01"), "since", "cursor"),
+    "another filter than the bound one": wrong(
+        "consumer=one&types=credits.*", "types", "Leave types and subject_id out", "conflicting_params"
+    ),
+    "an acknowledgement past what was served": Failure(
+        acking({"cursor": "now"}), "invalid_param", "cursor", "Acknowledge the next_cursor of a page"
+    ),
+    "an acknowledgement of nonsense": Failure(acking({"cursor": "x"}), "invalid_param", "cursor", OLDEST),
+    "an acknowledgement of an unknown event": Failure(acking({"cursor": "evt_1"}), "invalid_param", "cursor", OLDEST),
+    "an acknowledgement of nothing": Failure(acking({}), "invalid_param", "cursor", "Correct the parameter"),
+    "an acknowledgement of a number": Failure(acking({"cursor": 1}), "invalid_param", "cursor", "Correct"),
+    "an acknowledgement of null": Failure(acking({"cursor": None}), "invalid_param", "cursor", "Correct"),
+    "an acknowledgement without a body": Failure(acking(b""), "invalid_param", "body", "Correct"),
+    "an acknowledgement that is no JSON": Failure(acking(b"{"), "invalid_param", "body", "Correct"),
+    "an acknowledgement that is no object": Failure(acking([1]), "invalid_param", "body", "Correct"),
+    "an acknowledgement that is no UTF-8": Failure(acking(b'{"cursor":"\xff"}'), "invalid_utf8", "body", "Correct"),
+    "an acknowledgement with another field": meant(acking({"curser": "now"}), "curser", "cursor"),
+    "an acknowledgement with a query": meant(acking({"cursor": "now"}, query="?x=1"), "x", None or ""),
+    "an acknowledgement for a name that is none": Failure(
+        acking({"cursor": "now"}, name="One"), "invalid_param", "consumer", "Send consumer=one."
+    ),
+    "an acknowledgement for nobody": Failure(
+        acking({"cursor": "now"}, name="new"),
+        "unknown_consumer",
+        "consumer",
+        "Read as this consumer first.",
+        "RESOURCE_NOT_FOUND",
+        404,
+    ),
+    "nobody": Failure(
+        lambda node: node.get(f"{CONSUMERS}/new"),
+        "unknown_consumer",
+        "consumer",
+        "Read as this consumer first.",
+        "RESOURCE_NOT_FOUND",
+        404,
+    ),
+}
+
+
+@pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES.keys())
+async def test_a_failure_names_its_parameter_and_the_way_on_and_is_free(failure: Failure, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        await append_some(node, 5)
+        await page(node, "consumer=one&types=key.*&limit=3")
+        answer = await failure.ask(node)
+        details = assert_refused(answer, failure.code, failure.status)
+        assert details.get("reason") == failure.reason
+        assert details["param"] == failure.param
+        assert failure.step in details["next_step"]
+        if failure.did_you_mean is None:
+            assert "did_you_mean" not in details
+        else:
+            assert (details["did_you_mean"] or "") == failure.did_you_mean
+            assert details["remove_params"] == [failure.param]
+        await assert_free(node, answer)
+        assert answer.headers["x-credits-used"] == "0"
+        left = await page(node, "consumer=one&limit=3")
+        assert (subjects(left), left["data"]["unread"]) == (["key_0", "key_1", "key_2"], 5), "nothing has moved"
+
+
+async def test_a_cursor_older_than_retention_is_a_410_that_says_what_was_missed(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        await append_some(node, 5)
+        items = (await page(node))["data"]["items"]
+        await drop_before(node, 4)
+        for cursor in (items[0]["cursor"], items[1]["cursor"]):
+            answer = await node.get(f"{FEED}?cursor={cursor}")
+            details = assert_refused(answer, "CURSOR_EXPIRED", 410)
+            assert details.keys() == {
+                "reason",
+                "param",
+                "next_step",
+                "oldest_cursor",
+                "missed_from",
+                "missed_until",
+            }
+            assert (details["reason"], details["param"]) == ("retention_passed", "cursor")
+            assert "cursor=oldest" in details["next_step"]
+            assert unix(details["missed_from"]) <= unix(details["missed_until"]) <= unix(items[3]["created_at"])
+            assert subjects(await page(node, f"cursor={details['oldest_cursor']}")) == ["key_3", "key_4"]
+            await assert_free(node, answer)
+        assert subjects(await page(node, f"cursor={items[2]['cursor']}")) == ["key_3", "key_4"], "nothing was missed"
+        assert subjects(await page(node, "cursor=oldest")) == ["key_3", "key_4"]
+
+
+async def test_an_event_that_is_not_kept_is_a_400_with_where_the_log_begins(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        await append_some(node, 5)
+        items = (await page(node))["data"]["items"]
+        await drop_before(node, 4)
+        for id_ in (items[0]["id"], items[2]["id"], "evt_unknown"):
+            answer = await node.get(f"{FEED}?cursor={id_}")
+            details = assert_refused(answer, "INVALID_REQUEST", 400)
+            assert (details["reason"], details["param"]) == ("invalid_param", "cursor")
+            assert details["retained_from"] == items[3]["created_at"]
+            assert subjects(await page(node, f"cursor={details['oldest_cursor']}")) == ["key_3", "key_4"]
+            await assert_free(node, answer)
+        assert subjects(await page(node, f"cursor={items[3]['id']}")) == ["key_4"]
+
+
+async def test_a_cursor_beyond_the_log_is_a_400_with_where_it_begins(tmp_path: Path) -> None:
+    """As after a restore of an older copy of the database."""
+    async with open_test_node(tmp_path) as node:
+        await append_some(node, 3)
+        last = (await page(node))["pagination"]["next_cursor"]
+
+        def lose(tx: Any) -> None:
+            tx.run("UPDATE feeds SET last_pos = 2")
+            tx.run("DELETE FROM events WHERE pos = 3")
+
+        await node.node.books.store.write(lose)
+        details = assert_refused(await node.get(f"{FEED}?cursor={last}"), "INVALID_REQUEST", 400)
+        assert subjects(await page(node, f"cursor={details['oldest_cursor']}")) == ["key_0", "key_1"]
+        await page(node, "consumer=one")
+        assert_refused(await ack(node, "one", last), "INVALID_REQUEST", 400)
+
+
+class Away:
+    """A store whose reads find nobody."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def read(self, fn: object) -> Any:
+        raise StoreUnavailable("away")
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [get(""), get("cursor=now"), get("consumer=one"), get("wait_s=25&cursor=now"), acking({"cursor": "oldest"})],
+    ids=["a page", "a position", "a consumer's page", "a long-poll", "an acknowledgement"],
+)
+async def test_a_store_that_is_away_is_a_503_with_when_to_come_again(ask: Ask, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        await page(node, "consumer=one")
+        readers = node.node.feed.readers
+        away = Away(readers.store)
+        readers.pages._store = away  # type: ignore[assignment]
+        readers.consumers._store = away  # type: ignore[assignment]
+        object.__setattr__(readers, "store", away)
+        answer = await ask(node)
+        details = assert_refused(answer, "SERVICE_UNAVAILABLE", 503)
+        assert details["reason"] == "store_unavailable"
+        assert details["next_step"]
+        assert answer.headers["retry-after"] == "1"
+        assert answer.json["credits_remaining"] is None
+        assert "x-credits-remaining" not in answer.headers

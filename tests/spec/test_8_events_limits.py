@@ -1,0 +1,116 @@
+"""Section 8: the limits of the events feed, at each bound and one beyond it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+import trio
+
+from gateway.config.settings import Config
+from gateway.feed.asks import LIMIT_DEFAULT, LIMIT_MAX, SUBJECTS_MAX, WAIT_S_MAX
+from tests.fakes.feeding import CONSUMERS, FEED, append_some, end, page, polling, post
+from tests.fakes.node import open_test_node
+from tests.spec.refusals import assert_refused
+
+GOOD = {
+    "limit 1": "limit=1",
+    "limit 500": "limit=500",
+    "wait_s 0": "wait_s=0",
+    "100 subjects": "subject_id=" + ",".join(f"run_{number}" for number in range(100)),
+    "100 long subjects": "subject_id=" + ",".join(f"run_{number:0>40}" for number in range(100)),
+    "a name of 1": "consumer=a",
+    "a name of 64": f"consumer={'z' * 64}",
+    "a name of every kind of character": "consumer=a-z_0-9_",
+}
+BAD = {
+    "limit 0": "limit=0",
+    "limit 501": "limit=501",
+    "wait_s 26": "wait_s=26",
+    "wait_s -1": "wait_s=-1",
+    "101 subjects": "subject_id=" + ",".join(f"run_{number}" for number in range(101)),
+    "a name of 65": f"consumer={'z' * 65}",
+    **{f"a name with {one!r}": f"consumer=a{quote(one, safe='')}" for one in "A./: é\n%"},
+}
+
+
+def test_the_bounds_are_the_specifications() -> None:
+    assert (LIMIT_MAX, LIMIT_DEFAULT, WAIT_S_MAX, SUBJECTS_MAX) == (500, 100, 25, 100)
+    assert (Config().limits.long_polls, Config().events.retention_days) == (5, 30)
+
+
+@pytest.mark.parametrize("query", GOOD.values(), ids=GOOD.keys())
+async def test_a_value_at_its_bound_is_taken(query: str, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        await page(node, query)
+
+
+@pytest.mark.parametrize("query", BAD.values(), ids=BAD.keys())
+async def test_a_value_beyond_its_bound_is_refused(query: str, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        details = assert_refused(await node.get(f"{FEED}?{query}"), "INVALID_REQUEST", 400)
+        assert details["param"] == query.partition("=")[0]
+
+
+async def test_a_wait_of_25_seconds_is_held_and_one_of_0_is_not(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        cursor = await end(node)
+        with trio.fail_after(2):
+            await page(node, f"cursor={cursor}&wait_s=0")
+        async with polling(node, f"cursor={cursor}&wait_s=25") as answer:
+            await trio.sleep(0.2)
+            await append_some(node, 1)
+            assert (await answer()).status == 200
+
+
+async def test_long_polls_of_a_key_are_as_many_as_config_says(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, limits={"long_polls": 1}) as node:
+        query = f"cursor={await end(node)}&wait_s=25"
+        async with polling(node, query):
+            with trio.fail_after(5):
+                second = await node.get(f"{FEED}?{query}")
+            assert int(second.headers["x-poll-interval"]) >= 1
+
+
+async def test_parked_polls_count_toward_the_concurrent_requests_of_the_key(tmp_path: Path) -> None:
+    """Decisions 13."""
+    async with open_test_node(tmp_path, limits={"concurrent_requests": 2}) as node:
+        query = f"cursor={await end(node)}&wait_s=25"
+        async with polling(node, query), polling(node, query):
+            assert_refused(await node.get(FEED), "CONCURRENCY_LIMIT", 429)
+            assert_refused(await node.get("/v1/credits/balance"), "CONCURRENCY_LIMIT", 429)
+
+
+async def test_a_key_has_at_most_100_consumers(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        for number in range(100):
+            await page(node, f"consumer=c{number}")
+        refused = await node.get(f"{FEED}?consumer=c100")
+        details = assert_refused(refused, "INVALID_REQUEST", 400)
+        assert (details["reason"], details["param"]) == ("consumer_limit_reached", "consumer")
+        assert (await node.get(f"{FEED}?consumer=c99")).status == 200
+        assert (await node.get(f"{CONSUMERS}/c0", method="DELETE")).status == 204
+        assert (await node.get(f"{FEED}?consumer=c100")).status == 200
+
+
+async def test_a_json_body_may_have_1_mb_and_no_more(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        await page(node, "consumer=one")
+        fits = b'{"cursor":"oldest"' + b" " * (1_000_000 - 19) + b"}"
+        assert len(fits) == 1_000_000
+        assert (await post(node, f"{CONSUMERS}/one/ack", fits)).status == 200
+        assert_refused(await post(node, f"{CONSUMERS}/one/ack", fits + b" "), "PAYLOAD_TOO_LARGE", 413)
+
+
+async def test_the_longest_cursor_that_is_given_out_is_taken(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        await append_some(node, 1)
+        await node.node.books.store.write(
+            lambda tx: tx.run("UPDATE feeds SET last_pos = 1 WHERE account_id = ?", (node.account,))
+        )
+        cursor = await end(node)
+        assert re.fullmatch(r"cur_[\w-]+", cursor)
+        assert (await node.get(f"{FEED}?cursor={cursor}")).status == 200
+        assert_refused(await node.get(f"{FEED}?cursor=cur_{'A' * 5000}"), "INVALID_REQUEST", 400)
