@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
+from math import floor
 from typing import Final, NamedTuple
 
 import msgspec
@@ -100,7 +101,7 @@ class Log:
         if not facts:
             return
         ends = _lock_feeds(tx, sorted({fact.account_id for fact in facts}))
-        now = self._now()
+        now = floor(self._now() * 1000) / 1000  # as exact as it is told, so that a cursor holds the same instant
         rows = [self._row(ends[fact.account_id], fact, now) for fact in facts]
         tx.run_many(ADD_EVENTS, rows)
         tx.run_many(

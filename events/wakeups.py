@@ -52,6 +52,11 @@ class Waiter:
         self._closing = False
         self._scope: trio.CancelScope | None = None
 
+    @property
+    def is_parked(self) -> bool:
+        """Whether it waits at this moment."""
+        return self._scope is not None
+
     def arm(self) -> None:
         """Forget what was told: whatever comes from now on counts. Called before the store is read again."""
         self._moved = self.is_behind = False
@@ -132,6 +137,10 @@ class Hub:
     def __len__(self) -> int:
         """How many wait or are about to."""
         return sum(map(len, self._waiting.values()))
+
+    def parked(self) -> int:
+        """How many wait at this moment."""
+        return sum(waiter.is_parked for waiter in self._all())
 
     def listen(self, account_id: str, key_id: str) -> Waiter:
         """A waiter that hears of all that is appended from now until `leave`; begin before reading the store."""

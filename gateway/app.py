@@ -74,6 +74,7 @@ class Node:
     reload: Reload
     edge_answer: EdgeAnswer
     draining: trio.Event
+    feed: Feed
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +232,7 @@ def _build(setting: Setting, opened: _Opened) -> Node:
         reload=reload,
         edge_answer=edge_answer_of(opened.make_id, setting.base_url),
         draining=opened.draining,
+        feed=opened.feed,
     )
 
 

@@ -106,7 +106,7 @@ def _presence(presence: Presence) -> Iterator[Metric]:
 
 
 def _feed(feed: Feed) -> Iterator[Metric]:
-    yield GaugeMetricFamily("sluice_events_waiting", "Long-polls and streams of the events feed.", len(feed.hub))
+    yield GaugeMetricFamily("sluice_events_waiting", "Long-polls and streams that are held open.", feed.hub.parked())
     reads = "Pages of the events feed that wait to be read from the store."
     yield GaugeMetricFamily("sluice_events_reads_waiting", reads, len(feed.readers.pages))
     yield _by("sluice_events_appended", "Events that this node has written, by type.", "type", feed.hub.appended)

@@ -99,8 +99,8 @@ REFUSALS = {
     "nam=a": {"did_you_mean": "name", "remove_params": ["nam"]},
     "name=a&Sort=new": {"did_you_mean": "sort", "remove_params": ["Sort"]},
     "name=a&soort=1&leest=2": {"did_you_mean": "sort", "remove_params": ["soort", "leest"]},
-    "name=%FF": {"reason": "invalid_utf8"},
-    "name=a%2520b": {"reason": "double_encoded"},
+    "name=%FF": {"reason": "invalid_utf8", "param": "name"},
+    "name=a%2520b": {"reason": "double_encoded", "param": "name"},
 }
 
 
@@ -142,7 +142,7 @@ def test_text_encoded_once_is_taken_and_encoded_twice_is_refused(text: str) -> N
     if encoded != text:
         with pytest.raises(Refused) as refusal:
             check_text("name", encoded)
-        assert refusal.value.details == {"reason": "double_encoded"}
+        assert refusal.value.details == {"reason": "double_encoded", "param": "name"}
         check_text("url", f"https://a.test/?q={encoded}", is_url=True)
 
 

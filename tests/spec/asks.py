@@ -8,6 +8,7 @@ from functools import partial
 import trio
 
 from tests.fakes.calling import Answered
+from tests.fakes.feeding import FEED, append_some, drop_before, page
 from tests.fakes.node import OpenNode
 from tests.fakes.scripted_upstream import Told, told
 from tests.fakes.upstream_server import until
@@ -103,6 +104,13 @@ async def with_open_circuit(node: OpenNode) -> Answered:
 async def held_back(node: OpenNode) -> Answered:
     assert (await node.get("/v1/github/profile?handle=throttled")).status == 503
     return await node.get(PROFILE)
+
+
+async def with_a_cursor_older_than_retention(node: OpenNode) -> Answered:
+    await append_some(node, 3)
+    cursor = (await page(node, "limit=1"))["pagination"]["next_cursor"]
+    await drop_before(node, 3)
+    return await node.get(f"{FEED}?cursor={cursor}")
 
 
 def without_claims(node: OpenNode) -> Awaitable[Answered]:

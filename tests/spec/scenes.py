@@ -8,6 +8,17 @@ from dataclasses import dataclass, field
 from tests.spec import asks
 from tests.spec.asks import PROFILE, SLOW, Ask, get
 
+
+class _Any:
+    """Equal to whatever is told, which another test proves."""
+
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return other is not None
+
+
+ANY = _Any()
 BACKOFF = {"UPSTREAM_ERROR", "INTERNAL_ERROR"}
 """Worth a retry though nothing says when."""
 NO_RETRIES = {"upstreams": {"defaults": {"retries": 0}}}
@@ -217,6 +228,17 @@ SCENES = {
     ),
     "a claim store that is away": Scene(
         "SERVICE_UNAVAILABLE", asks.without_claims, "nothing was charged", retry_after=(1, 1), knows_balance=False
+    ),
+    "an events cursor older than retention": Scene(
+        "CURSOR_EXPIRED",
+        asks.with_a_cursor_older_than_retention,
+        "retention has passed",
+        details={
+            "reason": "retention_passed",
+            "param": "cursor",
+            "next_step": "Read again with cursor=oldest.",
+            **dict.fromkeys(("oldest_cursor", "missed_from", "missed_until"), ANY),
+        },
     ),
     "a withdrawn endpoint": Scene(
         "SERVICE_UNAVAILABLE", get("/v1/bluesky/search?query=a"), "the operator has not configured"

@@ -48,7 +48,6 @@ SPEC = {
 }
 BROUGHT_BY = {
     "cohorts (4.6)": {name for name in SPEC if name.startswith("COHORT_")},
-    "the events feed (7.4)": {"CURSOR_EXPIRED"},
 }
 """Which part of the service brings the codes that cannot arise yet."""
 

@@ -13,6 +13,7 @@ from gateway.config.settings import Config
 from gateway.feed.asks import LIMIT_DEFAULT, LIMIT_MAX, SUBJECTS_MAX, WAIT_S_MAX
 from tests.fakes.feeding import CONSUMERS, FEED, append_some, end, page, polling, post
 from tests.fakes.node import open_test_node
+from tests.spec.raw import raw_request
 from tests.spec.refusals import assert_refused
 
 GOOD = {
@@ -101,7 +102,13 @@ async def test_a_json_body_may_have_1_mb_and_no_more(tmp_path: Path) -> None:
         fits = b'{"cursor":"oldest"' + b" " * (1_000_000 - 19) + b"}"
         assert len(fits) == 1_000_000
         assert (await post(node, f"{CONSUMERS}/one/ack", fits)).status == 200
-        assert_refused(await post(node, f"{CONSUMERS}/one/ack", fits + b" "), "PAYLOAD_TOO_LARGE", 413)
+        head = (f"POST {CONSUMERS}/one/ack HTTP/1.1", f"x-api-key: {node.key}")
+        declared = await raw_request(node.url, (*head, "content-length: 1000001"))
+        assert_refused(declared, "PAYLOAD_TOO_LARGE", 413)
+        chunked = b"%x\r\n%b \r\n" % (len(fits) + 1, fits)
+        assert_refused(
+            await raw_request(node.url, (*head, "transfer-encoding: chunked"), chunked), "PAYLOAD_TOO_LARGE", 413
+        )
 
 
 async def test_the_longest_cursor_that_is_given_out_is_taken(tmp_path: Path) -> None:
