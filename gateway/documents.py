@@ -1,6 +1,6 @@
-"""What the API's own links lead to: the errors page, the archetypes' schemas and a page for language models.
+"""What the API's own links lead to: errors, event types, the archetypes' schemas and a page for language models.
 
-The errors page is made from the error table and the schemas from the records' constructors, so neither can drift.
+All are made from what the program itself goes by: the error table, the registry of events, the records' constructors.
 """
 
 from __future__ import annotations
@@ -11,10 +11,13 @@ from typing import Any
 import orjson
 
 from gateway.errors import CODES
+from gateway.feed import types_page
 from gateway.request import Reply
 from upstreams import archetypes
 from upstreams.archetypes import Archetype, Record
 
+_HTML = b"text/html; charset=utf-8"
+_MARKDOWN = b"text/markdown; charset=utf-8"
 _CONSTRUCTORS = {
     "author": archetypes.author,
     "post": archetypes.post,
@@ -27,10 +30,9 @@ _CONSTRUCTORS = {
 
 def document(path: str, base_url: str) -> Reply | None:
     """The document at a path, or None."""
-    if path == "/docs/errors.md":
-        return _text(_errors_markdown(), b"text/markdown; charset=utf-8")
-    if path == "/docs/errors":
-        return _text(_errors_html(), b"text/html; charset=utf-8")
+    if path in _PAGES:
+        write, content_type = _PAGES[path]
+        return _text(write(), content_type)
     if path == "/llms.txt":
         return _text(_llms(base_url), b"text/plain; charset=utf-8")
     if path.startswith("/schemas/") and path.endswith(".json"):
@@ -60,10 +62,19 @@ def _errors_html() -> str:
     return f"<!doctype html><html lang=en><meta charset=utf-8><title>Sluice: errors</title><h1>Errors</h1>{sections}"
 
 
+_PAGES = {
+    "/docs/errors": (_errors_html, _HTML),
+    "/docs/errors.md": (_errors_markdown, _MARKDOWN),
+    "/docs/events": (types_page.html, _HTML),
+    "/docs/events.md": (types_page.markdown, _MARKDOWN),
+}
+
+
 def _llms(base_url: str) -> str:
     return (
         "# Sluice\n\nOne API over many public platforms. Send the key in the x-api-key header.\n\n"
         f"- [Catalog]({base_url}/v1/utility/endpoints)\n- [Errors]({base_url}/docs/errors.md)\n"
+        f"- [Event types]({base_url}/docs/events.md)\n"
     )
 
 
