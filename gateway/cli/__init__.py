@@ -9,6 +9,7 @@ import click
 
 from gateway.cli.bench import bench
 from gateway.cli.demo import demo
+from gateway.cli.events import events
 from gateway.cli.operate import account, credits_group, key, ledger, reload
 from gateway.cli.platforms import platforms
 from gateway.cli.run import Refusal, complain
@@ -21,7 +22,7 @@ def cli() -> None:
     """Sluice: many public platforms as one API, billed in credits."""
 
 
-for command in (account, bench, check, credits_group, demo, key, ledger, platforms, reload, sandbox, serve):
+for command in (account, bench, check, credits_group, demo, events, key, ledger, platforms, reload, sandbox, serve):
     cli.add_command(command)
 
 

@@ -1,0 +1,400 @@
+"""`sluice events tail` against a real node, and against a feed that answers as no node would in a short test."""
+
+import os
+import select
+import signal
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.fakes.commands import PROJECT
+from tests.fakes.scripted_feed import LOST, ScriptedFeed, Step, event, open_scripted_feed, page, refusal
+from tests.fakes.sluice_process import SLUICE, Place, Process, Served
+from tests.fakes.waiting import wait_until
+
+WAIT_S = 20.0
+KEY = "sk_scripted"
+OVER = refusal(401, "INVALID_API_KEY")
+"""The step that ends a tail."""
+
+
+@contextmanager
+def tailing(folder: Path, url: str, *options: str, key: str = KEY, stdout: int = subprocess.PIPE) -> Iterator[Process]:
+    """A tail, killed at the end of the block if it still runs."""
+    log = folder / "tail.err"
+    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(PROJECT), "SLUICE_API_KEY": key}
+    with (
+        log.open("wb") as errors,
+        subprocess.Popen(
+            [*SLUICE, "events", "tail", "--url", url, *options],
+            cwd=folder,
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=errors,
+            bufsize=0,
+        ) as popen,
+    ):
+        try:
+            yield Process(popen, log)
+        finally:
+            popen.kill()
+
+
+def read_line(process: Process) -> bytes:
+    """The next line of its stdout."""
+    stdout = process.popen.stdout
+    assert stdout is not None
+    assert select.select([stdout], [], [], WAIT_S)[0], process.log.read_text()
+    return stdout.readline()
+
+
+def rest_of(process: Process) -> list[bytes]:
+    """What it printed until it ended."""
+    stdout = process.popen.stdout
+    assert stdout is not None
+    return stdout.read().splitlines()
+
+
+def ids(lines: Sequence[str]) -> list[str]:
+    return [orjson.loads(line)["id"] for line in lines]
+
+
+@contextmanager
+def a_node(place: Place) -> Iterator[tuple[Served, str, str]]:
+    """A node, an account and its key."""
+    account, key = place.new_key()
+    with place.serve() as node:
+        yield node, account, key["key"]
+
+
+def happen(place: Place, account: str, *names: str) -> list[str]:
+    """Let keys of these names be revoked; their ids."""
+    made = [place.told("key", "create", "--account", account, "--name", name)["id"] for name in names]
+    for key_id in made:
+        place.told("key", "revoke", key_id)
+    return made
+
+
+def subject_of(line: bytes) -> str:
+    return str(orjson.loads(line)["subject"]["id"])
+
+
+def test_events_are_printed_as_they_come_in_one_line_each(place: Place, tmp_path: Path) -> None:
+    with a_node(place) as (node, account, key):
+        (first,) = happen(place, account, "first")
+        with tailing(tmp_path, node.url, key=key) as tail:
+            before = read_line(tail)
+            (second,) = happen(place, account, "se\ncond \x1b[31m")
+            after = read_line(tail)
+            tail.signal(signal.SIGTERM)
+            assert (tail.wait(), rest_of(tail), tail.log.read_bytes()) == (0, [], b"")
+    assert before.endswith(f"Z  key.revoked  key {first} (first)  last4={before[-5:-1].decode()}\n".encode())
+    assert after.endswith(f"Z  key.revoked  key {second} (se?cond ?[31m)  last4={after[-5:-1].decode()}\n".encode())
+
+
+def test_json_lines_are_the_events_as_the_feed_gives_them(place: Place, tmp_path: Path) -> None:
+    with a_node(place) as (node, account, key):
+        happen(place, account, "a", "b")
+        given = node.get("/v1/events", key).json["data"]["items"]
+        with tailing(tmp_path, node.url, "--json", key=key) as tail:
+            printed = [orjson.loads(read_line(tail)) for _ in given]
+    assert printed == given
+
+
+def test_a_cursor_file_goes_on_where_the_last_run_stood_also_over_a_restarted_node(
+    place: Place, tmp_path: Path
+) -> None:
+    options = ("--json", "--cursor-file", "at.cursor")
+    printed = []
+    account, made = place.new_key()
+    key = made["key"]
+    happened = []
+    for name in "ab":
+        with place.serve() as node:
+            happened += happen(place, account, f"{name}1", f"{name}2")
+            with tailing(tmp_path, node.url, *options, key=key) as tail:
+                printed += [subject_of(read_line(tail)), subject_of(read_line(tail))]
+                tail.signal(signal.SIGINT)
+                assert (tail.wait(), rest_of(tail)) == (0, [])
+    assert printed == happened
+
+
+def test_a_node_that_is_restarted_under_a_tail_loses_and_repeats_nothing(place: Place, tmp_path: Path) -> None:
+    place.configure(server={"port": 0, "drain_s": 1})
+    account, key = place.new_key()
+    with place.serve() as node:
+        port = int(node.url.rpartition(":")[2])
+    place.configure(server={"port": port, "drain_s": 1})
+    happened: list[str] = []
+    with place.serve() as node, tailing(tmp_path, node.url, "--json", "--attempts", "0", key=key["key"]) as tail:
+        happened += happen(place, account, "before")
+        printed = [subject_of(read_line(tail))]
+        assert node.stop() == 0
+        happened += happen(place, account, "meanwhile")
+        with place.serve():
+            happened += happen(place, account, "after")
+            printed += [subject_of(read_line(tail)), subject_of(read_line(tail))]
+            tail.signal(signal.SIGTERM)
+            assert (tail.wait(), rest_of(tail)) == (0, [])
+    assert printed == happened
+
+
+def test_a_consumer_acknowledges_what_was_printed(place: Place, tmp_path: Path) -> None:
+    options = ("--json", "--consumer", "invoices", "--types", "key.*")
+    with a_node(place) as (node, account, key):
+        printed = []
+        happened = []
+        for name in "ab":
+            happened += happen(place, account, name)
+            with tailing(tmp_path, node.url, *options, key=key) as tail:
+                printed.append(subject_of(read_line(tail)))
+                wait_until(lambda: consumer_of(node, key)["unread"] == 0)
+                assert tail.stop() == 0
+        assert printed == happened
+        assert consumer_of(node, key)["types"] == ["key.revoked"]
+
+
+def consumer_of(node: Served, key: str) -> Any:
+    return node.get("/v1/events/consumers/invoices", key).json["data"]["consumer"]
+
+
+def test_what_came_before_is_left_out_from_now_on(place: Place, tmp_path: Path) -> None:
+    with a_node(place) as (node, account, key):
+        happen(place, account, "old")
+        with tailing(tmp_path, node.url, "--json", "--from", "now", "--cursor-file", "at", key=key) as tail:
+            wait_until((tmp_path / "at").exists)
+            (new,) = happen(place, account, "new")
+            assert subject_of(read_line(tail)) == new
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_nothing_comes_ends_it_at_once_without_a_word(tmp_path: Path, number: signal.Signals) -> None:
+    with open_scripted_feed() as feed, tailing(tmp_path, feed.url) as tail:
+        assert feed.parked.wait(WAIT_S)
+        tail.signal(number)
+        assert (tail.wait(), rest_of(tail), tail.log.read_bytes()) == (0, [], b"")
+
+
+def test_it_ends_when_nobody_reads_its_output_any_more_even_while_nothing_comes(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    with open_scripted_feed() as feed, tailing(tmp_path, feed.url, stdout=writing) as tail:
+        os.close(writing)
+        assert feed.parked.wait(WAIT_S)
+        os.close(reading)
+        assert (tail.wait(), tail.log.read_bytes()) == (0, b"")
+
+
+def test_a_page_that_could_not_be_printed_does_not_move_the_cursor(tmp_path: Path) -> None:
+    file = tmp_path / "at"
+    file.write_text("cur_0\n")
+    with (
+        open("/dev/full", "wb") as full,
+        open_scripted_feed(page(event(1))) as feed,
+        tailing(tmp_path, feed.url, "--cursor-file", "at", stdout=full.fileno()) as tail,
+    ):
+        assert tail.wait() == 1
+    assert tail.log.read_text() == "sluice: stdout cannot be written: No space left on device\n"
+    assert file.read_text() == "cur_0\n"
+
+
+def test_a_read_says_where_it_stands_and_what_it_wants_and_has_the_key_in_its_header(place: Place) -> None:
+    with open_scripted_feed(page(event(1), event(2)), page(cursor="cur_5"), OVER) as feed:
+        options = ("--types", "key.revoked,credits.*", "--types", "discover.*", "--subject-id", "key_1,key_2")
+        ended(place, feed, *options, "--from", "evt_9")
+        always = {"wait_s": "25", "types": "key.revoked,credits.*,discover.*", "subject_id": "key_1,key_2"}
+        assert feed.queries() == [{**always, "cursor": cursor} for cursor in ("evt_9", "cur_2", "cur_5")]
+        assert {seen.headers["x-api-key"] for seen in feed.seen} == {KEY}
+        assert {seen.path for seen in feed.seen} == {"/v1/events"}
+
+
+def ended(place: Place, feed: ScriptedFeed, *options: str) -> tuple[list[str], list[str]]:
+    """What a tail printed and said that a refusal ended."""
+    done = place.run("events", "tail", "--url", feed.url, *options, SLUICE_API_KEY=KEY)
+    assert done.exit_code == 1, done
+    return done.out.splitlines(), done.err.splitlines()
+
+
+@pytest.mark.parametrize(
+    "passing",
+    [
+        refusal(429, "RATE_LIMITED", headers={"retry-after": "1"}),
+        refusal(500, "INTERNAL_ERROR"),
+        Step(502, b"<html>bad gateway</html>"),
+        refusal(503, "SERVICE_UNAVAILABLE", headers={"retry-after": "0"}, reason="store_unavailable"),
+        Step(503, b""),
+        Step(504, b""),
+        LOST,
+        Step(200, b"{}", {"content-length": "100", "connection": "close"}),
+    ],
+)
+def test_what_may_pass_is_waited_out_and_said(place: Place, passing: Step) -> None:
+    with open_scripted_feed(page(event(1)), passing, page(event(2)), OVER) as feed:
+        lines, said = ended(place, feed, "--json")
+        assert ids(lines) == ["evt_1", "evt_2"]
+        assert [query["cursor"] for query in feed.queries()[-2:]] == ["cur_1", "cur_2"]
+    assert all("; trying again in " in line for line in said[:-1])
+    assert said[-1] == "sluice: 401 INVALID_API_KEY: It is refused."
+
+
+def test_it_gives_up_after_as_many_attempts_in_a_row_as_it_may_make(place: Place) -> None:
+    away = refusal(503, "SERVICE_UNAVAILABLE", headers={"retry-after": "0"}, next_step="Ask again.")
+    with open_scripted_feed(away, page(event(1)), away, away, page(event(2))) as feed:
+        lines, said = ended(place, feed, "--attempts", "2", "--json")
+    assert ids(lines) == ["evt_1"]
+    assert said[-1] == "sluice: 503 SERVICE_UNAVAILABLE: It is refused. Ask again.; this was attempt 2, the last"
+
+
+@pytest.mark.parametrize(
+    ("final", "words"),
+    [
+        (refusal(400, "INVALID_REQUEST", next_step="Read again with cursor=oldest."), "400 INVALID_REQUEST: It is"),
+        (refusal(401, "INVALID_API_KEY"), "401 INVALID_API_KEY: It is refused."),
+        (refusal(404, "RESOURCE_NOT_FOUND"), "404 RESOURCE_NOT_FOUND: It is refused."),
+        (Step(302, b"", {"location": "http://127.0.0.1:1/"}), "302 was answered, and not by a Sluice node"),
+        (Step(200, b"<html>hello</html>"), "200 was answered, and not by a Sluice node"),
+        (Step(200, b'{"data":{"items":{}}}'), "200 was answered, and not by a Sluice node"),
+        (Step(200, b"\xff"), "200 was answered, and not by a Sluice node"),
+    ],
+)
+def test_what_does_not_pass_ends_it_with_words(place: Place, final: Step, words: str) -> None:
+    with open_scripted_feed(final) as feed:
+        lines, said = ended(place, feed)
+        assert (lines, len(said), len(feed.seen)) == ([], 1, 1)
+    assert said[0].startswith(f"sluice: {words}")
+
+
+def test_a_410_is_told_and_read_on_from_the_oldest(place: Place) -> None:
+    gone = refusal(410, "CURSOR_EXPIRED", missed_from="2026-10-01T00:00:00Z", missed_until="2026-10-22T00:00:00Z")
+    (place.folder / "at").write_text("cur_0\n")
+    with open_scripted_feed(gone, page(event(7)), OVER) as feed:
+        lines, said = ended(place, feed, "--json", "--cursor-file", "at")
+        assert [query["cursor"] for query in feed.queries()] == ["cur_0", "oldest", "cur_7"]
+    assert ids(lines) == ["evt_7"]
+    assert said[0] == (
+        "sluice: events from 2026-10-01T00:00:00Z until 2026-10-22T00:00:00Z were removed by retention unread; "
+        "reading on at the oldest kept"
+    )
+
+
+def test_a_lapsed_consumer_reads_again_and_says_what_was_dropped(place: Place) -> None:
+    gone = refusal(410, "CURSOR_EXPIRED", missed_from=None, missed_until="2026-10-22T00:00:00Z")
+    restarted = page(event(7), restarted_from="cur_0", dropped=6)
+    with open_scripted_feed(gone, restarted, OVER) as feed:
+        lines, said = ended(place, feed, "--json", "--consumer", "c", "--from", "now")
+        assert feed.queries() == [{"wait_s": "25", "consumer": "c", "start": "now"}] * 3
+        assert feed.acked() == ["cur_7"]
+    assert ids(lines) == ["evt_7"]
+    assert said[0].startswith("sluice: events until 2026-10-22T00:00:00Z were removed")
+    assert said[1] == "sluice: the consumer restarts at the oldest kept event; 6 positions were dropped"
+
+
+def test_a_feed_that_only_answers_410_ends_it(place: Place) -> None:
+    with open_scripted_feed(*[refusal(410, "CURSOR_EXPIRED")] * 3) as feed:
+        assert ended(place, feed)[1][-1] == "sluice: 410 CURSOR_EXPIRED: It is refused."
+        assert len(feed.seen) == 2
+
+
+def test_an_acknowledgement_is_sent_again_until_it_is_answered_and_only_when_there_is_something_new(
+    place: Place,
+) -> None:
+    away = refusal(503, "SERVICE_UNAVAILABLE", headers={"retry-after": "0"})
+    with open_scripted_feed(page(event(1)), page(cursor="cur_1"), page(event(2)), OVER, acks=[away, LOST]) as feed:
+        lines, _ = ended(place, feed, "--json", "--consumer", "c")
+        assert feed.acked() == ["cur_1", "cur_1", "cur_1", "cur_2"]
+    assert ids(lines) == ["evt_1", "evt_2"]
+
+
+def test_a_refused_acknowledgement_ends_it(place: Place) -> None:
+    with open_scripted_feed(page(event(1)), acks=[refusal(404, "RESOURCE_NOT_FOUND")]) as feed:
+        assert ended(place, feed, "--consumer", "c")[1] == ["sluice: 404 RESOURCE_NOT_FOUND: It is refused."]
+
+
+def test_a_signal_while_a_page_is_acknowledged_lets_that_end_first(tmp_path: Path) -> None:
+    with (
+        open_scripted_feed(page(event(1)), page(event(2))) as feed,
+        tailing(tmp_path, feed.url, "--consumer", "c") as tail,
+    ):
+        read_line(tail)
+        tail.signal(signal.SIGTERM)
+        assert tail.wait() == 0
+        assert feed.acked()[:1] == ["cur_1"]
+        assert len(feed.acked()) == 1 + len(rest_of(tail))
+
+
+def test_the_poll_interval_is_kept(tmp_path: Path) -> None:
+    later = page(event(1), headers={"x-poll-interval": "3600"})
+    with open_scripted_feed(later, OVER) as feed, tailing(tmp_path, feed.url) as tail:
+        read_line(tail)
+        with pytest.raises(subprocess.TimeoutExpired):
+            tail.popen.wait(0.5)
+        assert len(feed.seen) == 1
+        assert tail.stop() == 0
+
+
+def test_what_the_node_says_does_nothing_to_a_terminal(place: Place) -> None:
+    with open_scripted_feed(refusal(400, "INVALID\n\x1b[2J")) as feed:
+        assert ended(place, feed)[1] == ["sluice: 400 INVALID??[2J: It is refused."]
+
+
+@pytest.mark.parametrize(
+    ("options", "environ", "words"),
+    [
+        ((), {}, "there is no key: set SLUICE_API_KEY, or name a file with --key-file"),
+        ((), {"SLUICE_API_KEY": "two\nlines"}, "SLUICE_API_KEY holds no key"),
+        (("--key-file", "absent"), {}, "absent cannot be read: "),
+        (("--url", "ftp://node"), {"SLUICE_API_KEY": KEY}, "Invalid value for --url: must be an address such as "),
+        (("--url", "http://node:99999"), {"SLUICE_API_KEY": KEY}, "Invalid value for --url: must be an address such"),
+        (("--url", f"http://{KEY}@node"), {"SLUICE_API_KEY": KEY}, "Invalid value for --url: must not hold more"),
+        (("--url", f"http://node/?key={KEY}"), {"SLUICE_API_KEY": KEY}, "Invalid value for --url: must not hold more"),
+        (("--from", "yesterday"), {"SLUICE_API_KEY": KEY}, "Invalid value for --from: must be oldest, now, a cursor"),
+        (("--consumer", "A b"), {"SLUICE_API_KEY": KEY}, "Invalid value for --consumer: must be 1 to 64 characters"),
+        (
+            ("--consumer", "c", "--from", "cur_1"),
+            {"SLUICE_API_KEY": KEY},
+            "Invalid value for --from: must be oldest or",
+        ),
+        (("--consumer", "c", "--cursor-file", "f"), {"SLUICE_API_KEY": KEY}, "Invalid value for --cursor-file: is not"),
+        (("--attempts", "-1"), {"SLUICE_API_KEY": KEY}, "Invalid value for '--attempts': "),
+    ],
+)
+def test_wrong_use_is_refused_before_anything_is_asked(
+    place: Place, options: tuple[str, ...], environ: dict[str, str], words: str
+) -> None:
+    said = place.run("events", "tail", *options, **environ).refused(2)
+    assert said.startswith(words)
+    assert KEY not in said
+
+
+def test_a_file_can_hold_the_key(place: Place) -> None:
+    (place.folder / "key").write_text(f"{KEY}2\n")
+    with open_scripted_feed(OVER) as feed:
+        ended(place, feed, "--key-file", "key")
+        assert [seen.headers["x-api-key"] for seen in feed.seen] == [f"{KEY}2"]
+
+
+def test_a_file_without_a_cursor_is_left_as_it_is(place: Place) -> None:
+    (place.folder / "at").write_text("precious\n")
+    ended_ = place.run("events", "tail", "--cursor-file", "at", SLUICE_API_KEY=KEY)
+    assert ended_.refused(1) == "at holds no cursor; remove it to begin anew"
+    assert (place.folder / "at").read_text() == "precious\n"
+
+
+def test_a_node_that_is_not_there_is_named(place: Place) -> None:
+    ended_ = place.run("events", "tail", "--url", "http://127.0.0.1:1", "--attempts", "1", SLUICE_API_KEY=KEY)
+    said = "the connection to 127.0.0.1:1 failed: Connection refused; this was attempt 1, the last"
+    assert ended_.refused(1) == said
+
+
+def test_a_closed_stdout_is_refused_before_an_event_can_be_lost(tmp_path: Path) -> None:
+    with open_scripted_feed(page(event(1))) as feed:
+        environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(PROJECT), "SLUICE_API_KEY": KEY}
+        command = ["sh", "-c", 'exec "$@" >&-', "sh", *SLUICE, "events", "tail", "--url", feed.url]
+        done = subprocess.run(command, env=environ, stderr=subprocess.PIPE, timeout=WAIT_S, check=False)
+        assert feed.seen == []
+    assert (done.returncode, done.stderr) == (2, b"sluice: stdout is closed: there is nowhere to print to\n")
