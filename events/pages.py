@@ -14,7 +14,7 @@ from events.errors import CursorAhead, CursorExpired
 from events.log import Moved
 from storage.store import Tx, Value
 
-SCAN_MAX: Final = 20_000
+SCAN_MAX: Final = 10_000
 COUNT_STEP: Final = 200_000
 """What one statement counts: a server ends those that take seconds."""
 
