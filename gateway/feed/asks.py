@@ -13,7 +13,7 @@ from events.kinds import select
 from events.pages import Filters
 from gateway.errors import Refused
 from gateway.feed.refusals import in_feeds_form, wrong
-from gateway.params import Pairs, read_free
+from gateway.params import Declared, Pairs
 from upstreams.params import Param, Value
 
 SUBJECTS_MAX = 100
@@ -39,6 +39,8 @@ PARAMS = (
     Param("limit", f"Events on a page, 1 to {LIMIT_MAX}.", "100", type="integer"),
     Param("wait_s", f"Hold an empty read open for so long, 0 to {WAIT_S_MAX} seconds.", "25", type="integer"),
 )
+
+_RULES = Declared(PARAMS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ def read_ask(query: Pairs) -> FeedAsk:
         Refused: 400, for the first thing that is wrong.
     """
     try:
-        values = read_free(query, PARAMS)
+        values = _RULES.read(query)
     except Refused as refused:
         raise in_feeds_form(refused) from None
     consumer = _consumer(values)

@@ -6,6 +6,7 @@ import re
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 from urllib.parse import urlencode
@@ -40,12 +41,12 @@ class Shown:
 def fragment(shown: Shown, ask: FeedAsk, tokens: FeedTokens, base_url: str) -> bytes:
     """The answer's part that does not depend on the request alone (spec 2.8)."""
     page = shown.page
-    next_cursor = tokens.seal(page.end)
+    given = given_out(page, tokens)
+    ends_there = bool(given) and page.items[-1].pos == page.end.pos
+    next_cursor = given[-1][0] if ends_there else tokens.seal(page.end)
     data: dict[str, Any] = {
-        "items": [
-            orjson.Fragment(with_cursor(item.body, tokens.seal(Position(item.pos, item.at)))) for item in page.items
-        ],
-        "retained_from": iso(page.head.first_at) if page.head.last_pos >= page.head.first_pos else None,
+        "items": [orjson.Fragment(text) for _, text in given],
+        "retained_from": _iso(page.head.first_at) if page.head.last_pos >= page.head.first_pos else None,
         "next_step": _next_step(page, is_consumer=ask.consumer is not None),
         "next": _next(ask, next_cursor, base_url),
         "dropped": shown.dropped,
@@ -58,16 +59,24 @@ def fragment(shown: Shown, ask: FeedAsk, tokens: FeedTokens, base_url: str) -> b
     return envelope.fragment("account", PATH, data, pagination)
 
 
-def with_cursor(body: bytes, token: str) -> bytes:
-    """An event as it is given out: with the cursor right after it."""
-    return b'%b,"cursor":"%b"}' % (body[:-1], token.encode())
+def given_out(page: Page, tokens: FeedTokens) -> list[tuple[str, bytes]]:
+    """Each event's cursor, and the event as it is given out: with that cursor in it."""
+    cursors = [tokens.seal(Position(item.pos, item.at)) for item in page.items]
+    return [
+        (cursor, b'%b,"cursor":"%b"}' % (item.body[:-1], cursor.encode()))
+        for cursor, item in zip(cursors, page.items, strict=True)
+    ]
+
+
+_iso = lru_cache(maxsize=1_000)(iso)
+"""Of one log's begin, which all its readers are told."""
 
 
 def _next(ask: FeedAsk, next_cursor: str, base_url: str) -> Mapping[str, str]:
     """Where to read on, and where a consumer acknowledges."""
-    place = {"cursor": next_cursor} if ask.consumer is None else {"consumer": ask.consumer}
-    query = urlencode({**place, **ask.sent, "limit": ask.limit, "wait_s": WAIT_S_MAX}, safe=",*")
-    addresses = {"poll_url": f"{base_url}{PATH}?{query}"}
+    place = f"cursor={next_cursor}" if ask.consumer is None else f"consumer={ask.consumer}"  # both need no escapes
+    chosen = f"&{urlencode(ask.sent, safe=',*')}" if ask.sent else ""
+    addresses = {"poll_url": f"{base_url}{PATH}?{place}{chosen}&limit={ask.limit}&wait_s={WAIT_S_MAX}"}
     if ask.consumer is not None:
         addresses["ack_url"] = f"{base_url}{PATH}/consumers/{ask.consumer}/ack"
     return addresses

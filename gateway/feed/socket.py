@@ -16,11 +16,10 @@ import msgspec
 import orjson
 import trio
 
-from events.pages import Position
 from gateway import envelope
 from gateway.errors import Refused, refusal_of
 from gateway.feed.following import Stopped
-from gateway.feed.pages import Shown, with_cursor
+from gateway.feed.pages import Shown, given_out
 from gateway.feed.polling import FULL_INTERVAL_S, STOP_INTERVAL_S
 from gateway.feed.refusals import wrong
 from gateway.feed.tokens import FeedTokens
@@ -55,10 +54,7 @@ class EventSocket:
         page = shown.page
         if not page.items and self._stream.started:
             return
-        items = [
-            orjson.Fragment(with_cursor(item.body, self._tokens.seal(Position(item.pos, item.at))))
-            for item in page.items
-        ]
+        items = [orjson.Fragment(text) for _, text in given_out(page, self._tokens)]
         message = {"type": "events", "items": items, **self._place(shown), "has_more": page.has_more}
         if shown.unread is not None:
             message["unread"] = shown.unread

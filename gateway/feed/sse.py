@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from events.pages import Position
 from gateway.event_stream import EventStream
 from gateway.feed.following import Stopped
-from gateway.feed.pages import Shown, with_cursor
+from gateway.feed.pages import Shown, given_out
 from gateway.feed.polling import FULL_INTERVAL_S, STOP_INTERVAL_S, hung_up
 from gateway.feed.tokens import FeedTokens
 from gateway.server.asgi import Receive
@@ -24,11 +23,10 @@ class EventSource:
 
     async def give(self, shown: Shown) -> None:
         """A page's events; the first page also opens the stream."""
-        lines: list[bytes] = []
-        for item in shown.page.items:
-            token = self._tokens.seal(Position(item.pos, item.at))
-            lines.append(b"id: %b\ndata: %b\n\n" % (token.encode(), with_cursor(item.body, token)))
-            self._told_pos = item.pos
+        given = given_out(shown.page, self._tokens)
+        lines = [b"id: %b\ndata: %b\n\n" % (cursor.encode(), text) for cursor, text in given]
+        if given:
+            self._told_pos = shown.page.items[-1].pos
         if lines or not self._stream.started:
             await self._stream.write(b"".join(lines) or b": open\n\n")
 
