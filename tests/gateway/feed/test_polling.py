@@ -1,0 +1,286 @@
+"""Long-polls: what wakes them and what does not, how many a key may hold, how they end, and what they leave behind."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import pytest
+import trio
+
+from events.log import Fact
+from tests.fakes.calling import Answered
+from tests.fakes.feeding import (
+    FEED,
+    alert,
+    append,
+    append_some,
+    cursor_of,
+    discovered,
+    end,
+    low,
+    page,
+    polling,
+    revoked,
+    subjects,
+)
+from tests.fakes.node import OpenNode, open_test_node
+from tests.fakes.upstream_server import until
+
+ENGINES = ("native", "hypercorn")
+ROOMY = {"limits": {"requests_per_minute": 100_000, "concurrent_requests": 1000, "long_polls": 1000}}
+Facts = Callable[[OpenNode], list[Fact]]
+
+
+def mine(node: OpenNode) -> list[Fact]:
+    return [alert(node.account, node.key_id, "run_1", "mon_1")]
+
+
+def of_another_key(node: OpenNode) -> list[Fact]:
+    return [alert(node.account, "key_of_another", "run_2", "mon_1")]
+
+
+def of_another_account(_node: OpenNode) -> list[Fact]:
+    return [revoked("acc_of_another")]
+
+
+def of_the_account(node: OpenNode) -> list[Fact]:
+    return [low(node.account)]
+
+
+WAKES: dict[str, tuple[str, Facts]] = {
+    "an event": ("", of_the_account),
+    "an event of its key": ("", mine),
+    "its type": ("types=credits.low", of_the_account),
+    "its family": ("types=credits.*,discover.*", of_the_account),
+    "its subject": ("subject_id=run_9,run_1", mine),
+    "its subject's parent": ("subject_id=mon_1", mine),
+    "its type and subject": ("types=monitor.*&subject_id=mon_1", mine),
+    "several events, of which one matches": (
+        "types=monitor.*",
+        lambda node: [*of_the_account(node), *of_another_key(node), *mine(node)],
+    ),
+}
+LETS_SLEEP: dict[str, tuple[str, Facts]] = {
+    "another type": ("types=key.*", of_the_account),
+    "another subject": ("subject_id=mon_2", mine),
+    "its subject with another type": ("types=key.*&subject_id=mon_1", mine),
+    "its type with another subject": ("types=monitor.*&subject_id=mon_2", mine),
+    "another key's event": ("", of_another_key),
+    "another key's event of its subject": ("subject_id=mon_1", of_another_key),
+    "another account's event": ("", of_another_account),
+    "a run of another schedule": ("subject_id=ds_2", lambda node: [discovered(node.account, node.key_id)]),
+}
+
+
+@pytest.mark.parametrize("as_consumer", [False, True], ids=["by cursor", "as a consumer"])
+@pytest.mark.parametrize(("query", "facts"), WAKES.values(), ids=WAKES.keys())
+async def test_a_poll_is_woken_by(query: str, facts: Facts, as_consumer: bool, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        place = "consumer=one&start=now" if as_consumer else f"cursor={await end(node)}"
+        async with polling(node, f"{place}&{query}&wait_s=25") as answer:
+            await append(node, *facts(node))
+            with trio.fail_after(5):
+                body = (await answer()).json
+        assert len(body["data"]["items"]) == 1
+        assert cursor_of(body) == await end(node)
+
+
+@pytest.mark.parametrize("as_consumer", [False, True], ids=["by cursor", "as a consumer"])
+@pytest.mark.parametrize(("query", "facts"), LETS_SLEEP.values(), ids=LETS_SLEEP.keys())
+async def test_a_poll_is_not_woken_by(query: str, facts: Facts, as_consumer: bool, tmp_path: Path) -> None:
+    """Nor does it look into the store for it, but once at its end."""
+    async with open_test_node(tmp_path) as node:
+        place = "consumer=one&start=now" if as_consumer else f"cursor={await end(node)}"
+        async with polling(node, f"{place}&{query}&wait_s=1") as answer:
+            for _ in range(3):
+                await append(node, *facts(node))
+            await trio.sleep(0.1)
+            assert node.node.feed.hub.parked() == 1
+            body = (await answer()).json
+        assert body["data"]["items"] == []
+        assert cursor_of(body) == await end(node)
+
+
+async def test_all_of_one_transaction_is_on_the_page_of_a_woken_poll(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node, polling(node, "cursor=now&wait_s=25") as answer:
+        await append_some(node, 40)
+        assert subjects((await answer()).json) == [f"key_{number}" for number in range(40)]
+
+
+async def test_one_event_wakes_every_poll_that_waits_for_it(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, **ROOMY) as node:
+        cursor, answers = await end(node), list[Answered]()
+
+        async def poll() -> None:
+            answers.append(await node.get(f"{FEED}?cursor={cursor}&wait_s=25"))
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(80):
+                nursery.start_soon(poll)
+            await until(lambda: node.node.feed.hub.parked() == 80)
+            await append_some(node, 1)
+        assert {tuple(subjects(answer.json)) for answer in answers} == {("key_0",)}
+        assert len(answers) == 80
+        await assert_nothing_left(node)
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_whenever_events_come_a_reader_that_polls_gets_each_once_and_in_order(seed: int, tmp_path: Path) -> None:
+    """Races of reading and waiting with appending: what comes in between is missed by nobody, nor slept over."""
+    rng, count = Random(seed), 60
+    async with open_test_node(tmp_path, **ROOMY) as node:
+        found: dict[str, list[str]] = {"by cursor": [], "as a consumer": []}
+
+        async def produce() -> None:
+            number = 0
+            while number < count:
+                size = min(rng.randint(1, 3), count - number)
+                await append_some(node, size, first=number)
+                number += size
+                await trio.sleep(rng.choice((0, 0, 0.0005, 0.002, 0.01)))
+
+        async def by_cursor() -> None:
+            cursor, mine = "oldest", found["by cursor"]
+            while len(mine) < count:
+                body = await page(node, f"cursor={cursor}&wait_s=25&limit={rng.randint(1, 4)}")
+                mine += subjects(body)
+                cursor = cursor_of(body)
+
+        async def as_consumer() -> None:
+            mine = found["as a consumer"]
+            while len(mine) < count:
+                body = await page(node, f"consumer=one&wait_s=25&limit={rng.randint(1, 4)}")
+                mine += subjects(body)
+                answer = await node.client.post(
+                    f"{node.url}{FEED}/consumers/one/ack",
+                    json={"cursor": cursor_of(body)},
+                    headers={"x-api-key": node.key},
+                )
+                assert answer.json()["data"]["unread"] >= 0
+
+        with trio.fail_after(20):  # below `wait_s`: one sleep too long fails
+            async with trio.open_nursery() as nursery:
+                for task in (produce, by_cursor, as_consumer):
+                    nursery.start_soon(task)
+        assert found == {name: [f"key_{number}" for number in range(count)] for name in found}
+        await assert_nothing_left(node)
+
+
+async def test_polls_that_begin_together_end_apart_and_never_late(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, **ROOMY) as node:
+        cursor, took = await end(node), list[float]()
+
+        async def poll() -> None:
+            began = trio.current_time()
+            await page(node, f"cursor={cursor}&wait_s=2")
+            took.append(trio.current_time() - began)
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(20):
+                nursery.start_soon(poll)
+        assert min(took) >= 2 * 0.96
+        assert max(took) - min(took) > 0.01
+
+
+async def test_the_wait_is_no_overhead_of_the_gateway(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        answer = await node.get(f"{FEED}?cursor={await end(node)}&wait_s=1")
+        assert float(answer.headers["x-sluice-overhead-ms"]) < 500
+        assert await node.gauge("sluice_overhead_seconds_sum") < 0.9
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_a_node_that_stops_answers_its_polls_with_an_unchanged_cursor(engine: str, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, server={"port": 0, "drain_s": 5, "engine": engine}, **ROOMY) as node:
+        await append_some(node, 1)
+        cursor, answers = await end(node), list[Answered]()
+
+        async def poll() -> None:
+            answers.append(await node.get(f"{FEED}?cursor={cursor}&wait_s=25"))
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(20):
+                nursery.start_soon(poll)
+            await until(lambda: node.node.feed.hub.parked() == 20)
+            node.node.draining.set()
+        for answer in answers:
+            assert (answer.status, answer.json["data"]["items"], cursor_of(answer.json)) == (200, [], cursor)
+        told = {int(answer.headers["x-poll-interval"]) for answer in answers}
+        assert told <= {1, 2, 3, 4, 5}
+        assert len(told) > 1, "they do not all come again at once"
+        await assert_nothing_left(node)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_polls_are_held_and_woken_on_both_engines(engine: str, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, server={"port": 0, "engine": engine}) as node:
+        async with polling(node, f"cursor={await end(node)}&wait_s=25") as answer:
+            await append_some(node, 1)
+            with trio.fail_after(5):
+                assert subjects((await answer()).json) == ["key_0"]
+        await assert_nothing_left(node)
+
+
+LEAVES: dict[str, tuple[bytes, bool]] = {
+    "closes": (b"", True),
+    "half-closes": (b"", False),
+    "closes behind a pipelined request": (b"GET /v1/status HTTP/1.1\r\nhost: a\r\n\r\n", True),
+    "closes behind more than is kept of what is pipelined": (b"GET / HTTP/1.1\r\nhost: a\r\n\r\n" * 2500, True),
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("behind", "whole"), LEAVES.values(), ids=LEAVES.keys())
+async def test_a_client_that_leaves_frees_its_place_within_a_second(
+    behind: bytes, whole: bool, engine: str, tmp_path: Path
+) -> None:
+    if engine == "hypercorn" and behind:
+        pytest.skip("that engine does not read behind a request: its polls end with their time")
+    async with open_test_node(tmp_path, server={"port": 0, "engine": engine}, limits={"long_polls": 1}) as node:
+        cursor = await end(node)
+        query = f"{FEED}?cursor={cursor}&wait_s=25"
+        host, port = node.url.removeprefix("http://").split(":")
+        async with await trio.open_tcp_stream(host, int(port)) as stream:
+            head = f"GET {query} HTTP/1.1\r\nhost: {host}\r\nx-api-key: {node.key}\r\n\r\n"
+            await stream.send_all(head.encode())
+            await until(lambda: node.node.feed.hub.parked() == 1)
+            if behind:
+                with trio.move_on_after(0.5):
+                    await stream.send_all(behind)
+            if not whole:
+                await stream.send_eof()
+            else:
+                await stream.aclose()
+            left_at = time.monotonic()
+            await until(lambda: not node.node.feed.hub.parked())
+            assert time.monotonic() - left_at < 1.5, "a second, and what a busy machine takes"
+        await assert_nothing_left(node)
+        async with polling(node, f"cursor={cursor}&wait_s=25"):
+            pass
+
+
+async def test_metrics_tell_who_waits_and_what_was_written(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        await append(node, low(node.account), *[revoked(node.account, number) for number in range(3)])
+        query = f"cursor={await end(node)}&wait_s=25"
+        async with polling(node, query), polling(node, query):
+            assert await node.gauge("sluice_events_waiting") == 2
+            assert await node.gauge("sluice_events_reads_waiting") == 0
+        assert await node.gauge('sluice_events_appended_total{type="key.revoked"}') == 3
+        assert await node.gauge('sluice_events_appended_total{type="credits.low"}') == 1
+        await assert_nothing_left(node)
+
+
+async def assert_nothing_left(node: OpenNode) -> None:
+    """No reader waits, and no place is held."""
+    hub, limit, gate = node.node.feed.hub, node.node.feed.polls.per_key, node.node.admission.gate
+    with trio.fail_after(5):
+        await until(lambda: not (len(hub) or gate.statistics().leases))
+    held = [await gate.hold(node.account, node.key_id, name="polls", limit=limit) for _ in range(limit)]
+    assert None not in held, "a poll that is gone still holds its place"
+    for one in held:
+        if one is not None:
+            one.release()
