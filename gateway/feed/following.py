@@ -15,8 +15,6 @@ from gateway.feed.polling import HELD, Polls
 
 GLANCE_S = 0.001
 """How long to look, between two pages of many, whether the client is there and what it says."""
-BEAT_S = 15.0
-"""A stream is never silent for longer, so that proxies keep it open and a client knows that it is alive."""
 
 
 class Sink(Protocol):
@@ -53,7 +51,7 @@ async def follow(
 ) -> Stopped:
     """Give `sink` all there is and all that comes, until either side ends it; it counts as one long-poll.
 
-    `read_on` reads behind what it gave before. `check_key` raises when the key is no longer good, within `BEAT_S`.
+    `read_on` reads behind what it gave before. `check_key` raises when the key is no longer good; it is asked after `beat_s` at the latest.
     """
     hub = polls.hub
     waiter = hub.listen(key.account_id, key.id)
@@ -70,11 +68,12 @@ async def follow(
                     return Stopped.GONE
                 if hub.is_closing:
                     return Stopped.CLOSING
+                await check_key()
                 continue
             if held is None:
                 return Stopped.FULL
             waiter.expect(shown.filters, behind=shown.page.end.pos)
-            ended = await waiter.wait(polls.clock() + BEAT_S, sink.hung_up)
+            ended = await waiter.wait(polls.clock() + polls.beat_s, sink.hung_up)
             if ended is Ended.GONE:
                 return Stopped.GONE
             if ended is Ended.CLOSING:

@@ -1,0 +1,277 @@
+"""The feed as server-sent events: all there is and all that comes, once and in order, until either side ends it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import h11
+import orjson
+import pytest
+import trio
+
+from tests.fakes.feeding import FEED, ack, alert, append, append_some, drop_before, end, low, page, polling, subjects
+from tests.fakes.node import OpenNode, open_test_node
+from tests.fakes.upstream_server import until
+from tests.gateway.feed.test_polling import ENGINES, assert_nothing_left
+from tests.spec.refusals import assert_refused
+
+SSE = {"accept": "text/event-stream"}
+
+
+@dataclass(slots=True)
+class Stream:
+    """A connection to the node, and what it has got so far: the head, and blocks of fields."""
+
+    socket: trio.SocketStream
+    protocol: h11.Connection = field(default_factory=lambda: h11.Connection(h11.CLIENT))
+    status: int = 0
+    headers: dict[str, str] = field(default_factory=dict)
+    blocks: list[dict[str, str]] = field(default_factory=list)
+    text: bytes = b""
+
+    async def begin(self, target: str, headers: Mapping[str, str]) -> None:
+        """Send the request and wait for the answer's head."""
+        request = h11.Request(method="GET", target=target, headers=[("host", "a"), *headers.items()])
+        await self.socket.send_all(self.protocol.send(request) or b"")
+        self.protocol.send(h11.EndOfMessage())
+        head = await self._next()
+        assert isinstance(head, h11.Response)
+        self.status = head.status_code
+        self.headers = {name.decode(): value.decode() for name, value in head.headers}
+
+    async def block(self) -> dict[str, str]:
+        """The next event, comment or setting; empty at the end."""
+        while b"\n\n" not in self.text:
+            piece = await self._next()
+            if not isinstance(piece, h11.Data):
+                assert not self.text, "the stream ends with a whole block"
+                return {}
+            self.text += bytes(piece.data)
+        whole, _, self.text = self.text.partition(b"\n\n")
+        pairs = (line.partition(":") for line in whole.decode().splitlines())
+        self.blocks.append({name: value.strip() for name, _, value in pairs})
+        return self.blocks[-1]
+
+    async def event(self) -> Any:
+        """The next event, which must be one."""
+        with trio.fail_after(5):
+            block = await self.block()
+        assert block.keys() == {"id", "data"}, "`onmessage` gets events without a name only"
+        found = orjson.loads(block["data"])
+        assert block["id"] == found["cursor"]
+        return found
+
+    async def events(self, count: int) -> list[str]:
+        """What the next events are about."""
+        return [(await self.event())["subject"]["id"] for _ in range(count)]
+
+    async def _next(self) -> h11.Event | type[h11.PAUSED]:
+        while (event := self.protocol.next_event()) is h11.NEED_DATA:
+            self.protocol.receive_data(await self.socket.receive_some(65_536))
+        assert event is not h11.NEED_DATA
+        return event  # type: ignore[return-value]  # the walrus hides what was compared
+
+
+@asynccontextmanager
+async def streaming(
+    node: OpenNode, query: str = "", *, key: str = "", headers: Mapping[str, str] | None = None
+) -> AsyncIterator[Stream]:
+    """A stream, from its head on."""
+    host, port = node.url.removeprefix("http://").split(":")
+    async with await trio.open_tcp_stream(host, int(port)) as socket:
+        stream = Stream(socket)
+        with trio.fail_after(5):
+            await stream.begin(f"{FEED}?{query}", {"x-api-key": key or node.key, **SSE, **(headers or {})})
+        yield stream
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_a_stream_gives_what_there_is_and_then_what_comes(engine: str, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, server={"port": 0, "engine": engine, "drain_s": 1}) as node:
+        await append_some(node, 3)
+        async with streaming(node, "limit=2") as stream:
+            assert stream.status == 200
+            assert stream.headers["content-type"] == "text/event-stream; charset=utf-8"
+            assert stream.headers["cache-control"] == "no-store"
+            assert stream.headers["x-request-id"].startswith("req_")
+            assert await stream.events(3) == ["key_0", "key_1", "key_2"]
+            for number in range(3, 6):
+                await append_some(node, 1, first=number)
+                assert await stream.events(1) == [f"key_{number}"]
+        await assert_nothing_left(node)
+
+
+async def test_the_events_of_a_stream_are_those_of_the_feed(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        await append(node, low(node.account), alert(node.account, node.key_id), alert(node.account, "key_of_another"))
+        items = (await page(node))["data"]["items"]
+        async with streaming(node) as stream:
+            assert [await stream.event(), await stream.event()] == items
+        async with streaming(node, "types=monitor.*&subject_id=mon_1") as stream:
+            assert await stream.event() == items[1]
+            await append(node, low(node.account), alert(node.account, node.key_id, "run_2"))
+            assert (await stream.event())["subject"]["id"] == "run_2"
+
+
+async def test_last_event_id_resumes_a_stream(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        await append_some(node, 4)
+        async with streaming(node) as stream:
+            await stream.events(2)
+            last = stream.blocks[-1]["id"]
+        async with streaming(node, headers={"last-event-id": last}) as stream:
+            assert await stream.events(2) == ["key_2", "key_3"]
+        async with streaming(node, "cursor=now", headers={"last-event-id": last}) as stream:
+            assert await stream.events(2) == ["key_2", "key_3"], "what was got last counts more than the address"
+        async with streaming(node, "cursor=now") as stream:
+            assert await stream.block() == {"": "open"}
+
+
+@pytest.mark.parametrize(
+    ("query", "headers", "code", "status"),
+    [
+        ("limit=0", {}, "INVALID_REQUEST", 400),
+        ("cursor=x", {}, "INVALID_REQUEST", 400),
+        ("", {"last-event-id": "x"}, "INVALID_REQUEST", 400),
+        ("cursor=now&consumer=a", {}, "INVALID_REQUEST", 400),
+    ],
+)
+async def test_what_is_wrong_is_refused_before_the_stream_begins(
+    query: str, headers: Mapping[str, str], code: str, status: int, tmp_path: Path
+) -> None:
+    async with open_test_node(tmp_path) as node:
+        details = assert_refused(await node.get(f"{FEED}?{query}", headers={**SSE, **headers}), code, status)
+        assert details["next_step"]
+
+
+async def test_an_old_position_is_refused_before_the_stream_begins(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        await append_some(node, 4)
+        cursor = (await page(node, "limit=1"))["pagination"]["next_cursor"]
+        await drop_before(node, 4)
+        assert_refused(await node.get(f"{FEED}?cursor={cursor}", headers=SSE), "CURSOR_EXPIRED", 410)
+
+
+async def test_a_silent_stream_beats_and_tells_how_far_the_log_has_been_looked_through(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        node.node.feed.polls.beat_s = 0.2
+        async with streaming(node, "types=monitor.*") as stream:
+            assert await stream.block() == {"": "open"}
+            assert "id" in await stream.block(), "the first beat names the position"
+            assert await stream.block() == {"": "alive"}
+            await append(node, low(node.account))
+            place = await end(node)
+            with trio.fail_after(5):
+                while (await stream.block()).get("id") != place:
+                    pass
+            assert await stream.block() == {"": "alive"}
+        async with streaming(node, "types=monitor.*", headers={"last-event-id": place}) as stream:
+            await append(node, alert(node.account, node.key_id))
+            await stream.block()
+            assert await stream.events(1) == ["run_1"]
+
+
+async def test_a_revoked_key_ends_its_streams_within_a_beat(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        node.node.feed.polls.beat_s = 0.2
+        key, key_id = await node.new_key(node.account)
+        async with streaming(node, "types=monitor.*", key=key) as stream:
+            await stream.block()
+            await node.operate("key.revoke", key=key_id)
+            with trio.fail_after(2):
+                while await stream.block():
+                    pass
+            told = stream.blocks[-1]
+            assert told["event"] == "error"
+            assert orjson.loads(told["data"])["error"]["type"] == "INVALID_API_KEY"
+        await assert_nothing_left(node)
+
+
+async def test_a_stream_counts_as_a_long_poll_and_the_sixth_gets_what_there_is(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, limits={"long_polls": 2}) as node:
+        await append_some(node, 1)
+        async with streaming(node) as first, polling(node, f"cursor={await end(node)}&wait_s=25"):
+            assert await first.events(1) == ["key_0"]
+            async with streaming(node) as third:
+                assert await third.events(1) == ["key_0"]
+                assert await third.block() == {"retry": "2000"}
+                assert await third.block() == {}
+        await assert_nothing_left(node)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_a_node_that_stops_ends_its_streams_with_when_to_come_again(engine: str, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, server={"port": 0, "engine": engine, "drain_s": 5}) as node:
+        await append_some(node, 1)
+        async with streaming(node) as stream:
+            await stream.events(1)
+            node.node.draining.set()
+            with trio.fail_after(3):
+                assert int((await stream.block())["retry"]) >= 1000
+                assert await stream.block() == {}
+        await assert_nothing_left(node)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_a_client_that_leaves_its_stream_frees_its_place(engine: str, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, server={"port": 0, "engine": engine}, limits={"long_polls": 1}) as node:
+        for _ in range(3):
+            async with streaming(node, "cursor=now") as stream:
+                assert await stream.block() == {"": "open"}
+                await until(lambda: node.node.feed.hub.parked() == 1)
+            with trio.fail_after(2):
+                await until(lambda: not len(node.node.feed.hub))
+        await assert_nothing_left(node)
+
+
+async def test_a_stream_of_a_consumer_reads_on_and_acknowledges_nothing(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        await append_some(node, 3)
+        async with streaming(node, "consumer=one&limit=2") as stream:
+            assert await stream.events(3) == ["key_0", "key_1", "key_2"]
+            second = stream.blocks[1]["id"]
+            await append_some(node, 1, first=3)
+            assert await stream.events(1) == ["key_3"]
+            assert (await ack(node, "one", second)).json["data"]["unread"] == 2
+        assert subjects(await page(node, "consumer=one")) == ["key_2", "key_3"]
+
+
+async def test_a_reader_that_is_slow_holds_up_nobody_and_misses_nothing(tmp_path: Path) -> None:
+    """It gets pages at its own pace, read when it takes them: what waits for it is in the store, not in memory."""
+    count = 4000
+    async with open_test_node(tmp_path, limits={"requests_per_minute": 100_000}) as node:
+        host, port = node.url.removeprefix("http://").split(":")
+        await append_some(node, count)
+        sock = trio.socket.socket()
+        sock.setsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_RCVBUF, 4096)
+        await sock.connect((host, int(port)))
+        async with trio.SocketStream(sock) as slow:
+            lines = (f"GET {FEED}?limit=500 HTTP/1.1", "host: a", f"x-api-key: {node.key}", "accept: text/event-stream")
+            await slow.send_all("\r\n".join((*lines, "", "")).encode())
+            await trio.sleep(0.3)
+            with trio.fail_after(5):
+                for _ in range(20):
+                    assert (await page(node, "limit=1"))["pagination"]["page_size"] == 1
+                async with polling(node, f"cursor={await end(node)}&wait_s=25") as answer:
+                    await append_some(node, 1, first=count)
+                    assert subjects((await answer()).json) == [f"key_{count}"]
+            got = b""
+            with trio.fail_after(15):
+                while b'"key_%d"' % count not in got:
+                    got += await slow.receive_some(65_536)
+        found = [int(one.split(b'"')[0]) for one in got.split(b'"subject":{"kind":"key","id":"key_')[1:]]
+        assert found == list(range(count + 1))
+        await assert_nothing_left(node)
+
+
+async def test_the_time_of_a_stream_is_no_overhead(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        async with streaming(node, "cursor=now") as stream:
+            await stream.block()
+            await trio.sleep(1)
+        await assert_nothing_left(node)
+        assert await node.gauge("sluice_overhead_seconds_sum") < 0.9
