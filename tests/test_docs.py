@@ -22,6 +22,7 @@ from tests.docs.blocks import Block, Command, commands, shell_blocks
 from tests.docs.curl import Node, NotUnderstood, perform, read_call
 from tests.docs.shell import flaw
 from tests.fakes.commands import PROJECT, open_commands
+from tests.fakes.programs import happen
 from tests.fakes.sluice_process import Place
 from tests.servers.ports import free_ports
 
@@ -39,7 +40,8 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
     with open_commands() as runner:
         place = Place(tmp_path_factory.mktemp("docs"), runner)
         place.configure()
-        _, key = place.new_key(balance=100_000)
+        account, key = place.new_key(balance=100_000)
+        happen(place, account, "laptop", "phone")  # so that there are events to read
         with place.serve("--sandbox") as served:
             token = load_secret({}, place.database.parent).admin_token
             yield Node(served.url, served.admin_url, key["key"], token)

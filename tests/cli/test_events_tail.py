@@ -1,7 +1,6 @@
 """`sluice events tail` against a real node, and against a feed that answers as no node would in a short test."""
 
 import os
-import select
 import signal
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -13,6 +12,7 @@ import orjson
 import pytest
 
 from tests.fakes.commands import PROJECT
+from tests.fakes.programs import happen, open_program, read_line, rest_of
 from tests.fakes.scripted_feed import LOST, ScriptedFeed, Step, event, open_scripted_feed, page, refusal
 from tests.fakes.sluice_process import SLUICE, Place, Process, Served
 from tests.fakes.waiting import wait_until
@@ -26,39 +26,9 @@ OVER = refusal(401, "INVALID_API_KEY")
 @contextmanager
 def tailing(folder: Path, url: str, *options: str, key: str = KEY, stdout: int = subprocess.PIPE) -> Iterator[Process]:
     """A tail, killed at the end of the block if it still runs."""
-    log = folder / "tail.err"
-    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(PROJECT), "SLUICE_API_KEY": key}
-    with (
-        log.open("wb") as errors,
-        subprocess.Popen(
-            [*SLUICE, "events", "tail", "--url", url, *options],
-            cwd=folder,
-            env=environ,
-            stdin=subprocess.DEVNULL,
-            stdout=stdout,
-            stderr=errors,
-            bufsize=0,
-        ) as popen,
-    ):
-        try:
-            yield Process(popen, log)
-        finally:
-            popen.kill()
-
-
-def read_line(process: Process) -> bytes:
-    """The next line of its stdout."""
-    stdout = process.popen.stdout
-    assert stdout is not None
-    assert select.select([stdout], [], [], WAIT_S)[0], process.log.read_text()
-    return stdout.readline()
-
-
-def rest_of(process: Process) -> list[bytes]:
-    """What it printed until it ended."""
-    stdout = process.popen.stdout
-    assert stdout is not None
-    return stdout.read().splitlines()
+    words = (*SLUICE, "events", "tail", "--url", url, *options)
+    with open_program(words, folder, {"SLUICE_API_KEY": key}, stdout=stdout) as process:
+        yield process
 
 
 def ids(lines: Sequence[str]) -> list[str]:
@@ -71,14 +41,6 @@ def a_node(place: Place) -> Iterator[tuple[Served, str, str]]:
     account, key = place.new_key()
     with place.serve() as node:
         yield node, account, key["key"]
-
-
-def happen(place: Place, account: str, *names: str) -> list[str]:
-    """Let keys of these names be revoked; their ids."""
-    made = [place.told("key", "create", "--account", account, "--name", name)["id"] for name in names]
-    for key_id in made:
-        place.told("key", "revoke", key_id)
-    return made
 
 
 def subject_of(line: bytes) -> str:

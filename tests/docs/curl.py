@@ -1,10 +1,17 @@
-"""Documented curl calls, made against a node of the test's own: it stands for every address and key in a document."""
+"""Documented curl calls, made against a node of the test's own: it stands for every address and key in a document.
+
+`$CURSOR` and `$ETAG` stand for the last answer's `next_cursor` and `ETag`. A held read is held for a second here, and
+of a stream without an end the first event is the answer.
+"""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
+from http.client import HTTPConnection
+from urllib.parse import urlsplit
 
-from tests.fakes.calling import Answered, call
+from tests.fakes.calling import TIMEOUT_S, Answered, call
 
 _FLAGS = frozenset({"-s", "-S", "-sS", "-f", "-sf", "-fsS", "-i", "-si", "-v", "-N", "-L", "--compressed"})
 _BASE = re.compile(r"^(\$\{?\w+\}?|\{\w+\}|https?://[^/]+)(?=/|$)")
@@ -33,6 +40,8 @@ class Node:
     admin_url: str
     key: str
     admin_token: str
+    last: dict[str, str] = field(default_factory=dict)
+    """What the last answer gave to go on with, by the name that documents call it."""
 
 
 def read_call(words: Sequence[str]) -> Call:
@@ -65,12 +74,42 @@ def read_call(words: Sequence[str]) -> Call:
 
 
 def perform(made: Call, node: Node) -> Answered:
-    """Make the call with the node's address, key and token."""
-    headers = dict(made.headers)
+    """Make the call with the node's address, key and token, and what the last answer gave."""
+    headers = {name: _filled(value, node) for name, value in made.headers.items()}
     if "x-api-key" in headers:
         headers["x-api-key"] = node.key
     if "authorization" in headers:
         headers["authorization"] = f"Bearer {node.admin_token}"
     base = node.admin_url if made.path.startswith(_ADMIN_PATHS) else node.url
+    path = re.sub(r"\bwait_s=\d+", "wait_s=1", _filled(made.path, node))
     method = made.method or ("POST" if made.body else "GET")
-    return call(base + made.path, method=method, headers=headers, body=made.body)
+    if path.startswith("/v1/events") and "event-stream" in headers.get("accept", ""):
+        return _first_of_stream(base + path, headers)
+    answered = call(base + path, method=method, headers=headers, body=_filled(made.body.decode(), node).encode())
+    _keep(answered, node.last)
+    return answered
+
+
+def _filled(text: str, node: Node) -> str:
+    for name, value in node.last.items():
+        text = text.replace(f"${name}", value)
+    return text
+
+
+def _keep(answered: Answered, last: dict[str, str]) -> None:
+    if "etag" in answered.headers:
+        last["ETAG"] = answered.headers["etag"]
+    is_json = answered.headers.get("content-type") == "application/json" and answered.body
+    if is_json and (cursor := answered.json.get("pagination", {}).get("next_cursor")):
+        last["CURSOR"] = cursor
+
+
+def _first_of_stream(url: str, headers: Mapping[str, str]) -> Answered:
+    parts = urlsplit(url)
+    with closing(HTTPConnection(parts.netloc, timeout=TIMEOUT_S)) as connection:
+        connection.request("GET", f"{parts.path}?{parts.query}", headers=dict(headers))
+        answer = connection.getresponse()
+        body = b""
+        while b"\n\n" not in body and (more := answer.read1(65_536)):
+            body += more
+        return Answered(answer.status, {k.lower(): v for k, v in answer.getheaders()}, body)
