@@ -75,11 +75,10 @@ class FeedClient:
 
     def __init__(self, url: SplitResult, key: str, *, endings: Endings, attempts: int, rng: Random) -> None:
         assert url.hostname is not None
-        self._connection = (
-            HTTPSConnection(url.hostname, url.port, timeout=_CONNECT_S)
-            if url.scheme == "https"
-            else HTTPConnection(url.hostname, url.port, timeout=_CONNECT_S)
-        )
+        is_tls = url.scheme == "https"
+        port = url.port or (443 if is_tls else 80)
+        make = HTTPSConnection if is_tls else HTTPConnection
+        self._connection = make(url.hostname, port, timeout=_CONNECT_S)
         self._base = url.path.rstrip("/")
         self._headers = {"x-api-key": key, "accept": "application/json"}
         self._endings = endings

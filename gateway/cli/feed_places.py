@@ -34,6 +34,8 @@ class AtCursor:
 
     def __init__(self, start: str, file: Path | None) -> None:
         """The file's cursor goes before `start`. Raises Refusal."""
+        if file is not None and not file.resolve().parent.is_dir():
+            raise Refusal(f"{file} cannot be written: there is no folder {file.parent}")
         self._file = file
         self._cursor = (file and read_cursor(file)) or start
 

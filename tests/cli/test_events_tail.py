@@ -2,6 +2,7 @@
 
 import os
 import signal
+import ssl
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -10,9 +11,10 @@ from typing import Any
 
 import orjson
 import pytest
+import trustme
 
 from tests.fakes.commands import PROJECT
-from tests.fakes.programs import happen, open_program, read_line, rest_of
+from tests.fakes.programs import happen, has_line, open_program, read_line, rest_of
 from tests.fakes.scripted_feed import LOST, ScriptedFeed, Step, event, open_scripted_feed, page, refusal
 from tests.fakes.sluice_process import SLUICE, Place, Process, Served
 from tests.fakes.waiting import wait_until
@@ -124,6 +126,15 @@ def test_a_consumer_acknowledges_what_was_printed(place: Place, tmp_path: Path) 
 
 def consumer_of(node: Served, key: str) -> Any:
     return node.get("/v1/events/consumers/invoices", key).json["data"]["consumer"]
+
+
+def test_what_a_node_refuses_is_said_with_the_way_on(place: Place) -> None:
+    with a_node(place) as (node, _, key):
+        said = place.run("events", "tail", "--url", node.url, "--types", "key.revokd", SLUICE_API_KEY=key).refused(1)
+    assert said == (
+        "400 INVALID_REQUEST: types cannot be read: there is no event type 'key.revokd'; did you mean 'key.revoked'? "
+        "Send types=key.revoked."
+    )
 
 
 def test_what_came_before_is_left_out_from_now_on(place: Place, tmp_path: Path) -> None:
@@ -333,6 +344,36 @@ def test_wrong_use_is_refused_before_anything_is_asked(
     assert KEY not in said
 
 
+def test_a_certificate_is_checked(place: Place) -> None:
+    authority, tls = trustme.CA(), ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("127.0.0.1").configure_cert(tls)
+    authority.cert_pem.write_to_path(str(place.folder / "authority.pem"))
+    with open_scripted_feed(page(event(1)), OVER, tls=tls) as feed:
+        words = ("events", "tail", "--url", feed.url)
+        said = place.run(*words, SLUICE_API_KEY=KEY).refused(1)
+        assert said.startswith("the node's certificate does not hold: ")
+        assert feed.seen == []
+        trusting = place.run(*words, SLUICE_API_KEY=KEY, SSL_CERT_FILE=str(place.folder / "authority.pem"))
+    assert "evt_1" not in trusting.out
+    assert "key_1" in trusting.out
+
+
+def test_a_reader_that_stands_still_lets_the_second_signal_end_it_and_the_cursor_stays(tmp_path: Path) -> None:
+    (tmp_path / "at").write_text("cur_0\n")
+    many = [event(number, name="x" * 1_000) for number in range(1, 60)]
+    with (
+        open_scripted_feed(page(*many, *many)) as feed,
+        tailing(tmp_path, feed.url, "--json", "--cursor-file", "at") as tail,
+    ):
+        wait_until(lambda: has_line(tail, 0.01))
+        tail.signal(signal.SIGTERM)
+        with pytest.raises(subprocess.TimeoutExpired):
+            tail.popen.wait(0.3)
+        tail.signal(signal.SIGTERM)
+        assert tail.wait() == 0
+    assert (tmp_path / "at").read_text() == "cur_0\n"
+
+
 def test_a_file_can_hold_the_key(place: Place) -> None:
     (place.folder / "key").write_text(f"{KEY}2\n")
     with open_scripted_feed(OVER) as feed:
@@ -345,6 +386,11 @@ def test_a_file_without_a_cursor_is_left_as_it_is(place: Place) -> None:
     ended_ = place.run("events", "tail", "--cursor-file", "at", SLUICE_API_KEY=KEY)
     assert ended_.refused(1) == "at holds no cursor; remove it to begin anew"
     assert (place.folder / "at").read_text() == "precious\n"
+
+
+def test_a_cursor_file_without_a_folder_is_refused_before_anything_is_printed(place: Place) -> None:
+    said = place.run("events", "tail", "--cursor-file", "absent/at", SLUICE_API_KEY=KEY).refused(1)
+    assert said == "absent/at cannot be written: there is no folder absent"
 
 
 def test_a_node_that_is_not_there_is_named(place: Place) -> None:

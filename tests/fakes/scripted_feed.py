@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -105,7 +106,9 @@ class ScriptedFeed:
 
 
 @contextmanager
-def open_scripted_feed(*reads: Step, acks: Sequence[Step] = ()) -> Iterator[ScriptedFeed]:
+def open_scripted_feed(
+    *reads: Step, acks: Sequence[Step] = (), tls: ssl.SSLContext | None = None
+) -> Iterator[ScriptedFeed]:
     """A feed with these steps on a port of its own, gone when the block ends."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -137,7 +140,10 @@ def open_scripted_feed(*reads: Step, acks: Sequence[Step] = ()) -> Iterator[Scri
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
-    feed = ScriptedFeed(f"http://127.0.0.1:{server.server_port}", deque(reads), deque(acks))
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
+    url = f"{'http' if tls is None else 'https'}://127.0.0.1:{server.server_port}"
+    feed = ScriptedFeed(url, deque(reads), deque(acks))
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     try:
