@@ -11,7 +11,7 @@ from tests.fakes.commands import Commands, open_commands
 from tests.servers.postgres import PostgresServer, open_postgres
 from tests.servers.redis import RedisServer, open_redis
 
-CROWDS = ("tests/crash/", "tests/many/")
+CROWDS = ("tests/crash/", "tests/many/", "tests/storm/")
 """Folders whose tests are many processes each, hold them to bounds of time and take longest, mostly by waiting."""
 PROCESSES = 3
 """More would gain nothing: the crowds take as long as all else takes in two processes."""

@@ -8,6 +8,7 @@ its nodes are one process group, which is killed at the end.
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import subprocess
@@ -58,6 +59,9 @@ class Forked:
         return [event for event in events if event["event"] == name]
 
 
+PROGRAM = "gateway.cli"
+
+
 class Forker:
     """Starts nodes and kills them."""
 
@@ -73,17 +77,20 @@ class Forker:
         name: str = "node",
         skew_s: float = 0.0,
         pace: Pace | None = None,
+        program: str = PROGRAM,
     ) -> Forked:
         """`sluice serve` on this config, forked when this returns; its clock so many seconds ahead, or at another pace.
 
-        What it prints goes to `name`.out and `name`.log beside the config.
+        What it prints goes to `name`.out and `name`.log beside the config. Another `program` is a module with a `main`
+        that takes the same arguments.
         """
         folder = config.parent
         arguments = [os.fsencode(one).hex() for one in ("serve", "--config", str(config))]
         out, log = folder / f"{name}.out", folder / f"{name}.log"
         out.write_bytes(b"")
         files = {"folder": str(folder), "out": str(out), "err": str(log)}
-        pid = self._ask({**files, "arguments": arguments, "environ": dict(environ), "skew_s": skew_s, "pace": pace})
+        how = {"environ": dict(environ), "skew_s": skew_s, "pace": pace, "program": program}
+        pid = self._ask({**files, "arguments": arguments, **how})
         return Forked(pid, out, log)
 
     def kill(self, node: Forked) -> None:
@@ -117,8 +124,7 @@ def open_forker() -> Iterator[Forker]:
 
 
 def _fork_each() -> None:
-    from gateway.cli import main  # noqa: PLC0415 - only the process that forks loads the program
-
+    importlib.import_module(PROGRAM)  # only the process that forks loads the program
     for line in sys.stdin.buffer:
         request = orjson.loads(line)
         if "wait" in request:
@@ -133,7 +139,7 @@ def _fork_each() -> None:
             elif request["pace"]:
                 _serve_at_pace(Path(sys.argv[-1]), Pace(**request["pace"]))
             else:
-                main()
+                importlib.import_module(request["program"]).main()
             return
         os.write(1, b"%d\n" % pid)
 

@@ -1,0 +1,64 @@
+"""Facts of the plan as producers make them, with data of the right shape."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Struct
+
+from events.kinds import (
+    KINDS,
+    CreditsExhausted,
+    CreditsLow,
+    DiscoverCounts,
+    DiscoverCredits,
+    DiscoverLegs,
+    DiscoverRun,
+    KeyRevoked,
+    MonitorAlert,
+    MonitorRun,
+    WebhookPaused,
+)
+from events.log import Fact, Subject
+from tests.storm.plan import Plan, subject_of, told
+
+SLOT: Final = "2026-01-01T00:00:00Z"
+LEGS: Final = DiscoverLegs(planned=10, done=7, empty=1, failed=1, skipped=0, pending=1)
+DATA: Final[dict[type[Struct], Struct]] = {
+    type(one): one
+    for one in (
+        DiscoverRun(
+            run_id="run_1",
+            status="completed",
+            stopped_because=None,
+            counts=DiscoverCounts(legs=LEGS, rows_kept=120),
+            credits=DiscoverCredits(spent=10),
+            version=3,
+            schedule_id="sch_1",
+        ),
+        MonitorRun(
+            monitor_id="mon_1",
+            run_id="run_1",
+            status="ok",
+            scheduled_for=SLOT,
+            alerts_fired=0,
+            rows=20,
+            credits_spent=1,
+            skip_reason=None,
+        ),
+        MonitorAlert(monitor_id="mon_1", run_id="run_1", scheduled_for=SLOT, alerts_fired=2),
+        WebhookPaused(monitor_id="mon_1", delivery_id=None, failures_in_a_row=10),
+        CreditsLow(balance=19, held=1, pack_credits=100, threshold_credits=20),
+        CreditsExhausted(balance=0, pack_credits=100),
+        KeyRevoked(key_id="key_1", last4="abcd"),
+    )
+}
+
+
+def fact(plan: Plan, number: int) -> Fact:
+    """The fact with this number."""
+    account_id, key_id, kind, parent_id = told(plan, number)
+    id_ = subject_of(number)
+    data = DATA[KINDS[kind].data]
+    links = {"run": f"/v1/runs/{id_}"}
+    return Fact(account_id, kind, Subject("run", id_), data, key_id=key_id, parent_id=parent_id, links=links)

@@ -1,0 +1,127 @@
+"""The nodes' processes: started, killed at any moment and started again; and what their writers have reported."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+import trio
+
+from tests.fakes.forking import Forked, Forker
+from tests.storm.asking import Living, Nodes
+from tests.storm.node import STOPPED
+from tests.storm.plan import Plan, facts_of
+from upstreams.transport.http import origin_of
+
+DURING_START = 0.2
+START_S_MAX = 0.4
+BOTH = 0.15
+"""How often two nodes die at once."""
+
+
+@dataclass
+class Reported:
+    """What all writers have reported so far."""
+
+    plan: Plan
+    committed_at: dict[int, float] = field(default_factory=dict)
+    facts: int = 0
+    failed: Counter[str] = field(default_factory=Counter)
+    stopped: set[int] = field(default_factory=set)
+    """The lives whose writers have all stopped."""
+    _read_bytes: dict[int, int] = field(default_factory=dict)
+
+    def read(self, life: int) -> None:
+        """Take what a life has reported since it was read."""
+        file = Path(self.plan.folder) / f"reports-{life}"
+        if not file.exists():
+            return
+        with file.open("rb") as lines:
+            lines.seek(self._read_bytes.get(life, 0))
+            text = lines.read()
+        whole = text[: text.rfind(b"\n") + 1]
+        self._read_bytes[life] = self._read_bytes.get(life, 0) + len(whole)
+        for line in whole.decode().splitlines():
+            self._take(life, *line.split())
+
+    def _take(self, life: int, first: str, second: str = "") -> None:
+        if first == STOPPED:
+            self.stopped.add(life)
+        elif first == "failed":
+            self.failed[second] += 1
+        else:
+            self.committed_at[int(first)] = float(second)
+            self.facts += len(facts_of(self.plan, int(first)))
+
+
+@dataclass
+class Lives:
+    """Nodes by their place, each one process after another."""
+
+    forker: Forker
+    config: Path
+    environ: Mapping[str, str]
+    nodes: Nodes
+    reported: Reported
+    rng: Random
+    count: int
+    kills: int = 0
+    kills_in_start: int = 0
+    _life: int = 0
+    _now: dict[int, int] = field(default_factory=dict)
+    """The number of the life at each place."""
+
+    async def start_all(self) -> None:
+        """Start every node."""
+        async with trio.open_nursery() as nursery:
+            for place in range(self.count):
+                nursery.start_soon(self._start, place)
+
+    async def kill_some(self) -> None:
+        """Kill a node or two, and start them again, perhaps to die in the start once more."""
+        places = self.rng.sample(range(self.count), 2 if self.count > 2 and self.rng.random() < BOTH else 1)
+        for place in places:
+            node = self.nodes.living.pop(place)
+            node.is_killed = True
+            self._kill(place, node.forked)
+        async with trio.open_nursery() as nursery:
+            for place in places:
+                nursery.start_soon(self._start_again, place)
+
+    async def _start_again(self, place: int) -> None:
+        if self.rng.random() < DURING_START:
+            forked = self._fork(place)
+            await trio.sleep(self.rng.random() * START_S_MAX)
+            self._kill(place, forked)
+            self.kills_in_start += 1
+        await self._start(place)
+
+    async def _start(self, place: int) -> None:
+        forked = self._fork(place)
+        line = await forked.listening()
+        self.nodes.living[place] = Living(forked, origin_of(line["url"])[0])
+
+    def _fork(self, place: int) -> Forked:
+        self._life += 1
+        self._now[place] = self._life
+        environ = {**self.environ, "STORM_LIFE": str(self._life)}
+        return self.forker.start(self.config, environ, name=f"node-{place}", program="tests.storm.node")
+
+    def _kill(self, place: int, forked: Forked) -> None:
+        self.forker.kill(forked)
+        self.kills += 1
+        self.reported.read(self._now[place])
+
+    def look(self) -> None:
+        """Read what the living have reported."""
+        for life in self._now.values():
+            self.reported.read(life)
+
+    @property
+    def have_stopped(self) -> bool:
+        """Whether no writer writes any more."""
+        self.look()
+        return self.reported.stopped.issuperset(self._now.values())

@@ -1,0 +1,118 @@
+"""A whole node for the storm: it serves as `sluice serve` does, and its writers append until they are told to stop.
+
+`STORM` in its environment names the plan's file, `STORM_LIFE` the number of this process. What was committed is
+reported to `reports-N`, a line for each batch: its number and when. A last line says that all writers have stopped.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import time
+from functools import partial
+from itertools import count
+from pathlib import Path
+
+import msgspec
+import trio
+
+from events.log import Fact
+from gateway.app import Node
+from gateway.cli.run import known_platforms
+from gateway.config import Config, load_config
+from gateway.logs import Log
+from gateway.secrets import load_secret
+from gateway.serve import Start, open_served_node, print_line
+from storage.errors import StorageError
+from storage.store import Tx
+from tests.storm.facts import fact
+from tests.storm.plan import Plan, batch_of, facts_of, is_undone
+
+STOPPED = "stopped"
+PAUSE_S = 0.05
+
+
+class Undone(Exception):
+    """The producer changed its mind after it had appended."""
+
+
+class Reports:
+    """Lines for the driver, which stay whenever the process dies."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+
+    def tell(self, *parts: object) -> None:
+        """Write a line at once."""
+        os.write(self._file, (" ".join(map(str, parts)) + "\n").encode())
+
+
+class Writers:
+    """The producers of one node."""
+
+    def __init__(self, node: Node, plan: Plan, life: int) -> None:
+        self._books = node.books
+        self._plan = plan
+        self._life = life
+        self._stop = Path(plan.folder) / "stop"
+        self.reports = Reports(Path(plan.folder) / f"reports-{life}")
+
+    async def write(self, writer: int) -> None:
+        """Append one batch after the other."""
+        for number in count():
+            if self._is_over():
+                return
+            batch = batch_of(self._life, writer, number)
+            try:
+                await self._append(batch)
+            except StorageError as exc:
+                self.reports.tell("failed", type(exc).__name__)
+                await trio.sleep(PAUSE_S)
+            await trio.sleep(random.random() * self._plan.pause_s)
+
+    async def _append(self, batch: int) -> None:
+        facts = [fact(self._plan, number) for number in facts_of(self._plan, batch)]
+        undo = is_undone(self._plan, batch)
+
+        def work(tx: Tx) -> None:
+            self._append_in(tx, facts)
+            if undo:
+                raise Undone
+
+        try:
+            await self._books.store.write(work)
+        except Undone:
+            return
+        self.reports.tell(batch, time.time())
+
+    def _append_in(self, tx: Tx, facts: list[Fact]) -> None:
+        self._books.feed.append(tx, facts)
+
+    def _is_over(self) -> bool:
+        return self._stop.exists()
+
+
+async def run(start: Start, plan: Plan, life: int) -> None:
+    """Serve, and write until the end."""
+    async with open_served_node(start) as (node, line):
+        print_line(line)
+        writers = Writers(node, plan, life)
+        async with trio.open_nursery() as nursery:
+            for writer in range(plan.writers):
+                nursery.start_soon(writers.write, writer)
+        writers.reports.tell(STOPPED)
+        await trio.sleep_forever()
+
+
+def main() -> None:
+    """Serve on the config that the last argument names."""
+
+    def read_config() -> Config:
+        return load_config(sys.argv[-1], {}, known_platforms())
+
+    plan = msgspec.json.decode(Path(os.environ["STORM"]).read_bytes(), type=Plan)
+    config = read_config()
+    secrets = load_secret(os.environ, config.store.data_dir)
+    start = Start(config, read_config, secrets, dict(os.environ), Log("info", access=False))
+    trio.run(partial(run, start, plan, int(os.environ["STORM_LIFE"])))

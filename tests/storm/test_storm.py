@@ -1,0 +1,41 @@
+"""The feed while nodes are killed every second or two: nothing is lost, repeated or reordered, and no poll stays taken.
+
+`python -m tests.storm` is the same for a million events.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from tests.servers.postgres import PostgresServer
+from tests.servers.redis import RedisServer
+from tests.storm.run import Size, storm
+
+PATIENCE_S = 150.0
+EVENTS, KILLS = 5_000, 4
+SIZE = Size(EVENTS, KILLS, accounts=3, consumers=4, kill_every_s=1.5)
+
+
+def assert_it_blew(figures: dict[str, Any]) -> None:
+    """Whatever is to be proved has happened."""
+    assert figures["kills"] >= KILLS
+    assert figures["events"] >= EVENTS
+    for happened in ("walked", "consumed", "lost_connections", "long_polls", "rereads", "restarts", "acknowledged"):
+        assert figures[happened], (happened, figures)
+
+
+async def test_a_node_that_is_killed_again_and_again_keeps_every_feed_whole(tmp_path: Path) -> None:
+    with trio.fail_after(PATIENCE_S):
+        assert_it_blew(await storm(tmp_path, SIZE, store_url=f"sqlite:///{tmp_path / 'sluice.db'}"))
+
+
+async def test_three_nodes_of_which_any_may_be_killed_keep_every_feed_whole(
+    tmp_path: Path, postgres: PostgresServer, empty_redis: RedisServer
+) -> None:
+    """Of each key one poll must be free again: a dead node's others may still count, for half a minute."""
+    size = Size(EVENTS, KILLS, accounts=3, consumers=4, kill_every_s=1.5, polls_free=1)
+    with trio.fail_after(PATIENCE_S):
+        assert_it_blew(await storm(tmp_path, size, store_url=postgres.fresh(), state_url=empty_redis.url))
