@@ -122,7 +122,7 @@ class Storm:
             assert (shown["unread"], shown["status"]) == (0, "active"), told
         with trio.fail_after(POLLS_FREE_S):
             async with trio.open_nursery() as nursery:
-                for key in {one.reader.key for one in (*self.walkers, *self.consumers)}:
+                for key in {one.reader.key for one in self.walkers} | {one.reader.key for one in self.consumers}:
                     nursery.start_soon(self._until_polls_are_free, key)
 
     async def _until_polls_are_free(self, key: str) -> None:
