@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 
 from billing.balances import Balances
 from billing.key_cache import Key
 from billing.keys import Keys
 from gateway.errors import KeyMissing, Refused
-from gateway.logs import KEY_SHAPE
 from gateway.request import ESCAPE, Caller, Headers, Request
 from limits.errors import ConcurrencyReached, GenerationPassed, RateLimited
 from limits.gate import Admitted, Gate
@@ -26,8 +26,9 @@ class Admission:
         self._keys = keys
         self.gate = gate
         self._balances = balances
-        self._key_prefix = key_prefix
         self._key_start = key_prefix.encode()
+        # At the start of a word only: one cursor of 20,000 has the prefix's three characters somewhere within.
+        self._has_key = re.compile(r"(?<![\w-])" + re.escape(key_prefix) + r"[A-Za-z0-9_-]{43}").search
         self.counts = {"admitted": 0, "rate_limited": 0, "concurrency_limited": 0, "state_away": 0}
         """How requests with a good key went, since the start."""
 
@@ -37,8 +38,7 @@ class Admission:
         if ESCAPE not in raw and raw.find(self._key_start) < 0 and raw.lower().find(b"key") < 0:
             return  # nearly always, and without reading the query
         for name, value in request.query:
-            looks_like_key = self._key_prefix in value and KEY_SHAPE.search(value) is not None
-            if looks_like_key or (value and name.lower() in _KEY_NAMES):
+            if self._has_key(value) or (value and name.lower() in _KEY_NAMES):
                 raise Refused(
                     "INVALID_REQUEST" if request.headers.get(b"x-api-key") else "MISSING_API_KEY",
                     "An API key must never stand in an address: send it in the x-api-key header. "

@@ -92,6 +92,12 @@ async def test_a_key_in_the_address_is_refused_and_must_be_revoked(tmp_path: Pat
         assert node.upstream.requests == []
 
 
+async def test_a_cursor_that_happens_to_have_the_prefix_of_keys_within_is_not_taken_for_a_key(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        answer = await node.get(f"/v1/events?cursor=cur_FR1tW8BlZGsl_Bl2{'e' * 60}")
+        assert assert_refused(answer, "INVALID_REQUEST", 400)["reason"] == "invalid_param"
+
+
 async def test_keys_of_one_account_share_its_balance_and_not_their_windows(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=10, limits={"requests_per_minute": 1}) as node:
         other, _ = await node.new_key(node.account)
