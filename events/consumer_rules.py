@@ -53,13 +53,18 @@ def dropped_since(consumer: Consumer, head: Head) -> int:
     return max(0, head.first_pos - 1 - consumer.committed.pos)
 
 
-def served(consumer: Consumer, page: Page, *, unread: int, now: float) -> Consumer:
-    """After a page; the same row when there is nothing worth a write."""
+def served(consumer: Consumer, page: Page, *, begin_pos: int, unread: int, now: float) -> Consumer:
+    """After a page that begins behind `begin_pos`; the same row when there is nothing worth a write.
+
+    A stream's page tells nothing of what comes before it, which may have been given and not acknowledged.
+    """
     grows = page.end.pos > consumer.served.pos
     last_pos = page.head.last_pos
     if not grows and now - consumer.seen_at <= SEEN_S and last_pos - consumer.counted_pos <= COUNTED_LAG:
         return consumer
-    quiet_pos = page.items[0].pos - 1 if page.items else page.end.pos
+    quiet_pos = consumer.quiet_pos
+    if begin_pos <= quiet_pos:
+        quiet_pos = page.items[0].pos - 1 if page.items else page.end.pos
     consumer = replace(_counted(consumer, last_pos, unread), quiet_pos=quiet_pos, seen_at=_seen(consumer, now))
     return replace(consumer, served=page.end) if grows else consumer
 

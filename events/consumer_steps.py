@@ -160,22 +160,27 @@ def _known(tx: Tx, key_id: str, name: str) -> Consumer:
 
 def _serve(tx: Tx, want: Want, before: Consumer | None, consumer: Consumer, now: float) -> Step[Served]:
     """A page of `consumer`, which stands or will in place of `before`."""
-    page = _page(tx, consumer, want)
+    begin_pos = _begin_pos(consumer, want)
+    page = _page(tx, consumer, want, begin_pos)
     unread = _unread(tx, consumer, page.head)
-    after = rules.served(consumer, page, unread=unread, now=now)
+    after = rules.served(consumer, page, begin_pos=begin_pos, unread=unread, now=now)
     return Step(before, after, Served(page, unread, consumer.committed, consumer.filters))
 
 
-def _page(tx: Tx, consumer: Consumer, want: Want) -> Page:
-    """What was served and not acknowledged, if anything of it is for this consumer; else all that there is.
+def _begin_pos(consumer: Consumer, want: Want) -> int:
+    """Behind which the page begins: what a stream has given, or else where something may be found.
 
-    It looks from where something may be found, so that one who reads on without acknowledging pages that are empty, and
-    cut short, gets to what comes after them.
+    So one who reads on without acknowledging pages that are empty, and cut short, gets to what comes after them.
     """
-    ask = Ask(consumer.account_id, consumer.key_id, consumer.quiet_pos, want.limit, consumer.filters)
     if want.given is not None and want.given.pos >= consumer.committed.pos:
-        return read_page(tx, replace(ask, after=want.given.pos), scan_max=want.scan_max)
-    if consumer.served.pos > consumer.quiet_pos:
+        return want.given.pos
+    return consumer.quiet_pos
+
+
+def _page(tx: Tx, consumer: Consumer, want: Want, begin_pos: int) -> Page:
+    """What was served and not acknowledged, if anything of it is for this consumer; else all that there is."""
+    ask = Ask(consumer.account_id, consumer.key_id, begin_pos, want.limit, consumer.filters)
+    if want.given is None and consumer.served.pos > begin_pos:
         page = read_page(tx, replace(ask, upto=consumer.served.pos), scan_max=want.scan_max)
         if page.items:
             return page

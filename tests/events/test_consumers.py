@@ -60,6 +60,22 @@ async def test_a_read_is_repeated_until_it_is_acknowledged(desk: Desk) -> None:
     assert (places(after.page), after.unread, after.page.has_more) == ([3, 4, 5, 6, 7], 5, False)
 
 
+async def test_what_a_stream_gave_and_nobody_acknowledged_is_given_again(desk: Desk) -> None:
+    await desk.append(*[alert()] * 5)
+    given, got = None, []
+    while len(got) < 5:
+        served = await desk.consumers.read(ACCOUNT, KEY, "c", limit=2, given=given)
+        given = served.page.end
+        got += places(served.page)
+    assert got == [1, 2, 3, 4, 5]
+    again = await read(desk, limit=2)
+    assert (places(again.page), again.unread) == ([1, 2], 5)
+    await desk.consumers.ack(KEY, "c", again.page.end)
+    await desk.append(low())
+    await desk.consumers.read(ACCOUNT, KEY, "c", limit=2, given=given)
+    assert places((await read(desk)).page) == [3, 4, 5, 6]
+
+
 async def test_a_page_that_reached_the_end_is_the_same_when_the_log_has_grown(desk: Desk) -> None:
     await desk.append(*[alert()] * 3)
     first = await read(desk)
