@@ -81,7 +81,7 @@ def _cache(calls: BilledCalls) -> Iterator[Metric]:
 def _shared(now: SharedCacheStatistics) -> Iterator[Metric]:
     found = "Misses of this node that another node's answer served."
     yield CounterMetricFamily("sluice_cache_shared_found", found, now.found_total)
-    yield CounterMetricFamily("sluice_cache_shared_waits", "Waits for the call of another node.", now.waited_total)
+    yield CounterMetricFamily("sluice_cache_shared_waits", "Calls that waited for another node's.", now.waited_total)
     alone = "Misses that were called for without asking the other nodes, since the state was away."
     yield CounterMetricFamily("sluice_cache_shared_alone", alone, now.alone_total)
 

@@ -30,7 +30,8 @@ RENEWED = b"sluice:renewed"
 
 @dataclass(frozen=True, slots=True)
 class SharedCacheStatistics:
-    """Counts since the start: answers of other nodes that were used, waits for them, and calls without the server."""
+    """Counts since the start: answers of other nodes that were used, calls that waited for another node's, however
+    long, and calls without the server."""
 
     found_total: int
     waited_total: int
@@ -125,7 +126,7 @@ class SharedCache:
         self, key: bytes, name: bytes, token: bytes, *, deadline_at: float, waits: bool
     ) -> tuple[bytes | None, float]:
         """The answer, or None: lead; and how long others were waited for."""
-        waited_s = 0.0
+        waited_s, has_waited = 0.0, False
         while self.local.bytes_max > 0:
             with self._landing(name) as landed:  # before asking, so that no word is missed
                 match await self._ask(name, token, deadline_at):
@@ -134,6 +135,8 @@ class SharedCache:
                         self.local.put(key, body, ttl_ms / 1000)
                         return body, waited_s
                     case [0, int() as lock_ms] if waits:
+                        self._waited += not has_waited
+                        has_waited = True
                         waited_s += await self._wait(landed, lock_ms / 1000, deadline_at)
                     case [1]:
                         self._led[token] = name, deadline_at
@@ -166,7 +169,6 @@ class SharedCache:
 
     async def _wait(self, landed: trio.Event, lock_s: float, deadline_at: float) -> float:
         """Wait for word of another node, but not for long; how long that was."""
-        self._waited += 1
         began = trio.current_time()
         if began >= deadline_at:
             raise trio.TooSlowError

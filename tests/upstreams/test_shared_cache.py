@@ -14,7 +14,7 @@ from tests.servers.cutter import open_cutter
 from tests.servers.redis import RedisServer
 from tests.servers.waiting import until
 from upstreams.cache import Cache
-from upstreams.shared_cache import BODY_BYTES_MAX, LOCK_S, RENEW_S, SharedCache, open_shared_cache
+from upstreams.shared_cache import BODY_BYTES_MAX, LOCK_S, POLL_S, RENEW_S, SharedCache, open_shared_cache
 
 WAIT_S = 20
 KEY = b"/v1/a/b?c=d"
@@ -108,6 +108,15 @@ async def test_the_same_call_through_all_nodes_at_once_is_made_once(nodes: list[
 
     # By the message, not by the poll; at least once, should the machine be busy.
     assert min([await all_take_s(b"%d" % turn) for turn in range(3)]) < 0.4
+
+
+async def test_a_call_that_waits_for_long_is_counted_once(nodes: list[SharedCache]):
+    upstream = Upstream(takes_s=2.5 * POLL_S)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(get, nodes[0], upstream)
+        await until(lambda: upstream.running)
+        assert await get(nodes[1], upstream) == b"answer 1"
+    assert [node.statistics().waited_total for node in nodes] == [0, 1, 0]
 
 
 async def test_who_fails_lets_one_of_the_others_lead(nodes: list[SharedCache]):
