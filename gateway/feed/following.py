@@ -51,7 +51,8 @@ async def follow(
 ) -> Stopped:
     """Give `sink` all there is and all that comes, until either side ends it; it counts as one long-poll.
 
-    `read_on` reads behind what it gave before. `check_key` raises when the key is no longer good; it is asked after `beat_s` at the latest.
+    `read_on` reads behind what it gave before. `check_key` raises when the key is no longer good; it is asked after
+    `beat_s` at the latest.
     """
     hub = polls.hub
     waiter = hub.listen(key.account_id, key.id)
