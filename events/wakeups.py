@@ -11,8 +11,9 @@ import enum
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
+from typing import Final
 
-import orjson
+import msgspec
 import trio
 
 from events.log import Moved
@@ -25,6 +26,9 @@ CHANNEL = b"events"
 LOOK_EVERY_S = 5.0
 """How long an event may stay unnoticed on another node when the message that tells of it is lost."""
 LOOK_AT_ONCE = 1_000
+
+_json: Final = msgspec.json.Encoder()
+_moves: Final = msgspec.json.Decoder(list[Moved])
 
 
 class Ended(enum.Enum):
@@ -162,7 +166,7 @@ class Hub:
         self.appended.update(moved.type for moved in news)
         self._hear(news)
         if self._state is not None:
-            self._state.publish(CHANNEL, orjson.dumps(news))
+            self._state.publish(CHANNEL, _json.encode(news))
 
     def close(self) -> None:
         """The node stops: every waiter answers now, and whoever comes does not wait."""
@@ -188,7 +192,7 @@ class Hub:
                 if message == LOOK_AGAIN:
                     self._look.set()
                 else:
-                    self._hear(Moved(*one) for one in orjson.loads(message))
+                    self._hear(_moves.decode(message))
 
     async def keep_looking(self, store: Store) -> None:
         """Until cancelled: find by the store what messages have missed, after `LOOK_EVERY_S` at the latest."""
