@@ -91,32 +91,28 @@ class Api:
             self._record(request, reply, overhead_s)
 
     async def _reply(self, request: Request) -> Reply:
-        """The answer, whatever happens; the key's lease is given back by then."""
+        """Steps 2 to 14 of decisions 5: an answer, whatever happens; the key's lease is given back by then."""
+        parts = self._parts
         try:
-            return await self._answer(request)
+            if not request.path.startswith("/v1/"):
+                return self._outside(request)
+            if request.query_string:
+                parts.admission.refuse_key_in_query(request)
+            if request.path == STATUS_PATH and request.method in _READS:
+                return parts.status.answer(request)
+            admission = parts.admission
+            caller = request.caller = Caller(admission.key_of_nowait(request) or await admission.key_of(request))
+            if not admission.enter_nowait(caller):
+                await admission.enter(request, caller)
+            return await parts.routes.find(request).handle(request, caller)
         except Exception as exc:  # noqa: BLE001 - the last resort: whatever went wrong, the client gets an envelope
-            reply = await self._parts.replies.refusal(request, exc)
+            reply = await parts.replies.refusal(request, exc)
             if reply.code == "INTERNAL_ERROR":
-                self._parts.log.failure("request_failed", exc, request_id=request.id, path=request.path)
+                parts.log.failure("request_failed", exc, request_id=request.id, path=request.path)
             return reply
         finally:
             if request.caller is not None and request.caller.lease is not None:
                 request.caller.lease.release()
-
-    async def _answer(self, request: Request) -> Reply:
-        """Steps 2 to 13 of decisions 5."""
-        if not request.path.startswith("/v1/"):
-            return self._outside(request)
-        parts = self._parts
-        if request.query_string:
-            parts.admission.refuse_key_in_query(request)
-        if request.path == STATUS_PATH and request.method in _READS:
-            return parts.status.answer(request)
-        admission = parts.admission
-        caller = request.caller = Caller(admission.key_of_nowait(request) or await admission.key_of(request))
-        if not admission.enter_nowait(caller):
-            await admission.enter(request, caller)
-        return await parts.routes.find(request).handle(request, caller)
 
     def _outside(self, request: Request) -> Reply:
         """What stands beside the API; the rest is pointed to the catalog."""

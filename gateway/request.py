@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl
 
@@ -56,15 +55,6 @@ class Request:
     """What stands in the path where its route has `{name}`; the routing table sets it."""
     held_s: float = 0.0
     """For how long it was held open, waiting for something to tell: not what the gateway cost."""
-
-    @contextmanager
-    def held(self, clock: Callable[[], float]) -> Iterator[None]:
-        """The block waits on behalf of the client."""
-        began = clock()
-        try:
-            yield
-        finally:
-            self.held_s += clock() - began
 
     @property
     def query(self) -> list[tuple[str, str]]:

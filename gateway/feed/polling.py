@@ -73,8 +73,9 @@ class Polls:
                 until = self.clock() + wait_s * (1 - self.rng.uniform(0, EARLY))
                 while True:
                     waiter.expect(shown.filters, behind=shown.page.end.pos)
-                    with request.held(self.clock):
-                        ended = await waiter.wait(until, lambda: hung_up(request.receive))
+                    began = self.clock()
+                    ended = await waiter.wait(until, lambda: hung_up(request.receive))
+                    request.held_s += self.clock() - began
                     if ended is Ended.CLOSING:
                         return Polled(shown, self.rng.randint(1, STOP_INTERVAL_S))
                     if ended is Ended.GONE or (ended is Ended.TIME_UP and not waiter.is_behind):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from dataclasses import replace
 from functools import partial
 
@@ -11,7 +12,7 @@ from events.pages import read_head
 from gateway.admission import Admission
 from gateway.feed import pages, refusals
 from gateway.feed.acks import acknowledge
-from gateway.feed.asks import read_ask
+from gateway.feed.asks import FeedAsk, read_ask
 from gateway.feed.following import Stopped, follow
 from gateway.feed.pages import Shown
 from gateway.feed.polling import Polled, Polls
@@ -48,25 +49,31 @@ class Events:
         return Route(PATH, self.answer), Route(SOCKET_PATH, self.answer_socket)
 
     async def answer(self, request: Request, caller: Caller) -> Reply:
-        """A page, held open while it is empty; 304 for one that the client has."""
-        try:
-            return await self._answer(request, caller)
-        except StorageError as exc:
-            raise refusals.store_away() from exc
+        """A page, held open while it is empty; 304 for one that the client has.
 
-    async def _answer(self, request: Request, caller: Caller) -> Reply:
+        While it is held, every coroutine on the way down to the socket stays: so there are few.
+        """
         ask = read_ask(request.query)
         last_id = request.headers.get(b"last-event-id") if request.stream is not None else None
         if last_id and ask.consumer is None:
             ask = replace(ask, cursor=last_id.decode("latin-1"))
         tokens = FeedTokens(self._signer, caller.key.account_id)
-        reading = await reading_of(self._readers, ask, caller.key, tokens)
-        if request.stream is not None and request.method == "GET":
-            return await self._follow(EventSource(request.stream, request.receive, tokens), request, reading)
         known = request.headers.get(b"if-none-match")
-        if known is not None and isinstance(reading, ByCursor) and (held := await self._still_holding(known, reading)):
-            return Reply(304, b"", [(b"etag", held), _CACHING])
-        polled = await self._read(request, reading, known)
+        try:
+            reading = await reading_of(self._readers, ask, caller.key, tokens)
+            if request.stream is not None and request.method == "GET":
+                return await self._follow(EventSource(request.stream, request.receive, tokens), request, reading)
+            if known is not None and (held := await self._still_holding(known, reading)):
+                return Reply(304, b"", [(b"etag", held), _CACHING])
+            polled = await self._read(request, reading, known)
+        except StorageError as exc:
+            raise refusals.store_away() from exc
+        return await self._reply(request, caller, polled, tokens=tokens, ask=ask)
+
+    async def _reply(
+        self, request: Request, caller: Caller, polled: Polled, *, tokens: FeedTokens, ask: FeedAsk
+    ) -> Reply:
+        known = request.headers.get(b"if-none-match")
         made = pages.tag(polled.shown, ask, caller.key.id)
         headers: Headers = [(b"etag", made), _CACHING]
         if polled.interval_s is not None:
@@ -98,24 +105,26 @@ class Events:
 
     async def _follow(self, sink: EventSource | EventSocket, request: Request, reading: ByCursor | ByConsumer) -> Reply:
         """Events as they come, until either side ends it; what goes wrong in between is told as the last message."""
+        began = self._polls.clock()
         try:
-            with request.held(self._polls.clock):
-                stopped = await follow(
-                    self._polls,
-                    reading.key,
-                    read_on=reading.read_on,
-                    sink=sink,
-                    check_key=partial(self._admission.key_of, request),
-                )
-                if stopped is not Stopped.GONE:
-                    await sink.end(stopped)
+            stopped = await follow(
+                self._polls,
+                reading.key,
+                read_on=reading.read_on,
+                sink=sink,
+                check_key=partial(self._admission.key_of, request),
+            )
+            if stopped is not Stopped.GONE:
+                await sink.end(stopped)
         except ClientGone:
             await trio.lowlevel.checkpoint_if_cancelled()
+        finally:
+            request.held_s += self._polls.clock() - began
         return Reply(200, b"", streamed=True)
 
-    async def _read(self, request: Request, reading: ByCursor | ByConsumer, known: bytes | None) -> Polled:
+    def _read(self, request: Request, reading: ByCursor | ByConsumer, known: bytes | None) -> Awaitable[Polled]:
         if not reading.ask.wait_s or request.method != "GET":
-            return Polled(await reading.read())
+            return _once(reading)
 
         def is_news(shown: Shown) -> bool:
             page = shown.page
@@ -123,9 +132,15 @@ class Events:
                 return True
             return bool(page.items) and not pages.matches(known, pages.tag(shown, reading.ask, reading.key.id))
 
-        return await self._polls.poll(reading.key, request, reading.ask.wait_s, read=reading.read, is_news=is_news)
+        return self._polls.poll(reading.key, request, reading.ask.wait_s, read=reading.read, is_news=is_news)
 
-    async def _still_holding(self, known: bytes, reading: ByCursor) -> bytes | None:
+    async def _still_holding(self, known: bytes, reading: ByCursor | ByConsumer) -> bytes | None:
         """The tag of the page, if the client has it already, found out without reading that."""
+        if isinstance(reading, ByConsumer):
+            return None
         head = await self._readers.store.read(partial(read_head, account_id=reading.key.account_id))
         return pages.still_holding(known, reading.ask, reading.key.id, after=reading.origin.pos, head=head)
+
+
+async def _once(reading: ByCursor | ByConsumer) -> Polled:
+    return Polled(await reading.read())
