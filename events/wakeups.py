@@ -116,6 +116,14 @@ class Waiter:
             self._scope.cancel()
 
 
+def _news_in(message: bytes) -> list[Moved] | None:
+    """What a message tells of; None for one of a node of another version: that something came is enough to know."""
+    try:
+        return _moves.decode(message)
+    except msgspec.MsgspecError:
+        return None
+
+
 class Hub:
     """The waiters of one node by account. What this node appends is told to them, and to the other nodes."""
 
@@ -189,10 +197,11 @@ class Hub:
         assert self._state is not None
         async with self._state.subscribe(CHANNEL) as messages:
             async for message in messages:
-                if message == LOOK_AGAIN:
+                news = None if message == LOOK_AGAIN else _news_in(message)
+                if news is None:
                     self._look.set()
                 else:
-                    self._hear(_moves.decode(message))
+                    self._hear(news)
 
     async def keep_looking(self, store: Store) -> None:
         """Until cancelled: find by the store what messages have missed, after `LOOK_EVERY_S` at the latest."""

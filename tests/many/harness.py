@@ -130,6 +130,10 @@ class Cluster:
         answer = await self._exchange(HttpCall("GET", node.admin, "/readyz"))
         return answer.status, answer.body.decode()
 
+    async def metrics(self, node: Node) -> str:
+        """What /metrics tells."""
+        return (await self._exchange(HttpCall("GET", node.admin, "/metrics"))).body.decode()
+
     async def health(self, node: Node) -> Answer:
         """What /healthz says, which is asked of nobody but the node."""
         return await self._exchange(HttpCall("GET", node.admin, "/healthz"))

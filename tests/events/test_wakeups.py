@@ -1,0 +1,190 @@
+"""The hub: who is woken by what, across nodes and by looking, with a state and a store that the test moves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import pytest
+import trio
+from hypothesis import given
+from hypothesis import strategies as st
+
+from events.log import Moved
+from events.pages import Filters
+from events.wakeups import LOOK_EVERY_S, Ended, Hub, Waiter
+from storage.state import LOOK_AGAIN
+from tests.events.desk import ACCOUNT, KEY, Desk, alert, low
+
+
+class Wire:
+    """What carries messages to every node but, as it is, never to the one that has published."""
+
+    def __init__(self) -> None:
+        self.published: list[bytes] = []
+        self.send, self._receive = trio.open_memory_channel[bytes](math.inf)
+
+    def publish(self, _channel: bytes, message: bytes) -> bool:
+        self.published.append(message)
+        return True
+
+    @asynccontextmanager
+    async def subscribe(self, _channel: bytes) -> AsyncIterator[Any]:
+        yield self._receive
+
+
+def moved(pos: int, **more: Any) -> Moved:
+    row = {"type": "monitor.alert_fired", "key_id": KEY, "subject_id": "run_1", "parent_id": "mon_1", **more}
+    return Moved(ACCOUNT, pos, **row)
+
+
+async def wait(waiter: Waiter, patience_s: float = 1.0) -> Ended:
+    return await waiter.wait(trio.current_time() + patience_s, trio.sleep_forever)
+
+
+async def test_what_was_told_before_the_wait_counts_from_arm_on(autojump_clock: trio.abc.Clock) -> None:
+    hub = Hub()
+    waiter = hub.listen(ACCOUNT, KEY)
+    hub.tell([moved(1)])
+    assert await wait(waiter) is Ended.MOVED
+    waiter.arm()
+    assert await wait(waiter) is Ended.TIME_UP
+    waiter.arm()
+    hub.tell([moved(2)])
+    waiter.expect(Filters(), behind=1)
+    assert await wait(waiter) is Ended.MOVED
+
+
+async def test_what_it_has_read_already_wakes_nobody(autojump_clock: trio.abc.Clock) -> None:
+    hub = Hub()
+    waiter = hub.listen(ACCOUNT, KEY)
+    waiter.expect(Filters(), behind=5)
+    hub.tell([moved(4), moved(5)])
+    assert (await wait(waiter), waiter.is_behind) == (Ended.TIME_UP, False)
+
+
+async def test_what_is_not_for_it_leaves_it_behind_until_it_reads_again(autojump_clock: trio.abc.Clock) -> None:
+    hub = Hub()
+    waiter = hub.listen(ACCOUNT, KEY)
+    waiter.expect(Filters(types=frozenset({"credits.low"})), behind=1)
+    hub.tell([moved(2)])
+    assert (await wait(waiter), waiter.is_behind) == (Ended.TIME_UP, True)
+    waiter.arm()
+    assert not waiter.is_behind
+    hub.tell([moved(3, key_id="key_of_another", type="credits.low")])
+    assert (await wait(waiter), waiter.is_behind) == (Ended.TIME_UP, True)
+
+
+async def test_a_wait_ends_when_its_client_leaves_or_the_node_stops(autojump_clock: trio.abc.Clock) -> None:
+    hub = Hub()
+    waiter = hub.listen(ACCOUNT, KEY)
+    assert await waiter.wait(trio.current_time() + 9, partial(trio.sleep, 1)) is Ended.GONE
+    async with trio.open_nursery() as nursery:
+
+        async def stop() -> None:
+            await trio.sleep(1)
+            assert hub.parked() == 1
+            hub.close()
+
+        nursery.start_soon(stop)
+        assert await wait(waiter, 9) is Ended.CLOSING
+    assert hub.parked() == 0
+    assert await wait(hub.listen(ACCOUNT, KEY), 9) is Ended.CLOSING, "nobody waits any more"
+    assert len(hub) == 2
+
+
+async def test_who_has_left_is_forgotten() -> None:
+    hub = Hub()
+    one, other = hub.listen(ACCOUNT, KEY), hub.listen("acc_2", KEY)
+    hub.leave(one)
+    assert len(hub) == 1
+    hub.leave(other)
+    assert len(hub) == 0
+    hub.tell([moved(1)])
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["a", "b", "c"]),
+            st.sampled_from([None, KEY, "other"]),
+            st.sampled_from(["x", "y"]),
+            st.sampled_from([None, "x", "z"]),
+        ),
+        max_size=6,
+    ),
+    st.none() | st.frozensets(st.sampled_from(["a", "b"])),
+    st.none() | st.frozensets(st.sampled_from(["x", "z"])),
+    st.integers(0, 6),
+)
+def test_it_is_woken_exactly_by_what_a_read_would_find(
+    facts: list[tuple[str, str | None, str, str | None]],
+    types: frozenset[str] | None,
+    chosen: frozenset[str] | None,
+    behind: int,
+) -> None:
+    waiter = Waiter(ACCOUNT, KEY)
+    waiter.expect(Filters(types, chosen), behind=behind)
+    found = [
+        pos
+        for pos, (type_, key_id, subject, parent) in enumerate(facts, 1)
+        if pos > behind
+        and key_id in (None, KEY)
+        and (types is None or type_ in types)
+        and (chosen is None or subject in chosen or parent in chosen)
+    ]
+    for pos, (type_, key_id, subject, parent) in enumerate(facts, 1):
+        waiter.tell(Moved(ACCOUNT, pos, type_, key_id, subject, parent))
+    assert waiter._moved == bool(found)
+    assert waiter._moved or waiter.is_behind == (len(facts) > behind)
+
+
+async def test_a_message_of_another_node_wakes_as_its_own_would(autojump_clock: trio.abc.Clock) -> None:
+    one, other = Wire(), Wire()
+    here, there = Hub(one), Hub(other)  # type: ignore[arg-type]
+    waiter = there.listen(ACCOUNT, KEY)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(there.keep_hearing)
+        here.tell([moved(1), moved(2, key_id=None, parent_id=None)])
+        for message in one.published:
+            await other.send.send(message)
+        assert await wait(waiter) is Ended.MOVED
+        nursery.cancel_scope.cancel()
+    assert here.appended == {"monitor.alert_fired": 2}
+    assert not there.appended, "what another node has written it counts itself"
+
+
+@pytest.mark.parametrize("message", [LOOK_AGAIN, b"{", b"[1]", b'[["acc_1"]]', b"\xff", b"7"])
+async def test_a_message_that_cannot_be_read_makes_it_look_at_once(message: bytes, quick: Desk) -> None:
+    wire = Wire()
+    hub = Hub(wire)  # type: ignore[arg-type]
+    waiter = hub.listen(ACCOUNT, KEY)
+    waiter.expect(Filters(), behind=0)
+    await quick.append(low())
+    with trio.fail_after(LOOK_EVERY_S - 1):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(hub.keep_hearing)
+            nursery.start_soon(hub.keep_looking, quick.store)
+            await wire.send.send(message)
+            assert await wait(waiter, 60) is Ended.MOVED
+            nursery.cancel_scope.cancel()
+
+
+async def test_without_any_message_it_looks_now_and_then(quick: Desk, autojump_clock: trio.abc.Clock) -> None:
+    hub = Hub()
+    waiter, reader, other = hub.listen(ACCOUNT, KEY), hub.listen(ACCOUNT, KEY), hub.listen("acc_2", KEY)
+    waiter.expect(Filters(), behind=1)
+    reader.expect(Filters(), behind=2)
+    other.expect(Filters(), behind=0)
+    await quick.append(alert(), alert())
+    began = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(hub.keep_looking, quick.store)
+        assert await wait(waiter, 60) is Ended.MOVED
+        assert trio.current_time() - began <= LOOK_EVERY_S + 0.1
+        assert await wait(reader, 60) is Ended.TIME_UP, "it has read all that there is"
+        assert await wait(other, 1) is Ended.TIME_UP
+        nursery.cancel_scope.cancel()

@@ -1,0 +1,139 @@
+"""The events feed of two nodes: who waits at one hears of what is written at the other, whatever Redis loses."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from time import time
+
+import pytest
+import trio
+
+from events.kinds import KeyRevoked
+from events.log import Fact, Log, Subject
+from events.wakeups import LOOK_EVERY_S
+from gateway.books import MIGRATIONS
+from storage.opening import open_store
+from tests.many.conftest import OpenCluster
+from tests.many.harness import Answer, Cluster, Node, ask_all, until
+from tests.servers.redis import RedisServer
+
+TWO = (0.0, 0.0)
+FEED = "/v1/events"
+WAIT_S = 12
+WOKEN_S = 1.0
+MADE_UP_S = LOOK_EVERY_S + 1.0
+
+
+def subjects(answer: Answer) -> list[str]:
+    return [item["subject"]["id"] for item in answer.json["data"]["items"]]
+
+
+async def end(cluster: Cluster) -> str:
+    body = (await cluster.ask(cluster.nodes[0], f"{FEED}?cursor=now")).json
+    return str(body["pagination"]["next_cursor"])
+
+
+async def parked(cluster: Cluster, node: Node) -> int:
+    """How many polls wait at a node, by its metrics."""
+    lines = (await cluster.metrics(node)).splitlines()
+    return int(float(next(line for line in lines if line.startswith("sluice_events_waiting ")).split()[1]))
+
+
+@asynccontextmanager
+async def polling(cluster: Cluster, node: Node, cursor: str) -> AsyncIterator[Callable[[], Awaitable[Answer]]]:
+    """A poll that is parked at `node` when the block begins; calling what it gives waits for its answer."""
+    answers: list[Answer] = []
+    done = trio.Event()
+
+    async def poll() -> None:
+        answers.append(await cluster.ask(node, f"{FEED}?cursor={cursor}&wait_s={WAIT_S}"))
+        done.set()
+
+    async def answer() -> Answer:
+        await done.wait()
+        return answers[0]
+
+    async def is_parked() -> bool:
+        return await parked(cluster, node) > 0
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(poll)
+        await until(is_parked, within_s=5)
+        yield answer
+
+
+async def revoke(cluster: Cluster, node: Node) -> tuple[str, float]:
+    """A key that `node` revokes: an event of its own; its id, and when it was written at the latest."""
+    made = await cluster.operate(cluster.nodes[0], "key.create", account=cluster.account)
+    await cluster.operate(node, "key.revoke", key=made["id"])
+    return made["id"], trio.current_time()
+
+
+async def write_silently(cluster: Cluster) -> float:
+    """An event of which no message tells; when it was written."""
+    log = Log(
+        now=time, make_id=lambda prefix: f"{prefix}silent", base_url="https://a.example", tell=lambda _moved: None
+    )
+    fact = Fact(cluster.account, "key.revoked", Subject("key", "key_silent"), KeyRevoked(key_id="key_1", last4="abcd"))
+    async with open_store(cluster.store_url, MIGRATIONS) as store:
+        await store.write(lambda tx: log.append(tx, [fact]))
+    return trio.current_time()
+
+
+async def test_an_event_of_one_node_wakes_a_poll_on_the_other_within_a_second(cluster_of: OpenCluster) -> None:
+    async with cluster_of(skews_s=TWO) as cluster:
+        cursor = await end(cluster)
+        for number in range(4):
+            here, there = cluster.nodes[number % 2], cluster.nodes[1 - number % 2]
+            async with polling(cluster, there, cursor) as answer:
+                key_id, written_at = await revoke(cluster, here)
+                answered = await answer()
+            assert subjects(answered) == [key_id]
+            assert answered.there_at - written_at < WOKEN_S
+            cursor = answered.json["pagination"]["next_cursor"]
+
+
+async def test_a_key_holds_five_polls_over_both_nodes_and_no_more(cluster_of: OpenCluster) -> None:
+    async with cluster_of(skews_s=TWO) as cluster:
+        target = f"{FEED}?cursor={await end(cluster)}&wait_s=3"
+        for _ in range(2):
+            answers = await ask_all(cluster, [target] * 12)
+            assert {answer.status for answer in answers} == {200}
+            turned_away = [answer for answer in answers if "x-poll-interval" in answer.headers]
+            assert len(turned_away) == 7
+            assert all(answer.took_s < 1.5 for answer in turned_away)
+            held = [answer for answer in answers if "x-poll-interval" not in answer.headers]
+            assert all(answer.took_s > 2.8 for answer in held)
+            await trio.sleep(0.3)  # the places are given back behind the answers
+
+
+async def test_a_message_that_the_subscriber_lost_is_made_up(cluster_of: OpenCluster, empty_redis: RedisServer) -> None:
+    async with cluster_of(skews_s=TWO) as cluster:
+        async with polling(cluster, cluster.nodes[1], await end(cluster)) as answer:
+            empty_redis.ask("CLIENT", "KILL", "TYPE", "pubsub")
+            key_id, written_at = await revoke(cluster, cluster.nodes[0])
+            answered = await answer()
+        assert subjects(answered) == [key_id]
+        assert answered.there_at - written_at < MADE_UP_S
+
+
+@pytest.mark.parametrize("redis_dies", [False, True], ids=["nobody told", "redis is dead"])
+async def test_an_event_of_which_nobody_hears_is_found_by_looking(
+    redis_dies: bool, cluster_of: OpenCluster, empty_redis: RedisServer
+) -> None:
+    async with cluster_of(skews_s=TWO) as cluster:
+        async with polling(cluster, cluster.nodes[0], await end(cluster)) as answer:
+            if redis_dies:
+                await trio.to_thread.run_sync(empty_redis.kill)
+            written_at = await write_silently(cluster)
+            answered = await answer()
+        assert (answered.status, subjects(answered)) == (200, ["key_silent"])
+        assert answered.there_at - written_at < MADE_UP_S
+        if redis_dies:
+            await trio.to_thread.run_sync(empty_redis.start)
+            await until(lambda: _is_ready(cluster), within_s=10)
+
+
+async def _is_ready(cluster: Cluster) -> bool:
+    return all([(await cluster.readiness(node))[0] == 200 for node in cluster.nodes])
