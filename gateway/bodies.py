@@ -25,7 +25,7 @@ async def read_json(request: Request, kind: type[T]) -> T:
     body = await _read(request)
     try:
         sent = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:  # the last: nested without end
         raise _malformed(body, exc) from exc
     if not isinstance(sent, dict):
         raise invalid("body", "must be a JSON object")
@@ -76,9 +76,9 @@ def _refuse_unknown(sent: dict[str, Any], kind: type[msgspec.Struct]) -> None:
 
 def _refused(message: str) -> Refused:
     """msgspec's sentence, with the field's name in front."""
+    where = _FIELD.search(message)
     missing = re.search(r"missing required field `([^`]*)`", message)
     if missing:
-        return invalid(missing[1], "is required")
-    where = _FIELD.search(message)
+        return invalid(f"{where['path']}.{missing[1]}" if where else missing[1], "is required")
     problem = _FIELD.sub("", message)
     return invalid(where["path"] if where else "body", f"is wrong: {problem[:1].lower()}{problem[1:]}")

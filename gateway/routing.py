@@ -36,6 +36,7 @@ class Routes:
             by_method = self._by_path.setdefault(route.path, {})
             assert by_method.keys().isdisjoint(route.allow), f"two routes of {route.path} take the same method"
             by_method.update(dict.fromkeys(route.allow, route))
+        self._plain = {path: by_method for path, by_method in self._by_path.items() if "{" not in path}
         self._patterns = [(_pattern(path), path) for path in self._by_path if "{" in path]
 
     def find(self, request: Request) -> Route:
@@ -44,7 +45,7 @@ class Routes:
         Raises:
             Refused: 404 with the nearest path, 405 with `Allow`, 413.
         """
-        by_method = self._by_path.get(request.path) or self._by_pattern(request)
+        by_method = self._plain.get(request.path) or self._by_pattern(request)
         route = by_method.get(request.method)
         if route is None:
             allow = ", ".join(by_method)
@@ -60,7 +61,7 @@ class Routes:
 
     def label(self, path: str) -> str:
         """How a path is named in the metrics: the unknown ones share one name, so that nobody can invent labels."""
-        if path in self._by_path:
+        if path in self._plain:
             return path
         return next((named for pattern, named in self._patterns if pattern.fullmatch(path)), "other")
 

@@ -1,0 +1,130 @@
+"""JSON bodies: what arrives becomes what a route takes, or a refusal that names the field, read within its bound."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.bodies import read_json
+from gateway.errors import Refused
+from gateway.request import Request
+from gateway.routing import BODY_BYTES_MAX
+
+
+class Inner(msgspec.Struct, frozen=True):
+    number: int
+
+
+class Form(msgspec.Struct, frozen=True):
+    name: str
+    size: int = 1
+    inner: Inner | None = None
+
+
+def request(pieces: Sequence[bytes], *, whole: bool = True) -> Request:
+    """A request whose body arrives in these pieces."""
+    left = [*pieces] or [b""]
+
+    async def receive() -> Any:
+        if not left:
+            return {"type": "http.disconnect"}
+        return {"type": "http.request", "body": left.pop(0), "more_body": bool(left) or not whole}
+
+    return Request("req_1", "POST", "/v1/a", b"", {}, 0.0, receive=receive)
+
+
+async def outcome(*pieces: bytes, whole: bool = True) -> Form | Refused:
+    try:
+        return await read_json(request(pieces, whole=whole), Form)
+    except Refused as refused:
+        return refused
+
+
+async def test_a_body_is_what_it_says_however_it_arrives() -> None:
+    text = b'{"name": "caf\xc3\xa9", "inner": {"number": 3}}'
+    for pieces in ((text,), (text[:5], text[5:]), tuple(bytes([one]) for one in text), (b"", text, b"")):
+        assert await outcome(*pieces) == Form("caf\u00e9", 1, Inner(3))
+
+
+REFUSED: dict[str, tuple[bytes, dict[str, Any], str]] = {
+    "nothing": (b"", {"reason": "invalid_param", "param": "body"}, "send a JSON object"),
+    "no JSON": (b"{", {"reason": "invalid_param", "param": "body"}, "is no JSON"),
+    "two values": (b"{}{}", {"reason": "invalid_param", "param": "body"}, "is no JSON"),
+    "a list": (b"[]", {"reason": "invalid_param", "param": "body"}, "must be a JSON object"),
+    "null": (b"null", {"reason": "invalid_param", "param": "body"}, "must be a JSON object"),
+    "text that is no UTF-8": (b'{"name":"\xff"}', {"reason": "invalid_utf8", "param": "body"}, "not valid UTF-8"),
+    "a missing field": (b"{}", {"reason": "invalid_param", "param": "name"}, "name is required"),
+    "a field of another type": (b'{"name":1}', {"reason": "invalid_param", "param": "name"}, "expected `str`"),
+    "null for a text": (b'{"name":null}', {"reason": "invalid_param", "param": "name"}, "expected `str`"),
+    "a fraction": (b'{"name":"a","size":1.5}', {"reason": "invalid_param", "param": "size"}, "expected `int`"),
+    "a field inside": (
+        b'{"name":"a","inner":{"number":"x"}}',
+        {"reason": "invalid_param", "param": "inner.number"},
+        "expected `int`",
+    ),
+    "an unknown field": (
+        b'{"nmae":"a"}',
+        {"did_you_mean": "name", "remove_params": ["nmae"]},
+        "nmae is no field of this body; did you mean name?",
+    ),
+    "depth without end": (b'{"name":' * 5000, {"reason": "invalid_param", "param": "body"}, "is no JSON"),
+}
+
+
+@pytest.mark.parametrize(("body", "details", "says"), REFUSED.values(), ids=REFUSED.keys())
+async def test_a_refusal_names_the_field_and_what_is_wrong(body: bytes, details: dict[str, Any], says: str) -> None:
+    refused = await outcome(body)
+    assert isinstance(refused, Refused)
+    assert (refused.code.name, refused.details) == ("INVALID_REQUEST", details)
+    assert says in refused.message
+
+
+async def test_a_missing_field_inside_is_named_with_its_place() -> None:
+    refused = await outcome(b'{"name":"a","inner":{}}')
+    assert isinstance(refused, Refused)
+    assert refused.details == {"reason": "invalid_param", "param": "inner.number"}
+
+
+async def test_a_body_that_breaks_off_is_refused() -> None:
+    refused = await outcome(b'{"name":"a"}', whole=False)
+    assert isinstance(refused, Refused)
+    assert refused.message == "body did not arrive whole"
+
+
+async def test_one_byte_more_than_the_bound_is_refused_and_no_more_is_read() -> None:
+    text = b'{"name":"a"}'
+    assert await outcome(text, b" " * (BODY_BYTES_MAX - len(text))) == Form("a")
+    pieces = [b" " * (BODY_BYTES_MAX // 2)] * 2 + [b" ", b"never read"]
+    left = request(pieces)
+    with pytest.raises(Refused) as raised:
+        await read_json(left, Form)
+    assert raised.value.code.name == "PAYLOAD_TOO_LARGE"
+    assert (await left.receive())["body"] == b"never read"  # type: ignore[typeddict-item]
+
+
+def _text(value: object) -> bytes:
+    return json.dumps(value).encode()
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.binary(max_size=30) | st.dictionaries(st.sampled_from(["name", "size", "inner", "x"]), JSON).map(_text))
+async def test_whatever_is_sent_is_taken_or_refused(body: bytes) -> None:
+    found = await outcome(body)
+    if isinstance(found, Refused):
+        assert found.code.name == "INVALID_REQUEST"
+        assert found.details is not None
+        assert ("reason" in found.details) != ("did_you_mean" in found.details)
+    else:
+        assert json.loads(body)["name"] == found.name
