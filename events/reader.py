@@ -90,7 +90,9 @@ class PageReader:
 
 
 def _read_all(asks: Sequence[Ask], tx: Tx) -> list[Found]:
-    return [_read_one(tx, ask) for ask in asks]
+    """What was found for each; polls of one key that wait at one place ask for the same page, which is read once."""
+    found = {ask: _read_one(tx, ask) for ask in dict.fromkeys(asks)}
+    return [found[ask] for ask in asks]
 
 
 def _read_one(tx: Tx, ask: Ask) -> Found:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import trio
 
-from events.pages import read_head
+from events.pages import Page, read_head
 from gateway.admission import Admission
 from gateway.feed import pages, refusals
 from gateway.feed.acks import acknowledge
@@ -31,6 +31,19 @@ SOCKET_PATH = f"{PATH}/ws"
 _CACHING = (b"cache-control", b"private, no-cache")
 
 
+@dataclass(frozen=True, slots=True)
+class _Answered:
+    """The last page that was answered: polls of one key that wait at one place wake together, and get the same one."""
+
+    page: Page
+    ask: FeedAsk
+    fragment: bytes
+
+    def serves(self, shown: Shown, ask: FeedAsk) -> bool:
+        """Whether this read gets the same answer; a consumer's page tells more than the page."""
+        return self.page is shown.page and ask.consumer is None and self.ask == ask
+
+
 class Events:
     """Answers the feed's reads."""
 
@@ -42,6 +55,7 @@ class Events:
         self._polls = polls
         self._signer = signer
         self._replies = replies
+        self._last: _Answered | None = None
 
     @property
     def routes(self) -> tuple[Route, ...]:
@@ -80,11 +94,16 @@ class Events:
             headers.append((b"x-poll-interval", b"%d" % polled.interval_s))
         if pages.matches(known, made):
             return Reply(304, b"", headers)
-        reply = await self._replies.free(
-            request, caller, pages.fragment(polled.shown, ask, tokens, self._replies.base_url)
-        )
+        reply = await self._replies.free(request, caller, self._fragment(polled.shown, ask, tokens))
         reply.headers += headers
         return reply
+
+    def _fragment(self, shown: Shown, ask: FeedAsk, tokens: FeedTokens) -> bytes:
+        last = self._last
+        if last is None or not last.serves(shown, ask):
+            stored = pages.fragment(shown, ask, tokens, self._replies.base_url)
+            last = self._last = _Answered(shown.page, ask, stored)
+        return last.fragment
 
     async def answer_socket(self, request: Request, caller: Caller) -> Reply:
         """The same feed over a WebSocket."""
