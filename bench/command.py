@@ -1,14 +1,15 @@
 """What each `sluice bench` command does, once its arguments are read."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from bench import marks, suite
+from bench import feed, marks
 from bench.compare import caveats, compare
 from bench.errors import NotAsExpected, WrongUse
+from bench.feed import FeedOptions
 from bench.report import changes_table, show
 from bench.results import FOLDER, Results, load
 from bench.suite import NAMES, Options, names_here, run_suite, works_of
@@ -33,9 +34,11 @@ def run_scenarios(
     like: Path | None,
     seconds: float | None,
     repeats: int,
+    polls: Sequence[int] = (),
+    events: int | None = None,
     files: Files,
 ) -> None:
-    """Run scenarios, all of them when none is named.
+    """Run scenarios, all of them when none is named; `polls` and `events` are other sizes of the feed's.
 
     Raises:
         BenchError: wrong use, or the run failed, was stopped or is not valid.
@@ -44,7 +47,9 @@ def run_scenarios(
         raise WrongUse("--rate and --like exclude each other")
     scenarios = _known(names) or names_here()
     given = rates_of(load(like)) if like else {name: _labelled(rates) for name in scenarios if rates}
-    options = Options(scenarios=scenarios, rates=given, seconds=seconds, repeats=repeats)
+    sizes = FeedOptions()
+    sizes = replace(sizes, counts=tuple(polls) or sizes.counts, events=events or sizes.events)
+    options = Options(scenarios=scenarios, rates=given, seconds=seconds, repeats=repeats, feed=sizes)
     _measure(partial(run_suite, options), works=works_of(options), files=files)
 
 
@@ -57,8 +62,8 @@ def sweep_setting(
         BenchError: wrong use, or the run failed, was stopped or is not valid.
     """
     sweep, (name,) = read_sweep(text), _known([scenario])
-    if name == suite.PARKED:
-        raise WrongUse(f"{suite.PARKED} has no settings to vary")
+    if name in feed.SCENARIOS:
+        raise WrongUse(f"{name} has no settings to vary")
     options = Options((name,), {name: _labelled(rates)} if rates else {}, seconds, repeats)
     works = works_of_sweep(sweep, options)
     _measure(partial(run_sweep, sweep, options), works=works, files=files, is_sweep=True)

@@ -67,7 +67,7 @@ async def drive(load: Load) -> Measured:
     Raises:
         ChildFailed: the load generator failed or did not end in time.
     """
-    written = await _generate("bench.load", msgspec.json.encode(load), load.warmup_s + load.seconds + RUN_S)
+    written = await generate("bench.load", msgspec.json.encode(load), load.warmup_s + load.seconds + RUN_S)
     return msgspec.json.decode(written, type=Measured)
 
 
@@ -108,10 +108,15 @@ def split_load(ask: Ask, pace: Pace, *, connections: int, first_key: int) -> lis
 
 async def _hear(load: OpenLoad) -> Heard:
     limit_s = LEAD_S + load.count * load.interval_ns / 1e9 + load.drain_s + RUN_S
-    return msgspec.json.decode(await _generate("bench.open_load", msgspec.json.encode(load), limit_s), type=Heard)
+    return msgspec.json.decode(await generate("bench.open_load", msgspec.json.encode(load), limit_s), type=Heard)
 
 
-async def _generate(module: str, load: bytes, limit_s: float) -> bytes:
+async def generate(module: str, load: bytes, limit_s: float) -> bytes:
+    """What a module of the bench, run in a process of its own, makes of the load it is given.
+
+    Raises:
+        ChildFailed: it failed or did not end in time.
+    """
     try:
         with trio.fail_after(limit_s):
             return await run_command((PYTHON, "-m", module), stdin=load)

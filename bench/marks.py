@@ -5,13 +5,16 @@ from collections.abc import Sequence
 import trio
 
 from bench.cost import COSTED, Options, Tell, cost_marks, measure_cost, measure_costs
+from bench.feed import MARKED_COUNT, FeedOptions
 from bench.process import usage
 from bench.results import Cost, Mark, Results
 from bench.scenarios import SCENARIOS, Stage
 from bench.servers import open_stage
-from bench.suite import measure_parked, parked_marks
+from bench.suite import run_feed
 
-WORKS = len(COSTED) + 4
+FEED = ("parked", "depth")
+"""The scenarios of the feed that have marks."""
+WORKS = len(COSTED) + 3 + len(FEED)
 """How often a run tells what is next."""
 MANY = 512
 IDLE_S = 1.0
@@ -32,8 +35,8 @@ async def measure_marks(seconds: float, results: Results, tell: Tell) -> None:
     results.marks.append(lost_throughput(await _few_and_many(seconds)))
     tell("an idle node")
     results.marks.append(Mark("an idle node, resident", await _idle_bytes() / 1e6, 90, "MB"))
-    tell("parked polls")
-    results.marks.extend(parked_marks(await measure_parked()))
+    for name in FEED:
+        await run_feed(name, FeedOptions(counts=(MARKED_COUNT,)), results, tell)
 
 
 async def _side_by_side(connections: int, seconds: float, *, names: Sequence[str]) -> list[Cost]:

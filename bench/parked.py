@@ -1,139 +1,236 @@
-"""What parked polls cost and how fast they wake: `python -m bench.parked`, `Polls` on stdin, `Parked` on stdout."""
+"""What parked polls cost and how events reach them: `python -m bench.parked`, `Polls` on stdin, `Parked` on stdout.
 
+A poll lasts 25 s and is then sent again, which is work for the server. What is said of polls that are parked is
+therefore measured while all of them are fresh: those that are not are woken before.
+"""
+
+import math
+import os
 import select
-import socket
+import signal
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import islice
 
 import msgspec
 
-from bench.ask import Ask, whole_head
+from bench.flock import WAIT_S, Answer, Flock
 from bench.histogram import Histogram
+from bench.orders import APPEND, Append, Appended, Orders, Person, Place, open_orders
 from bench.process import raise_open_files, usage
 
+KEYS_EACH = 5
+POLLS_A_KEY = 5
+POLLS_EACH = KEYS_EACH * POLLS_A_KEY
 ANSWER_S = 60.0
-RECEIVE_BYTES = 4_096
+TOGETHER = 500
+"""Polls that are sent before the server has to have parked them, so that none waits in its backlog."""
+SETTLE_S = 0.3
+LOOK_S = 0.002
+FRESH_S = 0.9 * WAIT_S - 2
+"""A node ends polls up to 4 % early."""
+SPREAD = 7_919
+"""A prime step from one account to another."""
 
 
 @dataclass(frozen=True, slots=True)
 class Polls:
-    """How many polls to park on the server of `bench.parking` at `url`, and how many of them to wake alone."""
+    """How many polls to park on the server at `url`, which obeys the orders of the bench at `orders`."""
 
     url: str
+    orders: Place
     pid: int
     count: int = 10_000
-    woken_alone: int = 1_000
+    to_a_key: int = 1_000
+    """Events that are published alone to the polls of one key."""
+    to_an_account: int = 200
+    """And to those of one account."""
+    idle_s: float = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """What was seen."""
+    """What was seen. CPU is that of the server's process."""
 
     count: int
     bytes_each: float
-    wake_one_p50_ms: float
-    wake_one_p99_ms: float
-    wake_all_s: float
+    park_cpu_us: float
+    """For each poll: its connection, its request, its read."""
+    all_woken_s: float
+    """From the order to append one event to every account, to the last answer."""
+    wake_cpu_us: float
+    idle_cpu_share: float | None
+    """None when polls ended and were renewed in that time."""
+    to_a_key: dict[int, int]
+    """From the commit to each answer, as a histogram."""
+    to_an_account: dict[int, int]
+    drained_s: float
+    """From SIGTERM to the last answer."""
+    ended_s: float
+    """From SIGTERM to the end of the server's process."""
+    lost: int
+    """Polls that were answered otherwise than with 200 as the server stopped."""
 
 
-class Parkings:
-    """The parked connections and the one that gives orders. Only `measure` calls it."""
+@dataclass(slots=True)
+class Run:
+    """One run against one server. Only `measure` calls it."""
 
-    def __init__(self, polls: Polls) -> None:
-        """Only the connection for orders is there."""
-        self._ask = Ask(polls.url, "/")
-        self._orders = self._connect()
-        self._epoll = select.epoll()
-        self._sockets: dict[int, socket.socket] = {}
+    polls: Polls
+    orders: Orders
+    flock: Flock
+    people: list[Person] = field(default_factory=list)
+    fresh_until: float = 0.0
 
-    def park(self, count: int) -> None:
-        """Open so many connections and park a poll on each; all wait when this returns."""
-        for number in range(count):
-            sock = self._connect()
-            self._sockets[number] = sock
-            self._send(sock, f"/park/{number}")
-        while int(self.order("/parked")) < count:
-            time.sleep(0.01)
+    def make_people(self) -> None:
+        """As many accounts as the polls need; and one poll is answered, so that what a first one needs is there."""
+        self.people += self.orders.people(math.ceil(self.polls.count / POLLS_EACH), KEYS_EACH)
+        first = self.people[0]
+        warm = Flock(self.polls.url)
+        try:
+            warm.join(first.account, first.keys[0].id, first.keys[0].key)
+            while not self.orders.waiting():
+                time.sleep(LOOK_S)
+            self.orders.append(first.account, 1)
+            _collect(warm, 1)
+        finally:
+            warm.close()
 
-    def order(self, target: str) -> bytes:
-        """Ask on the connection for orders; the answer's body."""
-        self._send(self._orders, target)
-        return _answer(self._orders)
+    def park(self) -> None:
+        """Connect and park all polls."""
+        self.fresh_until = time.monotonic() + FRESH_S
+        every = (
+            (person.account, key.id, key.key)
+            for person in self.people
+            for key in person.keys
+            for _ in range(POLLS_A_KEY)
+        )
+        for nth, (account, key_id, key) in enumerate(islice(every, self.polls.count), start=1):
+            self.flock.join(account, key_id, key)
+            if nth % TOGETHER == 0:
+                self.settle()
+        self.settle()
+        time.sleep(SETTLE_S)
 
-    def wake_one(self, number: int) -> int:
-        """Wake one poll; nanoseconds from the order to its answer. It parks again before this returns."""
-        waiting = self._sockets[number]
-        began_ns = time.monotonic_ns()
-        self._send(self._orders, f"/wake/{number}")
-        _answer(waiting)
-        took_ns = time.monotonic_ns() - began_ns
-        _answer(self._orders)
-        self._send(waiting, f"/park/{number}")
-        return took_ns
+    def settle(self) -> None:
+        """Wait until the server holds every poll."""
+        until = time.monotonic() + ANSWER_S
+        while self.orders.waiting() < len(self.flock.polls):
+            self.flock.read(LOOK_S)
+            if time.monotonic() > until:
+                raise TimeoutError(f"{self.orders.waiting()} of {len(self.flock.polls)} polls were parked")
 
-    def wake_all(self) -> float:
-        """Wake every poll; seconds from the order to the last answer."""
-        left = {sock.fileno(): sock for sock in self._sockets.values()}
-        for number in left:
-            self._epoll.register(number, select.EPOLLIN)
+    def wake_all(self) -> tuple[float, float]:
+        """One event for each account: seconds until every poll has it, and CPU seconds. All are parked afterwards."""
+        began_s, cpu_s = time.monotonic(), usage(self.polls.pid).cpu_s
+        self.orders.send(APPEND, Append())
+        answers = _collect(self.flock, len(self.flock.polls))
+        took_s, used_s = time.monotonic() - began_s, usage(self.polls.pid).cpu_s - cpu_s
+        self.orders.receive(Appended)
+        self.fresh_until = time.monotonic() + FRESH_S
+        for nth, answer in enumerate(answers, start=1):
+            self.flock.send(answer.poll)
+            if nth % TOGETHER == 0:
+                self.flock.read(0)
+        self.settle()
+        time.sleep(SETTLE_S)
+        return took_s, used_s
+
+    def idle(self, seconds: float) -> float | None:
+        """CPU seconds in a second while nothing happens."""
+        renewed, cpu_s, began_s = self.flock.renewed, usage(self.polls.pid).cpu_s, time.monotonic()
+        while (left_s := began_s + seconds - time.monotonic()) > 0:
+            self.flock.read(left_s)
+        used = (usage(self.polls.pid).cpu_s - cpu_s) / seconds
+        return used if self.flock.renewed == renewed else None
+
+    def publish(self, count: int, *, to_a_key: bool) -> Histogram:
+        """So many events, one after the other, each for one account or one of its keys: from commit to each answer."""
+        took = Histogram()
+        for nth in range(count):
+            if time.monotonic() > self.fresh_until:
+                self.wake_all()
+            poll = self.flock.polls[nth * SPREAD % len(self.flock.polls)]
+            key_id = poll.key_id if to_a_key else None
+            meant = [
+                each for each in self.flock.polls if each.account == poll.account and key_id in (None, each.key_id)
+            ]
+            self.orders.send(APPEND, Append(poll.account, key_id))
+            answers = _collect(self.flock, len(meant))
+            committed_ns = self.orders.receive(Appended).committed_ns
+            for answer in answers:
+                took.record(answer.at_ns - committed_ns)
+                self.flock.send(answer.poll)
+            self.settle()
+        return took
+
+    def drain(self) -> tuple[float, float, int]:
+        """Stop the server: seconds until all polls are answered, seconds until it has ended, polls not answered 200."""
+        ended, left, lost = select.poll(), len(self.flock.polls), 0
+        pidfd = os.pidfd_open(self.polls.pid)
+        ended.register(pidfd, select.POLLIN)
         began_s = time.monotonic()
-        self._send(self._orders, "/wake/all")
-        while left and time.monotonic() < began_s + ANSWER_S:
-            for number, _ in self._epoll.poll(1):
-                _answer(left.pop(number))
-                self._epoll.unregister(number)
-        if left:
-            raise TimeoutError(f"{len(left)} polls were not woken")
-        return time.monotonic() - began_s
-
-    def close(self) -> None:
-        """Close every connection."""
-        for sock in (self._orders, *self._sockets.values()):
-            sock.close()
-        self._epoll.close()
-
-    def _connect(self) -> socket.socket:
-        sock = socket.create_connection(self._ask.address, timeout=ANSWER_S)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return sock
-
-    def _send(self, sock: socket.socket, target: str) -> None:
-        sock.sendall(f"GET {target} HTTP/1.1\r\nhost: bench\r\n\r\n".encode())
+        os.kill(self.polls.pid, signal.SIGTERM)
+        answered: set[int] = set()
+        while len(answered) < left and time.monotonic() < began_s + ANSWER_S:
+            for answer in self.flock.answers(1.0):
+                if id(answer.poll) not in answered:
+                    answered.add(id(answer.poll))
+                    lost += answer.status != 200
+        drained_s = time.monotonic() - began_s
+        ended.poll(ANSWER_S * 1000)
+        os.close(pidfd)
+        return drained_s, time.monotonic() - began_s, lost + left - len(answered)
 
 
-def _answer(sock: socket.socket) -> bytes:
-    received = b""
-    while whole_head(received) is None:
-        data = sock.recv(RECEIVE_BYTES)
-        if not data:
-            raise ConnectionAbortedError("the server closed a parked poll")
-        received += data
-    return received.partition(b"\r\n\r\n")[2]
+def _collect(flock: Flock, count: int) -> list[Answer]:
+    """Wait until so many polls have their one event."""
+    answers: list[Answer] = []
+    until = time.monotonic() + ANSWER_S
+    while len(answers) < count:
+        answers += flock.read(1.0)
+        if time.monotonic() > until:
+            raise TimeoutError(f"{len(answers)} of {count} polls were woken")
+    if wrong := [answer.events for answer in answers if answer.events != 1]:
+        raise RuntimeError(f"{len(wrong)} polls got other than one event, such as {wrong[0]}")
+    return answers
 
 
 def measure(polls: Polls) -> Parked:
-    """Park all, wake some one after the other, then all at once."""
-    parkings = Parkings(polls)
-    try:
-        parkings.order("/parked")
-        before = usage(polls.pid).rss_bytes
-        parkings.park(polls.count)
-        grown = usage(polls.pid).rss_bytes - before
-        alone = Histogram()
-        for nth in range(polls.woken_alone):
-            alone.record(parkings.wake_one(nth * 7919 % polls.count))
-        while int(parkings.order("/parked")) < polls.count:
-            time.sleep(0.01)
-        return Parked(
-            count=polls.count,
-            bytes_each=grown / polls.count,
-            wake_one_p50_ms=alone.percentile_ms(0.5),
-            wake_one_p99_ms=alone.percentile_ms(0.99),
-            wake_all_s=parkings.wake_all(),
-        )
-    finally:
-        parkings.close()
+    """Park all, wake all, leave them alone, publish to some, and stop the server."""
+    with open_orders(polls.orders) as orders:
+        run = Run(polls, orders, Flock(polls.url))
+        try:
+            return _measure(run)
+        finally:
+            run.flock.close()
+
+
+def _measure(run: Run) -> Parked:
+    polls = run.polls
+    run.make_people()
+    before = usage(polls.pid)
+    run.park()
+    after = usage(polls.pid)
+    woken_s, woken_cpu_s = run.wake_all()
+    idle = run.idle(polls.idle_s)
+    to_a_key = run.publish(polls.to_a_key, to_a_key=True)
+    to_an_account = run.publish(polls.to_an_account, to_a_key=False)
+    drained_s, ended_s, lost = run.drain()
+    return Parked(
+        count=polls.count,
+        bytes_each=(after.rss_bytes - before.rss_bytes) / polls.count,
+        park_cpu_us=(after.cpu_s - before.cpu_s) * 1e6 / polls.count,
+        all_woken_s=woken_s,
+        wake_cpu_us=woken_cpu_s * 1e6 / polls.count,
+        idle_cpu_share=idle,
+        to_a_key=dict(to_a_key.counts),
+        to_an_account=dict(to_an_account.counts),
+        drained_s=drained_s,
+        ended_s=ended_s,
+        lost=lost,
+    )
 
 
 if __name__ == "__main__":

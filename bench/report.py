@@ -8,7 +8,7 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 
 from bench.compare import Change
-from bench.results import Cost, Mark, Point, Step
+from bench.results import Cost, Figure, Mark, Point, Step
 
 WIDTH_OF_A_PIPE = 160
 """Columns of the output when it is no terminal."""
@@ -34,7 +34,7 @@ LEFT_OUT = frozenset(
     {"requests", "x plain", "RSS MB", "client us", "wrk req/s", "wrk us/req"}
     | {"refused/s", "CPU %", "p90 ms", "p99 from to", "p99.9 ms"}
 )
-WORDS = frozenset({"scenario", "mark", "unit", "figure", "verdict", "remark"})
+WORDS = frozenset({"scenario", "mark", "measure", "unit", "figure", "verdict", "remark"})
 
 
 def show(*tables: Table) -> None:
@@ -93,6 +93,12 @@ def marks_table(marks: Sequence[Mark]) -> Table:
     verdicts = {True: "[green]met[/]", False: "[red]not met[/]"}
     rows = [(mark.name, number(mark.value), f"{mark.limit:g}", mark.unit, verdicts[mark.met]) for mark in marks]
     return _table("Marks", ("mark", "measured", "at most", "unit", "verdict"), rows)
+
+
+def figures_table(figures: Sequence[Figure]) -> Table:
+    """What was measured beside the marks."""
+    rows = [(figure.name, number(figure.value), figure.unit) for figure in figures]
+    return _table("Figures", ("measure", "measured", "unit"), rows)
 
 
 def points_table(points: Sequence[Point], *, wide: bool = True) -> Table:

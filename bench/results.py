@@ -103,6 +103,15 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
+class Figure:
+    """One figure that has no mark to keep."""
+
+    name: str
+    value: float | None
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
 class Machine:
     """What the figures were measured on."""
 
@@ -129,6 +138,7 @@ class Results:
     costs: list[Cost] = field(default_factory=list)
     points: list[Point] = field(default_factory=list)
     marks: list[Mark] = field(default_factory=list)
+    figures: list[Figure] = field(default_factory=list)
 
 
 def new_results() -> Results:

@@ -1,9 +1,10 @@
 """How each server of the bench is started: the sandbox that plays the upstreams, the gateway, the peers."""
 
+import os
 import shutil
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
@@ -11,10 +12,12 @@ from types import MappingProxyType
 import msgspec
 
 from bench.errors import ChildFailed
+from bench.orders import Place
 from bench.process import PYTHON, open_server, run_command
 from bench.scenarios import Stage
 from bench.settings import BASE, Setting, toml
 from bench.shared_servers import missing_servers, open_postgres, open_redis
+from gateway.secrets import load_secret
 
 SLUICE = (PYTHON, "-c", "from gateway.cli import main; main()")
 PEER = (PYTHON, "-m", "bench.peers")
@@ -37,6 +40,8 @@ class Target:
     url: str
     pid: int
     key_headers: tuple[tuple[str, str], ...] = ()
+    orders: Place = field(default_factory=lambda: Place("", ""))
+    """Where a server of the feed obeys; see `bench.orders`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,7 @@ class Listening:
     """The line every server prints when it is ready."""
 
     url: str
+    admin_url: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +97,7 @@ async def open_listening(*command: str, log: Path) -> AsyncIterator[Target]:
     """A server that says where it listens with its first line."""
     async with open_server(command, log=log) as child:
         listening = msgspec.json.decode(child.ready_line, type=Listening)
-        yield Target(url=listening.url, pid=child.pid)
+        yield Target(url=listening.url, pid=child.pid, orders=Place(listening.admin_url, ""))
 
 
 def open_sandbox(bed: Bed) -> AbstractAsyncContextManager[Target]:
@@ -120,13 +126,23 @@ async def open_nginx(bed: Bed) -> AsyncIterator[Target]:
 
 
 def open_parking(bed: Bed) -> AbstractAsyncContextManager[Target]:
-    """The bench's own long-poll app on the native server."""
+    """The bench's own long-poll app on the native server: the floor under the feed."""
     return open_listening(PYTHON, "-m", "bench.parking", log=bed.folder / "parking.log")
 
 
 def open_gateway(bed: Bed) -> AbstractAsyncContextManager[Target]:
     """The gateway on a fresh store of its own, with one account and its key."""
     return _open_gateway(bed, {"store.url": f"sqlite:///{bed.folder}/sluice.db"})
+
+
+@asynccontextmanager
+async def open_feed(bed: Bed) -> AsyncIterator[Target]:
+    """The gateway on a fresh store, which also obeys the orders of the bench."""
+    config = _write_config(bed, {"store.url": f"sqlite:///{bed.folder}/sluice.db"})
+    node = (PYTHON, "-m", "bench.feed_node", config)
+    async with open_listening(*node, log=bed.folder / "feed.log") as target:
+        token = load_secret(os.environ, bed.folder).admin_token
+        yield replace(target, orders=Place(target.orders.url, token))
 
 
 @asynccontextmanager
@@ -144,12 +160,17 @@ async def open_shared(bed: Bed) -> AsyncIterator[Target]:
 
 @asynccontextmanager
 async def _open_gateway(bed: Bed, where: Mapping[str, Setting]) -> AsyncIterator[Target]:
-    config = bed.folder / "config.toml"
-    config.write_text(toml({**BASE, **where, "upstreams.egress": bed.upstream_url, **bed.stage.settings}))
-    key = await _new_key(str(config))
-    serve = (*SLUICE, "serve", "--config", str(config))
+    config = _write_config(bed, where)
+    key = await _new_key(config)
+    serve = (*SLUICE, "serve", "--config", config)
     async with open_listening(*serve, log=bed.folder / "gateway.log") as target:
         yield Target(url=target.url, pid=target.pid, key_headers=(("x-api-key", key),))
+
+
+def _write_config(bed: Bed, where: Mapping[str, Setting]) -> str:
+    config = bed.folder / "config.toml"
+    config.write_text(toml({**BASE, **where, "upstreams.egress": bed.upstream_url, **bed.stage.settings}))
+    return str(config)
 
 
 async def _new_key(config: str) -> str:
@@ -166,6 +187,7 @@ SERVERS: Mapping[str, OpenServer] = MappingProxyType(
         "plain": open_plain,
         "gateway": open_gateway,
         "shared": open_shared,
+        "feed": open_feed,
         "parking": open_parking,
     }
 )

@@ -5,32 +5,27 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 from types import MappingProxyType
 
-import msgspec
-import trio
-
+from bench import feed
 from bench.cost import measure_cost
 from bench.driving import Pace, ask_for, drive, drive_open
+from bench.feed import FeedOptions
 from bench.load import Load
-from bench.parked import Parked, Polls
-from bench.process import PYTHON, run_command
 from bench.results import Mark, Point, Results, Step
 from bench.scenarios import PEERS, SCENARIOS, Scenario, Stage
 from bench.servers import Target, can_run, open_stage
 from bench.settings import Setting
 
-PARKED = "parked"
-NAMES = (*(name for name in SCENARIOS if name not in PEERS), PARKED)
-"""What can be run; `parked` has no rates, so it is no row of `SCENARIOS`."""
+NAMES = (*(name for name in SCENARIOS if name not in PEERS), *feed.SCENARIOS)
+"""What can be run; those of the feed have no rates, so they are no rows of `SCENARIOS`."""
 
 
 def names_here() -> tuple[str, ...]:
     """Those whose servers are installed here."""
-    return tuple(name for name in NAMES if name == PARKED or can_run(SCENARIOS[name].stage))
+    return tuple(name for name in NAMES if name in feed.SCENARIOS or can_run(SCENARIOS[name].stage))
 
 
 CAPACITY_S = 2.0
 HELLO_S = 1.0
-PARKED_S = 180.0
 KEYS_A_STEP = 10_000_000
 SOAK_S_MAX = 1_800.0
 SOAK_REQUESTS_MIN = 100_000
@@ -53,12 +48,13 @@ class Options:
     repeats: int = 5
     settings: Mapping[str, Setting] = field(default_factory=lambda: MappingProxyType({}))
     """Dotted keys of config.toml, instead of the scenario's own."""
+    feed: FeedOptions = field(default_factory=FeedOptions)
 
 
 def works_of(options: Options) -> int:
     """How often a run tells what is next: the rates of each scenario as often as they repeat, and one to find them."""
     return sum(
-        1 if name == PARKED else 1 + options.repeats * len(options.rates.get(name) or SCENARIOS[name].shares)
+        1 if name in feed.SCENARIOS else 1 + options.repeats * len(options.rates.get(name) or SCENARIOS[name].shares)
         for name in options.scenarios
     )
 
@@ -70,11 +66,22 @@ async def run_suite(options: Options, results: Results, tell: Tell) -> None:
         ChildFailed: a server or a load generator did not run.
     """
     for name in options.scenarios:
-        if name == PARKED:
-            tell(PARKED)
-            results.marks.extend(parked_marks(await measure_parked()))
+        if name in feed.SCENARIOS:
+            await run_feed(name, replace(options.feed, seconds=options.seconds), results, tell)
         else:
             await _run_scenario(_with_settings(SCENARIOS[name], options.settings), options, results, tell)
+
+
+async def run_feed(name: str, options: FeedOptions, results: Results, tell: Tell) -> None:
+    """Add to `results` what a scenario of the feed shows.
+
+    Raises:
+        ChildFailed: a server did not run, or a reader of the feed was answered otherwise than promised.
+    """
+    tell(name)
+    found = await feed.SCENARIOS[name](options)
+    results.marks.extend(found.marks)
+    results.figures.extend(found.figures)
 
 
 def _with_settings(scenario: Scenario, settings: Mapping[str, Setting]) -> Scenario:
@@ -122,24 +129,6 @@ async def measure_hello() -> float:
     """CPU microseconds a request of the bare server: how fast the machine is right now."""
     async with open_stage(Stage("hello")) as target:
         return (await measure_cost(SCENARIOS["hello"], target, connections=64, seconds=HELLO_S)).cpu_us
-
-
-async def measure_parked(count: int = 10_000) -> Parked:
-    """Park, wake some, wake all, on the bench's own app on the native server."""
-    async with open_stage(Stage("parking")) as target:
-        polls = Polls(target.url, target.pid, count, woken_alone=min(count, 1_000))
-        with trio.fail_after(PARKED_S):
-            written = await run_command((PYTHON, "-m", "bench.parked"), stdin=msgspec.json.encode(polls))
-        return msgspec.json.decode(written, type=Parked)
-
-
-def parked_marks(parked: Parked) -> list[Mark]:
-    """The marks on parked polls."""
-    return [
-        Mark(f"{parked.count} parked polls, memory", parked.bytes_each / 1024, 12, "KiB each"),
-        Mark("a parked poll wakes, p99", parked.wake_one_p99_ms, 5, "ms"),
-        Mark(f"{parked.count} parked polls wake", parked.wake_all_s, 0.6, "s"),
-    ]
 
 
 def soak_marks(scenario: Scenario, points: Sequence[Point]) -> list[Mark]:

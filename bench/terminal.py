@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from bench.plots import draw, draw_sweep
-from bench.report import WIDE, cost_table, marks_table, points_table, show, width
+from bench.report import WIDE, cost_table, figures_table, marks_table, points_table, show, width
 from bench.results import Results, new_results, save
 from bench.tasks import run_until_told
 
@@ -33,7 +33,12 @@ def measure_and_show(measure: Measure, *, works: int, folder: Path, name: str, i
     ended = trio.run(run_until_told, partial(_behind_a_bar, measure, results, works))
     results = replace(results, complete=ended)
     wide = width() >= WIDE
-    show(cost_table(results.costs, wide=wide), points_table(results.points, wide=wide), marks_table(results.marks))
+    show(
+        cost_table(results.costs, wide=wide),
+        points_table(results.points, wide=wide),
+        marks_table(results.marks),
+        figures_table(results.figures),
+    )
     _say(*_write(results, folder, name, is_sweep=is_sweep))
     if not ended:
         _say("stopped before the end")
@@ -58,7 +63,7 @@ async def _behind_a_bar(measure: Measure, results: Results, works: int) -> None:
 
 
 def _write(results: Results, folder: Path, name: str, *, is_sweep: bool) -> list[str]:
-    if not (results.costs or results.marks or any(point.steps for point in results.points)):
+    if not (results.costs or results.marks or results.figures or any(point.steps for point in results.points)):
         return []
     file = folder / f"{name}.json"
     save(results, file)

@@ -72,6 +72,7 @@ class Node:
     calls: BilledCalls
     operations: Operations
     reload: Reload
+    feed: Feed
     edge_answer: EdgeAnswer
     draining: trio.Event
     feed: Feed
@@ -230,6 +231,7 @@ def _build(setting: Setting, opened: _Opened) -> Node:
         calls=calls,
         operations=operations,
         reload=reload,
+        feed=opened.feed,
         edge_answer=edge_answer_of(opened.make_id, setting.base_url),
         draining=opened.draining,
         feed=opened.feed,

@@ -60,6 +60,8 @@ def bench() -> None:
 @click.argument("scenarios", metavar="[SCENARIO]...", nargs=-1)
 @_with(*_steps, *_options)
 @click.option("--like", type=_EXISTING, help="Offer the rates of this result, so that latencies compare.")
+@click.option("--polls", type=click.IntRange(25, 200_000), multiple=True, help="How many `parked` parks.")
+@click.option("--events", type=click.IntRange(1_000, 100_000_000), help="In the log of `depth`; else 1,000,000.")
 def run_(**o: Any) -> None:
     """Latency, CPU and memory of scenarios at some rates; without a name, of all of them."""
     with _refusals():
@@ -71,6 +73,8 @@ def run_(**o: Any) -> None:
             like=o["like"],
             seconds=o["seconds"],
             repeats=o["repeats"],
+            polls=o["polls"],
+            events=o["events"],
             files=Files(o["folder"], o["name"]),
         )
 

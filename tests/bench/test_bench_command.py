@@ -63,6 +63,15 @@ def test_a_run_prints_a_table_and_leaves_its_files(tmp_path: Path) -> None:
     assert rates_of(results) == {"hit": {"40/s": 40.0}}
 
 
+def test_a_scenario_of_the_feed_prints_its_marks_and_figures_and_leaves_them(tmp_path: Path) -> None:
+    ended = sluice("run", "depth", "--events", "1000", "--out", str(tmp_path), "--name", "a")
+    assert ended.returncode == 0, ended.stderr
+    assert "a page of 100 of 1000 events, p99" in ended.stdout
+    assert "appending 1000 events" in ended.stdout
+    results = load(tmp_path / "a.json")
+    assert (len(results.marks), len(results.figures)) == (2, 3)
+
+
 def test_ctrl_c_ends_a_run_with_what_is_known_by_then(tmp_path: Path) -> None:
     """Method: the signal comes when the second step has begun; each would take a second, and there are a hundred."""
     command = [
@@ -132,6 +141,7 @@ def test_rates_are_given_in_one_way_only(tmp_path: Path) -> None:
         run_scenarios((), rates=(5,), like=tmp_path, seconds=1, repeats=1, files=Files())
 
 
-def test_parked_polls_have_nothing_to_sweep() -> None:
+@pytest.mark.parametrize("name", ["parked", "reads", "depth"])
+def test_scenarios_of_the_feed_have_nothing_to_sweep(name: str) -> None:
     with pytest.raises(BenchError, match="has no settings"):
-        sweep_setting("limits.long_polls=1,2", scenario="parked", rates=(), seconds=1, repeats=1, files=Files())
+        sweep_setting("limits.long_polls=1,2", scenario=name, rates=(), seconds=1, repeats=1, files=Files())

@@ -19,8 +19,6 @@ from bench.suite import (
     NAMES,
     Options,
     growth_mb,
-    measure_parked,
-    parked_marks,
     run_suite,
     seconds_of,
     soak_marks,
@@ -80,15 +78,6 @@ async def test_a_sweep_runs_the_scenario_under_each_value_and_refusals_are_a_par
     ]
     assert narrow.refused_per_s > 50
     assert (wide.refused_per_s, wide.unexpected, narrow.unexpected) == (0, {}, {})
-
-
-async def test_parked_polls_are_woken_one_by_one_and_all_at_once() -> None:
-    with trio.fail_after(60):
-        parked = await measure_parked(count=50)
-    assert parked.count == 50
-    assert parked.wake_one_p99_ms >= parked.wake_one_p50_ms > 0
-    assert parked.wake_all_s > 0
-    assert [mark.limit for mark in parked_marks(parked)] == [12, 5, 0.6]
 
 
 @pytest.mark.parametrize(

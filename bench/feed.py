@@ -1,0 +1,128 @@
+"""The scenarios of the events feed. They have no rates: each measures some things once, and gives marks and figures."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import msgspec
+
+from bench.depth import Deep, Depth
+from bench.driving import generate
+from bench.feed_marks import (
+    GOAL,
+    Found,
+    depth_found,
+    parked_figures,
+    parked_marks,
+    reads_found,
+    worked_out,
+)
+from bench.feed_reads import Read, Reads
+from bench.parked import POLLS_A_KEY, POLLS_EACH, Parked, Polls
+from bench.scenarios import TRANSPARENT, Stage
+from bench.servers import open_stage
+from bench.settings import Setting
+from gateway.server.descriptors import connections_possible
+
+MARKED_COUNT = 10_000
+SPARE = 100
+"""Connections beside those of polls."""
+PARKED_S = 600.0
+READS_S = 300.0
+DEPTH_S_AN_EVENT = 0.001
+
+_NODE: Mapping[str, Setting] = MappingProxyType({"log.level": "warning", "server.max_connections": 2 * GOAL})
+FEED = Stage("feed", _NODE)
+FLOOR = Stage("parking")
+
+
+@dataclass(frozen=True, slots=True)
+class FeedOptions:
+    """How much is measured."""
+
+    counts: tuple[int, ...] = (1_000, MARKED_COUNT, GOAL)
+    """Parked polls; as many as descriptors allow instead of more."""
+    events: int = 1_000_000
+    """The log of `depth`."""
+    seconds: float | None = None
+    """Of acknowledging; None: 5."""
+
+
+async def parked(options: FeedOptions) -> Found:
+    """Parked polls on a real node, by their number, beside a server without a feed."""
+    most, found = polls_possible(), Found([], [])
+    for count in sorted({min(count, most) for count in options.counts}):
+        seen = await measure_parked(count)
+        if count == min(MARKED_COUNT, most):
+            found.marks.extend(parked_marks(seen))
+        found.figures.extend(parked_figures(f"{count} polls", seen))
+        if count == most < max(options.counts):
+            found.figures.extend(worked_out(seen))
+    floor = await measure_parked(min(MARKED_COUNT, most, max(options.counts)), FLOOR)
+    found.figures.extend(parked_figures(f"{floor.count} polls without a feed", floor))
+    return found
+
+
+async def reads(options: FeedOptions) -> Found:
+    """One reader that catches up, and consumers that read and acknowledge."""
+    return reads_found(await measure_reads(seconds=options.seconds or 5.0))
+
+
+async def depth(options: FeedOptions) -> Found:
+    """The store's pages in a long log."""
+    return depth_found(await measure_depth(options.events))
+
+
+SCENARIOS: Mapping[str, Callable[[FeedOptions], Awaitable[Found]]] = MappingProxyType(
+    {"parked": parked, "reads": reads, "depth": depth}
+)
+
+
+def polls_possible() -> int:
+    """How many polls the descriptors of this machine allow, whole accounts of them, and no more than are aimed at."""
+    return (connections_possible(GOAL + SPARE) - SPARE) // POLLS_EACH * POLLS_EACH
+
+
+async def measure_parked(
+    count: int, stage: Stage = FEED, *, to_a_key: int = 1_000, to_an_account: int = 200, idle_s: float = 5.0
+) -> Parked:
+    """Park so many polls, wake them in several ways, and stop the server under them.
+
+    Raises:
+        ChildFailed: a server did not start, or polls were answered otherwise than the feed promises.
+    """
+    async with open_stage(stage) as target:
+        polls = Polls(
+            target.url,
+            target.orders,
+            target.pid,
+            count,
+            # Few polls are few keys, whose windows bound how often they can poll in a minute.
+            to_a_key=min(to_a_key, count),
+            to_an_account=min(to_an_account, count // POLLS_A_KEY),
+            idle_s=idle_s,
+        )
+        return msgspec.json.decode(await generate("bench.parked", msgspec.json.encode(polls), PARKED_S), type=Parked)
+
+
+async def measure_reads(*, events: int = 200_000, consumers: int = 16, seconds: float = 5.0) -> Read:
+    """Catch up with so many events, then acknowledge pages of them as so many consumers.
+
+    Raises:
+        ChildFailed: as `measure_parked`.
+    """
+    async with open_stage(Stage("feed", {**TRANSPARENT, **_NODE})) as target:
+        wanted = Reads(target.url, target.orders, target.pid, events, consumers, seconds)
+        return msgspec.json.decode(
+            await generate("bench.feed_reads", msgspec.json.encode(wanted), READS_S + seconds), type=Read
+        )
+
+
+async def measure_depth(events: int, *, reads: int = 2_000) -> Deep:
+    """Read pages at the store of a log of so many events.
+
+    Raises:
+        ChildFailed: the process that does it failed.
+    """
+    wanted = msgspec.json.encode(Depth(events, reads))
+    return msgspec.json.decode(await generate("bench.depth", wanted, READS_S + events * DEPTH_S_AN_EVENT), type=Deep)

@@ -1,0 +1,101 @@
+"""What was seen of the events feed, as marks that a node should keep and as figures beside them."""
+
+from dataclasses import dataclass
+
+from bench.depth import Deep
+from bench.feed_reads import ACK_LIMIT, CATCH_UP_LIMIT, Read
+from bench.histogram import Histogram
+from bench.parked import Parked
+from bench.results import Figure, Mark
+from gateway.feed.asks import LIMIT_DEFAULT
+
+GOAL = 50_000
+"""Polls that a node has to hold; where descriptors do not allow them, what they take is worked out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What one scenario gives. Whoever made it adds to its lists."""
+
+    marks: list[Mark]
+    figures: list[Figure]
+
+
+def parked_marks(seen: Parked) -> list[Mark]:
+    """The marks on parked polls. A drain that did not answer all of them with 200 has no figure."""
+    polls, one = f"{seen.count} parked polls", Histogram(seen.to_a_key)
+    return [
+        Mark(f"{polls}, resident", seen.bytes_each / 1024, 15, "KiB each"),
+        Mark(f"{polls}, CPU while idle", _percent(seen.idle_cpu_share), 1, "%"),
+        Mark(f"{polls}, commit to a key's polls, p50", one.percentile_ms(0.5), 2, "ms"),
+        Mark(f"{polls}, commit to a key's polls, p99", one.percentile_ms(0.99), 10, "ms"),
+        Mark(f"{polls}, all woken", seen.all_woken_s, 1, "s"),
+        Mark(f"{polls}, all 200 at a drain", None if seen.lost else seen.drained_s, 3, "s"),
+    ]
+
+
+def parked_figures(name: str, seen: Parked) -> list[Figure]:
+    """Everything that was seen of parked polls."""
+    key, account = Histogram(seen.to_a_key), Histogram(seen.to_an_account)
+    return [
+        Figure(f"{name}, resident", seen.bytes_each / 1024, "KiB each"),
+        Figure(f"{name}, CPU of parking", seen.park_cpu_us, "us each"),
+        Figure(f"{name}, CPU while idle", _percent(seen.idle_cpu_share), "%"),
+        Figure(f"{name}, commit to a key's polls, p50", key.percentile_ms(0.5), "ms"),
+        Figure(f"{name}, commit to a key's polls, p99", key.percentile_ms(0.99), "ms"),
+        Figure(f"{name}, commit to an account's polls, p50", account.percentile_ms(0.5), "ms"),
+        Figure(f"{name}, commit to an account's polls, p99", account.percentile_ms(0.99), "ms"),
+        Figure(f"{name}, all woken", seen.all_woken_s, "s"),
+        Figure(f"{name}, CPU of waking", seen.wake_cpu_us, "us each"),
+        Figure(f"{name}, all answered at a drain", seen.drained_s, "s"),
+        Figure(f"{name}, process ended at a drain", seen.ended_s, "s"),
+        Figure(f"{name}, not answered 200 at a drain", seen.lost, "polls"),
+    ]
+
+
+def worked_out(seen: Parked) -> list[Figure]:
+    """What the polls aimed at would take, in proportion to those that were measured."""
+    times, name = GOAL / seen.count, f"{GOAL} polls by arithmetic from {seen.count}"
+    idle = _percent(seen.idle_cpu_share)
+    return [
+        Figure(f"{name}, resident", seen.bytes_each * GOAL / 2**20, "MiB"),
+        Figure(f"{name}, CPU while idle", None if idle is None else idle * times, "%"),
+        Figure(f"{name}, all woken", seen.all_woken_s * times, "s"),
+        Figure(f"{name}, all answered at a drain", seen.drained_s * times, "s"),
+    ]
+
+
+def reads_found(seen: Read) -> Found:
+    """What reading and acknowledging costs; there is no mark on it."""
+    caught_up = f"catching up on {seen.events} events, {CATCH_UP_LIMIT} a page"
+    acked = f"reading and acknowledging, {ACK_LIMIT} a page"
+    return Found(
+        [],
+        [
+            Figure(caught_up, seen.events_per_s, "events/s"),
+            Figure(f"{caught_up}, CPU", seen.event_cpu_us, "us/event"),
+            Figure(acked, seen.acks_per_s, "acks/s"),
+            Figure(f"{acked}, CPU", seen.ack_cpu_us, "us/ack"),
+        ],
+    )
+
+
+def depth_found(seen: Deep) -> Found:
+    """How long the store takes in a long log."""
+    page, unchanged = Histogram(seen.page), Histogram(seen.unchanged)
+    of_page, of_tag = f"a page of {LIMIT_DEFAULT} of {seen.events} events", f"a 304 at {seen.events} events"
+    return Found(
+        [
+            Mark(f"{of_page}, p99", page.percentile_ms(0.99), 5, "ms"),
+            Mark(f"{of_tag}, p99", unchanged.percentile_ms(0.99), 1, "ms"),
+        ],
+        [
+            Figure(f"{of_page}, p50", page.percentile_ms(0.5), "ms"),
+            Figure(f"{of_tag}, p50", unchanged.percentile_ms(0.5), "ms"),
+            Figure(f"appending {seen.events} events", seen.events / seen.fill_s, "events/s"),
+        ],
+    )
+
+
+def _percent(share: float | None) -> float | None:
+    return None if share is None else 100 * share

@@ -1,0 +1,184 @@
+"""The scenarios of the feed against real servers, each with few polls and events, and what is said of them."""
+
+from dataclasses import replace
+
+import pytest
+import trio
+
+from bench.depth import Deep
+from bench.errors import ChildFailed
+from bench.feed import FEED, FLOOR, SCENARIOS, FeedOptions, measure_depth, measure_parked, measure_reads, polls_possible
+from bench.feed_marks import GOAL, depth_found, parked_figures, parked_marks, reads_found, worked_out
+from bench.feed_reads import Read
+from bench.flock import Flock, NotAsPolled
+from bench.histogram import Histogram
+from bench.orders import WAITING, Place, Waiting, open_orders
+from bench.parked import POLLS_EACH, Parked
+from bench.results import new_results
+from bench.scenarios import Stage
+from bench.servers import Target, open_stage
+from bench.suite import NAMES, Options, run_suite, works_of
+
+SEEN = Parked(
+    count=10_000,
+    bytes_each=14_336.0,
+    park_cpu_us=400.0,
+    all_woken_s=0.9,
+    wake_cpu_us=80.0,
+    idle_cpu_share=0.004,
+    to_a_key={},
+    to_an_account={},
+    drained_s=2.0,
+    ended_s=2.5,
+    lost=0,
+)
+
+
+@pytest.mark.parametrize("stage", [FEED, FLOOR], ids=["node", "floor"])
+async def test_parked_polls_are_woken_left_alone_and_drained(stage: Stage) -> None:
+    """Method: 60 polls are those of two whole accounts and a part of a third."""
+    with trio.fail_after(90):
+        seen = await measure_parked(60, stage, to_a_key=6, to_an_account=3, idle_s=0.3)
+    assert (seen.count, seen.lost) == (60, 0)
+    assert seen.bytes_each > 1_000
+    assert min(seen.park_cpu_us, seen.wake_cpu_us, seen.all_woken_s) > 0
+    assert seen.idle_cpu_share is not None
+    assert 0 < seen.drained_s <= seen.ended_s
+    to_a_key, to_an_account = Histogram(seen.to_a_key), Histogram(seen.to_an_account)
+    assert to_a_key.total == 6 * 5
+    assert POLLS_EACH < to_an_account.total < 3 * POLLS_EACH
+    assert to_a_key.percentile_ms(1) >= to_a_key.percentile_ms(0.5) > 0
+
+
+async def test_a_reader_catches_up_and_consumers_acknowledge_to_the_end() -> None:
+    """Method: two consumers have ten pages each, and more time than they need."""
+    with trio.fail_after(90):
+        seen = await measure_reads(events=1_000, consumers=2, seconds=30)
+    assert (seen.events, seen.acks) == (1_000, 20)
+    assert min(seen.events_per_s, seen.event_cpu_us, seen.acks_per_s, seen.ack_cpu_us) > 0
+
+
+async def test_pages_of_a_log_are_read_at_the_store() -> None:
+    with trio.fail_after(60):
+        seen = await measure_depth(3_000, reads=20)
+    assert (Histogram(seen.page).total, Histogram(seen.unchanged).total) == (20, 20)
+    assert seen.fill_s > 0
+
+
+@pytest.mark.parametrize(
+    ("key", "said"), [("", "before its time"), ("sl_nobody", "answered with 401")], ids=["one too many", "a stranger"]
+)
+async def test_a_poll_that_gets_something_else_than_the_feed_promises_ends_the_run(key: str, said: str) -> None:
+    """Method: a key may hold one poll here, so its second is answered at once; a stranger's are refused."""
+    with trio.fail_after(60):
+        async with open_stage(Stage("feed", {"limits.long_polls": 1})) as target:
+            await trio.to_thread.run_sync(_poll_twice, target, key, said)
+
+
+def _poll_twice(target: Target, key: str, said: str) -> None:
+    flock = Flock(target.url)
+    with open_orders(target.orders) as orders:
+        (person,) = orders.people(1, 1)
+    try:
+        for _ in range(2):
+            flock.join(person.account, person.keys[0].id, key or person.keys[0].key)
+        with pytest.raises(NotAsPolled, match=said):
+            flock.read(10)
+    finally:
+        flock.close()
+
+
+@pytest.mark.parametrize(
+    ("order", "token", "said"),
+    [("bench.frobnicate", None, "no operation bench.frobnicate"), (WAITING, "wrong", "token is missing or wrong")],
+)
+async def test_an_order_that_is_not_obeyed_fails_with_the_server_s_words(
+    order: str, token: str | None, said: str
+) -> None:
+    with trio.fail_after(60):
+        async with open_stage(FEED) as target:
+            place = Place(target.orders.url, token or target.orders.token)
+            await trio.to_thread.run_sync(_order, place, order, said)
+
+
+def _order(place: Place, order: str, said: str) -> None:
+    with open_orders(place) as orders:
+        orders.send(order)
+        with pytest.raises(RuntimeError, match=said):
+            orders.receive(Waiting)
+
+
+def test_marks_are_those_that_were_promised() -> None:
+    seen = replace(SEEN, to_a_key=counts(1.0, 9.0))
+    marks = parked_marks(seen)
+    assert [(mark.limit, mark.unit) for mark in marks] == [
+        (15, "KiB each"),
+        (1, "%"),
+        (2, "ms"),
+        (10, "ms"),
+        (1, "s"),
+        (3, "s"),
+    ]
+    assert [mark.value for mark in marks] == pytest.approx([14, 0.4, 1, 9, 0.9, 2], rel=0.01)
+    assert all(mark.met for mark in marks)
+    assert all(mark.name.startswith("10000 parked polls") for mark in marks)
+
+
+def test_a_drain_that_loses_a_poll_and_an_idleness_that_was_none_have_no_figure() -> None:
+    marks = parked_marks(replace(SEEN, lost=1, idle_cpu_share=None))
+    assert (marks[1].value, marks[-1].value) == (None, None)
+    assert worked_out(replace(SEEN, idle_cpu_share=None))[1].value is None
+
+
+def test_what_the_polls_aimed_at_take_is_worked_out_and_said_to_be() -> None:
+    figures = worked_out(SEEN)
+    assert all(figure.name.startswith(f"{GOAL} polls by arithmetic from 10000") for figure in figures)
+    assert [figure.value for figure in figures] == pytest.approx([683.6, 2, 4.5, 10], rel=0.001)
+
+
+def test_every_figure_of_parked_polls_says_of_which() -> None:
+    figures = parked_figures("10000 polls", SEEN)
+    assert len({figure.name for figure in figures}) == len(figures) == 12
+    assert all(figure.name.startswith("10000 polls, ") for figure in figures)
+
+
+def test_reads_and_depth_are_figures_and_marks() -> None:
+    read = reads_found(Read(200_000, 50_000.0, 9.0, 2_000, 400.0, 1_500.0))
+    assert read.marks == []
+    assert [figure.value for figure in read.figures] == [50_000, 9, 400, 1_500]
+    deep = depth_found(Deep(1_000_000, counts(2.0, 4.0), counts(0.2, 0.4), fill_s=50.0))
+    assert [(mark.limit, mark.met) for mark in deep.marks] == [(5, True), (1, True)]
+    assert deep.figures[-1].value == 20_000
+
+
+def test_no_more_polls_are_parked_than_descriptors_allow() -> None:
+    possible = polls_possible()
+    assert 0 < possible <= GOAL
+    assert possible % POLLS_EACH == 0
+
+
+async def test_a_scenario_of_the_feed_runs_once_and_has_no_rates() -> None:
+    options = Options(("depth",), feed=FeedOptions(events=1_000))
+    results, told = new_results(), list[str]()
+    with trio.fail_after(60):
+        await run_suite(options, results, told.append)
+    assert told == ["depth"]
+    assert works_of(options) == 1
+    assert (len(results.marks), len(results.figures), results.points) == (2, 3, [])
+
+
+async def test_a_node_that_does_not_start_is_no_result() -> None:
+    with trio.fail_after(60), pytest.raises(ChildFailed, match="long_polls"):
+        await measure_parked(25, Stage("feed", {"limits.long_polls": -1}))
+
+
+def test_the_feed_s_scenarios_are_among_the_names() -> None:
+    assert set(SCENARIOS) == {"parked", "reads", "depth"} < set(NAMES)
+
+
+def counts(p50_ms: float, p99_ms: float) -> dict[int, int]:
+    """A histogram with these two percentiles."""
+    histogram = Histogram()
+    for nth in range(100):
+        histogram.record(round((p50_ms if nth < 98 else p99_ms) * 1e6))
+    return dict(histogram.counts)
