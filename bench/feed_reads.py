@@ -4,6 +4,7 @@ import select
 import socket
 import sys
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -128,16 +129,14 @@ def measure(reads: Reads) -> Read:
     took_s, read_cpu_s = time.monotonic() - began_s, usage(reads.pid).cpu_s - cpu_s
     if events != reads.events:
         raise NotAsPolled(f"{events} of {reads.events} events of {account} were read")
-    cpu_s, began_s = usage(reads.pid).cpu_s, time.monotonic()
-    acks = acknowledge(reads, key)
-    acking_s, ack_cpu_s = time.monotonic() - began_s, usage(reads.pid).cpu_s - cpu_s
+    acked = acknowledge(reads, key)
     return Read(
         events=events,
         events_per_s=events / took_s,
         event_cpu_us=read_cpu_s * 1e6 / events,
-        acks=acks,
-        acks_per_s=acks / acking_s,
-        ack_cpu_us=ack_cpu_s * 1e6 / max(acks, 1),
+        acks=acked.acks,
+        acks_per_s=acked.acks / acked.seconds,
+        ack_cpu_us=acked.cpu_s * 1e6 / max(acked.acks, 1),
     )
 
 
@@ -160,22 +159,43 @@ def catch_up(url: str, key: str) -> int:
     return events
 
 
-def acknowledge(reads: Reads, key: str) -> int:
-    """All consumers side by side, until the time is up or nothing is left; how many acknowledgements were answered."""
-    consumers: dict[int, Consumer] = {}
-    epoll = select.epoll()
+@dataclass(frozen=True, slots=True)
+class Acked:
+    """Acknowledgements that were answered, and what they took."""
+
+    acks: int
+    seconds: float
+    cpu_s: float
+
+
+def acknowledge(reads: Reads, key: str) -> Acked:
+    """All consumers side by side, until the time is up or nothing is left.
+
+    The first page of each is left out: what lies behind it is counted once in a consumer's life.
+    """
+    epoll, consumers = select.epoll(), dict[int, Consumer]()
     for nth in range(reads.consumers):
         line = Line(reads.url, key)
         consumers[line.sock.fileno()] = Consumer(line, f"bench{nth}")
         epoll.register(line.sock.fileno(), select.EPOLLIN)
-    until = time.monotonic() + reads.seconds
-    while time.monotonic() < until and not all(each.has_ended for each in consumers.values()):
+    crew = list(consumers.values())
+    try:
+        _go_on(epoll, consumers, until=lambda: all(each.acks or each.has_ended for each in crew))
+        before, cpu_s, began_s = sum(each.acks for each in crew), usage(reads.pid).cpu_s, time.monotonic()
+        end_s = began_s + reads.seconds
+        _go_on(epoll, consumers, until=lambda: time.monotonic() > end_s or all(each.has_ended for each in crew))
+        took_s, used_s = time.monotonic() - began_s, usage(reads.pid).cpu_s - cpu_s
+    finally:
+        epoll.close()
+        for each in crew:
+            each.line.sock.close()
+    return Acked(sum(each.acks for each in crew) - before, took_s, used_s)
+
+
+def _go_on(epoll: select.epoll, consumers: Mapping[int, Consumer], *, until: Callable[[], bool]) -> None:
+    while not until():
         for number, _ in epoll.poll(0.1):
             consumers[number].go_on()
-    epoll.close()
-    for each in consumers.values():
-        each.line.sock.close()
-    return sum(each.acks for each in consumers.values())
 
 
 if __name__ == "__main__":
