@@ -75,7 +75,6 @@ class Node:
     feed: Feed
     edge_answer: EdgeAnswer
     draining: trio.Event
-    feed: Feed
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +233,6 @@ def _build(setting: Setting, opened: _Opened) -> Node:
         feed=opened.feed,
         edge_answer=edge_answer_of(opened.make_id, setting.base_url),
         draining=opened.draining,
-        feed=opened.feed,
     )
 
 
