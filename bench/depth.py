@@ -17,7 +17,7 @@ from events.log import Log
 from events.pages import Ask, Filters, Position, read_head, read_page
 from gateway.books import MIGRATIONS
 from gateway.feed.asks import LIMIT_DEFAULT, FeedAsk
-from gateway.feed.pages import Shown, still_holds, tag
+from gateway.feed.pages import Shown, still_holding, tag
 from gateway.ids import id_maker
 from storage.opening import open_store
 from storage.store import Store
@@ -91,7 +91,7 @@ async def _unchanged(store: Store, events: int) -> Callable[[], Awaitable[None]]
 
     async def decide() -> None:
         head = await store.read(partial(read_head, account_id=ACCOUNT))
-        assert still_holds(sent, ask, KEY, after=start, head=head)
+        assert still_holding(sent, ask, KEY, after=start, head=head)
 
     return decide
 

@@ -65,6 +65,11 @@ class Waiter:
         """Forget what was told: whatever comes from now on counts. Called before the store is read again."""
         self._moved = self.is_behind = False
 
+    @property
+    def has_news(self) -> bool:
+        """Whether something was told since `arm`: a wait would be over before it began."""
+        return self._moved
+
     def expect(self, filters: Filters, *, behind: int) -> None:
         """It has read up to the position `behind`, and waits for what `filters` admit."""
         self._filters = filters
@@ -140,11 +145,6 @@ class Hub:
     def is_shared(self) -> bool:
         """Whether other nodes are told, and tell."""
         return self._state is not None
-
-    @property
-    def is_closing(self) -> bool:
-        """Whether the node stops."""
-        return self._closing
 
     def __len__(self) -> int:
         """How many wait or are about to."""

@@ -174,17 +174,18 @@ class Api:
             )
 
 
-def _socket_headers(request: Request) -> Headers:
-    return [(b"x-request-id", request.id.encode())]
-
-
 def _stream_headers(request: Request) -> Headers:
     """The head of an event stream; what the request cost stands in its last event."""
-    headers: Headers = [
+    return [
         (b"content-type", b"text/event-stream; charset=utf-8"),
         (b"cache-control", b"no-store"),
-        (b"x-request-id", request.id.encode()),
+        *_socket_headers(request),
     ]
+
+
+def _socket_headers(request: Request) -> Headers:
+    """What is known of a request before it ends."""
+    headers: Headers = [(b"x-request-id", request.id.encode())]
     if request.caller is not None and request.caller.window is not None:
         headers += window_headers(request.caller.window)
     return headers

@@ -176,7 +176,9 @@ def _away(message: str) -> Refused:
 
 _MISSING_KEY = Refused("MISSING_API_KEY", "Send your API key in the x-api-key header.")
 _UNUSABLE_KEY = Refused(
-    "INVALID_API_KEY", "The API key is malformed, unknown, revoked or expired; send one that is active."
+    "INVALID_API_KEY",
+    "The API key is malformed, unknown, revoked or expired; send one that is active.",
+    knows_balance=False,  # nobody hears of an account by a key that was revoked, though a stream began with it
 )
 """One for all, since nothing in them differs and floods must cost little; they are answered with, never raised."""
 _FRESH_KEY = "send a key of its own with each request"

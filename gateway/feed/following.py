@@ -6,19 +6,19 @@ import enum
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-import trio
-
 from billing.key_cache import Key
-from events.wakeups import Ended
+from events.wakeups import Ended, Waiter
 from gateway.feed.pages import Shown
 from gateway.feed.polling import HELD, Polls
 
 GLANCE_S = 0.001
 """How long to look, between two pages of many, whether the client is there and what it says."""
+CheckKey = Callable[[], Awaitable[object]]
+"""Raises when the key is no longer good."""
 
 
 class Sink(Protocol):
-    """Where a stream goes. Its methods raise ClientGone when nobody takes what they send."""
+    """Where a stream goes. All but `hear` raise ClientGone when nobody takes what they send."""
 
     async def give(self, shown: Shown) -> None:
         """Send a page's events, if it has any."""
@@ -28,8 +28,12 @@ class Sink(Protocol):
         """Send a sign of life, and the position up to which nothing is left to give."""
         ...
 
-    async def hung_up(self) -> object:
-        """Return once the client is gone."""
+    async def hear(self) -> object:
+        """Return once the client has said something, or is gone. Nothing is lost when this is cancelled."""
+        ...
+
+    async def heed(self) -> bool:
+        """Answer what was heard; False if the client is gone."""
         ...
 
 
@@ -42,47 +46,52 @@ class Stopped(enum.Enum):
 
 
 async def follow(
-    polls: Polls,
-    key: Key,
-    *,
-    read_on: Callable[[], Awaitable[Shown]],
-    sink: Sink,
-    check_key: Callable[[], Awaitable[object]],
+    polls: Polls, key: Key, *, read_on: Callable[[], Awaitable[Shown]], sink: Sink, check_key: CheckKey
 ) -> Stopped:
     """Give `sink` all there is and all that comes, until either side ends it; it counts as one long-poll.
 
-    `read_on` reads behind what it gave before. `check_key` raises when the key is no longer good; it is asked after
-    `beat_s` at the latest.
+    `read_on` reads behind what it gave before. The key is checked before each read but the first.
     """
-    hub = polls.hub
-    waiter = hub.listen(key.account_id, key.id)
+    waiter = polls.hub.listen(key.account_id, key.id)
     held = None
     try:
         held = await polls.gate.hold(key.account_id, key.id, name=HELD, limit=polls.per_key)
+        beat_at = polls.clock() + polls.beat_s
         while True:
             waiter.arm()
             shown = await read_on()
             await sink.give(shown)
-            if shown.page.has_more:
-                with trio.move_on_after(GLANCE_S):
-                    await sink.hung_up()
-                    return Stopped.GONE
-                if hub.is_closing:
-                    return Stopped.CLOSING
-                await check_key()
-                continue
-            if held is None:
+            is_due = polls.clock() >= beat_at
+            if is_due and not shown.page.items:
+                await sink.beat(shown)
+            if is_due or shown.page.items:
+                beat_at = polls.clock() + polls.beat_s
+            if held is None and not shown.page.has_more:
                 return Stopped.FULL
             waiter.expect(shown.filters, behind=shown.page.end.pos)
-            ended = await waiter.wait(polls.clock() + polls.beat_s, sink.hung_up)
-            if ended is Ended.GONE:
-                return Stopped.GONE
-            if ended is Ended.CLOSING:
-                return Stopped.CLOSING
-            await check_key()
-            if ended is Ended.TIME_UP:
-                await sink.beat(shown)
+            until = beat_at
+            if shown.page.has_more or waiter.has_news:
+                waiter.arm()  # or it would not listen at all, and a client of a busy feed were never heard
+                until = polls.clock() + GLANCE_S
+            if (stopped := await _attend(waiter, until, sink=sink, check_key=check_key)) is not None:
+                return stopped
     finally:
         if held is not None:
             held.release()
-        hub.leave(waiter)
+        polls.hub.leave(waiter)
+
+
+async def _attend(waiter: Waiter, until: float, *, sink: Sink, check_key: CheckKey) -> Stopped | None:
+    """Heed the client until it is time to read the store again; or why the stream ends.
+
+    An answer is made and sent outside of the wait that news cancel: a message that was cut would end the connection.
+    """
+    while True:
+        ended = await waiter.wait(until, sink.hear)
+        if ended is Ended.CLOSING:
+            return Stopped.CLOSING
+        await check_key()
+        if ended is not Ended.GONE:
+            return None
+        if not await sink.heed():
+            return Stopped.GONE

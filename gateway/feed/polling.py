@@ -17,9 +17,10 @@ from limits.gate import Gate
 HELD = "polls"
 EARLY = 0.04
 """Polls that began together end apart: each up to this share of its wait early."""
-BEAT_S = 15.0
 FULL_INTERVAL_S = 2
 STOP_INTERVAL_S = 5
+BEAT_S = 15.0
+"""A stream is never silent for longer, so that proxies keep it open and a client knows that it is alive."""
 
 
 class Polled(NamedTuple):
@@ -31,10 +32,7 @@ class Polled(NamedTuple):
 
 @dataclass(slots=True)
 class Polls:
-    """Holds polls of this node. `per_key` is how many one key may hold at a time, on all nodes together.
-
-    A stream is never silent for longer than `beat_s`, so that proxies keep it open and a client knows that it is alive.
-    """
+    """Holds polls and streams of this node. `per_key` is how many one key may hold, on all nodes together."""
 
     hub: Hub
     gate: Gate

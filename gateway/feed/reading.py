@@ -69,7 +69,7 @@ class ByCursor:
 
 @dataclass(slots=True)
 class ByConsumer:
-    """Reads as a named consumer. What is told once stays told for the whole request."""
+    """Reads as a named consumer. What is told once stays told for the whole request, until a stream reads on."""
 
     readers: Readers
     ask: FeedAsk
@@ -106,7 +106,7 @@ class ByConsumer:
     async def read_on(self) -> Shown:
         """As `read`, and the next read begins behind what this one gives, acknowledged or not."""
         shown = await self.read()
-        self.given = shown.page.end
+        self.given, self.restarted_from, self.dropped = shown.page.end, None, 0
         return shown
 
 

@@ -1,10 +1,11 @@
 """The feed over a WebSocket: pages of events one way, acknowledgements the other (decisions 13).
 
 Server to client, each one JSON object in a text message:
-`{"type":"events","items":[...],"next_cursor":"cur_...","has_more":false}`, with `unread` for a named consumer;
-`{"type":"alive","next_cursor":"cur_..."}` after 15 s of silence; `{"type":"acked",...}` with the `data` of an
-acknowledgement; `{"type":"error","error":{...}}`; `{"type":"end","reason":"...","retry_after_s":2}` before a close.
-Client to server: `{"type":"ack","cursor":"cur_..."}`, for a named consumer.
+`{"type":"events","items":[...],"next_cursor":"cur_...","has_more":false}`, for a named consumer with `unread`, and
+with `restarted_from` and `dropped` after a lapse; `{"type":"alive","next_cursor":"cur_..."}` after 15 s without
+events; `{"type":"acked",...}` with the `data` of an acknowledgement; `{"type":"error","error":{...}}` in its place, or
+before a close; `{"type":"end","reason":"...","retry_after_s":2}` before a close.
+Client to server: `{"type":"ack","cursor":"cur_..."}`, for a named consumer. They are answered one by one, in order.
 """
 
 from __future__ import annotations
@@ -14,10 +15,9 @@ from typing import Literal
 
 import msgspec
 import orjson
-import trio
 
 from gateway import envelope
-from gateway.errors import Refused, refusal_of
+from gateway.errors import Refused
 from gateway.feed.following import Stopped
 from gateway.feed.pages import Shown, given_out
 from gateway.feed.polling import FULL_INTERVAL_S, STOP_INTERVAL_S
@@ -25,16 +25,14 @@ from gateway.feed.refusals import wrong
 from gateway.feed.tokens import FeedTokens
 from gateway.socket_stream import GOING_AWAY, TRY_AGAIN_LATER, SocketStream
 
-ACK_S = 5.0
-"""An acknowledgement that was begun is finished, though news may end the wait that it came in."""
 _ENDS = {Stopped.FULL: (TRY_AGAIN_LATER, FULL_INTERVAL_S), Stopped.CLOSING: (GOING_AWAY, STOP_INTERVAL_S // 2)}
 
 Ack = Callable[[str], Awaitable[dict[str, object]]]
 """Acknowledges a cursor; gives the `data` of the answer. Raises Refused."""
 
 
-class _Said(msgspec.Struct, frozen=True):
-    """What a client may say."""
+class _Said(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a client may say; what else stands there is refused as in a body."""
 
     type: Literal["ack"]
     cursor: str
@@ -48,6 +46,7 @@ class EventSocket:
         self._tokens = tokens
         self._base_url = base_url
         self._ack = ack
+        self._heard: str | bytes | None = None
 
     async def give(self, shown: Shown) -> None:
         """A page's events in one message; the first page also opens the socket."""
@@ -58,17 +57,24 @@ class EventSocket:
         message = {"type": "events", "items": items, **self._place(shown), "has_more": page.has_more}
         if shown.unread is not None:
             message["unread"] = shown.unread
+        if shown.restarted_from is not None:
+            message |= {"restarted_from": self._tokens.seal(shown.restarted_from), "dropped": shown.dropped}
         await self._stream.say(orjson.dumps(message))
 
     async def beat(self, shown: Shown) -> None:
         """A sign of life that a browser sees too, which hears of no ping."""
         await self._stream.say(orjson.dumps({"type": "alive", **self._place(shown)}))
 
-    async def hung_up(self) -> None:
-        """Heed what the client says until it is gone."""
-        while (said := await self._stream.hear()) is not None:
-            with trio.move_on_after(ACK_S, shield=True):
-                await self._stream.say(await self._heed(said))
+    async def hear(self) -> None:
+        """Wait for the client's next message, or its end."""
+        self._heard = await self._stream.hear()
+
+    async def heed(self) -> bool:
+        """Answer the message; False when there is none since the client is gone."""
+        if self._heard is None:
+            return False
+        await self._stream.say(await self._answer(self._heard))
+        return True
 
     async def end(self, stopped: Stopped) -> None:
         """Say why it ends and when to come again, and close it."""
@@ -76,27 +82,23 @@ class EventSocket:
         await self._stream.say(orjson.dumps({"type": "end", "reason": stopped.value, "retry_after_s": retry_s}))
         await self._stream.close(code, stopped.value)
 
-    async def _heed(self, said: str | bytes) -> bytes:
+    async def _answer(self, heard: str | bytes) -> bytes:
         try:
-            return orjson.dumps({"type": "acked", **await self._acknowledge(_read(said))})
-        except Exception as exc:  # noqa: BLE001 - the last resort of one message, as the API's entry is of a request
-            return b'{"type":"error",%b}' % envelope.error_fragment(refusal_of(exc), self._base_url)
+            return orjson.dumps({"type": "acked", **await self._acknowledge(_read(heard))})
+        except Refused as refused:
+            return b'{"type":"error",%b}' % envelope.error_fragment(refused, self._base_url)
 
     async def _acknowledge(self, said: _Said) -> dict[str, object]:
         if self._ack is None:
-            raise wrong("type", "is for named consumers.", "Open the socket with consumer= to acknowledge.")
+            raise wrong("type", "ack is for named consumers.", "Open the socket with consumer= to acknowledge.")
         return await self._ack(said.cursor)
 
     def _place(self, shown: Shown) -> dict[str, object]:
         return {"next_cursor": self._tokens.seal(shown.page.end)}
 
 
-def _read(said: str | bytes) -> _Said:
+def _read(heard: str | bytes) -> _Said:
     try:
-        return msgspec.json.decode(said, type=_Said)
+        return msgspec.json.decode(heard, type=_Said)
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
-        raise _unread(exc) from exc
-
-
-def _unread(exc: Exception) -> Refused:
-    return wrong("message", f"cannot be read: {exc}.", 'Send {"type":"ack","cursor":"cur_..."}.')
+        raise wrong("message", f"cannot be read: {exc}.", 'Send {"type":"ack","cursor":"cur_..."}.') from exc

@@ -38,9 +38,13 @@ class EventSource:
             moved = b"id: %b\n" % self._tokens.seal(shown.page.end).encode()
         await self._stream.write(moved + b": alive\n\n")
 
-    async def hung_up(self) -> None:
-        """Wait until the client is gone."""
+    async def hear(self) -> None:
+        """Wait until the client is gone: it has nothing to say."""
         await hung_up(self._receive)
+
+    async def heed(self) -> bool:
+        """It is gone."""
+        return False
 
     async def end(self, stopped: Stopped) -> None:
         """Say when to come again."""

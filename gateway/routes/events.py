@@ -139,7 +139,7 @@ class Events:
             await trio.lowlevel.checkpoint_if_cancelled()
         finally:
             request.held_s += self._polls.clock() - began
-        return Reply(200, b"", streamed=True)
+        return Reply(200 if request.socket is None else 101, b"", streamed=True)
 
     def _read(self, request: Request, reading: ByCursor | ByConsumer, known: bytes | None) -> Awaitable[Polled]:
         if not reading.ask.wait_s or request.method != "GET":

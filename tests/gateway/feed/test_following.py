@@ -1,0 +1,204 @@
+"""How a stream goes between its reads: whom it hears, when it beats, and what it gives back however it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from random import Random
+
+import pytest
+import trio
+
+from billing.key_cache import Key
+from events.log import Moved
+from events.pages import Filters, Head, Item, Page, Position
+from events.wakeups import Hub
+from gateway.feed.following import Stopped, follow
+from gateway.feed.pages import Shown
+from gateway.feed.polling import HELD, Polls
+from limits.concurrency import Leases
+from limits.gate import MemoryGate
+from limits.window import Window
+from tests.fakes.cancelling import cancel_everywhere
+
+KEY = Key("key_1", "acc_1", "", None)
+
+
+def page(pos: int, *, items: bool = True, has_more: bool = False) -> Shown:
+    end = Position(pos, 1.0)
+    given = (Item(pos, 1.0, b"{}"),) if items else ()
+    return Shown(Page(given, end, has_more, Head(1, 1.0, pos, 1.0)), Position(0, 0.0), Filters())
+
+
+class Client:
+    """A sink. Its client says what `say` is called with, and leaves when it is called with None."""
+
+    def __init__(self) -> None:
+        self.given: list[int] = []
+        self.beats: list[int] = []
+        self.heeded: list[str] = []
+        self.say, self._hears = trio.open_memory_channel[str | None](10)
+        self._heard: str | None = None
+
+    async def give(self, shown: Shown) -> None:
+        await trio.lowlevel.checkpoint()
+        self.given += [item.pos for item in shown.page.items]
+
+    async def beat(self, shown: Shown) -> None:
+        await trio.lowlevel.checkpoint()
+        self.beats.append(shown.page.end.pos)
+
+    async def hear(self) -> None:
+        self._heard = await self._hears.receive()
+
+    async def heed(self) -> bool:
+        await trio.lowlevel.checkpoint()
+        if self._heard is None:
+            return False
+        self.heeded.append(self._heard)
+        return True
+
+
+class Log:
+    """Gives the pages it was made with, then ever the last one again; `before` runs before each."""
+
+    def __init__(self, *pages: Shown, before: Callable[[int], None] = lambda _number: None) -> None:
+        self._pages = pages
+        self._before = before
+        self.reads = 0
+
+    async def read_on(self) -> Shown:
+        await trio.lowlevel.checkpoint()
+        self._before(self.reads)
+        self.reads += 1
+        return self._pages[min(self.reads, len(self._pages)) - 1]
+
+
+async def is_good() -> None:
+    await trio.lowlevel.checkpoint()
+
+
+def polls_of(per_key: int = 5) -> Polls:
+    gate = MemoryGate(Window(600), Leases(50), trio.current_time)
+    return Polls(Hub(), gate, per_key, trio.current_time, Random(0))
+
+
+def held(polls: Polls) -> int:
+    gate = polls.gate
+    assert isinstance(gate, MemoryGate)
+    return gate._named[HELD].running() if HELD in gate._named else 0
+
+
+def move(polls: Polls, pos: int) -> None:
+    polls.hub.tell([Moved("acc_1", pos, "key.revoked", None, "key_1", None)])
+
+
+async def test_a_stream_cancelled_at_any_wait_holds_nothing_any_more():
+    polls = polls_of()
+
+    async def stream() -> None:
+        client = Client()
+        log = Log(page(1, has_more=True), page(2), page(3), before=lambda number: move(polls, number + 2))
+        for said in ("one", "two", None):
+            client.say.send_nowait(said)
+        assert await follow(polls, KEY, read_on=log.read_on, sink=client, check_key=is_good) is Stopped.GONE
+        assert client.heeded == ["one", "two"]
+
+    async def nothing_is_held(_got_through: bool) -> None:
+        await trio.lowlevel.checkpoint()
+        assert (len(polls.hub), held(polls)) == (0, 0)
+
+    assert await cancel_everywhere(stream, nothing_is_held) >= 10
+
+
+async def test_the_client_of_a_feed_that_never_rests_is_heard():
+    polls, client = polls_of(), Client()
+    log = Log(page(1), before=lambda number: move(polls, number + 10))
+    with trio.fail_after(5):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_say_and_leave, client)
+            stopped = await follow(polls, KEY, read_on=log.read_on, sink=client, check_key=is_good)
+    assert (stopped, client.heeded) == (Stopped.GONE, ["hello"])
+
+
+async def _say_and_leave(client: Client) -> None:
+    await client.say.send("hello")
+    while not client.heeded:  # noqa: ASYNC110 - nothing announces it
+        await trio.sleep(0.001)
+    await client.say.send(None)
+
+
+class Slow(Client):
+    """Takes its time to answer."""
+
+    async def heed(self) -> bool:
+        await trio.sleep(1)
+        return await super().heed()
+
+
+async def test_a_client_that_says_much_holds_up_no_page(autojump_clock: trio.testing.MockClock):
+    polls, client = polls_of(), Slow()
+    log = Log(*[page(pos, has_more=True) for pos in range(1, 6)], page(6))
+    for _ in range(9):
+        client.say.send_nowait("again")
+    client.say.send_nowait(None)
+    with trio.move_on_after(5.5):
+        await follow(polls, KEY, read_on=log.read_on, sink=client, check_key=is_good)
+    assert (client.given, client.heeded) == ([1, 2, 3, 4, 5, 6], ["again"] * 5)
+
+
+@pytest.mark.parametrize("has_more", [False, True])
+async def test_without_events_it_beats_in_time_though_it_looks_through_more(
+    has_more: bool, autojump_clock: trio.testing.MockClock
+):
+    polls, client = polls_of(), Client()
+    polls.beat_s = 0.5
+    log = Log(page(0, items=False), page(7, items=False, has_more=has_more))
+    with trio.move_on_after(1.6):
+        await follow(polls, KEY, read_on=log.read_on, sink=client, check_key=is_good)
+    assert client.beats == [7, 7, 7]
+
+
+async def test_an_answer_is_finished_though_news_come(autojump_clock: trio.testing.MockClock):
+    polls, client, log = polls_of(), Slow(), Log(page(1), page(2))
+    client.say.send_nowait("hello")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(partial(follow, polls, KEY, read_on=log.read_on, sink=client, check_key=is_good))
+        await trio.sleep(0.5)
+        assert client.heeded == []
+        move(polls, 2)
+        await trio.sleep(1)
+        nursery.cancel_scope.cancel()
+    assert (client.heeded, client.given) == (["hello"], [1, 2])
+
+
+async def test_beyond_the_keys_polls_it_is_given_what_there_is_and_told_so():
+    polls, client = polls_of(per_key=0), Client()
+    log = Log(page(1, has_more=True), page(2))
+    assert await follow(polls, KEY, read_on=log.read_on, sink=client, check_key=is_good) is Stopped.FULL
+    assert client.given == [1, 2]
+
+
+async def test_when_the_node_stops_not_even_a_page_of_many_is_given_any_more():
+    polls, client = polls_of(), Client()
+    log = Log(
+        *[page(pos, has_more=True) for pos in range(1, 6)], before=lambda number: number == 1 and polls.hub.close()
+    )
+    assert await follow(polls, KEY, read_on=log.read_on, sink=client, check_key=is_good) is Stopped.CLOSING
+    assert client.given == [1, 2]
+
+
+@pytest.mark.parametrize("has_more", [False, True])
+async def test_nothing_is_read_with_a_key_that_is_no_longer_good(has_more: bool):
+    class Revoked(Exception):
+        pass
+
+    async def is_revoked() -> None:
+        await trio.lowlevel.checkpoint()
+        raise Revoked
+
+    polls, client = polls_of(), Client()
+    log = Log(page(1, has_more=has_more), page(2), before=lambda _number: move(polls, 2))
+    with pytest.raises(Revoked):
+        await follow(polls, KEY, read_on=log.read_on, sink=client, check_key=is_revoked)
+    assert (client.given, len(polls.hub), held(polls)) == ([1], 0, 0)

@@ -1,0 +1,309 @@
+"""The feed over a WebSocket: the handshake, pages, acknowledgements, and reading on after a lost connection."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import trio
+
+from storage.store import Tx
+from tests.fakes.node import OpenNode, open_test_node
+from tests.gateway.feed.talking import BOTH, PATH, Talk, alert, append, append_some, numbers, refused, revoked, talking
+
+
+@BOTH
+async def test_a_refused_handshake_gets_the_answer_that_any_request_would(engine: str, tmp_path: Path):
+    async with open_test_node(tmp_path, server={"engine": engine}) as node:
+        for query, key, status, code in (
+            ("", None, 401, "MISSING_API_KEY"),
+            ("", "sl_nobody", 401, "INVALID_API_KEY"),
+            (f"api_key={node.key}", None, 401, "MISSING_API_KEY"),
+            ("cursor=zzz", "", 400, "INVALID_REQUEST"),
+            ("limti=2", "", 400, "INVALID_REQUEST"),
+            ("limit=501", "", 400, "INVALID_REQUEST"),
+            ("consumer=a&cursor=oldest", "", 400, "INVALID_REQUEST"),
+            ("types=discover.nothing", "", 400, "INVALID_REQUEST"),
+            ("/v1/events/wss", "", 404, "ENDPOINT_NOT_FOUND"),
+        ):
+            answer = await refused(node, query, key=key)
+            assert (answer.status, answer.code) == (status, code), query
+            assert answer.headers["content-type"] == "application/json"
+            assert answer.headers["x-request-id"] == answer.json["request_id"]
+            assert ("x-ratelimit-remaining" in answer.headers) == (key == ""), "only who was admitted has a window"
+        await append_some(node, 1)
+        ahead = await refused(node, "cursor=evt_00000000000000000000000000000000")
+        assert ahead.json["error"]["details"]["param"] == "cursor"
+        assert len(node.node.feed.hub) == 0
+
+
+@BOTH
+async def test_beyond_the_leases_of_a_key_a_handshake_is_told_when_to_come_again(engine: str, tmp_path: Path):
+    limits = {"concurrent_requests": 3, "long_polls": 5}
+    async with open_test_node(tmp_path, server={"engine": engine}, limits=limits) as node, AsyncExitStack() as stack:
+        for _ in range(3):
+            await (await stack.enter_async_context(talking(node))).next()
+        answer = await refused(node)
+        assert (answer.status, answer.code) == (429, "CONCURRENCY_LIMIT")
+        assert (answer.headers["x-concurrency-limit"], answer.headers["x-concurrency-remaining"]) == ("3", "0")
+        assert answer.headers["retry-after"] == "1"
+
+
+async def test_each_socket_counts_in_the_keys_window_once(tmp_path: Path):
+    async with open_test_node(tmp_path, limits={"requests_per_minute": 3}) as node:
+        for _ in range(3):
+            async with talking(node) as talk:
+                await talk.next()
+                await append_some(node, 5)
+                await talk.events(5)
+        answer = await refused(node)
+        assert (answer.status, answer.code, answer.headers["x-ratelimit-remaining"]) == (429, "RATE_LIMITED", "0")
+        assert int(answer.headers["retry-after"]) >= 1
+
+
+@BOTH
+async def test_a_plain_request_is_told_to_open_a_websocket(engine: str, tmp_path: Path):
+    async with open_test_node(tmp_path, server={"engine": engine}) as node:
+        answer = await node.get(PATH)
+        assert (answer.status, answer.code) == (400, "INVALID_REQUEST")
+        assert "served as a WebSocket only" in answer.json["error"]["message"]
+        assert "/v1/events" in answer.json["error"]["details"]["next_step"]
+        assert (await node.get(PATH, method="POST")).status == 405
+
+
+@BOTH
+async def test_pages_come_in_order_and_then_events_as_they_come(engine: str, tmp_path: Path):
+    async with open_test_node(tmp_path, server={"engine": engine}) as node:
+        await append_some(node, 5)
+        async with talking(node, "limit=2") as talk:
+            pages = [await talk.next() for _ in range(3)]
+            assert [numbers(page["items"]) for page in pages] == [[0, 1], [2, 3], [4]]
+            assert [page["has_more"] for page in pages] == [True, True, False]
+            assert [page["next_cursor"] for page in pages] == [page["items"][-1]["cursor"] for page in pages]
+            assert pages[0].keys() == {"type", "items", "next_cursor", "has_more"}
+            assert dict(talk.socket.handshake_headers)[b"x-ratelimit-remaining"] == b"599"
+            for number in (5, 6):
+                await append_some(node, 1, first=number)
+                assert numbers((await talk.next())["items"]) == [number]
+        same = (await node.get("/v1/events?limit=1")).json["data"]["items"]
+        assert pages[0]["items"][:1] == same, "an event is the same however it is read"
+
+
+@BOTH
+async def test_an_empty_log_opens_the_socket_at_once(engine: str, tmp_path: Path):
+    async with open_test_node(tmp_path, server={"engine": engine}) as node, talking(node, "cursor=now") as talk:
+        assert (await talk.next())["items"] == []
+
+
+async def test_only_events_that_the_key_may_see_and_the_filters_admit_are_given(tmp_path: Path):
+    async with open_test_node(tmp_path) as node:
+        own, other, account = node.key_id, (await node.new_key(node.account))[1], node.account
+        async with talking(node, "subject_id=run_1,run_2,key_4,key_5&types=key.*,monitor.alert_fired") as talk:
+            await talk.next()
+            for event in (
+                alert(account, 0, own),
+                alert(account, 1, other),
+                alert(account, 2, own),
+                revoked(await node.new_account(), 4),
+                revoked(account, 3),
+                revoked(account, 5),
+            ):
+                await append(node, event)
+            assert numbers(await talk.events(2)) == [2, 5]
+
+
+@BOTH
+async def test_silence_is_broken_by_a_sign_of_life_with_the_position_that_has_moved(engine: str, tmp_path: Path):
+    async with open_test_node(tmp_path, server={"engine": engine}) as node:
+        node.node.feed.polls.beat_s = 0.2
+        async with talking(node, "types=credits.low") as talk:
+            opened = await talk.next()
+            alive = await talk.next()
+            assert alive == {"type": "alive", "next_cursor": opened["next_cursor"]}
+            await append_some(node, 1)
+            while (moved := await talk.next()) == alive:
+                pass
+            assert moved["type"] == "alive"
+        async with talking(node, f"cursor={moved['next_cursor']}") as talk:
+            assert (await talk.next())["items"] == []
+
+
+@BOTH
+async def test_a_named_consumer_acknowledges_what_it_was_given_and_never_goes_back(engine: str, tmp_path: Path):
+    async with open_test_node(tmp_path, server={"engine": engine}) as node:
+        await append_some(node, 4)
+        async with talking(node, "consumer=one&limit=2") as talk:
+            first, second = await talk.next(), await talk.next()
+            assert (first["unread"], second["unread"]) == (4, 4)
+            await talk.ack(second["next_cursor"])
+            acked = {"type": "acked", "consumer": "one", "cursor": second["next_cursor"]}
+            assert await talk.next() == {**acked, "advanced": True, "unread": 0}
+            await talk.ack(first["next_cursor"])
+            assert await talk.next() == {**acked, "advanced": False, "unread": 0}
+            await append_some(node, 2, first=4)
+            third = await talk.next()
+            assert (numbers(third["items"]), third["unread"]) == ([4, 5], 2)
+            await talk.ack(third["items"][0]["cursor"])
+            assert (await talk.next())["unread"] == 1
+        async with talking(node, "consumer=one") as talk:
+            assert numbers((await talk.next())["items"]) == [5]
+
+
+@BOTH
+async def test_what_cannot_be_acknowledged_is_an_error_message_and_the_socket_lives_on(engine: str, tmp_path: Path):
+    async with open_test_node(tmp_path, server={"engine": engine}) as node:
+        await append_some(node, 2)
+        stranger = (await node.new_key(await node.new_account()))[0]
+        foreign = (await node.get("/v1/events?cursor=now", key=stranger)).json["pagination"]["next_cursor"]
+        async with talking(node, "consumer=one&limit=1") as talk:
+            page = await talk.next()
+            assert numbers(await talk.events(1)) == [1]
+            for cursor in ("zzz", "cur_zzz", "evt_none", "", "\0", "é" * 20_000, foreign):
+                await talk.ack(cursor)
+                assert await _error(talk) == "cursor", cursor
+            await talk.ack(page["next_cursor"])
+            assert (await talk.next())["advanced"] is True
+            await node.node.feed.readers.consumers.delete(node.key_id, "one")
+            await talk.ack(page["next_cursor"])
+            gone = await talk.next()
+            assert (gone["type"], gone["error"]["type"]) == ("error", "RESOURCE_NOT_FOUND")
+
+
+async def test_an_acknowledgement_past_what_was_served_is_an_error_message(tmp_path: Path):
+    async with open_test_node(tmp_path) as node:
+        await append_some(node, 1)
+        async with talking(node, "consumer=one&subject_id=key_0") as talk:
+            page = await talk.next()
+            await append_some(node, 1, first=1)
+            await talk.ack((await node.get("/v1/events?cursor=now")).json["pagination"]["next_cursor"])
+            assert await _error(talk) == "cursor"
+            await talk.ack(page["next_cursor"])
+            assert (await talk.next())["advanced"] is True
+
+
+@BOTH
+async def test_a_message_that_is_none_is_an_error_message_and_the_socket_lives_on(engine: str, tmp_path: Path):
+    async with open_test_node(tmp_path, server={"engine": engine}) as node:
+        await append_some(node, 1)
+        async with talking(node, "consumer=one") as talk:
+            cursor = (await talk.next())["next_cursor"]
+            for said in (
+                "",
+                "hello",
+                "[]",
+                "{}",
+                b"\xff",
+                "[" * 60_000,
+                '{"type":"ack"}',
+                '{"type":"ack","cursor":1}',
+                '{"type":"ack","cursor":"\\ud800"}',
+                {"type": "nack", "cursor": cursor},
+                {"type": "ack", "cursor": cursor, "consumer": "one"},
+            ):
+                await talk.say(said)
+                assert await _error(talk) == "message", said
+            await talk.say(b'{"type":"ack","cursor":"%b"}' % cursor.encode())
+            assert (await talk.next())["advanced"] is True, "a binary message is read as text is"
+
+
+async def test_who_reads_by_cursor_has_nothing_to_acknowledge(tmp_path: Path):
+    async with open_test_node(tmp_path) as node, talking(node) as talk:
+        await talk.ack((await talk.next())["next_cursor"])
+        assert await _error(talk) == "type"
+
+
+async def _error(talk: Talk) -> str:
+    """The parameter that the next message, an error, is about."""
+    message = await talk.next()
+    assert (message["type"], message["error"]["status"]) == ("error", 400), message
+    assert message["error"]["details"]["next_step"]
+    param: str = message["error"]["details"]["param"]
+    return param
+
+
+@BOTH
+async def test_acknowledgements_sent_in_a_burst_are_answered_in_order_while_pages_flow(engine: str, tmp_path: Path):
+    async with open_test_node(tmp_path, server={"engine": engine}) as node:
+        await append_some(node, 300)
+        async with talking(node, "consumer=one&limit=10") as talk, trio.open_nursery() as nursery:
+            first = (await talk.next())["items"]
+            nursery.start_soon(append_some, node, 100)
+            for item in first:
+                await talk.ack(item["cursor"])
+            given, acked = len(first), []
+            while given < 400 or len(acked) < len(first):
+                message = await talk.next()
+                if message["type"] == "events":
+                    given += len(message["items"])
+                else:
+                    acked.append(message["cursor"])
+            assert acked == [item["cursor"] for item in first]
+
+
+async def test_a_client_whose_connection_is_lost_again_and_again_gets_each_event_once_by_cursor(tmp_path: Path):
+    async with open_test_node(tmp_path) as node, trio.open_nursery() as nursery:
+        nursery.start_soon(_append_now_and_then, node, 200)
+        got: list[int] = []
+        cursor = "oldest"
+        while len(got) < 200:
+            async with talking(node, f"limit=3&cursor={cursor}") as talk:
+                until = min(200, len(got) + 10)
+                while len(got) < until:
+                    page = await talk.next()
+                    got += numbers(page["items"])
+                    cursor = page["next_cursor"]
+                await trio.aclose_forcefully(talk.stream)
+        assert got == list(range(200))
+
+
+async def test_a_consumer_whose_connection_is_lost_gets_again_what_it_has_not_acknowledged(tmp_path: Path):
+    async with open_test_node(tmp_path) as node, trio.open_nursery() as nursery:
+        nursery.start_soon(_append_now_and_then, node, 100)
+        acked = -1
+        while acked < 99:
+            async with talking(node, "consumer=one&limit=3") as talk:
+                while not (page := await talk.next())["items"]:
+                    pass
+                got = numbers(page["items"])
+                assert got == list(range(acked + 1, acked + 1 + len(got)))
+                await talk.ack(page["next_cursor"])
+                while (await talk.next())["type"] == "events":
+                    pass
+                acked = got[-1]
+                await trio.aclose_forcefully(talk.stream)
+
+
+async def _append_now_and_then(node: OpenNode, count: int) -> None:
+    for first in range(0, count, 5):
+        await append_some(node, 5, first=first)
+        await trio.sleep(0.005)
+
+
+async def test_a_consumer_that_lapsed_is_told_where_it_restarts(tmp_path: Path):
+    async with open_test_node(tmp_path) as node:
+        await append_some(node, 3)
+        async with talking(node, "consumer=one&limit=1") as talk:
+            page = await talk.next()
+            await talk.ack(page["next_cursor"])
+            while (await talk.next())["type"] == "events":
+                pass
+        await _drop_before(node, 3)
+        lapse = await refused(node, "consumer=one")
+        assert (lapse.status, lapse.code) == (410, "CURSOR_EXPIRED")
+        async with talking(node, "consumer=one") as talk:
+            restart = await talk.next()
+            assert numbers(restart["items"]) == [2]
+            assert (restart["restarted_from"], restart["dropped"]) == (page["next_cursor"], 1)
+            await append_some(node, 1, first=3)
+            assert "restarted_from" not in await talk.next(), "it is told once"
+
+
+async def _drop_before(node: OpenNode, first_pos: int) -> None:
+    """As retention does, in one step."""
+    where = (node.account, first_pos)
+
+    def drop(tx: Tx) -> None:
+        tx.run("DELETE FROM events WHERE account_id = ? AND pos < ?", where)
+        tx.run("UPDATE feeds SET first_pos = ? WHERE account_id = ?", where[::-1])
+
+    await node.node.books.store.write(drop)

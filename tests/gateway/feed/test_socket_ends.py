@@ -1,0 +1,233 @@
+"""How a WebSocket of the feed ends: by the client, its key, its key's other streams, the node, or the store."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import tracemalloc
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from gateway.server.bounds import Bounds
+from tests.fakes.node import OpenNode, open_test_node
+from tests.gateway.feed.talking import BOTH, PATH, append_some, numbers, refused, talking
+from tests.gateway.server.frames import handshake
+from tests.gateway.server.raw_client import Client, Served, open_served
+from tests.servers.postgres import PostgresServer
+from tests.servers.toxic import open_toxic
+from tests.servers.waiting import until
+
+NOBODY: dict[str, int] = {"waiters": 0, "polls": 0, "leases": 0}
+GONE_S = 1.0
+
+
+@pytest.fixture(autouse=True)
+def nothing_fails_unseen(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """However a stream ends, no app has failed on it."""
+    yield
+    assert caplog.get_records("call") == []
+
+
+def held(node: OpenNode) -> dict[str, int]:
+    """What the streams of a node hold."""
+    gate: Any = node.node.admission.gate
+    polls = gate._named["polls"].running() if "polls" in gate._named else 0
+    return {"waiters": len(node.node.feed.hub), "polls": polls, "leases": gate.statistics().leases}
+
+
+@asynccontextmanager
+async def served_beside(node: OpenNode, engine: str, bounds: Bounds) -> AsyncIterator[Served]:
+    """The node's API on one more address, with bounds of the test's own."""
+    api = node.node.api
+    async with open_served(
+        api, engine=engine, bounds=bounds, websocket_paths=api.websocket_paths, patience_s=25
+    ) as served:
+        yield served
+
+
+@asynccontextmanager
+async def raw_talk(node: OpenNode, served: Served, query: str, *, buffer_bytes: int) -> AsyncIterator[Client]:
+    """A client that sends nothing behind its handshake, and reads nothing of its own accord."""
+    asked = handshake(f"{PATH}?{query}".encode())
+    async with await served.connect(buffer_bytes=buffer_bytes) as client:
+        await client.send(asked.replace(b"\r\n", b"\r\nx-api-key: %b\r\n" % node.key.encode(), 1))
+        yield client
+
+
+@BOTH
+@pytest.mark.parametrize("how", ["reset", "fin", "close"])
+async def test_a_client_that_leaves_gives_everything_back_at_once(engine: str, how: str, tmp_path: Path):
+    async with open_test_node(tmp_path, server={"engine": engine}) as node, talking(node) as talk:
+        await talk.next()
+        assert held(node) == {"waiters": 1, "polls": 1, "leases": 1}
+        if how == "reset":
+            talk.stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            await trio.aclose_forcefully(talk.stream)
+        elif how == "fin":
+            await talk.stream.send_eof()
+        else:
+            await talk.socket.aclose()
+        with trio.fail_after(GONE_S):
+            await until(lambda: held(node) == NOBODY)
+
+
+@BOTH
+async def test_a_client_that_falls_silent_is_found_out_by_pings(engine: str, tmp_path: Path):
+    async with (
+        open_test_node(tmp_path) as node,
+        served_beside(node, engine, Bounds(ping_s=0.2)) as served,
+        raw_talk(node, served, "", buffer_bytes=65_536) as client,
+    ):
+        assert (await client.answer()).status == 101
+        assert held(node) == {"waiters": 1, "polls": 1, "leases": 1}
+        with trio.fail_after(3):
+            await until(lambda: held(node) == NOBODY)
+
+
+@BOTH
+async def test_the_stream_beyond_a_keys_long_polls_is_given_what_there_is_and_ends(engine: str, tmp_path: Path):
+    async with open_test_node(tmp_path, server={"engine": engine}) as node, AsyncExitStack() as stack:
+        await append_some(node, 3)
+        talks = [await stack.enter_async_context(talking(node)) for _ in range(5)]
+        for talk in talks:
+            await talk.events(3)
+        async with talking(node, "limit=2") as sixth:
+            said, code = await sixth.end()
+        assert [message["type"] for message in said] == ["events", "events", "end"]
+        assert numbers([item for page in said[:2] for item in page["items"]]) == [0, 1, 2]
+        assert said[-1] == {"type": "end", "reason": "the key holds all the long-polls that it may", "retry_after_s": 2}
+        assert code == 1013
+        poll = await node.get(f"/v1/events?cursor={said[1]['next_cursor']}&wait_s=20")
+        assert (poll.status, poll.headers["x-poll-interval"]) == (200, "2"), "a stream counts as a long-poll"
+        await talks[0].socket.aclose()
+        with trio.fail_after(GONE_S):
+            await until(lambda: held(node)["polls"] == 4)
+        async with talking(node) as again:
+            await again.events(3)
+            await append_some(node, 1, first=3)
+            assert numbers(await again.events(1)) == [3]
+
+
+@BOTH
+@pytest.mark.parametrize("noticed", ["alive", "event", "ack"])
+async def test_a_revoked_key_ends_its_stream_with_the_refusal(engine: str, noticed: str, tmp_path: Path):
+    async with open_test_node(tmp_path, server={"engine": engine}) as node:
+        if noticed == "alive":
+            node.node.feed.polls.beat_s = 0.2
+        account = await node.new_account()
+        key, key_id = await node.new_key(account)
+        async with talking(node, "consumer=one&types=credits.*", key=key) as talk:
+            opened = await talk.next()
+            await node.operate("key.revoke", key=key_id)
+            if noticed == "ack":
+                await talk.ack(opened["next_cursor"])
+            elif noticed == "event":
+                node.node.feed.hub._waiting[account].copy().popitem()[0].wake()
+            said, code = await talk.end()
+        assert code == 1008
+        refusal = said[-1]
+        assert (refusal["type"], refusal["error"]["type"]) == ("error", "INVALID_API_KEY")
+        assert refusal["credits_remaining"] is None, "nobody hears of an account by a revoked key"
+        assert [message["type"] for message in said[:-1]] in ([], ["alive"])
+        await until(lambda: held(node) == NOBODY)
+
+
+@BOTH
+async def test_a_stopping_node_tells_every_stream_to_come_again(engine: str, tmp_path: Path):
+    """That all of them hear it means that it took less than `drain_s`, behind which they would be cut."""
+    limits = {"long_polls": 250, "concurrent_requests": 250, "requests_per_minute": 1_000}
+    ends: list[tuple[list[Any], int]] = []
+
+    async def stay(number: int) -> None:
+        async with talking(node, "consumer=one" if number % 2 else "") as talk:
+            await talk.next()
+            ends.append(await talk.end())
+
+    server = {"engine": engine, "drain_s": 5}
+    async with open_test_node(tmp_path, server=server, limits=limits) as node, trio.open_nursery() as nursery:
+        for number in range(200):
+            nursery.start_soon(stay, number)
+        await until(lambda: held(node)["polls"] == 200)
+        node.node.draining.set()
+        await until(lambda: len(ends) == 200)
+        assert held(node) == NOBODY
+    end = {"type": "end", "reason": "the node stops", "retry_after_s": 2}
+    assert ends == [([end], 1001)] * 200
+
+
+@BOTH
+async def test_a_stream_whose_store_is_away_says_so_and_another_reads_on(
+    engine: str, tmp_path: Path, postgres: PostgresServer
+):
+    postgres.fresh()
+    async with open_toxic("127.0.0.1", postgres.port) as toxic:
+        store = {"url": postgres.url(toxic.port)}
+        async with open_test_node(tmp_path, server={"engine": engine}, store=store) as node:
+            node.node.feed.polls.beat_s = 0.2
+            await append_some(node, 2)
+            async with talking(node, "consumer=one") as talk:
+                page = await talk.next()
+                toxic.refuse()
+                toxic.reset()
+                await talk.ack(page["next_cursor"])
+                said, code = await talk.end()
+            assert code == 1013
+            errors = [message for message in said if message["type"] == "error"]
+            assert {error["error"]["details"]["reason"] for error in errors} == {"store_unavailable"}
+            assert errors[-1]["credits_remaining"] is None
+            assert held(node) == NOBODY
+            away = await refused(node, "consumer=one")
+            assert (away.status, away.headers["retry-after"]) == (503, "1")
+            toxic.heal()
+            await _store_is_back(node)
+            async with talking(node, "consumer=one") as talk:
+                assert numbers((await talk.next())["items"]) == [0, 1]
+
+
+async def _store_is_back(node: OpenNode) -> None:
+    while (await node.get("/v1/events")).status != 200:  # noqa: ASYNC110 - nothing announces it
+        await trio.sleep(0.05)
+
+
+@BOTH
+async def test_a_reader_that_does_not_read_costs_little_is_given_up_and_comes_back(engine: str, tmp_path: Path):
+    """Method: 20,000 events, of which the kernel's buffers take a part, and a bound of time that soon passes."""
+    async with open_test_node(tmp_path) as node:
+        for first in range(0, 20_000, 5_000):
+            await append_some(node, 5_000, first=first)
+        async with served_beside(node, engine, Bounds(write_s=0.5)) as served:
+            async with raw_talk(node, served, "limit=500", buffer_bytes=4_096):
+                tracemalloc.start()
+                await until(lambda: held(node)["polls"] == 1)
+                with trio.fail_after(10):
+                    await until(lambda: held(node) == NOBODY)
+                _, peak_bytes = tracemalloc.get_traced_memory()
+                tracemalloc.stop()
+            assert peak_bytes < 5_000_000
+            async with talking(node, "limit=500", port=served.port) as talk:
+                assert numbers(await talk.events(20_000)) == list(range(20_000))
+
+
+@BOTH
+async def test_a_stream_is_one_request_of_the_log_and_the_metrics(engine: str, tmp_path: Path):
+    async with open_test_node(tmp_path, server={"engine": engine}) as node:
+        await refused(node, "cursor=zzz")
+        async with talking(node, "limit=1") as talk:
+            await append_some(node, 5)
+            await talk.events(5)
+            request_id = dict(talk.socket.handshake_headers)[b"x-request-id"].decode()
+            await trio.sleep(0.3)
+            assert len(node.log_events("request")) == 1
+        await until(lambda: len(node.log_events("request")) == 2)
+        refusal, stream = node.log_events("request")
+        assert (refusal["path"], refusal["status"], refusal["code"]) == (PATH, 400, "INVALID_REQUEST")
+        assert (stream["path"], stream["status"], stream["code"]) == (PATH, 101, "OK")
+        assert (stream["request_id"], stream["key_id"], stream["credits_used"]) == (request_id, node.key_id, 0)
+        assert stream["overhead_ms"] < 200, "what it was held open for is not what it cost"
+        assert await node.gauge(f'sluice_requests_total{{code="OK",route="{PATH}"}}') == 1
+        assert await node.gauge(f'sluice_requests_total{{code="INVALID_REQUEST",route="{PATH}"}}') == 1
