@@ -19,7 +19,7 @@ ESCAPE, PLUS = b"%+"
 _FIELDS_MAX = 100
 
 
-async def _nothing_comes() -> ReceiveMessage:
+async def _nothing_comes() -> ReceiveMessage:  # noqa: ASYNC124 - it stands for ASGI's
     raise RuntimeError("this request has no server")
 
 

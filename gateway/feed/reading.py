@@ -45,17 +45,19 @@ class ByCursor:
             Refused: 410 when some of it was removed, 400 when the log does not reach so far.
         """
         filters = self.ask.filters or Filters()
+        page = None
         try:
             page = await self.readers.pages.read(
                 Ask(self.key.account_id, self.key.id, self.after.pos, self.ask.limit, filters)
             )
         except CursorExpired as exc:
-            if self.ask.cursor == "oldest":  # retention passed just now
-                self.origin = self.after = exc.head.start
-                return await self.read()
-            raise refusals.expired(exc.head, self.after, self.tokens) from exc
+            if self.ask.cursor != "oldest" or self.after != self.origin:
+                raise refusals.expired(exc.head, self.after, self.tokens) from exc
+            self.origin = self.after = exc.head.start
         except CursorAhead as exc:
             raise refusals.unusable(refusals.AHEAD, exc.head, self.tokens) from exc
+        if page is None:  # retention passed just now, and nothing was given that could come to lack what follows it
+            return await self.read()
         if not (page.items or page.has_more):
             self.after = page.end
         return Shown(page, self.origin, filters)

@@ -14,6 +14,7 @@ from trio_websocket import ConnectionClosed, ConnectionRejected, WebSocketConnec
 
 from events.kinds import KeyRevoked, MonitorAlert
 from events.log import Fact, Subject
+from storage.store import Tx
 from tests.fakes.calling import Answered
 from tests.fakes.node import OpenNode
 
@@ -113,3 +114,14 @@ async def append_some(node: OpenNode, count: int, *, first: int = 0) -> None:
 def numbers(items: Sequence[Any]) -> list[int]:
     """The numbers of events, in their order."""
     return [int(item["subject"]["id"].partition("_")[2]) for item in items]
+
+
+async def drop_before(node: OpenNode, first_pos: int) -> None:
+    """As retention does, in one step."""
+    where = (node.account, first_pos)
+
+    def drop(tx: Tx) -> None:
+        tx.run("DELETE FROM events WHERE account_id = ? AND pos < ?", where)
+        tx.run("UPDATE feeds SET first_pos = ? WHERE account_id = ?", where[::-1])
+
+    await node.node.books.store.write(drop)

@@ -7,9 +7,20 @@ from pathlib import Path
 
 import trio
 
-from storage.store import Tx
 from tests.fakes.node import OpenNode, open_test_node
-from tests.gateway.feed.talking import BOTH, PATH, Talk, alert, append, append_some, numbers, refused, revoked, talking
+from tests.gateway.feed.talking import (
+    BOTH,
+    PATH,
+    Talk,
+    alert,
+    append,
+    append_some,
+    drop_before,
+    numbers,
+    refused,
+    revoked,
+    talking,
+)
 
 
 @BOTH
@@ -287,7 +298,7 @@ async def test_a_consumer_that_lapsed_is_told_where_it_restarts(tmp_path: Path):
             await talk.ack(page["next_cursor"])
             while (await talk.next())["type"] == "events":
                 pass
-        await _drop_before(node, 3)
+        await drop_before(node, 3)
         lapse = await refused(node, "consumer=one")
         assert (lapse.status, lapse.code) == (410, "CURSOR_EXPIRED")
         async with talking(node, "consumer=one") as talk:
@@ -296,14 +307,3 @@ async def test_a_consumer_that_lapsed_is_told_where_it_restarts(tmp_path: Path):
             assert (restart["restarted_from"], restart["dropped"]) == (page["next_cursor"], 1)
             await append_some(node, 1, first=3)
             assert "restarted_from" not in await talk.next(), "it is told once"
-
-
-async def _drop_before(node: OpenNode, first_pos: int) -> None:
-    """As retention does, in one step."""
-    where = (node.account, first_pos)
-
-    def drop(tx: Tx) -> None:
-        tx.run("DELETE FROM events WHERE account_id = ? AND pos < ?", where)
-        tx.run("UPDATE feeds SET first_pos = ? WHERE account_id = ?", where[::-1])
-
-    await node.node.books.store.write(drop)

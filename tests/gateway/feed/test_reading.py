@@ -1,0 +1,42 @@
+"""Where reads of the feed go on when retention passes them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from billing.key_cache import Key
+from gateway.errors import Refused
+from gateway.feed.asks import read_ask
+from gateway.feed.reading import ByConsumer, ByCursor, reading_of
+from gateway.feed.tokens import FeedTokens
+from tests.fakes.node import OpenNode, open_test_node
+from tests.gateway.feed.talking import append_some, drop_before
+from upstreams.cursors import CursorSigner
+
+
+async def reading(node: OpenNode) -> ByCursor | ByConsumer:
+    """Reads from the oldest event on, one by one."""
+    tokens = FeedTokens(CursorSigner(b"a secret of tests, long enough.."), node.account)
+    key = Key(node.key_id, node.account, "", None)
+    return await reading_of(node.node.feed.readers, read_ask([("limit", "1"), ("cursor", "oldest")]), key, tokens)
+
+
+async def test_who_has_been_given_nothing_begins_at_the_oldest_event_that_is_kept(tmp_path: Path):
+    async with open_test_node(tmp_path) as node:
+        await append_some(node, 5)
+        oldest = await reading(node)
+        await drop_before(node, 3)
+        assert (await oldest.read_on()).page.end.pos == 3
+
+
+async def test_a_stream_that_retention_has_passed_is_told_of_the_gap(tmp_path: Path):
+    async with open_test_node(tmp_path) as node:
+        await append_some(node, 5)
+        stream = await reading(node)
+        await stream.read_on()
+        await drop_before(node, 3)
+        with pytest.raises(Refused) as refused:
+            await stream.read_on()
+        assert refused.value.code.name == "CURSOR_EXPIRED"
