@@ -17,7 +17,6 @@ from pathlib import Path
 import msgspec
 import trio
 
-from events.log import Fact
 from gateway.app import Node
 from gateway.cli.run import known_platforms
 from gateway.config import Config, load_config
@@ -76,7 +75,7 @@ class Writers:
         undo = is_undone(self._plan, batch)
 
         def work(tx: Tx) -> None:
-            self._append_in(tx, facts)
+            self._books.feed.append(tx, facts)
             if undo:
                 raise Undone
 
@@ -85,9 +84,6 @@ class Writers:
         except Undone:
             return
         self.reports.tell(batch, time.time())
-
-    def _append_in(self, tx: Tx, facts: list[Fact]) -> None:
-        self._books.feed.append(tx, facts)
 
     def _is_over(self) -> bool:
         return self._stop.exists()
