@@ -1,0 +1,49 @@
+"""Nodes tell each other what they have appended: over a real Redis, from one hub to the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import trio
+
+from events.log import Moved
+from events.pages import Filters
+from events.wakeups import Ended, Hub
+from storage.redis import open_redis
+from tests.servers.redis import RedisServer
+
+MOVED = [Moved("acc_1", 7, "monitor.alert_fired", None, "run_1", "mon_1"), Moved("acc_2", 1, "x", "key", "s", None)]
+
+
+async def test_a_poll_on_one_node_wakes_for_what_another_has_appended_and_the_filter_admits(
+    empty_redis: RedisServer,
+) -> None:
+    with trio.fail_after(20):
+        async with open_redis(empty_redis.url) as one, open_redis(empty_redis.url) as other:
+            here, there = Hub(one), Hub(other)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(there.keep_hearing)
+                for filters, wait_s, ends in (
+                    (Filters(), 10.0, Ended.MOVED),
+                    (Filters(subjects=frozenset({"mon_1"})), 10.0, Ended.MOVED),
+                    (Filters(types=frozenset({"credits.low"})), 0.5, Ended.TIME_UP),
+                ):
+                    assert await _ended(there, filters, wait_s, tell=lambda: here.tell(MOVED)) is ends
+                nursery.cancel_scope.cancel()
+
+
+async def _ended(hub: Hub, filters: Filters, wait_s: float, *, tell: Callable[[], None]) -> Ended:
+    waiter = hub.listen("acc_1", "key_1")
+    waiter.expect(filters, behind=6)
+    async with trio.open_nursery() as nursery:
+
+        async def keep_telling() -> None:
+            while True:  # the first may be told before the other hears
+                tell()
+                await trio.sleep(0.05)
+
+        nursery.start_soon(keep_telling)
+        ended = await waiter.wait(trio.current_time() + wait_s, trio.sleep_forever)
+        nursery.cancel_scope.cancel()
+    hub.leave(waiter)
+    return ended

@@ -1,0 +1,305 @@
+"""Months of a feed in virtual time: readers that come and stay away, consumers that lapse, retention and long-polls.
+
+Goal: what any reader is given is exactly what the log holds for it behind where it stood, and what it missed it is told
+of. Method: each page is compared with a plain list of all that was written, from seeds.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from random import Random
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from billing.key_cache import Key
+from events.consumer_rules import DAY_S, HOUR_S, LAPSE_S, SEEN_S
+from events.consumers import Consumers
+from events.log import Fact, Log
+from events.migrations import MIGRATIONS
+from events.pages import Position
+from events.reader import open_page_reader
+from events.wakeups import Hub
+from gateway.errors import Refused
+from gateway.feed.asks import FeedAsk, read_ask
+from gateway.feed.pages import Shown
+from gateway.feed.polling import Polls
+from gateway.feed.reading import Readers, reading_of
+from gateway.feed.tokens import FeedTokens
+from gateway.request import Request
+from limits.concurrency import Leases
+from limits.gate import MemoryGate
+from limits.window import Window
+from tests.fakes.feeding import alert, low, revoked
+from tests.fakes.inline_store import InlineStore
+from upstreams.cursors import CursorSigner
+
+EPOCH = 1_750_000_000.0
+ACCOUNT = "acc_1"
+KEYS = ("key_1", "key_2")
+DAYS = 70
+RETENTION_DAYS = 30
+SOON_S = 0.5
+SLEEPS_S = (1.0, 60.0, HOUR_S, 6 * HOUR_S, DAY_S, 3 * DAY_S, 20 * DAY_S, 29.9 * DAY_S, 45 * DAY_S)
+QUERIES = ("", "types=monitor.*", "types=key.*,credits.low", "subject_id=mon_1,key_3", "limit=3", "types=discover.*")
+MAKERS = (
+    lambda number: low(ACCOUNT),
+    lambda number: revoked(ACCOUNT, number % 5),
+    lambda number: alert(ACCOUNT, KEYS[number % 2], f"run_{number}", f"mon_{number % 3}"),
+)
+
+
+class Written(NamedTuple):
+    """An event as the model knows it."""
+
+    pos: int
+    at: float
+    fact: Fact
+
+
+@dataclass(slots=True)
+class World:
+    """A node's feed on one database in memory, and the list of all that was ever written to it."""
+
+    store: Any
+    hub: Hub
+    log: Log
+    readers: Readers
+    polls: Polls
+    tokens: FeedTokens
+    written: list[Written] = field(default_factory=list)
+    first_pos: int = 1
+    pages: int = 0
+    expiries: int = 0
+    lapses: int = 0
+    woken: int = 0
+
+    async def write(self, facts: Sequence[Fact]) -> None:
+        pos = len(self.written)
+        self.written += [Written(pos + number, now(), fact) for number, fact in enumerate(facts, 1)]
+        await self.store.write(lambda tx: self.log.append(tx, facts))
+
+    async def retain(self) -> None:
+        """Whole days go, as the model has it and as the tables have it."""
+        before = now() // DAY_S * DAY_S - RETENTION_DAYS * DAY_S
+        kept = [one for one in self.written if one.at >= before]
+        first = kept[0].pos if kept else len(self.written) + 1
+        if first > self.first_pos:
+            self.first_pos = first
+            await self.store.write(partial(_drop, first))
+
+    def matching(self, ask: FeedAsk, key_id: str, after: int) -> list[int]:
+        """The positions behind `after` that the read selects."""
+        filters = ask.filters
+        found = []
+        for pos, _, fact in self.written[after:]:
+            visible = fact.key_id in (None, key_id)
+            chosen = filters is None or (
+                (filters.types is None or fact.type in filters.types)
+                and (filters.subjects is None or not filters.subjects.isdisjoint({fact.subject.id, fact.parent_id}))
+            )
+            if visible and chosen:
+                found.append(pos)
+        return found
+
+    async def read(self, key: Key, query: str) -> tuple[FeedAsk, Shown] | Refused:
+        """One read as the route does it."""
+        try:
+            return await self._read(key, query)
+        except Refused as refused:
+            return refused
+
+    async def _read(self, key: Key, query: str) -> tuple[FeedAsk, Shown]:
+        ask = read_ask(parse_qsl(query))
+        reading = await reading_of(self.readers, ask, key, self.tokens)
+        self.pages += 1
+        if not ask.wait_s:
+            return ask, await reading.read()
+        request = Request("req_1", "GET", "/v1/events", b"", {}, 0.0, receive=_never)
+        polled = await self.polls.poll(
+            key,
+            request,
+            ask.wait_s,
+            read=reading.read,
+            is_news=lambda shown: bool(shown.page.items or shown.page.has_more or shown.restarted_from),
+        )
+        assert request.held_s <= ask.wait_s
+        self.woken += bool(polled.shown.page.items and request.held_s)
+        return ask, polled.shown
+
+
+async def _never() -> Any:
+    await trio.sleep_forever()
+
+
+def _drop(first: int, tx: Any) -> None:
+    tx.run("DELETE FROM events WHERE pos < ?", (first,))
+    tx.run(
+        "UPDATE feeds SET first_pos = ?, first_at = COALESCE((SELECT created_at FROM events WHERE pos = ?), last_at)",
+        (first, first),
+    )
+
+
+def now() -> float:
+    return EPOCH + trio.current_time()
+
+
+@asynccontextmanager
+async def open_world(rng: Random) -> AsyncIterator[World]:
+    store: Any = InlineStore([MIGRATIONS])
+    numbers = itertools.count()
+    clock = trio.lowlevel.current_clock().current_time
+    gate = MemoryGate(Window(600), Leases(50), clock)
+    hub = Hub()
+    log = Log(now=now, make_id=lambda prefix: f"{prefix}{next(numbers)}", base_url="https://a.example", tell=hub.tell)
+    async with open_page_reader(store) as pages:
+        readers = Readers(store, pages, Consumers(store, now))
+        polls = Polls(hub, gate, 5, clock, rng)
+        yield World(store, hub, log, readers, polls, FeedTokens(CursorSigner(b"a key of tests"), ACCOUNT))
+        assert len(hub) == 0
+        assert all(len(leases) == 0 for leases in gate._named.values())
+    store.close()
+
+
+async def produce(world: World, rng: Random) -> None:
+    numbers = itertools.count()
+    while True:
+        await trio.sleep(rng.choice((0.0, 1.0, 20.0, HOUR_S, 5 * HOUR_S, DAY_S)) * rng.random())
+        await world.write([rng.choice(MAKERS)(next(numbers)) for _ in range(rng.randint(1, 4))])
+
+
+async def retain(world: World) -> None:
+    while True:
+        await trio.sleep(HOUR_S)
+        await world.retain()
+
+
+async def nap(rng: Random) -> None:
+    """Mostly none, so that polls follow upon each other; at times longer than the retention."""
+    if rng.random() < 0.9:
+        await trio.sleep(rng.random())
+        return
+    await trio.sleep(SLEEPS_S[min(int(rng.expovariate(0.35)), len(SLEEPS_S) - 1)] * rng.uniform(0.5, 1))
+
+
+async def follow(world: World, key: Key, query: str, rng: Random) -> None:
+    """A reader by cursor; with what it has it is told nothing twice, and what it missed it is told of."""
+    cursor, pos = "oldest", 0
+    while True:
+        await nap(rng)
+        wait = rng.choice(("", "&wait_s=25"))
+        was_oldest, began, first_pos = cursor == "oldest", now(), world.first_pos
+        told = await world.read(key, f"cursor={cursor}&{query}{wait}")
+        if isinstance(told, Refused):
+            cursor, pos = expired(world, told, pos)
+            continue
+        ask, shown = told
+        if was_oldest:
+            pos = max(pos, first_pos - 1)
+        judge(world, ask, key, shown, after=pos, began=began)
+        pos = shown.page.end.pos
+        cursor = world.tokens.seal(shown.page.end)
+
+
+def expired(world: World, refused: Refused, pos: int) -> tuple[str, int]:
+    """The reader begins again at the oldest kept event; what it is told of was not there to give."""
+    assert refused.code.name == "CURSOR_EXPIRED"
+    assert pos < world.first_pos - 1, "nothing that it had not read is gone"
+    details = refused.details
+    assert details is not None
+    world.expiries += 1
+    assert world.tokens.open(details["oldest_cursor"]).pos == world.first_pos - 1
+    return details["oldest_cursor"], world.first_pos - 1
+
+
+def judge(world: World, ask: FeedAsk, key: Key, shown: Shown, *, after: int, began: float) -> None:
+    """The page is what the model says, and a poll was woken as soon as there was something."""
+    found, page = world.matching(ask, key.id, after), shown.page
+    assert [item.pos for item in page.items] == [pos for pos in found if pos <= page.end.pos][: ask.limit]
+    if ask.consumer is not None:
+        return  # what was served before may end anywhere
+    if page.has_more:
+        assert len(page.items) == ask.limit
+    else:
+        assert page.end.pos >= len([one for one in world.written if one.at < now()])
+    if page.items and page.items[0].at > began:
+        assert now() - page.items[0].at <= SOON_S, "it slept over an event"
+
+
+async def consume(world: World, key: Key, name: str, query: str, rng: Random) -> None:
+    """A named consumer that acknowledges at times, in whole or in part, and at times stays away for too long."""
+    committed, seen_at, frozen = Position(0, 0.0), 0.0, list[int]()
+    is_new, is_told = True, False
+    while True:
+        await nap(rng)
+        wait = rng.choice(("", "&wait_s=25"))
+        began, idle_s = now(), now() - seen_at
+        told = await world.read(key, f"consumer={name}&{query}{wait}")
+        if isinstance(told, Refused):
+            assert told.code.name == "CURSOR_EXPIRED"
+            assert not is_new
+            assert not is_told, "it is told once"
+            assert idle_s > LAPSE_S or committed.pos < world.first_pos - 1
+            is_told = True
+            world.lapses += 1
+            continue
+        ask, shown = told
+        if is_new:
+            committed, is_new = shown.after, False
+        elif is_told:
+            assert shown.restarted_from is not None
+            assert shown.restarted_from.pos == committed.pos
+            assert shown.dropped == shown.after.pos - committed.pos or shown.dropped == 0
+            committed, is_told, frozen = shown.after, False, []
+        else:
+            assert shown.restarted_from is None
+            assert shown.after.pos == committed.pos
+            assert idle_s <= LAPSE_S + 2 * SEEN_S
+        seen_at = now()
+        judge(world, ask, key, shown, after=committed.pos, began=began)
+        given = [item.pos for item in shown.page.items]
+        assert not frozen or given == frozen, "it was not acknowledged"
+        frozen = given
+        assert shown.unread is not None
+        assert abs(shown.unread - len(world.matching(ask, key.id, committed.pos))) <= len(
+            [one for one in world.written if one.at >= now()]
+        )
+        if rng.random() < 0.7:
+            place = shown.page.end
+            if shown.page.items and rng.random() < 0.3:
+                item = rng.choice(shown.page.items)
+                place = Position(item.pos, item.at)
+            acked = await world.readers.consumers.ack(key.id, name, place)
+            assert acked.advanced == (place.pos > committed.pos)
+            committed, frozen = acked.committed, []
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_months_of_readers_producers_and_retention(seed: int) -> None:
+    """Seeded plans; Trio's own order of tasks is another each time, and must not matter."""
+    trio.run(partial(live, seed), clock=MockClock(autojump_threshold=0))
+
+
+async def live(seed: int) -> None:
+    rng = Random(seed)
+    with trio.fail_after(2 * DAYS * DAY_S):
+        async with open_world(rng) as world:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(produce, world, Random(rng.random()))
+                nursery.start_soon(retain, world)
+                for number, query in enumerate(QUERIES):
+                    key = Key(KEYS[number % 2], ACCOUNT, "", None)
+                    nursery.start_soon(follow, world, key, query, Random(rng.random()))
+                    nursery.start_soon(consume, world, key, f"c{number}", query, Random(rng.random()))
+                await trio.sleep(DAYS * DAY_S)
+                nursery.cancel_scope.cancel()
+            assert world.pages > 100
+            assert world.lapses + world.expiries, "somebody stayed away for too long"
+            assert world.woken
