@@ -96,7 +96,7 @@ async def test_a_wait_ends_when_its_client_leaves_or_the_node_stops(autojump_clo
     assert len(hub) == 2
 
 
-async def test_who_has_left_is_forgotten() -> None:
+def test_who_has_left_is_forgotten() -> None:
     hub = Hub()
     one, other = hub.listen(ACCOUNT, KEY), hub.listen("acc_2", KEY)
     hub.leave(one)
