@@ -8,6 +8,7 @@ from functools import partial
 
 import trio
 
+from billing.key_cache import Key
 from events.pages import Page, read_head
 from gateway.admission import Admission
 from gateway.feed import pages, refusals
@@ -37,6 +38,7 @@ class _Answered:
 
     page: Page
     ask: FeedAsk
+    tag: bytes
     fragment: bytes
 
     def serves(self, shown: Shown, ask: FeedAsk) -> bool:
@@ -88,22 +90,25 @@ class Events:
         self, request: Request, caller: Caller, polled: Polled, *, tokens: FeedTokens, ask: FeedAsk
     ) -> Reply:
         known = request.headers.get(b"if-none-match")
-        made = pages.tag(polled.shown, ask, caller.key.id)
+        answered = self._answered(polled.shown, ask, caller.key, tokens)
+        made = answered.tag
         headers: Headers = [(b"etag", made), _CACHING]
         if polled.interval_s is not None:
             headers.append((b"x-poll-interval", b"%d" % polled.interval_s))
         if pages.matches(known, made):
             return Reply(304, b"", headers)
-        reply = await self._replies.free(request, caller, self._fragment(polled.shown, ask, tokens))
+        reply = await self._replies.free(request, caller, answered.fragment)
         reply.headers += headers
         return reply
 
-    def _fragment(self, shown: Shown, ask: FeedAsk, tokens: FeedTokens) -> bytes:
+    def _answered(self, shown: Shown, ask: FeedAsk, key: Key, tokens: FeedTokens) -> _Answered:
         last = self._last
         if last is None or not last.serves(shown, ask):
-            stored = pages.fragment(shown, ask, tokens, self._replies.base_url)
-            last = self._last = _Answered(shown.page, ask, stored)
-        return last.fragment
+            made = pages.tag(shown, ask, key.id)
+            last = self._last = _Answered(
+                shown.page, ask, made, pages.fragment(shown, ask, tokens, self._replies.base_url)
+            )
+        return last
 
     async def answer_socket(self, request: Request, caller: Caller) -> Reply:
         """The same feed over a WebSocket."""
@@ -149,7 +154,9 @@ class Events:
             page = shown.page
             if page.has_more or shown.restarted_from is not None:
                 return True
-            return bool(page.items) and not pages.matches(known, pages.tag(shown, reading.ask, reading.key.id))
+            if not page.items or known is None:
+                return bool(page.items)
+            return not pages.matches(known, pages.tag(shown, reading.ask, reading.key.id))
 
         return self._polls.poll(reading.key, request, reading.ask.wait_s, read=reading.read, is_news=is_news)
 
