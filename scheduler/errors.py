@@ -1,0 +1,34 @@
+"""What the scheduler refuses, with what a caller needs to send it right."""
+
+from __future__ import annotations
+
+
+class SchedulerError(Exception):
+    """Whatever the scheduler refuses."""
+
+
+class MonitorInvalid(SchedulerError):
+    """A field of a monitor cannot be used as it was sent; nothing was stored or charged.
+
+    `param` is the field's place in the body (`track.metrics[0]`), `problem` completes the sentence that begins with it,
+    `next_step` is a sentence that says what to send, and `did_you_mean` the very value, where one is near.
+    """
+
+    def __init__(self, param: str, problem: str, next_step: str, *, did_you_mean: str | None = None) -> None:
+        super().__init__(f"{param} {problem}")
+        self.param = param
+        self.problem = problem
+        self.next_step = next_step
+        self.did_you_mean = did_you_mean
+
+
+class CadenceInvalid(MonitorInvalid):
+    """The cadence cannot be read, or would run too often or never."""
+
+
+class TrackInvalid(MonitorInvalid):
+    """The numbers to keep cannot be found where `track` says."""
+
+
+class RulesInvalid(MonitorInvalid):
+    """An alert rule cannot be judged."""

@@ -1,0 +1,162 @@
+"""Cron expressions in a timezone: which instants they name, whatever the zone's clocks do (decisions 12).
+
+cronsim reads the expression and says which dates match; a date's instants are arithmetic on its local clock, whose
+offset changes at most once in a day. An expression that names hours runs at those local times: one that the clocks
+skip runs once, right after the gap, and one that they repeat runs the first time only. An expression of every hour has
+no hour to miss: it runs whenever the minute comes, in a repeated hour too.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from functools import lru_cache
+from itertools import pairwise
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim
+
+_EPOCH = date(1970, 1, 1).toordinal()
+_DAY_S = 86_400
+_FAR_DAYS = 41 * 366
+"""What has run once runs again before that: the 29th of February falls on a given weekday every 40 years at least."""
+
+
+class _Clock(NamedTuple):
+    """A zone's clock on one date: its midnight as local seconds, the offsets at both ends, and when they change."""
+
+    midnight: int
+    before: int
+    after: int
+    changes_at: int
+
+    @property
+    def changes(self) -> bool:
+        return self.before != self.after
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cron:
+    """An expression that was read; `seconds` are its times of the day, counted from midnight."""
+
+    seconds: tuple[int, ...]
+    every_hour: bool
+    zone: ZoneInfo
+    _dates: CronSim
+
+    def first_after(self, after: float, *, within_days: int = _FAR_DAYS) -> int | None:
+        """The first instant after `after`; None when there is none on so many days."""
+        first = _date_of(after, self.zone)
+        for ordinal in range(first, first + within_days):
+            slots = self._on(ordinal)
+            if slots and slots[-1] > after:
+                return slots[bisect_right(slots, after)]
+        return None
+
+    def newest(self, after: float, upto: float, limit: int) -> list[int]:
+        """The newest `limit` of the instants after `after` and up to `upto`, in their order."""
+        newest_first: list[int] = []
+        for ordinal in range(_date_of(upto, self.zone), _date_of(after, self.zone) - 1, -1):
+            slots = self._on(ordinal)
+            newest_first += reversed(slots[bisect_right(slots, after) : bisect_right(slots, upto)])
+            if len(newest_first) >= limit:
+                break
+        return newest_first[:limit][::-1]
+
+    def count(self, after: float, upto: float) -> int:
+        """How many instants there are after `after` and up to `upto`."""
+        days = (self._on(ordinal) for ordinal in range(_date_of(after, self.zone), _date_of(upto, self.zone) + 1))
+        return sum(bisect_right(slots, upto) - bisect_right(slots, after) for slots in days)
+
+    def crowded_at(self, after: float, *, apart_s: int, days: int) -> int | None:
+        """An instant that follows another in less than `apart_s`, on that many days; None when there is none."""
+        return next((later for before, later in self._neighbours(after, days) if later - before < apart_s), None)
+
+    def _neighbours(self, after: float, days: int) -> Iterator[tuple[int, int]]:
+        """The instants that follow one another, as pairs; of days on which no clock changes only one's own pairs."""
+        first, last, told = _date_of(after, self.zone), None, False
+        for ordinal in range(first, first + days):
+            slots = self._on(ordinal)
+            if not slots:
+                continue
+            if last is not None:
+                yield last, slots[0]
+            changes = _clock(self.zone, ordinal).changes
+            if changes or not told:
+                yield from pairwise(slots)
+            told = told or not changes
+            last = slots[-1]
+
+    def _on(self, ordinal: int) -> list[int]:
+        """The instants of one local date, rising."""
+        day = date.fromordinal(ordinal)
+        if day.month not in self._dates.months or not self._dates.match_day(day):
+            return []
+        clock = _clock(self.zone, ordinal)
+        if not clock.changes:
+            start = clock.midnight - clock.before
+            return [start + second for second in self.seconds]
+        return _running(self.seconds, clock) if self.every_hour else _on_the_wall(self.seconds, clock)
+
+
+def read_cron(expression: str, zone: ZoneInfo) -> Cron:
+    """Read five fields.
+
+    Raises:
+        cronsim.CronSimError: they are no cron expression, or no date can match.
+    """
+    read = CronSim(expression, datetime(2000, 1, 1))  # noqa: DTZ001 - any instant: its dates are asked for one by one
+    minutes, hours = sorted(read.minutes), sorted(read.hours)
+    seconds = tuple(hour * 3600 + minute * 60 for hour in hours for minute in minutes)
+    return Cron(seconds, len(hours) == 24, zone, read)
+
+
+def _on_the_wall(seconds: tuple[int, ...], clock: _Clock) -> list[int]:
+    """Local times as a day's clock shows them: skipped ones at the end of the gap, repeated ones the first time."""
+    change = clock.changes_at + clock.before
+    instants = (
+        local - clock.before if local < change else max(local - clock.after, clock.changes_at)
+        for local in (clock.midnight + second for second in seconds)
+    )
+    return list(dict.fromkeys(instants))
+
+
+def _running(seconds: tuple[int, ...], clock: _Clock) -> list[int]:
+    """Local times as often as they come: skipped ones not at all, repeated ones twice."""
+    local = [clock.midnight + second for second in seconds]
+    stopped, resumed = clock.changes_at + clock.before, clock.changes_at + clock.after
+    return [at - clock.before for at in local if at < stopped] + [at - clock.after for at in local if at >= resumed]
+
+
+@lru_cache(maxsize=4_096)
+def _clock(zone: ZoneInfo, ordinal: int) -> _Clock:
+    """Remembered, since the monitors of a zone ask for the same few dates."""
+    midnight = (ordinal - _EPOCH) * _DAY_S
+    before, after = _offset_at_midnight(zone, ordinal), _offset_at_midnight(zone, ordinal + 1)
+    if before == after:
+        return _Clock(midnight, before, after, midnight)
+    early, late = midnight - before, midnight + _DAY_S - after
+    while early < late:
+        middle = (early + late) // 2
+        if _offset_s(datetime.fromtimestamp(middle, zone)) == after:
+            late = middle
+        else:
+            early = middle + 1
+    return _Clock(midnight, before, after, early)
+
+
+def _offset_at_midnight(zone: ZoneInfo, ordinal: int) -> int:
+    return _offset_s(datetime.combine(date.fromordinal(ordinal), time(), zone))
+
+
+def _offset_s(local: datetime) -> int:
+    offset = local.utcoffset()
+    assert offset is not None, "the instant has a zone"
+    return offset // timedelta(seconds=1)
+
+
+def _date_of(at: float, zone: ZoneInfo) -> int:
+    return datetime.fromtimestamp(at, zone).toordinal()
