@@ -1,0 +1,80 @@
+"""The shape of an archetype's answers is that of what its own constructors make."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from gateway.shape import shape as shape_answer
+from scheduler.monitors.paths import names_of, value_at
+from scheduler.monitors.shapes import ROW, shape_of
+from upstreams import archetypes
+from upstreams.archetypes import Archetype
+from upstreams.steps import Page, Single
+
+KNOWN = [found for found in vars(archetypes).values() if isinstance(found, Archetype)]
+FIXED = [archetype for archetype in KNOWN if archetype.key]
+NUMBERS = {
+    "Author": "author.followers author.following author.posts_count author.likes_count "
+    "computed.engagement_rate computed.estimated_reach",
+    "Post": "post.content.duration_seconds post.engagement.views post.engagement.likes post.engagement.comments "
+    "post.engagement.shares post.engagement.saves computed.engagement_rate computed.estimated_reach",
+    "CommentList": "items[].comment.engagement.likes items[].comment.engagement.replies total",
+    "Repository": "repository.stars repository.forks repository.watchers repository.open_issues repository.size_kb",
+    "ReleaseList": "total",
+    "Article": "",
+}
+
+
+def emptiest(archetype: Archetype) -> dict[str, object]:
+    constructor = getattr(archetypes, archetype.key)
+    required = [p.name for p in inspect.signature(constructor).parameters.values() if p.default is p.empty]
+    return constructor(**{**dict.fromkeys(required), "id": "1"})
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_the_numbers_of_an_archetype(name):
+    shape = shape_of(next(archetype for archetype in KNOWN if archetype.name == name))
+    assert {path for path, kind in shape.kinds.items() if kind == "number"} == set(NUMBERS[name].split())
+
+
+@pytest.mark.parametrize("name", ["Author", "Post"])
+def test_a_list_has_the_numbers_of_its_single_archetype_in_each_row_and_a_total(name):
+    single, many = (shape_of(next(found for found in KNOWN if found.name == each)) for each in (name, f"{name}List"))
+    assert {path.removeprefix(ROW): kind for path, kind in many.kinds.items() if path.startswith(ROW)} == single.kinds
+    assert many.kinds["total"] == "number"
+    assert "total" not in single.kinds
+
+
+@pytest.mark.parametrize("archetype", FIXED, ids=lambda archetype: archetype.name)
+def test_the_paths_of_a_shape_are_those_of_the_answers_that_the_gateway_shapes(archetype):
+    """Goal: the two cannot drift. Method: shape the emptiest record; below what it leaves empty nothing can be told."""
+    record = emptiest(archetype)
+    result = Page([record], total=1) if archetype.many else Single(record)
+    data = shape_answer(archetype, result, lambda _state: "").data
+    shape = shape_of(archetype)
+    row = data["items"][0] if archetype.many else data
+    for path in shape.kinds.keys() | shape.open:
+        names = names_of(path)
+        holder = value_at(row if path.startswith(ROW) or not archetype.many else data, names[:-1])
+        assert holder is None or names[-1] in holder
+    assert set(row) == {names_of(path)[0] for path in shape.kinds if not archetype.many or path.startswith(ROW)}
+
+
+@pytest.mark.parametrize("archetype", FIXED, ids=lambda archetype: archetype.name)
+def test_only_what_nobody_declares_is_open(archetype):
+    assert {path.rpartition(".")[2] for path in shape_of(archetype).open} <= {"ext", "owner"}
+
+
+@pytest.mark.parametrize("archetype", [found for found in KNOWN if not found.key], ids=lambda found: found.name)
+def test_a_composite_has_no_fixed_shape(archetype):
+    assert shape_of(archetype) is None
+
+
+def test_below_an_open_object_everything_is_open_but_not_the_object_itself():
+    shape = shape_of(archetypes.POST_LIST)
+    assert shape.is_open_at("items[].post.ext.score")
+    assert shape.is_open_at("items[].post.ext.a.b")
+    assert not shape.is_open_at("items[].post.ext")
+    assert not shape.is_open_at("items[].post.extra.score")
