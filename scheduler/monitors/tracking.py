@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from scheduler.errors import TrackInvalid
 from scheduler.monitors.paths import PATH_MAX, Meant, is_path, meant_by, numbers_in
-from scheduler.monitors.sent import kind_of, object_at, shown
+from scheduler.monitors.sent import kind_of, nearest, object_at, shown
 from scheduler.monitors.shapes import ROW, Kind, Shape, shape_of
 from upstreams.archetypes import Archetype
 
@@ -127,12 +127,12 @@ def _no_number(param: str, path: str, shape: Shape) -> TrackInvalid:
 
 
 def _wrong_kind(param: str, path: str, kind: Kind, shape: Shape) -> TrackInvalid:
-    below = next(iter(sorted(numbers_in(shape, f"{path}."), key=len)), None)
+    below = min(numbers_in(shape, f"{path}."), key=len, default=None)
     return TrackInvalid(
         param,
         f"must lead to a number; {shown(path)} is {_IN_WORDS[kind]}",
         _listing(shape, f"{path}." if below else ""),
-        did_you_mean=below,
+        did_you_mean=below or nearest(path, numbers_in(shape), cutoff=0.9),
     )
 
 
