@@ -212,8 +212,7 @@ def test_a_backtest_tells_what_the_runs_told_when_they_ran(rules, runs, by_row):
         told = judged(rules, numbers, previous, state=state, at=place * HOUR_S, by_row=by_row)
         state = json.loads(orjson.dumps(told.state))
         previous = numbers if any(numbers.values()) else previous
-        if told.fired:
-            fired.append((str(place), place * HOUR_S, told.fired))
+        fired.append((str(place), place * HOUR_S, told.fired))
         orjson.dumps([alert.to_json() for alert in told.fired])
     seen = [Seen(str(place), place * HOUR_S, numbers) for place, numbers in enumerate(runs)]
     assert [tuple(firing) for firing in backtest(rules, seen, by_row=by_row)] == fired
