@@ -220,9 +220,13 @@ class AnswerParser:
         length = self._headers.get("content-length")
         if coding is not None and coding.lower() != "chunked":
             self._refusal = httpx.RemoteProtocolError(f"the transfer coding {coding[:40]!r} is unknown")
-        elif length is not None and int(length) > self._body_bytes_max:  # httptools let only digits pass
-            self._refusal = self._too_large()
+        elif length is not None:
+            self._judge_length(int(length))  # httptools let only digits pass
         self._close_delimited = coding is None and length is None
+
+    def _judge_length(self, length: int) -> None:
+        if length > self._body_bytes_max:
+            self._refusal = self._too_large()
 
     def _too_large(self) -> ResponseTooLarge:
         return ResponseTooLarge(f"the answer is longer than {self._body_bytes_max} bytes")

@@ -18,11 +18,16 @@ _CLOSE_S = 1.0
 
 
 class Origin(NamedTuple):
-    """Where a connection leads: scheme (`http` or `https`), host in lower case, port."""
+    """Where a connection leads: scheme (`http` or `https`), host in lower case, port.
+
+    With an `address` the connection goes there and nowhere else, and the host is only named to the peer: that is for
+    hosts whose addresses were checked.
+    """
 
     scheme: str
     host: str
     port: int
+    address: str = ""
 
     @property
     def authority(self) -> str:

@@ -16,6 +16,7 @@ import httpx
 import trio
 
 from upstreams.transport.answer_parser import AnswerParser
+from upstreams.transport.answer_start import AnswerStartParser
 from upstreams.transport.connection import Connection, open_connection
 from upstreams.transport.deadlines import Deadlines
 from upstreams.transport.http import BODY_BYTES_MAX, HttpAnswer, HttpCall, Origin, origin_of
@@ -24,7 +25,7 @@ from upstreams.transport.phases import PhaseDeadline
 from upstreams.transport.pool import Lane, OriginStatistics, Pool
 from upstreams.transport.request_bytes import header_lines, request_bytes
 
-_IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE"})
+IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE"})
 _RESENT_AS_OURS = frozenset({"host", "content-length", "transfer-encoding", "connection"})
 _OF_THE_ENCODED_BODY = frozenset({"content-encoding", "content-length", "transfer-encoding"})
 
@@ -44,6 +45,8 @@ class TransportOptions(TypedDict, total=False):
     header_bytes_max: int
     egress: str
     ssl_context: ssl.SSLContext | None
+    starts_only: bool
+    repeats: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,9 @@ class Transport(httpx.AsyncBaseTransport):
 
     `max_connections` are open to one origin at most, further calls wait in order. A connection unused for `idle_s` is
     dropped. `body_bytes_max` counts an answer's body before and after decoding; its head may be `header_bytes_max` long
-    (and one read more). With an `egress`, a call for https://HOST/PATH goes to {egress}/HOST/PATH.
+    (and one read more). With an `egress`, a call for https://HOST/PATH goes to {egress}/HOST/PATH. With `starts_only`
+    an answer's body is cut off at `body_bytes_max` and stays encoded. Calls of the methods in `repeats` may have an
+    effect twice: a kept connection that breaks before it answers is replaced.
     """
 
     def __init__(
@@ -71,6 +76,8 @@ class Transport(httpx.AsyncBaseTransport):
         header_bytes_max: int = 65_536,
         egress: str = "",
         ssl_context: ssl.SSLContext | None = None,
+        starts_only: bool = False,
+        repeats: frozenset[str] = IDEMPOTENT,
         now: Callable[[], float] = trio.current_time,
     ) -> None:
         self._pool = Pool(max_connections=max_connections, idle_s=idle_s, now=now)
@@ -80,6 +87,8 @@ class Transport(httpx.AsyncBaseTransport):
         self._header_bytes_max = header_bytes_max
         self._egress = origin_of(egress.rstrip("/") + "/") if egress else None
         self._ssl_context = ssl_context
+        self._parser_class = AnswerStartParser if starts_only else AnswerParser
+        self._repeats = repeats
         self._way_to = lru_cache(_WAYS_KEPT)(self._way)
         self._head_reader = HeadReader()
 
@@ -112,7 +121,7 @@ class Transport(httpx.AsyncBaseTransport):
                 try:
                     return await connection.exchange(call.method, request, phases=phases)
                 except (httpx.NetworkError, httpx.RemoteProtocolError):
-                    if kept is None or connection.heard or (connection.spoke and call.method not in _IDEMPOTENT):
+                    if kept is None or connection.heard or (connection.spoke and call.method not in self._repeats):
                         raise
                     kept = None
                 finally:
@@ -167,7 +176,7 @@ class Transport(httpx.AsyncBaseTransport):
         if phases is not None:
             phases.enter("connect")
         caps = {"header_bytes_max": self._header_bytes_max, "body_bytes_max": self._body_bytes_max}
-        parser = AnswerParser(self._head_reader, **caps)
+        parser = self._parser_class(self._head_reader, **caps)
         with trio.move_on_at(min(trio.current_time() + self._connect_s, deadline_at)):
             connection = await open_connection(lane.origin, self._tls_for(lane.origin), parser)
             lane.opened += 1

@@ -160,7 +160,7 @@ async def open_wire(origin: Origin, tls: ssl.SSLContext | None) -> Wire:
         httpx.ConnectError: the name is unknown, nobody listens, or the peer cannot prove who it is.
     """
     try:
-        stream = await trio.open_tcp_stream(origin.host, origin.port)
+        stream = await trio.open_tcp_stream(origin.address or origin.host, origin.port)
         connected = socket.socket(fileno=stream.socket.detach())
         connected.settimeout(0)
         return PlainWire(connected) if tls is None else await _start_tls(connected, tls, origin.host)
