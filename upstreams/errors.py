@@ -71,6 +71,17 @@ class StaleCursor(UpstreamError):
     """A cursor of ours that was good, but that the upstream no longer takes (decisions 10)."""
 
 
+class TargetRefused(UpstreamError):
+    """A URL that a user named leads, or may lead, to what is not plainly public. The text is for the user.
+
+    `reason` is one of: too_long, malformed, scheme, userinfo, port, host, address.
+    """
+
+    def __init__(self, reason: str, problem: str) -> None:
+        super().__init__(problem)
+        self.reason = reason
+
+
 class UnexpectedBody(UpstreamError):
     """A body without the shape that the platform documents; the fetch turns it into `UpstreamFailed`."""
 

@@ -1,0 +1,345 @@
+"""The target guard: what leads, or may lead, anywhere but to a plainly public host is refused in any writing."""
+
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from upstreams.errors import TargetRefused
+from upstreams.guard import URL_CHARACTERS_MAX, Target, check_addresses, check_url
+from upstreams.guard_table import why_not_public
+from upstreams.transport.http import Origin
+
+PUBLIC_V4 = "93.184.215.14"
+PUBLIC_V6 = "2606:2800:21f:cb07:6820:80da:af6b:8b2c"
+
+EVASIONS = {
+    # how IPv4 addresses can be written (inet_aton, browsers)
+    "https://2130706433/": "host",
+    "https://017700000001/": "host",
+    "https://0x7f000001/": "host",
+    "https://0x7F.0.0.1/": "host",
+    "https://0x7f.1/": "host",
+    "https://0177.0.0.1/": "host",
+    "https://127.1/": "host",
+    "https://127.0.1/": "host",
+    "https://127.0.0.01/": "host",
+    "https://127.0.0.1.0/": "host",
+    "https://256.256.256.256/": "host",
+    "https://0/": "host",
+    "https://0x/": "host",
+    "https://1.2.3.0x4/": "host",
+    "https://hooks.example.com.1/": "host",
+    # dots and empty labels
+    "https://127.0.0.1./": "host",
+    "https://localhost./": "host",
+    "https://hooks.example.com./": "host",
+    "https://hooks.example.com../": "host",
+    "https://hooks..example.com/": "host",
+    "https://.example.com/": "host",
+    "https://./": "host",
+    # special addresses as they are
+    "https://127.0.0.1/": "address",
+    "https://0.0.0.0/": "address",
+    "https://10.1.2.3/": "address",
+    "https://100.64.0.1/": "address",
+    "https://100.100.100.200/": "address",
+    "https://168.63.129.16/": "address",
+    "https://169.254.169.254/latest/meta-data/": "address",
+    "https://172.31.255.255/": "address",
+    "https://192.0.0.192/": "address",
+    "https://192.88.99.1/": "address",
+    "https://192.168.0.1/": "address",
+    "https://198.19.255.255/": "address",
+    "https://203.0.113.9/": "address",
+    "https://224.0.0.1/": "address",
+    "https://239.255.255.250/": "address",
+    "https://255.255.255.255/": "address",
+    "https://[::]/": "address",
+    "https://[::1]/": "address",
+    "https://[0:0:0:0:0:0:0:1]/": "address",
+    "https://[fc00::1]/": "address",
+    "https://[fd00:ec2::254]/": "address",
+    "https://[fe80::1]/": "address",
+    "https://[febf::1]/": "address",
+    "https://[fec0::1]/": "address",
+    "https://[ff02::1]/": "address",
+    "https://[100::1]/": "address",
+    "https://[2001:db8::1]/": "address",
+    "https://[3fff::1]/": "address",
+    "https://[5f00::1]/": "address",
+    "https://[4000::1]/": "address",
+    # IPv4 inside of IPv6, whatever the address inside
+    "https://[::ffff:127.0.0.1]/": "address",
+    "https://[::ffff:7f00:1]/": "address",
+    f"https://[::ffff:{PUBLIC_V4}]/": "address",
+    "https://[::ffff:0:127.0.0.1]/": "address",
+    "https://[::127.0.0.1]/": "address",
+    "https://[::7f00:1]/": "address",
+    "https://[64:ff9b::127.0.0.1]/": "address",
+    f"https://[64:ff9b::{PUBLIC_V4}]/": "address",
+    "https://[64:ff9b:1::a00:1]/": "address",
+    "https://[2002:7f00:1::1]/": "address",
+    "https://[2002:5db8:d70e::1]/": "address",
+    "https://[2001:0:4136:e378:8000:63bf:3fff:fdd2]/": "address",
+    "https://[2001:10::1]/": "address",
+    "https://[2001:20::1]/": "address",
+    # zones, brackets, and other things that are no host
+    "https://[fe80::1%eth0]/": "host",
+    "https://[fe80::1%25eth0]/": "host",
+    f"https://[{PUBLIC_V6}%25eth0]/": "host",
+    "https://[127.0.0.1]/": "host",
+    "https://[::1/": "malformed",
+    "https://::1/": "malformed",
+    "https://[::1]example.com/": "malformed",
+    "https://[]/": "host",
+    "https://[v1.x]/": "host",
+    "https:///path": "malformed",
+    "https://": "malformed",
+    "https://?query": "malformed",
+    # international forms
+    "https://１２７.０.０.１/": "host",  # noqa: RUF001 - the evasion
+    "https://①②⑦.⓪.⓪.①/": "host",
+    "https://127。0。0。1/": "host",
+    "https://127．0．0．1/": "host",  # noqa: RUF001 - the evasion
+    "https://hooks｡example｡com/": "host",
+    "https://ⓛocalhost/": "host",
+    "https://ｌocalhost/": "host",  # noqa: RUF001 - the evasion
+    "https://loca\N{KELVIN SIGN}host.example.com/": "host",
+    "https://exa\N{SOFT HYPHEN}mple.com/": "malformed",
+    "https://exa\N{ZERO WIDTH SPACE}mple.com/": "malformed",
+    "https://℀.example.com/": "host",
+    "https://example.com／@127.0.0.1/": "userinfo",  # noqa: RUF001 - the evasion
+    "https://example.com／.evil.com/": "host",  # noqa: RUF001 - the evasion
+    "https://xn--0000h-fullwidth-.example.com-/": "host",
+    # local names
+    "https://localhost/": "host",
+    "https://LOCALHOST/": "host",
+    "https://a.localhost/": "host",
+    "https://metadata/": "host",
+    "https://metadata.google.internal/": "host",
+    "https://printer.local/": "host",
+    "https://router.lan/": "host",
+    "https://gateway.home.arpa/": "host",
+    "https://x.onion/": "host",
+    # userinfo, percent signs, backslashes, spaces
+    "https://user@example.com/": "userinfo",
+    "https://user:pw@example.com/": "userinfo",
+    "https://@example.com/": "userinfo",
+    "https://example.com@127.0.0.1/": "userinfo",
+    "https://example.com%40127.0.0.1/": "host",
+    "https://127.0.0.1%2f.example.com/": "host",
+    "https://%6c%6f%63%61%6c%68%6f%73%74/": "host",
+    "https://%31%32%37.0.0.1/": "host",
+    "https://example.com\\@127.0.0.1/": "malformed",
+    "https:\\\\example.com/": "malformed",
+    "https://example.com/ HTTP/1.1\r\nHost: evil\r\n\r\n": "malformed",
+    "https://example.com/\thidden": "malformed",
+    " https://example.com/": "malformed",
+    "https://exam ple.com/": "malformed",
+    "https://example.com/\0": "malformed",
+    "https://example.com/ä": "malformed",
+    # ports
+    "https://example.com:22/": "port",
+    "https://example.com:25/": "port",
+    "https://example.com:80/": "port",
+    "https://example.com:0/": "port",
+    "https://example.com:1024/": "port",
+    "https://example.com:65536/": "port",
+    "https://example.com:99999/": "port",
+    "https://example.com:/": "malformed",
+    "https://example.com:-1/": "malformed",
+    "https://example.com:+443/": "malformed",
+    "https://example.com:443443/": "malformed",
+    "https://example.com:٤٤٣/": "malformed",
+    "https://example.com:443:443/": "malformed",
+    # schemes
+    "http://example.com/": "scheme",
+    "ftp://example.com/": "scheme",
+    "file://example.com/etc/passwd": "scheme",
+    "gopher://example.com/": "scheme",
+    "HTTP://example.com/": "scheme",
+    "//example.com/": "malformed",
+    "https:example.com": "malformed",
+    "https:/example.com": "malformed",
+    "example.com": "malformed",
+    "": "malformed",
+    # names that no resolver should see
+    f"https://{'a' * 64}.example.com/": "host",
+    f"https://{'a.' * 126}example.com/": "host",
+    f"https://{'ü' * 60}.example.com/": "host",
+    "https://-a.example.com/": "host",
+    "https://a-.example.com/": "host",
+    "https://example.com;evil/": "host",
+    "https://example.com,evil.com/": "host",
+    "https://*.example.com/": "host",
+    "https://example.com:443" + "/" * URL_CHARACTERS_MAX: "too_long",
+}
+
+TAKEN = {
+    "https://hooks.example.com": Target("https", "hooks.example.com", 443, "/", is_address=False),
+    "HTTPS://Hooks.Example.COM/In?x=1&y=%20#part": Target(
+        "https", "hooks.example.com", 443, "/In?x=1&y=%20", is_address=False
+    ),
+    "https://example.com?x=1": Target("https", "example.com", 443, "/?x=1", is_address=False),
+    "https://example.com:443/": Target("https", "example.com", 443, "/", is_address=False),
+    "https://example.com:8443/": Target("https", "example.com", 8443, "/", is_address=False),
+    "https://example.com:1025/@a:b": Target("https", "example.com", 1025, "/@a:b", is_address=False),
+    "https://example.com:65535/": Target("https", "example.com", 65535, "/", is_address=False),
+    "https://bücher.example.com/": Target("https", "xn--bcher-kva.example.com", 443, "/", is_address=False),
+    "https://BÜCHER.example.com/": Target("https", "xn--bcher-kva.example.com", 443, "/", is_address=False),
+    "https://xn--bcher-kva.example.com/": Target("https", "xn--bcher-kva.example.com", 443, "/", is_address=False),
+    "https://例え.jp/": Target("https", "xn--r8jz45g.jp", 443, "/", is_address=False),
+    "https://my_app.example.com/": Target("https", "my_app.example.com", 443, "/", is_address=False),
+    "https://1.example.com/": Target("https", "1.example.com", 443, "/", is_address=False),
+    f"https://{PUBLIC_V4}/": Target("https", PUBLIC_V4, 443, "/", is_address=True),
+    f"https://[{PUBLIC_V6.upper()}]:8443/": Target("https", PUBLIC_V6, 8443, "/", is_address=True),
+    "https://example.com/" + "a" * (URL_CHARACTERS_MAX - 20): Target(
+        "https", "example.com", 443, "/" + "a" * (URL_CHARACTERS_MAX - 20), is_address=False
+    ),
+}
+
+
+@pytest.mark.parametrize(("url", "reason"), EVASIONS.items())
+def test_what_is_not_plainly_a_public_host_is_refused_with_words(url: str, reason: str) -> None:
+    with pytest.raises(TargetRefused) as caught:
+        check_url(url)
+    assert caught.value.reason == reason
+    assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize(("url", "target"), TAKEN.items())
+def test_public_hosts_are_taken_in_one_way_to_write_them(url: str, target: Target) -> None:
+    assert check_url(url) == target
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://127.0.0.1:8123/x", "http://localhost/x", "https://[::1]:4443/x", "https://10.0.0.1:22/x", "http://hook/x"],
+)
+def test_tests_may_let_private_targets_pass(url: str) -> None:
+    target = check_url(url, allow_insecure=True)
+    assert url.startswith(f"{target.scheme}://")
+    assert target.path == "/x"
+
+
+@pytest.mark.parametrize("url", [url for url, reason in EVASIONS.items() if reason in ("userinfo", "malformed")])
+def test_even_then_a_url_is_read_in_one_way(url: str) -> None:
+    with pytest.raises(TargetRefused):
+        check_url(url, allow_insecure=True)
+
+
+def test_a_connection_leads_to_the_checked_address_under_the_name() -> None:
+    origin = check_url("https://hooks.example.com/").origin_at(PUBLIC_V6)
+    assert origin == Origin("https", "hooks.example.com", 443, PUBLIC_V6)
+    assert origin.authority == "hooks.example.com"
+
+
+# What a name resolves to
+
+
+def test_public_addresses_pass_each_once_and_in_their_order() -> None:
+    assert check_addresses([PUBLIC_V6, PUBLIC_V4, PUBLIC_V6]) == (PUBLIC_V6, PUBLIC_V4)
+
+
+@pytest.mark.parametrize(
+    "addresses",
+    [
+        ["127.0.0.1"],
+        [PUBLIC_V4, "10.0.0.1"],
+        ["10.0.0.1", PUBLIC_V4],
+        [PUBLIC_V4, PUBLIC_V6, "::1"],
+        [PUBLIC_V4, f"::ffff:{PUBLIC_V4}"],
+        [f"{PUBLIC_V6}%eth0"],
+        ["fe80::1%2"],
+        ["127.1"],
+        ["2130706433"],
+        ["localhost"],
+        [""],
+        [],
+    ],
+)
+def test_a_name_is_refused_if_any_of_its_addresses_is_not_public(addresses: list[str]) -> None:
+    with pytest.raises(TargetRefused) as caught:
+        check_addresses(addresses)
+    assert caught.value.reason == "address"
+    assert not any(address in str(caught.value) for address in addresses if address)
+
+
+def test_tests_may_let_private_addresses_pass_but_nothing_that_is_none() -> None:
+    assert check_addresses(["127.0.0.1", "::1"], allow_insecure=True) == ("127.0.0.1", "::1")
+    for addresses in ([], ["localhost"]):
+        with pytest.raises(TargetRefused):
+            check_addresses(addresses, allow_insecure=True)
+
+
+# No address that anybody calls special passes
+
+ANY_ADDRESS = st.one_of(
+    st.ip_addresses(v=4), st.ip_addresses(v=6), st.integers(0x2000 << 112, (0x4000 << 112) - 1).map(IPv6Address)
+)
+IANA_V4 = """
+    0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 192.0.2.0/24
+    192.31.196.0/24 192.52.193.0/24 192.88.99.0/24 192.168.0.0/16 192.175.48.0/24 198.18.0.0/15 198.51.100.0/24
+    203.0.113.0/24 240.0.0.0/4 224.0.0.0/4
+"""
+IANA_V6 = """
+    ::1/128 ::/128 ::ffff:0:0/96 64:ff9b::/96 64:ff9b:1::/48 100::/64 100:0:0:1::/64 2001::/23 2001::/32 2001:1::1/128
+    2001:1::2/128 2001:2::/48 2001:3::/32 2001:4:112::/48 2001:10::/28 2001:20::/28 2001:30::/28 2001:db8::/32 2002::/16
+    2620:4f:8000::/48 3fff::/20 5f00::/16 fc00::/7 fe80::/10 ff00::/8 ::/96 fec0::/10
+"""
+
+
+@given(ANY_ADDRESS)
+def test_no_address_passes_that_python_calls_special(address: IPv4Address | IPv6Address) -> None:
+    special = (
+        not address.is_global or address.is_multicast or address.is_reserved or address.is_link_local
+    ) or address.is_unspecified
+    if special:
+        assert why_not_public(str(address)) is not None
+
+
+@given(st.ip_addresses(v=4), st.sampled_from(["::ffff:0:0", "::", "64:ff9b::", "::ffff:0:0:0"]))
+def test_no_ipv4_address_passes_in_the_form_of_ipv6(inner: IPv4Address, prefix: str) -> None:
+    assert why_not_public(str(IPv6Address(int(IPv6Address(prefix)) | int(inner)))) is not None
+
+
+@given(st.ip_addresses(v=4), st.integers(0, 2**80 - 1))
+def test_no_tunnel_to_an_ipv4_address_passes(inner: IPv4Address, rest: int) -> None:
+    assert why_not_public(str(IPv6Address((0x2002 << 112) | (int(inner) << 80) | rest))) is not None
+    assert why_not_public(str(IPv6Address((0x20010000 << 96) | (int(inner) << 64) | (rest % 2**64)))) is not None
+
+
+@pytest.mark.parametrize("network", IANA_V4.split() + IANA_V6.split())
+def test_all_of_the_special_purpose_registries_is_refused_from_first_to_last(network: str) -> None:
+    """Method: the registries' networks, typed again here; their first, middle and last address."""
+    block = IPv4Network(network) if "." in network else IPv6Network(network)
+    for at in (0, block.num_addresses // 2, block.num_addresses - 1):
+        assert why_not_public(str(block[at])) is not None
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "1.0.0.0", "9.255.255.255", "11.0.0.0", "100.63.255.255", "100.128.0.0", "126.255.255.255", "128.0.0.0",
+        "169.253.255.255", "169.255.0.0", "172.15.255.255", "172.32.0.0", "192.0.1.0", "192.167.255.255", "192.169.0.0",
+        "198.17.255.255", "198.20.0.0", "223.255.255.255", "2000::1", "2001:200::", "2001:db7:ffff::", "2001:db9::",
+        "2003::1", "2a00:1450:4001::1", "3ffd:ffff::1", "2620:4f:7fff::1",
+    ],
+)  # fmt: skip
+def test_the_neighbours_of_special_networks_are_public(address: str) -> None:
+    assert why_not_public(address) is None
+    assert check_addresses([address]) == (str(ip_address(address)),)
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_taken_or_refused(text: str) -> None:
+    for url in (text, f"https://{text}", f"https://example.com{text}"):
+        try:
+            target = check_url(url)
+        except TargetRefused:
+            continue
+        assert target.host.isascii()
+        assert target.path.startswith("/")
+        assert (target.path + target.host).isprintable()
