@@ -15,6 +15,10 @@ _CHUNKED_HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 _LAST_CHUNKED_HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
 
 
+class AnswerBrokenOff(httpx.RemoteProtocolError):
+    """The peer closed the connection before the answer was whole."""
+
+
 class AnswerParser:
     """Reads the answers that arrive on one connection, one at a time; `begin` announces each.
 
@@ -95,10 +99,10 @@ class AnswerParser:
         """Take the end of the connection, which completes an answer that has no other end.
 
         Raises:
-            httpx.RemoteProtocolError: the answer is not whole.
+            AnswerBrokenOff: the answer is not whole.
         """
         if not self._close_delimited:
-            raise httpx.RemoteProtocolError("the peer closed the connection before the answer was whole")
+            raise AnswerBrokenOff("the peer closed the connection before the answer was whole")
         self.complete = True
 
     @property

@@ -1,0 +1,94 @@
+"""What a webhook receives, to the letter of spec 2.7. The bytes are made once a delivery; every attempt sends them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal, TypedDict
+
+import orjson
+
+Number = int | float
+Numbers = Mapping[str, Mapping[str, Number]]
+"""The numbers of a run: row id -> metric path -> number, in page order."""
+
+
+class Delta(TypedDict):
+    """How one number changed; `pct` is None when the previous value was 0."""
+
+    prev: Number
+    cur: Number
+    abs: Number
+    pct: Number | None
+
+
+class Deltas(TypedDict):
+    """How the numbers of a run differ from those of the run before: row id -> metric path -> change."""
+
+    rows: Mapping[str, Mapping[str, Delta]]
+    rows_new: Sequence[str]
+    rows_gone: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveredRun:
+    """What every payload tells of its run. `alerts_fired` are 2.7's alert objects; `scheduled_for` is an instant."""
+
+    monitor_id: str
+    run_id: str
+    recipe: str
+    status: Literal["ok", "partial"]
+    scheduled_for: float
+    alerts_fired: Sequence[Mapping[str, object]]
+
+
+def full_payload(run: DeliveredRun, *, result: object, deltas: Mapping[str, Number]) -> bytes:
+    """Of an ordinary Monitor: the recipe's body and what changed in it, nothing on the first run.
+
+    `result` is JSON as Python has it, or an `orjson.Fragment` of stored bytes.
+    """
+    return orjson.dumps({**_facts(run), "result": result, "deltas": deltas})
+
+
+def full_numbers_payload(run: DeliveredRun, *, result: object, numbers: Numbers, deltas: Deltas | None) -> bytes:
+    """Of a numbers-only Monitor: the unified response, its numbers, and what changed, None on the first run."""
+    return orjson.dumps({**_facts(run), "result": result, "numbers": numbers, "deltas": deltas})
+
+
+def rows_payload(run: DeliveredRun, *, numbers: Numbers, deltas: Deltas | None) -> bytes:
+    """Of a numbers-only Monitor, for spreadsheets: a row for each number, with nulls where nothing was before it."""
+    before = {} if deltas is None else deltas["rows"]
+    rows = [
+        _row(run, row_id, metric, value, before.get(row_id, {}).get(metric))
+        for row_id, metrics in numbers.items()
+        for metric, value in metrics.items()
+    ]
+    return orjson.dumps({**_facts(run), "rows": rows})
+
+
+def _facts(run: DeliveredRun) -> dict[str, object]:
+    return {
+        "monitor_id": run.monitor_id,
+        "run_id": run.run_id,
+        "recipe": run.recipe,
+        "status": run.status,
+        "scheduled_for": _iso(run.scheduled_for),
+        "alerts_fired": list(run.alerts_fired),
+    }
+
+
+def _row(run: DeliveredRun, row_id: str, metric: str, value: Number, delta: Delta | None) -> dict[str, object]:
+    return {
+        "t": _iso(run.scheduled_for),
+        "row_id": row_id,
+        "metric": metric,
+        "value": value,
+        "prev": delta and delta["prev"],
+        "abs_change": delta and delta["abs"],
+        "pct_change": delta and delta["pct"],
+    }
+
+
+def _iso(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

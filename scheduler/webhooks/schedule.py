@@ -1,0 +1,68 @@
+"""When a delivery is tried again, and when its webhook is paused: pure decisions (spec 6.1, decisions 12)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+BACKOFF_S = (5.0, 300.0, 1_800.0, 7_200.0, 18_000.0)
+"""Pauses before the second and each later attempt: six attempts within 7 h 35 min 5 s."""
+FAILURES_UNTIL_PAUSE = 10
+_JITTER = 0.2
+_GONE = 410
+
+Pause = Literal["gone", "failures"]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What an attempt made of its delivery."""
+
+    state: Literal["delivered", "waiting", "failed"]
+    pause_s: float | None = None
+    """How long a waiting delivery waits, from the end of the attempt."""
+    is_gone: bool = False
+    """The receiver said that it is gone for good (410): its webhook is paused at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A webhook's failed deliveries in a row, and why it is paused now, if it is."""
+
+    failures: int
+    pause: Pause | None
+
+
+def judge(
+    status: int | None,
+    *,
+    attempt: int,
+    draw: float,
+    retry_after_s: float | None = None,
+    backoff_s: Sequence[float] = BACKOFF_S,
+) -> Verdict:
+    """What follows from an attempt; the first is number 1. `status` is None when no answer came.
+
+    Each pause is its step with up to 20 % more or less, as `draw` from [0, 1) says. A receiver that asks for more gets
+    it, up to twice the step.
+    """
+    if status is not None and 200 <= status < 300:
+        return Verdict("delivered")
+    if status == _GONE:
+        return Verdict("failed", is_gone=True)
+    if attempt > len(backoff_s):
+        return Verdict("failed")
+    step_s = backoff_s[attempt - 1]
+    own_s = step_s * (1 - _JITTER + 2 * _JITTER * draw)
+    return Verdict("waiting", max(own_s, min(retry_after_s or 0.0, 2 * step_s)))
+
+
+def count(failures: int, verdict: Verdict, *, is_redelivery: bool = False) -> Counted:
+    """A webhook's failures in a row after a verdict. A redelivery, asked for by hand, never moves the count."""
+    if not is_redelivery and verdict.state != "waiting":
+        failures = 0 if verdict.state == "delivered" else failures + 1
+    if verdict.is_gone:
+        return Counted(failures, "gone")
+    over = not is_redelivery and verdict.state == "failed" and failures >= FAILURES_UNTIL_PAUSE
+    return Counted(failures, "failures" if over else None)

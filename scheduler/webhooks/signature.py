@@ -1,0 +1,99 @@
+"""Signatures of deliveries: ours (spec 5.3) and those of Standard Webhooks, over the same bytes with the same secrets.
+
+Ours takes the whole secret's text as its key. Standard Webhooks takes the bytes that stand in base64 behind `whsec_`; a
+caller's own secret of another form is its own UTF-8 bytes there too. Secrets that are made here serve both.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import re
+import secrets
+from collections.abc import Callable, Sequence
+
+from scheduler.webhooks.errors import SignatureRefused
+
+SECRET_PREFIX = "whsec_"  # noqa: S105 - what every secret begins with
+TOLERANCE_S = 300.0
+_SECRET_BYTES = 32
+_HEADER_CHARACTERS_MAX = 4_096
+_INSTANT = re.compile(r"[0-9]{1,12}")
+
+Headers = tuple[tuple[str, str], ...]
+
+
+def new_secret(random_bytes: Callable[[int], bytes] = secrets.token_bytes) -> str:
+    """A signing secret for a webhook whose owner did not bring one."""
+    return SECRET_PREFIX + base64.b64encode(random_bytes(_SECRET_BYTES)).decode("ascii")
+
+
+def signed_headers(body: bytes, *, delivery_id: str, keys: Sequence[str], at: float, header_name: str) -> Headers:
+    """The headers that prove a delivery, signed at the instant of its attempt.
+
+    `keys` are the webhook's secrets, the current one first; while a rotation lasts, the previous one follows.
+    """
+    return ((header_name, sign(body, keys=keys, at=at)), *_standard_headers(body, delivery_id, keys, int(at)))
+
+
+def sign(body: bytes, *, keys: Sequence[str], at: float) -> str:
+    """The signature header's value: `t=<unix seconds>,v1=<hex>`, with a `v1` for each secret.
+
+    The previous secret's comes last: a receiver whose reader keeps only the last `v1` may still have that secret.
+    """
+    stamp = int(at)
+    return ",".join((f"t={stamp}", *(f"v1={_hex_digest(key, stamp, body)}" for key in keys)))
+
+
+def verify(secret: str, header: str, body: bytes, *, now: float, tolerance_s: float = TOLERANCE_S) -> float:
+    """Check a delivery as its receiver; gives the instant at which it was signed.
+
+    Raises:
+        SignatureRefused: the header cannot be read, no `v1` is of this secret and body, or it is not fresh.
+    """
+    stamp, offered = _read(header)
+    wanted = _hex_digest(secret, stamp, body).encode("ascii")
+    # Every one is compared, each in constant time: how long it takes tells nothing of which was nearly right.
+    if not sum(hmac.compare_digest(wanted, each.encode("utf-8")) for each in offered):
+        raise SignatureRefused("no v1 is the signature of this body with this secret")
+    if abs(now - stamp) > tolerance_s:
+        raise SignatureRefused(f"it was signed {abs(now - stamp):.0f} s from now; {tolerance_s:.0f} s are allowed")
+    return float(stamp)
+
+
+def _read(header: str) -> tuple[int, list[str]]:
+    """The instant and every `v1` of a signature header's value; what else is in it is for later versions."""
+    if len(header) > _HEADER_CHARACTERS_MAX:
+        raise SignatureRefused(f"the header is longer than {_HEADER_CHARACTERS_MAX} characters")
+    pairs = [tuple(item.strip().split("=", 1)) for item in header.split(",") if "=" in item]
+    instants = [value for name, value in pairs if name == "t"]
+    offered = [value for name, value in pairs if name == "v1"]
+    if len(instants) != 1 or not _INSTANT.fullmatch(instants[0]) or not offered:
+        raise SignatureRefused("the header is not of the form t=<unix seconds>,v1=<hex>")
+    return int(instants[0]), offered
+
+
+def _hex_digest(secret: str, stamp: int, body: bytes) -> str:
+    return hmac.digest(secret.encode("utf-8"), b"%d.%b" % (stamp, body), "sha256").hex()
+
+
+def _standard_headers(body: bytes, delivery_id: str, keys: Sequence[str], stamp: int) -> Headers:
+    """Standard Webhooks 1.0; the id stays the same over all attempts."""
+    content = b"%b.%d.%b" % (delivery_id.encode("ascii"), stamp, body)
+    digests = (hmac.digest(_standard_key(key), content, "sha256") for key in keys)
+    return (
+        ("webhook-id", delivery_id),
+        ("webhook-timestamp", str(stamp)),
+        ("webhook-signature", " ".join(f"v1,{base64.b64encode(digest).decode('ascii')}" for digest in digests)),
+    )
+
+
+def _standard_key(secret: str) -> bytes:
+    encoded = secret.removeprefix(SECRET_PREFIX)
+    if encoded and encoded != secret:
+        try:
+            return base64.b64decode(encoded, validate=True)
+        except (binascii.Error, ValueError):  # ValueError: it is not even ASCII
+            pass
+    return secret.encode("utf-8")

@@ -1,0 +1,67 @@
+"""A network on which public addresses lead to this machine: connections are recorded, and go where a test says."""
+
+import errno
+import os
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import trio
+
+Address = tuple[str, int]
+
+
+class RoutedNet(trio.abc.SocketFactory):
+    """Makes sockets that connect to `routes[address]`; other addresses cannot be reached. Use it by `routed`."""
+
+    def __init__(self, routes: Mapping[str, Address]) -> None:
+        self.routes = routes
+        self.connected: list[str] = []
+        """Every address that something tried to connect to."""
+
+    def socket(self, family: Any = None, type: Any = None, proto: Any = None) -> trio.socket.SocketType:  # noqa: A002
+        """What `trio.socket.socket` gives."""
+        real = trio.socket.from_stdlib_socket(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
+        return _RoutedSocket(self, real)
+
+    @contextmanager
+    def routed(self) -> Iterator["RoutedNet"]:
+        """Connect this way inside of the block."""
+        before = trio.socket.set_custom_socket_factory(self)
+        try:
+            yield self
+        finally:
+            trio.socket.set_custom_socket_factory(before)
+
+
+class _RoutedSocket(trio.socket.SocketType):
+    def __init__(self, net: RoutedNet, real: trio.socket.SocketType) -> None:
+        self._net = net
+        self._real = real
+
+    @property
+    def type(self) -> socket.SocketKind:
+        return self._real.type
+
+    async def connect(self, address: Any) -> None:
+        self._net.connected.append(address[0])
+        if address[0] not in self._net.routes:
+            await trio.lowlevel.checkpoint()
+            raise OSError(errno.ENETUNREACH, os.strerror(errno.ENETUNREACH))
+        await self._real.connect(self._net.routes[address[0]])
+
+    def getpeername(self) -> Any:
+        return self._real.getpeername()
+
+    def setsockopt(self, *arguments: Any) -> None:
+        self._real.setsockopt(*arguments)
+
+    def getsockopt(self, *arguments: Any) -> Any:
+        return self._real.getsockopt(*arguments)
+
+    def detach(self) -> int:
+        return self._real.detach()
+
+    def close(self) -> None:
+        self._real.close()
