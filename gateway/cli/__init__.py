@@ -14,6 +14,7 @@ from gateway.cli.operate import account, credits_group, key, ledger, reload
 from gateway.cli.platforms import platforms
 from gateway.cli.run import Refusal, complain
 from gateway.cli.serve import check, sandbox, serve
+from gateway.cli.webhook import webhook
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -22,7 +23,22 @@ def cli() -> None:
     """Sluice: many public platforms as one API, billed in credits."""
 
 
-for command in (account, bench, check, credits_group, demo, events, key, ledger, platforms, reload, sandbox, serve):
+_COMMANDS = (
+    account,
+    bench,
+    check,
+    credits_group,
+    demo,
+    events,
+    key,
+    ledger,
+    platforms,
+    reload,
+    sandbox,
+    serve,
+    webhook,
+)
+for command in _COMMANDS:
     cli.add_command(command)
 
 

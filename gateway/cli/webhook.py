@@ -1,0 +1,112 @@
+"""`sluice webhook`: for people who build a receiver (spec 5.3). Neither command needs a node or a config."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator
+from functools import partial
+
+import click
+import orjson
+import trio
+
+from gateway.cli.run import Refusal, json_option, run, show
+from gateway.cli.webhook_receiver import Received, Receiver
+from gateway.edge import plain_edge_answer
+from gateway.listening import port_of
+from gateway.server.serve import serve_native
+from scheduler.webhooks.errors import SignatureRefused
+from scheduler.webhooks.signature import TOLERANCE_S, verify
+
+_HOST = "127.0.0.1"
+
+secret_option = click.option(
+    "--secret", envvar="SLUICE_WEBHOOK_SECRET", required=True, help="The signing secret; or SLUICE_WEBHOOK_SECRET."
+)
+tolerance_option = click.option(
+    "--tolerance-s",
+    type=click.FloatRange(0),
+    default=TOLERANCE_S,
+    show_default=True,
+    help="How far from now the signature may be; take more for a delivery that was kept.",
+)
+
+
+@click.group()
+def webhook() -> None:
+    """Help with building a receiver of webhooks."""
+
+
+@webhook.command("verify")
+@secret_option
+@click.option("--header", required=True, help="The signature header's value: t=...,v1=...")
+@tolerance_option
+@json_option
+def verify_(secret: str, header: str, tolerance_s: float, as_json: bool) -> None:
+    """Check the signature of the body on stdin, which must be the exact bytes that came; exit 1 when it is wrong."""
+    body = sys.stdin.buffer.read()
+    value = header.rpartition(": ")[2]  # pasted with the header's name
+    try:
+        signed_at = verify(secret, value, body, now=time.time(), tolerance_s=tolerance_s)
+    except SignatureRefused as exc:
+        raise Refusal(str(exc)) from exc
+    show({"verified": True, "signed_at": int(signed_at), "body_bytes": len(body)}, as_json=as_json)
+
+
+@webhook.command("listen")
+@secret_option
+@click.option("--port", type=click.IntRange(0, 65_535), default=0, help="0 picks a free one.")
+@click.option("--header-name", default="x-sluice-signature", show_default=True)
+@tolerance_option
+@json_option
+def listen(secret: str, port: int, header_name: str, tolerance_s: float, as_json: bool) -> None:
+    """Receive deliveries on this machine, verify and print each, until Ctrl-C.
+
+    Right ones are answered with 204, others with 401 and the reason.
+    """
+    run(partial(_listen, secret, port, header_name=header_name.lower(), tolerance_s=tolerance_s, as_json=as_json))
+
+
+async def _listen(secret: str, port: int, *, header_name: str, tolerance_s: float, as_json: bool) -> None:
+    try:
+        listeners = await trio.open_tcp_listeners(port, host=_HOST)
+    except OSError as exc:
+        raise Refusal(f"cannot listen on {_HOST}:{port}: {os.strerror(exc.errno or 0)}") from exc
+    unread = trio.Event()
+
+    def tell(received: Received) -> None:
+        try:
+            click.echo(_line(received, as_json=as_json))
+        except BrokenPipeError:
+            unread.set()
+
+    check = partial(verify, secret, tolerance_s=tolerance_s)
+    receiver = Receiver(check, header_name=header_name, tell=tell, now=time.time)
+    serve = partial(serve_native, receiver, listeners, shutdown=unread, drain_s=0.0, edge_answer=plain_edge_answer)
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(serve)
+            url = f"http://{_HOST}:{port_of(listeners)}"
+            click.echo(orjson.dumps({"event": "listening", "url": url}).decode() if as_json else f"listening on {url}")
+            nursery.start_soon(_end_on_signal, signals, nursery.cancel_scope)
+            await unread.wait()
+            nursery.cancel_scope.cancel()
+    if unread.is_set():
+        raise BrokenPipeError
+
+
+async def _end_on_signal(signals: AsyncIterator[int], scope: trio.CancelScope) -> None:
+    async for _ in signals:
+        scope.cancel()
+
+
+def _line(received: Received, *, as_json: bool) -> str:
+    if as_json:
+        fields = {"event": "delivery", "verified": received.problem is None, "problem": received.problem}
+        return orjson.dumps({**fields, "webhook_id": received.webhook_id, "body": received.body}).decode()
+    if received.problem is not None:
+        return f"refused: {received.problem}"
+    return f"verified: {orjson.dumps(received.body, option=orjson.OPT_INDENT_2).decode()}"

@@ -1,0 +1,91 @@
+"""A receiver of deliveries as an ASGI app: it verifies each as the documentation asks receivers to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import orjson
+
+from gateway.server.asgi import Receive, Scope, Send
+from scheduler.webhooks.errors import SignatureRefused
+
+_BODY_BYTES_MAX = 32 * 1024 * 1024
+
+
+class Verify(Protocol):
+    """Checks a signature header's value; raises SignatureRefused."""
+
+    def __call__(self, header: str, body: bytes, *, now: float) -> object:
+        """Return when it is right."""
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """What came; `body` is JSON as Python has it, None unless it was verified."""
+
+    problem: str | None
+    webhook_id: str
+    body: Any = None
+
+
+class Receiver:
+    """Tells of everything that is posted to it, at any path."""
+
+    def __init__(
+        self, verify: Verify, *, header_name: str, tell: Callable[[Received], None], now: Callable[[], float]
+    ) -> None:
+        self._verify = verify
+        self._header_name = header_name
+        self._tell = tell
+        self._now = now
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one ASGI connection scope."""
+        if scope["type"] != "http":
+            raise RuntimeError(f"{scope['type']} is not served here")
+        status, text = await self._answer(scope["method"], dict(scope["headers"]), receive)
+        body = f"{text}\n".encode() if text else b""
+        headers = [(b"content-length", b"%d" % len(body))] if text else []
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    async def _answer(self, method: str, headers: dict[bytes, bytes], receive: Receive) -> tuple[int, str]:
+        if method != "POST":
+            return 405, "deliveries are posted"
+        body = await _body(receive)
+        if body is None:
+            return 413, "the body is too long, or did not arrive whole"
+        received = self._judge(headers, body)
+        self._tell(received)
+        return (204, "") if received.problem is None else (401, received.problem)
+
+    def _judge(self, headers: dict[bytes, bytes], body: bytes) -> Received:
+        webhook_id = headers.get(b"webhook-id", b"").decode("latin-1")
+        header = headers.get(self._header_name.encode())
+        if header is None:
+            return Received(f"there is no {self._header_name} header", webhook_id)
+        try:
+            self._verify(header.decode("latin-1"), body, now=self._now())
+            return Received(None, webhook_id, orjson.loads(body))
+        except SignatureRefused as exc:
+            return Received(str(exc), webhook_id)
+        except orjson.JSONDecodeError:
+            return Received("the body is signed, but is no JSON", webhook_id)
+
+
+async def _body(receive: Receive) -> bytes | None:
+    """All of the body; None where it is too long or broke off."""
+    pieces: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return None
+        pieces.append(message["body"])
+        size += len(message["body"])
+        if size > _BODY_BYTES_MAX:
+            return None
+        if not message["more_body"]:
+            return b"".join(pieces)

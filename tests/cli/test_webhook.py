@@ -1,0 +1,120 @@
+"""`sluice webhook`: what people who build a receiver check their work with."""
+
+import select
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import orjson
+import pytest
+
+from scheduler.webhooks.signature import sign, signed_headers
+from tests.fakes.calling import call
+from tests.fakes.commands import PROJECT
+from tests.fakes.sluice_process import READY_S, SLUICE, Place, Process
+
+SECRET = "a secret of the caller's own"
+HEADER = "x-sluice-signature"
+BODY = b'{"run_id":"run_1", "text":"\xc3\xbc"}\n'
+
+
+def verify(header: str, body: bytes = BODY, *options: str, **environ: str) -> "subprocess.CompletedProcess[bytes]":
+    given = [] if environ else ["--secret", SECRET]
+    return subprocess.run(
+        [*SLUICE, "webhook", "verify", *given, "--header", header, *options],
+        input=body,
+        env={"PATH": "/usr/bin", "PYTHONPATH": str(PROJECT), **environ},
+        capture_output=True,
+        timeout=READY_S,
+        check=False,
+    )
+
+
+def test_verify_accepts_the_exact_bytes() -> None:
+    header = sign(BODY, keys=[SECRET], at=time.time())
+    done = verify(header, BODY, "--json")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert orjson.loads(done.stdout)["verified"] is True
+    assert verify(f"{HEADER}: {header}", BODY, SLUICE_WEBHOOK_SECRET=SECRET).returncode == 0
+
+
+def test_verify_says_in_one_line_why_not() -> None:
+    header = sign(BODY, keys=[SECRET], at=time.time() - 1_000)
+    for done, why in (
+        (verify(header), b"300 s are allowed"),
+        (verify(header, BODY + b"\n"), b"no v1 is the signature"),
+        (verify("nonsense"), b"not of the form"),
+    ):
+        assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (1, b"", 1)
+        assert why in done.stderr
+    assert verify(header, BODY, "--tolerance-s", "2000").returncode == 0
+
+
+def read_line(process: Process) -> bytes:
+    stdout = process.popen.stdout
+    assert stdout is not None
+    assert select.select([stdout], [], [], READY_S)[0], process.log.read_text()
+    return stdout.readline()
+
+
+def test_listen_verifies_answers_and_prints(place: Place) -> None:
+    headers = dict(signed_headers(BODY, delivery_id="whd_1", keys=[SECRET], at=time.time(), header_name=HEADER))
+    with place.start("webhook", "listen", "--secret", SECRET, "--json") as process:
+        url = orjson.loads(process.first_line)["url"] + "/any/path"
+        assert call(url, method="POST", headers=headers, body=BODY).status == 204
+        assert orjson.loads(read_line(process)) == {
+            "event": "delivery",
+            "verified": True,
+            "problem": None,
+            "webhook_id": "whd_1",
+            "body": {"run_id": "run_1", "text": "ü"},
+        }
+        for sent, body, why in (
+            (headers, BODY + b" ", "no v1"),
+            ({}, BODY, "there is no x-sluice-signature header"),
+            ({HEADER: sign(b"text", keys=[SECRET], at=time.time())}, b"text", "no JSON"),
+        ):
+            answered = call(url, method="POST", headers=sent, body=body)
+            told = orjson.loads(read_line(process))
+            assert (answered.status, told["verified"], told["body"]) == (401, False, None)
+            assert why in told["problem"]
+            assert why in answered.body.decode()
+        assert call(url).status == 405
+        process.signal(signal.SIGINT)
+        assert process.wait() == 0
+        assert process.log.read_text() == ""
+
+
+def test_listen_prints_for_people_too(place: Place) -> None:
+    headers = {"x-mine": sign(BODY, keys=[SECRET], at=time.time())}
+    options = ("--secret", SECRET, "--header-name", "X-Mine")
+    with place.start("webhook", "listen", *options) as process:
+        url = process.first_line.decode().removeprefix("listening on ").strip()
+        assert call(url, method="POST", headers=headers, body=BODY).status == 204
+        lines = [read_line(process).decode() for _ in range(4)]
+        assert lines == ["verified: {\n", '  "run_id": "run_1",\n', '  "text": "ü"\n', "}\n"]
+        assert call(url, method="POST", body=BODY).status == 401
+        assert read_line(process) == b"refused: there is no x-mine header\n"
+
+
+def test_listen_ends_when_nobody_reads_it_any_more(place: Place) -> None:
+    with place.start("webhook", "listen", "--secret", SECRET) as process:
+        url = process.first_line.decode().removeprefix("listening on ").strip()
+        assert process.popen.stdout is not None
+        process.popen.stdout.close()
+        call(url, method="POST", body=BODY)
+        assert process.wait() == 1
+        assert process.log.read_text() == ""
+
+
+def test_listen_on_a_port_that_is_taken_is_refused(place: Place, tmp_path: Path) -> None:
+    with place.start("webhook", "listen", "--secret", SECRET) as process:
+        port = process.first_line.decode().strip().rpartition(":")[2]
+        refused = place.run("webhook", "listen", "--secret", SECRET, "--port", port).refused(1)
+        assert refused == f"cannot listen on 127.0.0.1:{port}: Address already in use"
+
+
+@pytest.mark.parametrize("command", [("verify", "--header", "x"), ("listen",)])
+def test_without_a_secret_it_is_wrong_use(place: Place, command: tuple[str, ...]) -> None:
+    assert "'--secret'" in place.run("webhook", *command).refused(2)
