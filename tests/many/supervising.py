@@ -10,16 +10,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-import orjson
-import trio
-
+from gateway.presence import Pace
 from tests.fakes.commands import PROJECT
+from tests.fakes.forking import PROGRAM, Forked, Forker
 from tests.fakes.sluice_process import SLUICE
-from tests.many.forking import Forker
 from tests.many.harness import Cluster, Node
-from upstreams.transport.http import HttpCall
 
-METRICS_S = 5.0
 ANSWERED = re.compile(r'^sluice_requests_total\{.*worker="(\d+)".*\} ([1-9].*)$', re.MULTILINE)
 
 
@@ -29,12 +25,22 @@ class Supervisors(Forker):
     def __init__(self) -> None:
         self._popens: dict[int, subprocess.Popen[bytes]] = {}
 
-    def start(self, config: Path, environ: Mapping[str, str], *, name: str, skew_s: float = 0.0) -> int:
-        """As `Forker.start`; clocks are those of the machine."""
-        assert not skew_s
+    def start(
+        self,
+        config: Path,
+        environ: Mapping[str, str],
+        *,
+        name: str = "node",
+        skew_s: float = 0.0,
+        pace: Pace | None = None,
+        program: str = PROGRAM,
+    ) -> Forked:
+        """As `Forker.start`; clock, pace and program are those of the command."""
+        assert (skew_s, pace, program) == (0.0, None, PROGRAM)
         folder = config.parent
         command = [*SLUICE, "serve", "--config", str(config)]
-        with (folder / f"{name}.out").open("wb") as out, (folder / f"{name}.log").open("wb") as log:
+        out_file, log_file = folder / f"{name}.out", folder / f"{name}.log"
+        with out_file.open("wb") as out, log_file.open("wb") as log:
             popen = subprocess.Popen(
                 command,
                 cwd=folder,
@@ -45,17 +51,22 @@ class Supervisors(Forker):
                 start_new_session=True,
             )
         self._popens[popen.pid] = popen
-        return popen.pid
+        return Forked(popen.pid, out_file, log_file)
 
-    def kill(self, pid: int) -> int:
-        """SIGKILL for the supervisor and all its workers, as when the machine dies."""
-        os.killpg(pid, signal.SIGKILL)
-        return self._popens.pop(pid).wait()
+    def kill(self, node: Forked) -> None:
+        """SIGKILL for the supervisor and all its workers, as when the machine dies; it must not have ended before."""
+        os.killpg(node.pid, signal.SIGKILL)
+        assert self.wait(node) == -signal.SIGKILL, f"ended by itself: {node.log.read_text()}"
+
+    def wait(self, node: Forked) -> int:
+        """As `Forker.wait`, for the supervisor."""
+        return self._popens.pop(node.pid).wait()
 
     def kill_all(self) -> None:
         """Those that still run."""
-        for pid in list(self._popens):
-            self.kill(pid)
+        for popen in self._popens.values():
+            os.killpg(popen.pid, signal.SIGKILL)
+            popen.wait()
 
 
 @contextmanager
@@ -70,11 +81,9 @@ def open_supervisors() -> Iterator[Supervisors]:
 
 def workers_of(node: Node) -> dict[int, int]:
     """The process of each worker, the newest one."""
-    lines = [orjson.loads(line) for line in node.log.read_bytes().split(b"\n")[:-1]]
-    return {line["worker"]: line["pid"] for line in lines if line["event"] == "worker_ready"}
+    return {event["worker"]: event["pid"] for event in node.forked.events("worker_ready")}
 
 
 async def answered_by(cluster: Cluster, node: Node) -> set[int]:
     """The workers that have answered requests."""
-    answer = await cluster.exchange(HttpCall("GET", node.admin, "/metrics"), trio.current_time() + METRICS_S)
-    return {int(number) for number, _ in ANSWERED.findall(answer.body.decode())}
+    return {int(number) for number, _ in ANSWERED.findall(await cluster.metrics(node))}

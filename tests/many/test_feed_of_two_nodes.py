@@ -15,7 +15,8 @@ from events.wakeups import LOOK_EVERY_S
 from gateway.books import MIGRATIONS
 from storage.opening import open_store
 from tests.many.conftest import OpenCluster
-from tests.many.harness import Answer, Cluster, Node, ask_all, until
+from tests.many.harness import Answer, Cluster, Node, until
+from tests.many.load import ask_all
 from tests.servers.redis import RedisServer
 
 TWO = (0.0, 0.0)

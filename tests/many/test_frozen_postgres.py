@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import trio
 
-from tests.many.harness import Cluster, open_load
-from tests.many.test_servers_away import BACK_S, FROZEN_S, SETTLE_S, assert_back
+from tests.many.harness import Cluster
+from tests.many.load import open_load
+from tests.many.test_servers_away import BACK_S, FROZEN_S, SETTLE_S, assert_back, assert_refused
 from tests.servers.postgres import PostgresServer
 
 NOTICED_S = 4.5
@@ -25,12 +26,10 @@ async def test_while_postgresql_stands_still_nobody_knows_a_balance_and_each_is_
         await trio.sleep(BACK_S + SETTLE_S + 0.5)
     assert cluster.unanswered == 0
     away = [answer for answer in answers if began <= answer.sent_at and answer.there_at < ended]
-    assert len(away) > 100
+    assert_refused(away)
     for answer in away:
-        assert (answer.status, answer.code, answer.headers["retry-after"]) == (503, "SERVICE_UNAVAILABLE", "1"), answer
-        assert answer.json["credits_used"] == 0
         assert answer.json["credits_remaining"] is None
         assert "x-credits-remaining" not in answer.headers
     known = [answer for answer in away if answer.sent_at > began + NOTICED_S]
     assert max(answer.took_s for answer in known) < AT_ONCE_S
-    assert_back(cluster, answers, ended)
+    assert_back(answers, ended)

@@ -12,8 +12,9 @@ from pathlib import Path
 import trio
 
 from storage.redis_call import slot_of
-from tests.many.forking import Forker
-from tests.many.harness import Answer, Cluster, open_cluster, open_load, until
+from tests.fakes.forking import Forker
+from tests.many.harness import Answer, Cluster, open_cluster, until
+from tests.many.load import open_load
 from tests.servers.postgres import PostgresServer
 from tests.servers.redis import RedisServer, open_watched
 from tests.servers.redis import open_cluster as open_redis_cluster

@@ -12,7 +12,8 @@ import pytest
 import trio
 
 from tests.many.conftest import OpenCluster
-from tests.many.harness import FREE, MISS, SETTLED_S, ask_all, open_cluster, open_load, until
+from tests.many.harness import SETTLED_S, open_cluster, until
+from tests.many.load import FREE, MISS, ask_all, open_load
 from tests.many.supervising import Supervisors, answered_by, open_supervisors, workers_of
 from tests.servers.postgres import PostgresServer
 from tests.servers.redis import RedisServer
@@ -32,11 +33,18 @@ def supervisors() -> Iterator[Supervisors]:
 
 @pytest.fixture
 def workers_of_one(
-    supervisors: Supervisors, tmp_path: Path, postgres: PostgresServer, redis: RedisServer
+    supervisors: Supervisors, tmp_path: Path, postgres: PostgresServer, empty_redis: RedisServer
 ) -> OpenCluster:
     """Opens one node with its workers on fresh servers."""
-    urls = {"store_url": postgres.fresh(), "state_url": redis.url}
-    return partial(open_cluster, supervisors, tmp_path, **urls, skews_s=(0.0,), server__workers=WORKERS)
+    return partial(
+        open_cluster,
+        supervisors,
+        tmp_path,
+        store_url=postgres.fresh(),
+        state_url=empty_redis.url,
+        skews_s=(0.0,),
+        server__workers=WORKERS,
+    )
 
 
 async def test_workers_keep_last_credit_idempotency_key_and_window_as_one(workers_of_one: OpenCluster) -> None:
