@@ -1,6 +1,7 @@
 """What tests of more than one package stand on, and how the whole suite is shared out among processes."""
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
 
 from tests.fakes.commands import Commands, open_commands
+from tests.fakes.stores import Stores, engine, open_stores
 from tests.servers.postgres import PostgresServer, open_postgres
 from tests.servers.redis import RedisServer, open_redis
 
@@ -26,7 +28,14 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The crowds come first where processes share the work; else last, when whatever is quicker to fail has failed."""
+    """The crowds come first where processes share the work; else last, when whatever is quicker to fail has failed.
+
+    Without SQLite there is nothing to ask the tests that speak of it.
+    """
+    if engine() != "sqlite":
+        about_sqlite = {item for item in items if item.get_closest_marker("sqlite")}
+        items[:] = [item for item in items if item not in about_sqlite]
+        config.hook.pytest_deselected(items=list(about_sqlite))
     items.sort(key=lambda item: item.nodeid.startswith(CROWDS), reverse=hasattr(config, "workerinput"))
 
 
@@ -49,7 +58,21 @@ def postgres() -> Iterator[PostgresServer]:
         yield server
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(scope="session", autouse=True)
+def stores() -> Iterator[Stores | None]:
+    """The server of all stores, where `SLUICE_TEST_STORE` asks for one."""
+    with open_stores() as opened:
+        yield opened
+
+
+@pytest.fixture(autouse=True)
+def stores_dropped(stores: Stores | None) -> Iterator[None]:
+    """What a test has stored on that server goes with the test."""
+    with stores.dropping() if stores is not None else nullcontext():
+        yield
+
+
+@pytest.fixture(params=["sqlite", "postgres"] if engine() == "sqlite" else ["postgres"])
 def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The address of an empty store, on each engine in turn."""
     if request.param == "sqlite":

@@ -22,7 +22,7 @@ from billing.errors import (
 from billing.migrations import MIGRATIONS
 from storage.errors import StoreUnavailable
 from tests.billing.desk import Desk, open_desk
-from tests.fakes.inline_store import InlineStore
+from tests.fakes.inline_store import open_inline
 from tests.fakes.slow_reads import SlowReads
 
 
@@ -296,7 +296,7 @@ async def test_memory_and_ledger_agree_whatever_order_calls_finish_in(desk: Desk
 
 
 async def test_closings_that_the_store_refused_are_finished_later() -> None:
-    store = InlineStore([MIGRATIONS])
+    store = open_inline([MIGRATIONS])
     desk = Desk(store)
     account = await desk.accounts.create("Ada")
     settled, refunded = [await desk.charges.take(desk.request(account.id, credits=5)) for _ in range(2)]
@@ -316,6 +316,7 @@ async def test_closings_that_the_store_refused_are_finished_later() -> None:
     store.close()
 
 
+@pytest.mark.sqlite
 async def test_a_full_disk_takes_nothing_and_loses_no_settlement(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -99,6 +99,7 @@ def test_tiers_have_their_prices_and_an_endpoint_may_have_its_own() -> None:
     assert [credits_for("premium", 0), credits_for("standard", 3)] == [0, 3]
 
 
+@pytest.mark.sqlite
 async def test_the_lines_of_one_request_are_found_without_walking_through_the_account() -> None:
     """On SQLite, which plans without looking at how much there is."""
     store = InlineStore([MIGRATIONS])

@@ -1,14 +1,13 @@
 """Accounts, credits, keys and the ledger: the same words and exit codes with a node on the store and without one."""
 
 import re
-import sqlite3
 import subprocess
 from collections.abc import Iterator
-from contextlib import closing
 
 import pytest
 
 from tests.fakes.commands import Commands
+from tests.fakes.outsider import open_outsider
 from tests.fakes.sluice_process import SLUICE, Place
 
 KEY_RECORD = {
@@ -116,13 +115,15 @@ def test_tampering_is_proved_violation_by_violation(shared: Place) -> None:
 
 
 def tamper(place: Place, sql: str, *params: object) -> None:
-    with closing(sqlite3.connect(place.database, timeout=5)) as connection, connection:
-        connection.execute(sql, params)
+    with open_outsider(place.store_url) as other:
+        other.run(sql, *params)
 
 
 def test_commands_at_the_same_time_wait_for_each_other(place: Place) -> None:
     command = [*SLUICE, "account", "create", "--config", str(place.config), "--name", "one of many", "--json"]
-    running = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(4)]
+    running = [
+        subprocess.Popen(command, cwd=place.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(4)
+    ]
     ended = [(each.communicate(timeout=30)[1], each.returncode) for each in running]
     assert ended == [(b"", 0)] * 4
     assert len(place.told("account", "list")) == 4

@@ -59,7 +59,7 @@ def test_every_command_works_on_the_database_itself(place: Place, postgres: Post
 
 def test_a_second_node_does_not_start_while_the_state_is_memory(place: Place, postgres: PostgresServer) -> None:
     place = replace(place, environ=SECRET)
-    place.configure(store={"url": postgres.fresh()})
+    place.configure(admin={"port": 0}, store={"url": postgres.fresh()})
     with place.serve() as node:
         ended = place.operate("serve")
         assert (ended.exit_code, ended.out) == (1, "")

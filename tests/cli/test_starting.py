@@ -1,13 +1,13 @@
 """A node that starts says where it listens; one that cannot says why and what to do, in one line, and exits with 1."""
 
 import socket
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from tests.fakes.outsider import open_outsider
 from tests.fakes.sluice_process import Place
+from tests.fakes.stores import engine
 
 
 @pytest.mark.parametrize("table", ["server", "admin"])
@@ -29,16 +29,19 @@ def test_a_data_folder_that_cannot_be_made_is_named(place: Place, command: tuple
     """Method: a file stands where the folder should be, which not even root can change by writing."""
     place.database.parent.write_text("in the way")
     said = place.operate(*command).refused(1)
-    assert str(place.database.parent) in said
+    assert f"{place.database.parent.name}: cannot be made" in said
 
 
+@pytest.mark.sqlite
 def test_a_folder_that_takes_no_files_is_named(place: Place) -> None:
-    """Method: /proc takes no new files, whoever asks."""
+    """The folder of the database file. Method: /proc takes no new files, whoever asks."""
     place.configure(store={"url": "sqlite:////proc/self/fdinfo/sluice.db"})
     assert "/proc/self/fdinfo" in place.operate("serve").refused(1)
 
 
+@pytest.mark.sqlite
 def test_a_damaged_database_is_not_served_and_the_way_to_restore_it_is_told(place: Place) -> None:
+    """Its file is damaged; a server looks after its own."""
     place.told("account", "create", "--name", "kept")
     content = bytearray(place.database.read_bytes())
     content[100:4096] = bytes(len(content[100:4096]))
@@ -51,7 +54,9 @@ def test_a_damaged_database_is_not_served_and_the_way_to_restore_it_is_told(plac
     assert place.database.read_bytes() == content
 
 
+@pytest.mark.sqlite
 def test_a_file_that_is_no_database_is_left_as_it_is(place: Place) -> None:
+    """What stands where the database file should be."""
     place.database.parent.mkdir()
     place.database.write_text("my diary\n" * 1000)
     assert "is damaged" in place.operate("serve").refused(1)
@@ -60,14 +65,17 @@ def test_a_file_that_is_no_database_is_left_as_it_is(place: Place) -> None:
 
 def test_a_database_of_a_newer_program_is_refused(place: Place) -> None:
     place.told("account", "create", "--name", "kept")
-    with closing(sqlite3.connect(place.database)) as connection, connection:
-        connection.execute(
-            "INSERT INTO _sqlite_migrations (migration_set, name, applied_at) VALUES ('billing', 'm9999_later', '2030')"
+    table = {"sqlite": "_sqlite_migrations", "postgresql": "store_migrations"}[engine()]
+    with open_outsider(place.store_url) as other:
+        other.run(
+            f"INSERT INTO {table} (migration_set, name, applied_at) VALUES ('billing', 'm9999_later', '2030-01-01')"
         )
     assert "newer" in place.operate("serve").refused(1)
 
 
+@pytest.mark.sqlite
 def test_a_second_node_on_one_store_is_refused_and_the_first_goes_on(place: Place) -> None:
+    """A file has one owner; a server has many nodes."""
     with place.serve("--sandbox") as node:
         said = place.operate("serve", "--sandbox").refused(1)
         assert said.startswith(f"{place.database} is in use by another process")

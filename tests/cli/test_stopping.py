@@ -145,7 +145,8 @@ def test_a_second_signal_ends_the_node_at_once_and_the_next_start_refunds(place:
         assert node.wait() == -signal.SIGTERM
         with pytest.raises(ConnectionError):
             running.result()
-    with place.serve("--sandbox") as node:
+    with place.recovering().serve("--sandbox") as node:
+        node.wait_for_recovery()
         (recovered,) = node.events("recovered")
         assert (recovered["charges"], recovered["credits"]) == (1, 1)
         assert balance(place) == 100

@@ -3,10 +3,9 @@
 Method: another connection to the file holds its write lock for longer than the node waits for it.
 """
 
-import sqlite3
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 
+from tests.fakes.outsider import open_outsider
 from tests.fakes.sluice_process import Place
 from tests.fakes.waiting import wait_until
 
@@ -18,8 +17,7 @@ def test_while_the_store_is_away_nothing_is_charged_and_the_node_is_not_ready(pl
     _, key = place.new_key()
     with place.serve("--sandbox") as node, ThreadPoolExecutor(1) as threads:
         assert node.get(FREE, key["key"]).status == 200  # from here on the key is known without the store
-        with closing(sqlite3.connect(place.database, isolation_level=None)) as other:
-            other.execute("BEGIN IMMEDIATE")
+        with open_outsider(place.store_url) as other, other.holding_the_lock():
             billed = threads.submit(node.get, BILLED, key["key"])
             wait_until(lambda: b"sluice_lease_keys 1.0" in node.admin("/metrics").body)
             unready = node.admin("/readyz")
@@ -27,7 +25,6 @@ def test_while_the_store_is_away_nothing_is_charged_and_the_node_is_not_ready(pl
             assert node.admin("/healthz").status == 200
             assert node.get(FREE, key["key"]).status == 200
             refused = billed.result()
-            other.execute("ROLLBACK")
         assert (refused.status, refused.code) == (503, "SERVICE_UNAVAILABLE")
         assert refused.headers["retry-after"] == "1"
         assert (refused.json["credits_used"], refused.json["credits_remaining"]) == (0, None)

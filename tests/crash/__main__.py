@@ -9,6 +9,7 @@ from pathlib import Path
 import trio
 
 from tests.crash.run import ordeal
+from tests.fakes.stores import open_stores
 
 
 def main() -> None:
@@ -18,7 +19,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     chosen = parser.parse_args()
     began = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder:
+    with open_stores(), tempfile.TemporaryDirectory() as folder:
         report = trio.run(partial(ordeal, Path(folder), kills=chosen.kills, seed=chosen.seed))
     print(f"{report}\neverything holds after {time.monotonic() - began:.0f} s")
 

@@ -56,6 +56,7 @@ def open_commands() -> Iterator[Commands]:
 
 
 def _fork_each() -> None:
+    import storage.postgres  # noqa: F401, PLC0415 - a command on a server loads it when it opens its store
     from gateway.cli import main  # noqa: PLC0415 - only the process that forks loads the program
 
     for line in sys.stdin.buffer:

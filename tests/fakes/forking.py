@@ -124,7 +124,8 @@ def open_forker() -> Iterator[Forker]:
 
 
 def _fork_each() -> None:
-    importlib.import_module(PROGRAM)  # only the process that forks loads the program
+    for name in (PROGRAM, "storage.postgres"):  # which a node on a server loads when it opens its store
+        importlib.import_module(name)  # only the process that forks loads the program
     for line in sys.stdin.buffer:
         request = orjson.loads(line)
         if "wait" in request:

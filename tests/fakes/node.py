@@ -19,17 +19,15 @@ from gateway.logs import Log
 from gateway.secrets import load_secret
 from gateway.serve import Start, open_served_node
 from tests.fakes.calling import Answered
+from tests.fakes.outsider import admit, refuse
 from tests.fakes.scripted_upstream import Upstream, open_upstream
+from tests.fakes.stores import store_at
 from upstreams.endpoint import Platform
 from upstreams.platforms import load_platforms
 
 CREDITS = 100_000
 PATIENCE_S = 30.0
 SECRET = {"SLUICE_SECRET": "a secret of tests, long enough"}
-_REFUSE = """
-CREATE TRIGGER refuse BEFORE INSERT ON ledger_entries WHEN NEW.kind = '{kind}'
-BEGIN SELECT RAISE(ABORT, 'a test lets the store refuse this'); END
-"""
 
 
 @dataclass(slots=True)
@@ -94,15 +92,18 @@ class OpenNode:
         assert (await self.money())[1] == 0
 
     @asynccontextmanager
-    async def store_refusing(self, kind: str) -> AsyncIterator[None]:
-        """The store commits nothing with a ledger entry of this kind: a deduction, settlement, refund."""
+    async def store_refusing(self, kind: str = "", *, table: str = "ledger_entries") -> AsyncIterator[None]:
+        """The store commits nothing with a ledger entry of this kind (deduction, settlement, refund), or with any row
+        of another `table`.
+        """
         store = self.node.books.store
-        await store.write(lambda tx: tx.run(_REFUSE.format(kind=kind)))
+        statements = refuse(table, f"NEW.kind = '{kind}'" if kind else "1 = 1")
+        await store.write(lambda tx: [tx.run(sql) for sql in statements])
         try:
             yield
         finally:
             with trio.move_on_after(PATIENCE_S, shield=True):
-                await store.write(lambda tx: tx.run("DROP TRIGGER refuse"))
+                await store.write(lambda tx: tx.run(admit()))
 
     def log_events(self, name: str) -> list[dict[str, Any]]:
         """The events of this name that were logged so far."""
@@ -161,7 +162,7 @@ def _start(
     settled: dict[str, Mapping[str, object]] = {
         "server": {"port": 0, "drain_s": 1},
         "admin": {"port": 0},
-        "store": {"url": f"sqlite:///{folder / 'sluice.db'}"},
+        "store": {"url": store_at(folder / "sluice.db")},
         "upstreams": {"egress": egress},
     }
     folder.mkdir(exist_ok=True)

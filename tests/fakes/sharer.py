@@ -29,6 +29,7 @@ from gateway.sites import open_sites
 from gateway.state import open_state
 from limits.errors import LimitError
 from tests.fakes.scripted_exchange import Said, ScriptedExchange, Slow, said
+from tests.fakes.stores import store_at
 from tests.simulation.platform import PLATFORM
 from upstreams.cache import Cache
 from upstreams.catalog import Catalog
@@ -120,7 +121,7 @@ def _config(folder: Path, *, timeout_s: float, failures: int) -> Config:
     folder.mkdir(exist_ok=True)
     sim = PlatformSettings(retries=0, timeout_s=timeout_s)
     return Config(
-        store=StoreSettings(f"sqlite:///{folder / 'sluice.db'}"),
+        store=StoreSettings(store_at(folder / "sluice.db")),
         upstreams=UpstreamSettings(platforms=MappingProxyType({"sim": sim})),
         breaker=BreakerSettings(failures=failures, open_s=5.0),
     )

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,13 @@ import orjson
 
 from tests.fakes.calling import Answered, get
 from tests.fakes.commands import PROJECT, Commands
+from tests.fakes.outsider import open_outsider
+from tests.fakes.stores import engine, store_at
+from tests.fakes.waiting import wait_until
+from tests.servers.ports import free_port
 
 SLUICE = (sys.executable, "-c", "from gateway.cli import main; main()")
+QUICK_NODE = (sys.executable, "-m", "tests.fakes.quick_node")
 READY_S = 20.0
 STOP_S = 15.0
 
@@ -81,6 +86,11 @@ class Served(Process):
         """GET on the public address."""
         return get(self.url + target, key, **headers)
 
+    def wait_for_recovery(self) -> None:
+        """Until what the dead have left is closed: the owner of a file serves only then, a node of a server before."""
+        if engine() != "sqlite":
+            wait_until(lambda: self.events("recovered"))
+
     def admin(self, target: str) -> Answered:
         """GET on the admin address."""
         return get(self.admin_url + target)
@@ -95,6 +105,8 @@ class Place:
     environ: Mapping[str, str] = field(default_factory=dict)
     program: Sequence[str] = SLUICE
     """What `start` runs with its arguments."""
+    admin_port: int = field(default_factory=lambda: 0 if engine() == "sqlite" else free_port())
+    """A file's owner tells commands where it listens; on a server they ask where the config says."""
 
     @property
     def config(self) -> Path:
@@ -103,15 +115,20 @@ class Place:
 
     @property
     def database(self) -> Path:
-        """The database of the config that `configure` writes."""
+        """The database of the config that `configure` writes, where that is a file."""
         return self.folder / "data" / "sluice.db"
+
+    @property
+    def store_url(self) -> str:
+        """The address of the store of the config that `configure` writes."""
+        return store_at(self.database)
 
     def configure(self, **changes: Mapping[str, object]) -> None:
         """Write config.toml: free ports, a store in this folder, and the given tables over that."""
         tables: dict[str, dict[str, object]] = {
             "server": {"port": 0, "drain_s": 5},
-            "admin": {"port": 0},
-            "store": {"url": f"sqlite:///{self.database}"},
+            "admin": {"port": self.admin_port},
+            "store": {"url": self.store_url},
         }
         for name, table in changes.items():
             tables[name] = {**tables.get(name, {}), **table}
@@ -140,6 +157,20 @@ class Place:
         """A new account's id, and its new key."""
         account = self.told("account", "create", "--name", "test", "--credits", str(balance))["id"]
         return account, self.told("key", "create", "--account", account)
+
+    def recovering(self) -> "Place":
+        """The same place, whose nodes recover at once what the nodes before them left when they died.
+
+        The owner of a file does so anyway before it serves; nodes of a server have to look for the dead often.
+        """
+        self.bury()
+        return self if engine() == "sqlite" else replace(self, program=QUICK_NODE)
+
+    def bury(self) -> None:
+        """Whoever has died counts as dead from now on, which takes a long silence of a server's nodes."""
+        if engine() != "sqlite":
+            with open_outsider(self.store_url) as other:
+                other.run("UPDATE nodes SET seen_at = 0")
 
     @contextmanager
     def serve(self, *options: str) -> Iterator[Served]:

@@ -22,7 +22,8 @@ from limits.errors import ConcurrencyReached, RateLimited
 from limits.gate import MemoryGate
 from limits.window import Window
 from tests.billing.desk import Desk
-from tests.fakes.inline_store import InlineStore
+from tests.fakes.inline_calls import InlineCalls
+from tests.fakes.inline_store import open_inline
 
 PERIOD_S = 60.0
 PER_MINUTE = 600
@@ -39,7 +40,7 @@ class Entrance:
     leases: Leases = field(default_factory=lambda: Leases(AT_ONCE))
     admission: Admission = field(init=False)
 
-    def open(self, store: InlineStore) -> None:
+    def open(self, store: InlineCalls) -> None:
         desk, gate = Desk(store), MemoryGate(self.window, self.leases, lambda: self.now)
         self.admission = Admission(desk.keys, gate, desk.balances, key_prefix="sl_")
 
@@ -66,7 +67,7 @@ class Client:
 
 @pytest.fixture
 def entrance() -> Iterator[Entrance]:
-    store = InlineStore([MIGRATIONS])
+    store = open_inline([MIGRATIONS])
     entrance = Entrance()
     entrance.open(store)
     yield entrance

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -15,7 +13,7 @@ import trio
 
 from tests.fakes.calling import Answered
 from tests.fakes.cancelling import cancel_everywhere
-from tests.fakes.node import PATIENCE_S, OpenNode, open_test_node
+from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.odd_platform import ODD
 from tests.fakes.scripted_upstream import Told, told
 from tests.fakes.upstream_server import until
@@ -38,19 +36,6 @@ async def claims(node: OpenNode) -> list[tuple[str, int | None]]:
     await node.money()
     rows = await node.node.books.store.read(lambda tx: tx.all("SELECT owner, status FROM claims ORDER BY at"))
     return [(owner, status) for owner, status in rows]
-
-
-@asynccontextmanager
-async def claims_refused(node: OpenNode) -> AsyncIterator[None]:
-    """The store takes no claim while the block runs."""
-    store = node.node.books.store
-    refuse = "CREATE TRIGGER refuse_claims BEFORE INSERT ON claims BEGIN SELECT RAISE(ABORT, 'refused by a test'); END"
-    await store.write(lambda tx: tx.run(refuse))
-    try:
-        yield
-    finally:
-        with trio.move_on_after(PATIENCE_S, shield=True):
-            await store.write(lambda tx: tx.run("DROP TRIGGER refuse_claims"))
 
 
 def assert_replays(replay: Answered, first: Answered, balance: int) -> None:
@@ -202,7 +187,7 @@ async def test_without_the_claim_store_nothing_is_called_or_charged(is_cached: b
             await node.get(PROFILE)
         node.upstream.requests.clear()
         before = await node.money()
-        async with claims_refused(node):
+        async with node.store_refusing(table="claims"):
             answer = await ask(node)
             assert_refused(answer, "SERVICE_UNAVAILABLE", 503)
             assert answer.headers["retry-after"] == "1"

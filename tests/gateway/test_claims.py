@@ -21,7 +21,8 @@ from limits.errors import ClaimInProgress
 from limits.idempotency import KEPT_S, UNFINISHED_S, Claim, Held, Kept, read_claims
 from storage.errors import StoreUnavailable
 from tests.billing.desk import Desk
-from tests.fakes.inline_store import InlineStore
+from tests.fakes.inline_calls import InlineCalls
+from tests.fakes.inline_store import open_inline
 
 HEADERS = {
     b"abc": "abc",
@@ -79,7 +80,7 @@ def test_a_fingerprint_tells_where_one_part_ends() -> None:
 class Counter:
     """Claims over billing on one store, with one account; steps that go `together` share a commit."""
 
-    store: InlineStore
+    store: InlineCalls
     desk: Desk
     claims: Claims
     account: str = ""
@@ -103,7 +104,7 @@ class Counter:
 
 @pytest.fixture
 async def counter() -> AsyncIterator[Counter]:
-    store = InlineStore([billing.migrations.MIGRATIONS, limits.idempotency.MIGRATIONS])
+    store = open_inline([billing.migrations.MIGRATIONS, limits.idempotency.MIGRATIONS])
     desk = Desk(store)
     opened = Counter(store, desk, Claims(store, desk.charges, now=desk.now))
     opened.account = (await desk.accounts.create("Ada", credits=100)).id

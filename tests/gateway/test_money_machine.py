@@ -25,9 +25,8 @@ from billing.verification import verify
 from gateway.claims import Begin, Claims, End, fingerprint
 from limits.idempotency import Claim, Kept, forget_old, forget_running
 from storage.errors import StoreUnavailable
-from storage.sqlite_transaction import SqliteTx
 from tests.billing.desk import Desk
-from tests.fakes.inline_store import InlineStore
+from tests.fakes.inline_store import open_inline
 from tests.gateway.money_model import KEPT_S, RUNS_S, TEXT_BYTES_MAX, Account, ClaimRow, Expected, Key, Money, Step
 
 T = TypeVar("T")
@@ -51,7 +50,7 @@ class MoneyMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.store = InlineStore([billing.migrations.MIGRATIONS, limits.idempotency.MIGRATIONS])
+        self.store = open_inline([billing.migrations.MIGRATIONS, limits.idempotency.MIGRATIONS])
         self.model = Money()
         self._take_over(Desk(self.store))
 
@@ -233,7 +232,7 @@ class MoneyMachine(RuleBasedStateMachine):
 
     @invariant()
     def sound(self) -> None:
-        assert verify(SqliteTx(self.store.connection.cursor())) == []
+        assert self.store.look(verify) == []
 
     @invariant()
     def as_the_model_says(self) -> None:
@@ -253,7 +252,7 @@ class MoneyMachine(RuleBasedStateMachine):
     def _claim_rows(self) -> dict[str, ClaimRow]:
         return {
             id_: ClaimRow(place, asked, owner, at, None if status is None else Kept(status, body, owner, bool(cached)))
-            for id_, place, asked, owner, at, status, body, cached in self.store.connection.execute(ROWS)
+            for id_, place, asked, owner, at, status, body, cached in self.store.look(lambda tx: tx.all(ROWS))
         }
 
     def _steps(self, keys: list[str], data: st.DataObject, *, claimed: list[bool]) -> list[Step]:

@@ -316,6 +316,7 @@ async def test_a_paused_node_that_another_has_replaced_ends(url: str) -> None:
         await wake_up()
 
 
+@pytest.mark.sqlite
 async def test_the_owner_of_a_file_closes_all_that_was_left_before_it_serves(tmp_path: Path) -> None:
     """Goal: a file has one owner at a time, so whoever left something in it is dead."""
     url = f"sqlite:///{tmp_path / 'sluice.db'}"

@@ -21,7 +21,8 @@ from storage.errors import StateUnavailable
 from tests.billing.desk import Desk, open_desk
 from tests.fakes.cancelling import cancel_everywhere
 from tests.fakes.entrances import Entrance, leave, open_entrance
-from tests.fakes.inline_store import InlineStore
+from tests.fakes.inline_store import open_inline
+from tests.fakes.stores import store_at
 from tests.servers.redis import RedisServer
 from tests.servers.toxic import open_toxic
 from tests.servers.waiting import until
@@ -53,7 +54,7 @@ async def open_two(folder: Path, url: str, *, first_url: str = "", **limits: int
     """The second node at `url`; the first one too, unless it has a way of its own."""
     with trio.fail_after(30):
         async with (
-            open_desk(f"sqlite:///{folder / 'store.db'}") as desk,
+            open_desk(store_at(folder / "store.db")) as desk,
             open_entrance(desk.store, first_url or url, **limits) as one,
             open_entrance(desk.store, url, **limits) as other,
         ):
@@ -284,7 +285,7 @@ async def test_many_nodes_changes_of_one_balance_end_with_the_same_number_everyw
 
 async def test_a_key_that_other_nodes_may_change_is_believed_for_half_a_minute(autojump_clock: object) -> None:
     """Method: virtual time, and a store without threads; the gate beside it tells nothing."""
-    store = InlineStore([billing.migrations.MIGRATIONS])
+    store = open_inline([billing.migrations.MIGRATIONS])
     mute = MemoryGate.__new__(MemoryGate)
     desk, elsewhere = Desk(store, mute), Desk(store)
     account = await desk.accounts.create("Ada")

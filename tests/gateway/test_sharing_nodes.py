@@ -21,6 +21,7 @@ from gateway.logs import Log
 from gateway.secrets import load_secret
 from tests.fakes.scripted_exchange import ScriptedExchange
 from tests.fakes.sharer import after, thing
+from tests.fakes.stores import store_at
 from tests.servers.redis import RedisServer
 from tests.servers.waiting import until
 from tests.simulation.platform import PLATFORM
@@ -72,7 +73,7 @@ async def open_running(folder: Path, url: str, exchange: ScriptedExchange) -> As
         yield exchange
 
     config = Config(
-        store=StoreSettings(f"sqlite:///{folder / 'sluice.db'}"),
+        store=StoreSettings(store_at(folder / "sluice.db")),
         state=StateSettings(url),
         upstreams=UpstreamSettings(platforms=MappingProxyType({"sim": PlatformSettings(retries=0)})),
     )

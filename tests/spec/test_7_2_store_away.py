@@ -5,15 +5,16 @@ Method: another connection to the database holds its write lock for longer than 
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import trio
 
 from tests.fakes.calling import Answered
 from tests.fakes.node import open_test_node
+from tests.fakes.outsider import open_outsider
+from tests.fakes.stores import store_at
 from tests.spec.refusals import assert_refused
 
 CACHED = "/v1/github/profile?handle=octocat"
@@ -25,10 +26,8 @@ SERVED = (CACHED, "/v1/utility/endpoints", "/v1/credits/balance", "/v1/github/pr
 @contextmanager
 def write_lock(folder: Path) -> Iterator[None]:
     """Nobody else writes to the node's database."""
-    with closing(sqlite3.connect(folder / "sluice.db", isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
+    with open_outsider(store_at(folder / "sluice.db")) as other, other.holding_the_lock():
         yield
-        other.execute("ROLLBACK")
 
 
 async def test_while_another_program_holds_the_database_only_what_must_be_written_is_refused(tmp_path: Path) -> None:

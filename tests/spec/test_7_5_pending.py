@@ -6,9 +6,8 @@ the next one must have given everything back by the time it serves.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,15 +16,12 @@ import pytest
 
 from tests.fakes.calling import Answered
 from tests.fakes.commands import Commands
+from tests.fakes.outsider import open_outsider
 from tests.fakes.sluice_process import Place, Served
 from tests.fakes.waiting import wait_until
 
 ROUNDS = 10
 BALANCE = 1000
-REFUSE = """
-CREATE TRIGGER refuse BEFORE INSERT ON ledger_entries WHEN NEW.kind = 'refund'
-BEGIN SELECT RAISE(ABORT, 'a test lets the store refuse this'); END
-"""
 STATUS = {"RESOURCE_NOT_FOUND": 404, "UPSTREAM_ERROR": 502, "SERVICE_UNAVAILABLE": 503}
 
 
@@ -63,10 +59,8 @@ def place(tmp_path: Path, commands: Commands) -> Place:
 @contextmanager
 def refusing_refunds(place: Place) -> Iterator[None]:
     """No refund is committed by anybody while the block runs."""
-    with closing(sqlite3.connect(place.database, timeout=10)) as other:
-        other.execute(REFUSE)
+    with open_outsider(place.store_url) as other, other.refusing("ledger_entries", "NEW.kind = 'refund'"):
         yield
-        other.execute("DROP TRIGGER refuse")
 
 
 def ask(node: Served, key: str, failing: Failing, idempotency_key: str) -> Answered:
@@ -93,7 +87,7 @@ def assert_pending(answer: Answered, failing: Failing) -> str:
 
 def fail_and_kill(place: Place, key: str, number: int) -> dict[str, Failing]:
     """One round on a node that dies with every refund pending; the requests by their ids."""
-    with refusing_refunds(place), place.serve("--sandbox") as node:
+    with refusing_refunds(place), place.recovering().serve("--sandbox") as node:
         answers = {f: ask(node, key, f, f"{number}-{place_}") for place_, f in enumerate(FAILING)}
         pending = {assert_pending(answer, failing): failing for failing, answer in answers.items()}
         for request_id, failing in pending.items():
@@ -115,7 +109,8 @@ def test_refunds_that_did_not_commit_survive_the_death_of_their_node(place: Plac
     for number in range(ROUNDS):
         pending = fail_and_kill(place, key["key"], number)
         assert len(pending) == len(FAILING)
-        with place.serve("--sandbox") as node:
+        with place.recovering().serve("--sandbox") as node:
+            node.wait_for_recovery()
             (recovered,) = node.events("recovered")
             assert (recovered["charges"], recovered["credits"]) == (len(FAILING), sum(f.cost for f in FAILING))
             assert_made_up_for(node, key["key"], pending)
@@ -135,7 +130,8 @@ def test_an_idempotency_key_whose_refund_was_pending_is_free_after_the_restart(p
         assert ask(node, key["key"], claimed, "one").code == "IDEMPOTENCY_IN_PROGRESS"
         node.popen.kill()
         node.wait()
-    with place.serve("--sandbox") as node:
+    with place.recovering().serve("--sandbox") as node:
+        node.wait_for_recovery()
         again = node.get("/v1/github/profile?handle=octocat", key["key"], **{"idempotency-key": "one"})
         assert (again.status, again.json["credits_used"]) == (200, 1)
         assert again.json["credits_remaining"] == BALANCE - 1

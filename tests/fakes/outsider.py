@@ -1,0 +1,92 @@
+"""Another program on the store of a gateway, whichever its engine: it looks, changes, locks, and has rows refused."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+
+import psycopg
+
+from tests.fakes.stores import engine
+
+REFUSE = {
+    "sqlite": (
+        "CREATE TRIGGER refuse BEFORE INSERT ON {table} WHEN {when}"
+        " BEGIN SELECT RAISE(ABORT, 'a test lets the store refuse this'); END",
+    ),
+    "postgresql": (
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+        " RAISE EXCEPTION 'a test lets the store refuse this' USING ERRCODE = 'restrict_violation'; END $$",
+        "CREATE TRIGGER refuse BEFORE INSERT ON {table} FOR EACH ROW WHEN ({when}) EXECUTE FUNCTION refuse()",
+    ),
+}
+ADMIT = {"sqlite": "DROP TRIGGER refuse", "postgresql": "DROP FUNCTION refuse CASCADE"}
+
+
+class Outsider:
+    """Another program's connection to a store, which commits each statement."""
+
+    def __init__(self, connection: sqlite3.Connection | psycopg.Connection[Any]) -> None:
+        """`connection` is the caller's to close."""
+        self._connection = connection
+        self._engine = "sqlite" if isinstance(connection, sqlite3.Connection) else "postgresql"
+
+    def run(self, sql: str, *params: Any) -> list[tuple[Any, ...]]:
+        """One statement with `?` for each parameter, and its rows."""
+        if isinstance(self._connection, sqlite3.Connection):
+            return self._connection.execute(sql, params).fetchall()
+        cursor = self._connection.execute(sql.replace("?", "%s").encode(), params or None)
+        return cursor.fetchall() if cursor.description else []
+
+    @contextmanager
+    def holding_the_lock(self) -> Iterator[None]:
+        """Nobody else writes while the block runs."""
+        if self._engine == "sqlite":
+            self.run("BEGIN IMMEDIATE")
+        else:
+            tables = self.run("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+            self.run("BEGIN")
+            self.run(f"LOCK TABLE {', '.join(name for (name,) in tables)} IN EXCLUSIVE MODE")
+        yield
+        self.run("ROLLBACK")
+
+    @contextmanager
+    def refusing(self, table: str, when: str) -> Iterator[None]:
+        """Nobody commits a new row of `table` of which `when` is true, while the block runs."""
+        for sql in refuse(table, when):
+            self.run(sql)
+        yield
+        self.run(admit())
+
+    def everything(self) -> bytes:
+        """Every value in every table, as it is kept."""
+        of = {
+            "sqlite": "SELECT name FROM sqlite_schema WHERE type = 'table'",
+            "postgresql": "SELECT tablename FROM pg_tables WHERE schemaname = 'public'",
+        }
+        rows = [row for (name,) in self.run(of[self._engine]) for row in self.run(f"SELECT * FROM {name}")]
+        return b"\n".join(value if isinstance(value, bytes) else str(value).encode() for row in rows for value in row)
+
+
+def refuse(table: str, when: str) -> list[str]:
+    """The statements that let the store refuse each new row of `table` of which `when` is true, until `admit`."""
+    return [sql.format(table=table, when=when) for sql in REFUSE[engine()]]
+
+
+def admit() -> str:
+    """The statement that ends `refuse`."""
+    return ADMIT[engine()]
+
+
+@contextmanager
+def open_outsider(url: str) -> Iterator[Outsider]:
+    """Another program on the store at this address."""
+    if url.startswith("sqlite:///"):
+        file = url.removeprefix("sqlite:///")
+        with closing(sqlite3.connect(file, timeout=10, isolation_level=None, check_same_thread=False)) as connection:
+            yield Outsider(connection)
+    else:
+        with psycopg.connect(url, autocommit=True) as server:
+            yield Outsider(server)

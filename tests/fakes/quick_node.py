@@ -1,0 +1,50 @@
+"""`sluice serve` but for its pace: on a shared store it notices within moments who has died (see `Place.bury`)."""
+
+import os
+import sys
+
+import trio
+
+from gateway.cli.run import known_platforms, read_secrets
+from gateway.config import Config, load_config
+from gateway.config.settings import with_egress
+from gateway.logs import Log
+from gateway.presence import Pace
+from gateway.serve import Start, open_sandbox, serve
+from upstreams.sandbox.app import Behaviour
+
+BEAT_S = 0.1
+
+
+def main() -> None:
+    """Serve as the command line says, which is that of `sluice serve`."""
+    path = sys.argv[sys.argv.index("--config") + 1]
+
+    def read_config() -> Config:
+        return load_config(path, os.environ, known_platforms())
+
+    config = read_config()
+    secrets, log = read_secrets(config), Log(config.log.level, access=config.log.access)
+
+    def start(egress: str) -> Start:
+        return Start(
+            with_egress(config, egress),
+            lambda: with_egress(read_config(), egress),
+            secrets,
+            os.environ,
+            log,
+            pace=Pace(beat_s=BEAT_S),
+        )
+
+    async def run() -> None:
+        if "--sandbox" not in sys.argv:
+            await serve(start(""))
+            return
+        async with open_sandbox(Behaviour()) as url:
+            await serve(start(url))
+
+    trio.run(run)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""Where tests of a whole gateway keep what it stores: in files, or with `SLUICE_TEST_STORE=postgresql` on a server.
+
+A test names its store by the file that it would be, so that the same file is the same store on both engines. What it
+does to a store behind the gateway's back it does through `tests/fakes/outsider.py`, which speaks to both.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import blake2s
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from tests.servers.postgres import open_postgres
+
+SWITCH = "SLUICE_TEST_STORE"
+SERVER = "SLUICE_TEST_STORE_SERVER"
+"""The running server's address, which child processes inherit as they do the switch."""
+ENGINES = ("sqlite", "postgresql")
+NAME = "of_a_test_"
+
+
+def engine() -> str:
+    """The engine of this run."""
+    chosen = os.environ.get(SWITCH) or ENGINES[0]
+    assert chosen in ENGINES, f"{SWITCH} is {chosen!r}, not one of {ENGINES}"
+    return chosen
+
+
+def store_at(file: Path) -> str:
+    """The address of the store that `file` stands for; empty at first, and the same one each time."""
+    if engine() == "sqlite":
+        return f"sqlite:///{file}"
+    server = os.environ[SERVER]
+    name = NAME + blake2s(os.fsencode(file), digest_size=12).hexdigest()
+    with psycopg.connect(server, autocommit=True) as connection:
+        known = connection.execute("SELECT FROM pg_database WHERE datname = %s", (name,)).fetchall()
+        if not known:
+            connection.execute(f"CREATE DATABASE {name} TEMPLATE template0 STRATEGY file_copy".encode())
+    return server.rpartition("/")[0] + f"/{name}"
+
+
+def drop_store(url: str) -> None:
+    """Drop the database that `store_at` gave this address of."""
+    name = url.rpartition("/")[2]
+    with psycopg.connect(os.environ[SERVER], autocommit=True) as connection:
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+
+class Stores:
+    """The databases that tests have made on the server."""
+
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        """`connection` is the caller's to close."""
+        self._connection = connection
+
+    @contextmanager
+    def dropping(self) -> Iterator[None]:
+        """What is made while the block runs is dropped at its end."""
+        before = self._names()
+        yield
+        for name in self._names() - before:
+            self._connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+    def _names(self) -> set[str]:
+        sql = "SELECT datname FROM pg_database WHERE starts_with(datname, %s)"
+        return {name for (name,) in self._connection.execute(sql, (NAME,))}
+
+
+@contextmanager
+def open_stores() -> Iterator[Stores | None]:
+    """The server that `SLUICE_TEST_STORE` asks for, as long as the block runs; None where there is nothing to open."""
+    if engine() == "sqlite" or SERVER in os.environ:
+        yield None
+        return
+    with open_postgres() as server, psycopg.connect(server.url(), autocommit=True) as connection:
+        os.environ[SERVER] = server.url()
+        try:
+            yield Stores(connection)
+        finally:
+            del os.environ[SERVER]
