@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from tests.fakes.stores import open_stores
 from tests.simulation.faults import FAULTS
 from tests.simulation.running import judge_many, simulate, told
 
@@ -18,9 +19,10 @@ def main() -> int:
     parser.add_argument("--start", type=int, default=0, metavar="S", help="the first of the N seeds")
     parser.add_argument("--fault", choices=FAULTS, default="none", help="a fault to plant")
     arguments = parser.parse_args()
-    if arguments.seed is not None:
-        return _replay(arguments.seed, arguments.fault)
-    return _search(range(arguments.start, arguments.start + arguments.seeds), arguments.fault)
+    with open_stores():
+        if arguments.seed is not None:
+            return _replay(arguments.seed, arguments.fault)
+        return _search(range(arguments.start, arguments.start + arguments.seeds), arguments.fault)
 
 
 def _replay(seed: int, fault: str) -> int:

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import sqlite3
-from functools import cache
+from collections.abc import Iterable
+from functools import cache, partial
 from typing import NamedTuple
 
 from gateway.books import MIGRATIONS
 from storage.sqlite_files import migrate
+from storage.store import Tx
+from tests.fakes.inline_calls import InlineCalls
+from tests.fakes.inline_store import InlineSqlite, OfOneself
+from tests.fakes.stores import engine
 
+COUNT = """
+INSERT INTO sim_counters (key_id, used, entry_id)
+VALUES (NEW.id, NEW.used, (SELECT COALESCE(MAX(id), 0) FROM ledger_entries));
+"""
 WATCH_COUNTERS = (
     "CREATE TABLE sim_counters (id INTEGER PRIMARY KEY, key_id TEXT, used INTEGER, entry_id INTEGER)",
-    """
-    CREATE TRIGGER sim_counted AFTER UPDATE OF used ON keys BEGIN
-        INSERT INTO sim_counters (key_id, used, entry_id)
-        VALUES (NEW.id, NEW.used, (SELECT COALESCE(MAX(id), 0) FROM ledger_entries));
-    END
-    """,
+    f"CREATE TRIGGER sim_counted AFTER UPDATE OF used ON keys BEGIN {COUNT} END",
+)
+WATCH_COUNTERS_OF_A_SERVER = (
+    "CREATE TABLE sim_counters (id BIGINT GENERATED ALWAYS AS IDENTITY, key_id TEXT, used BIGINT, entry_id BIGINT)",
+    f"CREATE FUNCTION sim_count() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {COUNT} RETURN NULL; END $$",
+    "CREATE TRIGGER sim_counted AFTER UPDATE OF used ON keys FOR EACH ROW EXECUTE FUNCTION sim_count()",
 )
 """A test's own record of how each key's counter moved, since the counter itself forgets."""
+COUNTERS = "SELECT id, key_id, used, entry_id FROM sim_counters WHERE id > ? ORDER BY id"
 ENTRIES = """
 SELECT id, account_id, kind, amount, balance_after, request_id, key_id, description
 FROM ledger_entries WHERE id > ? ORDER BY id
@@ -69,20 +79,33 @@ def _empty() -> bytes:
         return connection.serialize()
 
 
-def open_database() -> sqlite3.Connection:
-    """A new database in memory, migrated."""
-    connection = sqlite3.connect(":memory:", isolation_level=None, cached_statements=512)
-    connection.deserialize(_empty())
-    connection.execute("PRAGMA foreign_keys = ON")
-    return connection
+def open_database() -> InlineCalls:
+    """A new database, migrated: in memory, or on the server of the run."""
+    if engine() == "sqlite":
+        connection = sqlite3.connect(":memory:", isolation_level=None, cached_statements=512)
+        connection.deserialize(_empty())
+        return InlineSqlite(connection)
+    database = OfOneself(MIGRATIONS)
+    change(database, WATCH_COUNTERS_OF_A_SERVER)
+    return database
 
 
-def read_rows(connection: sqlite3.Connection, *, after_entry: int, after_counter: int) -> Rows:
+def change(database: InlineCalls, statements: Iterable[str]) -> None:
+    """Run statements behind the nodes' back."""
+    for sql in statements:
+        database.do(partial(_run, sql=sql))
+
+
+def _run(tx: Tx, *, sql: str) -> None:
+    tx.run(sql)
+
+
+def read_rows(tx: Tx, *, after_entry: int, after_counter: int) -> Rows:
     """What there is now."""
-    run = connection.execute
+    run = tx.all
     return Rows(
         entries=[EntryRow(*row) for row in run(ENTRIES, (after_entry,))],
-        counters=run("SELECT * FROM sim_counters WHERE id > ? ORDER BY id", (after_counter,)).fetchall(),
+        counters=[(*row,) for row in run(COUNTERS, (after_counter,))],
         accounts={row[0]: (row[1], row[2]) for row in run("SELECT id, balance, held FROM accounts")},
         keys={row[0]: KeyRow(*row[1:]) for row in run("SELECT id, used, credit_limit, revoked_at FROM keys")},
         charges={row[0]: (row[1], row[2]) for row in run("SELECT request_id, account_id, credits FROM charges")},

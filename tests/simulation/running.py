@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from functools import partial
 from typing import NamedTuple
 
@@ -27,7 +28,8 @@ def simulate(seed: int, fault: str = "none") -> Trace:
     """Run the world of a seed to its end, or to the first invariant that breaks."""
     spoiled = FAULTS[fault]
     world = World(seed, spoiled.plant, spoiled.schema)
-    run_seeded(world.run, seed, instruments=[world])
+    with closing(world):
+        run_seeded(world.run, seed, instruments=[world])
     return world.trace
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections import defaultdict
 from dataclasses import dataclass, field
+from functools import partial
 
 import trio
 
+from tests.fakes.inline_calls import InlineCalls
 from tests.simulation.database import EntryRow, KeyRow, Rows, read_rows
 from tests.simulation.trace import Trace
 
@@ -44,8 +45,8 @@ class Money:
 class Shadow:
     """All that the ledger has said; `balances` holds each account's in the order in which they were committed."""
 
-    def __init__(self, connection: sqlite3.Connection, trace: Trace) -> None:
-        self._connection = connection
+    def __init__(self, database: InlineCalls, trace: Trace) -> None:
+        self._database = database
         self._trace = trace
         self._last_entry = self._last_counter = 0
         self.requests: dict[str, Money] = defaultdict(Money)
@@ -66,7 +67,9 @@ class Shadow:
 
     def look(self) -> None:
         """A commit has happened."""
-        rows = self.rows = read_rows(self._connection, after_entry=self._last_entry, after_counter=self._last_counter)
+        rows = self.rows = self._database.look(
+            partial(read_rows, after_entry=self._last_entry, after_counter=self._last_counter)
+        )
         for entry in rows.entries:
             self._last_entry = entry.id
             why = " recovered" if entry.description == CRASHED else ""

@@ -1,4 +1,4 @@
-"""The store of the simulated world: a real database in memory behind group commit on virtual time, with its troubles.
+"""The store of the simulated world: a real database behind group commit on virtual time, with its troubles.
 
 It keeps the promises of `storage.batching`: cancelled before it is dispatched a call never happens, and after that it
 is awaited; what waits together is decided together; nobody hears of a commit before it is durable. A commit may be slow
@@ -7,7 +7,6 @@ or fail, and the process may die before it, or between it and its answers.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from itertools import islice
@@ -20,9 +19,9 @@ from billing.books import Charge, ChargeRequest, CloseRequest
 from gateway.claims import Begin, End
 from storage.errors import StoreUnavailable
 from storage.migrations import MigrationSet
-from storage.sqlite_transaction import SqliteEngine, SqliteTx
 from storage.store import BatchHandler, Req, Res, StoreStatistics, T, Tx
-from storage.transactions import Callback, Job, run_batch
+from storage.transactions import Callback, Job
+from tests.fakes.inline_calls import InlineCalls
 from tests.simulation.requests import CURRENT
 from tests.simulation.shadow import Shadow
 from tests.simulation.spells import Weather
@@ -37,24 +36,10 @@ TROUBLE_S = 1.0
 """A commit that takes longer is trouble."""
 
 
-class _Engine(SqliteEngine):
-    """A connection whose commits may fail."""
-
-    failing = False
-
-    def commit(self) -> None:
-        if self.failing:
-            raise StoreUnavailable("the disk reports an I/O error")
-        super().commit()
-
-    def translate(self, error: Exception) -> Exception:
-        return error if isinstance(error, StoreUnavailable) else super().translate(error)
-
-
 class SimStore:
-    """One process's opening of `connection`; `shadow` looks at it after each commit, before anyone hears of that."""
+    """One process's opening of `database`; `shadow` looks at it after each commit, before anyone hears of that."""
 
-    def __init__(self, connection: sqlite3.Connection, weather: Weather, rng: Random, shadow: Shadow) -> None:
+    def __init__(self, database: InlineCalls, weather: Weather, rng: Random, shadow: Shadow) -> None:
         self.on_death: Callable[[], None] = lambda: None
         """Called when the process has died."""
         self.commits_left: int | None = None
@@ -64,8 +49,7 @@ class SimStore:
         self._stands_still = False
         self._trouble_at = float("-inf")
         self._began_at = float("inf")
-        self._connection = connection
-        self._engine = _Engine(connection)
+        self._database = database
         self._weather = weather
         self._rng = rng
         self._shadow = shadow
@@ -117,7 +101,7 @@ class SimStore:
         if self._refusal is not None or (self._kind() == "failing" and self._rng.random() < 0.3):
             self._trouble_at = trio.current_time()
             raise StoreUnavailable(self._refusal or "the disk reports an I/O error")
-        found = fn(SqliteTx(self._connection.cursor()))
+        found = self._database.look(fn)
         await trio.sleep(self._rng.uniform(0.0, 0.002))
         return found
 
@@ -197,8 +181,9 @@ class SimStore:
         return self._rng.uniform(0.1, 3.0) if kind == "slow" else self._rng.uniform(0.0, 0.004)
 
     def _run(self, batch: Sequence[Job]) -> list[Callback] | None:
-        self._engine.failing = self._kind() == "failing" and self._rng.random() < 0.7
-        callbacks = run_batch(self._engine, batch)
+        fails = self._kind() == "failing" and self._rng.random() < 0.7
+        self._database.failing = StoreUnavailable("the disk reports an I/O error") if fails else None
+        callbacks = self._database.run_batch(batch)
         if callbacks is not None:
             self._commits += 1
             took_claims = any(isinstance(job.request, Begin) and job.error is None for job in batch)

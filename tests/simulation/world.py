@@ -15,11 +15,10 @@ from gateway.app import Node
 from gateway.config.settings import BreakerSettings, LimitSettings
 from gateway.server.errors import ClientGone
 from storage.errors import StorageError
-from storage.sqlite_transaction import SqliteTx
 from tests.simulation import spells, store, upstream
 from tests.simulation.answers import check_age, check_all, check_answer, check_end
 from tests.simulation.clients import Client
-from tests.simulation.database import open_database
+from tests.simulation.database import change, open_database
 from tests.simulation.life import Life, first_config
 from tests.simulation.operator import Operator
 from tests.simulation.plan import Lifetime, draw_plan
@@ -49,10 +48,9 @@ class World(trio.abc.Instrument):
         self.trace = Trace()
         self._seed = seed
         self._plant = plant
-        self._connection = open_database()
-        for statement in schema:
-            self._connection.execute(statement)
-        self._shadow = Shadow(self._connection, self.trace)
+        self._database = open_database()
+        change(self._database, schema)
+        self._shadow = Shadow(self._database, self.trace)
         self._plan = draw_plan(self._rng("plan"))
         until = sum(lifetime.serves_s for lifetime in self._plan.lifetimes)
         self._store_weather = spells.draw_weather(self._rng("store"), until, calm="calm", kinds=store.KINDS)
@@ -81,6 +79,10 @@ class World(trio.abc.Instrument):
                     has_lived = await self._live(number, replace(lifetime, commits=None))
             check_all(self._sent, self._shadow, self.trace)
 
+    def close(self) -> None:
+        """Close the database, when nothing runs any more."""
+        self._database.close()
+
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
         """Hold the node's memory against what it should be."""
         self._steps += 1
@@ -92,7 +94,7 @@ class World(trio.abc.Instrument):
 
     async def _live(self, number: int, lifetime: Lifetime) -> bool:
         """One node from its start to its end. False: it could not start."""
-        sim_store = store.SimStore(self._connection, self._store_weather, self._rng(f"store {number}"), self._shadow)
+        sim_store = store.SimStore(self._database, self._store_weather, self._rng(f"store {number}"), self._shadow)
         sim_store.commits_left = lifetime.commits
         sim_store.may_stand_still = self._plan.stands_still
         has_started = True
@@ -199,7 +201,7 @@ class World(trio.abc.Instrument):
         left = {**life.left_over(), "charges": len(self._shadow.rows.charges)}
         left["claims"] = sum(status is None for _, status, _ in self._shadow.rows.claims.values())
         self.trace.hold(not any(left.values()), AT_REST, str(left))
-        violations = verify(SqliteTx(self._connection.cursor()))
+        violations = self._database.look(verify)
         self.trace.hold(not violations, PROVED, str(violations))
         known = {account: life.node.books.balances.nowait(account) for account in self._holders}
         wrong = [
