@@ -1,6 +1,6 @@
 """Credits that run low or out are told once for each fall, however the settlements fall into batches."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -17,8 +17,9 @@ from storage.opening import open_store
 from storage.store import Tx
 from tests.billing.desk import Desk
 from tests.billing.test_books_machine import wait
+from tests.fakes.inline_calls import InlineCalls
 from tests.fakes.inline_postgres import InlinePostgres
-from tests.fakes.inline_store import InlineStore
+from tests.fakes.inline_store import InlineStore, open_inline
 from tests.servers.postgres import PostgresServer
 
 LOW, EXHAUSTED = "low", "exhausted"
@@ -34,7 +35,7 @@ async def spend(desk: Desk, account_id: str, amount: int) -> None:
 def together(desk: Desk, requests: Sequence[Request]) -> None:
     """Requests in one batch."""
     store = desk.store
-    assert isinstance(store, InlineStore | InlinePostgres)
+    assert isinstance(store, InlineCalls)
     store.together(desk.charges.judge, requests)
 
 
@@ -105,8 +106,16 @@ async def test_an_unlimited_account_and_one_that_never_had_a_pack_tell_nothing_o
     assert desk.told.steps(bare.id) == [EXHAUSTED], "a fifth of 4 is less than a credit"
 
 
-def test_a_batch_that_settles_many_charges_of_an_account_tells_each_step_once() -> None:
-    desk = Desk(InlineStore([billing.migrations.MIGRATIONS]))
+@pytest.fixture
+def inline() -> Iterator[InlineCalls]:
+    """A store whose batches are what a test says."""
+    store = open_inline([billing.migrations.MIGRATIONS])
+    yield store
+    store.close()
+
+
+def test_a_batch_that_settles_many_charges_of_an_account_tells_each_step_once(inline: InlineCalls) -> None:
+    desk = Desk(inline)
     ids = [wait(desk.accounts.create("A", credits=20)).id for _ in range(2)]
     charges = [wait(desk.charges.take(desk.request(id_))) for id_ in ids for _ in range(20)]
     together(desk, [*charges[:10], *charges[20:37]])
@@ -115,15 +124,14 @@ def test_a_batch_that_settles_many_charges_of_an_account_tells_each_step_once() 
     assert [desk.told.steps(id_) for id_ in ids] == [[LOW, EXHAUSTED]] * 2, "past both at once is past each of them"
 
 
-def test_a_batch_that_is_not_committed_tells_nothing_and_its_repetition_tells_it_once() -> None:
-    store = InlineStore([billing.migrations.MIGRATIONS])
-    desk = Desk(store)
+def test_a_batch_that_is_not_committed_tells_nothing_and_its_repetition_tells_it_once(inline: InlineCalls) -> None:
+    desk = Desk(inline)
     account = wait(desk.accounts.create("A", credits=1))
     charge = wait(desk.charges.take(desk.request(account.id)))
-    store.failing = RuntimeError("the disk is full")
+    inline.failing = RuntimeError("the disk is full")
     together(desk, [charge])
     assert desk.told.falls == []
-    store.failing = None
+    inline.failing = None
     together(desk, [charge])
     together(desk, [charge])
     assert desk.told.steps(account.id) == [EXHAUSTED]
@@ -168,7 +176,7 @@ def play(desk: Desk, ids: Sequence[str], steps: Sequence[Step]) -> Desk:
             closing = [close_in_some_way(open_.pop(at % len(open_)), used, way) for at, used, way in step[2] if open_]
             taking = [desk.request(ids[which], credits=price) for which, price in step[1]]
             store = desk.store
-            assert isinstance(store, InlineStore | InlinePostgres)
+            assert isinstance(store, InlineCalls)
             outcomes = store.together(desk.charges.judge, [*taking, *closing])
             open_ += [one for one in outcomes[: len(taking)] if isinstance(one, Charge)]
     return desk

@@ -80,7 +80,7 @@ def test_a_cursor_file_goes_on_where_the_last_run_stood_also_over_a_restarted_no
     key = made["key"]
     happened = []
     for name in "ab":
-        with place.serve() as node:
+        with place.recovering().serve() as node:
             happened += happen(place, account, f"{name}1", f"{name}2")
             with tailing(tmp_path, node.url, *options, key=key) as tail:
                 printed += [subject_of(read_line(tail)), subject_of(read_line(tail))]
@@ -96,6 +96,7 @@ def test_a_node_that_is_restarted_under_a_tail_loses_and_repeats_nothing(place: 
         port = int(node.url.rpartition(":")[2])
     place.configure(server={"port": port, "drain_s": 1})
     happened: list[str] = []
+    place = place.recovering()
     with place.serve() as node, tailing(tmp_path, node.url, "--json", "--attempts", "0", key=key["key"]) as tail:
         happened += happen(place, account, "before")
         printed = [subject_of(read_line(tail))]

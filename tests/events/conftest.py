@@ -4,7 +4,7 @@ import pytest
 
 from events.migrations import MIGRATIONS
 from tests.events.desk import Desk, open_desk
-from tests.fakes.inline_store import InlineStore
+from tests.fakes.inline_store import open_inline
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ async def desk(store_url: str) -> AsyncIterator[Desk]:
 
 @pytest.fixture
 def quick() -> Iterator[Desk]:
-    """Events on a database in memory."""
-    store = InlineStore([MIGRATIONS])
+    """Events on a store without threads."""
+    store = open_inline([MIGRATIONS])
     yield Desk(store)
     store.close()

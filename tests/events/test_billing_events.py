@@ -1,6 +1,6 @@
 """What billing tells stands in the account's feed from the same commit on as the fact itself."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from itertools import count
@@ -27,7 +27,8 @@ from gateway.secrets import load_secret
 from tests.billing.desk import Desk
 from tests.billing.test_books_machine import wait
 from tests.fakes.commands import open_commands
-from tests.fakes.inline_store import InlineStore
+from tests.fakes.inline_store import open_inline
+from tests.fakes.outsider import refuse
 from tests.fakes.sluice_process import Place
 from tests.servers.postgres import PostgresServer
 
@@ -195,10 +196,10 @@ async def test_a_command_without_a_node_writes_its_event_too(store_url: str, tmp
 
 
 class Inline:
-    """Charges and a feed on a database in memory, one batch at a time."""
+    """Charges and a feed on a store without threads, one batch at a time."""
 
     def __init__(self) -> None:
-        self.store = InlineStore(MIGRATIONS)
+        self.store = open_inline(MIGRATIONS)
         self.desk = Desk(self.store)
         self.told: list[Moved] = []
         make_id = id_maker(lambda: NOW, Random(1))
@@ -213,8 +214,14 @@ class Inline:
         return int(row[0])
 
 
-def test_a_settlement_that_is_not_committed_leaves_no_event_and_one_that_is_leaves_both() -> None:
+@pytest.fixture
+def inline() -> Iterator[Inline]:
     inline = Inline()
+    yield inline
+    inline.store.close()
+
+
+def test_a_settlement_that_is_not_committed_leaves_no_event_and_one_that_is_leaves_both(inline: Inline) -> None:
     account = wait(inline.desk.accounts.create("A", credits=1))
     charge = wait(inline.charges.take(request(account.id)))
     inline.store.failing = RuntimeError("the disk is full")
@@ -225,14 +232,11 @@ def test_a_settlement_that_is_not_committed_leaves_no_event_and_one_that_is_leav
     assert (inline.count("events"), inline.count("charges"), len(inline.told)) == (1, 0, 1)
 
 
-def test_an_event_that_cannot_be_written_leaves_its_charge_open() -> None:
+def test_an_event_that_cannot_be_written_leaves_its_charge_open(inline: Inline) -> None:
     """Goal: fact and event are one. Method: the database refuses the event."""
-    inline = Inline()
     account = wait(inline.desk.accounts.create("A", credits=1))
     charge = wait(inline.charges.take(request(account.id)))
-    inline.store.connection.execute(
-        "CREATE TRIGGER no BEFORE INSERT ON events BEGIN SELECT RAISE(ABORT, 'refused'); END"
-    )
+    inline.store.do(lambda tx: [tx.run(sql) for sql in refuse("events", "1 = 1")])
     assert isinstance(inline.batch([charge])[0], Exception)
     assert (inline.count("events"), inline.count("charges"), inline.told) == (0, 1, [])
     wait(inline.desk.assert_sound())
