@@ -11,6 +11,7 @@ from billing.books import ChargeRequest
 from billing.key_cache import Key
 from gateway.claims import fingerprint
 from gateway.errors import Refused
+from gateway.planning import Quote
 from limits.idempotency import Claim, Kept
 from upstreams.catalog import Listing
 from upstreams.params import Value
@@ -38,13 +39,6 @@ class Ask(NamedTuple):
     """The most that the caller lets it cost."""
     go_on: GoOn | None = None
     """Told of each page of a walk; False ends it there."""
-
-
-class Quote(NamedTuple):
-    """What a call reserves: `credits` where there are as many, and never fewer than `credits_least`."""
-
-    credits_least: int
-    credits: int
 
 
 class Outcome(NamedTuple):

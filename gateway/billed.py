@@ -15,21 +15,22 @@ from billing.balances import Balances
 from billing.books import Charge, ChargeRequest
 from billing.charges import Charges, close_request
 from gateway import envelope
-from gateway.ask import Ask, CallFailed, Outcome, Quote, above_max, binding, charge_request
+from gateway.ask import Ask, CallFailed, Outcome, above_max, binding, charge_request
 from gateway.claims import Begin, Claims, End
 from gateway.errors import refusal_of
+from gateway.planning import Quote, begin, dismiss, price, used_by, walk_quote, walk_within
 from gateway.shape import Shaped, shape
 from limits.idempotency import Claim, Kept
 from storage.errors import StorageError
 from upstreams.cache import Cache
 from upstreams.cursors import CursorSigner
 from upstreams.errors import UpstreamFailed
-from upstreams.fetch import Plan, fetch, plan
+from upstreams.fetch import Plan, fetch
 from upstreams.flights import Flights
 from upstreams.params import Args, State
 from upstreams.shared_cache import SharedCache, Turn
 from upstreams.steps import Fetched
-from upstreams.walk import Walk, Walked, plan_walk, walk
+from upstreams.walk import Walk, Walked
 
 SETTLE_S = 5.0
 
@@ -86,12 +87,9 @@ class BilledCalls:
         Raises:
             InvalidArgument, InvalidCursor: the values cannot be used.
         """
-        planned = self._plan(ask)
-        if isinstance(planned, Plan):
-            planned.steps.close()
-        else:
-            planned.planned.steps.close()
-        return _price(ask, planned)
+        planned = begin(ask.listing, self._args(ask))
+        dismiss(planned)
+        return price(planned, ask.cost_credits, ask.credits_max)
 
     async def call(self, ask: Ask) -> Outcome:
         """One answer, billed once or not at all.
@@ -106,7 +104,7 @@ class BilledCalls:
             if balance is not None and ask.claim is None:  # nearly always, and it waits for nothing
                 return Outcome(stored, 0, balance, cached=True)
             return await self._hit(ask, stored)
-        planned = self._plan(ask)
+        planned = begin(ask.listing, self._args(ask))
         arrived = self._clock()
         lead = partial(self._miss, ask, planned, arrived)
         if ask.claim is not None:  # it may not wait for another's call: a second one under its key is told so at once
@@ -134,7 +132,9 @@ class BilledCalls:
         async with self.shared.turn(ask.cache_key, arrived + self.timeout_s, waits=ask.claim is None) as turn:
             if turn.found is None:
                 # What would have been a hit when the price was looked at may be gone by now.
-                if (refusal := above_max(ask, _price(ask, planned).credits_least)) is not None:
+                if (
+                    refusal := above_max(ask, price(planned, ask.cost_credits, ask.credits_max).credits_least)
+                ) is not None:
                     raise refusal
                 return await self._lead(ask, planned, arrived, turn)
             hit = await self._hit(ask, turn.found)
@@ -142,7 +142,7 @@ class BilledCalls:
 
     async def _lead(self, ask: Ask, planned: Plan | Walk, arrived: float, turn: Turn | None = None) -> Outcome:
         """Charge, ask the upstream, store the answer, close the charge."""
-        request = charge_request(ask, _quote(ask, planned))
+        request = charge_request(ask, walk_quote(planned, ask.cost_credits, ask.credits_max))
         charge = await (self._charges.take(request) if ask.claim is None else self._claim(ask.claim, request))
         if isinstance(charge, Kept):
             return await self._replay(ask, charge)
@@ -151,7 +151,9 @@ class BilledCalls:
             if isinstance(planned, Plan):
                 fetched = await fetch(planned, deadline_at)
             else:
-                fetched = await self._walk(ask, planned, charge, deadline_at)
+                fetched = await walk_within(
+                    planned, charge.credits, ask.cost_credits, deadline_at=deadline_at, go_on=partial(self._go_on, ask)
+                )
             shaped = self._shape(ask, fetched)
             stored = envelope.fragment(ask.listing.site.platform.slug, ask.listing.path, shaped.data, shaped.pagination)
         except Exception as exc:
@@ -179,11 +181,6 @@ class BilledCalls:
             self._put(ask.cache_key, stored, ttl_s)
         else:
             turn.keep(stored, ttl_s)
-
-    async def _walk(self, ask: Ask, planned: Walk, charge: Charge, deadline_at: float) -> Fetched:
-        """As many pages as the charge has credits for."""
-        pages = charge.credits // ask.cost_credits if ask.cost_credits else planned.reach.pages_max
-        return await walk(planned, pages, deadline_at, partial(self._go_on, ask))
 
     async def _go_on(self, ask: Ask, walked: Walked) -> bool:
         is_wanted = ask.go_on is None or await ask.go_on(walked)
@@ -239,11 +236,6 @@ class BilledCalls:
             return closed.credits_used, closed.balance_after
         return charge.credits, None
 
-    def _plan(self, ask: Ask) -> Plan | Walk:
-        listing = ask.listing
-        begin = plan if listing.endpoint.collect is None else plan_walk
-        return begin(listing.site, listing.endpoint, self._args(ask))
-
     def _args(self, ask: Ask) -> Args:
         token = ask.values.get("cursor")
         state = self._signer.open(binding(ask), str(token)) if token is not None else None
@@ -267,23 +259,9 @@ async def balance_of(balances: Balances, account_id: str) -> int | None:
         return None
 
 
-def _price(ask: Ask, planned: Plan | Walk) -> Quote:
-    """What it reserves, of whichever kind it is."""
-    return _quote(ask, planned) or Quote(ask.cost_credits, ask.cost_credits)
-
-
-def _quote(ask: Ask, planned: Plan | Walk) -> Quote | None:
-    """What a walk reserves: for the most pages that it may take, within `credits_max`; None for a call of one price."""
-    if isinstance(planned, Plan):
-        return None
-    least, most = (pages * ask.cost_credits for pages in planned.reach)
-    return Quote(least, most if ask.credits_max is None else max(least, min(most, ask.credits_max)))
-
-
 def _used(ask: Ask, charge: Charge, fetched: Fetched, shaped: Shaped) -> int:
     """What of the charge an answer cost: a walk its pages; a composite half when less than half came of it."""
-    if ask.listing.endpoint.collect is not None:
-        return min(charge.credits, ask.cost_credits * fetched.pages_used)
+    used = used_by(ask.listing, fetched, credits_held=charge.credits, cost_credits=ask.cost_credits)
     if shaped.coverage < 0.5:
-        return charge.credits - charge.credits // 2 if shaped.coverage else 0
-    return charge.credits
+        return used - used // 2 if shaped.coverage else 0
+    return used
