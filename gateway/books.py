@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import billing.migrations
 import events.migrations
 import limits.idempotency
+import scheduler.migrations
 from billing.accounts import Accounts
 from billing.balances import Balances
 from billing.charges import Charges
@@ -28,7 +29,12 @@ from storage.store import Store
 OpenStore = Callable[[str, Sequence[MigrationSet]], AbstractAsyncContextManager[Store]]
 """Opens the store of an address, with all sets of the program's migrations."""
 
-MIGRATIONS = (billing.migrations.MIGRATIONS, limits.idempotency.MIGRATIONS, events.migrations.MIGRATIONS)
+MIGRATIONS = (
+    billing.migrations.MIGRATIONS,
+    limits.idempotency.MIGRATIONS,
+    events.migrations.MIGRATIONS,
+    scheduler.migrations.MIGRATIONS,
+)
 
 
 def _nobody(_moved: Sequence[Moved]) -> None:

@@ -54,7 +54,7 @@ def _single(archetype: Archetype, result: Single, warnings: list[str]) -> Record
         raise NotFound("The upstream answered without usable data.")
     data = archetype.wrap(record, warnings)
     if result.legs:
-        data["legs"] = [_leg(leg) for leg in result.legs]
+        data["legs"] = [leg_record(leg) for leg in result.legs]
     return data
 
 
@@ -63,7 +63,8 @@ def _pagination(page: Page, seal: Seal) -> dict[str, Any]:
     return {"next_cursor": cursor, "has_more": cursor is not None, "page_size": len(page.records)}
 
 
-def _leg(leg: Leg) -> Record:
+def leg_record(leg: Leg) -> Record:
+    """What an answer tells of one of its parts: which source gave it, and how far down the ladder that was."""
     answer = leg.answer
     rung_index = answer.rung_index if isinstance(answer, Fetched) else 0
     return {

@@ -32,3 +32,11 @@ class TrackInvalid(MonitorInvalid):
 
 class RulesInvalid(MonitorInvalid):
     """An alert rule cannot be judged."""
+
+
+class MonitorUnknown(SchedulerError):
+    """There is no such monitor."""
+
+    def __init__(self, monitor_id: str) -> None:
+        super().__init__(f"there is no monitor {monitor_id}")
+        self.monitor_id = monitor_id

@@ -1,0 +1,157 @@
+"""The recipes of monitors: the catalog's endpoints, validated, priced and called as the API does (spec 2.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import orjson
+import trio
+
+from billing.prices import credits_for
+from gateway.errors import Refused
+from gateway.params import ParamRules
+from gateway.planning import begin, dismiss, price, used_by, walk_within
+from gateway.shape import Shaped, leg_record, shape
+from scheduler.monitors.sent import kind_of, object_at
+from scheduler.recipes import Gathered, Recipe, RecipeInvalid
+from upstreams.catalog import Catalog, Listing
+from upstreams.errors import InvalidArgument
+from upstreams.fetch import Plan, fetch
+from upstreams.params import Args, State, Value
+from upstreams.steps import Fetched, Leg
+from upstreams.walk import Walk, Walked
+
+_NOT_OF_MONITORS = ("cursor", "dry_run", "max_credits")
+
+
+class CatalogRecipes:
+    """As `scheduler.recipes.Recipes`. `shares` says how many calls of recipes a platform takes at a time.
+
+    While the node is `stopping`, walks end at their next page.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        shares: Mapping[str, int],
+        *,
+        now: Callable[[], float],
+        clock: Callable[[], float],
+        stopping: Callable[[], bool],
+    ) -> None:
+        self._catalog = catalog
+        self._shares = {slug: trio.CapacityLimiter(share) for slug, share in shares.items()}
+        self._now = now
+        self._clock = clock
+        self._stopping = stopping
+
+    def read(self, recipe: str, params: object) -> Recipe:
+        """A recipe as it was sent.
+
+        Raises:
+            RecipeInvalid: it cannot be used; nothing was called.
+        """
+        listing = self._listing(recipe)
+        values = _values(listing, params)
+        try:
+            planned = begin(listing, self._args(listing, values))
+        except InvalidArgument as exc:
+            raise _invalid(exc.param, exc.problem) from exc
+        dismiss(planned)
+        least, most = price(planned, _cost(listing))
+        endpoint, platform = listing.endpoint, listing.site.platform
+        return Recipe(listing.path, values, endpoint.archetype, platform.slug, least, most)
+
+    async def gather(self, recipe: Recipe, credits_held: int, *, timeout_s: float) -> Gathered:
+        """Call it, within the credits that are held for it, and within `timeout_s` from when its turn has come.
+
+        Raises:
+            UpstreamError, LimitError: nothing usable came.
+        """
+        listing = self._catalog.at(recipe.path)
+        assert listing is not None, "a recipe was read from the catalog"
+        planned = begin(listing, self._args(listing, recipe.values))
+        async with self._shares[recipe.platform]:
+            fetched = await self._fetch(planned, credits_held, _cost(listing), deadline_at=self._clock() + timeout_s)
+        shaped = shape(listing.endpoint.archetype, fetched.result, _sealed)
+        return Gathered(
+            shaped.data,
+            orjson.dumps(shaped.data),
+            _legs(listing, fetched, shaped),
+            shaped.coverage,
+            fetched.whole,
+            used_by(listing, fetched, credits_held=credits_held, cost_credits=_cost(listing)),
+        )
+
+    async def _fetch(self, planned: Plan | Walk, credits_held: int, cost: int, *, deadline_at: float) -> Fetched:
+        if isinstance(planned, Plan):
+            return await fetch(planned, deadline_at)
+        return await walk_within(planned, credits_held, cost, deadline_at=deadline_at, go_on=self._go_on)
+
+    async def _go_on(self, _walked: Walked) -> bool:
+        await trio.lowlevel.checkpoint()
+        return not self._stopping()
+
+    def _listing(self, recipe: str) -> Listing:
+        listing = self._catalog.by_id(recipe)
+        if listing is None:
+            near = self._catalog.nearest(f"/v1/{recipe[:200]}")
+            meant = None if near is None else near.removeprefix("/v1/")
+            how = (
+                f"Send {meant}." if meant else "Send the path of a data endpoint without /v1/, such as github/profile."
+            )
+            raise RecipeInvalid("recipe", "names no data endpoint", how, did_you_mean=meant)
+        if not listing.available:
+            how = "Choose another endpoint, or ask the operator to configure it."
+            raise RecipeInvalid("recipe", "needs a credential that the operator has not configured", how)
+        return listing
+
+    def _args(self, listing: Listing, values: Mapping[str, Value]) -> Args:
+        return Args(values, None, listing.site.credentials, self._now())
+
+
+def _cost(listing: Listing) -> int:
+    return credits_for(listing.endpoint.tier)
+
+
+def _values(listing: Listing, params: object) -> dict[str, Value]:
+    rules = ParamRules(listing.endpoint)
+    sent = {} if params is None else params
+    takes = [name for name in rules.by_name if name not in _NOT_OF_MONITORS]
+    fields = object_at("params", sent, takes, refuse=RecipeInvalid)
+    try:
+        return rules.read((name, _text(name, value)) for name, value in fields.items())
+    except Refused as exc:
+        name, _, problem = exc.message.partition(" ")
+        raise _invalid(name, problem, _meant(exc)) from exc
+
+
+def _text(name: str, value: object) -> str:
+    """A JSON value as a query would have it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str | int):
+        return str(value)
+    raise _invalid(name, f"must be text, a whole number or a boolean, not {kind_of(value)}")
+
+
+def _invalid(name: str, problem: str, meant: str | None = None) -> RecipeInvalid:
+    how = f"Send {meant}." if meant else "The endpoint's guide tells its parameters and an example of each."
+    return RecipeInvalid(f"params.{name}", problem, how, did_you_mean=meant)
+
+
+def _meant(refused: Refused) -> str | None:
+    details: Mapping[str, Any] = refused.details or {}
+    return details.get("did_you_mean")
+
+
+def _legs(listing: Listing, fetched: Fetched, shaped: Shaped) -> list[dict[str, Any]]:
+    """The answer's own legs, or the one that it came by."""
+    legs: list[dict[str, Any]] | None = shaped.data.get("legs")
+    return [leg_record(Leg(listing.id, fetched))] if legs is None else legs
+
+
+def _sealed(_state: State) -> str:
+    """Nobody asks for a run's next page."""
+    return ""

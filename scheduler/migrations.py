@@ -1,0 +1,144 @@
+"""The tables of monitors, their webhooks, runs, and the deliveries that runs cause."""
+
+from __future__ import annotations
+
+from storage.migrations import MigrationSet, Schema
+
+# `next_slot_at` is NULL while nothing is scheduled. `version` counts the owner's changes, not the runs.
+MONITORS = """
+CREATE TABLE monitors (
+    id TEXT PRIMARY KEY,
+    account_id TEXT NOT NULL REFERENCES accounts (id),
+    key_id TEXT,
+    name TEXT NOT NULL,
+    recipe TEXT NOT NULL,
+    params TEXT NOT NULL,
+    cadence TEXT NOT NULL,
+    track TEXT,
+    alert_rules TEXT NOT NULL,
+    webhook_format TEXT NOT NULL CHECK (webhook_format IN ('full', 'rows')),
+    suppress INTEGER NOT NULL CHECK (suppress IN (0, 1)),
+    status TEXT NOT NULL CHECK (status IN ('active', 'paused')),
+    next_slot_at DOUBLE PRECISION,
+    rule_state TEXT NOT NULL,
+    baseline_run_id TEXT,
+    runs_total BIGINT NOT NULL CHECK (runs_total >= 0),
+    credits_spent BIGINT NOT NULL CHECK (credits_spent >= 0),
+    created_at DOUBLE PRECISION NOT NULL,
+    updated_at DOUBLE PRECISION NOT NULL,
+    version BIGINT NOT NULL CHECK (version >= 0),
+    CHECK (status = 'active' OR next_slot_at IS NULL),
+    CHECK (track IS NOT NULL OR webhook_format = 'full')
+)
+"""
+
+# The secrets are sealed. The previous one signs too until `previous_until`.
+WEBHOOKS = """
+CREATE TABLE webhooks (
+    monitor_id TEXT PRIMARY KEY REFERENCES monitors (id) ON DELETE CASCADE,
+    url TEXT NOT NULL,
+    secret TEXT NOT NULL,
+    previous_secret TEXT,
+    previous_until DOUBLE PRECISION,
+    status TEXT NOT NULL CHECK (status IN ('active', 'paused')),
+    failures BIGINT NOT NULL CHECK (failures >= 0),
+    last_delivery_at DOUBLE PRECISION,
+    CHECK ((previous_secret IS NULL) = (previous_until IS NULL))
+)
+"""
+
+# A slot is run at most once: by the one attempt that finds its own number and node here when it ends.
+RUNS = """
+CREATE TABLE runs (
+    id TEXT PRIMARY KEY,
+    monitor_id TEXT NOT NULL REFERENCES monitors (id) ON DELETE CASCADE,
+    account_id TEXT NOT NULL,
+    scheduled_for DOUBLE PRECISION NOT NULL,
+    status TEXT NOT NULL CHECK (status IN ('pending', 'running', 'ok', 'partial', 'failed', 'skipped')),
+    start_at DOUBLE PRECISION NOT NULL,
+    attempt BIGINT NOT NULL CHECK (attempt >= 0),
+    node TEXT,
+    lease_until DOUBLE PRECISION,
+    started_at DOUBLE PRECISION,
+    finished_at DOUBLE PRECISION,
+    credits_used BIGINT NOT NULL CHECK (credits_used >= 0),
+    skip_reason TEXT,
+    legs TEXT NOT NULL,
+    alerts TEXT NOT NULL,
+    warnings TEXT NOT NULL,
+    rows_count BIGINT CHECK (rows_count >= 0),
+    UNIQUE (monitor_id, scheduled_for),
+    CHECK ((status = 'running') = (lease_until IS NOT NULL)),
+    CHECK ((status IN ('pending', 'running')) = (finished_at IS NULL)),
+    CHECK (credits_used = 0 OR status IN ('ok', 'partial')),
+    CHECK (status <> 'skipped' OR skip_reason IS NOT NULL)
+)
+"""
+
+# Compressed JSON. BYTEA is no type of SQLite's, which keeps bytes as they are in a column of any.
+RUN_DATA = """
+CREATE TABLE run_data (
+    run_id TEXT PRIMARY KEY REFERENCES runs (id) ON DELETE CASCADE,
+    result BYTEA,
+    numbers BYTEA,
+    deltas BYTEA
+)
+"""
+
+DELIVERIES = """
+CREATE TABLE deliveries (
+    id TEXT PRIMARY KEY,
+    run_id TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
+    monitor_id TEXT NOT NULL,
+    account_id TEXT NOT NULL,
+    host TEXT NOT NULL,
+    body BYTEA NOT NULL,
+    status TEXT NOT NULL CHECK (status IN ('queued', 'delivered', 'failed')),
+    attempts BIGINT NOT NULL CHECK (attempts >= 0),
+    next_at DOUBLE PRECISION,
+    node TEXT,
+    lease_until DOUBLE PRECISION,
+    created_at DOUBLE PRECISION NOT NULL,
+    delivered_at DOUBLE PRECISION,
+    failed_at DOUBLE PRECISION,
+    last_status BIGINT,
+    CHECK ((status = 'queued') = (next_at IS NOT NULL)),
+    CHECK ((status = 'delivered') = (delivered_at IS NOT NULL)),
+    CHECK ((status = 'failed') = (failed_at IS NOT NULL))
+)
+"""
+
+# `status` is that of the receiver's answer, NULL where there was none and `error` says why.
+ATTEMPTS = """
+CREATE TABLE attempts (
+    delivery_id TEXT NOT NULL REFERENCES deliveries (id) ON DELETE CASCADE,
+    number BIGINT NOT NULL CHECK (number >= 1),
+    at DOUBLE PRECISION NOT NULL,
+    status BIGINT,
+    error TEXT,
+    latency_ms BIGINT NOT NULL CHECK (latency_ms >= 0),
+    answer TEXT NOT NULL,
+    PRIMARY KEY (delivery_id, number)
+)
+"""
+
+INDEXES = (
+    "CREATE INDEX monitors_due ON monitors (next_slot_at, id) WHERE status = 'active'",
+    "CREATE INDEX monitors_of_account ON monitors (account_id, created_at, id)",
+    "CREATE INDEX runs_pending ON runs (start_at, account_id, id) WHERE status = 'pending'",
+    "CREATE INDEX runs_running ON runs (lease_until, account_id, id) WHERE status = 'running'",
+    "CREATE INDEX runs_active ON runs (monitor_id) WHERE status IN ('pending', 'running')",
+    "CREATE INDEX deliveries_due ON deliveries (next_at, id) WHERE status = 'queued'",
+    "CREATE INDEX deliveries_of_run ON deliveries (run_id)",
+    "CREATE INDEX deliveries_of_monitor ON deliveries (monitor_id, created_at, id)",
+)
+
+
+def m0001_monitors(schema: Schema) -> None:
+    """Monitors and all that belongs to them, each table after the one that it refers to."""
+    for statement in (MONITORS, WEBHOOKS, RUNS, RUN_DATA, DELIVERIES, ATTEMPTS, *INDEXES):
+        schema.execute(statement)
+
+
+MIGRATIONS = MigrationSet("scheduler", (m0001_monitors,))
+"""What `open_store` is given, after billing's."""

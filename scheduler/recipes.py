@@ -1,0 +1,66 @@
+"""What a monitor runs: an endpoint with its parameters, priced and called as the API does, never from the cache."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from scheduler.errors import MonitorInvalid
+from upstreams.archetypes import Archetype, Record
+from upstreams.params import Value
+
+
+class RecipeInvalid(MonitorInvalid):
+    """There is no such recipe, it cannot be called now, or its parameters are not those of its endpoint."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """An endpoint with parameters that it takes; the credits are its own, without the one for scheduling.
+
+    They differ where the endpoint collects page after page: the least that it is begun with, and the most it may use.
+    """
+
+    path: str
+    values: Mapping[str, Value]
+    archetype: Archetype
+    platform: str
+    credits_least: int
+    credits_most: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """What a call brought: `data` as the envelope has it and as JSON, which sources gave it, and how much of all.
+
+    `coverage` is the share of legs that came, `used_credits` what the call cost before that is looked at; `whole` is
+    false where it ended before it had to.
+    """
+
+    data: Record
+    body: bytes
+    legs: Sequence[Mapping[str, Any]]
+    coverage: float
+    whole: bool
+    used_credits: int
+
+
+class Recipes(Protocol):
+    """Reads and calls recipes."""
+
+    def read(self, recipe: str, params: object) -> Recipe:
+        """A recipe as it was sent, such as `github/profile` with `{"handle": "octocat"}`.
+
+        Raises:
+            RecipeInvalid: it cannot be used; nothing was called.
+        """
+        ...
+
+    async def gather(self, recipe: Recipe, credits_held: int, *, timeout_s: float) -> Gathered:
+        """Call it, within the credits that are held for it, and within `timeout_s` from when its turn has come.
+
+        Raises:
+            UpstreamError, LimitError: nothing usable came.
+        """
+        ...

@@ -1,0 +1,51 @@
+"""Recipes that answer what a test says, and count who asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+import trio
+
+from scheduler.recipes import Gathered, Recipe, RecipeInvalid
+from upstreams.archetypes import POST_LIST
+
+LEG = {"endpoint": "github/search", "source": "api", "rung": "primary", "rung_index": 0, "status": "ok"}
+
+
+def gathered(data: Any, *, coverage: float = 1.0, whole: bool = True, used_credits: int = 5) -> Gathered:
+    return Gathered(data, orjson.dumps(data), [LEG], coverage, whole, used_credits)
+
+
+@dataclass(slots=True)
+class ScriptedRecipes:
+    """As `scheduler.recipes.Recipes`: `answer` makes what comes, or raises; `takes_s` is how long that takes."""
+
+    answer: Callable[[Recipe], Gathered] = field(default=lambda _recipe: gathered({"stars": 7}))
+    takes_s: float = 0.0
+    credits_least: int = 5
+    credits_most: int = 5
+    asked: list[str] = field(default_factory=list)
+    """What was gathered for, by the value of the parameter `who`."""
+    under_way: int = 0
+    most_under_way: int = 0
+
+    def read(self, recipe: str, params: object) -> Recipe:
+        assert isinstance(params, dict)
+        if recipe == "gone/gone":
+            raise RecipeInvalid("recipe", "names no data endpoint", "Send another.")
+        return Recipe(f"/v1/{recipe}", params, POST_LIST, "github", self.credits_least, self.credits_most)
+
+    async def gather(self, recipe: Recipe, credits_held: int, *, timeout_s: float) -> Gathered:
+        assert self.credits_least <= credits_held <= self.credits_most
+        assert timeout_s > 0
+        self.asked.append(str(recipe.values.get("who", "")))
+        self.under_way += 1
+        self.most_under_way = max(self.most_under_way, self.under_way)
+        try:
+            await trio.sleep(self.takes_s)
+        finally:
+            self.under_way -= 1
+        return self.answer(recipe)

@@ -1,0 +1,22 @@
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from tests.fakes.inline_store import InlineStore
+from tests.scheduler.desk import MIGRATIONS, Desk, open_desk
+
+
+@pytest.fixture
+async def desk(store_url: str) -> AsyncIterator[Desk]:
+    """Monitors on each real engine; whatever a test does, the ledger must prove sound at its end."""
+    async with open_desk(store_url) as opened:
+        yield opened
+        await opened.assert_sound()
+
+
+@pytest.fixture
+def quick() -> Iterator[Desk]:
+    """Monitors on a database in memory."""
+    kept = InlineStore(MIGRATIONS)
+    yield Desk(kept)
+    kept.close()

@@ -1,0 +1,228 @@
+"""Everything of monitors on one store, with a clock, ids and recipes that tests can foresee."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+import trio
+
+import billing.migrations
+import events.migrations
+import scheduler.migrations
+from billing.accounts import Accounts
+from billing.balances import Balances
+from billing.charges import Charges
+from billing.ledger import Ledger
+from billing.verification import verify
+from events.log import Log
+from gateway.billing_facts import BillingFacts
+from scheduler.clockwork import Clock, ClockSetting, open_clock
+from scheduler.monitors import run_rows, store
+from scheduler.monitors.cadence import next_slot, read_cadence
+from scheduler.monitors.records import Monitor, Run
+from scheduler.monitors.run_rows import Lease
+from scheduler.monitors.runs import Runs
+from scheduler.monitors.slots import Slots
+from scheduler.monitors.verdict import Verdict
+from storage.opening import open_store
+from storage.store import Tx
+from tests.fakes.scripted_recipes import ScriptedRecipes
+
+EPOCH = 1_800_000_000.0  # a Friday, 08:00 UTC: a slot of every cadence
+MIGRATIONS = (billing.migrations.MIGRATIONS, events.migrations.MIGRATIONS, scheduler.migrations.MIGRATIONS)
+SEARCH: Mapping[str, Any] = {"recipe": "github/search", "params": {}}
+
+
+@dataclass(slots=True)
+class ClockLog:
+    """What the clock has told its operator."""
+
+    events: list[tuple[str, dict[str, Any]]]
+
+    def event(self, _level: str, event: str, **fields: Any) -> None:
+        self.events.append((event, fields))
+
+    def failure(self, event: str, exc: BaseException, **fields: Any) -> None:
+        self.events.append((event, {**fields, "error": repr(exc)}))
+
+
+class Desk:
+    """Monitors as a node has them, one of many on its store. `time` is the clock, unless it runs by `starts_at`."""
+
+    def __init__(self, kept: Any, node: str = "n1", *, is_alone: bool = True) -> None:
+        self.store = kept
+        self.node = node
+        self.is_alone = is_alone
+        self.time = EPOCH
+        self.starts_at: float | None = None
+        """Set: the clock is this and what has passed on Trio's clock."""
+        self._numbers = itertools.count(1)
+        self.log = ClockLog([])
+        self.feed = Log(
+            now=self.now, make_id=self.make_id, base_url="https://api.example.com", tell=lambda _moved: None
+        )
+        self.balances = Balances(kept)
+        self.accounts = Accounts(kept, self.balances, now=self.now, make_id=self.make_id)
+        self.charges = Charges(kept, self.balances, now=self.now, node=node, facts=BillingFacts(self.feed))
+        self.ledger = Ledger(kept, now=self.now)
+        self.recipes = ScriptedRecipes()
+        self.slots = Slots(self.feed, now=self.now, make_id=self.make_id)
+        self.stopping = False
+        self.runs = Runs((kept, self.charges, self.feed), self.recipes, payload, now=self.now, make_id=self.make_id)
+
+    def now(self) -> float:
+        return self.time if self.starts_at is None else self.starts_at + trio.current_time()
+
+    def make_id(self, prefix: str) -> str:
+        return f"{prefix}{self.node}{next(self._numbers):08d}"
+
+    async def account(self, credits: int = 100_000) -> str:  # noqa: A002 - the specification's name
+        return (await self.accounts.create("test", plan="pro", credits=credits)).id
+
+    async def monitor(
+        self,
+        account_id: str,
+        *,
+        cadence: object = "hourly",
+        track: Mapping[str, Any] | None = None,
+        rules: object = (),
+        hook: str | None = None,
+        recipe: str = "github/search",
+        status: str = "active",
+        **terms: Any,
+    ) -> Monitor:
+        """A monitor that was made now."""
+        now, id_ = self.now(), self.make_id("mon_")
+        monitor = Monitor(
+            id=id_,
+            account_id=account_id,
+            key_id="key_1",
+            name="My monitor",
+            recipe=recipe,
+            params=orjson.dumps({"who": id_}).decode(),
+            cadence=orjson.dumps(cadence).decode(),
+            track=None if track is None else orjson.dumps(track).decode(),
+            alert_rules=orjson.dumps(rules).decode(),
+            webhook_format=terms.pop("webhook_format", "full"),
+            suppress=terms.pop("suppress", False),
+            status="active" if status == "active" else "paused",
+            next_slot_at=next_slot(read_cadence(cadence, now), now, now) if status == "active" else None,
+            rule_state="{}",
+            baseline_run_id=None,
+            runs_total=0,
+            credits_spent=0,
+            created_at=now,
+            updated_at=now,
+            version=0,
+        )
+        assert not terms, terms
+
+        def add(tx: Tx) -> None:
+            store.add_monitor(tx, monitor)
+            if hook is not None:
+                tx.run(
+                    "INSERT INTO webhooks (monitor_id, url, secret, status, failures) VALUES (?, ?, 's', 'active', 0)",
+                    (id_, hook),
+                )
+
+        await self.store.write(add)
+        return monitor
+
+    async def lease(self, monitor: Monitor, slot: float | None = None, *, node: str | None = None) -> Lease:
+        """A slot of the monitor that is under way, by default that of this second."""
+
+        def begin(tx: Tx) -> Lease:
+            run = self.slots.open_one(tx, monitor.id, slot)
+            return run_rows.lease_runs(tx, [run.id], node or self.node, now=self.now(), leases_at=self.now())[0]
+
+        lease: Lease = await self.store.write(begin)
+        return lease
+
+    async def again(self, lease: Lease) -> Lease:
+        """The next attempt of a run whose lease has passed."""
+        later = (lease.run.lease_until or self.now()) + 1.0
+
+        def begin(tx: Tx) -> Lease:
+            return run_rows.lease_runs(tx, [lease.run.id], self.node, now=self.now(), leases_at=later)[0]
+
+        found: Lease = await self.store.write(begin)
+        return found
+
+    async def ran(self, monitor: Monitor, slot: float | None = None) -> Run:
+        """One run from beginning to end."""
+        lease = await self.lease(monitor, slot)
+        await self.runs.run(lease)
+        return await self.run_of(lease.run.id)
+
+    async def run_of(self, run_id: str) -> Run:
+        run = await self.store.read(lambda tx: run_rows.read_run(tx, run_id))
+        assert isinstance(run, Run)
+        return run
+
+    async def all_runs(self, monitor_id: str) -> list[Run]:
+        """The monitor's runs by their slots."""
+        sql = f"SELECT {run_rows.COLUMNS} FROM runs WHERE monitor_id = ? ORDER BY scheduled_for"
+        return [Run(*row) for row in await self.store.read(lambda tx: tx.all(sql, (monitor_id,)))]
+
+    async def read(self, monitor: Monitor) -> Monitor:
+        found = await self.store.read(lambda tx: store.read_monitor(tx, monitor.id))
+        assert isinstance(found, Monitor)
+        return found
+
+    async def events(self, account_id: str) -> list[dict[str, Any]]:
+        """The account's feed."""
+        sql = "SELECT body FROM events WHERE account_id = ? ORDER BY pos"
+        return [orjson.loads(row[0]) for row in await self.store.read(lambda tx: tx.all(sql, (account_id,)))]
+
+    async def deliveries(self) -> list[tuple[Any, ...]]:
+        sql = "SELECT run_id, host, body, status FROM deliveries ORDER BY id"
+        rows: list[tuple[Any, ...]] = await self.store.read(lambda tx: tx.all(sql))
+        return rows
+
+    async def money(self, account_id: str) -> tuple[int, int]:
+        """Balance and held."""
+        report = await self.ledger.report(account_id)
+        return report.balance, report.held
+
+    async def settled(self) -> dict[str, int]:
+        """What each request id has cost in the end."""
+        sql = "SELECT request_id, SUM(amount) FROM ledger_entries WHERE kind = 'settlement' GROUP BY request_id"
+        return {row[0]: int(row[1]) for row in await self.store.read(lambda tx: tx.all(sql))}
+
+    async def assert_sound(self, *accounts: str) -> None:
+        """The ledger proves itself, and nothing of these accounts is held."""
+        await self.charges.finish()
+        assert await self.store.read(verify) == []
+        for account_id in accounts:
+            assert (await self.money(account_id))[1] == 0
+
+    def clock(self) -> AbstractAsyncContextManager[Clock]:
+        """A clock that ticks."""
+        return open_clock(
+            ClockSetting(
+                store=self.store,
+                slots=self.slots,
+                runs=self.runs,
+                node=self.node,
+                log=self.log,
+                now=self.now,
+                is_alone=self.is_alone,
+                stopping=lambda: self.stopping,
+            )
+        )
+
+
+def payload(monitor: Monitor, run: Run, verdict: Verdict) -> bytes:
+    return orjson.dumps([monitor.id, run.id, run.status, verdict.alerts_json])
+
+
+@asynccontextmanager
+async def open_desk(url: str, node: str = "n1", *, is_alone: bool = True) -> AsyncIterator[Desk]:
+    with trio.fail_after(60):
+        async with open_store(url, MIGRATIONS) as kept:
+            yield Desk(kept, node, is_alone=is_alone)

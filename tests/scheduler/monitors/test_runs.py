@@ -1,0 +1,306 @@
+"""One run from its charge to its end, as the monitor's owner finds it afterwards."""
+
+import orjson
+import pytest
+
+from limits.errors import CircuitOpen
+from scheduler.monitors import run_rows
+from scheduler.monitors.records import Monitor, RunData
+from scheduler.monitors.run_rows import Lease
+from scheduler.monitors.runs import ATTEMPTS_MAX, GIVEN_UP, NO_CREDITS, charge_request
+from scheduler.monitors.verdict import NO_ROWS, NO_VALUE, NOTHING_USABLE
+from scheduler.recipes import Gathered
+from tests.fakes.cancelling import cancel_everywhere
+from tests.fakes.scripted_recipes import gathered
+from tests.scheduler.desk import EPOCH, Desk
+from upstreams.errors import UpstreamFailed
+
+STARS = {"metrics": ["items[].repository.stars", "total"], "row_key": "repository.id", "max_rows": 100}
+RISES = [{"metric": "stars", "op": "gt", "value": 100}]
+
+
+def page(*stars: int) -> dict[str, object]:
+    rows = [{"repository": {"id": f"r{place}", "stars": count}} for place, count in enumerate(stars)]
+    return {"items": rows, "total": len(rows)}
+
+
+async def data_of(desk: Desk, run_id: str) -> RunData:
+    data = await desk.store.read(lambda tx: run_rows.read_data(tx, run_id))
+    assert isinstance(data, RunData)
+    return data
+
+
+async def test_a_run_that_gets_everything_is_ok_and_costs_the_recipe_and_one_credit(desk: Desk) -> None:
+    account = await desk.account(100)
+    monitor = await desk.monitor(account)
+    run = await desk.ran(monitor, EPOCH)
+    assert (run.status, run.credits_used, run.skip_reason, run.attempt) == ("ok", 6, None, 1)
+    assert run.scheduled_for == EPOCH
+    assert run.finished_at is not None
+    assert orjson.loads(run.legs)[0]["rung"] == "primary"
+    assert await desk.money(account) == (94, 0)
+    assert await desk.settled() == {run.id: 6}
+    assert await data_of(desk, run.id) == RunData(b'{"stars":7}', b'{"_":{"stars":7}}', b"{}")
+    after = await desk.read(monitor)
+    assert (after.baseline_run_id, after.runs_total, after.credits_spent) == (run.id, 1, 6)
+
+
+async def test_the_second_run_is_compared_with_the_first(desk: Desk) -> None:
+    monitor = await desk.monitor(await desk.account())
+    await desk.ran(monitor, EPOCH)
+    desk.recipes.answer = lambda _recipe: gathered({"stars": 10})
+    run = await desk.ran(monitor, EPOCH + 3600)
+    assert (await data_of(desk, run.id)).deltas == b'{"stars":3}'
+
+
+async def test_a_run_without_all_legs_is_partial_and_pays_for_what_was_covered(desk: Desk) -> None:
+    account = await desk.account(100)
+    desk.recipes.answer = lambda _recipe: gathered({"stars": 7}, coverage=0.5)
+    run = await desk.ran(await desk.monitor(account))
+    assert (run.status, run.credits_used) == ("partial", 4)  # half of 5, rounded up, and 1
+    assert await desk.money(account) == (96, 0)
+
+
+async def test_a_walk_that_was_cut_short_is_partial_and_pays_for_its_pages(desk: Desk) -> None:
+    account = await desk.account(14)
+    desk.recipes.credits_most = 50
+    desk.recipes.answer = lambda _recipe: gathered(page(1), whole=False, used_credits=10)
+    run = await desk.ran(await desk.monitor(account))
+    assert (run.status, run.credits_used, run.rows_count) == ("partial", 11, 1)
+    assert await desk.money(account) == (3, 0)
+
+
+@pytest.mark.parametrize(
+    ("failure", "reason"),
+    [
+        (UpstreamFailed("api", "it answered 500"), "api: it answered 500"),
+        (CircuitOpen(30), "the circuit is open for another 30 s"),
+    ],
+)
+async def test_a_run_whose_upstream_fails_is_refunded_and_is_no_baseline(
+    desk: Desk, failure: Exception, reason: str
+) -> None:
+    account = await desk.account(100)
+    monitor = await desk.monitor(account, hook="https://example.com/hook")
+    first = await desk.ran(monitor, EPOCH)
+
+    def fail(_recipe: object) -> object:
+        raise failure
+
+    desk.recipes.answer = fail  # type: ignore[assignment]
+    run = await desk.ran(monitor, EPOCH + 3600)
+    assert (run.status, run.credits_used, run.skip_reason) == ("failed", 0, reason)
+    assert await desk.money(account) == (94, 0)
+    after = await desk.read(monitor)
+    assert (after.baseline_run_id, after.runs_total, after.credits_spent) == (first.id, 2, 6)
+    assert [row[0] for row in await desk.deliveries()] == [first.id]
+    types = [event["type"] for event in await desk.events(account)]
+    assert types == ["monitor.run_completed", "monitor.run_failed"]
+
+
+@pytest.mark.parametrize(
+    ("came", "reason"),
+    [
+        (gathered(page()), NO_ROWS),
+        (gathered({"items": [{"repository": {"id": "r0", "stars": None}}]}), NO_VALUE),
+        (gathered(page(1), coverage=0.0), NOTHING_USABLE),
+    ],
+)
+async def test_a_numbers_only_run_without_a_number_has_failed(desk: Desk, came: object, reason: str) -> None:
+    account = await desk.account(100)
+    desk.recipes.answer = lambda _recipe: came  # type: ignore[assignment, return-value]
+    run = await desk.ran(await desk.monitor(account, track=STARS))
+    assert (run.status, run.credits_used, run.skip_reason) == ("failed", 0, reason)
+    assert await data_of(desk, run.id) == RunData()
+    assert await desk.money(account) == (100, 0)
+
+
+async def test_a_numbers_only_run_keeps_its_numbers_and_what_changed(desk: Desk) -> None:
+    monitor = await desk.monitor(await desk.account(), track=STARS)
+    desk.recipes.answer = lambda _recipe: gathered(page(5, 6))
+    first = await desk.ran(monitor, EPOCH)
+    assert (await data_of(desk, first.id)).deltas is None
+    desk.recipes.answer = lambda _recipe: gathered(page(8))
+    second = await data_of(desk, (await desk.ran(monitor, EPOCH + 3600)).id)
+    assert orjson.loads(second.numbers or b"") == {"_": {"total": 1}, "r0": {"items[].repository.stars": 8}}
+    deltas = orjson.loads(second.deltas or b"")
+    assert deltas["rows"]["r0"]["items[].repository.stars"] == {"prev": 5, "cur": 8, "abs": 3, "pct": 60.0}
+    assert deltas["rows_gone"] == ["r1"]
+
+
+async def test_a_run_that_cannot_be_paid_is_skipped(desk: Desk) -> None:
+    account = await desk.account(5)
+    monitor = await desk.monitor(account, hook="https://example.com/hook")
+    run = await desk.ran(monitor)
+    assert (run.status, run.credits_used, run.skip_reason) == ("skipped", 0, NO_CREDITS)
+    assert desk.recipes.asked == []
+    assert await desk.deliveries() == []
+    assert (await desk.read(monitor)).runs_total == 0
+    (event,) = await desk.events(account)
+    assert event["type"] == "monitor.run_skipped"
+    assert event["data"]["skip_reason"] == NO_CREDITS
+
+
+async def test_a_recipe_that_can_no_longer_be_read_fails_for_nothing(desk: Desk) -> None:
+    account = await desk.account(100)
+    run = await desk.ran(await desk.monitor(account, recipe="gone/gone"))
+    assert (run.status, run.skip_reason) == ("failed", "recipe names no data endpoint")
+    assert await desk.money(account) == (100, 0)
+
+
+async def test_an_alert_is_told_in_the_feed_after_its_run(desk: Desk) -> None:
+    account = await desk.account()
+    monitor = await desk.monitor(account, rules=RISES)
+    desk.recipes.answer = lambda _recipe: gathered({"stars": 101})
+    run = await desk.ran(monitor, EPOCH)
+    assert [alert["to"] for alert in orjson.loads(run.alerts)] == [101]
+    completed, fired = await desk.events(account)
+    assert (completed["type"], fired["type"]) == ("monitor.run_completed", "monitor.alert_fired")
+    assert completed["subject"] == {"kind": "run", "id": run.id, "name": "My monitor"}
+    assert completed["data"] == {
+        "monitor_id": monitor.id,
+        "run_id": run.id,
+        "status": "ok",
+        "scheduled_for": "2027-01-15T08:00:00.000Z",
+        "alerts_fired": 1,
+        "rows": None,
+        "credits_spent": 6,
+        "skip_reason": None,
+    }
+    assert completed["links"]["runs"] == f"https://api.example.com/v1/monitors/{monitor.id}/runs"
+
+
+async def test_a_rule_whose_metric_is_missing_is_told_as_a_warning(desk: Desk) -> None:
+    monitor = await desk.monitor(await desk.account(), rules=[{"metric": "forks", "op": "gt", "value": 1}])
+    run = await desk.ran(monitor)
+    assert orjson.loads(run.warnings) == ["the rule forks gt was skipped: this run has no number there"]
+
+
+async def test_what_rules_remember_is_kept_between_runs(desk: Desk) -> None:
+    monitor = await desk.monitor(await desk.account(), rules=[{**RISES[0], "consecutive": 2}])
+    desk.recipes.answer = lambda _recipe: gathered({"stars": 101})
+    assert orjson.loads((await desk.ran(monitor, EPOCH)).alerts) == []
+    assert len(orjson.loads((await desk.ran(monitor, EPOCH + 3600)).alerts)) == 1
+
+
+async def test_what_rules_remember_is_not_kept_when_their_owner_has_changed_them_meanwhile(desk: Desk) -> None:
+    monitor = await desk.monitor(await desk.account(), rules=[{**RISES[0], "consecutive": 2}])
+    desk.recipes.answer = lambda _recipe: gathered({"stars": 101})
+    lease = await desk.lease(monitor)
+    await desk.store.write(lambda tx: tx.run("UPDATE monitors SET alert_rules = '[]', version = 1"))
+    await desk.runs.run(lease)
+    assert (await desk.read(monitor)).rule_state == "{}"
+
+
+async def test_a_delivery_is_queued_with_the_run(desk: Desk) -> None:
+    monitor = await desk.monitor(await desk.account(), hook="https://Hooks.example.com:8443/in?token=1")
+    run = await desk.ran(monitor)
+    ((run_id, host, body, status),) = await desk.deliveries()
+    assert (run_id, host, status) == (run.id, "hooks.example.com", "queued")
+    assert orjson.loads(body) == [monitor.id, run.id, "ok", []]
+
+
+async def test_a_suppressed_webhook_hears_of_alerts_only(desk: Desk) -> None:
+    monitor = await desk.monitor(await desk.account(), rules=RISES, suppress=True, hook="https://example.com/hook")
+    await desk.ran(monitor, EPOCH)
+    assert await desk.deliveries() == []
+    desk.recipes.answer = lambda _recipe: gathered({"stars": 101})
+    run = await desk.ran(monitor, EPOCH + 3600)
+    assert [row[0] for row in await desk.deliveries()] == [run.id]
+
+
+async def test_a_paused_webhook_gets_nothing(desk: Desk) -> None:
+    monitor = await desk.monitor(await desk.account(), hook="https://example.com/hook")
+    await desk.store.write(lambda tx: tx.run("UPDATE webhooks SET status = 'paused'"))
+    assert (await desk.ran(monitor)).status == "ok"
+    assert await desk.deliveries() == []
+
+
+async def test_of_two_attempts_of_one_run_one_settles(desk: Desk) -> None:
+    """Goal: the fence. Method: the first attempt is taken to be dead and goes on after the second has ended."""
+    account = await desk.account(100)
+    monitor: Monitor = await desk.monitor(account)
+    first = await desk.lease(monitor)
+    second = await desk.again(first)  # by the same node: only the attempts' numbers differ
+    await desk.runs.run(second)
+    await desk.runs.run(first)
+    run = await desk.run_of(first.run.id)
+    assert (run.status, run.attempt, run.credits_used) == ("ok", 2, 6)
+    assert await desk.settled() == {f"{run.id}.2": 6}
+    assert await desk.money(account) == (94, 0)
+    assert (await desk.read(monitor)).runs_total == 1
+    assert len(await desk.events(account)) == 1
+
+
+async def test_a_resumed_run_refunds_the_attempt_that_was_cut_short(desk: Desk) -> None:
+    account = await desk.account(100)
+    monitor = await desk.monitor(account)
+    lease = await desk.lease(monitor)
+    recipe = desk.recipes.read(monitor.recipe, {})
+    await desk.charges.take(charge_request(lease.run, recipe))
+    assert await desk.money(account) == (94, 6)
+    await desk.runs.run(await desk.again(lease))
+    assert await desk.settled() == {f"{lease.run.id}.2": 6}
+    assert await desk.money(account) == (94, 0)
+
+
+async def test_a_run_that_is_cut_short_again_and_again_is_given_up(desk: Desk) -> None:
+    account = await desk.account(100)
+    lease = await desk.lease(await desk.monitor(account))
+    for _ in range(ATTEMPTS_MAX):
+        lease = await desk.again(lease)
+    await desk.runs.run(lease)
+    run = await desk.run_of(lease.run.id)
+    assert (run.status, run.skip_reason) == ("failed", GIVEN_UP)
+    assert await desk.money(account) == (100, 0)
+
+
+async def test_a_monitor_that_was_deleted_while_it_ran_costs_nothing(desk: Desk) -> None:
+    account = await desk.account(100)
+    lease = await desk.lease(await desk.monitor(account, hook="https://example.com/hook"))
+    await desk.store.write(lambda tx: tx.run("DELETE FROM monitors"))
+    await desk.runs.run(lease)
+    assert await desk.money(account) == (100, 0)
+    assert await desk.events(account) == []
+    assert await desk.store.read(lambda tx: tx.all("SELECT * FROM runs")) == []
+
+
+@pytest.mark.parametrize("came", [gathered({"stars": 101}), gathered({"stars": 7}, coverage=0.5), None])
+async def test_a_run_cancelled_at_any_step_is_refunded_or_whole_and_can_be_resumed(
+    quick: Desk, came: Gathered | None
+) -> None:
+    """Goal: one charge, one ending, one event a run. Method: cancel it at each wait, then run the next attempt."""
+    account = await quick.account()
+    monitor = await quick.monitor(account, rules=RISES, hook="https://example.com/hook")
+
+    def answer(_recipe: object) -> Gathered:
+        if came is None:
+            raise UpstreamFailed("api", "it answered 500")
+        return came
+
+    quick.recipes.answer = answer
+    leases: list[Lease] = []
+
+    async def run() -> None:
+        leases.append(await quick.lease(monitor, EPOCH + 3600.0 * len(leases)))
+        await quick.runs.run(leases[-1])
+
+    async def check(_has_finished: bool) -> None:
+        await quick.assert_sound(account)
+        runs = await quick.all_runs(monitor.id)
+        active = [one for one in runs if one.status in ("pending", "running")]
+        if active:  # cut short before its end: given back, and the next attempt brings it to its end
+            assert [one.status for one in active] == ["pending"]
+            await quick.runs.run(await quick.again(Lease(active[0], monitor)))
+        await quick.assert_sound(account)
+
+    await cancel_everywhere(run, check)
+    runs = await quick.all_runs(monitor.id)
+    settled = await quick.settled()
+    assert all(one.status == ("failed" if came is None else runs[0].status) for one in runs)
+    assert sum(settled.values()) == sum(one.credits_used for one in runs)
+    assert len(settled) == (0 if came is None else len(runs))
+    events = [event["data"]["run_id"] for event in await quick.events(account) if "run_" in event["type"]]
+    assert events == [one.id for one in runs]
+    assert len(await quick.deliveries()) == (0 if came is None else len(runs))
+    assert (await quick.read(monitor)).runs_total == len(runs)
