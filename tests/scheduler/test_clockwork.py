@@ -1,0 +1,337 @@
+"""The clock in virtual time, where it takes nothing to wait for an hour."""
+
+from collections import Counter
+from datetime import UTC, datetime
+
+import pytest
+import trio
+import trio.testing
+
+from scheduler.clockwork import EACH_MAX, IN_FLIGHT_MAX
+from scheduler.errors import MonitorUnknown
+from scheduler.monitors.due import RECORDED_MAX
+from scheduler.monitors.run_rows import LEASE_S
+from scheduler.monitors.runs import UNEXPECTED
+from scheduler.monitors.slots import STILL_RUNS
+from scheduler.recipes import Gathered, Recipe
+from storage.errors import StoreUnavailable
+from tests.fakes.scripted_recipes import gathered
+from tests.scheduler.desk import EPOCH, Desk
+
+HOUR = 3600.0
+
+
+def at(text: str) -> float:
+    return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
+
+
+def started(quick: Desk, begins_at: float = EPOCH) -> Desk:
+    quick.starts_at = begins_at - trio.current_time()
+    return quick
+
+
+async def statuses(desk: Desk, monitor_id: str) -> list[tuple[float, str]]:
+    """The monitor's runs: hours since the epoch, and how they ended."""
+    return [((run.scheduled_for - EPOCH) / HOUR, run.status) for run in await desk.all_runs(monitor_id)]
+
+
+async def test_a_monitor_runs_at_each_of_its_slots(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
+    desk = started(quick)
+    account = await desk.account()
+    monitor = await desk.monitor(account)
+    async with desk.clock():
+        await trio.sleep(3 * HOUR + 30)
+    runs = await desk.all_runs(monitor.id)
+    assert await statuses(desk, monitor.id) == [(1.0, "ok"), (2.0, "ok"), (3.0, "ok")]
+    assert all(run.started_at is not None and run.started_at - run.scheduled_for < 1.0 for run in runs)
+    assert await desk.settled() == {run.id: 6 for run in runs}
+    await desk.assert_sound(account)
+
+
+@pytest.mark.parametrize(
+    ("begins", "hours", "slots"),
+    [
+        ("2027-10-30T23:30:00", 4, ["2027-10-31T00:30:00"]),  # 02:30 comes twice
+        ("2027-03-27T23:30:00", 4, ["2027-03-28T01:00:00"]),  # 02:30 does not come: right after the gap
+    ],
+)
+async def test_a_local_time_that_the_clocks_repeat_or_skip_runs_once(
+    quick: Desk, autojump_clock: trio.testing.MockClock, begins: str, hours: int, slots: list[str]
+) -> None:
+    desk = started(quick, at(begins))
+    monitor = await desk.monitor(await desk.account(), cadence={"cron": "30 2 * * *", "timezone": "Europe/Berlin"})
+    async with desk.clock():
+        await trio.sleep(hours * HOUR)
+    assert [run.scheduled_for for run in await desk.all_runs(monitor.id)] == [at(slot) for slot in slots]
+
+
+async def test_after_downtime_the_newest_slot_runs_and_the_others_are_recorded_as_missed(
+    quick: Desk, autojump_clock: trio.testing.MockClock
+) -> None:
+    account = await quick.account()
+    monitor = await quick.monitor(account)
+    desk = started(quick, EPOCH + 5.5 * HOUR)
+    async with desk.clock():
+        await trio.sleep(10)
+    runs = await desk.all_runs(monitor.id)
+    assert [(run.status, run.skip_reason) for run in runs] == [("skipped", "missed")] * 4 + [("ok", None)]
+    events = [event["type"] for event in await desk.events(account)]
+    assert events == ["monitor.run_skipped"] * 4 + ["monitor.run_completed"]
+
+
+async def test_one_record_stands_for_all_slots_before_the_newest_hundred_that_were_missed(
+    quick: Desk, autojump_clock: trio.testing.MockClock
+) -> None:
+    monitor = await quick.monitor(await quick.account())
+    desk = started(quick, EPOCH + 1_000.5 * HOUR)
+    async with desk.clock():
+        await trio.sleep(10)
+    runs = await desk.all_runs(monitor.id)
+    assert len(runs) == RECORDED_MAX + 2
+    assert (runs[-1].scheduled_for, runs[-1].status) == (EPOCH + 1_000 * HOUR, "ok")
+    assert runs[0].scheduled_for == EPOCH + HOUR
+    assert runs[0].skip_reason == "missed, and so was every slot before 2027-02-21T20:00:00.000Z"
+    assert runs[1].scheduled_for == EPOCH + 900 * HOUR
+
+
+async def test_a_clock_that_jumps_forwards_runs_the_newest_slot_only(
+    quick: Desk, autojump_clock: trio.testing.MockClock
+) -> None:
+    desk = started(quick)
+    monitor = await desk.monitor(await desk.account())
+    async with desk.clock():
+        await trio.sleep(HOUR + 60)
+        assert desk.starts_at is not None
+        desk.starts_at += 3 * HOUR
+        await trio.sleep(60)
+    expected = [(1.0, "ok"), (2.0, "skipped"), (3.0, "skipped"), (4.0, "ok")]
+    assert await statuses(desk, monitor.id) == expected
+    assert ("clock_jumped", {"seconds": 3 * HOUR}) in desk.log.events
+
+
+async def test_a_clock_that_jumps_backwards_runs_no_slot_again(
+    quick: Desk, autojump_clock: trio.testing.MockClock
+) -> None:
+    desk = started(quick)
+    monitor = await desk.monitor(await desk.account())
+    async with desk.clock():
+        await trio.sleep(2 * HOUR + 60)
+        assert desk.starts_at is not None
+        desk.starts_at -= 2 * HOUR
+        await trio.sleep(3 * HOUR)
+    assert await statuses(desk, monitor.id) == [(1.0, "ok"), (2.0, "ok"), (3.0, "ok")]
+    assert len(desk.recipes.asked) == 3
+
+
+async def test_a_slot_whose_predecessor_still_runs_is_skipped(
+    quick: Desk, autojump_clock: trio.testing.MockClock
+) -> None:
+    desk = started(quick)
+    desk.recipes.takes_s = 1.5 * HOUR
+    monitor = await desk.monitor(await desk.account())
+    async with desk.clock():
+        await trio.sleep(4 * HOUR + 60)
+        await trio.sleep(HOUR)
+    runs = await desk.all_runs(monitor.id)
+    assert [run.status for run in runs[:3]] == ["ok", "skipped", "ok"]
+    assert runs[1].skip_reason == STILL_RUNS
+    assert desk.recipes.most_under_way == 1
+
+
+async def test_a_paused_monitor_does_not_run(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
+    desk = started(quick)
+    monitor = await desk.monitor(await desk.account(), status="paused")
+    async with desk.clock():
+        await trio.sleep(3 * HOUR)
+    assert await desk.all_runs(monitor.id) == []
+
+
+async def test_a_crowd_is_spread_over_the_slots_first_seconds(
+    quick: Desk, autojump_clock: trio.testing.MockClock
+) -> None:
+    desk = started(quick)
+    desk.recipes.takes_s = 1.0
+    for _ in range(10):
+        account = await desk.account()
+        for _ in range(100):
+            await desk.monitor(account)
+    async with desk.clock():
+        await trio.sleep(HOUR + 90)
+    rows = await desk.store.read(lambda tx: tx.all("SELECT started_at - scheduled_for FROM runs WHERE status = 'ok'"))
+    delays = sorted(row[0] for row in rows)
+    assert len(delays) == 1_000
+    assert delays[0] < 1.0
+    assert 15.0 < delays[-1] < 25.0  # 50 a second
+    assert desk.recipes.most_under_way <= IN_FLIGHT_MAX
+
+
+async def test_one_account_with_many_monitors_does_not_hold_up_another(
+    quick: Desk, autojump_clock: trio.testing.MockClock
+) -> None:
+    desk = started(quick)
+    desk.recipes.takes_s = 20.0
+    crowded, small = await desk.account(), await desk.account()
+    for _ in range(150):
+        await desk.monitor(crowded)
+    single = await desk.monitor(small)
+    async with desk.clock():
+        await trio.sleep(HOUR + 200)
+    (run,) = await desk.all_runs(single.id)
+    assert run.started_at is not None
+    assert run.started_at - run.scheduled_for < 1.0
+    assert desk.recipes.most_under_way == EACH_MAX + 1
+    counted = Counter(desk.recipes.asked)
+    assert len(counted) == 151
+    assert set(counted.values()) == {1}
+
+
+async def test_an_unforeseen_error_ends_its_own_run_only(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
+    desk = started(quick)
+    account = await desk.account(100)
+    bad, good = await desk.monitor(account), await desk.monitor(account)
+
+    def answer(recipe: Recipe) -> Gathered:
+        if recipe.values["who"] == bad.id:
+            raise RuntimeError("a bug")
+        return gathered({"stars": 1})
+
+    desk.recipes.answer = answer
+    async with desk.clock():
+        await trio.sleep(2 * HOUR + 60)
+    assert [(run.status, run.skip_reason) for run in await desk.all_runs(bad.id)] == [("failed", UNEXPECTED)] * 2
+    assert [run.status for run in await desk.all_runs(good.id)] == ["ok", "ok"]
+    assert await desk.money(account) == (88, 0)
+    assert [name for name, _ in desk.log.events] == ["run_failed", "run_failed"]
+
+
+async def test_a_node_that_stops_refunds_what_is_under_way_and_the_next_one_runs_it(
+    quick: Desk, autojump_clock: trio.testing.MockClock
+) -> None:
+    desk = started(quick)
+    desk.recipes.takes_s = 10.0
+    account = await desk.account(100)
+    monitor = await desk.monitor(account)
+    async with desk.clock():
+        await trio.sleep(HOUR + 5)
+        assert await desk.money(account) == (94, 6)
+    assert await desk.money(account) == (100, 0)
+    async with desk.clock():
+        await trio.sleep(30)
+    (run,) = await desk.all_runs(monitor.id)
+    assert (run.status, run.attempt) == ("ok", 2)
+    assert await desk.money(account) == (94, 0)
+
+
+async def test_a_node_that_died_leaves_its_runs_to_the_next_one_at_once(
+    quick: Desk, autojump_clock: trio.testing.MockClock
+) -> None:
+    desk = started(quick)
+    monitor = await desk.monitor(await desk.account())
+    lease = await desk.lease(monitor)
+    async with desk.clock():
+        await trio.sleep(5)
+    run = await desk.run_of(lease.run.id)
+    assert (run.status, run.attempt) == ("ok", 2)
+
+
+async def test_a_long_run_keeps_its_lease(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
+    desk = started(quick)
+    desk.recipes.takes_s = 3 * LEASE_S
+    monitor = await desk.monitor(await desk.account())
+    async with desk.clock():
+        await trio.sleep(HOUR + LEASE_S * 2)
+        (run,) = await desk.all_runs(monitor.id)
+        assert run.lease_until is not None
+        assert run.lease_until > desk.now()
+        await trio.sleep(HOUR / 2)
+    assert [(run.status, run.attempt) for run in await desk.all_runs(monitor.id)] == [("ok", 1)]
+
+
+async def test_a_node_that_drains_begins_nothing_more(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
+    desk = started(quick)
+    desk.recipes.takes_s = 5.0
+    monitor = await desk.monitor(await desk.account())
+    async with desk.clock():
+        await trio.sleep(HOUR + 2)
+        desk.stopping = True
+        await trio.sleep(2 * HOUR)
+    assert await statuses(desk, monitor.id) == [(1.0, "ok")]
+
+
+async def test_the_clock_outlasts_a_store_that_is_away(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
+    desk = started(quick)
+    account = await desk.account(100)
+    monitor = await desk.monitor(account)
+    async with desk.clock():
+        await trio.sleep(HOUR - 60)
+        desk.store.failing = StoreUnavailable("the disk is full")
+        await trio.sleep(600)
+        desk.store.failing = None
+        await trio.sleep(120)
+    assert await statuses(desk, monitor.id) == [(1.0, "ok")]
+    assert await desk.money(account) == (94, 0)
+    assert {name for name, _ in desk.log.events} == {"clock_waits"}
+
+
+async def test_a_run_whose_end_cannot_be_written_is_resumed_and_charged_once(
+    quick: Desk, autojump_clock: trio.testing.MockClock
+) -> None:
+    desk = started(quick)
+    account = await desk.account(100)
+    monitor = await desk.monitor(account)
+    desk.recipes.takes_s = 5.0
+    async with desk.clock():
+        await trio.sleep(HOUR + 3)
+        desk.store.failing = StoreUnavailable("the disk is full")
+        await trio.sleep(10)
+        desk.store.failing = None
+        await trio.sleep(120)
+    (run,) = await desk.all_runs(monitor.id)
+    assert (run.status, run.attempt) == ("ok", 2)
+    await desk.assert_sound(account)
+    assert await desk.money(account) == (94, 0)
+
+
+async def test_who_wakes_the_clock_does_not_wait_for_its_next_look(
+    quick: Desk, autojump_clock: trio.testing.MockClock
+) -> None:
+    desk = started(quick)
+    monitor = await desk.monitor(await desk.account(), status="paused")
+    async with desk.clock() as clock:
+        await trio.sleep(5)
+        run = await desk.store.write(lambda tx: desk.slots.open_one(tx, monitor.id))
+        clock.wake()
+        await trio.sleep(0.01)
+    assert (await desk.run_of(run.id)).status == "ok"
+
+
+async def test_a_slot_can_be_run_by_hand_and_only_once(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
+    desk = started(quick)
+    account = await desk.account(100)
+    monitor = await desk.monitor(account)
+    async with desk.clock() as clock:
+        first = await clock.run_slot(monitor.id, EPOCH + HOUR)
+        await trio.sleep(1)
+        again = await clock.run_slot(monitor.id, EPOCH + HOUR)
+        assert (first.status, again.status, again.id) == ("running", "ok", first.id)
+        await trio.sleep(2 * HOUR + 60)
+        with pytest.raises(MonitorUnknown):
+            await clock.run_slot("mon_none")
+    assert await statuses(desk, monitor.id) == [(1.0, "ok"), (2.0, "ok")]
+    assert await desk.money(account) == (88, 0)
+
+
+async def test_a_cadence_that_can_no_longer_be_read_stops_no_other_monitor(
+    quick: Desk, autojump_clock: trio.testing.MockClock
+) -> None:
+    desk = started(quick)
+    account = await desk.account()
+    bad, good = await desk.monitor(account), await desk.monitor(account)
+    await desk.store.write(
+        lambda tx: tx.run("UPDATE monitors SET cadence = ? WHERE id = ?", ('{"cron": "nonsense"}', bad.id))
+    )
+    async with desk.clock():
+        await trio.sleep(2 * HOUR + 60)
+    assert await statuses(desk, good.id) == [(1.0, "ok"), (2.0, "ok")]
+    assert await desk.all_runs(bad.id) == []
+    assert desk.log.events == [("cadence_unreadable", {"monitor": bad.id})]
