@@ -28,6 +28,7 @@ from gateway.guide import Guides
 from gateway.ids import id_maker
 from gateway.logs import Log
 from gateway.metrics import Metrics
+from gateway.monitors import Monitors, open_monitors
 from gateway.operations import Nothing, Operation, Operations
 from gateway.presence import Pace, Presence, open_presence
 from gateway.reload import Reload, reloadable
@@ -75,6 +76,7 @@ class Node:
     feed: Feed
     edge_answer: EdgeAnswer
     draining: trio.Event
+    monitors: Monitors
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,8 @@ class Setting:
     open_state: OpenState = open_state
     open_exchange: OpenExchange = open_exchange
     pace: Pace = field(default_factory=Pace)
+    keeps_time: bool = True
+    """False: monitors are not run as they are due, only when they are told to."""
 
 
 @asynccontextmanager
@@ -140,6 +144,16 @@ async def open_node(setting: Setting) -> AsyncIterator[Node]:
         setting.open_state(config.state.url, round_trip_s=ROUND_TRIP_S) as sharing,
         open_sharing(sharing, cache, sites) as shared,
         open_feed(_feed_setting(setting, books.store, hub, gate), draining) as feed,
+        open_monitors(
+            config,
+            books,
+            catalog := Catalog(sites),
+            now=now,
+            make_id=make_id,
+            log=setting.log,
+            stopping=draining.is_set,
+            ticks=setting.keeps_time,
+        ) as monitors,
         trio.open_nursery() as nursery,
     ):
         if state is not None:
@@ -149,7 +163,10 @@ async def open_node(setting: Setting) -> AsyncIterator[Node]:
             nursery.start_soon(presence.keep_recovering)
         nursery.start_soon(finish_charges, books, setting.log)
         nursery.start_soon(forget_old_claims, books, setting.log, now)
-        yield _build(setting, _Opened(state, gate, books, presence, sites, cache, shared, feed, draining, make_id))
+        yield _build(
+            setting,
+            _Opened(state, gate, books, presence, sites, catalog, cache, shared, feed, monitors, draining, make_id),
+        )
         nursery.cancel_scope.cancel()
 
 
@@ -177,16 +194,18 @@ class _Opened:
     books: Books
     presence: Presence
     sites: list[Site]
+    catalog: Catalog
     cache: Cache
     shared: SharedCache | None
     feed: Feed
+    monitors: Monitors
     draining: trio.Event
     make_id: Callable[[str], str]
 
 
 def _build(setting: Setting, opened: _Opened) -> Node:
     config, log, books, gate = setting.config, setting.log, opened.books, opened.gate
-    catalog = Catalog(opened.sites)
+    catalog = opened.catalog
     signer = CursorSigner(setting.secrets.cursors)
     clock = trio.lowlevel.current_clock().current_time  # found once: `trio.current_time` costs three times as much
     admission = Admission(books.keys, gate, books.balances, key_prefix=config.keys.prefix)
@@ -221,6 +240,7 @@ def _build(setting: Setting, opened: _Opened) -> Node:
     operations = books.operations
     operations.add("reload", Operation(Nothing, reload.operation))
     Circuits(catalog).add_to(operations)
+    opened.monitors.add_to(operations)
     return Node(
         api=Api(Parts(admission, routes, status, replies, metrics, log, opened.make_id, clock)),
         admin=_admin(setting, operations, metrics, readiness=partial(_unready, books, opened.state, opened.draining)),
@@ -233,6 +253,7 @@ def _build(setting: Setting, opened: _Opened) -> Node:
         feed=opened.feed,
         edge_answer=edge_answer_of(opened.make_id, setting.base_url),
         draining=opened.draining,
+        monitors=opened.monitors,
     )
 
 

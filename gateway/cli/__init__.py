@@ -10,6 +10,7 @@ import click
 from gateway.cli.bench import bench
 from gateway.cli.demo import demo
 from gateway.cli.events import events
+from gateway.cli.monitor import monitor
 from gateway.cli.operate import account, credits_group, key, ledger, reload
 from gateway.cli.platforms import platforms
 from gateway.cli.run import Refusal, complain
@@ -32,6 +33,7 @@ _COMMANDS = (
     events,
     key,
     ledger,
+    monitor,
     platforms,
     reload,
     sandbox,

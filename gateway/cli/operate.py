@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from http.client import HTTPException
 from random import Random
 from typing import Any
@@ -31,8 +31,12 @@ _ADMIN_TIMEOUT_S = 30.0
 _CONNECT_S = 2.0
 
 
-def operate(config_path: str | None, operation: str, /, **arguments: Any) -> Any:
-    """Do one operation where the store is: in the node that owns it, or here while nobody does.
+DoHere = Callable[[Config, Secrets, str, Mapping[str, Any]], Awaitable[Any]]
+"""Does an operation in this process, which has the store to itself or is one of its nodes."""
+
+
+def operate(config_path: str | None, operation: str, /, *, do_here: DoHere | None = None, **arguments: Any) -> Any:
+    """Do one operation where the store is: in the node that owns it, or here while nobody does, by `do_here`.
 
     Raises:
         Refusal: it cannot be done.
@@ -45,7 +49,7 @@ def operate(config_path: str | None, operation: str, /, **arguments: Any) -> Any
         if admin_url := _node_of(config):
             return _ask_node(admin_url, secrets, operation, body)
         try:
-            return run(lambda: _do_here(config, secrets, operation, sent))
+            return run(lambda: (do_here or _do_here)(config, secrets, operation, sent))
         except Refusal as exc:
             if not isinstance(exc.__cause__, StoreInUse) or pause_s is None:
                 raise

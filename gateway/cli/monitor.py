@@ -1,0 +1,68 @@
+"""`sluice monitor`: run a slot of a monitor now, in the node that runs on the store, or here while none does."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+import click
+
+from gateway.app import Setting, open_node
+from gateway.cli.operate import operate
+from gateway.cli.run import Refusal, config_option, show
+from gateway.config import Config
+from gateway.logs import Log
+from gateway.operations import OperationRefused
+from gateway.secrets import Secrets
+from upstreams.platforms import load_platforms
+
+_TURNS = 6
+"""Times that a node is asked, each of which waits for the run's end for a while."""
+
+
+@click.group()
+def monitor() -> None:
+    """Monitors."""
+
+
+@monitor.command("run")
+@config_option
+@click.argument("monitor_id")
+@click.option("--slot", default=None, help="ISO 8601, to the second; this second when absent.")
+def monitor_run(config_path: str | None, monitor_id: str, slot: str | None) -> None:
+    """Run one slot now, as the scheduler would: charged, told of, and never twice. Prints the run record as JSON."""
+    for _ in range(_TURNS):
+        record = operate(config_path, "monitor.run", do_here=_run_here, monitor=monitor_id, slot=slot)
+        if record["finished_at"] is not None:
+            break
+        slot = record["scheduled_for"]
+    show(record, as_json=True)
+
+
+async def _run_here(config: Config, secrets: Secrets, name: str, arguments: Mapping[str, Any]) -> Any:
+    """A node without its addresses, and without the clock: nothing else that may be due is run."""
+    setting = Setting(
+        config=config,
+        read_config=lambda: config,
+        secrets=secrets,
+        environ=os.environ,
+        base_url=config.server.public_url(config.server.port),
+        log=Log("warning", access=False),
+        platforms=load_platforms(),
+        now=time.time,
+        rng=Random(),
+        keeps_time=False,
+    )
+    async with open_node(setting) as node:
+        try:
+            record = await node.operations.run(name, arguments)
+            for _ in range(_TURNS):
+                if record["finished_at"] is not None:
+                    break
+                record = await node.operations.run(name, {**arguments, "slot": record["scheduled_for"]})
+            return record
+        except OperationRefused as exc:
+            raise Refusal(str(exc)) from exc

@@ -1,0 +1,43 @@
+"""A monitor's runs as answers and commands show them (spec 2.6, decisions 12)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from gateway.instants import iso
+from scheduler.monitors.records import Run
+from scheduler.monitors.run_rows import Delivered
+
+
+def run_record(run: Run, delivery: Delivered | None = None) -> dict[str, Any]:
+    """One run; `skip_reason` is there when it was skipped, or failed for a reason that can be told."""
+    record = {
+        "run_id": run.id,
+        "monitor_id": run.monitor_id,
+        "status": run.status,
+        "scheduled_for": iso(run.scheduled_for),
+        "started_at": _iso_or_none(run.started_at),
+        "finished_at": _iso_or_none(run.finished_at),
+        "credits_used": run.credits_used,
+        "rows": run.rows_count,
+        "legs": orjson.loads(run.legs),
+        "alerts_fired": orjson.loads(run.alerts),
+        "warnings": orjson.loads(run.warnings),
+        "webhook_delivery": None if delivery is None else _delivery(delivery),
+    }
+    return record if run.skip_reason is None else {**record, "skip_reason": run.skip_reason}
+
+
+def _delivery(delivery: Delivered) -> dict[str, Any]:
+    return {
+        "attempts": delivery.attempts,
+        "lastStatus": delivery.last_status,
+        "deliveredAt": _iso_or_none(delivery.delivered_at),
+        "failedAt": _iso_or_none(delivery.failed_at),
+    }
+
+
+def _iso_or_none(at: float | None) -> str | None:
+    return None if at is None else iso(at)

@@ -1,0 +1,120 @@
+"""The monitors of a node while it runs: its recipes, its clock, and what an operator does with them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from math import floor
+from typing import Any
+
+import msgspec
+import trio
+
+from gateway.books import Books
+from gateway.config.settings import Config
+from gateway.instants import unix
+from gateway.logs import Log
+from gateway.monitor_records import run_record
+from gateway.operations import Operation, OperationRefused, Operations, Text
+from gateway.recipes import CatalogRecipes
+from scheduler.clockwork import Clock, ClockSetting, open_clock
+from scheduler.errors import MonitorUnknown
+from scheduler.monitors import run_rows
+from scheduler.monitors.payload import make_payload
+from scheduler.monitors.records import Run
+from scheduler.monitors.runs import Runs
+from scheduler.monitors.slots import Slots
+from storage.opening import is_shared
+from storage.store import Store, Tx
+from upstreams.catalog import Catalog
+
+RUN_WITHIN_S = 20.0
+"""Whoever asked for a run is told by then how it stands: less than a supervisor waits for its workers."""
+_LOOK_S = 0.05
+
+
+class MonitorRun(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Arguments of `monitor.run`; `slot` is ISO 8601 to the second, by default this one."""
+
+    monitor: Text
+    slot: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Monitors:
+    """What the routes of monitors stand on."""
+
+    store: Store
+    recipes: CatalogRecipes
+    slots: Slots
+    clock: Clock
+
+    def add_to(self, operations: Operations) -> None:
+        """Offer what an operator may do."""
+        operations.add("monitor.run", Operation(MonitorRun, self._run))
+
+    async def _run(self, args: MonitorRun) -> Any:
+        try:
+            slot = None if args.slot is None else float(floor(unix(args.slot)))
+            run = await self.clock.run_slot(args.monitor, slot)
+        except ValueError as exc:
+            raise OperationRefused(f"{args.slot} is no ISO 8601 instant, such as 2030-01-31T12:00:00Z") from exc
+        except MonitorUnknown as exc:
+            raise OperationRefused(str(exc)) from exc
+        read = partial(_read, run=run)
+        found = await self.store.read(read)
+        with trio.move_on_after(RUN_WITHIN_S):
+            while found[0].finished_at is None:
+                await trio.sleep(_LOOK_S)
+                found = await self.store.read(read)
+        return run_record(*found)
+
+
+@asynccontextmanager
+async def open_monitors(
+    config: Config,
+    books: Books,
+    catalog: Catalog,
+    *,
+    now: Callable[[], float],
+    make_id: Callable[[str], str],
+    log: Log,
+    stopping: Callable[[], bool],
+    ticks: bool,
+) -> AsyncIterator[Monitors]:
+    """Monitors that run as they are due; without `ticks` only those that an operator runs.
+
+    Raises:
+        StorageError: the store is away.
+    """
+    platforms = config.upstreams.platforms
+    recipes = CatalogRecipes(
+        catalog,
+        # Half of a platform's connections, so that a top of the hour leaves the other half to requests.
+        {slug: max(1, platforms[slug].max_connections // 2) for slug in catalog.sites},
+        now=now,
+        clock=trio.lowlevel.current_clock().current_time,
+        stopping=stopping,
+    )
+    slots = Slots(books.feed, now=now, make_id=make_id)
+    runs = Runs((books.store, books.charges, books.feed), recipes, make_payload, now=now, make_id=make_id)
+    setting = ClockSetting(
+        store=books.store,
+        slots=slots,
+        runs=runs,
+        node=books.charges.node,
+        log=log,
+        now=now,
+        is_alone=not is_shared(config.store.url),
+        stopping=stopping,
+        ticks=ticks,
+    )
+    async with open_clock(setting) as clock:
+        yield Monitors(books.store, recipes, slots, clock)
+
+
+def _read(tx: Tx, run: Run) -> tuple[Run, run_rows.Delivered | None]:
+    """The run and its delivery as they stand; a run whose monitor was deleted as it was."""
+    return run_rows.read_run(tx, run.id) or run, run_rows.delivery_of(tx, run.id)

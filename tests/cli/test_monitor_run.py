@@ -1,0 +1,51 @@
+"""`sluice monitor run`: one slot, through the scheduler's own way, with a node on the store and without one."""
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from tests.fakes.commands import Commands
+from tests.fakes.sluice_process import Place
+
+ADD = """
+INSERT INTO monitors (id, account_id, name, recipe, params, cadence, alert_rules, webhook_format, suppress, status,
+                      next_slot_at, rule_state, runs_total, credits_spent, created_at, updated_at, version)
+VALUES (?, ?, 'test', 'github/profile', '{"handle": "octocat"}', '"hourly"', '[]', 'full', 0, 'active',
+        ?, '{}', 0, 0, ?, ?, 0)
+"""
+
+
+@pytest.fixture(params=["nobody else on the store", "a node on the store"])
+def place(request: pytest.FixtureRequest, place: Place, commands: Commands) -> Iterator[Place]:
+    with place.sandbox() as egress:
+        place.configure(upstreams={"egress": egress})
+        account = place.told("account", "create", "--name", "test", "--credits", "100")["id"]
+        now, is_alone = time.time(), request.param == "nobody else on the store"
+        with closing(sqlite3.connect(place.database)) as database:
+            database.execute(ADD, ("mon_1", account, now + 36_000, now, now))
+            if is_alone:  # a command leaves what is due to nodes
+                database.execute(ADD, ("mon_due", account, now - 60.0, now, now))
+            database.commit()
+        if is_alone:
+            yield place
+            return
+        with place.serve():
+            yield place
+
+
+def test_a_slot_is_run_once_and_its_record_printed(place: Place) -> None:
+    ended = place.operate("monitor", "run", "mon_1", "--slot", "2026-01-31T12:00:00Z")
+    assert (ended.exit_code, ended.err) == (0, "")
+    record = ended.json
+    assert (record["monitor_id"], record["status"], record["credits_used"]) == ("mon_1", "ok", 2)
+    assert record["scheduled_for"] == "2026-01-31T12:00:00.000Z"
+    assert place.operate("monitor", "run", "mon_1", "--slot", "2026-01-31T12:00:00Z").json == record
+    assert [account["balance"] for account in place.told("account", "list")] == [98]  # and nothing else was run
+    assert place.told("ledger", "verify")["ok"]
+
+
+def test_a_monitor_that_is_not_there_is_refused_in_one_line(place: Place) -> None:
+    assert place.operate("monitor", "run", "mon_none").refused(1) == "there is no monitor mon_none"

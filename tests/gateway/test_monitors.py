@@ -1,0 +1,133 @@
+"""Monitors in a whole node, on real recipes: what is due runs by itself, and an operator can run a slot."""
+
+from pathlib import Path
+
+import orjson
+import pytest
+import trio
+
+from gateway.operations import OperationRefused
+from scheduler.monitors import run_rows, store
+from scheduler.monitors.records import Monitor
+from scheduler.recipes import RecipeInvalid
+from tests.fakes.node import OpenNode, open_test_node
+from tests.fakes.scripted_upstream import told
+
+PROFILE = {"handle": "octocat"}
+FOLLOWERS = {"metrics": ["author.followers"], "row_key": None, "max_rows": 100}
+
+
+async def made(
+    opened: OpenNode, *, recipe: str = "github/profile", params: object = None, due_in_s: float = 3600.0
+) -> Monitor:
+    now = opened.node.monitors.clock._now()
+    monitor = Monitor(
+        id="mon_1",
+        account_id=opened.account,
+        key_id=opened.key_id,
+        name="test",
+        recipe=recipe,
+        params=orjson.dumps(params or PROFILE).decode(),
+        cadence='"hourly"',
+        track=orjson.dumps(FOLLOWERS).decode() if recipe == "github/profile" else None,
+        alert_rules="[]",
+        webhook_format="full",
+        suppress=False,
+        status="active",
+        next_slot_at=float(int(now + due_in_s) // 3600 * 3600),
+        rule_state="{}",
+        baseline_run_id=None,
+        runs_total=0,
+        credits_spent=0,
+        created_at=now - 7200.0,
+        updated_at=now,
+        version=0,
+    )
+    await opened.node.books.store.write(lambda tx: store.add_monitor(tx, monitor))
+    return monitor
+
+
+async def test_an_operator_runs_a_slot_and_is_told_how_it_ended(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as opened:
+        await made(opened, due_in_s=36_000)
+        record = await opened.operate("monitor.run", monitor="mon_1", slot="2026-01-31T12:00:00Z")
+        assert (record["status"], record["credits_used"], record["rows"]) == ("ok", 2, None)
+        assert record["scheduled_for"] == "2026-01-31T12:00:00.000Z"
+        (leg,) = record["legs"]
+        assert (leg["endpoint"], leg["rung"], leg["rung_index"]) == ("github/profile", "primary", 0)
+        assert record["webhook_delivery"] is None
+        again = await opened.operate("monitor.run", monitor="mon_1", slot="2026-01-31T12:00:00Z")
+        assert again == record
+        assert await opened.net(record["run_id"]) == 2
+        data = await opened.node.books.store.read(lambda tx: run_rows.read_data(tx, record["run_id"]))
+        assert orjson.loads(data.numbers or b"")["_"].keys() == {"author.followers"}
+        await opened.assert_sound()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ({"monitor": "mon_none"}, "there is no monitor mon_none"),
+        ({"monitor": "mon_1", "slot": "soon"}, "soon is no ISO 8601 instant, such as 2030-01-31T12:00:00Z"),
+    ],
+)
+async def test_what_cannot_be_run_is_refused(tmp_path: Path, arguments: dict[str, str], why: str) -> None:
+    async with open_test_node(tmp_path) as opened:
+        with pytest.raises(OperationRefused, match=why):
+            await opened.operate("monitor.run", **arguments)
+
+
+async def test_what_is_due_runs_by_itself_and_never_from_the_cache(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as opened:
+        await opened.get("/v1/github/profile?handle=octocat")
+        monitor = await made(opened, due_in_s=0)
+        opened.node.monitors.clock.wake()
+        read = opened.node.books.store.read
+        while (after := await read(lambda tx: store.read_monitor(tx, monitor.id))) and not after.runs_total:  # noqa: ASYNC110 - a run of the node's own has no event to wait for
+            await trio.sleep(0.02)
+        assert after is not None
+        assert (after.runs_total, after.credits_spent) == (1, 2)
+        await opened.assert_sound()
+
+
+async def test_a_walk_is_billed_by_its_pages_and_one_credit(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as opened:
+        await made(opened, recipe="hackernews/search", params={"query": "trio", "limit": 5}, due_in_s=36_000)
+        record = await opened.operate("monitor.run", monitor="mon_1")
+        assert (record["status"], record["credits_used"], record["rows"]) == ("ok", 2, 5)
+        taken = [entry["amount"] for entry in await opened.entries(record["run_id"])]
+        assert sorted(taken) == [-6, 4]  # for five pages, of which one was used
+        assert await opened.net(record["run_id"]) == 2
+        await opened.assert_sound()
+
+
+async def test_an_upstream_that_fails_costs_nothing(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as opened:
+        opened.upstream.always(told({}, status=500))
+        await made(opened, due_in_s=36_000)
+        record = await opened.operate("monitor.run", monitor="mon_1")
+        assert (record["status"], record["credits_used"]) == ("failed", 0)
+        assert record["skip_reason"] == "api: status 500"
+        await opened.assert_sound()
+
+
+@pytest.mark.parametrize(
+    ("recipe", "params", "param", "meant"),
+    [
+        ("github/profil", PROFILE, "recipe", "github/profile"),
+        ("github/profile", {}, "params.handle", None),
+        ("github/profile", {"handel": "octocat"}, "params.handel", "handle"),
+        ("github/profile", {"handle": ["octocat"]}, "params.handle", None),
+        ("github/profile", {**PROFILE, "max_credits": 5}, "params.max_credits", None),
+        ("hackernews/search", {"query": "trio", "limit": 0}, "params.limit", None),
+        ("github/profile", "octocat", "params", None),
+    ],
+)
+async def test_a_recipe_that_cannot_be_used_is_refused_with_its_parameter(
+    tmp_path: Path, recipe: str, params: object, param: str, meant: str | None
+) -> None:
+    async with open_test_node(tmp_path) as opened:
+        with pytest.raises(RecipeInvalid) as refused:
+            opened.node.monitors.recipes.read(recipe, params)
+    assert (refused.value.param, refused.value.did_you_mean) == (param, meant)
+    assert refused.value.problem
