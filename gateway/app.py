@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
@@ -144,16 +144,7 @@ async def open_node(setting: Setting) -> AsyncIterator[Node]:
         setting.open_state(config.state.url, round_trip_s=ROUND_TRIP_S) as sharing,
         open_sharing(sharing, cache, sites) as shared,
         open_feed(_feed_setting(setting, books.store, hub, gate), draining) as feed,
-        open_monitors(
-            config,
-            books,
-            catalog := Catalog(sites),
-            now=now,
-            make_id=make_id,
-            log=setting.log,
-            stopping=draining.is_set,
-            ticks=setting.keeps_time,
-        ) as monitors,
+        _monitors(setting, books, catalog := Catalog(sites), draining=draining, make_id=make_id) as monitors,
         trio.open_nursery() as nursery,
     ):
         if state is not None:
@@ -182,6 +173,21 @@ def _feed_setting(setting: Setting, store: Store, hub: Hub, gate: Gate) -> FeedS
         now=setting.now,
         rng=setting.rng,
         log=setting.log,
+    )
+
+
+def _monitors(
+    setting: Setting, books: Books, catalog: Catalog, *, draining: trio.Event, make_id: Callable[[str], str]
+) -> AbstractAsyncContextManager[Monitors]:
+    return open_monitors(
+        setting.config,
+        books,
+        catalog,
+        now=setting.now,
+        make_id=make_id,
+        log=setting.log,
+        stopping=draining.is_set,
+        ticks=setting.keeps_time,
     )
 
 

@@ -168,8 +168,8 @@ class Clock:
                 if look.crowds:
                     opening = partial(self._slots.open_due, limit=SLOTS_AT_ONCE, crowds=crowds)
                     self._tell(await self._store.write(opening))
-                await self._begin(look.ready)
-                if not look.crowds:
+                has_all = await self._begin(look.ready)
+                if has_all and not look.crowds:
                     break
         except StorageError as exc:
             self._log.event("warning", "clock_waits", error=str(exc))
@@ -184,13 +184,19 @@ class Clock:
         coming = (store.next_slot_at(tx), run_rows.next_start_at(tx))
         return _Look(store.crowds(tx, now), ready, min((at for at in coming if at is not None), default=None))
 
-    async def _begin(self, ready: list[Ready]) -> None:
-        """Begin as many as there is room for; one that is under way here is not begun again, whatever its lease."""
+    async def _begin(self, ready: list[Ready]) -> bool:
+        """Begin as many as there is room for; False: others were quicker with some, so there may be more to have.
+
+        One that is under way here is not begun again, whatever its lease.
+        """
         under_way, free = self._in_flight, IN_FLIGHT_MAX - len(self._in_flight)
         others = (one for one in ready if one.run_id not in under_way)
         chosen = [one.run_id for one in in_turn(others, Counter(under_way.values()), free=free, each_max=EACH_MAX)]
-        if chosen and not self._stopping():
-            self._start(await self._store.write(partial(self._lease, run_ids=chosen)))
+        if not chosen or self._stopping():
+            return True
+        leases = await self._store.write(partial(self._lease, run_ids=chosen))
+        self._start(leases)
+        return len(leases) == len(chosen)
 
     def _start(self, leases: list[Lease]) -> None:
         for lease in leases:

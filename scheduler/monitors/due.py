@@ -52,7 +52,7 @@ def due_slots(cadence: Cadence, first: float, now: float, *, created_at: float) 
     missed = [Missed(slot, MISSED) for slot in slots[:-1]]
     if len(missed) > RECORDED_MAX:
         missed[0] = Missed(first, f"{MISSED}, and so was every slot before {iso(missed[1].slot)}")
-    return Due(slots[-1] if slots else None, missed, next_slot(cadence, max(now, first), created_at))
+    return Due(slots[-1] if slots else None, missed, next_slot(cadence, max(now, first - 0.5), created_at))
 
 
 def start_of(slot: float, monitor_id: str, crowd: int) -> float:

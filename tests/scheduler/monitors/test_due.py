@@ -1,0 +1,70 @@
+"""Which slots are due, when crowds start, and whose turn it is."""
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.monitors.cadence import read_cadence
+from scheduler.monitors.due import CROWD_LEAST, RECORDED_MAX, SPREAD_MAX_S, Ready, due_slots, in_turn, start_of
+
+CADENCES = ("hourly", "daily", "weekly", {"cron": "*/5 * * * *"}, {"cron": "30 2 * * *", "timezone": "Europe/Berlin"})
+MADE_AT = 1_780_000_000.0
+
+cadences = st.sampled_from(CADENCES).map(lambda sent: read_cadence(sent, MADE_AT))
+delays = st.floats(0, 400 * 86_400.0)
+accounts = st.sampled_from("abcd")
+waiting = st.lists(st.tuples(st.integers(0, 50), accounts), max_size=80)
+busy = st.dictionaries(accounts, st.integers(0, 25))
+
+
+@given(cadences, delays, delays)
+def test_whatever_was_missed_the_newest_slot_is_run_and_the_next_one_lies_ahead(
+    cadence: object, first_s: float, late_s: float
+) -> None:
+    first = due_slots(cadence, MADE_AT, MADE_AT + first_s, created_at=MADE_AT).next_at  # type: ignore[arg-type]
+    now = first + late_s
+    due = due_slots(cadence, first, now, created_at=MADE_AT)  # type: ignore[arg-type]
+    assert due.newest is not None
+    recorded = [missed.slot for missed in due.missed]
+    assert recorded == sorted(set(recorded))
+    assert all(first <= slot < due.newest for slot in recorded)
+    assert first <= due.newest <= now < due.next_at
+    assert len(recorded) <= RECORDED_MAX + 1
+    assert first in [*recorded, due.newest]
+
+
+@given(cadences, delays)
+def test_nothing_is_due_before_its_slot(cadence: object, early_s: float) -> None:
+    first = due_slots(cadence, MADE_AT, MADE_AT, created_at=MADE_AT).next_at  # type: ignore[arg-type]
+    due = due_slots(cadence, first, first - 1.0 - early_s, created_at=MADE_AT)  # type: ignore[arg-type]
+    assert (due.newest, due.missed) == (None, [])
+    assert due.next_at == first
+
+
+@given(st.text(max_size=40), st.integers(0, 20_000))
+def test_a_place_in_the_crowd_is_stable_and_within_a_minute(monitor_id: str, crowd: int) -> None:
+    start_at = start_of(1_000.0, monitor_id, crowd)
+    assert start_at == start_of(1_000.0, monitor_id, crowd)
+    assert 1_000.0 <= start_at < 1_000.0 + SPREAD_MAX_S
+    assert crowd >= CROWD_LEAST or start_at == 1_000.0
+
+
+@given(waiting, busy, st.integers(-3, 100), st.integers(1, 25))
+def test_turns_go_round_the_accounts(
+    waits: list[tuple[int, str]], under_way: dict[str, int], free: int, each_max: int
+) -> None:
+    ready = [Ready(float(at), account, f"run_{place}") for place, (at, account) in enumerate(waits)]
+    chosen = in_turn(ready, under_way, free=free, each_max=each_max)
+    assert len(chosen) == len(set(chosen)) <= max(0, free)
+    given_to = Counter(under_way) + Counter(one.account_id for one in chosen)
+    for account in {one.account_id for one in chosen}:
+        own = sorted(one for one in ready if one.account_id == account)
+        taken = given_to[account] - under_way.get(account, 0)
+        assert [one for one in chosen if one.account_id == account] == own[:taken]
+        assert given_to[account] <= each_max
+    for one in set(ready) - set(chosen):  # who is left out has no fewer under way than who was chosen, or no room
+        if len(chosen) < free:
+            assert given_to[one.account_id] >= each_max
+        else:
+            assert all(given_to[one.account_id] + 1 >= given_to[other.account_id] for other in chosen)
