@@ -67,6 +67,18 @@ ADD_DELIVERY = """
 INSERT INTO deliveries (id, run_id, monitor_id, account_id, host, body, status, attempts, next_at, created_at)
 VALUES (?, ?, ?, ?, ?, ?, 'queued', 0, ?, ?)
 """
+DELIVERY_OF = """
+SELECT attempts, last_status, delivered_at, failed_at FROM deliveries WHERE run_id = ? ORDER BY created_at DESC LIMIT 1
+"""
+
+
+class Delivered(NamedTuple):
+    """How far the newest delivery of a run has come."""
+
+    attempts: int
+    last_status: int | None
+    delivered_at: float | None
+    failed_at: float | None
 
 
 class Lease(NamedTuple):
@@ -173,6 +185,12 @@ def read_numbers(tx: Tx, run_id: str) -> bytes | None:
 def add_delivery(tx: Tx, delivery_id: str, run: Run, *, host: str, body: bytes, at: float) -> None:
     """Queue what a webhook is to receive of a run."""
     tx.run(ADD_DELIVERY, (delivery_id, run.id, run.monitor_id, run.account_id, host, body, at, at))
+
+
+def delivery_of(tx: Tx, run_id: str) -> Delivered | None:
+    """How far the newest delivery of a run has come; None where none was queued."""
+    row = tx.one(DELIVERY_OF, (run_id,))
+    return None if row is None else Delivered(*row)
 
 
 def _packed(text: bytes | None) -> bytes | None:

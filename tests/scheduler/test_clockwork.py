@@ -335,3 +335,23 @@ async def test_a_cadence_that_can_no_longer_be_read_stops_no_other_monitor(
     assert await statuses(desk, good.id) == [(1.0, "ok"), (2.0, "ok")]
     assert await desk.all_runs(bad.id) == []
     assert desk.log.events == [("cadence_unreadable", {"monitor": bad.id})]
+
+
+async def test_a_run_whose_lease_passed_while_the_store_was_away_is_not_begun_again_beside_itself(
+    quick: Desk, autojump_clock: trio.testing.MockClock
+) -> None:
+    desk = started(quick)
+    account = await desk.account(100)
+    monitor = await desk.monitor(account)
+    desk.recipes.takes_s = 300.0
+    async with desk.clock() as clock:
+        await trio.sleep(HOUR + 5)
+        desk.store.failing = StoreUnavailable("the disk is full")
+        await trio.sleep(3 * LEASE_S)
+        desk.store.failing = None
+        clock.wake()
+        await trio.sleep(0.01)
+        await trio.sleep(HOUR / 2)
+    assert [(run.status, run.attempt) for run in await desk.all_runs(monitor.id)] == [("ok", 1)]
+    assert len(desk.recipes.asked) == 1
+    assert await desk.money(account) == (94, 0)
