@@ -38,7 +38,7 @@ from limits.concurrency import Leases
 from limits.gate import MemoryGate
 from limits.window import Window
 from tests.fakes.feeding import alert, low, revoked
-from tests.fakes.inline_store import InlineStore
+from tests.fakes.inline_store import open_inline
 from upstreams.cursors import CursorSigner
 
 EPOCH = 1_750_000_000.0
@@ -153,7 +153,7 @@ def now() -> float:
 
 @asynccontextmanager
 async def open_world(rng: Random) -> AsyncIterator[World]:
-    store: Any = InlineStore([MIGRATIONS])
+    store: Any = open_inline([MIGRATIONS])
     numbers = itertools.count()
     clock = trio.lowlevel.current_clock().current_time
     gate = MemoryGate(Window(600), Leases(50), clock)
