@@ -105,7 +105,7 @@ def run_batch(engine: Engine, jobs: Sequence[Job]) -> list[Callback] | None:
     callbacks: list[Callback] = []
     try:
         engine.begin()
-        groups = _groups(jobs)
+        groups = groups_of(jobs)
         for group in groups:
             _run_group(engine, group, callbacks, alone=len(groups) == 1)
         engine.commit()
@@ -116,7 +116,7 @@ def run_batch(engine: Engine, jobs: Sequence[Job]) -> list[Callback] | None:
     return callbacks
 
 
-def _groups(jobs: Sequence[Job]) -> list[list[Job]]:
+def groups_of(jobs: Sequence[Job]) -> list[list[Job]]:
     """Neighbours with the same handler go together, so that the order of arrival holds; a `write` stands alone."""
     groups: list[list[Job]] = []
     handler = None

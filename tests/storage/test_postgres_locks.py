@@ -2,8 +2,10 @@
 
 import threading
 from collections.abc import AsyncIterator
+from contextlib import ExitStack
 from functools import partial
 
+import psycopg
 import pytest
 import trio
 
@@ -12,6 +14,9 @@ from storage.store import Store, Tx
 from tests.contract.calls import submit_all
 from tests.servers.postgres import PostgresServer
 from tests.storage.tables import NOTES, add, add_note, all_texts
+
+TAKEN = "abcdef"
+GIVEN_BACK_S = 0.3
 
 
 @pytest.fixture
@@ -65,6 +70,32 @@ async def test_two_batches_that_hold_what_the_other_wants_both_get_through(store
     assert sorted(await all_texts(stores[0])) == ["a", "b", *everyone]
     assert len(meeting.runs) > 4, "somebody had to try again"
     assert took_s < 5
+
+
+async def test_calls_of_one_commit_get_through_however_many_of_them_meet_locks(
+    stores: list[Store], postgres: PostgresServer
+) -> None:
+    """Method: six calls wait together for rows which others hold, and give back one after another."""
+    for text in TAKEN:
+        await stores[0].write(add_note(text))
+
+    def lock(text: str, tx: Tx) -> str:
+        tx.all("SELECT id FROM notes WHERE text = ? {lock}", (text,))
+        return text
+
+    async def give_back(holders: list["psycopg.Connection[object]"]) -> None:
+        for holder in holders:
+            await trio.sleep(GIVEN_BACK_S)
+            holder.rollback()
+
+    with ExitStack() as connections:
+        holders = [connections.enter_context(psycopg.connect(postgres.url())) for _ in TAKEN]
+        for holder, text in zip(holders, TAKEN, strict=True):
+            holder.execute("SELECT id FROM notes WHERE text = %s FOR UPDATE", (text,))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(give_back, holders)
+            calls = [partial(stores[0].write, partial(lock, text)) for text in TAKEN]
+            assert await submit_all(stores[0], calls) == list(TAKEN)
 
 
 async def test_what_one_node_decides_the_other_sees_before_it_decides(stores: list[Store]) -> None:
