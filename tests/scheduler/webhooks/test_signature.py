@@ -22,6 +22,7 @@ with warnings.catch_warnings():
 
 SECRET = "whsec_" + base64.b64encode(b"k" * 32).decode()
 OWN_SECRET = "a caller's own secret, ünd not base64"
+SECRETS = (SECRET, new_secret(), OWN_SECRET, "whsec_not base64!", "whsec_", "8 chars.")
 BODY = '{"run_id":"run_1","text":"ünïcödé  \\u0000 \\n"}'.encode()
 AT = 1_800_000_000.0
 HEADER = "x-sluice-signature"
@@ -44,7 +45,7 @@ def test_a_delivery_carries_both_schemes_for_the_same_instant() -> None:
     assert of(headers, "webhook-signature") == f"v1,{wanted}"
 
 
-@pytest.mark.parametrize("secret", [SECRET, new_secret(), OWN_SECRET, "whsec_not base64!", "whsec_", "8 chars."])
+@pytest.mark.parametrize("secret", SECRETS, ids=range(len(SECRETS)))
 def test_stripe_accepts_our_signature_over_the_exact_bytes(secret: str) -> None:
     header = sign(BODY, keys=[secret], at=time.time())
     assert stripe.WebhookSignature.verify_header(BODY.decode(), header, secret, tolerance=300)
@@ -52,7 +53,7 @@ def test_stripe_accepts_our_signature_over_the_exact_bytes(secret: str) -> None:
         stripe.WebhookSignature.verify_header(BODY.decode() + " ", header, secret, tolerance=300)
 
 
-@pytest.mark.parametrize("secret", [SECRET, new_secret(), OWN_SECRET, "whsec_not base64!", "whsec_", "8 chars."])
+@pytest.mark.parametrize("secret", SECRETS, ids=range(len(SECRETS)))
 def test_standard_webhooks_accepts_it_too(secret: str) -> None:
     body = orjson.dumps({"run_id": "run_1"})
     headers = dict(signed_headers(body, delivery_id="whd_1", keys=[secret], at=time.time(), header_name=HEADER))
