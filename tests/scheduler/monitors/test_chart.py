@@ -1,0 +1,94 @@
+"""The picture of a metric: well-formed XML whatever it shows, everything within its frame, alerts marked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from xml.etree import ElementTree
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from scheduler.monitors.chart import HEIGHT, WIDTH, Point, chart_svg, points_of
+from tests.scheduler.monitors.past import FIRST, HOUR_S, NUMBER, VIEWS, past
+
+SVG = "{http://www.w3.org/2000/svg}"
+ALERT = {"metric": VIEWS, "op": "gt", "from": None, "to": 30, "delta": None, "pct_change": None, "row_id": "p1"}
+
+
+def drawn(title: str, points: list[Point]) -> ElementTree.Element:
+    root = ElementTree.fromstring(chart_svg(title, points))
+    assert root.tag == f"{SVG}svg"
+    return root
+
+
+def texts(root: ElementTree.Element) -> list[str]:
+    return ["".join(node.itertext()) for node in root.iter(f"{SVG}text")]
+
+
+def circles(root: ElementTree.Element, kind: str) -> list[ElementTree.Element]:
+    return [node for node in root.iter(f"{SVG}circle") if node.get("class") == kind]
+
+
+def test_points_are_those_of_one_metric_of_one_row_with_its_alerts() -> None:
+    runs = past({"p1": {VIEWS: 10}, "p2": {VIEWS: 1}}, {"p2": {VIEWS: 2}}, {"p1": {VIEWS: 30}})
+    runs[2] = replace(runs[2], alerts=[ALERT, {**ALERT, "row_id": "p2"}, {**ALERT, "metric": "total"}])
+    assert list(points_of(runs, VIEWS, "p1")) == [
+        Point(FIRST, 10),
+        Point(FIRST + 2 * HOUR_S, 30, ("gt: 30",)),
+    ]
+
+
+def test_an_ordinary_monitors_alerts_have_no_row() -> None:
+    runs = past({"_": {VIEWS: 10}})
+    runs[0] = replace(runs[0], alerts=[{key: value for key, value in ALERT.items() if key != "row_id"}])
+    assert [point.alerts for point in points_of(runs, VIEWS)] == [("gt: 30",)]
+
+
+def test_an_alert_has_a_marker_that_says_what_fired() -> None:
+    root = drawn("views", [Point(FIRST, 10), Point(FIRST + HOUR_S, 1_500, ("gt: 1.5k",))])
+    (marker,) = circles(root, "alert")
+    assert "".join(marker.itertext()) == "2027-01-15 09:00 UTC: 1,500; alert gt: 1.5k"
+    assert len(circles(root, "dot")) == 1
+
+
+def test_the_scale_has_round_numbers_and_the_line_every_point() -> None:
+    root = drawn("views", [Point(FIRST + place * HOUR_S, 1_000 * place) for place in range(10)])
+    assert [text for text in texts(root) if text.endswith("k") or text == "0"] == ["0", "5k", "10k"]
+    assert "2027-01-15 08:00 UTC" in texts(root)
+    (line,) = root.iter(f"{SVG}polyline")
+    assert len((line.get("points") or "").split()) == 10
+
+
+def test_a_long_line_has_no_dots_but_its_alerts() -> None:
+    points = [Point(FIRST + place, place, ("gt: 5",) if place == 500 else ()) for place in range(1_000)]
+    root = drawn("views", points)
+    assert (len(circles(root, "dot")), len(circles(root, "alert"))) == (0, 1)
+
+
+def test_without_points_it_says_so() -> None:
+    assert "No numbers in this window" in texts(drawn("views", []))
+
+
+def test_it_has_colours_for_light_and_dark() -> None:
+    assert "prefers-color-scheme:dark" in chart_svg("views", [])
+
+
+@given(st.text(), st.lists(NUMBER, max_size=8), st.text(max_size=5))
+@example("largest", [1.7e308, -1.7e308, 5e-324, 0.0], "")
+@example("all alike", [1.7e308, 1.7e308], "")
+@example("smallest", [5e-324, 0], "")
+@example("close", [2**53, 2**53 - 1], "")
+def test_whatever_it_shows_it_is_xml_and_within_its_frame(title: str, values: list[float], alert: str) -> None:
+    points = [Point(FIRST + place * HOUR_S, value, (alert,) if place % 2 else ()) for place, value in enumerate(values)]
+    root = drawn(title, points)
+    for circle in root.iter(f"{SVG}circle"):
+        assert 0 <= float(circle.get("cx") or "") <= WIDTH
+        assert 0 <= float(circle.get("cy") or "") <= HEIGHT
+    for text in root.iter(f"{SVG}text"):
+        assert 0 <= float(text.get("y") or "") <= HEIGHT
+
+
+def test_a_title_cannot_break_out() -> None:
+    picture = chart_svg('"/><script>alert(1)</script>\x00\ud800', [])
+    assert "<script" not in picture
+    ElementTree.fromstring(picture)
