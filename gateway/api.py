@@ -91,7 +91,10 @@ class Api:
             self._record(request, reply, overhead_s)
 
     async def _reply(self, request: Request) -> Reply:
-        """Steps 2 to 14 of decisions 5: an answer, whatever happens; the key's lease is given back by then."""
+        """Steps 2 to 14 of decisions 5: an answer, whatever happens; the key's lease is given back by then.
+
+        One that is sent in pieces keeps the lease until its end.
+        """
         parts = self._parts
         try:
             if not request.path.startswith("/v1/"):
@@ -104,15 +107,17 @@ class Api:
             caller = request.caller = Caller(admission.key_of_nowait(request) or await admission.key_of(request))
             if not admission.enter_nowait(caller):
                 await admission.enter(request, caller)
-            return await parts.routes.find(request).handle(request, caller)
+            reply = await parts.routes.find(request).handle(request, caller)
+            request.is_sending = reply.pieces is not None
+            return reply
         except Exception as exc:  # noqa: BLE001 - the last resort: whatever went wrong, the client gets an envelope
             reply = await parts.replies.refusal(request, exc)
             if reply.code == "INTERNAL_ERROR":
                 parts.log.failure("request_failed", exc, request_id=request.id, path=request.path)
             return reply
         finally:
-            if request.caller is not None and request.caller.lease is not None:
-                request.caller.lease.release()
+            if not request.is_sending:
+                _release(request)
 
     def _outside(self, request: Request) -> Reply:
         """What stands beside the API; the rest is pointed to the catalog."""
@@ -131,8 +136,13 @@ class Api:
                 headers = self._headers(request, reply, overhead_s)
                 body = b"" if request.method == "HEAD" else reply.body
                 await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+                if reply.pieces is not None and request.method != "HEAD":
+                    async for piece in reply.pieces:
+                        await send({"type": "http.response.body", "body": piece, "more_body": True})
                 await send({"type": "http.response.body", "body": body})
         finally:  # it was made and billed, though nobody may take it
+            if request.is_sending:
+                _release(request)
             self._record(request, reply, overhead_s)
 
     def _overhead_s(self, request: Request, reply: Reply) -> float:
@@ -147,6 +157,8 @@ class Api:
         ]
         if reply.status in BODILESS:
             del headers[:2]  # of a 304 they would tell of the body that the client has (RFC 9110, 8.6)
+        elif reply.pieces is not None:
+            del headers[1]
         if request.caller is not None:
             headers.append((b"x-sluice-overhead-ms", b"%.2f" % (overhead_s * 1000)))
             if request.caller.window is not None:
@@ -172,6 +184,11 @@ class Api:
                 overhead_ms=round(overhead_s * 1000, 2),
                 upstream_ms=round(reply.upstream_s * 1000, 2),
             )
+
+
+def _release(request: Request) -> None:
+    if request.caller is not None and request.caller.lease is not None:
+        request.caller.lease.release()
 
 
 def _stream_headers(request: Request) -> Headers:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl
 
@@ -53,6 +53,8 @@ class Request:
     """ASGI's: the pieces of the body, and behind them the client's hang-up."""
     named: Mapping[str, str] | None = None
     """What stands in the path where its route has `{name}`; the routing table sets it."""
+    is_sending: bool = False
+    """Its answer is still being made while it is sent."""
     held_s: float = 0.0
     """For how long it was held open, waiting for something to tell: not what the gateway cost."""
 
@@ -78,6 +80,8 @@ class Reply:
     """Waited for the commits of its charge and of the charge's close."""
     streamed: bool = False
     """It ends an event stream."""
+    pieces: AsyncIterator[bytes] | None = None
+    """The body, when it is sent while it is made: its length is not known, and the key's lease is held meanwhile."""
     request_id: str | None = None
     """The request that the answer belongs to, when it repeats an earlier one's."""
 
