@@ -38,6 +38,8 @@ from gateway.routes.credits import Credits
 from gateway.routes.data import DataEndpoint
 from gateway.routes.discovery import Discovery
 from gateway.routes.events import Events
+from gateway.routes.monitor_past import MonitorPastRoutes
+from gateway.routes.monitors import MonitorRoutes
 from gateway.routes.status import Status
 from gateway.routing import Route, Routes
 from gateway.secrets import Secrets
@@ -275,7 +277,7 @@ def _routes(
     status: Status,
 ) -> Routes:
     guides = Guides(catalog, base_url=setting.base_url, signer=signer)
-    feed = opened.feed
+    feed, monitors = opened.feed, opened.monitors
     return Routes(
         (
             *_data_routes(catalog, calls, replies),
@@ -283,6 +285,8 @@ def _routes(
             *Credits(opened.books.ledger, signer=signer, replies=replies).routes,
             *Events(feed.readers, feed.polls, admission=admission, signer=signer, replies=replies).routes,
             *ConsumerRoutes(feed.readers, signer=signer, replies=replies).routes,
+            *MonitorRoutes(monitors.service, signer=signer, replies=replies).routes,
+            *MonitorPastRoutes(monitors.service, monitors.projections, replies=replies).routes,
             status.route,
         )
     )

@@ -52,6 +52,7 @@ class Books:
     charges: Charges
     ledger: Ledger
     feed: Log
+    cipher: Cipher
 
     @property
     def operations(self) -> Operations:
@@ -97,4 +98,5 @@ async def open_books(
             charges=Charges(store, balances, now=now, node=make_id("node_"), facts=facts),
             ledger=Ledger(store, now=now),
             feed=feed,
+            cipher=cipher,
         )

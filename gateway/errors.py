@@ -22,6 +22,7 @@ from limits.errors import (
     ReplayUnavailable,
     Throttled,
 )
+from scheduler.errors import MonitorInvalid, MonitorLimitReached, MonitorPaused, MonitorUnknown, RunTooSoon
 from storage.errors import StateUnavailable, StorageError
 from upstreams.errors import InvalidArgument, InvalidCursor, NotFound, StaleCursor, UpstreamFailed, UpstreamThrottled
 
@@ -157,6 +158,32 @@ def _argument(exc: InvalidArgument) -> Refused:
     return invalid(exc.param, exc.problem)
 
 
+def _monitor_invalid(exc: MonitorInvalid) -> Refused:
+    """`details` has either a reason or the nearest right value (spec 7.1)."""
+    near = exc.did_you_mean
+    told = {"reason": "invalid_param"} if near is None else {"did_you_mean": near}
+    return Refused("INVALID_REQUEST", f"{exc}.", details={**told, "param": exc.param, "next_step": exc.next_step})
+
+
+def _monitor_limit(exc: MonitorLimitReached) -> Refused:
+    details = {
+        "reason": "monitor_limit_reached",
+        "limit": exc.limit,
+        "next_step": "Pause or delete a monitor, or choose a larger plan.",
+    }
+    return Refused("INVALID_REQUEST", f"{str(exc).capitalize()}.", details=details)
+
+
+def _monitor_paused(_exc: MonitorPaused) -> Refused:
+    details = {"reason": "monitor_paused", "next_step": 'Send PATCH {"status": "active"} first.'}
+    return Refused("INVALID_REQUEST", "A paused monitor is not run.", details=details)
+
+
+def _too_soon(exc: RunTooSoon) -> Refused:
+    message = f"{str(exc).capitalize()}."
+    return Refused("RATE_LIMITED", message, details={"reason": "run_too_soon"}, retry_after_s=exc.retry_after_s)
+
+
 def _claim_refused(code: str, way_out: str, retry_after_s: int | None = None) -> Callable[[ClaimRefused], Refused]:
     return lambda exc: Refused(code, f"{str(exc).capitalize()}; {way_out}.", retry_after_s=retry_after_s)
 
@@ -200,6 +227,15 @@ _REFUSALS: Mapping[type, Callable[[Any], Refused]] = {
     ClaimInProgress: _claim_refused("IDEMPOTENCY_IN_PROGRESS", "ask again in a moment", CLAIM_RETRY_AFTER_S),
     ClaimMismatch: _claim_refused("IDEMPOTENCY_KEY_PAYLOAD_MISMATCH", _FRESH_KEY),
     ReplayUnavailable: _claim_refused("IDEMPOTENCY_REPLAY_UNAVAILABLE", "for another, billed one send another key"),
+    MonitorInvalid: _monitor_invalid,
+    MonitorUnknown: lambda exc: Refused(
+        "RESOURCE_NOT_FOUND",
+        f"The account has no monitor {exc.monitor_id[:200]}; GET /v1/monitors lists all.",
+        details={"reason": "unknown_monitor"},
+    ),
+    MonitorLimitReached: _monitor_limit,
+    MonitorPaused: _monitor_paused,
+    RunTooSoon: _too_soon,
     CircuitOpen: lambda exc: _waiting("The upstream keeps failing; its circuit is open.", max(1, exc.retry_after_s)),
     StorageError: lambda _: _away("The store is away; nothing was charged."),
     StateUnavailable: lambda _: _away("The shared state is away; nothing was charged."),

@@ -23,8 +23,11 @@ from scheduler.clockwork import Clock, ClockSetting, open_clock
 from scheduler.errors import MonitorUnknown
 from scheduler.monitors import run_rows
 from scheduler.monitors.payload import make_payload
+from scheduler.monitors.projections import Projections
 from scheduler.monitors.records import Run
 from scheduler.monitors.runs import Runs
+from scheduler.monitors.service import MonitorService
+from scheduler.monitors.service import Setting as ServiceSetting
 from scheduler.monitors.slots import Slots
 from storage.opening import is_shared
 from storage.store import Store, Tx
@@ -50,6 +53,8 @@ class Monitors:
     recipes: CatalogRecipes
     slots: Slots
     clock: Clock
+    service: MonitorService
+    projections: Projections
 
     def add_to(self, operations: Operations) -> None:
         """Offer what an operator may do."""
@@ -112,7 +117,19 @@ async def open_monitors(
         ticks=ticks,
     )
     async with open_clock(setting) as clock:
-        yield Monitors(books.store, recipes, slots, clock)
+        service = MonitorService(
+            ServiceSetting(
+                books.store,
+                recipes,
+                books.cipher,
+                slots,
+                now=now,
+                make_id=make_id,
+                wake=clock.wake,
+                allow_insecure=config.webhooks.allow_insecure_targets,
+            )
+        )
+        yield Monitors(books.store, recipes, slots, clock, service, Projections(books.store))
 
 
 def _read(tx: Tx, run: Run) -> tuple[Run, run_rows.Delivered | None]:

@@ -40,3 +40,24 @@ class MonitorUnknown(SchedulerError):
     def __init__(self, monitor_id: str) -> None:
         super().__init__(f"there is no monitor {monitor_id}")
         self.monitor_id = monitor_id
+
+
+class MonitorLimitReached(SchedulerError):
+    """The account has as many monitors as its plan allows; paused ones are not counted."""
+
+    def __init__(self, plan: str, limit: int, counted: str) -> None:
+        super().__init__(f"the plan {plan} allows {limit} {counted}")
+        self.plan = plan
+        self.limit = limit
+
+
+class RunTooSoon(SchedulerError):
+    """A run was asked for too soon after another one."""
+
+    def __init__(self, retry_after_s: int) -> None:
+        super().__init__(f"this monitor ran a moment ago; it can be run again in {retry_after_s} s")
+        self.retry_after_s = retry_after_s
+
+
+class MonitorPaused(SchedulerError):
+    """A paused monitor runs nothing."""

@@ -1,0 +1,54 @@
+"""Reads the runs of the past with their numbers, as many at a time as a reader should hold (spec 4.5, 8)."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from typing import Any, Final, Literal, NamedTuple
+
+import orjson
+
+from scheduler.monitors.history import RunNumbers, changes_in
+from scheduler.monitors.lists import Window
+from scheduler.monitors.numbers import Numbers
+from scheduler.monitors.verdict import NO_ROWS, NO_VALUE
+from storage.store import Tx
+
+RUNS_MAX: Final = 1_000
+"""The newest runs of a window that are read."""
+
+# Of the failed runs those that were judged: rules may have fired on the absence of a number.
+NEWEST: Final = """
+SELECT id, scheduled_for, status, alerts FROM runs
+WHERE monitor_id = ? AND scheduled_for >= ? AND scheduled_for < ?
+    AND (status IN ('ok', 'partial') OR (status = 'failed' AND skip_reason IN (?, ?)))
+ORDER BY scheduled_for DESC LIMIT ?
+"""
+NUMBERS: Final = "SELECT run_id, numbers, deltas FROM run_data WHERE run_id IN {in}"
+
+
+class PastRun(NamedTuple):
+    """A run whose numbers can be read; `alerts` is JSON text."""
+
+    run_id: str
+    t: float
+    status: Literal["ok", "partial", "failed"]
+    alerts: str
+
+
+def newest_runs(tx: Tx, monitor_id: str, window: Window, limit: int = RUNS_MAX) -> list[PastRun]:
+    """The newest runs of a window that ended with something to tell, newest first."""
+    return [PastRun(*row) for row in tx.all(NEWEST, (monitor_id, *window.bounds, NO_VALUE, NO_ROWS, limit))]
+
+
+def read_numbers(tx: Tx, runs: Sequence[PastRun]) -> list[RunNumbers]:
+    """What is kept of these runs, in their order."""
+    kept = {row[0]: row[1:] for row in tx.all_in(NUMBERS, [run.run_id for run in runs])}
+    return [_numbers(run, *kept.get(run.run_id, (None, None))) for run in runs]
+
+
+def _numbers(run: PastRun, numbers: bytes | None, deltas: bytes | None) -> RunNumbers:
+    found: Numbers = {} if numbers is None else orjson.loads(zlib.decompress(numbers))
+    changes = changes_in(None if deltas is None else zlib.decompress(deltas), found)
+    alerts: list[dict[str, Any]] = orjson.loads(run.alerts)
+    return RunNumbers(run.t, run.run_id, run.status, found, changes, alerts)

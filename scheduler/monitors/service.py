@@ -1,0 +1,269 @@
+"""Monitors as their owner has them: made, listed, changed, run now, and forgotten (spec 2.6, 3, 4.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from math import ceil
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+from msgspec import UnsetType
+
+from billing.accounts import read_account
+from billing.errors import SealBroken
+from billing.sealing import Cipher
+from scheduler.errors import MonitorLimitReached, MonitorPaused, MonitorUnknown, RunTooSoon
+from scheduler.monitors import hooks, lists, store
+from scheduler.monitors.draft import CreateBody, Draft, read_draft
+from scheduler.monitors.hooks import Webhook, sealed_for
+from scheduler.monitors.lists import RunsPage, StatusFilter, Window
+from scheduler.monitors.patch import Patch, PatchBody, patched, read_patch
+from scheduler.monitors.records import Monitor, Run
+from scheduler.monitors.shown import shown_monitor
+from scheduler.monitors.slots import Slots
+from scheduler.recipes import Recipes
+from scheduler.webhooks.signature import new_secret
+from storage.store import Store, Tx
+
+ACTIVE_MAX: Final = MappingProxyType({"free": 3, "starter": 10, "growth": 25, "pro": 100, "enterprise": 500})
+"""Active monitors of an account by its plan (spec 8)."""
+ALL_MAX: Final = 5_000
+"""Monitors of an account, paused ones too."""
+RUN_APART_S: Final = 60.0
+_DROPPED_AT_ONCE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What monitors stand on. `wake` tells the clock that something may be due earlier than it knows."""
+
+    store: Store
+    recipes: Recipes
+    cipher: Cipher
+    slots: Slots
+    now: Callable[[], float]
+    make_id: Callable[[str], str]
+    wake: Callable[[], None]
+    allow_insecure: bool = False
+
+
+class View(NamedTuple):
+    """A monitor and its webhook as they stand."""
+
+    monitor: Monitor
+    webhook: Webhook | None
+
+
+class Saved(NamedTuple):
+    """A monitor that was made or changed, and the secret of a webhook that it was given: told this once."""
+
+    view: View
+    secret: str | None
+
+
+class MonitorService:
+    """Every method takes the account: what belongs to another one is unknown."""
+
+    def __init__(self, setting: Setting) -> None:
+        self._setting = setting
+        self._store = setting.store
+        self._now = setting.now
+
+    def draft(self, sent: CreateBody) -> Draft:
+        """A new monitor, judged; nothing is stored.
+
+        Raises:
+            MonitorInvalid: the first field that is wrong.
+        """
+        setting = self._setting
+        return read_draft(sent, setting.recipes, now=self._now(), allow_insecure=setting.allow_insecure)
+
+    def preview(self, draft: Draft, account_id: str) -> dict[str, Any]:
+        """What would be made of a draft."""
+        monitor = draft.monitor("", account_id, None, self._now())
+        url = draft.webhook_url
+        return self.shown(View(monitor, None if url is None else Webhook("", url, "")), secret=draft.secret)
+
+    async def create(self, draft: Draft, account_id: str, key_id: str) -> Saved:
+        """Make it, within the account's plan, and run it at once where that is asked for.
+
+        Raises:
+            MonitorLimitReached: nothing was made.
+        """
+        id_ = self._setting.make_id("mon_")
+        monitor = draft.monitor(id_, account_id, key_id, self._now())
+        secret = None if draft.webhook_url is None else draft.secret or new_secret()
+        webhook = self._webhook(id_, draft.webhook_url, secret)
+        await self._store.write(partial(self._add, monitor=monitor, webhook=webhook, run_now=draft.run_now))
+        self._setting.wake()
+        return Saved(View(monitor, webhook), secret)
+
+    async def list(
+        self, account_id: str, status: StatusFilter, *, before: tuple[float, str] | None, limit: int
+    ) -> list[View]:
+        """A page, newest first."""
+
+        def read(tx: Tx) -> list[View]:
+            found = lists.monitors_page(tx, account_id, status, before=before, limit=limit)
+            webhooks = hooks.read_webhooks(tx, [monitor.id for monitor in found])
+            return [View(monitor, webhooks.get(monitor.id)) for monitor in found]
+
+        return await self._store.read(read)
+
+    async def get(self, account_id: str, monitor_id: str) -> View:
+        """One of them.
+
+        Raises:
+            MonitorUnknown: the account has no such monitor.
+        """
+        return await self._store.read(lambda tx: _view(tx, owned(tx, account_id, monitor_id)))
+
+    async def change(self, account_id: str, monitor_id: str, sent: PatchBody) -> Saved:
+        """Change what was sent. Saving a webhook's URL resumes it where it was paused; a first one is given a secret.
+
+        Raises:
+            MonitorInvalid, MonitorUnknown, MonitorLimitReached: nothing was changed.
+        """
+        setting = self._setting
+        patch = read_patch(sent, now=self._now(), allow_insecure=setting.allow_insecure)
+        secret = new_secret()
+        write = partial(self._change, account_id=account_id, monitor_id=monitor_id, patch=patch, secret=secret)
+        view, is_new = await self._store.write(write)
+        setting.wake()
+        return Saved(view, secret if is_new else None)
+
+    async def delete(self, account_id: str, monitor_id: str) -> None:
+        """Unschedule it, then forget it with all that belongs to it, as many runs at a time as others can wait for.
+
+        Raises:
+            MonitorUnknown: the account has no such monitor.
+        """
+        await self._store.write(partial(_unschedule, account_id=account_id, monitor_id=monitor_id))
+        drop = partial(lists.drop_runs, monitor_id=monitor_id, limit=_DROPPED_AT_ONCE)
+        while await self._store.write(drop) == _DROPPED_AT_ONCE:
+            pass
+        await self._store.write(lambda tx: store.remove_monitor(tx, monitor_id, account_id))
+
+    async def run_now(self, account_id: str, monitor_id: str) -> Run:
+        """Open a slot of this second, which the clock begins at once; as it stands, often skipped or pending.
+
+        Raises:
+            MonitorUnknown, MonitorPaused, RunTooSoon: nothing was opened.
+        """
+        run = await self._store.write(partial(self._open_slot, account_id=account_id, monitor_id=monitor_id))
+        self._setting.wake()
+        return run
+
+    async def runs(
+        self,
+        account_id: str,
+        monitor_id: str,
+        *,
+        status: str | None,
+        window: Window,
+        limit: int,
+        with_data: bool,
+    ) -> RunsPage:
+        """A page of its runs, newest first.
+
+        Raises:
+            MonitorUnknown: the account has no such monitor.
+        """
+
+        def read(tx: Tx) -> RunsPage:
+            owned(tx, account_id, monitor_id)
+            return lists.runs_page(tx, monitor_id, status=status, window=window, limit=limit, with_data=with_data)
+
+        return await self._store.read(read)
+
+    def shown(self, view: View, *, secret: str | None = None) -> dict[str, Any]:
+        """A monitor as it is told; of the webhook's secret only the end."""
+        monitor, webhook = view
+        if secret is None and webhook is not None and webhook.secret:
+            secret = self._unsealed(webhook)
+        return shown_monitor(monitor, webhook, recipes=self._setting.recipes, secret=secret, now=self._now())
+
+    def _unsealed(self, webhook: Webhook) -> str | None:
+        """The secret; None where this node has another master secret than the one that sealed it."""
+        try:
+            return self._setting.cipher.unseal(webhook.secret, bound_to=sealed_for(webhook.monitor_id))
+        except SealBroken:
+            return None
+
+    def _webhook(self, monitor_id: str, url: str | None, secret: str | None) -> Webhook | None:
+        if url is None or secret is None:
+            return None
+        return Webhook(monitor_id, url, self._setting.cipher.seal(secret, bound_to=sealed_for(monitor_id)))
+
+    def _add(self, tx: Tx, monitor: Monitor, webhook: Webhook | None, *, run_now: bool) -> None:
+        """The account's row is locked first, which makes the count exact on any number of nodes."""
+        _check_plan(tx, monitor.account_id)
+        if lists.all_monitors(tx, monitor.account_id) >= ALL_MAX:
+            raise MonitorLimitReached("of every account", ALL_MAX, "monitors, paused ones too")
+        store.add_monitor(tx, monitor)
+        if webhook is not None:
+            hooks.add_webhook(tx, webhook)
+        if run_now:
+            self._setting.slots.open_one(tx, monitor.id)
+
+    def _change(self, tx: Tx, account_id: str, monitor_id: str, patch: Patch, secret: str) -> tuple[View, bool]:
+        monitor = owned(tx, account_id, monitor_id)
+        if patch.status == "active" and monitor.status == "paused":
+            _check_plan(tx, account_id)
+        monitor = patched(owned(tx, account_id, monitor_id, locked=True), patch, self._now())
+        lists.save_monitor(tx, monitor)
+        is_new = self._save_url(tx, monitor_id, patch.webhook_url, secret)
+        return _view(tx, monitor), is_new
+
+    def _save_url(self, tx: Tx, monitor_id: str, url: str | UnsetType | None, secret: str) -> bool:
+        """Whether the monitor had no webhook before."""
+        if isinstance(url, UnsetType):
+            return False
+        if url is None:
+            hooks.remove_webhook(tx, monitor_id)
+            return False
+        if hooks.save_url(tx, monitor_id, url):
+            return False
+        webhook = self._webhook(monitor_id, url, secret)
+        assert webhook is not None, "it has a URL and a secret"
+        hooks.add_webhook(tx, webhook)
+        return True
+
+    def _open_slot(self, tx: Tx, account_id: str, monitor_id: str) -> Run:
+        monitor = owned(tx, account_id, monitor_id, locked=True)
+        if monitor.status == "paused":
+            raise MonitorPaused(monitor_id)
+        now = self._now()
+        last_at = lists.last_slot_at(tx, monitor_id, now)
+        if last_at is not None and (wait_s := last_at + RUN_APART_S - now) > 0:
+            raise RunTooSoon(ceil(wait_s))
+        return self._setting.slots.open_one(tx, monitor_id)
+
+
+def owned(tx: Tx, account_id: str, monitor_id: str, *, locked: bool = False) -> Monitor:
+    """The account's monitor.
+
+    Raises:
+        MonitorUnknown: the account has no such monitor.
+    """
+    monitor = store.read_monitor(tx, monitor_id, locked=locked)
+    if monitor is None or monitor.account_id != account_id:
+        raise MonitorUnknown(monitor_id)
+    return monitor
+
+
+def _view(tx: Tx, monitor: Monitor) -> View:
+    return View(monitor, hooks.read_webhooks(tx, [monitor.id]).get(monitor.id))
+
+
+def _check_plan(tx: Tx, account_id: str) -> None:
+    """Lock the account, and refuse one more active monitor than its plan allows."""
+    plan = read_account(tx, account_id).plan
+    if lists.active_monitors(tx, account_id) >= ACTIVE_MAX[plan]:
+        raise MonitorLimitReached(plan, ACTIVE_MAX[plan], "active monitors")
+
+
+def _unschedule(tx: Tx, account_id: str, monitor_id: str) -> None:
+    lists.save_monitor(tx, replace(owned(tx, account_id, monitor_id, locked=True), status="paused", next_slot_at=None))

@@ -1,0 +1,89 @@
+"""A monitor as its owner reads it (spec 2.6, decisions 12)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import orjson
+
+from scheduler.errors import MonitorInvalid
+from scheduler.instants import iso
+from scheduler.monitors.cadence import runs_a_month, stored_cadence
+from scheduler.monitors.hooks import Webhook
+from scheduler.monitors.records import Monitor
+from scheduler.monitors.tracking import read_track
+from scheduler.monitors.verdict import SCHEDULING_CREDITS
+from scheduler.recipes import Recipe, Recipes
+
+_HINT: Final = 4
+"""Characters of a secret that are shown."""
+
+
+def shown_monitor(
+    monitor: Monitor, webhook: Webhook | None, *, recipes: Recipes, secret: str | None, now: float
+) -> dict[str, Any]:
+    """A monitor; `secret` is its webhook's, of which the end is shown. What its recipe costs is read anew each time."""
+    warnings: list[str] = []
+    cost = None
+    try:
+        recipe = recipes.read(monitor.recipe, orjson.loads(monitor.params))
+        cost = recipe.credits_least + SCHEDULING_CREDITS
+        warnings += _of_track(monitor, recipe)
+    except MonitorInvalid as exc:
+        warnings.append(f"its runs fail now: {exc}")
+    warnings += _of_webhook(monitor, webhook)
+    cadence = stored_cadence(orjson.loads(monitor.cadence))
+    return {
+        "id": monitor.id,
+        "name": monitor.name,
+        "recipe": monitor.recipe,
+        "params": orjson.Fragment(monitor.params),
+        "cadence": orjson.Fragment(monitor.cadence),
+        "status": monitor.status,
+        "track": None if monitor.track is None else orjson.Fragment(monitor.track),
+        "alert_rules": orjson.Fragment(monitor.alert_rules),
+        "suppress_webhook_unless_alert": monitor.suppress,
+        "webhook_format": monitor.webhook_format,
+        "webhook": None if webhook is None else _webhook(webhook, secret),
+        "estimated_cost_per_run": cost,
+        "estimated_monthly_cost": None if cost is None else cost * runs_a_month(cadence, now),
+        "next_run_at": _iso(monitor.next_slot_at),
+        "warnings": warnings,
+        "runs_total": monitor.runs_total,
+        "credits_spent": monitor.credits_spent,
+        "created_at": iso(monitor.created_at),
+        "updated_at": iso(monitor.updated_at),
+    }
+
+
+def _of_track(monitor: Monitor, recipe: Recipe) -> list[str]:
+    """What could not be checked, or what a later version of the recipe's answers does not have."""
+    return [] if monitor.track is None else read_track(orjson.loads(monitor.track), recipe.archetype).warnings
+
+
+def _of_webhook(monitor: Monitor, webhook: Webhook | None) -> list[str]:
+    if webhook is None:
+        return []
+    told = []
+    if webhook.status == "paused":
+        told.append(
+            f"the webhook was paused after {webhook.failures} failed deliveries in a row, the monitor goes on and is "
+            "billed; resume the webhook or save its URL again"
+        )
+    if monitor.suppress and monitor.alert_rules == "[]":
+        told.append("nothing is delivered: suppress_webhook_unless_alert is set and there are no alert_rules")
+    return told
+
+
+def _webhook(webhook: Webhook, secret: str | None) -> dict[str, Any]:
+    return {
+        "url": webhook.url,
+        "status": webhook.status,
+        "failure_count": webhook.failures,
+        "last_delivery_at": _iso(webhook.last_delivery_at),
+        "signing_secret_hint": None if secret is None else f"...{secret[-_HINT:]}",
+    }
+
+
+def _iso(at: float | None) -> str | None:
+    return None if at is None else iso(at)
