@@ -84,7 +84,7 @@ class Slots:
         try:
             cadence = stored_cadence(orjson.loads(monitor.cadence))
             due = due_slots(cadence, monitor.next_slot_at, now, created_at=monitor.created_at)
-        except CadenceInvalid:
+        except (CadenceInvalid, ValueError):  # one row that cannot be read must not stop all others
             opened.unreadable.append(monitor.id)
             return
         opened.runs += [self._skipped(monitor, slot, reason, now) for slot, reason in due.missed]

@@ -2,7 +2,9 @@
 
 import orjson
 import pytest
+import trio
 
+from billing.recovery import recover
 from limits.errors import CircuitOpen
 from scheduler.monitors import run_rows
 from scheduler.monitors.records import Monitor, RunData
@@ -10,6 +12,7 @@ from scheduler.monitors.run_rows import Lease
 from scheduler.monitors.runs import ATTEMPTS_MAX, GIVEN_UP, NO_CREDITS, charge_request
 from scheduler.monitors.verdict import NO_ROWS, NO_VALUE, NOTHING_USABLE
 from scheduler.recipes import Gathered
+from storage.errors import StoreUnavailable
 from tests.fakes.cancelling import cancel_everywhere
 from tests.fakes.scripted_recipes import gathered
 from tests.scheduler.desk import EPOCH, Desk
@@ -304,3 +307,55 @@ async def test_a_run_cancelled_at_any_step_is_refunded_or_whole_and_can_be_resum
     assert events == [one.id for one in runs]
     assert len(await quick.deliveries()) == (0 if came is None else len(runs))
     assert (await quick.read(monitor)).runs_total == len(runs)
+
+
+@pytest.mark.parametrize("came", [gathered({"stars": 101}), None])
+async def test_a_run_whose_process_dies_at_any_step_is_resumed_by_the_next_one_and_charged_once(
+    quick: Desk, came: Gathered | None
+) -> None:
+    """Goal: one charge, one ending. Method: at each wait nothing more reaches the store; then another node goes on."""
+    account = await quick.account()
+    monitor = await quick.monitor(account, rules=RISES, hook="https://example.com/hook")
+    desks: list[Desk] = [quick]
+
+    def answer(_recipe: object) -> Gathered:
+        if came is None:
+            raise UpstreamFailed("api", "it answered 500")
+        return came
+
+    async def life() -> None:
+        desk = Desk(quick.store, f"n{len(desks):03d}")
+        desk.recipes.answer = answer
+        desks.append(desk)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(die_when_cancelled, quick)
+            await desk.runs.run(await desk.lease(monitor, EPOCH + 3600.0 * len(desks)))
+            nursery.cancel_scope.cancel()
+
+    async def check(_has_finished: bool) -> None:
+        quick.store.failing = None
+        await recover(quick.store, now=quick.now)
+        next_one = Desk(quick.store, f"m{len(desks):03d}")
+        next_one.recipes.answer = answer
+        for run in await quick.all_runs(monitor.id):
+            if run.finished_at is None:
+                await next_one.runs.run(await next_one.again(Lease(run, monitor)))
+        await next_one.assert_sound(account)
+
+    await cancel_everywhere(life, check)
+    runs = await quick.all_runs(monitor.id)
+    settled = await quick.settled()
+    assert all(run.status == ("failed" if came is None else "ok") for run in runs)
+    assert sum(settled.values()) == sum(run.credits_used for run in runs)
+    assert len(settled) == (0 if came is None else len(runs))
+    events = [event["data"]["run_id"] for event in await quick.events(account) if "run_" in event["type"]]
+    assert sorted(events) == sorted(run.id for run in runs)
+    assert len(await quick.deliveries()) == (0 if came is None else len(runs))
+    assert any(run.attempt > 1 for run in runs)
+
+
+async def die_when_cancelled(desk: Desk) -> None:
+    try:
+        await trio.sleep_forever()
+    finally:
+        desk.store.failing = StoreUnavailable("this process is dead")

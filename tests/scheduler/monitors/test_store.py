@@ -1,0 +1,90 @@
+"""Monitors and runs as rows, on both engines."""
+
+from dataclasses import replace
+
+import pytest
+
+from scheduler.monitors import run_rows, store
+from scheduler.monitors.records import Run, RunData
+from scheduler.monitors.run_rows import Delivered
+from storage.errors import ConstraintViolated
+from tests.scheduler.desk import EPOCH, Desk
+
+BELONGINGS = ("webhooks", "runs", "run_data", "deliveries")
+
+
+async def test_a_monitor_is_read_as_it_was_kept(desk: Desk) -> None:
+    account = await desk.account()
+    for terms in ({}, {"track": {"metrics": ["total"]}, "webhook_format": "rows", "suppress": True}):
+        monitor = await desk.monitor(account, rules=[{"metric": "total", "op": "gt", "value": 1}], **terms)
+        assert await desk.read(monitor) == monitor
+
+
+async def test_a_monitor_that_is_removed_takes_all_that_belongs_to_it_along(desk: Desk) -> None:
+    account = await desk.account()
+    monitor, other = [await desk.monitor(account, hook="https://example.com/hook") for _ in range(2)]
+    for each in (monitor, other):
+        await desk.ran(each)
+    assert not await desk.store.write(lambda tx: store.remove_monitor(tx, monitor.id, "acc_else"))
+    assert await desk.store.write(lambda tx: store.remove_monitor(tx, monitor.id, account))
+    for table in BELONGINGS:
+        counted = await desk.store.read(lambda tx, table=table: tx.one(f"SELECT COUNT(*) FROM {table}"))
+        assert counted == (1,), table
+    assert await desk.store.read(lambda tx: store.read_monitor(tx, monitor.id)) is None
+
+
+async def test_a_slot_keeps_the_first_run_that_it_got(desk: Desk) -> None:
+    monitor = await desk.monitor(await desk.account())
+    first = Run("run_1", monitor.id, monitor.account_id, EPOCH, "pending", EPOCH)
+    await desk.store.write(lambda tx: run_rows.add_runs(tx, [first, replace(first, id="run_2")]))
+    await desk.store.write(lambda tx: run_rows.add_runs(tx, [replace(first, id="run_3")]))
+    assert await desk.all_runs(monitor.id) == [first]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"status": "running"},  # without a lease
+        {"status": "ok"},  # without an end
+        {"status": "failed", "finished_at": EPOCH, "credits_used": 1},
+        {"status": "skipped", "finished_at": EPOCH},  # without a reason
+    ],
+)
+async def test_the_database_itself_refuses_a_run_that_cannot_be(desk: Desk, wrong: dict[str, object]) -> None:
+    monitor = await desk.monitor(await desk.account())
+    run = replace(Run("run_1", monitor.id, monitor.account_id, EPOCH, "pending", EPOCH), **wrong)  # type: ignore[arg-type]
+    with pytest.raises(ConstraintViolated):
+        await desk.store.write(lambda tx: run_rows.add_runs(tx, [run]))
+
+
+async def test_what_a_run_brought_is_kept_small_and_read_back_whole(desk: Desk) -> None:
+    monitor = await desk.monitor(await desk.account())
+    run = await desk.ran(monitor, EPOCH)
+    data = RunData(b'{"text":"' + b"x" * 100_000 + b'"}', None, b"{}")
+
+    def keep(tx: object) -> None:
+        tx.run("DELETE FROM run_data")  # type: ignore[attr-defined]
+        run_rows.add_data(tx, run.id, data)  # type: ignore[arg-type]
+
+    await desk.store.write(keep)
+    assert await desk.store.read(lambda tx: run_rows.read_data(tx, run.id)) == data
+    (size,) = await desk.store.read(lambda tx: tx.one("SELECT LENGTH(result) FROM run_data"))
+    assert size < 1_000
+
+
+async def test_how_far_a_delivery_has_come_is_told(desk: Desk) -> None:
+    run = await desk.ran(await desk.monitor(await desk.account(), hook="https://example.com/hook"))
+    assert await desk.store.read(lambda tx: run_rows.delivery_of(tx, run.id)) == Delivered(0, None, None, None)
+    assert await desk.store.read(lambda tx: run_rows.delivery_of(tx, "run_none")) is None
+
+
+async def test_a_lease_that_still_holds_is_left_alone(desk: Desk) -> None:
+    lease = await desk.lease(await desk.monitor(await desk.account()))
+    now = desk.now()
+    taken = await desk.store.write(
+        lambda tx: run_rows.lease_runs(tx, [lease.run.id], "other", now=now, leases_at=now + 1.0)
+    )
+    assert taken == []
+    assert await desk.store.write(lambda tx: run_rows.renew_leases(tx, [lease.run.id], "other", leases_at=now)) == 0
+    assert await desk.store.write(lambda tx: run_rows.renew_leases(tx, [lease.run.id], "n1", leases_at=now + 9)) == 1
+    assert (await desk.run_of(lease.run.id)).lease_until == now + 9 + run_rows.LEASE_S
