@@ -227,6 +227,7 @@ def _build(setting: Setting, opened: _Opened) -> Node:
         state=opened.state,
         presence=opened.presence,
         feed=opened.feed,
+        monitors=opened.monitors,
     )
     replies = Replies(books.balances, setting.base_url)
     status = Status(catalog, now=setting.now)

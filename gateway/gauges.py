@@ -10,6 +10,7 @@ from gateway.admission import Admission
 from gateway.billed import BilledCalls
 from gateway.books import Books
 from gateway.feed.service import Feed
+from gateway.monitors import Monitors
 from gateway.presence import Presence
 from limits.breaker import BreakerStatistics
 from storage.state import State
@@ -29,6 +30,7 @@ def gather(
     state: State | None,
     presence: Presence,
     feed: Feed,
+    monitors: Monitors,
 ) -> Iterator[Metric]:
     """Every part's metrics."""
     yield from _limits(admission)
@@ -39,6 +41,7 @@ def gather(
     yield from _store(books)
     yield from _presence(presence)
     yield from _feed(feed)
+    yield from _monitors(monitors)
     if state is not None:
         yield from _state(state)
     yield from _sources(catalog)
@@ -110,6 +113,13 @@ def _feed(feed: Feed) -> Iterator[Metric]:
     reads = "Pages of the events feed that wait to be read from the store."
     yield GaugeMetricFamily("sluice_events_reads_waiting", reads, len(feed.readers.pages))
     yield _by("sluice_events_appended", "Events that this node has written, by type.", "type", feed.hub.appended)
+
+
+def _monitors(monitors: Monitors) -> Iterator[Metric]:
+    clock = monitors.clock
+    yield GaugeMetricFamily("sluice_monitor_runs_in_flight", "Monitors' runs that are under way.", clock.in_flight())
+    begun = "Attempts of monitors' runs that this node has begun."
+    yield CounterMetricFamily("sluice_monitor_runs_begun", begun, clock.begun_total)
 
 
 def _state(state: State) -> Iterator[Metric]:

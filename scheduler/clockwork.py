@@ -97,6 +97,8 @@ class Clock:
         self._due_at: float | None = 0.0
         self._looked_at = trio.current_time()
         self._seen = self._now(), trio.current_time()
+        self.begun_total = 0
+        """Attempts that this node has begun."""
 
     def wake(self) -> None:
         """Something may be due earlier than was known: a monitor was made or changed, a slot was opened."""
@@ -200,6 +202,7 @@ class Clock:
 
     def _start(self, leases: list[Lease]) -> None:
         for lease in leases:
+            self.begun_total += 1
             self._in_flight[lease.run.id] = lease.run.account_id
             self._nursery.start_soon(self._supervise, lease)
 

@@ -87,6 +87,8 @@ async def test_what_is_due_runs_by_itself_and_never_from_the_cache(tmp_path: Pat
             await trio.sleep(0.02)
         assert after is not None
         assert (after.runs_total, after.credits_spent) == (1, 2)
+        assert await opened.gauge("sluice_monitor_runs_begun_total") == 1
+        assert await opened.gauge("sluice_monitor_runs_in_flight") == 0
         await opened.assert_sound()
 
 
