@@ -1,0 +1,309 @@
+"""Sections 2.6 and 8, decisions 12: what makes a monitor, what is told of it, and every field that is wrong."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from gateway.instants import unix
+from tests.fakes.calling import Answered
+from tests.fakes.feeding import post
+from tests.fakes.monitoring import FOLLOWERS, HOOKED, MONITORS, POSTS, TRACKED, listed, made, make, patch
+from tests.fakes.node import OpenNode, open_test_node
+from tests.spec.refusals import assert_free, assert_refused
+
+FIELDS = {
+    *("id", "name", "recipe", "params", "cadence", "status", "track", "alert_rules", "webhook_format", "webhook"),
+    *("suppress_webhook_unless_alert", "estimated_cost_per_run", "estimated_monthly_cost", "next_run_at", "warnings"),
+    *("runs_total", "credits_spent", "created_at", "updated_at"),
+}
+RULE = {"metric": FOLLOWERS, "op": "gt", "value": 1000}
+GONE = object()
+
+# The fields that are sent instead of those of a monitor that could be made, the one that is named, and what was meant.
+Wrong = tuple[Mapping[str, Any], str, str | None]
+WRONG: Mapping[str, Wrong] = {
+    "no recipe": ({"recipe": GONE}, "recipe", None),
+    "a recipe that is no text": ({"recipe": 5}, "recipe", None),
+    "an empty recipe": ({"recipe": ""}, "recipe", None),
+    "a misspelt recipe": ({"recipe": "github/profil"}, "recipe", "github/profile"),
+    "a recipe with its prefix": ({"recipe": "/v1/github/profile"}, "recipe", "github/profile"),
+    "a recipe that is no data endpoint": ({"recipe": "credits/balance"}, "recipe", None),
+    "a recipe without its credential": ({"recipe": "bluesky/search", "params": {"query": "a"}}, "recipe", None),
+    "params that are none": ({"params": ["octocat"]}, "params", None),
+    "a required parameter that is missing": ({"params": {}}, "params.handle", None),
+    "a misspelt parameter": ({"params": {"handel": "octocat"}}, "params.handel", "handle"),
+    "a parameter of another type": ({"params": {"handle": {"a": 1}}}, "params.handle", None),
+    "a page of a recipe": ({**POSTS, "params": {"query": "a", "cursor": "cur_x"}}, "params.cursor", None),
+    "no cadence": ({"cadence": GONE}, "cadence", None),
+    "a misspelt cadence": ({"cadence": "hourli"}, "cadence", "hourly"),
+    "a cadence that is no text": ({"cadence": 5}, "cadence", None),
+    "a cron of six fields": ({"cadence": {"cron": "0 0 * * * *"}}, "cadence.cron", None),
+    "a cron that is too fast": ({"cadence": {"cron": "*/2 * * * *"}}, "cadence.cron", None),
+    "a cron that never fires": ({"cadence": {"cron": "0 0 30 2 *"}}, "cadence.cron", None),
+    "a misspelt timezone": (
+        {"cadence": {"cron": "0 0 * * *", "timezone": "Europe/Berlinn"}},
+        "cadence.timezone",
+        "Europe/Berlin",
+    ),
+    "neither a webhook nor numbers": ({"track": GONE}, "webhook_url", None),
+    "a webhook without TLS": ({"webhook_url": "http://example.com/hook"}, "webhook_url", None),
+    "a webhook that is private": ({"webhook_url": "https://10.0.0.1/hook"}, "webhook_url", None),
+    "a webhook that is this machine": ({"webhook_url": "https://localhost/hook"}, "webhook_url", None),
+    "a webhook that is this machine in hex": ({"webhook_url": "https://0x7f.1/hook"}, "webhook_url", None),
+    "a webhook with a password": ({"webhook_url": "https://a:b@example.com/"}, "webhook_url", None),
+    "a webhook on a low port": ({"webhook_url": "https://example.com:22/"}, "webhook_url", None),
+    "a webhook that is too long": ({"webhook_url": f"https://example.com/{'a' * 2_048}"}, "webhook_url", None),
+    "a webhook that is no text": ({"webhook_url": 5}, "webhook_url", None),
+    "a secret that is too short": ({**HOOKED, "webhook_secret": "seven77"}, "webhook_secret", None),
+    "a secret that is too long": ({**HOOKED, "webhook_secret": "a" * 201}, "webhook_secret", None),
+    "a secret without a webhook": ({"webhook_secret": "long enough"}, "webhook_secret", None),
+    "rows without numbers": ({**HOOKED, "track": GONE, "webhook_format": "rows"}, "webhook_format", "full"),
+    "a misspelt format": ({"webhook_format": "row"}, "webhook_format", "rows"),
+    "a flag that is no truth value": ({"suppress_webhook_unless_alert": 1}, "suppress_webhook_unless_alert", None),
+    "another such flag": ({"run_now": "yes"}, "run_now", None),
+    "a name that is empty": ({"name": ""}, "name", None),
+    "a name that is too long": ({"name": "a" * 201}, "name", None),
+    "a name of two lines": ({"name": "a\nb"}, "name", None),
+    "no metrics": ({"track": {"metrics": []}}, "track.metrics", None),
+    "too many metrics": ({"track": {"metrics": [f"a{n}" for n in range(21)]}}, "track.metrics", None),
+    "a metric at the wrong level": ({"track": {"metrics": ["followers"]}}, "track.metrics[0]", FOLLOWERS),
+    "a misspelt metric": ({"track": {"metrics": ["author.folowers"]}}, "track.metrics[0]", FOLLOWERS),
+    "a metric that is text": ({"track": {"metrics": ["author.username"]}}, "track.metrics[0]", None),
+    "a metric that is a boolean": ({"track": {"metrics": ["author.verified"]}}, "track.metrics[0]", None),
+    "too many rows": ({**POSTS, "track": {**POSTS["track"], "max_rows": 201}}, "track.max_rows", None),
+    "a misspelt field of track": ({"track": {"metric": [FOLLOWERS]}}, "track.metric", "metrics"),
+    "a rule on what is not tracked": (
+        {"alert_rules": [{**RULE, "metric": "author.folowers"}]},
+        "alert_rules[0].metric",
+        FOLLOWERS,
+    ),
+    "a rule of a misspelt op": ({"alert_rules": [{**RULE, "op": "gtt"}]}, "alert_rules[0].op", "gt"),
+    "a rule without a value": ({"alert_rules": [{"metric": FOLLOWERS, "op": "gt"}]}, "alert_rules[0].value", None),
+    "rules that are no array": ({"alert_rules": RULE}, "alert_rules", None),
+}
+
+
+def sent(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in {**TRACKED, **fields}.items() if value is not GONE}
+
+
+def assert_names(answer: Answered, param: str, meant: str | None, case: str) -> None:
+    details = assert_refused(answer, "INVALID_REQUEST", 400)
+    assert details["param"] == param, (case, details)
+    if meant is None:
+        assert "did_you_mean" in details or details["reason"] == "invalid_param", (case, details)
+    else:
+        assert details["did_you_mean"] == meant, (case, details)
+
+
+async def test_every_wrong_field_is_named_with_the_nearest_right_thing_and_nothing_is_made(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        for case, (fields, param, meant) in WRONG.items():
+            for query in ("", "?dry_run=1"):
+                answer = await post(node, MONITORS + query, sent(fields))
+                assert_names(answer, param, meant, case)
+        await assert_free(node, answer)
+        assert await listed(node) == []
+
+
+async def test_an_unknown_field_is_refused_with_the_nearest_one(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        details = assert_refused(await post(node, MONITORS, sent({"webhok_url": "x"})), "INVALID_REQUEST", 400)
+        assert details == {"did_you_mean": "webhook_url", "remove_params": ["webhok_url"]}
+        for body in (b"", b"[]", b"{", b"\xff"):
+            assert_refused(await post(node, MONITORS, body), "INVALID_REQUEST", 400)
+
+
+async def test_an_ordinary_monitor_is_answered_as_specified(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        answer = await post(node, MONITORS, HOOKED)
+        body = answer.json
+        assert answer.status == 201
+        assert body.keys() >= {
+            "success",
+            "request_id",
+            "credits_used",
+            "credits_remaining",
+            "monitor",
+            "webhook_secret",
+        }
+        assert (body["success"], body["platform"], body["credits_used"]) == (True, "account", 0)
+        monitor, secret = body["monitor"], body["webhook_secret"]
+        assert monitor.keys() == FIELDS
+        assert answer.headers["location"] == f"{MONITORS}/{monitor['id']}"
+        assert monitor["id"].startswith("mon_")
+        assert monitor["name"] == "github/profile monitor"
+        assert (monitor["recipe"], monitor["params"]) == ("github/profile", {"handle": "octocat"})
+        assert (monitor["cadence"], monitor["status"]) == ("daily", "active")
+        assert (monitor["alert_rules"], monitor["track"], monitor["warnings"]) == ([], None, [])
+        assert (monitor["estimated_cost_per_run"], monitor["estimated_monthly_cost"]) == (2, 60)
+        assert unix(monitor["next_run_at"]) == int(unix(monitor["created_at"])) + 86_400
+        assert secret.startswith("whsec_")
+        assert len(base64.b64decode(secret.removeprefix("whsec_"), validate=True)) == 32
+        assert monitor["webhook"] == {
+            "url": "https://example.com/hook",
+            "status": "active",
+            "failure_count": 0,
+            "last_delivery_at": None,
+            "signing_secret_hint": f"...{secret[-4:]}",
+        }
+        await node.assert_sound()
+
+
+async def test_a_secret_is_told_at_creation_only_and_an_own_one_is_kept(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        own = "my own secret, long enough"
+        body = await make(node, HOOKED, webhook_secret=own)
+        assert body["webhook_secret"] == own
+        read = await node.get(f"{MONITORS}/{body['monitor']['id']}")
+        assert read.json["data"]["monitor"] == body["monitor"]
+        assert own.encode() not in read.body
+        rows = await node.node.books.store.read(lambda tx: tx.all("SELECT secret FROM webhooks"))
+        assert own not in rows[0][0]
+
+
+async def test_a_numbers_only_monitor_without_a_webhook_has_no_secret(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        body = await make(node, TRACKED, alert_rules=[RULE])
+        assert body["webhook_secret"] is None
+        monitor = body["monitor"]
+        assert monitor["webhook"] is None
+        assert monitor["track"] == {**TRACKED["track"], "row_key": None, "max_rows": 100}
+        assert monitor["alert_rules"] == [RULE]
+        rows = await make(node, POSTS, webhook_url="https://example.com/rows", webhook_format="rows", name="Posts")
+        assert rows["monitor"]["track"]["row_key"] == "post.id"
+        assert (rows["monitor"]["webhook_format"], rows["monitor"]["name"]) == ("rows", "Posts")
+
+
+@pytest.mark.parametrize(
+    ("cadence", "per_month"),
+    [
+        ("hourly", 730),
+        ("daily", 30),
+        ("weekly", 4),
+        ({"cron": "*/5 * * * *"}, 8_640),
+        ({"cron": "0 6 * * *", "timezone": "Europe/Berlin"}, 30),
+    ],
+)
+async def test_estimates_are_the_recipes_price_and_one_credit(tmp_path: Path, cadence: object, per_month: int) -> None:
+    async with open_test_node(tmp_path) as node:
+        monitor = (await make(node, TRACKED, cadence=cadence))["monitor"]
+        assert monitor["cadence"] == cadence
+        assert (monitor["estimated_cost_per_run"], monitor["estimated_monthly_cost"]) == (2, 2 * per_month)
+
+
+async def test_what_could_not_be_checked_or_does_nothing_is_warned_of(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        open_path = {"metrics": ["author.ext.public_gists"]}
+        id_ = await made(node, track=open_path)
+        (warning,) = (await node.get(f"{MONITORS}/{id_}")).json["data"]["monitor"]["warnings"]
+        assert "author.ext.public_gists could not be checked" in warning
+        quiet = await make(node, HOOKED, suppress_webhook_unless_alert=True)
+        (warning,) = quiet["monitor"]["warnings"]
+        assert "nothing is delivered" in warning
+
+
+async def test_a_webhook_that_was_paused_says_so_and_is_resumed_by_saving_its_url(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        id_ = await made(node, HOOKED)
+        await node.node.books.store.write(lambda tx: tx.run("UPDATE webhooks SET status = 'paused', failures = 10"))
+        monitor = (await node.get(f"{MONITORS}/{id_}")).json["data"]["monitor"]
+        assert (monitor["status"], monitor["webhook"]["status"], monitor["webhook"]["failure_count"]) == (
+            "active",
+            "paused",
+            10,
+        )
+        assert "the webhook was paused after 10 failed deliveries in a row" in monitor["warnings"][0]
+        saved = (await patch(node, id_, webhook_url=HOOKED["webhook_url"])).json["data"]
+        assert "webhook_secret" not in saved
+        assert (saved["monitor"]["webhook"]["status"], saved["monitor"]["webhook"]["failure_count"]) == ("active", 0)
+        assert saved["monitor"]["warnings"] == []
+
+
+async def test_a_dry_run_validates_and_prices_and_makes_nothing(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        answer = await post(node, f"{MONITORS}?dry_run=1", {**HOOKED, "cadence": "weekly"})
+        assert answer.status == 200
+        data = answer.json["data"]
+        assert data["valid"] is True
+        assert (data["monitor"]["id"], data["monitor"]["estimated_monthly_cost"]) == (None, 8)
+        assert "webhook_secret" not in answer.json
+        assert await listed(node) == []
+        await assert_free(node, answer)
+
+
+PLANS = {"free": 3, "starter": 10, "growth": 25, "pro": 100, "enterprise": 500}
+
+
+async def account_of(node: OpenNode, plan: str) -> str:
+    """A key of a new account of this plan."""
+    account = (await node.operate("account.create", name="test", plan=plan))["id"]
+    return (await node.new_key(account))[0]
+
+
+async def test_a_plans_limit_is_exact_under_concurrent_creates(tmp_path: Path) -> None:
+    """Goal: never one monitor more than the plan allows. Method: fifty creates at once where three may succeed."""
+    async with open_test_node(tmp_path) as node:
+        key = await account_of(node, "free")
+        answers: list[Answered] = []
+
+        async def create() -> None:
+            answers.append(await post(node, MONITORS, TRACKED, key=key))
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(50):
+                nursery.start_soon(create)
+        assert sorted(answer.status for answer in answers) == [201] * 3 + [400] * 47
+        for answer in answers:
+            if answer.status == 400:
+                details = assert_refused(answer, "INVALID_REQUEST", 400)
+                assert (details["reason"], details["limit"]) == ("monitor_limit_reached", 3)
+        assert len(await listed(node, key=key)) == 3
+
+
+@pytest.mark.parametrize("plan", ["starter", "growth"])
+async def test_each_plan_has_its_limit(tmp_path: Path, plan: str) -> None:
+    async with open_test_node(tmp_path) as node:
+        key = await account_of(node, plan)
+        for _ in range(PLANS[plan]):
+            await make(node, key=key)
+        details = assert_refused(await post(node, MONITORS, TRACKED, key=key), "INVALID_REQUEST", 400)
+        assert (details["reason"], details["limit"]) == ("monitor_limit_reached", PLANS[plan])
+
+
+async def test_paused_monitors_are_not_counted_until_they_go_on(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        first, *_ = [await made(node) for _ in range(3)]
+        assert (await patch(node, first, status="paused")).json["data"]["monitor"]["next_run_at"] is None
+        fourth = await made(node)
+        refused = await patch(node, first, status="active")
+        assert assert_refused(refused, "INVALID_REQUEST", 400)["reason"] == "monitor_limit_reached"
+        assert (await node.get(f"{MONITORS}/{fourth}", method="DELETE")).status == 204
+        again = (await patch(node, first, status="active")).json["data"]["monitor"]
+        assert again["status"] == "active"
+        assert again["next_run_at"] is not None
+        assert (await patch(node, first, status="active")).status == 200, "one that is active already counts once"
+
+
+async def test_going_on_is_as_exact_as_creating(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        paused = []
+        for _ in range(8):
+            paused.append(await made(node))
+            await patch(node, paused[-1], status="paused")
+        statuses: list[int] = []
+
+        async def go_on(id_: str) -> None:
+            statuses.append((await patch(node, id_, status="active")).status)
+
+        async with trio.open_nursery() as nursery:
+            for id_ in paused:
+                nursery.start_soon(go_on, id_)
+        assert sorted(statuses) == [200] * 3 + [400] * 5
+        assert len(await listed(node, "status=active")) == 3
