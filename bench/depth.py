@@ -13,8 +13,10 @@ import trio
 
 from bench.feed_node import A_WRITE, fact
 from bench.histogram import Histogram
+from events.filters import Filters
 from events.log import Log
-from events.pages import Ask, Filters, Position, read_head, read_page
+from events.pages import Ask, read_head, read_page
+from events.places import Position
 from gateway.books import MIGRATIONS
 from gateway.feed.asks import LIMIT_DEFAULT, FeedAsk
 from gateway.feed.pages import Shown, still_holding, tag

@@ -15,9 +15,10 @@ import msgspec
 import trio
 
 from bench.orders import APPEND, PEOPLE, WAITING, Append, Appended, People, Person, PersonKey, Waiting
+from events.filters import Filters
 from events.kinds import DiscoverCounts, DiscoverCredits, DiscoverLegs, DiscoverRun
 from events.log import Fact, Subject
-from events.pages import Ask, Filters
+from events.pages import Ask
 from gateway.app import Node
 from gateway.cli.run import known_platforms, read_config, read_secrets, run
 from gateway.config import load_config

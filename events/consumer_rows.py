@@ -13,7 +13,8 @@ from typing import Final
 import msgspec
 
 from events.errors import TooManyConsumers
-from events.pages import Filters, Position
+from events.filters import Filters
+from events.places import Position
 from storage.store import Row, Tx, Value
 
 CONSUMERS_MAX: Final = 100

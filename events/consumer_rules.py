@@ -7,7 +7,9 @@ from typing import Final, Literal
 
 from events.consumer_rows import Consumer
 from events.errors import AckBeyondServed
-from events.pages import Filters, Head, Page, Position
+from events.filters import Filters
+from events.pages import Page
+from events.places import Head, Position
 
 HOUR_S: Final = 3600.0
 DAY_S: Final = 86_400.0

@@ -9,7 +9,9 @@ from events import consumer_rules as rules
 from events.consumer_rows import Consumer, read_consumer
 from events.consumer_rules import Start, Status
 from events.errors import FiltersConflict, Lapsed, UnknownConsumer
-from events.pages import SCAN_MAX, Ask, Filters, Head, Page, Position, check_kept, count, read_head, read_page
+from events.filters import Filters
+from events.pages import SCAN_MAX, Ask, Page, check_kept, count, read_head, read_page
+from events.places import Head, Position
 from storage.store import Tx
 
 Outcome = TypeVar("Outcome", covariant=True)  # noqa: PLC0105 - the word says what it is

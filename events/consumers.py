@@ -24,7 +24,9 @@ from events.consumer_steps import (
     reset_step,
 )
 from events.errors import Lapsed
-from events.pages import SCAN_MAX, Filters, Position, read_head
+from events.filters import Filters
+from events.pages import SCAN_MAX, read_head
+from events.places import Position
 from storage.errors import StoreContended
 from storage.store import Store, T, Tx
 

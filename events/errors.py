@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:  # these modules raise what stands here
-    from events.pages import Filters, Head, Position
+from events.filters import Filters
+from events.places import Head, Position
 
 
 class EventsError(Exception):

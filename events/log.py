@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from math import floor
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 from msgspec import Struct
 
+from events.filters import Moved
 from events.kinds import API_VERSION, KINDS
 from storage.store import Tx
 
@@ -56,17 +57,6 @@ class Fact:
     key_id: str | None = None
     parent_id: str | None = None
     links: Mapping[str, str] = field(default_factory=dict)
-
-
-class Moved(NamedTuple):
-    """What readers that wait are told of an event, to know whether it is for them."""
-
-    account_id: str
-    pos: int
-    type: str
-    key_id: str | None
-    subject_id: str
-    parent_id: str | None
 
 
 @dataclass(slots=True)

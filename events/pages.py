@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from events.errors import CursorAhead, CursorExpired
-from events.log import Moved
+from events.filters import Filters
+from events.places import EMPTY, Head, Position
 from storage.store import Tx, Value
 
 SCAN_MAX: Final = 10_000
@@ -25,49 +26,6 @@ FIND = """
 SELECT pos, created_at FROM events WHERE id = ? AND account_id = ? AND (key_id IS NULL OR key_id = ?) AND pos >= ?
 """
 VISIBLE = "account_id = ? AND pos > ? AND pos <= ? AND (key_id IS NULL OR key_id = ?)"
-
-
-class Position(NamedTuple):
-    """A place in the log: right after the event `pos`, which was made at `at`; 0 and 0.0 before the first."""
-
-    pos: int
-    at: float
-
-
-class Head(NamedTuple):
-    """Where a log begins and ends. Nothing is kept while `first_pos` lies beyond `last_pos`."""
-
-    first_pos: int
-    first_at: float
-    last_pos: int
-    last_at: float
-
-    @property
-    def start(self) -> Position:
-        """Before the oldest kept event; its instant is that event's, which will be the first that is missed one day."""
-        return Position(self.first_pos - 1, self.first_at)
-
-    @property
-    def end(self) -> Position:
-        """After the newest event."""
-        return Position(self.last_pos, self.last_at)
-
-
-EMPTY = Head(1, 0.0, 0, 0.0)
-
-
-@dataclass(frozen=True, slots=True)
-class Filters:
-    """Which events are asked for; None means all. A subject's id selects the events of its children too."""
-
-    types: frozenset[str] | None = None
-    subjects: frozenset[str] | None = None
-
-    def admit(self, moved: Moved) -> bool:
-        """Whether an event is among them; whether a key may see it is another question."""
-        if self.types is not None and moved.type not in self.types:
-            return False
-        return self.subjects is None or moved.subject_id in self.subjects or moved.parent_id in self.subjects
 
 
 class Item(NamedTuple):

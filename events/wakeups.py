@@ -16,8 +16,8 @@ from typing import Final
 import msgspec
 import trio
 
-from events.log import Moved
-from events.pages import Filters, read_heads
+from events.filters import Filters, Moved
+from events.pages import read_heads
 from storage.errors import StorageError
 from storage.state import LOOK_AGAIN, State
 from storage.store import Store

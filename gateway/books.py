@@ -16,7 +16,8 @@ from billing.charges import Charges
 from billing.keys import Keys
 from billing.ledger import Ledger
 from billing.sealing import Cipher
-from events.log import Log, Moved
+from events.filters import Moved
+from events.log import Log
 from gateway.billing_facts import BillingFacts
 from gateway.config.settings import Config
 from gateway.operations import Operations

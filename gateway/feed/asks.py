@@ -9,8 +9,8 @@ from typing import Literal
 
 from events.consumer_steps import Omitted
 from events.errors import UnknownType
+from events.filters import Filters
 from events.kinds import select
-from events.pages import Filters
 from gateway.errors import Refused
 from gateway.feed.refusals import in_feeds_form, wrong
 from gateway.params import Declared, Pairs

@@ -13,7 +13,9 @@ from urllib.parse import urlencode
 
 import orjson
 
-from events.pages import Filters, Head, Page, Position
+from events.filters import Filters
+from events.pages import Page
+from events.places import Head, Position
 from gateway import envelope
 from gateway.feed.asks import WAIT_S_MAX, FeedAsk
 from gateway.feed.tokens import PATH, FeedTokens

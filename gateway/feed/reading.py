@@ -8,7 +8,9 @@ from functools import partial
 from billing.key_cache import Key
 from events.consumers import Consumers
 from events.errors import CursorAhead, CursorExpired, EventsError
-from events.pages import Ask, Filters, Head, Position, find_event, read_head
+from events.filters import Filters
+from events.pages import Ask, find_event, read_head
+from events.places import Head, Position
 from events.reader import PageReader
 from gateway.feed import refusals
 from gateway.feed.asks import FeedAsk

@@ -13,7 +13,7 @@ from events.errors import (
     TooManyConsumers,
     UnknownConsumer,
 )
-from events.pages import Head, Position
+from events.places import Head, Position
 from gateway.errors import STORE_RETRY_AFTER_S, Refused
 from gateway.feed.tokens import FeedTokens
 from gateway.instants import iso

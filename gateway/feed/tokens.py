@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from events.pages import Position
+from events.places import Position
 from upstreams.cursors import CursorSigner
 
 PATH = "/v1/events"

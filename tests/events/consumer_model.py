@@ -3,8 +3,7 @@
 from dataclasses import dataclass, field
 
 from events.consumer_rules import DAY_S
-from events.log import Moved
-from events.pages import Filters
+from events.filters import Filters, Moved
 
 LAPSE_DAYS = 30
 

@@ -17,8 +17,9 @@ from billing.books import Charge, ChargeRequest, CloseRequest
 from billing.charges import Charges
 from billing.errors import BillingError
 from billing.recovery import recover
-from events.log import Log, Moved
-from events.pages import Ask, Filters, read_page
+from events.filters import Filters, Moved
+from events.log import Log
+from events.pages import Ask, read_page
 from gateway.billing_facts import BillingFacts
 from gateway.books import MIGRATIONS, Books, open_books
 from gateway.config.settings import Config, ServerSettings, StoreSettings

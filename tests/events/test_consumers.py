@@ -18,8 +18,9 @@ from events.errors import (
     TooManyConsumers,
     UnknownConsumer,
 )
+from events.filters import Filters
 from events.kinds import select
-from events.pages import Filters, Position
+from events.places import Position
 from storage.store import Tx
 from tests.events.desk import ACCOUNT, EPOCH, KEY, Desk, alert, exhausted, low, places
 from tests.fakes.cancelling import cancel_everywhere

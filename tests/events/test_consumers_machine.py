@@ -23,10 +23,11 @@ from events.errors import (
     Lapsed,
     UnknownConsumer,
 )
+from events.filters import Filters
 from events.kinds import select
 from events.log import Fact
 from events.migrations import MIGRATIONS
-from events.pages import Filters, Position
+from events.places import Position
 from tests.events.consumer_model import ModelConsumer, ModelEvent, ModelLog
 from tests.events.desk import EPOCH, Desk, alert, low, places, revoked
 from tests.fakes.inline_postgres import InlinePostgres

@@ -6,9 +6,10 @@ from functools import partial
 import pytest
 import trio
 
+from events.filters import Filters, Moved
 from events.kinds import CreditsLow
-from events.log import Fact, Moved, Subject
-from events.pages import EMPTY, Filters, Head
+from events.log import Fact, Subject
+from events.places import EMPTY, Head
 from storage.store import Tx
 from tests.events.desk import ACCOUNT, EPOCH, KEY, Desk, alert, all_rows, exhausted, low, places, revoked
 

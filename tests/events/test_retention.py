@@ -8,7 +8,7 @@ import trio
 
 from events import retention
 from events.errors import CursorExpired
-from events.pages import Head, Position
+from events.places import Head, Position
 from events.retention import DAY_S, FEEDS_A_READ, cutoff, jump
 from tests.events.desk import ACCOUNT, EPOCH, Desk, alert, all_rows, low, open_desk, places
 from tests.servers.postgres import PostgresServer

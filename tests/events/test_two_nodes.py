@@ -10,7 +10,7 @@ from events.consumer_rows import CONSUMERS_MAX
 from events.consumer_rules import LAPSE_S, SEEN_S
 from events.consumer_steps import Served
 from events.errors import Lapsed, TooManyConsumers
-from events.pages import Position
+from events.places import Position
 from tests.events.desk import ACCOUNT, KEY, Desk, alert, all_rows, low, open_desk, places
 from tests.servers.postgres import PostgresServer
 

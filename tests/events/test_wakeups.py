@@ -13,8 +13,7 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from events.log import Moved
-from events.pages import Filters
+from events.filters import Filters, Moved
 from events.wakeups import LOOK_EVERY_S, Ended, Hub, Waiter
 from storage.state import LOOK_AGAIN
 from tests.events.desk import ACCOUNT, KEY, Desk, alert, low

@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 import trio
 
-from events.log import Moved
-from events.pages import Filters
+from events.filters import Filters, Moved
 from events.wakeups import Ended, Hub
 from storage.redis import open_redis
 from tests.servers.redis import RedisServer

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from events.filters import Filters
 from events.kinds import KINDS
-from events.pages import Filters
 from gateway.errors import Refused
 from gateway.feed.asks import PARAMS, SUBJECTS_MAX, check_name, read_ask
 

@@ -10,8 +10,9 @@ import pytest
 import trio
 
 from billing.key_cache import Key
-from events.log import Moved
-from events.pages import Filters, Head, Item, Page, Position
+from events.filters import Filters, Moved
+from events.pages import Item, Page
+from events.places import Head, Position
 from events.wakeups import Hub
 from gateway.feed.following import Stopped, follow
 from gateway.feed.pages import Shown

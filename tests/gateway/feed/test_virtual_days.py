@@ -24,7 +24,7 @@ from events.consumer_rules import DAY_S, HOUR_S, LAPSE_S, SEEN_S
 from events.consumers import Consumers
 from events.log import Fact, Log
 from events.migrations import MIGRATIONS
-from events.pages import Position
+from events.places import Position
 from events.reader import open_page_reader
 from events.wakeups import Hub
 from gateway.errors import Refused
