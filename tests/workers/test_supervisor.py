@@ -237,14 +237,14 @@ def test_workers_end_in_good_order_when_their_supervisor_is_gone(place: Place) -
 @pytest.mark.parametrize("way", ["signal", "operation"])
 def test_a_reload_reaches_every_worker(place: Place, way: str) -> None:
     with place.serve() as node:
-        place.configure(log={"access": False}, limits={"long_polls": 1})
+        place.configure(log={"access": False}, server={"port": 0, "drain_s": 4})
         if way == "signal":
             node.signal(signal.SIGHUP)
             wait_until(lambda: len(node.events("reloaded")) == WORKERS)
             assert [event["applied"] for event in node.events("reloaded")] == [["log.access"]] * WORKERS
         else:
             told = operate(node, "reload")
-            assert told == {"applied": ["log.access"], "needs_restart": ["limits.long_polls"]}
+            assert told == {"applied": ["log.access"], "needs_restart": ["server.drain_s"]}
         for _ in range(20):
             assert node.get(STATUS).status == 200
         assert not node.events("request")
