@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -34,7 +35,8 @@ class Figures:
 
     pages: int = 0
     lost_connections: int = 0
-    refused_503: int = 0
+    refused_503: Counter[str] = field(default_factory=Counter)
+    """How often with which words."""
     long_polls: int = 0
     polls_hung_up: int = 0
     polls_full: int = 0
@@ -93,7 +95,7 @@ class Nodes:
                 return await self._taken(answer)
             if answer is not None:
                 assert answer.status == 503, (target, answer)
-                self.figures.refused_503 += 1
+                self.figures.refused_503[orjson.loads(answer.body)["error"]["message"]] += 1
             await trio.sleep(AGAIN_S)
 
     async def _ask_once(self, method: str, target: str, key: str, body: bytes) -> HttpAnswer | None:
