@@ -14,6 +14,7 @@ WINDOW: Final = (
     Param("from", "Only what was due at this instant or later, ISO 8601.", "2026-01-31T12:00:00Z", length_max=40),
     Param("to", "Only what was due before this instant, ISO 8601.", "2026-02-28T12:00:00Z", length_max=40),
 )
+_FIELDS: Final = (("from", "since"), ("to", "until"))
 
 
 def window_of(values: Mapping[str, Value]) -> Window:
@@ -27,9 +28,6 @@ def window_of(values: Mapping[str, Value]) -> Window:
     if window.since >= window.until:
         raise invalid("to", "must be after from")
     return window
-
-
-_FIELDS: Final = (("from", "since"), ("to", "until"))
 
 
 def _instant(name: str, text: str) -> float:

@@ -1,0 +1,172 @@
+"""Monitors on each real engine: limits that hold between nodes, changes that leave the rest alone, bounded deletes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+import trio
+
+from billing.sealing import Cipher
+from scheduler.errors import MonitorLimitReached, MonitorUnknown, RunTooSoon
+from scheduler.monitors import hooks, lists
+from scheduler.monitors.draft import CreateBody
+from scheduler.monitors.lists import Window
+from scheduler.monitors.patch import PatchBody
+from scheduler.monitors.service import MonitorService, Setting
+from tests.scheduler.desk import Desk, open_desk
+
+PLAIN = CreateBody("github/search", "hourly", {}, "https://example.com/hook")
+
+
+def service_of(desk: Desk, woken: list[float] | None = None) -> MonitorService:
+    seen = [] if woken is None else woken
+    return MonitorService(
+        Setting(
+            desk.store,
+            desk.recipes,
+            Cipher(b"k" * 32),
+            desk.slots,
+            now=desk.now,
+            make_id=desk.make_id,
+            wake=lambda: seen.append(desk.now()),
+        )
+    )
+
+
+async def test_the_plans_limit_is_exact_between_two_nodes(store_url: str) -> None:
+    """Goal: no plan is outrun by asking several nodes at once. Method: forty creates on two nodes of one store."""
+    is_shared = store_url.startswith("postgresql")
+    async with open_desk(store_url, is_alone=not is_shared) as one:
+        account = (await one.accounts.create("test", plan="starter")).id
+        outcomes: list[str] = []
+
+        async def create(service: MonitorService) -> None:
+            try:
+                await service.create(service.draft(PLAIN), account, "key_1")
+            except MonitorLimitReached as exc:
+                outcomes.append(f"{exc.plan} {exc.limit}")
+            else:
+                outcomes.append("made")
+
+        async def race(*services: MonitorService) -> None:
+            async with trio.open_nursery() as nursery:
+                for _ in range(20):
+                    for service in services:
+                        nursery.start_soon(create, service)
+
+        if is_shared:
+            async with open_desk(store_url, "n2", is_alone=False) as other:
+                await race(service_of(one), service_of(other))
+        else:
+            await race(service_of(one), service_of(one))
+        assert sorted(outcomes) == ["made"] * 10 + ["starter 10"] * 30
+        assert await one.store.read(lambda tx: lists.active_monitors(tx, account)) == 10
+        await one.assert_sound(account)
+
+
+async def test_the_clock_is_woken_by_all_that_it_does_not_know_of(desk: Desk) -> None:
+    woken: list[float] = []
+    service, account = service_of(desk, woken), await desk.account()
+    saved = await service.create(service.draft(PLAIN), account, "key_1")
+    await service.change(account, saved.view.monitor.id, PatchBody(cadence="daily"))
+    desk.time += 61
+    await service.run_now(account, saved.view.monitor.id)
+    assert len(woken) == 3
+
+
+async def test_a_change_leaves_alone_what_a_run_writes(desk: Desk) -> None:
+    """Goal: an owner's change and a run's end do not undo each other. Method: a run ends after its monitor was read."""
+    service, account = service_of(desk), await desk.account()
+    saved = await service.create(service.draft(PLAIN), account, "key_1")
+    monitor = saved.view.monitor
+    lease = await desk.lease(monitor, desk.now())
+    await service.change(account, monitor.id, PatchBody(name="Another", alert_rules=[]))
+    await desk.runs.run(lease)
+    after = (await service.get(account, monitor.id)).monitor
+    assert (after.name, after.runs_total, after.credits_spent, after.version) == ("Another", 1, 6, 1)
+    assert after.baseline_run_id == lease.run.id
+
+
+async def test_a_paused_monitor_goes_on_with_its_next_slot_and_runs_nothing_of_the_time_between(desk: Desk) -> None:
+    service, account = service_of(desk), await desk.account()
+    id_ = (await service.create(service.draft(PLAIN), account, "key_1")).view.monitor.id
+    paused = (await service.change(account, id_, PatchBody(status="paused"))).view.monitor
+    assert (paused.status, paused.next_slot_at) == ("paused", None)
+    desk.time += 10 * 3600 + 5
+    active = (await service.change(account, id_, PatchBody(status="active"))).view.monitor
+    assert active.next_slot_at == (desk.time // 3600 + 1) * 3600
+
+
+async def test_a_run_that_was_asked_for_waits_for_the_last_one_to_be_a_minute_old(desk: Desk) -> None:
+    service, account = service_of(desk), await desk.account()
+    id_ = (await service.create(service.draft(PLAIN), account, "key_1")).view.monitor.id
+    first = await service.run_now(account, id_)
+    desk.time += 59.5
+    with pytest.raises(RunTooSoon) as refused:
+        await service.run_now(account, id_)
+    assert refused.value.retry_after_s == 1
+    desk.time += 1
+    assert (await service.run_now(account, id_)).id != first.id
+
+
+async def test_a_secret_is_sealed_for_its_monitor(desk: Desk) -> None:
+    service, account = service_of(desk), await desk.account()
+    saved = await service.create(service.draft(PLAIN), account, "key_1")
+    webhooks = await desk.store.read(lambda tx: hooks.read_webhooks(tx, [saved.view.monitor.id]))
+    sealed = webhooks[saved.view.monitor.id].secret
+    assert Cipher(b"k" * 32).unseal(sealed, bound_to=hooks.sealed_for(saved.view.monitor.id)) == saved.secret
+    assert service.shown(saved.view)["webhook"]["signing_secret_hint"] == f"...{(saved.secret or '')[-4:]}"
+    other = MonitorService(
+        Setting(
+            desk.store,
+            desk.recipes,
+            Cipher(b"x" * 32),
+            desk.slots,
+            now=desk.now,
+            make_id=desk.make_id,
+            wake=lambda: None,
+        )
+    )
+    assert other.shown(saved.view)["webhook"]["signing_secret_hint"] is None
+
+
+async def test_a_recipe_that_can_no_longer_be_called_is_shown_with_a_warning(desk: Desk) -> None:
+    service, account = service_of(desk), await desk.account()
+    monitor = await desk.monitor(account, recipe="gone/gone")
+    shown = service.shown(await service.get(account, monitor.id))
+    assert (shown["estimated_cost_per_run"], shown["estimated_monthly_cost"]) == (None, None)
+    assert "names no data endpoint" in shown["warnings"][0]
+
+
+async def test_pages_of_runs_and_monitors_follow_the_order_of_their_keys(desk: Desk) -> None:
+    service, account = service_of(desk), await desk.account()
+    ids = [(await service.create(service.draft(PLAIN), account, "key_1")).view.monitor.id for _ in range(5)]
+    first = await service.list(account, "all", before=None, limit=2)
+    last = first[-1].monitor
+    rest = await service.list(account, "all", before=(last.created_at, last.id), limit=10)
+    assert [view.monitor.id for view in (*first, *rest)] == ids[::-1], "all of one instant"
+    monitor = first[0].monitor
+    for place in range(3):
+        await desk.ran(monitor, desk.time + place)
+    asked: dict[str, Any] = {"status": None, "with_data": True}
+    page = await service.runs(account, monitor.id, window=Window(), limit=2, **asked)
+    assert ([entry.run.scheduled_for for entry in page.entries], page.has_more) == (
+        [desk.time + 2, desk.time + 1],
+        True,
+    )
+    assert orjson.loads(page.entries[0].data.result or b"") == {"stars": 7}
+    assert page.entries[0].delivery is not None
+    assert page.entries[0].delivery.attempts == 0
+
+
+async def test_a_deleted_monitor_takes_everything_with_it(desk: Desk) -> None:
+    service, account = service_of(desk), await desk.account()
+    id_ = (await service.create(service.draft(PLAIN), account, "key_1")).view.monitor.id
+    await desk.ran((await service.get(account, id_)).monitor)
+    with pytest.raises(MonitorUnknown):
+        await service.delete("acc_other", id_)
+    await service.delete(account, id_)
+    for table in ("monitors", "webhooks", "runs", "run_data", "deliveries"):
+        assert await desk.store.read(lambda tx, table=table: tx.one(f"SELECT COUNT(*) FROM {table}")) == (0,)
