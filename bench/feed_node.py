@@ -19,10 +19,10 @@ from events.filters import Filters
 from events.kinds import DiscoverCounts, DiscoverCredits, DiscoverLegs, DiscoverRun
 from events.log import Fact, Subject
 from events.pages import Ask
-from gateway.app import Node
 from gateway.cli.run import known_platforms, read_config, read_secrets, run
 from gateway.config import load_config
 from gateway.logs import Log
+from gateway.node import Node
 from gateway.operations import Nothing, Operation
 from gateway.serve import Start, open_served_node, print_line, tune_garbage_collection
 from storage.store import Tx

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from random import Random
 
 import trio
 from prometheus_client import CollectorRegistry, generate_latest
@@ -17,20 +16,20 @@ from gateway.admin import Admin, OwnOperations, Readiness
 from gateway.admission import Admission
 from gateway.api import Api, Parts
 from gateway.billed import BilledCalls
-from gateway.books import Books, OpenStore, open_books
+from gateway.books import Books, open_books
 from gateway.circuits import Circuits
 from gateway.claims import Claims
-from gateway.config.settings import Config
 from gateway.edge import edge_answer_of
 from gateway.feed.service import Feed, FeedSetting, open_feed
 from gateway.gauges import gather
 from gateway.guide import Guides
 from gateway.ids import id_maker
-from gateway.logs import Log
 from gateway.metrics import Metrics
 from gateway.monitors import Monitors, open_monitors
+from gateway.node import Node, Setting
 from gateway.operations import Nothing, Operation, Operations
-from gateway.presence import Pace, Presence, open_presence
+from gateway.presence import Presence, open_presence
+from gateway.readiness import unready
 from gateway.reload import Reload, reloadable
 from gateway.replies import Replies
 from gateway.routes.consumers import ConsumerRoutes
@@ -42,68 +41,19 @@ from gateway.routes.monitor_past import MonitorPastRoutes
 from gateway.routes.monitors import MonitorRoutes
 from gateway.routes.status import Status
 from gateway.routing import Route, Routes
-from gateway.secrets import Secrets
-from gateway.server.errors import EdgeAnswer
 from gateway.sharing import ROUND_TRIP_S, open_sharing
-from gateway.sites import OpenExchange, open_exchange, open_sites
-from gateway.state import OpenState, open_gate, open_state
+from gateway.sites import open_sites
+from gateway.state import open_gate
 from gateway.upkeep import finish_charges, forget_old_claims
 from limits.gate import Gate
-from storage.errors import StorageError
-from storage.opening import is_shared, open_store
+from storage.opening import is_shared
 from storage.state import State
 from storage.store import Store
 from upstreams.cache import Cache
 from upstreams.catalog import Catalog
 from upstreams.cursors import CursorSigner
-from upstreams.endpoint import Platform
 from upstreams.shared_cache import SharedCache
 from upstreams.site import Site
-
-READY_WITHIN_S = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """A running node: its two apps and what they stand on, and the event that its servers set when it stops."""
-
-    api: Api
-    admin: Admin
-    books: Books
-    catalog: Catalog
-    admission: Admission
-    calls: BilledCalls
-    operations: Operations
-    reload: Reload
-    feed: Feed
-    edge_answer: EdgeAnswer
-    draining: trio.Event
-    monitors: Monitors
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """What a node is made from: its config and how to read it anew, secrets, public address, log and platforms.
-
-    Clock, randomness, store, state and upstreams are given too, so that a whole node can run in a world of its own.
-    """
-
-    config: Config
-    read_config: Callable[[], Config]
-    secrets: Secrets
-    environ: Mapping[str, str]
-    base_url: str
-    log: Log
-    platforms: Sequence[Platform]
-    now: Callable[[], float]
-    """Unix seconds; also called on the store's thread."""
-    rng: Random
-    open_store: OpenStore = open_store
-    open_state: OpenState = open_state
-    open_exchange: OpenExchange = open_exchange
-    pace: Pace = field(default_factory=Pace)
-    keeps_time: bool = True
-    """False: monitors are not run as they are due, only when they are told to."""
 
 
 @asynccontextmanager
@@ -252,7 +202,7 @@ def _build(setting: Setting, opened: _Opened) -> Node:
     opened.monitors.add_to(operations)
     return Node(
         api=Api(Parts(admission, routes, status, replies, metrics, log, opened.make_id, clock)),
-        admin=_admin(setting, operations, metrics, readiness=partial(_unready, books, opened.state, opened.draining)),
+        admin=_admin(setting, operations, metrics, readiness=partial(unready, books, opened.state, opened.draining)),
         books=books,
         catalog=catalog,
         admission=admission,
@@ -327,25 +277,3 @@ def _admin(setting: Setting, operations: Operations, metrics: Metrics, *, readin
 
     own = OwnOperations(operations, token=setting.secrets.admin_token, log=setting.log)
     return Admin(readiness=readiness, scrape=scrape, operate=own.operate)
-
-
-async def _unready(books: Books, state: State | None, draining: trio.Event) -> str | None:
-    """As `Readiness`: all that keeps this node from serving."""
-    if draining.is_set():
-        await trio.lowlevel.checkpoint()
-        return "draining"
-    state_fault = None if state is None else state.fault
-    store_fault = await _fault_of(books.store)
-    faults = [f"{name} down: {why}" for name, why in (("state", state_fault), ("store", store_fault)) if why]
-    return "; ".join(faults) or None
-
-
-async def _fault_of(store: Store) -> str | None:
-    try:
-        with trio.fail_after(READY_WITHIN_S):
-            await store.ping()
-    except trio.TooSlowError:
-        return f"no write was committed in {READY_WITHIN_S:g} s"
-    except StorageError as exc:
-        return str(exc)
-    return None

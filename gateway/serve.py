@@ -16,11 +16,12 @@ from typing import Literal
 import orjson
 import trio
 
-from gateway.app import Node, Setting, open_node
+from gateway.app import open_node
 from gateway.config import Config, ConfigError
 from gateway.edge import plain_edge_answer
 from gateway.listening import bind, in_url, port_of, share
 from gateway.logs import Log
+from gateway.node import Node, Setting
 from gateway.presence import Pace
 from gateway.secrets import Secrets
 from gateway.server.bounds import Bounds

@@ -10,11 +10,12 @@ from typing import Any
 
 import click
 
-from gateway.app import Setting, open_node
+from gateway.app import open_node
 from gateway.cli.operate import operate
 from gateway.cli.run import Refusal, config_option, show
 from gateway.config import Config
 from gateway.logs import Log
+from gateway.node import Setting
 from gateway.operations import OperationRefused
 from gateway.secrets import Secrets
 from upstreams.platforms import load_platforms

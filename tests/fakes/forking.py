@@ -161,10 +161,11 @@ def _serve_at_pace(config_file: Path, pace: Pace) -> None:
 
 def _serve_skewed(request: Mapping[str, Any]) -> None:
     """A node from the composition root, as `sluice serve` makes it but for its clock."""
-    from gateway.app import Setting, open_node  # noqa: PLC0415 - as above
+    from gateway.app import open_node  # noqa: PLC0415 - as above
     from gateway.config import load_config  # noqa: PLC0415
     from gateway.listening import bind, port_of  # noqa: PLC0415
     from gateway.logs import Log  # noqa: PLC0415
+    from gateway.node import Setting  # noqa: PLC0415 - as above
     from gateway.secrets import load_secret  # noqa: PLC0415
     from gateway.serve import print_line  # noqa: PLC0415
     from gateway.server.serve import serve_native  # noqa: PLC0415

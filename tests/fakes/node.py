@@ -13,9 +13,9 @@ import httpx
 import orjson
 import trio
 
-from gateway.app import Node
 from gateway.config import load_config
 from gateway.logs import Log
+from gateway.node import Node
 from gateway.secrets import load_secret
 from gateway.serve import Start, open_served_node
 from tests.fakes.calling import Answered

@@ -15,9 +15,10 @@ from typing import Any
 import orjson
 import trio
 
-from gateway.app import Node, Setting, open_node
+from gateway.app import open_node
 from gateway.config.settings import Config, PlatformSettings, StateSettings, StoreSettings, UpstreamSettings
 from gateway.logs import Log
+from gateway.node import Node, Setting
 from gateway.secrets import load_secret
 from tests.fakes.scripted_exchange import ScriptedExchange
 from tests.fakes.sharer import after, thing

@@ -9,7 +9,7 @@ import trio
 
 from billing.books import Closed, CloseRequest, Outcome, Request
 from billing.charges import Charges, Closing
-from gateway.app import Node
+from gateway.node import Node
 from limits.breaker import Breaker
 from limits.breaker import Outcome as Reported
 from storage.store import Tx

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 import trio
 
-from gateway.app import Node, Setting, open_node
+from gateway.app import open_node
 from gateway.config.settings import (
     BreakerSettings,
     Config,
@@ -24,6 +24,7 @@ from gateway.config.settings import (
     UpstreamSettings,
 )
 from gateway.logs import Log
+from gateway.node import Node, Setting
 from gateway.secrets import Secrets, load_secret
 from gateway.server.asgi import ReceiveMessage, SendMessage
 from gateway.server.errors import ClientGone

@@ -11,8 +11,8 @@ import trio
 from msgspec.structs import replace as struct_replace
 
 from billing.verification import verify
-from gateway.app import Node
 from gateway.config.settings import BreakerSettings, LimitSettings
+from gateway.node import Node
 from gateway.server.errors import ClientGone
 from storage.errors import StorageError
 from tests.simulation import spells, store, upstream

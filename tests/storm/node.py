@@ -17,10 +17,10 @@ from pathlib import Path
 import msgspec
 import trio
 
-from gateway.app import Node
 from gateway.cli.run import known_platforms
 from gateway.config import Config, load_config
 from gateway.logs import Log
+from gateway.node import Node
 from gateway.secrets import load_secret
 from gateway.serve import Start, open_served_node, print_line
 from storage.errors import StorageError

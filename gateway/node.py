@@ -1,0 +1,72 @@
+"""A node as values: what it is made from, and what it is once it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+import trio
+
+from gateway.admin import Admin
+from gateway.admission import Admission
+from gateway.api import Api
+from gateway.billed import BilledCalls
+from gateway.books import Books, OpenStore
+from gateway.config.settings import Config
+from gateway.feed.service import Feed
+from gateway.logs import Log
+from gateway.monitors import Monitors
+from gateway.operations import Operations
+from gateway.presence import Pace
+from gateway.reload import Reload
+from gateway.secrets import Secrets
+from gateway.server.errors import EdgeAnswer
+from gateway.sites import OpenExchange, open_exchange
+from gateway.state import OpenState, open_state
+from storage.opening import open_store
+from upstreams.catalog import Catalog
+from upstreams.endpoint import Platform
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A running node: its two apps and what they stand on, and the event that its servers set when it stops."""
+
+    api: Api
+    admin: Admin
+    books: Books
+    catalog: Catalog
+    admission: Admission
+    calls: BilledCalls
+    operations: Operations
+    reload: Reload
+    feed: Feed
+    edge_answer: EdgeAnswer
+    draining: trio.Event
+    monitors: Monitors
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a node is made from: its config and how to read it anew, secrets, public address, log and platforms.
+
+    Clock, randomness, store, state and upstreams are given too, so that a whole node can run in a world of its own.
+    """
+
+    config: Config
+    read_config: Callable[[], Config]
+    secrets: Secrets
+    environ: Mapping[str, str]
+    base_url: str
+    log: Log
+    platforms: Sequence[Platform]
+    now: Callable[[], float]
+    """Unix seconds; also called on the store's thread."""
+    rng: Random
+    open_store: OpenStore = open_store
+    open_state: OpenState = open_state
+    open_exchange: OpenExchange = open_exchange
+    pace: Pace = field(default_factory=Pace)
+    keeps_time: bool = True
+    """False: monitors are not run as they are due, only when they are told to."""
