@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 import orjson
@@ -24,7 +24,8 @@ WHERE monitor_id = ? AND scheduled_for >= ? AND scheduled_for < ?
     AND (status IN ('ok', 'partial') OR (status = 'failed' AND skip_reason IN (?, ?)))
 ORDER BY scheduled_for DESC LIMIT ?
 """
-NUMBERS: Final = "SELECT run_id, numbers, deltas FROM run_data WHERE run_id IN {in}"
+NUMBERS: Final = "SELECT run_id, numbers, NULL FROM run_data WHERE run_id IN {in}"
+CHANGED: Final = "SELECT run_id, numbers, deltas FROM run_data WHERE run_id IN {in}"
 
 
 class PastRun(NamedTuple):
@@ -41,10 +42,14 @@ def newest_runs(tx: Tx, monitor_id: str, window: Window, limit: int = RUNS_MAX) 
     return [PastRun(*row) for row in tx.all(NEWEST, (monitor_id, *window.bounds, NO_VALUE, NO_ROWS, limit))]
 
 
-def read_numbers(tx: Tx, runs: Sequence[PastRun]) -> list[RunNumbers]:
-    """What is kept of these runs, in their order."""
-    kept = {row[0]: row[1:] for row in tx.all_in(NUMBERS, [run.run_id for run in runs])}
-    return [_numbers(run, *kept.get(run.run_id, (None, None))) for run in runs]
+def read_numbers(tx: Tx, runs: Sequence[PastRun], *, with_deltas: bool = False) -> Iterator[RunNumbers]:
+    """What is kept of these runs, in their order.
+
+    They are read together and unpacked one by one: objects by the ten thousand would keep the garbage collector busy.
+    """
+    kept = {row[0]: row[1:] for row in tx.all_in(CHANGED if with_deltas else NUMBERS, [run.run_id for run in runs])}
+    for run in runs:
+        yield _numbers(run, *kept.pop(run.run_id, (None, None)))
 
 
 def _numbers(run: PastRun, numbers: bytes | None, deltas: bytes | None) -> RunNumbers:

@@ -187,7 +187,7 @@ def _each(tx: Tx, runs: Sequence[PastRun]) -> Iterator[RunNumbers]:
 
 
 def _text(tx: Tx, runs: Sequence[PastRun], make: Callable[[Iterable[RunNumbers]], bytes]) -> bytes:
-    return make(read_numbers(tx, runs))
+    return make(read_numbers(tx, runs, with_deltas=True))
 
 
 def _csv(runs: Iterable[RunNumbers]) -> bytes:
