@@ -80,7 +80,7 @@ class CatalogRecipes:
             orjson.dumps(shaped.data),
             _legs(listing, fetched, shaped),
             shaped.coverage,
-            fetched.whole,
+            fetched.whole and not fetched.broke_off,
             used_by(listing, fetched, credits_held=credits_held, cost_credits=_cost(listing)),
         )
 

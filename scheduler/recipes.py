@@ -35,7 +35,7 @@ class Gathered:
     """What a call brought: `data` as the envelope has it and as JSON, which sources gave it, and how much of all.
 
     `coverage` is the share of legs that came, `used_credits` what the call cost before that is looked at; `whole` is
-    false where it ended before it had to.
+    false where it ended before it had to, or where a page of it failed.
     """
 
     data: Record

@@ -130,6 +130,8 @@ class Fetched(NamedTuple):
     """Pages of a walk that brought something: what it is billed by."""
     whole: bool = True
     """False: a walk that ended before it had to."""
+    broke_off: bool = False
+    """True: a page of a walk could not be read; another walk would get no more at this moment."""
 
 
 Wanted = Call | Part | tuple[Call | Part, ...]

@@ -85,7 +85,8 @@ async def walk(begun: Walk, pages_max: int, deadline_at: float, go_on: GoOn) -> 
         except (UpstreamError, LimitError) as failure:
             if not basket.records:
                 raise
-            return basket.answer(planned.args.cursor, f"page {basket.pages + 1} could not be read ({failure})")
+            why = f"page {basket.pages + 1} could not be read ({failure})"
+            return basket.answer(planned.args.cursor, why, broke_off=True)
         following = basket.take(fetched, state_of(planned, fetched))
         may_go_on = await go_on(Walked(basket.pages, len(basket.records), begun.limit))
         if following is None or len(basket.records) >= begun.limit:
@@ -141,7 +142,9 @@ class _Basket:
         self.records.append(record)
         return True
 
-    def answer(self, following: State | None, ended: str = "", *, whole: bool = True) -> Fetched:
+    def answer(
+        self, following: State | None, ended: str = "", *, whole: bool = True, broke_off: bool = False
+    ) -> Fetched:
         """The walk as one page; `ended` says why there is less of it than was asked for."""
         pages = [fetched.result for fetched in self._fetched if isinstance(fetched.result, Page)]
         warnings = [warning for page in pages for warning in page.warnings]
@@ -155,4 +158,5 @@ class _Basket:
             first.rung_index,
             pages_used=max(1, self._pages_used),
             whole=whole,
+            broke_off=broke_off,
         )

@@ -170,6 +170,7 @@ async def test_a_page_that_fails_ends_the_walk_with_what_came_before_it(
     assert warning.startswith(f"{4 * number} of 14 items were collected: page {number + 1} could not be read (")
     assert warning.endswith("); next_cursor goes on")
     assert fetched.whole, "nobody else would get more"
+    assert fetched.broke_off
     shelf.fails_at = -1
     rest = await walked(site_over(shelf), 14, cursor_of(fetched))
     assert places(rest) == list(range(4 * number, min(20, 4 * number + 14)))
