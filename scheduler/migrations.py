@@ -133,6 +133,13 @@ INDEXES = (
     "CREATE INDEX deliveries_of_monitor ON deliveries (monitor_id, created_at, id)",
 )
 
+REDELIVERIES = (
+    "ALTER TABLE deliveries ADD COLUMN redelivered_after BIGINT CHECK (redelivered_after >= 0)",
+    "ALTER TABLE deliveries ADD COLUMN fail_reason TEXT",
+    # A host's and an account's first in line is found in one step, however many stand behind it.
+    "CREATE INDEX deliveries_in_line ON deliveries (host, account_id, next_at, id) WHERE status = 'queued'",
+)
+
 
 def m0001_monitors(schema: Schema) -> None:
     """Monitors and all that belongs to them, each table after the one that it refers to."""
@@ -140,5 +147,11 @@ def m0001_monitors(schema: Schema) -> None:
         schema.execute(statement)
 
 
-MIGRATIONS = MigrationSet("scheduler", (m0001_monitors,))
+def m0002_redeliveries(schema: Schema) -> None:
+    """Attempts after those that had been made are a redelivery's; why a delivery failed; lines of deliveries."""
+    for statement in REDELIVERIES:
+        schema.execute(statement)
+
+
+MIGRATIONS = MigrationSet("scheduler", (m0001_monitors, m0002_redeliveries))
 """What `open_store` is given, after billing's."""

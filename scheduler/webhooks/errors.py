@@ -2,6 +2,31 @@
 
 from __future__ import annotations
 
+from scheduler.errors import SchedulerError
+
 
 class SignatureRefused(Exception):
     """A signature header does not prove that the body is the sender's and fresh; the text says why."""
+
+
+class WebhookUnknown(SchedulerError):
+    """The monitor delivers nothing: it has no webhook."""
+
+    def __init__(self, monitor_id: str) -> None:
+        super().__init__(f"the monitor {monitor_id} has no webhook")
+
+
+class DeliveryUnknown(SchedulerError):
+    """The monitor has no such delivery."""
+
+    def __init__(self, delivery_id: str) -> None:
+        super().__init__(f"there is no delivery {delivery_id}")
+
+
+class RedeliveryRefused(SchedulerError):
+    """A delivery cannot be sent again as things are; `reason` is for programs, `next_step` a sentence for people."""
+
+    def __init__(self, reason: str, problem: str, next_step: str) -> None:
+        super().__init__(problem)
+        self.reason = reason
+        self.next_step = next_step

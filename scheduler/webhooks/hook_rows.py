@@ -1,0 +1,91 @@
+"""The SQL of webhooks: each function runs in a transaction of its caller's.
+
+Who locks several kinds of rows locks monitors first, then webhooks, then runs and deliveries, and feeds last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple
+from typing import Final
+from urllib.parse import urlsplit
+
+from scheduler.webhooks.records import PAUSED, REMOVED, FailReason, Webhook
+from storage.store import Tx
+
+COLUMNS: Final = "monitor_id, url, secret, previous_secret, previous_until, status, failures, last_delivery_at"
+ADD = f"INSERT INTO webhooks ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608 - made of constants
+READ = f"SELECT {COLUMNS} FROM webhooks WHERE monitor_id IN {{in}}"  # noqa: S608 - made of constants
+LOCK = f"{READ} ORDER BY monitor_id {{lock}}"
+SAVE_URL = "UPDATE webhooks SET url = ?, status = 'active', failures = 0 WHERE monitor_id = ?"
+MOVE = "UPDATE deliveries SET host = ? WHERE monitor_id = ? AND status = 'queued'"
+RESUME = "UPDATE webhooks SET status = 'active', failures = 0 WHERE monitor_id = ?"
+ROTATE = "UPDATE webhooks SET previous_secret = secret, previous_until = ?, secret = ? WHERE monitor_id = ?"
+SAVE = """
+WITH changed (monitor_id, status, failures, last_delivery_at) AS (VALUES {rows})
+UPDATE webhooks SET status = changed.status, failures = changed.failures,
+    last_delivery_at = CAST(changed.last_delivery_at AS DOUBLE PRECISION)
+FROM changed WHERE webhooks.monitor_id = changed.monitor_id
+"""
+REMOVE = "DELETE FROM webhooks WHERE monitor_id = ?"
+# What is under way ends by itself.
+DROP_QUEUED = """
+UPDATE deliveries SET status = 'failed', next_at = NULL, failed_at = ?, fail_reason = ?
+WHERE status = 'queued' AND lease_until IS NULL AND monitor_id IN {in}
+"""
+
+
+def sealed_for(monitor_id: str) -> str:
+    """What a webhook's secrets are bound to when they are sealed."""
+    return f"webhook of {monitor_id}"
+
+
+def host_of(url: str) -> str:
+    """Whose line the deliveries to a URL stand in."""
+    return urlsplit(url).hostname or ""
+
+
+def add_webhook(tx: Tx, webhook: Webhook) -> None:
+    """Keep a new webhook."""
+    tx.run(ADD, astuple(webhook))
+
+
+def read_webhooks(tx: Tx, monitor_ids: Sequence[str], *, locked: bool = False) -> Mapping[str, Webhook]:
+    """The webhooks of these monitors, by the monitor's id."""
+    return {row[0]: Webhook(*row) for row in tx.all_in(LOCK if locked else READ, monitor_ids)}
+
+
+def save_url(tx: Tx, monitor_id: str, url: str) -> bool:
+    """Deliver there from now on, what is queued too; a webhook that was paused goes on. False: there is none."""
+    if not tx.run(SAVE_URL, (url, monitor_id)):
+        return False
+    tx.run(MOVE, (host_of(url), monitor_id))
+    return True
+
+
+def resume(tx: Tx, monitor_id: str) -> bool:
+    """Deliver again, with a new count of failures. False: there is none."""
+    return tx.run(RESUME, (monitor_id,)) == 1
+
+
+def rotate(tx: Tx, monitor_id: str, secret: str, *, previous_until: float) -> bool:
+    """Sign with a new sealed secret, and until then with the one before as well. False: there is none."""
+    return tx.run(ROTATE, (previous_until, secret, monitor_id)) == 1
+
+
+def save_webhooks(tx: Tx, webhooks: Sequence[Webhook], *, at: float) -> None:
+    """Write what attempts have changed; what is queued for a webhook that is paused is dropped."""
+    if webhooks:
+        tx.run_many(SAVE, [(one.monitor_id, one.status, one.failures, one.last_delivery_at) for one in webhooks])
+        drop_queued(tx, [one.monitor_id for one in webhooks if one.status == "paused"], PAUSED, at=at)
+
+
+def remove_webhook(tx: Tx, monitor_id: str, *, at: float) -> None:
+    """Deliver nothing more; harmless where there is none."""
+    tx.run(REMOVE, (monitor_id,))
+    drop_queued(tx, [monitor_id], REMOVED, at=at)
+
+
+def drop_queued(tx: Tx, monitor_ids: Sequence[str], reason: FailReason, *, at: float) -> None:
+    """End what waits for these monitors' webhooks as failed."""
+    tx.run_in(DROP_QUEUED, monitor_ids, (at, reason))

@@ -1,0 +1,172 @@
+"""The queue of deliveries in the store: put in by runs, leased by nodes, judged when attempts end.
+
+All that is promised stands in the database: whoever leases a delivery has it to itself until the lease passes, and the
+transaction that ends an attempt writes nothing unless it still has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple, TypeAlias
+
+from events.kinds import WebhookPaused
+from events.log import Fact, Log, Subject
+from scheduler.webhooks import hook_rows, rows
+from scheduler.webhooks.endings import Conclusion, Ended, conclude, is_held
+from scheduler.webhooks.records import Delivery, Leased, Webhook
+from scheduler.webhooks.rows import Queued
+from scheduler.webhooks.turns import Due
+from storage.store import Tx
+
+HOST_MAX: Final = 8
+"""Attempts at a time at one receiving host, of one node (decisions 12)."""
+DUE_AT_ONCE: Final = 500
+WALKED_AT_ONCE: Final = 1_000
+MONITORS = "SELECT id, key_id, name FROM monitors WHERE id IN {in}"
+
+Instant: TypeAlias = Callable[[Tx], float]
+"""The clock by which deliveries are due and leases pass: the same for all nodes of a store."""
+
+
+def instant_of(now: Callable[[], float], *, is_alone: bool) -> Instant:
+    """The node's own clock where it has the store to itself, else the database's."""
+
+    def instant(tx: Tx) -> float:
+        if is_alone:
+            return now()
+        row = tx.one("SELECT {now}")
+        assert row is not None, "a clock always tells"
+        return float(row[0])
+
+    return instant
+
+
+class Outbox:
+    """Where runs put what is to be delivered."""
+
+    def __init__(self, instant: Instant, make_id: Callable[[str], str], wake: Callable[[], None]) -> None:
+        """`wake` is called after each commit that queued something."""
+        self._instant = instant
+        self._make_id = make_id
+        self._wake = wake
+
+    def queue(self, tx: Tx, *, run_id: str, monitor_id: str, account_id: str, url: str, body: bytes) -> str:
+        """Queue a run's delivery, due at once, in the transaction that ends the run; its id.
+
+        Every attempt sends these very bytes, to the URL that the webhook has then.
+        """
+        delivery_id = self._make_id("whd_")
+        queued = Queued(delivery_id, run_id, monitor_id, account_id, hook_rows.host_of(url), body)
+        rows.add_delivery(tx, queued, at=self._instant(tx))
+        tx.on_commit(self._wake)
+        return delivery_id
+
+
+class Look(NamedTuple):
+    """Deliveries among which the next ones are chosen, and in how long others are due.
+
+    `after`: the lines behind that one were not looked at yet.
+    """
+
+    due: list[Due]
+    next_in_s: float | None
+    after: tuple[str, str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """A node's side of the queue; all of it runs on the store's threads. `lease_s` is longer than any attempt."""
+
+    instant: Instant
+    node: str
+    feed: Log
+    backoff_s: Sequence[float]
+    lease_s: float
+
+    def look(self, tx: Tx, *, after: tuple[str, str]) -> Look:
+        """The deliveries that are due: the oldest, and where those may not be all, the first of the lines as well.
+
+        A line is what one account has queued for one host. Thousands that wait for a host that does not answer are
+        older than all others, and yet one line, which is passed by like any other.
+        """
+        at = self.instant(tx)
+        oldest = rows.due_first(tx, at, limit=DUE_AT_ONCE)
+        next_at = rows.next_at(tx, at)
+        next_in_s = None if next_at is None else next_at - at
+        if len(oldest) < DUE_AT_ONCE:
+            return Look(oldest, next_in_s, None)
+        walked = rows.walk_lines(tx, after, at, each=HOST_MAX, limit=WALKED_AT_ONCE)
+        last = walked[-1] if len(walked) == WALKED_AT_ONCE else None
+        due = {*oldest, *(one for one in walked if one.next_at <= at)}
+        return Look(list(due), next_in_s, None if last is None else (last.host, last.account_id))
+
+    def lease(self, tx: Tx, *, ids: Sequence[str]) -> list[Leased]:
+        """Take those of these that nobody else was quicker with."""
+        at = self.instant(tx)
+        return rows.lease(tx, ids, self.node, at=at, until=at + self.lease_s)
+
+    def give_back(self, tx: Tx) -> None:
+        """Let all that this node has be due at once."""
+        rows.end_leases(tx, self.node, at=self.instant(tx))
+
+    def adopt(self, tx: Tx) -> None:
+        """Let all that anybody has be due at once, on a store that one process owns and has just opened."""
+        rows.end_leases(tx, None, at=self.instant(tx))
+
+    def end(self, tx: Tx, ended: Sequence[Ended]) -> list[Delivery | None]:
+        """Write what attempts came to, as the store's batch handler; the deliveries as they are then.
+
+        None: the delivery was another's by then, or gone, and nothing was written of it.
+
+        Webhooks are locked before deliveries, and feeds last.
+        """
+        webhooks = dict(hook_rows.read_webhooks(tx, sorted({_monitor(one) for one in ended}), locked=True))
+        deliveries = rows.read_locked(tx, sorted({one.leased.delivery.id for one in ended}))
+        at = self.instant(tx)
+        concluded: list[Conclusion] = []
+        outcomes: list[Delivery | None] = []
+        for one in ended:
+            delivery = deliveries.get(one.leased.delivery.id)
+            if delivery is None or not is_held(delivery, one.leased):
+                outcomes.append(None)
+                continue
+            done = conclude(delivery, webhooks.get(_monitor(one)), one, now=at, backoff_s=self.backoff_s)
+            concluded.append(done)
+            outcomes.append(done.delivery)
+            deliveries[delivery.id] = done.delivery
+            if done.webhook is not None:
+                webhooks[done.webhook.monitor_id] = done.webhook
+        self._save(tx, concluded, webhooks, at=at)
+        return outcomes
+
+    def _save(self, tx: Tx, concluded: Sequence[Conclusion], webhooks: dict[str, Webhook], *, at: float) -> None:
+        rows.save_deliveries(tx, [one.delivery for one in concluded])
+        rows.add_attempts(tx, [one.attempt for one in concluded])
+        changed = sorted({one.webhook.monitor_id for one in concluded if one.webhook is not None})
+        hook_rows.save_webhooks(tx, [webhooks[monitor_id] for monitor_id in changed], at=at)
+        self._tell(tx, [one for one in concluded if one.is_paused])
+
+    def _tell(self, tx: Tx, paused: Sequence[Conclusion]) -> None:
+        """The feed hears of each webhook that was paused."""
+        makers = {id_: (key_id, name) for id_, key_id, name in tx.all_in(MONITORS, [_paused(one)[0] for one in paused])}
+        facts = [_fact(one, *makers[_paused(one)[0]]) for one in paused]
+        self.feed.append(tx, facts)
+
+
+def _monitor(ended: Ended) -> str:
+    return ended.leased.delivery.monitor_id
+
+
+def _paused(one: Conclusion) -> tuple[str, int]:
+    assert one.webhook is not None, "it was paused"
+    return one.webhook.monitor_id, one.webhook.failures
+
+
+def _fact(one: Conclusion, key_id: str | None, name: str) -> Fact:
+    monitor_id, failures = _paused(one)
+    data = WebhookPaused(monitor_id=monitor_id, delivery_id=one.delivery.id, failures_in_a_row=failures)
+    path = f"/v1/monitors/{monitor_id}"
+    links = {"monitor": path, "deliveries": f"{path}/deliveries"}
+    subject = Subject("monitor", monitor_id, name)
+    return Fact(one.delivery.account_id, "monitor.webhook_paused", subject, data, key_id=key_id, links=links)

@@ -1,0 +1,51 @@
+"""Whose delivery is next: pure, so that no host and no account can hold up the others."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+
+class Due(NamedTuple):
+    """A delivery that is due, or will be: they sort by time."""
+
+    next_at: float
+    host: str
+    account_id: str
+    id: str
+
+
+def in_turn(due: Iterable[Due], busy: Iterable[Due], *, free: int, host_max: int, account_max: int) -> list[Due]:
+    """At most `free` of them, each the oldest that its account may have now; who has fewest under way is first.
+
+    `busy` are those under way: at most `host_max` to a host, and `account_max` of an account.
+    """
+    busy = list(busy)
+    hosts, accounts = Counter(one.host for one in busy), Counter(one.account_id for one in busy)
+    lines: defaultdict[str, deque[Due]] = defaultdict(deque)
+    for one in sorted(due):
+        lines[one.account_id].append(one)
+    turns = [(accounts[account_id], line[0], account_id) for account_id, line in lines.items()]
+    heapq.heapify(turns)
+    taken: list[Due] = []
+    while turns and len(taken) < free:
+        count, _, account_id = heapq.heappop(turns)
+        line = lines[account_id]
+        chosen = _next_of(line, hosts, host_max) if count < account_max else None
+        if chosen is not None:
+            taken.append(chosen)
+            hosts[chosen.host] += 1
+            if line:
+                heapq.heappush(turns, (count + 1, line[0], account_id))
+    return taken
+
+
+def _next_of(line: deque[Due], hosts: Mapping[str, int], host_max: int) -> Due | None:
+    """The first of an account's line whose host has room; those before it have to wait."""
+    while line:
+        one = line.popleft()
+        if hosts[one.host] < host_max:
+            return one
+    return None

@@ -1,0 +1,329 @@
+"""Deliveries from the queue to their receivers: retries, counting, pausing, on virtual time and on both engines."""
+
+from dataclasses import replace
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from scheduler.webhooks.hook_rows import remove_webhook, save_url
+from scheduler.webhooks.schedule import BACKOFF_S
+from scheduler.webhooks.sender import Attempt
+from scheduler.webhooks.signature import verify
+from storage.errors import StoreUnavailable
+from tests.fakes.upstream_server import until
+from tests.scheduler.webhooks.office import BROKEN, GONE, OK, SILENT, URL, Office, Receivers, Sent
+
+DAY_S = 86_400.0
+DEFAULT = "whsec_c2VjcmV0"
+
+
+class _Draws:
+    """In place of random numbers: always the middle, which is no jitter."""
+
+    def __init__(self, value: float = 0.5) -> None:
+        self.value = value
+
+    def random(self) -> float:
+        return self.value
+
+
+async def test_a_delivery_is_sent_signed_and_logged(office: Office) -> None:
+    monitor = await office.monitor(await office.desk.account())
+    receivers = Receivers()
+    async with office.open(receivers):
+        (id_,) = await office.queue(monitor, body=b'{"a": 1}')
+        await office.settled()
+    (sent,) = receivers.sent
+    assert (sent.url, sent.body, sent.id) == (URL, b'{"a": 1}', id_)
+    verify(DEFAULT, sent.signature, sent.body, now=office.now())
+    delivery = await office.delivery(id_)
+    assert (delivery.status, delivery.attempts, delivery.last_status) == ("delivered", 1, 200)
+    assert (delivery.next_at, delivery.node, delivery.lease_until, delivery.fail_reason) == (None, None, None, None)
+    (attempt,) = await office.attempts(id_)
+    assert (attempt.number, attempt.status, attempt.error, attempt.answer) == (1, 200, None, "thanks")
+    webhook = await office.webhook(monitor)
+    assert webhook.last_delivery_at == delivery.delivered_at is not None
+
+
+async def test_six_attempts_come_exactly_when_the_schedule_says(virtual: Office, autojump_clock: MockClock) -> None:
+    virtual.rng = _Draws()  # type: ignore[assignment]
+    monitor = await virtual.monitor(await virtual.desk.account())
+    receivers = Receivers(BROKEN)
+    async with virtual.open(receivers):
+        began_at = trio.current_time()
+        (id_,) = await virtual.queue(monitor)
+        await trio.sleep(DAY_S)
+    gaps = [sent.at - began_at for sent in receivers.sent]
+    assert gaps == pytest.approx([sum(BACKOFF_S[:number]) for number in range(6)], abs=1e-3)
+    delivery = await virtual.delivery(id_)
+    assert (delivery.status, delivery.attempts, delivery.fail_reason) == ("failed", 6, "attempts_used_up")
+    assert delivery.failed_at == pytest.approx(virtual.desk.starts_at + began_at + sum(BACKOFF_S), abs=1e-3)
+    assert [one.number for one in await virtual.attempts(id_)] == [1, 2, 3, 4, 5, 6]
+    assert (await virtual.webhook(monitor)).failures == 1
+    assert {sent.id for sent in receivers.sent} == {id_}
+
+
+@pytest.mark.parametrize(("draw", "factor"), [(0.0, 0.8), (1 - 1e-12, 1.2)])
+async def test_jitter_moves_a_step_by_at_most_a_fifth(
+    virtual: Office, autojump_clock: MockClock, draw: float, factor: float
+) -> None:
+    virtual.rng = _Draws(draw)  # type: ignore[assignment]
+    monitor = await virtual.monitor(await virtual.desk.account())
+    receivers = Receivers(BROKEN)
+    async with virtual.open(receivers):
+        await virtual.queue(monitor)
+        await trio.sleep(DAY_S)
+    gaps = [after.at - before.at for before, after in zip(receivers.sent, receivers.sent[1:], strict=False)]
+    assert gaps == pytest.approx([step * factor for step in BACKOFF_S], abs=1e-3)
+
+
+@pytest.mark.parametrize(("asked_s", "waited_s"), [(3.0, 5.0), (8.0, 8.0), (3_600.0, 10.0)])
+async def test_retry_after_is_obeyed_up_to_twice_the_step(
+    virtual: Office, autojump_clock: MockClock, asked_s: float, waited_s: float
+) -> None:
+    virtual.rng = _Draws()  # type: ignore[assignment]
+    monitor = await virtual.monitor(await virtual.desk.account())
+    receivers = Receivers(replace(BROKEN, status=429, retry_after_s=asked_s), OK)
+    async with virtual.open(receivers):
+        await virtual.queue(monitor)
+        await trio.sleep(60)
+    first, second = receivers.sent
+    assert second.at - first.at == pytest.approx(waited_s, abs=1e-3)
+
+
+async def test_a_receiver_that_never_answers_is_left_after_the_timeout(
+    virtual: Office, autojump_clock: MockClock
+) -> None:
+    monitor = await virtual.monitor(await virtual.desk.account())
+    receivers = Receivers()
+    receivers.script = _never
+    async with virtual.open(receivers, timeout_s=15.0, backoff_s=(5.0,)):
+        (id_,) = await virtual.queue(monitor)
+        await trio.sleep(100)
+    assert [one.latency_ms for one in await virtual.attempts(id_)] == [15_000, 15_000]
+    assert [one.error for one in await virtual.attempts(id_)] == ["timed_out: no answer came"] * 2
+    assert (await virtual.delivery(id_)).last_status is None
+
+
+async def test_a_run_that_queues_wakes_the_service_at_once(virtual: Office, autojump_clock: MockClock) -> None:
+    monitor = await virtual.monitor(await virtual.desk.account())
+    receivers = Receivers()
+    async with virtual.open(receivers):
+        await trio.sleep(7.123)
+        await virtual.queue(monitor)
+        await trio.sleep(20)
+    assert receivers.sent[0].at == pytest.approx(7.123, abs=1e-3)
+
+
+async def test_ten_failed_deliveries_in_a_row_pause_a_webhook_once(office: Office) -> None:
+    account = await office.desk.account()
+    monitor = await office.monitor(account)
+    receivers = Receivers(BROKEN)
+    async with office.open(receivers, backoff_s=()):
+        for _ in range(9):
+            await office.queue(monitor)
+            await office.settled()
+        assert (await office.webhook(monitor)).status == "active"
+        (last,) = await office.queue(monitor)
+        await office.settled()
+        (more,) = await office.queue(monitor)
+        await office.settled()
+    webhook = await office.webhook(monitor)
+    assert (webhook.status, webhook.failures, len(receivers.sent)) == ("paused", 10, 10)
+    (event,) = [one for one in await office.desk.events(account) if one["type"] == "monitor.webhook_paused"]
+    assert event["data"] == {"monitor_id": monitor.id, "delivery_id": last, "failures_in_a_row": 10}
+    assert event["subject"] == {"kind": "monitor", "id": monitor.id, "name": "My monitor"}
+    dropped = await office.delivery(more)
+    assert (dropped.status, dropped.attempts, dropped.fail_reason) == ("failed", 0, "webhook_paused")
+
+
+async def test_what_waits_for_a_webhook_ends_with_its_pause(virtual: Office, autojump_clock: MockClock) -> None:
+    monitor = await virtual.monitor(await virtual.desk.account())
+    receivers = Receivers(BROKEN, GONE)
+    async with virtual.open(receivers):
+        (waits,) = await virtual.queue(monitor)
+        await trio.sleep(1)
+        (gone,) = await virtual.queue(monitor)
+        await trio.sleep(1)
+    assert (await virtual.delivery(waits)).fail_reason == "webhook_paused"
+    assert (await virtual.delivery(gone)).fail_reason == "gone"
+    assert (await virtual.webhook(monitor)).status == "paused"
+    assert (await virtual.webhook(monitor)).failures == 1
+
+
+async def test_a_success_begins_the_count_anew(office: Office) -> None:
+    monitor = await office.monitor(await office.desk.account())
+    receivers = Receivers(*[BROKEN] * 9, OK, BROKEN)
+    async with office.open(receivers, backoff_s=()):
+        for _ in range(11):
+            await office.queue(monitor)
+            await office.settled()
+    webhook = await office.webhook(monitor)
+    assert (webhook.status, webhook.failures) == ("active", 1)
+
+
+async def test_attempts_that_end_together_are_counted_each(office: Office) -> None:
+    """Goal: one batch of the writer with many ends of one webhook, then one of many webhooks."""
+    account = await office.desk.account()
+    monitors = [await office.monitor(account) for _ in range(5)]
+    receivers = Receivers()
+    gate = trio.Event()
+
+    async def script(_sent: Sent) -> Attempt:
+        await gate.wait()
+        return BROKEN
+
+    receivers.script = script
+    async with office.open(receivers, backoff_s=()):
+        for monitor in [*monitors, monitors[0], monitors[0]]:
+            await office.queue(monitor)
+        await until(lambda: len(receivers.sent) == 7)
+        gate.set()
+        await office.settled()
+    assert [(await office.webhook(one)).failures for one in monitors] == [3, 1, 1, 1, 1]
+
+
+async def test_deliveries_go_where_the_webhook_is_now(virtual: Office, autojump_clock: MockClock) -> None:
+    """Method: the URL changes while an attempt at the old one is under way, which says that it is gone for good."""
+    monitor = await virtual.monitor(await virtual.desk.account())
+    receivers = Receivers()
+    new = "https://other.example.com/in"
+
+    async def script(sent: Sent) -> Attempt:
+        await trio.sleep(2)
+        return GONE if sent.url == URL else OK
+
+    receivers.script = script
+    async with virtual.open(receivers):
+        (id_,) = await virtual.queue(monitor)
+        await trio.sleep(1)
+        await virtual.store.write(lambda tx: save_url(tx, monitor.id, new))
+        await trio.sleep(60)
+    assert [sent.url for sent in receivers.sent] == [URL, new]
+    assert (await virtual.delivery(id_)).status == "delivered"
+    assert (await virtual.webhook(monitor)).status == "active"
+
+
+async def test_an_attempt_that_raises_fails_alone(office: Office) -> None:
+    account = await office.desk.account()
+    bad, good = await office.monitor(account, "https://bad.example.com/"), await office.monitor(account)
+    receivers = Receivers()
+
+    async def script(sent: Sent) -> Attempt:
+        await trio.lowlevel.checkpoint()
+        if "bad" in sent.url:
+            raise ValueError("a bug")
+        return OK
+
+    receivers.script = script
+    async with office.open(receivers, backoff_s=()):
+        ((first,), (second,)) = await office.queue(bad), await office.queue(good)
+        await office.settled()
+    assert (await office.delivery(first)).status == "failed"
+    assert (await office.attempts(first))[0].error == "internal_error: an unexpected error of this server"
+    assert (await office.delivery(second)).status == "delivered"
+    assert [name for name, _ in office.desk.log.events] == ["delivery_failed"]
+
+
+async def test_a_secret_that_does_not_open_fails_the_attempt_and_nothing_else(office: Office) -> None:
+    monitor = await office.monitor(await office.desk.account())
+    await office.store.write(lambda tx: tx.run("UPDATE webhooks SET secret = 'c2VjcmV0'"))
+    receivers = Receivers()
+    async with office.open(receivers, backoff_s=()):
+        (id_,) = await office.queue(monitor)
+        await office.settled()
+    assert receivers.sent == []
+    assert (await office.delivery(id_)).fail_reason == "attempts_used_up"
+
+
+async def test_a_monitor_that_is_deleted_takes_its_deliveries_along(office: Office) -> None:
+    """Method: one attempt is under way and another delivery waits for its second."""
+    account = await office.desk.account()
+    monitor, other = await office.monitor(account), await office.monitor(account)
+    receivers = Receivers()
+    under_way, go_on = trio.Event(), trio.Event()
+
+    async def script(_sent: Sent) -> Attempt:
+        if len(receivers.sent) == 1:
+            await trio.lowlevel.checkpoint()
+            return SILENT
+        if len(receivers.sent) == 2:
+            under_way.set()
+            await go_on.wait()
+        return OK
+
+    receivers.script = script
+    async with office.open(receivers) as service:
+        await office.queue(monitor)
+        await until(lambda: len(receivers.sent) == 1 and not service.in_flight())
+        await office.queue(monitor)
+        await under_way.wait()
+        await office.store.write(lambda tx: tx.run("DELETE FROM monitors WHERE id = ?", (monitor.id,)))
+        go_on.set()
+        (id_,) = await office.queue(other)
+        await office.settled()
+    assert (await office.delivery(id_)).status == "delivered"
+    assert (await office.store.read(lambda tx: tx.one("SELECT COUNT(*) FROM deliveries")))[0] == 1
+    assert ("delivery_was_anothers") in [name for name, _ in office.desk.log.events]
+
+
+async def test_a_webhook_that_was_removed_ends_what_waits(virtual: Office, autojump_clock: MockClock) -> None:
+    monitor = await virtual.monitor(await virtual.desk.account())
+    receivers = Receivers(BROKEN)
+    async with virtual.open(receivers):
+        (first,) = await virtual.queue(monitor)
+        await trio.sleep(1)
+        await virtual.store.write(lambda tx: remove_webhook(tx, monitor.id, at=virtual.now()))
+        (second,) = await virtual.queue(monitor)
+        await trio.sleep(1)
+    assert [(await virtual.delivery(id_)).fail_reason for id_ in (first, second)] == ["webhook_removed"] * 2
+    assert len(receivers.sent) == 1
+
+
+async def test_a_stop_waits_a_moment_for_what_is_under_way(virtual: Office, autojump_clock: MockClock) -> None:
+    monitor = await virtual.monitor(await virtual.desk.account())
+    receivers = Receivers()
+
+    async def script(sent: Sent) -> Attempt:
+        await trio.sleep(1 if sent.at < 0.5 else 100)
+        return OK
+
+    receivers.script = script
+    async with virtual.open(receivers):
+        (short,) = await virtual.queue(monitor)
+        await trio.sleep(0.6)
+        (long,) = await virtual.queue(monitor)
+        await trio.sleep(0.2)
+    assert trio.current_time() == pytest.approx(3.8, abs=0.01)
+    assert (await virtual.delivery(short)).status == "delivered"
+    cut = await virtual.delivery(long)
+    assert (cut.status, cut.attempts, cut.lease_until) == ("queued", 0, None)
+    assert cut.next_at == pytest.approx(virtual.now())
+
+
+async def test_while_the_store_fails_nothing_is_lost(virtual: Office, autojump_clock: MockClock) -> None:
+    """Goal: an attempt whose end cannot be written is made again once its lease has passed."""
+    monitor = await virtual.monitor(await virtual.desk.account())
+    receivers = Receivers()
+
+    async def script(_sent: Sent) -> Attempt:
+        await trio.sleep(1)
+        return OK
+
+    receivers.script = script
+    async with virtual.open(receivers):
+        (id_,) = await virtual.queue(monitor)
+        await trio.sleep(0.5)
+        virtual.store.failing = StoreUnavailable("disk full")
+        await trio.sleep(60)
+        virtual.store.failing = None
+        await trio.sleep(60)
+    assert (await virtual.delivery(id_)).status == "delivered"
+    assert len(receivers.sent) == 2
+    assert {name for name, _ in virtual.desk.log.events} == {"delivery_not_settled", "deliveries_wait"}
+
+
+async def _never(_sent: Sent) -> Attempt:
+    await trio.sleep_forever()
+    raise AssertionError("it slept for ever")
