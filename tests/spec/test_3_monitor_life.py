@@ -1,4 +1,4 @@
-"""Sections 2.6, 2.7, 3, 4.5 and 6.2: the life of a numbers-only Monitor, value by value, on a node with real recipes."""
+"""Sections 2.6, 2.7, 3, 4.5 and 6.2: the life of a numbers-only Monitor, value by value, with real recipes."""
 
 from __future__ import annotations
 
