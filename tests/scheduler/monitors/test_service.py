@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -10,11 +11,11 @@ import trio
 
 from billing.sealing import Cipher
 from scheduler.errors import MonitorLimitReached, MonitorUnknown, RunTooSoon
-from scheduler.monitors import hooks, lists
+from scheduler.monitors import hooks, lists, store
 from scheduler.monitors.draft import CreateBody
 from scheduler.monitors.lists import Window
 from scheduler.monitors.patch import PatchBody
-from scheduler.monitors.service import MonitorService, Setting
+from scheduler.monitors.service import ALL_MAX, MonitorService, Setting
 from tests.scheduler.desk import Desk, open_desk
 
 PLAIN = CreateBody("github/search", "hourly", {}, "https://example.com/hook")
@@ -170,3 +171,16 @@ async def test_a_deleted_monitor_takes_everything_with_it(desk: Desk) -> None:
     await service.delete(account, id_)
     for table in ("monitors", "webhooks", "runs", "run_data", "deliveries"):
         assert await desk.store.read(lambda tx, table=table: tx.one(f"SELECT COUNT(*) FROM {table}")) == (0,)
+
+
+async def test_paused_monitors_have_a_bound_too(quick: Desk) -> None:
+    service, account = service_of(quick), await quick.account()
+    monitor = await quick.monitor(account, status="paused")
+
+    def fill(tx: Any) -> None:
+        for number in range(ALL_MAX - 1):
+            store.add_monitor(tx, replace(monitor, id=f"mon_{number}"))
+
+    await quick.store.write(fill)
+    with pytest.raises(MonitorLimitReached, match="5000 monitors, paused ones too"):
+        await service.create(service.draft(PLAIN), account, "key_1")
