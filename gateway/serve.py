@@ -48,6 +48,7 @@ class Start:
     platforms: tuple[Platform, ...] = field(default_factory=load_platforms)
     worker: Worker | None = None
     pace: Pace = field(default_factory=Pace)
+    now: Callable[[], float] = time.time
 
 
 @asynccontextmanager
@@ -66,7 +67,7 @@ async def open_served_node(start: Start) -> AsyncIterator[tuple[Node, dict[str, 
         base_url=config.server.public_url(taken.port),
         log=start.log,
         platforms=start.platforms,
-        now=time.time,
+        now=start.now,
         rng=Random(),
         pace=start.pace,
     )

@@ -1,0 +1,74 @@
+"""The nodes' processes: killed at any moment, in their start too, and started again."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Final
+
+import trio
+
+from tests.fakes.forking import Forked, Forker
+
+DURING_START: Final = 0.2
+START_S_MAX: Final = 0.6
+BOTH: Final = 0.15
+"""How often two nodes die at once."""
+
+
+@dataclass
+class Lives:
+    """Nodes by their place, each one process after another. `buried` hears the names of those that live."""
+
+    forker: Forker
+    config: Path
+    environ: Mapping[str, str]
+    rng: Random
+    count: int
+    buried: Callable[[Sequence[str]], None]
+    kills: int = 0
+    kills_in_start: int = 0
+    _living: dict[int, tuple[Forked, str]] = field(default_factory=dict)
+
+    async def start_all(self) -> None:
+        """Start every node."""
+        await self._start_each(list(range(self.count)), self._start)
+
+    async def kill_some(self) -> None:
+        """Kill a node or two, and start them again, perhaps to die in the start once more."""
+        places = self.rng.sample(range(self.count), 2 if self.count > 2 and self.rng.random() < BOTH else 1)
+        for place in places:
+            self._kill(self._living.pop(place)[0])
+        await self._start_each(places, self._start_again)
+        self.buried([name for _forked, name in self._living.values()])
+
+    def kill_all(self) -> None:
+        """The end."""
+        while self._living:
+            self.forker.kill(self._living.popitem()[1][0])
+
+    async def _start_each(self, places: Sequence[int], start: Callable[[int], Awaitable[None]]) -> None:
+        async with trio.open_nursery() as nursery:
+            for place in places:
+                nursery.start_soon(start, place)
+
+    async def _start_again(self, place: int) -> None:
+        if self.rng.random() < DURING_START:
+            forked = self._fork(place)
+            await trio.sleep(self.rng.random() * START_S_MAX)
+            self._kill(forked)
+            self.kills_in_start += 1
+        await self._start(place)
+
+    async def _start(self, place: int) -> None:
+        forked = self._fork(place)
+        self._living[place] = forked, (await forked.listening())["node"]
+
+    def _fork(self, place: int) -> Forked:
+        return self.forker.start(self.config, self.environ, name=f"node-{place}", program="tests.storm.slots.node")
+
+    def _kill(self, forked: Forked) -> None:
+        self.forker.kill(forked)
+        self.kills += 1

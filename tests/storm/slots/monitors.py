@@ -1,0 +1,80 @@
+"""Who owns the monitors of a storm, and what they run: made before any node is there."""
+
+from __future__ import annotations
+
+from functools import partial
+from random import Random
+from typing import Final
+
+import orjson
+
+from gateway.books import MIGRATIONS
+from gateway.ids import id_maker
+from scheduler.monitors import store
+from scheduler.monitors.cadence import next_slot, read_cadence
+from scheduler.monitors.records import Monitor
+from storage.opening import open_store
+from storage.store import Tx
+from tests.scheduler.desk import Desk
+from tests.storm.slots.clock import SharedClock
+from tests.storm.slots.judge import MonitorRow
+
+CADENCE: Final = {"cron": "*/5 * * * *"}
+PERIOD_S: Final = 300.0
+RULES: Final = [{"metric": "author.followers", "op": "gt", "value": 0}]
+POOR_CREDITS, CREDITS = 50, 10_000_000
+MISSING_EACH, RULED_EACH = 10, 5
+"""Of so many monitors one asks for what is not there, and one has a rule that fires."""
+
+
+async def make_monitors(url: str, clock: SharedClock, *, accounts: int, monitors: int) -> None:
+    """Accounts, the last of which is poor, and monitors that are due every five minutes."""
+    make_id = id_maker(clock.now, Random())
+    async with open_store(url, MIGRATIONS) as kept:
+        desk = Desk(kept, "maker")
+        given = [CREDITS] * (accounts - 1) + [POOR_CREDITS]
+        owners = [(await desk.accounts.create("storm", plan="enterprise", credits=each)).id for each in given]
+        made = [_monitor(make_id("mon_"), owners[n % accounts], n, clock.now()) for n in range(monitors)]
+        await kept.write(partial(_add, monitors=made))
+
+
+def handle_of(monitor: MonitorRow) -> str:
+    """Which profile the monitor asks for, and no other."""
+    handle: str = orjson.loads(monitor.params)["handle"]
+    return handle
+
+
+def is_missing(handle: str) -> bool:
+    """Whether there is nobody of this name."""
+    return handle.startswith("missing")
+
+
+def _add(tx: Tx, monitors: list[Monitor]) -> None:
+    for monitor in monitors:
+        store.add_monitor(tx, monitor)
+
+
+def _monitor(id_: str, account_id: str, number: int, now: float) -> Monitor:
+    handle = f"{'missing' if number % MISSING_EACH == 0 else 'user'}{number}"
+    return Monitor(
+        id=id_,
+        account_id=account_id,
+        key_id=None,
+        name=handle,
+        recipe="github/profile",
+        params=orjson.dumps({"handle": handle}).decode(),
+        cadence=orjson.dumps(CADENCE).decode(),
+        track=None,
+        alert_rules=orjson.dumps(RULES if number % RULED_EACH == 1 else []).decode(),
+        webhook_format="full",
+        suppress=False,
+        status="active",
+        next_slot_at=next_slot(read_cadence(CADENCE, now), now, now),
+        rule_state="{}",
+        baseline_run_id=None,
+        runs_total=0,
+        credits_spent=0,
+        created_at=now,
+        updated_at=now,
+        version=0,
+    )

@@ -1,0 +1,43 @@
+"""A whole node for the storm of slots: it serves as `sluice serve` does, but by the clock that all of them share.
+
+`STORM_CLOCK` in its environment names the clock's file. Its first line tells its name too, as runs have it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from gateway.cli.run import known_platforms
+from gateway.config import Config, load_config
+from gateway.logs import Log
+from gateway.presence import Pace
+from gateway.secrets import load_secret
+from gateway.serve import Start, open_served_node, print_line
+from tests.storm.slots.clock import SharedClock
+
+PACE: Final = Pace(beat_s=0.5, dead_after_s=5.0)
+
+
+async def run(start: Start) -> None:
+    """Serve until the end, which is a kill."""
+    async with open_served_node(start) as (node, line):
+        print_line({**line, "node": node.books.charges.node})
+        await trio.sleep_forever()
+
+
+def main() -> None:
+    """Serve on the config that the last argument names."""
+
+    def read_config() -> Config:
+        return load_config(sys.argv[-1], {}, known_platforms())
+
+    config, clock = read_config(), SharedClock(Path(os.environ["STORM_CLOCK"]))
+    secrets = load_secret(os.environ, config.store.data_dir)
+    log = Log("warning", access=False)
+    trio.run(partial(run, Start(config, read_config, secrets, dict(os.environ), log, pace=PACE, now=clock.now)))

@@ -1,0 +1,193 @@
+"""The storm of slots: time that flies, nodes that are killed, an upstream that counts, and the judgement at the end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from math import inf
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import orjson
+import trio
+
+from bench.settings import Setting, toml
+from billing.verification import verify
+from gateway.books import MIGRATIONS
+from scheduler.monitors.cadence import read_cadence, slots_between
+from scheduler.monitors.due import SPREAD_MAX_S
+from storage.opening import open_store
+from tests.fakes.forking import open_forker
+from tests.fakes.scripted_upstream import Told, Upstream, open_upstream, told
+from tests.storm.slots.clock import SharedClock
+from tests.storm.slots.judge import Found, MonitorRow, judge
+from tests.storm.slots.lives import Lives
+from tests.storm.slots.monitors import CADENCE, PERIOD_S, handle_of, is_missing, make_monitors
+from tests.storm.slots.tables import Tables, open_tables
+
+SETTINGS: Final[dict[str, Setting]] = {
+    "server.port": 0,
+    "admin.port": 0,
+    "log.access": False,
+    "upstreams.defaults.retries": 0,
+    "upstreams.defaults.max_connections": 100,
+    "breaker.failures": 100_000,
+}
+ENVIRON: Final = {"PATH": "/usr/bin:/bin", "SLUICE_SECRET": "a secret of tests, long enough"}
+LOOK_S: Final = 0.02
+STEP_S: Final = 1.0
+BEHIND_MAX: Final = 200
+"""Time stands still while so many slots that are due have not ended."""
+DOWNTIME: Final = 0.1
+DOWNTIME_S: Final = 700.0
+"""How often a kill is a longer downtime of all, as the clock sees it, so that slots are missed."""
+SETTLED_S: Final = 60.0
+
+
+class Broken(AssertionError):
+    """What the judge has found."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How big a storm is: it goes on for so many slots and kills, or for so many seconds."""
+
+    slots: int
+    kills: int = 0
+    accounts: int = 20
+    monitors: int = 1_000
+    kill_every_s: float = 5.0
+    seed: int = 1
+    seconds: float = inf
+
+
+@dataclass
+class Storm:
+    """One store, its nodes and their clock."""
+
+    size: Size
+    lives: Lives
+    clock: SharedClock
+    tables: Tables
+    rng: Random
+    began_at: float
+    """By the clock."""
+
+    async def blow(self) -> float:
+        """All of it, until every run has ended and every node is gone; the seconds until no more slots came."""
+        await self.lives.start_all()
+        began = trio.current_time()
+        async with trio.open_nursery() as killing:
+            killing.start_soon(self._kill)
+            while not self._is_enough(trio.current_time() - began):
+                await self._pass_time()
+            came_s = trio.current_time() - began
+            killing.cancel_scope.cancel()
+        with trio.fail_after(SETTLED_S):
+            await self._settle()
+        self.lives.kill_all()
+        return came_s
+
+    async def _pass_time(self) -> None:
+        """As fast as nodes keep up with it: step by step while there is something to run, else to the next slot."""
+        behind = self.tables.behind(now := self.clock.now())
+        if behind == 0:
+            self.clock.advance(max(STEP_S, (self.tables.coming() or now) - now))
+        elif behind < BEHIND_MAX:
+            self.clock.advance(STEP_S)
+        await trio.sleep(LOOK_S)
+
+    async def _kill(self) -> None:
+        while True:
+            await trio.sleep(self.size.kill_every_s * self.rng.uniform(0.5, 1.5))
+            with trio.CancelScope(shield=True):  # else somebody would be left half started
+                await self.lives.kill_some()
+            if self.rng.random() < DOWNTIME:
+                self.clock.advance(DOWNTIME_S)
+
+    async def _settle(self) -> None:
+        """Until whatever is due by now has ended; no slot comes any more."""
+        while self.tables.behind(self.clock.now()) or not self.tables.is_settled():  # noqa: ASYNC110 - not an event
+            await trio.sleep(LOOK_S)
+
+    def _is_enough(self, passed_s: float) -> bool:
+        """Time ends when all of a crowd may have started, and long before the next slot."""
+        if not SPREAD_MAX_S < self.clock.now() % PERIOD_S < PERIOD_S / 2:
+            return False
+        slots = (self.clock.now() - self.began_at) / PERIOD_S * self.size.monitors
+        return passed_s > self.size.seconds or (slots > self.size.slots and self.lives.kills >= self.size.kills)
+
+
+async def storm(folder: Path, size: Size, *, store_url: str, state_url: str = "memory:") -> dict[str, Any]:
+    """A storm on an empty store, its files in `folder`: of three nodes if they share state, else of one.
+
+    Gives its figures. Raises Broken.
+    """
+    clock, upstream = SharedClock(folder / "clock"), Upstream()
+    upstream.script = _answer
+    await make_monitors(store_url, clock, accounts=size.accounts, monitors=size.monitors)
+    count, rng = 1 if state_url == "memory:" else 3, Random(size.seed)
+    config = folder / "config.toml"
+    with open_forker() as forker, open_tables(store_url) as tables:
+
+        def let_leases_pass(living: Sequence[str]) -> None:
+            """A node that is alone has taken over its own in the start."""
+            if count > 1:
+                tables.let_leases_pass(living)
+
+        async with open_upstream(upstream) as url:
+            where = {"store.url": store_url, "state.url": state_url, "upstreams.egress": url}
+            config.write_text(toml({**SETTINGS, **where}))
+            environ = {**ENVIRON, "TMPDIR": str(folder), "STORM_CLOCK": str(folder / "clock")}
+            lives = Lives(forker, config, environ, rng, count, let_leases_pass)
+            came_s = await Storm(size, lives, clock, tables, rng, clock.now()).blow()
+        found = tables.found()
+    await _check(found, upstream, clock.now(), store_url=store_url)
+    return _figures(size, lives, found, upstream, came_s=came_s)
+
+
+async def _check(found: Found, upstream: Upstream, now: float, *, store_url: str) -> None:
+    asked = Counter(text.rpartition("/")[2] for text in upstream.requests)
+    calls = {monitor.id: asked[handle_of(monitor)] for monitor in found.monitors}
+
+    def slots_of(monitor: MonitorRow) -> Sequence[float]:
+        at = monitor.created_at
+        return slots_between(read_cadence(CADENCE, at), at, now, created_at=at, limit=10**9)
+
+    verdicts = list(judge(found, slots_of=slots_of, calls=calls))
+    async with open_store(store_url, MIGRATIONS) as store:
+        verdicts += [str(violation) for violation in await store.read(verify)]
+    if verdicts:
+        raise Broken(f"{len(verdicts)} verdicts\n" + "\n".join(verdicts[:50]))
+
+
+def _answer(asked: str) -> Told | None:
+    handle = asked.rpartition("/")[2]
+    return told({"message": "Not Found"}, 404) if is_missing(handle) else None
+
+
+def _figures(size: Size, lives: Lives, found: Found, upstream: Upstream, *, came_s: float) -> dict[str, Any]:
+    ran = sum(run.attempt > 0 for run in found.runs)
+    reasons = Counter((run.skip_reason or "").partition(",")[0] for run in found.runs if run.status == "skipped")
+    return {
+        **asdict(size),
+        "slots": len(found.runs),
+        "nodes": lives.count,
+        "kills": lives.kills,
+        "kills_in_start": lives.kills_in_start,
+        "statuses": dict(Counter(run.status for run in found.runs)),
+        "skipped": dict(reasons),
+        "attempts": dict(sorted(Counter(run.attempt for run in found.runs).items())),
+        "resumed": sum(run.attempt > 1 for run in found.runs),
+        "upstream_calls": len(upstream.requests),
+        "credits": sum(run.credits_used for run in found.runs),
+        "took_s": round(came_s, 1),
+        "runs_per_s": round(ran / came_s),
+    }
+
+
+def shown(figures: dict[str, Any]) -> str:
+    """Figures as text."""
+    return orjson.dumps(figures, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode()

@@ -1,0 +1,94 @@
+"""The tables as the database has them, read past the program."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from typing import Any, Final
+
+import psycopg
+
+from tests.storm.slots.judge import Event, Found, Money, MonitorRow, RunRow
+
+MONITORS: Final = "SELECT id, account_id, params, created_at, runs_total, credits_spent FROM monitors"
+RUNS: Final = "SELECT id, monitor_id, account_id, scheduled_for, status, attempt, credits_used, skip_reason FROM runs"
+SPENT: Final = """
+SELECT request_id, SUM(CASE WHEN kind = 'settlement' THEN 1 ELSE 0 END),
+       SUM(CASE WHEN kind = 'deduction' THEN amount WHEN kind = 'refund' THEN -amount ELSE 0 END)
+FROM ledger_entries WHERE request_id IS NOT NULL GROUP BY request_id
+"""
+EVENTS: Final = "SELECT type, subject_id, parent_id FROM events WHERE type LIKE 'monitor.run\\_%' ESCAPE '\\'"
+MONEY: Final = """
+SELECT accounts.id, MIN(accounts.balance), MIN(accounts.held), SUM(entries.amount) FROM accounts
+JOIN ledger_entries AS entries ON entries.account_id = accounts.id AND entries.kind = 'bonus' GROUP BY accounts.id
+"""
+BEHIND: Final = """
+SELECT (SELECT COUNT(*) FROM monitors WHERE status = 'active' AND next_slot_at <= ?)
+     + (SELECT COUNT(*) FROM runs WHERE status = 'pending' AND start_at <= ?)
+     + (SELECT COUNT(*) FROM runs WHERE status = 'running')
+"""
+COMING: Final = """
+SELECT MIN(at) FROM (SELECT MIN(next_slot_at) AS at FROM monitors WHERE status = 'active'
+    UNION ALL SELECT MIN(start_at) FROM runs WHERE status = 'pending') AS coming
+"""
+OPEN: Final = """
+SELECT (SELECT COUNT(*) FROM runs WHERE status IN ('pending', 'running')) + (SELECT SUM(held) FROM accounts)
+"""
+LET_PASS: Final = "UPDATE runs SET lease_until = lease_until - 60 WHERE status = 'running' AND node <> ALL (?)"
+
+
+class Tables:
+    """A store's tables; each statement is a transaction of its own."""
+
+    def __init__(self, connection: Any, mark: str) -> None:
+        """`mark` stands for a parameter."""
+        self._connection = connection
+        self._mark = mark
+
+    def behind(self, now: float) -> int:
+        """How many slots that are due have not ended yet."""
+        return int(self._one(BEHIND, (now, now)))
+
+    def coming(self) -> float | None:
+        """When the next slot comes, or the next run starts."""
+        at: float | None = self._one(COMING)
+        return at
+
+    def is_settled(self) -> bool:
+        """Whether every run has ended and nothing is held."""
+        return int(self._one(OPEN)) == 0
+
+    def let_leases_pass(self, living: Sequence[str]) -> None:
+        """As if half a minute had gone: runs of nodes that are no more can be had."""
+        self._connection.execute(self._marked(LET_PASS), (list(living),))
+
+    def found(self) -> Found:
+        """All that the judge looks at."""
+        return Found(
+            monitors=[MonitorRow(*row) for row in self._all(MONITORS)],
+            runs=[RunRow(*row) for row in self._all(RUNS)],
+            spent={row[0]: (int(row[1]), int(row[2])) for row in self._all(SPENT)},
+            events=[Event(*row) for row in self._all(EVENTS)],
+            money=[Money(id_, balance, held, int(given)) for id_, balance, held, given in self._all(MONEY)],
+        )
+
+    def _one(self, sql: str, params: Sequence[object] = ()) -> Any:
+        return self._connection.execute(self._marked(sql), params).fetchone()[0]
+
+    def _all(self, sql: str) -> Iterator[Any]:
+        return iter(self._connection.execute(sql).fetchall())
+
+    def _marked(self, sql: str) -> str:
+        return sql.replace("?", self._mark)
+
+
+@contextmanager
+def open_tables(url: str) -> Iterator[Tables]:
+    """The store's tables."""
+    if url.startswith("sqlite:///"):
+        with closing(sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)) as connection:
+            yield Tables(connection, "?")
+    else:
+        with psycopg.connect(url, autocommit=True) as connection:
+            yield Tables(connection, "%s")

@@ -1,0 +1,39 @@
+"""Monitors while nodes are killed every second or two: each slot ends once, and is charged at most once.
+
+`python -m tests.storm.slots` is the same for a hundred thousand slots.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from tests.servers.postgres import PostgresServer
+from tests.servers.redis import RedisServer
+from tests.storm.slots.run import Size, storm
+
+PATIENCE_S = 150.0
+SLOTS, KILLS = 600, 3
+SIZE = Size(SLOTS, KILLS, accounts=6, monitors=120, kill_every_s=1.5)
+
+
+def assert_it_blew(figures: dict[str, Any]) -> None:
+    """Whatever is to be proved has happened."""
+    assert figures["kills"] >= KILLS
+    assert figures["slots"] >= SLOTS
+    assert figures["resumed"], figures
+    assert figures["statuses"].keys() == {"ok", "failed", "skipped"}
+
+
+async def test_of_a_node_that_is_killed_again_and_again_every_slot_ends_once(tmp_path: Path) -> None:
+    with trio.fail_after(PATIENCE_S):
+        assert_it_blew(await storm(tmp_path, SIZE, store_url=f"sqlite:///{tmp_path / 'sluice.db'}"))
+
+
+async def test_of_three_nodes_any_of_which_may_be_killed_every_slot_ends_once(
+    tmp_path: Path, postgres: PostgresServer, empty_redis: RedisServer
+) -> None:
+    with trio.fail_after(PATIENCE_S):
+        assert_it_blew(await storm(tmp_path, SIZE, store_url=postgres.fresh(), state_url=empty_redis.url))
