@@ -61,7 +61,9 @@ class Replies:
 
     async def free(self, request: Request, caller: Caller, stored: bytes) -> Reply:
         """The answer of a resource that costs nothing; `stored` is its fragment."""
-        balance = await balance_of(self.balances, caller.key.account_id)
+        balance = self.balances.nowait(caller.key.account_id)
+        if balance is None:
+            balance = await balance_of(self.balances, caller.key.account_id)
         body = envelope.success(stored, request_id=request.id, credits_used=0, balance=balance, cached=False)
         return Reply(200, body, _credit_headers(0, balance))
 
