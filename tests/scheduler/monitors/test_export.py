@@ -77,14 +77,14 @@ def test_every_reader_gets_back_what_was_stored(runs: list[RunNumbers]) -> None:
     for cells, row in zip(rows, expected, strict=True):
         assert re.match(r"[=+\-@\t\r\n]", cells[1]) is None
         undone = cells[1][1:] if re.match("'+[=+\\-@\t\r\n＝＋－＠]", cells[1]) else cells[1]  # noqa: RUF001
-        assert (cells[0], undone, cells[2], float(cells[3])) == (row.t, row.row_id, row.metric, float(row.value))
+        assert (cells[0], undone, cells[2], float(cells[3])) == (*row[:3], float(row[3]))
         assert [cell or None for cell in cells[4:]] == [None if n is None else repr(n) for n in row[4:]]
 
 
 @given(HISTORIES)
 def test_ndjson_is_exact(runs: list[RunNumbers]) -> None:
     lines = [orjson.loads(line) for line in ndjson_lines(runs)]
-    assert [tuple(line.values()) for line in lines] == [tuple(row) for row in export_rows(runs)]
+    assert [tuple(line.values()) for line in lines] == list(export_rows(runs))
 
 
 def test_lines_are_made_one_run_at_a_time() -> None:
