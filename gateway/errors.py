@@ -162,7 +162,8 @@ def _monitor_invalid(exc: MonitorInvalid) -> Refused:
     """`details` has either a reason or the nearest right value (spec 7.1)."""
     near = exc.did_you_mean
     told = {"reason": "invalid_param"} if near is None else {"did_you_mean": near}
-    return Refused("INVALID_REQUEST", f"{exc}.", details={**told, "param": exc.param, "next_step": exc.next_step})
+    message = str(exc) if str(exc).endswith("?") else f"{exc}."
+    return Refused("INVALID_REQUEST", message, details={**told, "param": exc.param, "next_step": exc.next_step})
 
 
 def _monitor_limit(exc: MonitorLimitReached) -> Refused:

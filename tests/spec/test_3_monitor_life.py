@@ -1,4 +1,4 @@
-"""Sections 2.6, 2.7, 3, 4.5 and 6.2: the life of a numbers-only Monitor, value by value, with real recipes."""
+"""Sections 2.6, 2.7, 3, 4.5 and 6.2: the life of a numbers-only Monitor, value by value, on a whole node."""
 
 from __future__ import annotations
 
@@ -128,6 +128,23 @@ async def test_a_numbers_only_monitor_is_made_as_it_was_sent_with_what_it_will_c
         assert (await node.get(f"{MONITORS}/{monitor['id']}")).json["data"]["monitor"] == monitor
         assert (await node.get(MONITORS)).json["data"]["items"] == [monitor]
         await node.assert_sound()
+
+
+@pytest.mark.parametrize(
+    ("path", "problem"),
+    [
+        ("items[].post.engagement.lieks", f"is no number of this recipe's answers; did you mean {LIKES}?"),
+        ("post.engagement.likes", f"at the wrong level; its path is {LIKES}."),
+    ],
+)
+async def test_a_path_that_leads_to_no_number_is_answered_with_the_one_that_was_meant(
+    path: str, problem: str, tmp_path: Path
+) -> None:
+    async with open_test_node(tmp_path) as node:
+        refused = await send(node, "POST", MONITORS, {**STORIES, "track": {"metrics": [path]}})
+        details = assert_refused(refused, "INVALID_REQUEST", 400)
+        assert (details["param"], details["did_you_mean"]) == ("track.metrics[0]", LIKES)
+        assert refused.json["error"]["message"].endswith(problem)
 
 
 async def test_each_run_ends_costs_and_fires_as_its_numbers_say(tmp_path: Path) -> None:
