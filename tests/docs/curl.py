@@ -1,7 +1,8 @@
 """Documented curl calls, made against a node of the test's own: it stands for every address and key in a document.
 
-`$CURSOR` and `$ETAG` stand for the last answer's `next_cursor` and `ETag`. A held read is held for a second here, and
-of a stream without an end the first event is the answer.
+`$CURSOR` and `$ETAG` stand for the last answer's `next_cursor` and `ETag`, `$MONITOR` for the Monitor made last. A
+held read is held for a second here, and of a stream without an end the first event is the answer. A Monitor's run that
+a call began has ended before the next call.
 """
 
 import re
@@ -12,6 +13,7 @@ from http.client import HTTPConnection
 from urllib.parse import urlsplit
 
 from tests.fakes.calling import TIMEOUT_S, Answered, call
+from tests.fakes.waiting import wait_until
 
 _FLAGS = frozenset({"-s", "-S", "-sS", "-f", "-sf", "-fsS", "-i", "-si", "-v", "-N", "-L", "--compressed"})
 _BASE = re.compile(r"^(\$\{?\w+\}?|\{\w+\}|https?://[^/]+)(?=/|$)")
@@ -87,6 +89,8 @@ def perform(made: Call, node: Node) -> Answered:
         return _first_of_stream(base + path, headers)
     answered = call(base + path, method=method, headers=headers, body=_filled(made.body.decode(), node).encode())
     _keep(answered, node.last)
+    if answered.status == 202:
+        wait_until(lambda: call(f"{base}{path}s", headers=headers).json["data"]["items"][0]["finished_at"])
     return answered
 
 
@@ -100,6 +104,8 @@ def _keep(answered: Answered, last: dict[str, str]) -> None:
     if "etag" in answered.headers:
         last["ETAG"] = answered.headers["etag"]
     is_json = answered.headers.get("content-type") == "application/json" and answered.body
+    if is_json and answered.status == 201:
+        last["MONITOR"] = answered.json["monitor"]["id"]
     if is_json and (cursor := answered.json.get("pagination", {}).get("next_cursor")):
         last["CURSOR"] = cursor
 

@@ -1,0 +1,64 @@
+"""docs/monitors.md: what it says of clocks, limits, rules and reasons is what the code does."""
+
+import re
+from datetime import datetime
+
+import pytest
+
+from scheduler.monitors.cadence import next_slot, read_cadence
+from scheduler.monitors.due import MISSED, RECORDED_MAX
+from scheduler.monitors.fields import NAME_MAX
+from scheduler.monitors.patch import PatchBody
+from scheduler.monitors.rules import CONSECUTIVE_MAX, OPS, RULES_MAX
+from scheduler.monitors.runs import NO_CREDITS
+from scheduler.monitors.service import ACTIVE_MAX, ALL_MAX
+from scheduler.monitors.slots import STILL_RUNS
+from scheduler.monitors.timeseries import POINTS_MAX
+from tests.fakes.commands import PROJECT
+
+PAGE = (PROJECT / "docs" / "monitors.md").read_text()
+SLOTS = re.findall(r"^\| (20\d\d-\d\d-\d\d)[^|]*\| (\S+Z)", PAGE, re.M)
+
+
+def test_its_slots_across_clock_changes_are_the_clocks() -> None:
+    cadence = read_cadence({"cron": "30 2 * * *", "timezone": "Europe/Berlin"}, 0.0)
+    assert len(SLOTS) == 4
+    for day, slot in SLOTS:
+        midnight = datetime.fromisoformat(f"{day}T00:00:00+01:00").timestamp()
+        assert next_slot(cadence, midnight, 0.0) == datetime.fromisoformat(slot).timestamp(), day
+
+
+def test_its_table_of_plans_is_the_codes() -> None:
+    told = {plan: int(most) for plan, most in re.findall(r"^\| ([a-z]+) \| (\d+) \|$", PAGE, re.M)}
+    assert told == dict(ACTIVE_MAX)
+    assert f"up to {ALL_MAX} in all" in PAGE
+
+
+def test_it_names_every_operator_and_every_field_that_may_change() -> None:
+    fields = ("consecutive", "cooldown_s", *PatchBody.__struct_fields__)
+    assert [name for name in (*OPS, *fields) if f"`{name}`" not in PAGE] == []
+
+
+@pytest.mark.parametrize("reason", [MISSED, STILL_RUNS, NO_CREDITS])
+def test_it_names_every_reason_for_which_a_slot_is_skipped(reason: str) -> None:
+    assert f"`{reason}`" in PAGE
+
+
+def test_it_names_every_reason_that_monitors_give_for_a_refusal() -> None:
+    errors = (PROJECT / "gateway" / "errors.py").read_text()
+    about_monitors = errors[errors.index("def _monitor_invalid") : errors.index("def _claim_refused")]
+    sources = [about_monitors, (PROJECT / "gateway" / "routes" / "monitor_past.py").read_text()]
+    reasons = {reason for text in sources for reason in re.findall(r'"reason": "([a-z_]+)"', text)}
+    assert {"invalid_param", "monitor_limit_reached", "run_too_soon", "no_numbers"} <= reasons
+    assert {reason for reason in reasons | {"unknown_monitor"} if f"`{reason}`" not in PAGE} == set()
+
+
+def test_its_numbers_are_the_codes() -> None:
+    for told in (
+        f"up to {RULES_MAX}, see below",
+        f"(1 to {CONSECUTIVE_MAX})",
+        f"up to {NAME_MAX} characters",
+        f"at most {RECORDED_MAX} records",
+        f"{POINTS_MAX:,} numbers",
+    ):
+        assert told in PAGE, told
