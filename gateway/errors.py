@@ -23,6 +23,7 @@ from limits.errors import (
     Throttled,
 )
 from scheduler.errors import MonitorInvalid, MonitorLimitReached, MonitorPaused, MonitorUnknown, RunTooSoon
+from scheduler.webhooks.errors import DeliveryUnknown, RedeliveryRefused, WebhookUnknown
 from storage.errors import StateUnavailable, StorageError
 from upstreams.errors import InvalidArgument, InvalidCursor, NotFound, StaleCursor, UpstreamFailed, UpstreamThrottled
 
@@ -185,6 +186,17 @@ def _too_soon(exc: RunTooSoon) -> Refused:
     return Refused("RATE_LIMITED", message, details={"reason": "run_too_soon"}, retry_after_s=exc.retry_after_s)
 
 
+def _no_redelivery(exc: RedeliveryRefused) -> Refused:
+    message = f"This delivery cannot be sent again: {exc}."
+    return Refused("INVALID_REQUEST", message, details={"reason": exc.reason, "next_step": exc.next_step})
+
+
+def _unknown(reason: str, way_out: str) -> Callable[[Exception], Refused]:
+    return lambda exc: Refused(
+        "RESOURCE_NOT_FOUND", f"{str(exc)[:300].capitalize()}; {way_out}.", details={"reason": reason}
+    )
+
+
 def _claim_refused(code: str, way_out: str, retry_after_s: int | None = None) -> Callable[[ClaimRefused], Refused]:
     return lambda exc: Refused(code, f"{str(exc).capitalize()}; {way_out}.", retry_after_s=retry_after_s)
 
@@ -237,6 +249,9 @@ _REFUSALS: Mapping[type, Callable[[Any], Refused]] = {
     MonitorLimitReached: _monitor_limit,
     MonitorPaused: _monitor_paused,
     RunTooSoon: _too_soon,
+    WebhookUnknown: _unknown("unknown_webhook", "PATCH it with a webhook_url to give it one"),
+    DeliveryUnknown: _unknown("unknown_delivery", "GET /v1/monitors/{id}/deliveries lists all"),
+    RedeliveryRefused: _no_redelivery,
     CircuitOpen: lambda exc: _waiting("The upstream keeps failing; its circuit is open.", max(1, exc.retry_after_s)),
     StorageError: lambda _: _away("The store is away; nothing was charged."),
     StateUnavailable: lambda _: _away("The shared state is away; nothing was charged."),

@@ -1,0 +1,146 @@
+"""Deliveries over HTTP: the routes on a database in memory, without a server around them."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+import pytest
+import trio
+from trio.testing import MockClock
+
+from billing.key_cache import Key
+from gateway.errors import Refused, refusal_of
+from gateway.replies import Replies
+from gateway.request import Caller, Reply, Request
+from gateway.routes.deliveries import DeliveryRoutes
+from gateway.routing import Routes
+from scheduler.errors import SchedulerError
+from scheduler.webhooks.signature import SECRET_PREFIX
+from tests.scheduler.webhooks.office import BROKEN, GONE, Office, Receivers, quick_office
+from upstreams.cursors import CursorSigner
+
+
+@pytest.fixture
+def office() -> Iterator[Office]:
+    opened = quick_office()
+    yield opened
+    opened.store.close()
+
+
+async def _ask(office: Office, account: str, method: str, path: str, query: str = "") -> Reply:
+    replies = Replies(office.desk.balances, "https://api.example.com")
+    routes = Routes(DeliveryRoutes(office.webhooks, signer=CursorSigner(bytes(32)), replies=replies).routes)
+    request = Request("req_1", method, path, query.encode(), {}, 0.0)
+    caller = request.caller = Caller(Key("key_1", account, "mine", None))
+    try:
+        return await routes.find(request).handle(request, caller)
+    except SchedulerError as exc:
+        return await replies.refusal(request, exc)
+
+
+async def _data(office: Office, account: str, method: str, path: str, query: str = "") -> Any:
+    reply = await _ask(office, account, method, path, query)
+    assert reply.status in {200, 202}, reply.body
+    return orjson.loads(reply.body)["data"]
+
+
+async def test_the_log_tells_of_deliveries_and_attempts_in_pages(office: Office, autojump_clock: MockClock) -> None:
+    account = await office.desk.account()
+    monitor = await office.monitor(account)
+    path = f"/v1/monitors/{monitor.id}/deliveries"
+    async with office.open(Receivers(BROKEN, GONE)):
+        (first,) = await office.queue(monitor)
+        await trio.sleep(1)
+        waiting = (await _data(office, account, "GET", path))["items"][0]
+        assert (waiting["id"], waiting["status"], waiting["attempt_under_way"]) == (first, "queued", False)
+        assert waiting["next_attempt_at"] > waiting["created_at"]
+        (second,) = await office.queue(monitor)
+        await trio.sleep(1)
+    reply = await _ask(office, account, "GET", path, "limit=1")
+    page = orjson.loads(reply.body)
+    (item,) = page["data"]["items"]
+    assert page["platform"] == "account"
+    assert page["pagination"]["has_more"]
+    assert (item["id"], item["status"], item["fail_reason"]) == (second, "failed", "gone")
+    assert item["last_status"] == 410
+    (attempt,) = item["attempts"]
+    assert attempt == {
+        "number": 1,
+        "at": attempt["at"],
+        "status": 410,
+        "error": None,
+        "latency_ms": 0,
+        "answer": "",
+    }
+    rest = await _data(office, account, "GET", path, f"limit=1&cursor={page['pagination']['next_cursor']}")
+    assert [(one["id"], one["fail_reason"]) for one in rest["items"]] == [(first, "webhook_paused")]
+    assert rest["items"][0]["attempts"][0]["answer"] == "no"
+
+
+async def test_a_webhook_is_resumed_and_a_delivery_sent_again(office: Office, autojump_clock: MockClock) -> None:
+    account = await office.desk.account()
+    monitor = await office.monitor(account)
+    path = f"/v1/monitors/{monitor.id}"
+    async with office.open(Receivers(GONE, BROKEN)):
+        (id_,) = await office.queue(monitor)
+        await trio.sleep(1)
+        refused = orjson.loads((await _ask(office, account, "POST", f"{path}/deliveries/{id_}/redeliver")).body)
+        assert refused["error"]["details"]["reason"] == "webhook_paused"
+        resumed = await _data(office, account, "POST", f"{path}/webhook/resume")
+        assert resumed["webhook"] == {
+            "url": "https://hooks.example.com/in",
+            "status": "active",
+            "failure_count": 0,
+            "last_delivery_at": None,
+        }
+        again = await _ask(office, account, "POST", f"{path}/deliveries/{id_}/redeliver")
+        assert again.status == 202
+        told = orjson.loads(again.body)["data"]["delivery"]
+        assert (told["id"], told["status"], told["redelivered"], told["failed_at"]) == (id_, "queued", True, None)
+
+
+async def test_a_rotation_tells_the_new_secret_and_how_long_the_old_one_lasts(
+    office: Office, autojump_clock: MockClock
+) -> None:
+    account = await office.desk.account()
+    monitor = await office.monitor(account)
+    told = await _data(office, account, "POST", f"/v1/monitors/{monitor.id}/webhook/rotate-secret")
+    assert told["webhook_secret"].startswith(SECRET_PREFIX)
+    assert told["previous_secret_valid_until"] == "2027-01-16T08:00:00.000Z"
+
+
+@pytest.mark.parametrize(
+    ("method", "rest"),
+    [
+        ("GET", "deliveries"),
+        ("POST", "deliveries/whd_1/redeliver"),
+        ("POST", "webhook/rotate-secret"),
+        ("POST", "webhook/resume"),
+    ],
+)
+async def test_another_accounts_monitor_is_not_found(
+    office: Office, autojump_clock: MockClock, method: str, rest: str
+) -> None:
+    monitor = await office.monitor(await office.desk.account())
+    stranger = await office.desk.account()
+    reply = await _ask(office, stranger, method, f"/v1/monitors/{monitor.id}/{rest}")
+    assert (reply.status, reply.code) == (404, "RESOURCE_NOT_FOUND")
+    assert orjson.loads(reply.body)["error"]["details"]["reason"] == "unknown_monitor"
+
+
+async def test_what_is_not_there_says_what_is(office: Office, autojump_clock: MockClock) -> None:
+    account = await office.desk.account()
+    monitor, bare = await office.monitor(account), await office.desk.monitor(account, status="paused")
+    for path, reason in (
+        (f"{monitor.id}/deliveries/whd_none/redeliver", "unknown_delivery"),
+        (f"{bare.id}/webhook/resume", "unknown_webhook"),
+    ):
+        reply = await _ask(office, account, "POST", f"/v1/monitors/{path}")
+        assert reply.status == 404
+        assert orjson.loads(reply.body)["error"]["details"]["reason"] == reason
+
+
+async def test_unknown_parameters_are_refused(office: Office, autojump_clock: MockClock) -> None:
+    with pytest.raises(Refused) as refused:
+        await _ask(office, "acc_1", "GET", "/v1/monitors/mon_1/deliveries", "sort=x")
+    assert refusal_of(refused.value).code.status == 400
