@@ -15,15 +15,17 @@ from billing.accounts import read_account
 from billing.errors import SealBroken
 from billing.sealing import Cipher
 from scheduler.errors import MonitorLimitReached, MonitorPaused, MonitorUnknown, RunTooSoon
-from scheduler.monitors import hooks, lists, store
+from scheduler.monitors import lists, store
 from scheduler.monitors.draft import CreateBody, Draft, read_draft
-from scheduler.monitors.hooks import Webhook, sealed_for
 from scheduler.monitors.lists import RunsPage, StatusFilter, Window
 from scheduler.monitors.patch import Patch, PatchBody, patched, read_patch
 from scheduler.monitors.records import Monitor, Run
 from scheduler.monitors.shown import shown_monitor
 from scheduler.monitors.slots import Slots
 from scheduler.recipes import Recipes
+from scheduler.webhooks import hook_rows
+from scheduler.webhooks.hook_rows import sealed_for
+from scheduler.webhooks.records import Webhook
 from scheduler.webhooks.signature import new_secret
 from storage.store import Store, Tx
 
@@ -107,7 +109,7 @@ class MonitorService:
 
         def read(tx: Tx) -> list[View]:
             found = lists.monitors_page(tx, account_id, status, before=before, limit=limit)
-            webhooks = hooks.read_webhooks(tx, [monitor.id for monitor in found])
+            webhooks = hook_rows.read_webhooks(tx, [monitor.id for monitor in found])
             return [View(monitor, webhooks.get(monitor.id)) for monitor in found]
 
         return await self._store.read(read)
@@ -204,7 +206,7 @@ class MonitorService:
             raise MonitorLimitReached("of every account", ALL_MAX, "monitors, paused ones too")
         store.add_monitor(tx, monitor)
         if webhook is not None:
-            hooks.add_webhook(tx, webhook)
+            hook_rows.add_webhook(tx, webhook)
         if run_now:
             self._setting.slots.open_one(tx, monitor.id)
 
@@ -222,13 +224,13 @@ class MonitorService:
         if isinstance(url, UnsetType):
             return False
         if url is None:
-            hooks.remove_webhook(tx, monitor_id)
+            hook_rows.remove_webhook(tx, monitor_id, at=self._now())
             return False
-        if hooks.save_url(tx, monitor_id, url):
+        if hook_rows.save_url(tx, monitor_id, url):
             return False
         webhook = self._webhook(monitor_id, url, secret)
         assert webhook is not None, "it has a URL and a secret"
-        hooks.add_webhook(tx, webhook)
+        hook_rows.add_webhook(tx, webhook)
         return True
 
     def _open_slot(self, tx: Tx, account_id: str, monitor_id: str) -> Run:
@@ -255,7 +257,7 @@ def owned(tx: Tx, account_id: str, monitor_id: str, *, locked: bool = False) -> 
 
 
 def _view(tx: Tx, monitor: Monitor) -> View:
-    return View(monitor, hooks.read_webhooks(tx, [monitor.id]).get(monitor.id))
+    return View(monitor, hook_rows.read_webhooks(tx, [monitor.id]).get(monitor.id))
 
 
 def _check_plan(tx: Tx, account_id: str) -> None:

@@ -9,11 +9,11 @@ import orjson
 from scheduler.errors import MonitorInvalid
 from scheduler.instants import iso
 from scheduler.monitors.cadence import runs_a_month, stored_cadence
-from scheduler.monitors.hooks import Webhook
 from scheduler.monitors.records import Monitor
 from scheduler.monitors.tracking import read_track
 from scheduler.monitors.verdict import SCHEDULING_CREDITS
 from scheduler.recipes import Recipe, Recipes
+from scheduler.webhooks.records import Webhook
 
 _HINT: Final = 4
 """Characters of a secret that are shown."""

@@ -11,11 +11,12 @@ import trio
 
 from billing.sealing import Cipher
 from scheduler.errors import MonitorLimitReached, MonitorUnknown, RunTooSoon
-from scheduler.monitors import hooks, lists, store
+from scheduler.monitors import lists, store
 from scheduler.monitors.draft import CreateBody
 from scheduler.monitors.lists import Window
 from scheduler.monitors.patch import PatchBody
 from scheduler.monitors.service import ALL_MAX, MonitorService, Setting
+from scheduler.webhooks import hook_rows
 from tests.scheduler.desk import Desk, open_desk
 
 PLAIN = CreateBody("github/search", "hourly", {}, "https://example.com/hook")
@@ -115,9 +116,9 @@ async def test_a_run_that_was_asked_for_waits_for_the_last_one_to_be_a_minute_ol
 async def test_a_secret_is_sealed_for_its_monitor(desk: Desk) -> None:
     service, account = service_of(desk), await desk.account()
     saved = await service.create(service.draft(PLAIN), account, "key_1")
-    webhooks = await desk.store.read(lambda tx: hooks.read_webhooks(tx, [saved.view.monitor.id]))
+    webhooks = await desk.store.read(lambda tx: hook_rows.read_webhooks(tx, [saved.view.monitor.id]))
     sealed = webhooks[saved.view.monitor.id].secret
-    assert Cipher(b"k" * 32).unseal(sealed, bound_to=hooks.sealed_for(saved.view.monitor.id)) == saved.secret
+    assert Cipher(b"k" * 32).unseal(sealed, bound_to=hook_rows.sealed_for(saved.view.monitor.id)) == saved.secret
     assert service.shown(saved.view)["webhook"]["signing_secret_hint"] == f"...{(saved.secret or '')[-4:]}"
     other = MonitorService(
         Setting(
