@@ -29,6 +29,7 @@ from scheduler.monitors.runs import Runs
 from scheduler.monitors.service import MonitorService
 from scheduler.monitors.service import Setting as ServiceSetting
 from scheduler.monitors.slots import Slots
+from scheduler.webhooks.queue import Outbox, instant_of
 from storage.opening import is_shared
 from storage.store import Store, Tx
 from upstreams.catalog import Catalog
@@ -104,7 +105,8 @@ async def open_monitors(
         stopping=stopping,
     )
     slots = Slots(books.feed, now=now, make_id=make_id)
-    runs = Runs((books.store, books.charges, books.feed), recipes, make_payload, now=now, make_id=make_id)
+    outbox = Outbox(instant_of(now, is_alone=not is_shared(config.store.url)), make_id, wake=lambda: None)
+    runs = Runs((books.store, books.charges, books.feed), recipes, make_payload, outbox, now=now)
     setting = ClockSetting(
         store=books.store,
         slots=slots,

@@ -63,10 +63,6 @@ WHERE id = ? AND status = 'running' AND attempt = ? AND node = ?
 ADD_DATA = "INSERT INTO run_data (run_id, result, numbers, deltas) VALUES (?, ?, ?, ?)"
 READ_DATA = "SELECT result, numbers, deltas FROM run_data WHERE run_id = ?"
 READ_NUMBERS = "SELECT numbers FROM run_data WHERE run_id = ?"
-ADD_DELIVERY = """
-INSERT INTO deliveries (id, run_id, monitor_id, account_id, host, body, status, attempts, next_at, created_at)
-VALUES (?, ?, ?, ?, ?, ?, 'queued', 0, ?, ?)
-"""
 DELIVERY_OF = """
 SELECT attempts, last_status, delivered_at, failed_at FROM deliveries WHERE run_id = ? ORDER BY created_at DESC LIMIT 1
 """
@@ -180,11 +176,6 @@ def read_numbers(tx: Tx, run_id: str) -> bytes | None:
     """The numbers that were kept of a run."""
     row = tx.one(READ_NUMBERS, (run_id,))
     return None if row is None else _unpacked(row[0])
-
-
-def add_delivery(tx: Tx, delivery_id: str, run: Run, *, host: str, body: bytes, at: float) -> None:
-    """Queue what a webhook is to receive of a run."""
-    tx.run(ADD_DELIVERY, (delivery_id, run.id, run.monitor_id, run.account_id, host, body, at, at))
 
 
 def delivery_of(tx: Tx, run_id: str) -> Delivered | None:

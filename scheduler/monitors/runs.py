@@ -12,7 +12,6 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Final
-from urllib.parse import urlsplit
 
 import orjson
 import trio
@@ -29,6 +28,7 @@ from scheduler.monitors.run_rows import Lease
 from scheduler.monitors.telling import facts_of
 from scheduler.monitors.verdict import SCHEDULING_CREDITS, Verdict, failed, judge_run, skipped
 from scheduler.recipes import Recipe, RecipeInvalid, Recipes
+from scheduler.webhooks.queue import Outbox
 from storage.errors import StorageError
 from storage.store import Store, Tx
 from upstreams.errors import UpstreamError
@@ -52,15 +52,15 @@ class Runs:
         books: tuple[Store, Charges, Log],
         recipes: Recipes,
         make_payload: MakePayload,
+        outbox: Outbox,
         *,
         now: Callable[[], float],
-        make_id: Callable[[str], str],
     ) -> None:
         self._store, self._charges, self._feed = books
         self._recipes = recipes
         self._make_payload = make_payload
         self._now = now
-        self._make_id = make_id
+        self._outbox = outbox
 
     async def run(self, lease: Lease) -> None:
         """Bring one attempt to its end. Cancelled, it is refunded and the run is left to whoever comes next.
@@ -170,9 +170,10 @@ class Runs:
             return
         url = store.hook_of(tx, monitor.id)
         if url is not None:
-            host = urlsplit(url).hostname or ""
-            body, at = self._make_payload(monitor, run, verdict), self._now()
-            run_rows.add_delivery(tx, self._make_id("whd_"), run, host=host, body=body, at=at)
+            body = self._make_payload(monitor, run, verdict)
+            self._outbox.queue(
+                tx, run_id=run.id, monitor_id=run.monitor_id, account_id=run.account_id, url=url, body=body
+            )
 
 
 def charge_request(run: Run, recipe: Recipe) -> ChargeRequest:

@@ -29,6 +29,7 @@ from scheduler.monitors.run_rows import Lease
 from scheduler.monitors.runs import Runs
 from scheduler.monitors.slots import Slots
 from scheduler.monitors.verdict import Verdict
+from scheduler.webhooks.queue import Outbox, instant_of
 from storage.opening import open_store
 from storage.store import Tx
 from tests.fakes.scripted_recipes import ScriptedRecipes
@@ -73,7 +74,8 @@ class Desk:
         self.recipes = ScriptedRecipes()
         self.slots = Slots(self.feed, now=self.now, make_id=self.make_id)
         self.stopping = False
-        self.runs = Runs((kept, self.charges, self.feed), self.recipes, payload, now=self.now, make_id=self.make_id)
+        self.outbox = Outbox(instant_of(self.now, is_alone=True), self.make_id, wake=lambda: None)
+        self.runs = Runs((kept, self.charges, self.feed), self.recipes, payload, self.outbox, now=self.now)
 
     def now(self) -> float:
         return self.time if self.starts_at is None else self.starts_at + trio.current_time()
