@@ -35,6 +35,7 @@ from gateway.replies import Replies
 from gateway.routes.consumers import ConsumerRoutes
 from gateway.routes.credits import Credits
 from gateway.routes.data import DataEndpoint
+from gateway.routes.deliveries import DeliveryRoutes
 from gateway.routes.discovery import Discovery
 from gateway.routes.events import Events
 from gateway.routes.monitor_past import MonitorPastRoutes
@@ -138,6 +139,7 @@ def _monitors(
         now=setting.now,
         make_id=make_id,
         log=setting.log,
+        rng=setting.rng,
         stopping=draining.is_set,
         ticks=setting.keeps_time,
     )
@@ -237,6 +239,7 @@ def _routes(
             *Events(feed.readers, feed.polls, admission=admission, signer=signer, replies=replies).routes,
             *ConsumerRoutes(feed.readers, signer=signer, replies=replies).routes,
             *MonitorRoutes(monitors.service, signer=signer, replies=replies).routes,
+            *DeliveryRoutes(monitors.webhooks, signer=signer, replies=replies).routes,
             *MonitorPastRoutes(monitors.service, monitors.projections, replies=replies).routes,
             status.route,
         )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from math import floor
+from random import Random
 from typing import Any
 
 import msgspec
@@ -29,7 +30,10 @@ from scheduler.monitors.runs import Runs
 from scheduler.monitors.service import MonitorService
 from scheduler.monitors.service import Setting as ServiceSetting
 from scheduler.monitors.slots import Slots
-from scheduler.webhooks.queue import Outbox, instant_of
+from scheduler.webhooks.owner import Webhooks
+from scheduler.webhooks.queue import Instant, Outbox, instant_of
+from scheduler.webhooks.sender import open_sender
+from scheduler.webhooks.service import DeliverySetting, open_deliveries
 from storage.opening import is_shared
 from storage.store import Store, Tx
 from upstreams.catalog import Catalog
@@ -56,6 +60,7 @@ class Monitors:
     clock: Clock
     service: MonitorService
     projections: Projections
+    webhooks: Webhooks
 
     def add_to(self, operations: Operations) -> None:
         """Offer what an operator may do."""
@@ -87,10 +92,13 @@ async def open_monitors(
     now: Callable[[], float],
     make_id: Callable[[str], str],
     log: Log,
+    rng: Random,
     stopping: Callable[[], bool],
     ticks: bool,
 ) -> AsyncIterator[Monitors]:
-    """Monitors that run as they are due; without `ticks` only those that an operator runs.
+    """Monitors that run as they are due, and whose deliveries are sent.
+
+    Without `ticks` only those run that an operator runs, and what they queue waits for a node.
 
     Raises:
         StorageError: the store is away.
@@ -105,20 +113,24 @@ async def open_monitors(
         stopping=stopping,
     )
     slots = Slots(books.feed, now=now, make_id=make_id)
-    outbox = Outbox(instant_of(now, is_alone=not is_shared(config.store.url)), make_id, wake=lambda: None)
-    runs = Runs((books.store, books.charges, books.feed), recipes, make_payload, outbox, now=now)
-    setting = ClockSetting(
-        store=books.store,
-        slots=slots,
-        runs=runs,
-        node=books.charges.node,
-        log=log,
-        now=now,
-        is_alone=not is_shared(config.store.url),
-        stopping=stopping,
-        ticks=ticks,
-    )
-    async with open_clock(setting) as clock:
+    async with AsyncExitStack() as stack:
+        office = _idle_office(config, now, make_id)
+        if ticks:
+            sending = _sending(config, books, now=now, make_id=make_id, log=log, rng=rng, stopping=stopping)
+            office = await stack.enter_async_context(sending)
+        runs = Runs((books.store, books.charges, books.feed), recipes, make_payload, office.outbox, now=now)
+        setting = ClockSetting(
+            store=books.store,
+            slots=slots,
+            runs=runs,
+            node=books.charges.node,
+            log=log,
+            now=now,
+            is_alone=not is_shared(config.store.url),
+            stopping=stopping,
+            ticks=ticks,
+        )
+        clock = await stack.enter_async_context(open_clock(setting))
         service = MonitorService(
             ServiceSetting(
                 books.store,
@@ -131,7 +143,63 @@ async def open_monitors(
                 allow_insecure=config.webhooks.allow_insecure_targets,
             )
         )
-        yield Monitors(books.store, recipes, slots, clock, service, Projections(books.store))
+        webhooks = Webhooks(books.store, books.cipher, now=now, instant=office.instant, wake=office.wake)
+        yield Monitors(books.store, recipes, slots, clock, service, Projections(books.store), webhooks)
+
+
+@dataclass(frozen=True, slots=True)
+class _Office:
+    """Where deliveries are queued: their clock, and who is told of a new one."""
+
+    outbox: Outbox
+    instant: Instant
+    wake: Callable[[], None]
+
+
+def _idle_office(config: Config, now: Callable[[], float], make_id: Callable[[str], str]) -> _Office:
+    """One that sends nothing itself."""
+    instant = instant_of(now, is_alone=not is_shared(config.store.url))
+
+    def wake() -> None:
+        """A node will look by itself."""
+
+    return _Office(Outbox(instant, make_id, wake), instant, wake)
+
+
+@asynccontextmanager
+async def _sending(
+    config: Config,
+    books: Books,
+    *,
+    now: Callable[[], float],
+    make_id: Callable[[str], str],
+    log: Log,
+    rng: Random,
+    stopping: Callable[[], bool],
+) -> AsyncIterator[_Office]:
+    """One that sends what is queued while the block runs."""
+    webhooks = config.webhooks
+    if webhooks.allow_insecure_targets:
+        log.event("warning", "insecure_webhook_targets_allowed", setting="webhooks.allow_insecure_targets")
+    async with open_sender(allow_insecure=webhooks.allow_insecure_targets) as sender:
+        setting = DeliverySetting(
+            store=books.store,
+            feed=books.feed,
+            cipher=books.cipher,
+            sender=sender,
+            node=books.charges.node,
+            log=log,
+            now=now,
+            make_id=make_id,
+            rng=rng,
+            is_alone=not is_shared(config.store.url),
+            stopping=stopping,
+            header_name=webhooks.signature_header,
+            timeout_s=webhooks.timeout_s,
+            backoff_s=webhooks.backoff_s,
+        )
+        async with open_deliveries(setting) as deliveries:
+            yield _Office(deliveries.outbox, deliveries.instant, deliveries.wake)
 
 
 def _read(tx: Tx, run: Run) -> tuple[Run, run_rows.Delivered | None]:

@@ -1,0 +1,107 @@
+"""Sections 2.7, 5.3 and 6.1 on a whole node: what a receiver gets of a Monitor's runs, signed, and what it does not."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from scheduler.webhooks.signature import verify
+from tests.fakes.node import OpenNode
+from tests.fakes.scripted_upstream import told
+from tests.fakes.upstream_server import always, open_upstream_server, reply, until
+from tests.spec.monitor_life import SLOTS, STORIES, WEEKS, Life, open_life, send
+from tests.spec.test_3_monitor_life_ordinary import PROFILE, user
+
+SECRET = "whsec_a2tra2tra2tra2tra2tra2tra2tra2tra2tra2tra2s="
+
+
+def delivered(request: bytes) -> tuple[dict[str, str], Any]:
+    """The headers, and the body after its signature was found good over its very bytes."""
+    head, _, body = request.partition(b"\r\n\r\n")
+    lines = head.decode().split("\r\n")
+    assert lines[0].startswith("POST /hook ")
+    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:])}
+    verify(SECRET, headers["x-sluice-signature"], body, now=time.time())
+    return headers, orjson.loads(body)
+
+
+async def deliveries(life: Life) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = (await life.data("/deliveries"))["items"]
+    return items
+
+
+async def paused(node: OpenNode) -> list[str]:
+    events = (await node.get("/v1/events?types=monitor.webhook_paused")).json["data"]["items"]
+    return [event["subject"]["id"] for event in events]
+
+
+async def test_a_run_is_delivered_with_its_result_and_changes_signed_over_its_bytes(tmp_path: Path) -> None:
+    async with open_upstream_server(always(reply(b"thanks"))) as receiver:
+        body = {**PROFILE, "webhook_url": f"{receiver.url}/hook", "webhook_secret": SECRET}
+        async with open_life(tmp_path, {**body, "suppress_webhook_unless_alert": False}, credits=10) as life:
+            for slot, answer in zip(SLOTS, (user(40, 10), told({}, status=500), user(50, 10)), strict=False):
+                life.node.upstream.always(answer)
+                await life.run(slot)
+            await until(lambda: len(receiver.requests) == 2)
+            (_, first), (headers, third) = (delivered(request) for request in receiver.requests)
+            assert [first["run_id"], third["run_id"]] == [life.runs[0]["run_id"], life.runs[2]["run_id"]]
+            assert first.keys() == third.keys() == {
+                "monitor_id", "run_id", "recipe", "status", "scheduled_for", "alerts_fired", "result", "deltas"
+            }  # fmt: skip
+            assert (first["deltas"], third["deltas"]["author.followers"]) == ({}, 10)
+            assert third["result"]["author"]["followers"] == 50
+            assert [alert["metric"] for alert in third["alerts_fired"]] == ["author.followers"]
+            assert headers["webhook-id"] == (await deliveries(life))[0]["id"]
+            assert [one["status"] for one in await deliveries(life)] == ["delivered", "delivered"]
+
+
+async def test_rows_for_a_spreadsheet_are_delivered_to_who_asks_for_them(tmp_path: Path) -> None:
+    async with open_upstream_server(always(reply())) as receiver:
+        own = {"webhook_url": f"{receiver.url}/hook", "webhook_secret": SECRET, "webhook_format": "rows"}
+        async with open_life(tmp_path, {**STORIES, **own}) as life:
+            for slot, week in zip(SLOTS[:2], WEEKS, strict=False):
+                life.node.upstream.script = week.answer
+                await life.run(slot)
+            await until(lambda: len(receiver.requests) == 2)
+            _, payload = delivered(receiver.requests[1])
+            assert payload.keys() == {
+                "monitor_id", "run_id", "recipe", "status", "scheduled_for", "alerts_fired", "rows"
+            }  # fmt: skip
+            row = next(row for row in payload["rows"] if row["row_id"] == "8863" and row["metric"].endswith("likes"))
+            assert row | {"t": ""} == {
+                "t": "", "row_id": "8863", "metric": row["metric"], "value": 130, "prev": 104, "abs_change": 26,
+                "pct_change": 25.0,
+            }  # fmt: skip
+
+
+async def test_a_receiver_that_is_gone_pauses_its_webhook_which_is_resumed_and_sent_to_again(tmp_path: Path) -> None:
+    async with open_upstream_server(always(reply(status="410 Gone"))) as receiver:
+        body = {**PROFILE, "webhook_url": f"{receiver.url}/hook", "webhook_secret": SECRET}
+        async with open_life(tmp_path, {**body, "suppress_webhook_unless_alert": False}, credits=10) as life:
+            life.node.upstream.always(user(40, 10))
+            await life.run(SLOTS[0])
+            await until(lambda: receiver.requests)
+            while not await paused(life.node):
+                pass
+            assert await paused(life.node) == [life.id]
+            shown = (await life.data(""))["monitor"]
+            assert (shown["webhook"]["status"], shown["status"]) == ("paused", "active")
+            assert any("paused" in warning for warning in shown["warnings"])
+            await life.run(SLOTS[1])
+            assert [one["status"] for one in await deliveries(life)] == ["failed"], "it stops receiving"
+            path, failed = f"/v1/monitors/{life.id}", (await deliveries(life))[0]["id"]
+            assert (await send(life.node, "POST", f"{path}/webhook/resume")).status == 200
+            assert (await send(life.node, "POST", f"{path}/deliveries/{failed}/redeliver")).status == 202
+            await until(lambda: len(receiver.requests) == 2)
+            assert receiver.requests[1].partition(b"\r\n\r\n")[2] == receiver.requests[0].partition(b"\r\n\r\n")[2]
+
+
+async def test_a_private_address_is_refused_when_it_is_registered(tmp_path: Path) -> None:
+    async with open_life(tmp_path, PROFILE) as life:
+        secure = {**PROFILE, "webhook_url": "https://user@example.com/hook"}
+        answer = await send(life.node, "POST", "/v1/monitors", secure)
+        assert answer.status == 400
+        assert answer.json["error"]["details"]["param"] == "webhook_url"
