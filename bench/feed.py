@@ -1,4 +1,4 @@
-"""The scenarios of the events feed. They have no rates: each measures some things once, and gives marks and figures."""
+"""The scenarios of the feed and of monitors. They have no rates: each measures once, and gives marks and figures."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -8,10 +8,12 @@ import msgspec
 
 from bench.depth import Deep, Depth
 from bench.driving import generate
+from bench.due import Due, Worked
 from bench.feed_marks import (
     GOAL,
     Found,
     depth_found,
+    monitors_found,
     parked_figures,
     parked_marks,
     reads_found,
@@ -30,6 +32,7 @@ SPARE = 100
 PARKED_S = 600.0
 READS_S = 300.0
 DEPTH_S_AN_EVENT = 0.001
+MONITORS_S = 600.0
 
 _NODE: Mapping[str, Setting] = MappingProxyType({"log.level": "warning", "server.max_connections": 2 * GOAL})
 FEED = Stage("feed", _NODE)
@@ -46,6 +49,10 @@ class FeedOptions:
     """The log of `depth`."""
     seconds: float | None = None
     """Of acknowledging; None: 5."""
+    due: int = 10_000
+    """Monitors that share a slot."""
+    stored: int = 100_000
+    """Monitors beside them."""
 
 
 async def parked(options: FeedOptions) -> Found:
@@ -73,8 +80,13 @@ async def depth(options: FeedOptions) -> Found:
     return depth_found(await measure_depth(options.events))
 
 
+async def monitors(options: FeedOptions) -> Found:
+    """Monitors that are due at once on a real node."""
+    return monitors_found(await measure_monitors(options.due, stored=options.stored))
+
+
 SCENARIOS: Mapping[str, Callable[[FeedOptions], Awaitable[Found]]] = MappingProxyType(
-    {"parked": parked, "reads": reads, "depth": depth}
+    {"parked": parked, "reads": reads, "depth": depth, "monitors": monitors}
 )
 
 
@@ -126,3 +138,14 @@ async def measure_depth(events: int, *, reads: int = 2_000) -> Deep:
     """
     wanted = msgspec.json.encode(Depth(events, reads))
     return msgspec.json.decode(await generate("bench.depth", wanted, READS_S + events * DEPTH_S_AN_EVENT), type=Deep)
+
+
+async def measure_monitors(count: int, *, stored: int, lead_s: float = 15.0) -> Worked:
+    """Let so many monitors be due at once, with so many others stored.
+
+    Raises:
+        ChildFailed: a server did not start, or a run was not ok.
+    """
+    async with open_stage(FEED) as target:
+        wanted = msgspec.json.encode(Due(target.orders, target.pid, count, stored, lead_s))
+        return msgspec.json.decode(await generate("bench.due", wanted, MONITORS_S), type=Worked)

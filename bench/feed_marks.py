@@ -1,8 +1,9 @@
-"""What was seen of the events feed, as marks that a node should keep and as figures beside them."""
+"""What was seen of the events feed and of monitors, as marks that a node should keep and as figures beside them."""
 
 from dataclasses import dataclass
 
 from bench.depth import Deep
+from bench.due import Worked
 from bench.feed_reads import ACK_LIMIT, CATCH_UP_LIMIT, Read
 from bench.histogram import Histogram
 from bench.parked import Parked
@@ -93,6 +94,21 @@ def depth_found(seen: Deep) -> Found:
             Figure(f"{of_page}, p50", page.percentile_ms(0.5), "ms"),
             Figure(f"{of_tag}, p50", unchanged.percentile_ms(0.5), "ms"),
             Figure(f"appending {seen.events} events", seen.events / seen.fill_s, "events/s"),
+        ],
+    )
+
+
+def monitors_found(seen: Worked) -> Found:
+    """How late runs begin that share a slot, and what they cost."""
+    lags, name = Histogram(seen.lags), f"{seen.count} monitors due at once beside {seen.stored}"
+    return Found(
+        [Mark(f"{name}, start after its place in the spread, p99", lags.percentile_ms(0.99) / 1e3, 2, "s")],
+        [
+            Figure(f"{name}, start after its place in the spread, p50", lags.percentile_ms(0.5), "ms"),
+            Figure(f"{name}, the last", lags.percentile_ms(1.0), "ms"),
+            Figure(f"{name}, from the slot to the last end", seen.took_s, "s"),
+            Figure(f"{name}, runs", seen.count / seen.took_s, "runs/s"),
+            Figure(f"{name}, CPU", seen.cpu_s * 1e6 / seen.count, "us/run"),
         ],
     )
 

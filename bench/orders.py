@@ -1,4 +1,4 @@
-"""Orders to a server of the feed under test: make people, append events, say who waits. On its admin address alone.
+"""Orders to a server under test: make people, append events, say who waits, plant monitors. On its admin address alone.
 
 `bench.feed_node` obeys them with a real node, `bench.parking` with a bare server; a client needs no other knowledge.
 """
@@ -14,6 +14,8 @@ import msgspec
 PEOPLE = "bench.people"
 APPEND = "bench.append"
 WAITING = "bench.waiting"
+PLANT = "bench.plant"
+RAN = "bench.ran"
 ANSWER_S = 120.0
 PEOPLE_AT_ONCE = 20
 """Few, so that what the server needs for making them is not taken for the memory of what comes after."""
@@ -70,6 +72,28 @@ class Waiting(msgspec.Struct, frozen=True):
     """How many polls the server holds."""
 
     count: int
+
+
+class Plant(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Store so many monitors of so many new accounts; the nth is first due `stagger_s` * n after `slot`."""
+
+    count: int
+    accounts: int
+    slot: float
+    stagger_s: float
+
+
+class Ran(msgspec.Struct, frozen=True):
+    """How many runs wait or are under way; once there are none, how many ended, well or not, when, and how late begun.
+
+    `lags` is a histogram in nanoseconds.
+    """
+
+    waiting: int
+    ended: int
+    ok: int
+    ended_at: float
+    lags: dict[int, int]
 
 
 class Orders:

@@ -1,0 +1,34 @@
+"""The scenario of monitors against a real node, with few of them, and what is said of it."""
+
+import pytest
+import trio
+
+from bench.due import Worked
+from bench.errors import ChildFailed
+from bench.feed import measure_monitors
+from bench.feed_marks import monitors_found
+from bench.histogram import Histogram
+
+
+async def test_monitors_that_share_a_slot_all_run_and_the_others_do_not() -> None:
+    with trio.fail_after(60):
+        seen = await measure_monitors(30, stored=600, lead_s=1.0)
+    assert (seen.count, seen.stored, Histogram(seen.lags).total) == (30, 600, 30)
+    assert min(seen.took_s, seen.cpu_s) > 0
+
+
+async def test_a_slot_that_comes_before_its_monitors_is_no_result() -> None:
+    with trio.fail_after(60), pytest.raises(ChildFailed, match="came before its monitors were made"):
+        await measure_monitors(30, stored=0, lead_s=-5.0)
+
+
+def test_how_late_runs_begin_is_a_mark_and_what_they_cost_are_figures() -> None:
+    lags = Histogram()
+    for nth in range(100):
+        lags.record(round((0.25 if nth < 98 else 1.5) * 1e9))
+    found = monitors_found(Worked(10_000, 100_000, dict(lags.counts), took_s=80.0, cpu_s=40.0))
+    (mark,) = found.marks
+    assert mark.value == pytest.approx(1.5, rel=0.001)
+    assert (mark.limit, mark.unit, mark.met) == (2, "s", True)
+    assert [figure.value for figure in found.figures] == pytest.approx([250, 1_500, 80, 125, 4_000], rel=0.001)
+    assert len({figure.name for figure in found.figures}) == len(found.figures) == 5
