@@ -8,7 +8,7 @@ import orjson
 
 from bench.histogram import Histogram
 from bench.orders import PLANT, RAN, Plant, Ran
-from gateway.app import Node
+from gateway.node import Node
 from gateway.operations import Nothing, Operation
 from scheduler.monitors import store
 from scheduler.monitors.records import Monitor
