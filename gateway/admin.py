@@ -8,7 +8,6 @@ from __future__ import annotations
 import hmac
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
 
 import orjson
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
@@ -17,6 +16,8 @@ from gateway.errors import refusal_of
 from gateway.logs import Log
 from gateway.operations import OperationRefused, Operations
 from gateway.server.asgi import HTTPScope, Receive, Scope, Send
+from gateway.server.errors import BodyTooLong, ClientGone
+from gateway.server.whole_body import read_body
 from storage.errors import StorageError
 
 _BODY_BYTES_MAX = 65_536
@@ -91,7 +92,7 @@ class OwnOperations:
             return refused(405, "use POST")
         name = scope["path"].removeprefix("/admin/")
         try:
-            arguments = orjson.loads(await read_body(receive) or b"{}")
+            arguments = orjson.loads(await read_arguments(receive) or b"{}")
             if not isinstance(arguments, dict):
                 return refused(400, "the arguments must be a JSON object")
             result = await self._operations.run(name, arguments)
@@ -114,22 +115,15 @@ def refused(status: int, text: str) -> Answer:
     return Answer(status, _JSON, orjson.dumps({"error": text}))
 
 
-async def read_body(receive: Receive) -> bytes:
+async def read_arguments(receive: Receive) -> bytes:
     """The arguments of an operation as they were sent.
 
     Raises:
         OperationRefused: the client went away, or they are too long.
     """
-    pieces: list[bytes] = []
-    size, more = 0, True
-    while more:
-        message: Any = await receive()
-        if message["type"] == "http.disconnect":
-            raise OperationRefused("the client went away")
-        piece = message.get("body", b"")
-        size += len(piece)
-        if size > _BODY_BYTES_MAX:
-            raise OperationRefused(f"the arguments are over {_BODY_BYTES_MAX} bytes")
-        pieces.append(piece)
-        more = message.get("more_body", False)
-    return b"".join(pieces)
+    try:
+        return await read_body(receive, bytes_max=_BODY_BYTES_MAX)
+    except BodyTooLong as exc:
+        raise OperationRefused(f"the arguments are over {_BODY_BYTES_MAX} bytes") from exc
+    except ClientGone as exc:
+        raise OperationRefused("the client went away") from exc

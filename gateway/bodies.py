@@ -11,6 +11,8 @@ import msgspec
 from gateway.errors import Refused, invalid
 from gateway.request import Request
 from gateway.routing import BODY_BYTES_MAX, body_too_large
+from gateway.server.errors import BodyTooLong, ClientGone
+from gateway.server.whole_body import read_body
 
 T = TypeVar("T", bound=msgspec.Struct)
 _FIELD = re.compile(r" - at `\$\.?(?P<path>[^`]*)`$")
@@ -38,18 +40,12 @@ async def read_json(request: Request, kind: type[T]) -> T:
 
 async def _read(request: Request) -> bytes:
     """All of the body; `Content-Length` was judged before, so only a chunked one can be too long here."""
-    pieces: list[bytes] = []
-    size, more = 0, True
-    while more:
-        message = await request.receive()
-        if message["type"] != "http.request":
-            raise invalid("body", "did not arrive whole")
-        pieces.append(message["body"])
-        size += len(message["body"])
-        more = message["more_body"]
-        if size > BODY_BYTES_MAX:
-            raise body_too_large()
-    return b"".join(pieces)
+    try:
+        return await read_body(request.receive, bytes_max=BODY_BYTES_MAX)
+    except BodyTooLong:
+        raise body_too_large() from None
+    except ClientGone:
+        raise invalid("body", "did not arrive whole") from None
 
 
 def _malformed(body: bytes, exc: Exception) -> Refused:

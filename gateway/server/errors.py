@@ -30,6 +30,10 @@ class ClientGone(EdgeError, ConnectionError):
     """The client no longer takes what is sent to it; an OSError, as ASGI 2.4 asks for."""
 
 
+class BodyTooLong(EdgeError):
+    """A request's body has more bytes than its reader takes."""
+
+
 class AppMisbehaved(EdgeError):
     """The app sent what ASGI or HTTP forbids; the client gets a 500 or an aborted connection."""
 

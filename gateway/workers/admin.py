@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import trio
 
-from gateway.admin import Answer, answered, read_body, refused
+from gateway.admin import Answer, answered, read_arguments, refused
 from gateway.operations import OperationRefused
 from gateway.server.asgi import HTTPScope, Receive
 from gateway.workers.asking import Question, WorkerSilent, WorkerUnreached, ask
@@ -58,7 +58,7 @@ class AllWorkers:
         if not _NAME.fullmatch(name):
             return refused(400, f"there is no operation {name}")
         try:
-            body = await read_body(receive)
+            body = await read_arguments(receive)
         except OperationRefused as exc:
             return refused(400, str(exc))
         authorization = dict(scope["headers"]).get(b"authorization", b"")
