@@ -16,11 +16,13 @@ DURING_START: Final = 0.2
 START_S_MAX: Final = 0.6
 BOTH: Final = 0.15
 """How often two nodes die at once."""
+LAPSE: Final = 0.25
+"""How often the living lose their leases too, as if all of them had been paused for long."""
 
 
 @dataclass
 class Lives:
-    """Nodes by their place, each one process after another. `buried` hears the names of those that live."""
+    """Nodes by their place, each one process after another. `buried` hears who keeps its leases."""
 
     forker: Forker
     config: Path
@@ -42,7 +44,8 @@ class Lives:
         for place in places:
             self._kill(self._living.pop(place)[0])
         await self._start_each(places, self._start_again)
-        self.buried([name for _forked, name in self._living.values()])
+        is_lapse = self.rng.random() < LAPSE
+        self.buried([] if is_lapse else [name for _forked, name in self._living.values()])
 
     def kill_all(self) -> None:
         """The end."""

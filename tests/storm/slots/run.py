@@ -132,10 +132,10 @@ async def storm(folder: Path, size: Size, *, store_url: str, state_url: str = "m
     config = folder / "config.toml"
     with open_forker() as forker, open_tables(store_url) as tables:
 
-        def let_leases_pass(living: Sequence[str]) -> None:
+        def let_leases_pass(keeping: Sequence[str]) -> None:
             """A node that is alone has taken over its own in the start."""
             if count > 1:
-                tables.let_leases_pass(living)
+                tables.let_leases_pass(keeping)
 
         async with open_upstream(upstream) as url:
             where = {"store.url": store_url, "state.url": state_url, "upstreams.egress": url}

@@ -59,9 +59,9 @@ class Tables:
         """Whether every run has ended and nothing is held."""
         return int(self._one(OPEN)) == 0
 
-    def let_leases_pass(self, living: Sequence[str]) -> None:
-        """As if half a minute had gone: runs of nodes that are no more can be had."""
-        self._connection.execute(self._marked(LET_PASS), (list(living),))
+    def let_leases_pass(self, keeping: Sequence[str]) -> None:
+        """As if a minute had gone: runs of all nodes but these can be had."""
+        self._connection.execute(self._marked(LET_PASS), (list(keeping),))
 
     def found(self) -> Found:
         """All that the judge looks at."""
