@@ -22,15 +22,17 @@ def test_reload_names_what_it_applied_and_what_needs_a_restart(place: Place) -> 
     place.configure(limits={"requests_per_minute": 2})
     with place.serve("--sandbox") as node:
         limits = {"requests_per_minute": 3, "long_polls": 1}
-        place.configure(limits=limits, log={"access": False}, upstreams={"github": {"retries": 0}})
+        others = {"log": {"access": False}, "upstreams": {"github": {"retries": 0}}, "events": {"retention_days": 7}}
+        place.configure(limits=limits, **others)
+        applied = ["limits.long_polls", "limits.requests_per_minute"]
         assert place.told("reload") == {
-            "applied": ["limits.requests_per_minute", "log.access", "upstreams.platforms.github.retries"],
-            "needs_restart": ["limits.long_polls"],
+            "applied": [*applied, "log.access", "upstreams.platforms.github.retries"],
+            "needs_restart": ["events.retention_days"],
         }
         statuses = [node.get(FREE, key["key"]).status for _ in range(4)]
         assert statuses == [200, 200, 200, 429]
         assert not node.events("request")
-        assert place.told("reload") == {"applied": [], "needs_restart": ["limits.long_polls"]}
+        assert place.told("reload") == {"applied": [], "needs_restart": ["events.retention_days"]}
 
 
 @pytest.mark.parametrize("text", ["[limits]\nrequest_per_minute = 1\n", "[limits\n"], ids=["unknown key", "no TOML"])
