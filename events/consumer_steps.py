@@ -183,7 +183,7 @@ def _page(tx: Tx, consumer: Consumer, want: Want, begin_pos: int) -> Page:
     """What was served and not acknowledged, if anything of it is for this consumer; else all that there is."""
     ask = Ask(consumer.account_id, consumer.key_id, begin_pos, want.limit, consumer.filters)
     if want.given is None and consumer.served.pos > begin_pos:
-        page = read_page(tx, replace(ask, upto=consumer.served.pos), scan_max=want.scan_max)
+        page = read_page(tx, ask._replace(upto=consumer.served.pos), scan_max=want.scan_max)
         if page.items:
             return page
     return read_page(tx, ask, scan_max=want.scan_max)

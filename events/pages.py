@@ -36,8 +36,7 @@ class Item(NamedTuple):
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(NamedTuple):
     """What is read: up to `limit` events after the position `after`, none beyond `upto`."""
 
     account_id: str

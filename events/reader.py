@@ -1,7 +1,7 @@
 """Pages for many readers at once: what is asked while others are being read goes together as the next read.
 
 A reader's transaction costs a hop to a thread and back, more than most pages do. When ten thousand polls wake together
-they share a few hundred of those.
+they share a few of those.
 """
 
 from __future__ import annotations
@@ -12,14 +12,13 @@ from functools import partial
 
 import trio
 
-from events.pages import Ask, Page, read_page
+from events.news import Found, read_pages
+from events.pages import Ask, Page
 from storage.store import Store, Tx
 
 READS_AT_ONCE = 3
-"""Reads under way at a time, so that one long look through a log does not hold up everybody's."""
-PAGES_PER_READ = 64
-
-Found = Page | Exception
+"""Reads under way at a time on a database of its own, so that one slow answer does not hold up everybody's."""
+PAGES_PER_READ = 1_000
 
 
 class _Job:
@@ -56,7 +55,8 @@ class PageReader:
         job = _Job(ask)
         job.task = trio.lowlevel.current_task()
         self._jobs.append(job)
-        self._idle.unpark()
+        if self._idle:
+            self._idle.unpark()
 
         def abort(_raise_cancel: object) -> trio.lowlevel.Abort:
             job.task = None
@@ -91,23 +91,19 @@ class PageReader:
 
 def _read_all(asks: Sequence[Ask], tx: Tx) -> list[Found]:
     """What was found for each; polls of one key that wait at one place ask for the same page, which is read once."""
-    found = {ask: _read_one(tx, ask) for ask in dict.fromkeys(asks)}
+    found = read_pages(tx, list(dict.fromkeys(asks)))
     return [found[ask] for ask in asks]
 
 
-def _read_one(tx: Tx, ask: Ask) -> Found:
-    try:
-        return read_page(tx, ask)
-    except Exception as exc:  # noqa: BLE001 - one page's error is its own, whatever it is
-        return exc
-
-
 @asynccontextmanager
-async def open_page_reader(store: Store) -> AsyncIterator[PageReader]:
-    """A reader and its tasks, gone when the block ends."""
+async def open_page_reader(store: Store, *, is_alone: bool) -> AsyncIterator[PageReader]:
+    """A reader and its tasks, gone when the block ends.
+
+    Where the database runs in this process (`is_alone`) one read at a time: several only fight for the interpreter.
+    """
     reader = PageReader(store)
     async with trio.open_nursery() as nursery:
-        for _ in range(READS_AT_ONCE):
+        for _ in range(1 if is_alone else READS_AT_ONCE):
             nursery.start_soon(reader.keep_reading)
         yield reader
         nursery.cancel_scope.cancel()

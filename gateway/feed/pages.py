@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 import orjson
@@ -26,8 +25,7 @@ _PLAIN_TAG = re.compile(rb'"(?P<end>[0-9]{1,19})\.(?P<more>[me])[\w-]+"')
 READ_ON = "read on at next.poll_url"
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(NamedTuple):
     """A page with what belongs to it. The last four are a named consumer's."""
 
     page: Page

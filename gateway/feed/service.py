@@ -52,7 +52,7 @@ async def open_feed(setting: FeedSetting, draining: trio.Event) -> AsyncIterator
     """The feed; once `draining` is set, whoever waits is answered and nobody waits any more."""
     store, hub = setting.store, setting.hub
     clock = trio.lowlevel.current_clock().current_time
-    async with open_page_reader(store) as pages, trio.open_nursery() as nursery:
+    async with open_page_reader(store, is_alone=setting.is_alone) as pages, trio.open_nursery() as nursery:
         nursery.start_soon(_close_at, draining, hub)
         nursery.start_soon(_keep_sweeping, setting)
         if hub.is_shared:

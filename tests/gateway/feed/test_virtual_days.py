@@ -159,7 +159,7 @@ async def open_world(rng: Random) -> AsyncIterator[World]:
     gate = MemoryGate(Window(600), Leases(50), clock)
     hub = Hub()
     log = Log(now=now, make_id=lambda prefix: f"{prefix}{next(numbers)}", base_url="https://a.example", tell=hub.tell)
-    async with open_page_reader(store) as pages:
+    async with open_page_reader(store, is_alone=True) as pages:
         readers = Readers(store, pages, Consumers(store, now))
         polls = Polls(hub, gate, 5, clock, rng)
         yield World(store, hub, log, readers, polls, FeedTokens(CursorSigner(b"a key of tests"), ACCOUNT))
