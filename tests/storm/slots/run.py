@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import inf
 from pathlib import Path
 from random import Random
@@ -36,6 +36,8 @@ SETTINGS: Final[dict[str, Setting]] = {
     "breaker.failures": 100_000,
 }
 ENVIRON: Final = {"PATH": "/usr/bin:/bin", "SLUICE_SECRET": "a secret of tests, long enough"}
+UPSTREAM_S: Final = 0.1
+"""How long a call takes, so that a kill meets runs that are under way."""
 LOOK_S: Final = 0.02
 STEP_S: Final = 1.0
 BEHIND_MAX: Final = 200
@@ -127,6 +129,7 @@ async def storm(folder: Path, size: Size, *, store_url: str, state_url: str = "m
     """
     clock, upstream = SharedClock(folder / "clock"), Upstream()
     upstream.script = _answer
+    upstream.behaviour.latency_s = UPSTREAM_S
     await make_monitors(store_url, clock, accounts=size.accounts, monitors=size.monitors)
     count, rng = 1 if state_url == "memory:" else 3, Random(size.seed)
     config = folder / "config.toml"
@@ -165,7 +168,7 @@ async def _check(found: Found, upstream: Upstream, now: float, *, store_url: str
 
 def _answer(asked: str) -> Told | None:
     handle = asked.rpartition("/")[2]
-    return told({"message": "Not Found"}, 404) if is_missing(handle) else None
+    return replace(told({"message": "Not Found"}, 404), delay_s=UPSTREAM_S) if is_missing(handle) else None
 
 
 def _figures(size: Size, lives: Lives, found: Found, upstream: Upstream, *, came_s: float) -> dict[str, Any]:
