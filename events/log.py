@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import partial
 from math import floor
 from typing import Final
@@ -17,6 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from events.filters import Moved
+from events.instants import iso
 from events.kinds import API_VERSION, KINDS
 from storage.store import Tx
 
@@ -152,7 +152,7 @@ def _body(id_: str, fact: Fact, at: float, base_url: str) -> str:
         "id": id_,
         "type": fact.type,
         "api_version": API_VERSION,
-        "created_at": _iso(at),
+        "created_at": iso(at),
         "subject": subject,
         "data": fact.data,
         "links": {name: _link(base_url, path) for name, path in fact.links.items()},
@@ -163,7 +163,3 @@ def _body(id_: str, fact: Fact, at: float, base_url: str) -> str:
 def _link(base_url: str, path: str) -> str:
     assert path.startswith("/v1/"), path
     return base_url + path
-
-
-def _iso(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from gateway.instants import iso
+from events.instants import iso, iso_or_none
 from scheduler.monitors.records import Run
 from scheduler.monitors.run_rows import Delivered
 
@@ -18,8 +18,8 @@ def run_record(run: Run, delivery: Delivered | None = None) -> dict[str, Any]:
         "monitor_id": run.monitor_id,
         "status": run.status,
         "scheduled_for": iso(run.scheduled_for),
-        "started_at": _iso_or_none(run.started_at),
-        "finished_at": _iso_or_none(run.finished_at),
+        "started_at": iso_or_none(run.started_at),
+        "finished_at": iso_or_none(run.finished_at),
         "credits_used": run.credits_used,
         "rows": run.rows_count,
         "legs": orjson.loads(run.legs),
@@ -34,10 +34,6 @@ def _delivery(delivery: Delivered) -> dict[str, Any]:
     return {
         "attempts": delivery.attempts,
         "lastStatus": delivery.last_status,
-        "deliveredAt": _iso_or_none(delivery.delivered_at),
-        "failedAt": _iso_or_none(delivery.failed_at),
+        "deliveredAt": iso_or_none(delivery.delivered_at),
+        "failedAt": iso_or_none(delivery.failed_at),
     }
-
-
-def _iso_or_none(at: float | None) -> str | None:
-    return None if at is None else iso(at)

@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 import trio
 
+from events.instants import unix
 from gateway.books import Books
 from gateway.config.settings import Config
-from gateway.instants import unix
 from gateway.logs import Log
 from gateway.monitor_records import run_record
 from gateway.operations import Operation, OperationRefused, Operations, Text
@@ -103,15 +103,7 @@ async def open_monitors(
     Raises:
         StorageError: the store is away.
     """
-    platforms = config.upstreams.platforms
-    recipes = CatalogRecipes(
-        catalog,
-        # Half of a platform's connections, so that a top of the hour leaves the other half to requests.
-        {slug: max(1, platforms[slug].max_connections // 2) for slug in catalog.sites},
-        now=now,
-        clock=trio.lowlevel.current_clock().current_time,
-        stopping=stopping,
-    )
+    recipes = _recipes(config, catalog, now=now, stopping=stopping)
     slots = Slots(books.feed, now=now, make_id=make_id)
     async with AsyncExitStack() as stack:
         office = _idle_office(config, now, make_id)
@@ -131,20 +123,33 @@ async def open_monitors(
             ticks=ticks,
         )
         clock = await stack.enter_async_context(open_clock(setting))
-        service = MonitorService(
-            ServiceSetting(
-                books.store,
-                recipes,
-                books.cipher,
-                slots,
-                now=now,
-                make_id=make_id,
-                wake=clock.wake,
-                allow_insecure=config.webhooks.allow_insecure_targets,
-            )
+        owned = ServiceSetting(
+            books.store,
+            recipes,
+            books.cipher,
+            slots,
+            now=now,
+            make_id=make_id,
+            wake=clock.wake,
+            allow_insecure=config.webhooks.allow_insecure_targets,
         )
+        service = MonitorService(owned)
         webhooks = Webhooks(books.store, books.cipher, now=now, instant=office.instant, wake=office.wake)
         yield Monitors(books.store, recipes, slots, clock, service, Projections(books.store), webhooks)
+
+
+def _recipes(
+    config: Config, catalog: Catalog, *, now: Callable[[], float], stopping: Callable[[], bool]
+) -> CatalogRecipes:
+    """Recipes with half of each platform's connections: a top of the hour leaves the other half to requests."""
+    platforms = config.upstreams.platforms
+    return CatalogRecipes(
+        catalog,
+        {slug: max(1, platforms[slug].max_connections // 2) for slug in catalog.sites},
+        now=now,
+        clock=trio.lowlevel.current_clock().current_time,
+        stopping=stopping,
+    )
 
 
 @dataclass(frozen=True, slots=True)

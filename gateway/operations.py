@@ -16,7 +16,7 @@ from billing.errors import BillingError, TermsInvalid
 from billing.key_records import KeyRecord
 from billing.keys import UNCHANGED, Keys, Unchanged
 from billing.verification import verify
-from gateway.instants import iso, unix
+from events.instants import iso, unix
 from storage.store import Store
 
 Text = Annotated[str, msgspec.Meta(pattern=r"^[^\0]*\Z")]

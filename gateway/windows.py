@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from events.instants import unix
 from gateway.errors import Refused, invalid
-from gateway.instants import unix
 from scheduler.monitors.lists import Window
 from upstreams.params import Param, Value
 

@@ -13,10 +13,10 @@ from events.errors import (
     TooManyConsumers,
     UnknownConsumer,
 )
+from events.instants import iso
 from events.places import Head, Position
 from gateway.errors import STORE_RETRY_AFTER_S, Refused
 from gateway.feed.tokens import FeedTokens
-from gateway.instants import iso
 
 FROM_OLDEST = "Read again with cursor=oldest."
 AHEAD = "is ahead of the account's log"

@@ -9,6 +9,7 @@ import msgspec
 
 from events.consumer_steps import Overview
 from events.errors import CursorExpired, EventsError
+from events.instants import iso
 from gateway.bodies import read_json
 from gateway.errors import Refused
 from gateway.feed import refusals
@@ -16,7 +17,6 @@ from gateway.feed.acks import acknowledge
 from gateway.feed.asks import check_name
 from gateway.feed.reading import Readers, position_of
 from gateway.feed.tokens import PATH, FeedTokens
-from gateway.instants import iso
 from gateway.params import read_free
 from gateway.replies import Replies, account_fragment
 from gateway.request import Caller, Reply, Request

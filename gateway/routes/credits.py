@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from billing.ledger import Ledger, Transaction
-from gateway.instants import iso
+from events.instants import iso
 from gateway.params import CURSOR, read_free
 from gateway.replies import Replies, account_fragment
 from gateway.request import Caller, Reply, Request

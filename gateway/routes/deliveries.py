@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import orjson
 
-from gateway.instants import iso
+from events.instants import iso, iso_or_none
 from gateway.params import CURSOR, read_free
 from gateway.replies import Replies, account_fragment
 from gateway.request import Caller, Reply, Request
@@ -83,7 +83,7 @@ class DeliveryRoutes:
             "url": webhook.url,
             "status": webhook.status,
             "failure_count": webhook.failures,
-            "last_delivery_at": _iso(webhook.last_delivery_at),
+            "last_delivery_at": iso_or_none(webhook.last_delivery_at),
         }
         return await self._free(request, caller, {"webhook": told})
 
@@ -100,10 +100,10 @@ def _shown(logged: Logged) -> dict[str, Any]:
         "fail_reason": delivery.fail_reason,
         "redelivered": delivery.redelivered_after is not None,
         "created_at": iso(delivery.created_at),
-        "next_attempt_at": None if delivery.lease_until is not None else _iso(delivery.next_at),
+        "next_attempt_at": None if delivery.lease_until is not None else iso_or_none(delivery.next_at),
         "attempt_under_way": delivery.lease_until is not None,
-        "delivered_at": _iso(delivery.delivered_at),
-        "failed_at": _iso(delivery.failed_at),
+        "delivered_at": iso_or_none(delivery.delivered_at),
+        "failed_at": iso_or_none(delivery.failed_at),
         "last_status": delivery.last_status,
         "attempts": [_shown_attempt(one) for one in attempts],
     }
@@ -118,7 +118,3 @@ def _shown_attempt(attempt: AttemptRow) -> dict[str, Any]:
         "latency_ms": attempt.latency_ms,
         "answer": attempt.answer,
     }
-
-
-def _iso(at: float | None) -> str | None:
-    return None if at is None else iso(at)

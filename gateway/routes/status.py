@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 import trio
 
+from events.instants import iso
 from gateway import envelope
-from gateway.instants import iso
 from gateway.request import Caller, Reply, Request
 from gateway.routing import Route
 from upstreams.catalog import Catalog

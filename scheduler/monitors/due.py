@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 from zlib import crc32
 
-from scheduler.instants import iso
+from events.instants import iso
 from scheduler.monitors.cadence import Cadence, next_slot, slots_between
 
 RECORDED_MAX: Final = 100

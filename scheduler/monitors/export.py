@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 import orjson
 
-from scheduler.instants import iso
+from events.instants import iso
 from scheduler.monitors.history import RunNumbers
 from scheduler.monitors.numbers import Number
 

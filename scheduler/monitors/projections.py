@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import orjson
 import trio
 
-from scheduler.instants import iso
+from events.instants import iso
 from scheduler.monitors.alerts import Firing, Seen
 from scheduler.monitors.alerts import backtest as judge_past
 from scheduler.monitors.chart import chart_svg, points_of

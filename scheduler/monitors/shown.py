@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import orjson
 
+from events.instants import iso, iso_or_none
 from scheduler.errors import MonitorInvalid
-from scheduler.instants import iso
 from scheduler.monitors.cadence import runs_a_month, stored_cadence
 from scheduler.monitors.records import Monitor
 from scheduler.monitors.tracking import read_track
@@ -47,7 +47,7 @@ def shown_monitor(
         "webhook": None if webhook is None else _webhook(webhook, secret),
         "estimated_cost_per_run": cost,
         "estimated_monthly_cost": None if cost is None else cost * runs_a_month(cadence, now),
-        "next_run_at": _iso(monitor.next_slot_at),
+        "next_run_at": iso_or_none(monitor.next_slot_at),
         "warnings": warnings,
         "runs_total": monitor.runs_total,
         "credits_spent": monitor.credits_spent,
@@ -80,10 +80,6 @@ def _webhook(webhook: Webhook, secret: str | None) -> dict[str, Any]:
         "url": webhook.url,
         "status": webhook.status,
         "failure_count": webhook.failures,
-        "last_delivery_at": _iso(webhook.last_delivery_at),
+        "last_delivery_at": iso_or_none(webhook.last_delivery_at),
         "signing_secret_hint": None if secret is None else f"...{secret[-_HINT:]}",
     }
-
-
-def _iso(at: float | None) -> str | None:
-    return None if at is None else iso(at)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Final, Literal, cast
 
+from events.instants import iso
 from events.kinds import MonitorAlert, MonitorRun
 from events.log import Fact, Subject
-from scheduler.instants import iso
 from scheduler.monitors.records import Monitor, Run
 
 TYPES: Final = MappingProxyType(

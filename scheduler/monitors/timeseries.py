@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from scheduler.instants import iso
+from events.instants import iso
 from scheduler.monitors.history import RunNumbers
 from scheduler.monitors.numbers import PAGE, Numbers, Values
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Literal, TypedDict
 
 import orjson
+
+from events.instants import iso
 
 Number = int | float
 Numbers = Mapping[str, Mapping[str, Number]]
@@ -73,14 +74,14 @@ def _facts(run: DeliveredRun) -> dict[str, object]:
         "run_id": run.run_id,
         "recipe": run.recipe,
         "status": run.status,
-        "scheduled_for": _iso(run.scheduled_for),
+        "scheduled_for": iso(run.scheduled_for),
         "alerts_fired": list(run.alerts_fired),
     }
 
 
 def _row(run: DeliveredRun, row_id: str, metric: str, value: Number, delta: Delta | None) -> dict[str, object]:
     return {
-        "t": _iso(run.scheduled_for),
+        "t": iso(run.scheduled_for),
         "row_id": row_id,
         "metric": metric,
         "value": value,
@@ -88,7 +89,3 @@ def _row(run: DeliveredRun, row_id: str, metric: str, value: Number, delta: Delt
         "abs_change": delta and delta["abs"],
         "pct_change": delta and delta["pct"],
     }
-
-
-def _iso(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

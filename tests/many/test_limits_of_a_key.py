@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import trio
 
-from gateway.instants import unix
+from events.instants import unix
 from tests.many.conftest import OpenCluster
 from tests.many.harness import Answer
 from tests.many.load import FREE, MISS, ask_all, open_load

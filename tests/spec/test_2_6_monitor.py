@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import trio
 
-from gateway.instants import unix
+from events.instants import unix
 from tests.fakes.calling import Answered
 from tests.fakes.feeding import post
 from tests.fakes.monitoring import FOLLOWERS, HOOKED, MONITORS, POSTS, TRACKED, listed, made, make, patch

@@ -10,7 +10,7 @@ import orjson
 import pytest
 import trio
 
-from gateway.instants import iso, unix
+from events.instants import iso, unix
 from scheduler.monitors.records import RunData
 from scheduler.monitors.run_rows import add_data
 from tests.fakes.calling import Answered

@@ -14,7 +14,7 @@ import orjson
 import pytest
 import trio
 
-from gateway.instants import iso
+from events.instants import iso
 from tests.fakes.calling import Answered
 from tests.fakes.feeding import post
 from tests.fakes.monitoring import FIRST, FOLLOWERS, HOOKED, HOUR_S, LIKES, MONITORS, POSTS, VIEWS, made, ran

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gateway.instants import unix
+from events.instants import unix
 from storage.errors import StoreUnavailable
 from tests.fakes.calling import Answered
 from tests.fakes.feeding import (

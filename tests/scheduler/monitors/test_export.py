@@ -10,7 +10,7 @@ import orjson
 import pytest
 from hypothesis import given
 
-from scheduler.instants import iso
+from events.instants import iso
 from scheduler.monitors.export import COLUMNS, CSV_HEADER, csv_lines, export_rows, ndjson_lines
 from scheduler.monitors.history import RunNumbers, changes_in
 from tests.scheduler.monitors.past import FIRST, HISTORIES, HOUR_S, LIKES, VIEWS, past

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.instants import iso
+from events.instants import iso
 from scheduler.monitors.history import RunNumbers
 from scheduler.monitors.timeseries import Chosen, timeseries
 from tests.scheduler.monitors.past import FIRST, HISTORIES, HOUR_S, LIKES, VIEWS, past

@@ -1,4 +1,4 @@
-"""Instants as the envelope writes them: ISO 8601 UTC with `Z`."""
+"""Instants as events, run records and envelopes write them: ISO 8601 UTC with `Z`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,11 @@ from datetime import UTC, datetime
 def iso(at: float) -> str:
     """Unix seconds as text, to the millisecond."""
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def iso_or_none(at: float | None) -> str | None:
+    """As `iso`, where there may be no instant."""
+    return None if at is None else iso(at)
 
 
 def unix(text: str) -> float:
