@@ -100,18 +100,22 @@ async def open_node(setting: Setting) -> AsyncIterator[Node]:
         _monitors(setting, books, catalog := Catalog(sites), draining=draining, make_id=make_id) as monitors,
         trio.open_nursery() as nursery,
     ):
-        if state is not None:
-            state.on_connect(books.doubt)
-        if is_shared(config.store.url):
-            nursery.start_soon(presence.keep_beating)
-            nursery.start_soon(presence.keep_recovering)
-        nursery.start_soon(finish_charges, books, setting.log)
-        nursery.start_soon(forget_old_claims, books, setting.log, now)
-        yield _build(
-            setting,
-            _Opened(state, gate, books, presence, sites, catalog, cache, shared, feed, monitors, draining, make_id),
-        )
+        opened = _Opened(state, gate, books, presence, sites, catalog, cache, shared, feed, monitors, draining, make_id)
+        _start_upkeep(nursery, setting, opened)
+        yield _build(setting, opened)
         nursery.cancel_scope.cancel()
+
+
+def _start_upkeep(nursery: trio.Nursery, setting: Setting, opened: _Opened) -> None:
+    """What the node does by itself, in the nursery that `open_node` ends."""
+    books, presence = opened.books, opened.presence
+    if opened.state is not None:
+        opened.state.on_connect(books.doubt)
+    if is_shared(setting.config.store.url):
+        nursery.start_soon(presence.keep_beating)
+        nursery.start_soon(presence.keep_recovering)
+    nursery.start_soon(finish_charges, books, setting.log)
+    nursery.start_soon(forget_old_claims, books, setting.log, setting.now)
 
 
 def _feed_setting(setting: Setting, store: Store, hub: Hub, gate: Gate) -> FeedSetting:
@@ -170,17 +174,7 @@ def _build(setting: Setting, opened: _Opened) -> Node:
     clock = trio.lowlevel.current_clock().current_time  # found once: `trio.current_time` costs three times as much
     admission = Admission(books.keys, gate, books.balances, key_prefix=config.keys.prefix)
     calls = _calls(setting, opened, signer, clock=clock)
-    metrics = Metrics()
-    metrics.gather = lambda: gather(
-        catalog,
-        admission=admission,
-        calls=calls,
-        books=books,
-        state=opened.state,
-        presence=opened.presence,
-        feed=opened.feed,
-        monitors=opened.monitors,
-    )
+    metrics = _metrics(opened, admission, calls)
     replies = Replies(books.balances, setting.base_url)
     status = Status(catalog, now=setting.now)
     routes = _routes(
@@ -216,6 +210,21 @@ def _build(setting: Setting, opened: _Opened) -> Node:
         draining=opened.draining,
         monitors=opened.monitors,
     )
+
+
+def _metrics(opened: _Opened, admission: Admission, calls: BilledCalls) -> Metrics:
+    metrics = Metrics()
+    metrics.gather = lambda: gather(
+        opened.catalog,
+        admission=admission,
+        calls=calls,
+        books=opened.books,
+        state=opened.state,
+        presence=opened.presence,
+        feed=opened.feed,
+        monitors=opened.monitors,
+    )
+    return metrics
 
 
 def _routes(
