@@ -13,7 +13,8 @@ from functools import partial
 import trio
 
 from events.news import Found, read_pages
-from events.pages import Ask, Page
+from events.pages import Ask, Page, read_heads
+from events.places import EMPTY, Head
 from storage.store import Store, Tx
 
 READS_AT_ONCE = 3
@@ -22,13 +23,14 @@ PAGES_PER_READ = 1_000
 
 
 class _Job:
-    """One page that is waited for. The reading task sets `found` and wakes `task`, unless it has gone."""
+    """One page that is waited for, or the head of the log of an account that is named. The reading task sets `found`
+    and wakes `task`, unless it has gone."""
 
     __slots__ = ("ask", "found", "task")
 
-    def __init__(self, ask: Ask) -> None:
+    def __init__(self, ask: Ask | str) -> None:
         self.ask = ask
-        self.found: Found | None = None
+        self.found: Found | Head | None = None
         self.task: trio.lowlevel.Task | None = None
 
 
@@ -42,7 +44,7 @@ class PageReader:
         self._idle = trio.lowlevel.ParkingLot()
 
     def __len__(self) -> int:
-        """How many pages wait for a reading task."""
+        """How many pages and heads wait for a reading task."""
         return len(self._jobs)
 
     async def read(self, ask: Ask) -> Page:
@@ -52,6 +54,21 @@ class PageReader:
             CursorExpired, CursorAhead: as `read_page`.
             StorageError: the store cannot be read.
         """
+        page = await self._found(ask)
+        assert isinstance(page, Page)
+        return page
+
+    async def head(self, account_id: str) -> Head:
+        """Where the account's log begins and ends now or a moment later.
+
+        Raises:
+            StorageError: the store cannot be read.
+        """
+        head = await self._found(account_id)
+        assert isinstance(head, Head)
+        return head
+
+    async def _found(self, ask: Ask | str) -> Page | Head:
         job = _Job(ask)
         job.task = trio.lowlevel.current_task()
         self._jobs.append(job)
@@ -82,17 +99,19 @@ class PageReader:
                 if job.task is not None:
                     trio.lowlevel.reschedule(job.task)
 
-    async def _read(self, asks: Sequence[Ask]) -> Sequence[Found]:
+    async def _read(self, asks: Sequence[Ask | str]) -> Sequence[Found | Head]:
         try:
             return await self._store.read(partial(_read_all, asks))
         except Exception as exc:  # noqa: BLE001 - whatever it is, all who wait must hear of it
             return [exc] * len(asks)
 
 
-def _read_all(asks: Sequence[Ask], tx: Tx) -> list[Found]:
+def _read_all(asks: Sequence[Ask | str], tx: Tx) -> list[Found | Head]:
     """What was found for each; polls of one key that wait at one place ask for the same page, which is read once."""
-    found = read_pages(tx, list(dict.fromkeys(asks)))
-    return [found[ask] for ask in asks]
+    different = dict.fromkeys(asks)
+    pages = read_pages(tx, [ask for ask in different if isinstance(ask, Ask)])
+    heads = read_heads(tx, [ask for ask in different if isinstance(ask, str)])
+    return [heads.get(ask, EMPTY) if isinstance(ask, str) else pages[ask] for ask in asks]
 
 
 @asynccontextmanager

@@ -18,6 +18,7 @@ from gateway.routes.events import SOCKET_PATH
 from gateway.routes.status import STATUS_PATH, Status
 from gateway.routing import Routes
 from gateway.server.asgi import Receive, Scope, Send, WebSocketScope
+from gateway.server.hangups import EXTENSION as HANGUP
 from gateway.server.response_head import BODILESS
 from gateway.socket_stream import SocketStream
 
@@ -63,6 +64,7 @@ class Api:
             dict(scope["headers"]),
             self._parts.clock(),
             receive=receive,
+            watch=send if HANGUP in scope.get("extensions", ()) else None,
         )
         if names(request.headers.get(b"accept"), b"text/event-stream"):
             request.stream = EventStream(receive, send, partial(_stream_headers, request))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ from events.wakeups import Ended, Hub
 from gateway.feed.pages import Shown
 from gateway.request import Request
 from gateway.server.asgi import Receive
+from gateway.server.hangups import EXTENSION as HANGUP
 from limits.gate import Gate
 
 HELD = "polls"
@@ -69,10 +71,15 @@ class Polls:
                 return Polled(shown, FULL_INTERVAL_S)
             try:
                 until = self.clock() + wait_s * (1 - self.rng.uniform(0, EARLY))
+                gone = None
+                if request.watch is None:
+                    gone = partial(hung_up, request.receive)
+                else:
+                    await request.watch({"type": HANGUP, "left": waiter.lose})
                 while True:
                     waiter.expect(shown.filters, behind=shown.page.end.pos)
                     began = self.clock()
-                    ended = await waiter.wait(until, lambda: hung_up(request.receive))
+                    ended = await waiter.wait(until, gone)
                     request.held_s += self.clock() - began
                     if ended is Ended.CLOSING:
                         return Polled(shown, self.rng.randint(1, STOP_INTERVAL_S))

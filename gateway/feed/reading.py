@@ -122,21 +122,21 @@ async def reading_of(readers: Readers, ask: FeedAsk, key: Key, tokens: FeedToken
     """
     if ask.consumer is not None:
         return ByConsumer(readers, ask, ask.consumer, key, tokens)
-    position = await position_of(readers.store, ask.cursor, key, tokens)
+    position = await position_of(readers, ask.cursor, key, tokens)
     return ByCursor(readers, ask, key, tokens, position, position)
 
 
-async def position_of(store: Store, cursor: str, key: Key, tokens: FeedTokens) -> Position:
+async def position_of(readers: Readers, cursor: str, key: Key, tokens: FeedTokens) -> Position:
     """The position that a cursor means: `oldest`, `now`, a token or an event's id.
 
     Raises:
         Refused: 400.
     """
     if cursor in ("oldest", "now"):
-        head = await store.read(partial(read_head, account_id=key.account_id))
+        head = await readers.pages.head(key.account_id)
         return head.start if cursor == "oldest" else head.end
     if cursor.startswith("evt_"):
-        found, head = await store.read(partial(_find, key=key, event_id=cursor))
+        found, head = await readers.store.read(partial(_find, key=key, event_id=cursor))
         if found is None:
             raise refusals.unusable("names no kept event of this key", head, tokens)
         return found

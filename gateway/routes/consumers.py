@@ -96,7 +96,7 @@ class ConsumerRoutes:
     async def reset(self, request: Request, caller: Caller, tokens: FeedTokens) -> Reply:
         """Let it read on from any position, forwards or back."""
         name, place = _name(request), await read_json(request, Place)
-        position = await position_of(self._readers.store, place.cursor, caller.key, tokens)
+        position = await position_of(self._readers, place.cursor, caller.key, tokens)
         try:
             found = await self._consumers.reset(caller.key.id, name, position)
         except CursorExpired as exc:

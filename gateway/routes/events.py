@@ -9,7 +9,7 @@ from functools import partial
 import trio
 
 from billing.key_cache import Key
-from events.pages import Page, read_head
+from events.pages import Page
 from gateway.admission import Admission
 from gateway.feed import pages, refusals
 from gateway.feed.acks import acknowledge
@@ -164,7 +164,7 @@ class Events:
         """The tag of the page, if the client has it already, found out without reading that."""
         if isinstance(reading, ByConsumer):
             return None
-        head = await self._readers.store.read(partial(read_head, account_id=reading.key.account_id))
+        head = await self._readers.pages.head(reading.key.account_id)
         return pages.still_holding(known, reading.ask, reading.key.id, after=reading.origin.pos, head=head)
 
 

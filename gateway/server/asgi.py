@@ -29,6 +29,7 @@ class HTTPScope(TypedDict):
     headers: list[tuple[bytes, bytes]]
     client: tuple[str, int] | None
     server: tuple[str, int | None] | None
+    extensions: NotRequired[dict[str, dict[str, object]]]
     state: NotRequired[State]
 
 
@@ -117,6 +118,13 @@ class ResponseBody(TypedDict):
     more_body: NotRequired[bool]
 
 
+class WatchHangup(TypedDict):
+    """Call `left` if the client hangs up before the app has answered (`gateway.server.hangups`)."""
+
+    type: Literal["sluice.hangup"]
+    left: Callable[[], None]
+
+
 class WebSocketAccept(TypedDict):
     """Switches protocols; `subprotocol` is one of those that the scope names."""
 
@@ -177,6 +185,7 @@ ReceiveMessage = (
 SendMessage = (
     ResponseStart
     | ResponseBody
+    | WatchHangup
     | WebSocketAccept
     | WebSocketSend
     | WebSocketClose

@@ -133,6 +133,9 @@ class Connection:
                 _logger.exception(FAILED, request.scope["method"], request.scope["path"], exc_info=failures)
             assert cancelled is not None
             raise cancelled from None
+        finally:
+            if exchange.watched:
+                self._edge.hangups.forget(self.wire.fd)
         if exchange.finished and exchange.keep_alive:
             self._exchange = None
             return True

@@ -12,6 +12,7 @@ import trio
 from gateway.server.asgi import ASGIApp, State
 from gateway.server.bounds import Bounds
 from gateway.server.errors import EdgeAnswer
+from gateway.server.hangups import Hangups
 from gateway.server.known_headers import KnownHeaders
 from gateway.server.response_head import Starts
 from gateway.server.wire import Wire
@@ -54,6 +55,7 @@ class Edge:
     """Header blocks of requests that came before."""
     line_starts: Starts = field(default_factory=dict)
     """By the names of the app's headers."""
+    hangups: Hangups = field(default_factory=Hangups)
     connections: set[Client] = field(default_factory=set)
     room: trio.lowlevel.ParkingLot = field(default_factory=trio.lowlevel.ParkingLot)
     """Where accepting waits while too many connections are open; one that closes wakes one waiter."""

@@ -5,6 +5,7 @@ import trio
 from gateway.server.asgi import ReceiveMessage, Scope, SendMessage
 from gateway.server.edge import Edge
 from gateway.server.errors import AppMisbehaved, Refused
+from gateway.server.hangups import EXTENSION
 from gateway.server.request_head import Head
 from gateway.server.response_head import BODILESS, head_lines
 from gateway.server.wire import BODY_READ_BYTES, Patience, Wire
@@ -35,6 +36,7 @@ class Exchange:
         "keep_alive",
         "refusal",
         "started",
+        "watched",
     )
 
     def __init__(self, wire: Wire, edge: Edge, request: Head) -> None:
@@ -54,6 +56,8 @@ class Exchange:
         """Bytes of the answer may be on their way."""
         self.finished = False
         """The whole answer has been sent."""
+        self.watched = False
+        """The app is told when the client hangs up."""
         self.refusal: Refused | None = None
         """Why the request's body could not be read; the app sees a disconnect."""
 
@@ -139,6 +143,9 @@ class Exchange:
             self._lines, self._left, self._closes = head_lines(
                 status, message.get("headers", ()), edge.line_starts, date=edge.date
             )
+        elif message["type"] == EXTENSION and not self.watched:
+            self.watched = True
+            self._edge.hangups.watch(self._wire.fd, message["left"])
         else:
             raise AppMisbehaved(f"The app sent {message['type']} out of turn.")
 

@@ -16,6 +16,8 @@ import httptools
 from gateway.server.asgi import HTTPScope, State
 from gateway.server.bounds import Bounds
 from gateway.server.errors import Refused
+from gateway.server.hangups import AVAILABLE
+from gateway.server.hangups import EXTENSION as HANGUP
 from gateway.server.known_headers import KnownHeaders
 from gateway.server.request_body import Body, ChunkedBody, CountedBody
 
@@ -68,6 +70,7 @@ class HeadReader:
             "headers": [],
             "client": peer.client,
             "server": peer.server,
+            "extensions": {HANGUP: {}} if AVAILABLE else {},
         }
         self._bounds = bounds
         self._known = known

@@ -42,6 +42,7 @@ async def serve_native(
         edge = Edge(app, state, edge_answer, bounds, websocket_paths)
         async with trio.open_nursery() as watching:
             watching.start_soon(edge.watch)
+            watching.start_soon(edge.hangups.run)
             async with trio.open_nursery() as connections:
                 accept = partial(_accept, edge=edge, connections=connections)
                 task_status.started()

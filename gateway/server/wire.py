@@ -48,11 +48,11 @@ class Patience:
 class Wire:
     """A connected, non-blocking stdlib socket; owned and closed by one connection's task."""
 
-    __slots__ = ("_bounds", "_fd", "_socket", "broken", "ended", "expired", "read_by", "unread", "write_by")
+    __slots__ = ("_bounds", "_socket", "broken", "ended", "expired", "fd", "read_by", "unread", "write_by")
 
     def __init__(self, sock: socket.socket, bounds: Bounds) -> None:
         self._socket = sock
-        self._fd = sock.fileno()
+        self.fd = sock.fileno()
         self._bounds = bounds
         self.unread = b""
         """Bytes that arrived and have not been looked at."""
@@ -69,7 +69,7 @@ class Wire:
         while not self.ended:
             woken = False
             try:
-                await trio.lowlevel.wait_readable(self._fd)
+                await trio.lowlevel.wait_readable(self.fd)
             except trio.ClosedResourceError:
                 woken = True
             if self.expired:
@@ -110,7 +110,7 @@ class Wire:
         try:
             while rest:
                 self.write_by = patience.begin()
-                await trio.lowlevel.wait_writable(self._fd)
+                await trio.lowlevel.wait_writable(self.fd)
                 sent = self.write_nowait(rest)
                 patience.end(sent)
                 rest = rest[sent:]
@@ -154,7 +154,7 @@ class Wire:
 
     def wake(self) -> None:
         """Make a waiting `read` look once more and return."""
-        trio.lowlevel.notify_closing(self._fd)
+        trio.lowlevel.notify_closing(self.fd)
 
     async def linger(self, *, linger_s: float, discard_bytes: int) -> None:
         """End the answer, then read and drop what the client still sends for a moment.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -44,7 +44,16 @@ async def wait(waiter: Waiter, patience_s: float = 1.0) -> Ended:
     return await waiter.wait(trio.current_time() + patience_s, trio.sleep_forever)
 
 
-async def test_what_was_told_before_the_wait_counts_from_arm_on(autojump_clock: trio.abc.Clock) -> None:
+async def wait_told(waiter: Waiter, patience_s: float = 1.0) -> Ended:
+    return await waiter.wait(trio.current_time() + patience_s)
+
+
+WAYS = pytest.mark.parametrize("wait", [wait, wait_told], ids=["hears its client", "is told of its client"])
+Wait = Callable[..., Awaitable[Ended]]
+
+
+@WAYS
+async def test_what_was_told_before_the_wait_counts_from_arm_on(wait: Wait, autojump_clock: trio.abc.Clock) -> None:
     hub = Hub()
     waiter = hub.listen(ACCOUNT, KEY)
     hub.tell([moved(1)])
@@ -57,7 +66,8 @@ async def test_what_was_told_before_the_wait_counts_from_arm_on(autojump_clock: 
     assert await wait(waiter) is Ended.MOVED
 
 
-async def test_what_it_has_read_already_wakes_nobody(autojump_clock: trio.abc.Clock) -> None:
+@WAYS
+async def test_what_it_has_read_already_wakes_nobody(wait: Wait, autojump_clock: trio.abc.Clock) -> None:
     hub = Hub()
     waiter = hub.listen(ACCOUNT, KEY)
     waiter.expect(Filters(), behind=5)
@@ -65,7 +75,10 @@ async def test_what_it_has_read_already_wakes_nobody(autojump_clock: trio.abc.Cl
     assert (await wait(waiter), waiter.is_behind) == (Ended.TIME_UP, False)
 
 
-async def test_what_is_not_for_it_leaves_it_behind_until_it_reads_again(autojump_clock: trio.abc.Clock) -> None:
+@WAYS
+async def test_what_is_not_for_it_leaves_it_behind_until_it_reads_again(
+    wait: Wait, autojump_clock: trio.abc.Clock
+) -> None:
     hub = Hub()
     waiter = hub.listen(ACCOUNT, KEY)
     waiter.expect(Filters(types=frozenset({"credits.low"})), behind=1)
@@ -77,10 +90,66 @@ async def test_what_is_not_for_it_leaves_it_behind_until_it_reads_again(autojump
     assert (await wait(waiter), waiter.is_behind) == (Ended.TIME_UP, True)
 
 
-async def test_a_wait_ends_when_its_client_leaves_or_the_node_stops(autojump_clock: trio.abc.Clock) -> None:
+async def test_a_wait_ends_when_its_client_leaves(autojump_clock: trio.abc.Clock) -> None:
+    waiter = Hub().listen(ACCOUNT, KEY)
+    assert await waiter.wait(trio.current_time() + 9, partial(trio.sleep, 1)) is Ended.GONE
+    assert await wait(waiter) is Ended.TIME_UP, "what was heard of it may have been a word"
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(call_later, waiter.lose)
+        assert await wait_told(waiter, 9) is Ended.GONE
+    assert await wait_told(waiter, 9) is Ended.GONE, "it does not come back"
+
+
+async def call_later(tell: Callable[[], None]) -> None:
+    await trio.sleep(1)
+    tell()
+
+
+@WAYS
+async def test_a_wait_that_is_ended_in_several_ways_at_once_ends_once(
+    wait: Wait, autojump_clock: trio.abc.Clock
+) -> None:
+    hub = Hub()
+    for first in (Waiter.wake, Waiter.close, Waiter.lose):
+        waiter = hub.listen(ACCOUNT, KEY)
+
+        def end(waiter: Waiter = waiter, first: Callable[[Waiter], None] = first) -> None:
+            first(waiter)
+            waiter.wake()
+            waiter.close()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(call_later, end)
+            assert await wait(waiter, 9) in (Ended.GONE, Ended.CLOSING)
+        assert not waiter.is_parked
+
+
+@WAYS
+async def test_a_wait_that_is_cancelled_as_it_is_told_ends_cancelled(
+    wait: Wait, autojump_clock: trio.abc.Clock
+) -> None:
+    for is_told_first in (True, False):
+        waiter = Hub().listen(ACCOUNT, KEY)
+        with trio.CancelScope() as scope:
+            both = [waiter.wake, scope.cancel] if is_told_first else [scope.cancel, waiter.wake]
+
+            def end(both: list[Callable[[], None]] = both) -> None:
+                for each in both:
+                    each()
+
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(call_later, end)
+                await wait(waiter, 9)
+                await trio.lowlevel.checkpoint()
+        assert scope.cancelled_caught
+        assert not waiter.is_parked
+        assert await wait(waiter, 9) is Ended.MOVED
+
+
+@WAYS
+async def test_a_wait_ends_when_the_node_stops(wait: Wait, autojump_clock: trio.abc.Clock) -> None:
     hub = Hub()
     waiter = hub.listen(ACCOUNT, KEY)
-    assert await waiter.wait(trio.current_time() + 9, partial(trio.sleep, 1)) is Ended.GONE
     async with trio.open_nursery() as nursery:
 
         async def stop() -> None:
@@ -172,7 +241,10 @@ async def test_a_message_that_cannot_be_read_makes_it_look_at_once(message: byte
             nursery.cancel_scope.cancel()
 
 
-async def test_without_any_message_it_looks_now_and_then(quick: Desk, autojump_clock: trio.abc.Clock) -> None:
+@WAYS
+async def test_without_any_message_it_looks_now_and_then(
+    wait: Wait, quick: Desk, autojump_clock: trio.abc.Clock
+) -> None:
     hub = Hub()
     waiter, reader, other = hub.listen(ACCOUNT, KEY), hub.listen(ACCOUNT, KEY), hub.listen("acc_2", KEY)
     waiter.expect(Filters(), behind=1)

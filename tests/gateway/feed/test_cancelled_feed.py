@@ -9,13 +9,16 @@ import orjson
 import pytest
 import trio
 
+from gateway.server.hangups import EXTENSION as HANGUP
 from tests.fakes.cancelling import cancel_everywhere
 from tests.fakes.feeding import CONSUMERS, FEED, append_some, cursor_of, end, page, subjects
 from tests.fakes.node import OpenNode, open_test_node
 from tests.gateway.feed.test_polling import ROOMY, assert_nothing_left
 
 
-async def ask(node: OpenNode, target: str, body: bytes | None = None, **headers: str) -> list[Any]:
+async def ask(
+    node: OpenNode, target: str, body: bytes | None = None, *, tells_hangup: bool = False, **headers: str
+) -> list[Any]:
     """A request of the app itself, in this task, as a server calls it; what the app has sent."""
     path, _, query = target.partition("?")
     own = {"x-api-key": node.key, **headers}
@@ -32,6 +35,7 @@ async def ask(node: OpenNode, target: str, body: bytes | None = None, **headers:
         "headers": [(name.encode(), value.encode()) for name, value in own.items()],
         "client": None,
         "server": None,
+        "extensions": {HANGUP: {}} if tells_hangup else {},
     }
     sent: list[Any] = []
     pieces = [body or b""]
@@ -50,14 +54,20 @@ async def ask(node: OpenNode, target: str, body: bytes | None = None, **headers:
     return sent
 
 
+@pytest.mark.parametrize("tells_hangup", [True, False])
 @pytest.mark.parametrize("place", ["cursor=now", "consumer=one&start=now", "types=key.*&cursor=now"])
-async def test_a_poll_cancelled_at_any_wait_leaves_no_place_and_no_waiter(place: str, tmp_path: Path) -> None:
+async def test_a_poll_cancelled_at_any_wait_leaves_no_place_and_no_waiter(
+    place: str, tells_hangup: bool, tmp_path: Path
+) -> None:
     async with open_test_node(tmp_path, **ROOMY) as node:
 
         async def check(_got_through: bool) -> None:
             await assert_nothing_left(node)
 
-        assert await cancel_everywhere(lambda: ask(node, f"{FEED}?{place}&wait_s=1"), check) >= 3
+        assert (
+            await cancel_everywhere(lambda: ask(node, f"{FEED}?{place}&wait_s=1", tells_hangup=tells_hangup), check)
+            >= 3
+        )
 
 
 async def test_a_poll_cancelled_while_it_is_woken_leaves_nothing(tmp_path: Path) -> None:

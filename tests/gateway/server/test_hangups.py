@@ -1,0 +1,166 @@
+"""An app that asks for it is told once that its client has hung up, and never of another's."""
+
+import random
+
+import pytest
+import trio
+
+from gateway.server.asgi import Receive, Scope, Send
+from gateway.server.hangups import AVAILABLE, EXTENSION
+from tests.gateway.server.apps import answer
+from tests.gateway.server.raw_client import Served, open_served
+
+pytestmark = pytest.mark.skipif(not AVAILABLE, reason="this system does not tell")
+GET = b"GET /%b HTTP/1.1\r\nHost: a\r\n\r\n"
+
+
+class Parking:
+    """Holds each request until the test lets it go or its client leaves; remembers who has left."""
+
+    def __init__(self) -> None:
+        self.parked: dict[str, trio.Event] = {}
+        self.left: list[str] = []
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        assert scope["type"] == "http"
+        assert EXTENSION in scope.get("extensions", ())
+        path = scope["path"].strip("/")
+        if path.startswith("at-once"):
+            await answer(send, path.encode())
+            return
+        released = trio.Event()
+
+        def left() -> None:
+            self.left.append(path)
+            released.set()
+
+        await send({"type": "sluice.hangup", "left": left})
+        self.parked[path] = released
+        await released.wait()
+        del self.parked[path]
+        await answer(send, path.encode())
+
+    async def holds(self, count: int) -> None:
+        while len(self.parked) != count:  # noqa: ASYNC110 - the app's state is looked at from outside
+            await trio.sleep(0.002)
+
+
+async def park(app: Parking, served: Served, path: str) -> trio.SocketStream:
+    stream = await trio.open_tcp_stream("127.0.0.1", served.port)
+    await stream.send_all(GET % path.encode())
+    while path not in app.parked:  # noqa: ASYNC110 - as above
+        await trio.sleep(0.002)
+    return stream
+
+
+async def test_a_close_and_a_half_close_are_told_once() -> None:
+    app = Parking()
+    async with open_served(app) as served:
+        one, other = await park(app, served, "one"), await park(app, served, "other")
+        await one.aclose()
+        await app.holds(1)
+        await other.send_eof()
+        await app.holds(0)
+        assert app.left == ["one", "other"]
+        await other.aclose()
+
+
+async def test_a_client_that_left_before_the_app_asks_is_told_at_once() -> None:
+    told = trio.Event()
+    gone = trio.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        assert scope["type"] == "http"
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        gone.set()
+        await send({"type": "sluice.hangup", "left": told.set})
+        await told.wait()
+
+    async with open_served(app) as served:
+        stream = await trio.open_tcp_stream("127.0.0.1", served.port)
+        await stream.send_all(GET % b"x")
+        await stream.aclose()
+        await gone.wait()
+        await told.wait()
+
+
+async def test_what_is_sent_meanwhile_is_answered_behind_it() -> None:
+    app = Parking()
+    async with open_served(app) as served, await served.connect() as client:
+        await client.send(GET % b"held" + GET % b"at-once-1")
+        await app.holds(1)
+        await client.send(GET % b"at-once-2" * 3)
+        await trio.sleep(0.02)
+        app.parked["held"].set()
+        bodies = [(await client.answer()).body for _ in range(5)]
+        assert bodies == [b"held", b"at-once-1", b"at-once-2", b"at-once-2", b"at-once-2"]
+        assert app.left == []
+
+
+async def test_a_hang_up_is_told_though_bytes_before_it_are_unread() -> None:
+    app = Parking()
+    async with open_served(app) as served:
+        stream = await park(app, served, "held")
+        await stream.send_all(GET % b"at-once" * 2_000)
+        await stream.aclose()
+        await app.holds(0)
+        assert app.left == ["held"]
+
+
+async def test_behind_the_answer_nothing_is_told() -> None:
+    app = Parking()
+    async with open_served(app) as served:
+        stream = await park(app, served, "held")
+        app.parked["held"].set()
+        await app.holds(0)
+        await stream.aclose()
+        other = await park(app, served, "next")  # perhaps on the same descriptor
+        assert app.left == []
+        await other.aclose()
+        await app.holds(0)
+        assert app.left == ["next"]
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_of_many_each_is_told_of_its_own_client(seed: int) -> None:
+    rng, app, expected = random.Random(seed), Parking(), []
+    async with open_served(app) as served:
+        streams = {str(nth): await park(app, served, str(nth)) for nth in range(40)}
+        for path in rng.sample(sorted(streams), 40):
+            if rng.random() < 0.5:
+                expected.append(path)
+                await streams[path].aclose()
+            else:
+                app.parked[path].set()
+            while path in app.parked:  # noqa: ASYNC110 - as above
+                await trio.sleep(0.001)
+            if rng.random() < 0.3:
+                streams[f"late {path}"] = late = await park(app, served, f"late{path}")
+                await late.send_eof()
+                expected.append(f"late{path}")
+                while f"late{path}" in app.parked:  # noqa: ASYNC110 - as above
+                    await trio.sleep(0.001)
+        assert app.left == expected
+        for stream in streams.values():
+            await stream.aclose()
+
+
+async def test_an_app_that_is_cancelled_while_it_is_watched_leaves_nothing() -> None:
+    app = Parking()
+    async with open_served(app, drain_s=0.05) as served:
+        stream = await park(app, served, "held")
+        served.shutdown.set()
+        await served.ended.wait()
+        assert app.left == []
+        await stream.aclose()
+
+
+async def test_to_ask_twice_is_a_failure_of_the_app() -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        assert scope["type"] == "http"
+        await send({"type": "sluice.hangup", "left": lambda: None})
+        await send({"type": "sluice.hangup", "left": lambda: None})
+
+    async with open_served(app) as served, await served.connect() as client:
+        assert (await client.ask(GET % b"")).status == 500
