@@ -9,7 +9,7 @@ from billing.balances import Balances
 from billing.key_cache import Key
 from billing.keys import Keys
 from gateway.errors import KeyMissing, Refused
-from gateway.request import ESCAPE, Caller, Headers, Request
+from gateway.request import ESCAPE, Caller, Request
 from limits.errors import ConcurrencyReached, GenerationPassed, RateLimited
 from limits.gate import Admitted, Gate
 from limits.waits import WindowState
@@ -125,17 +125,21 @@ class Admission:
             self.counts["concurrency_limited"] += 1  # its answer tells of the leases alone (spec 7.2)
 
 
-def window_headers(state: WindowState) -> Headers:
-    """The window's headers, the usual ones and the IETF draft's pair (decisions 2)."""
+WINDOW: tuple[bytes, ...] = (
+    b"x-ratelimit-limit",
+    b"ratelimit-policy",
+    b"x-ratelimit-remaining",
+    b"x-ratelimit-reset",
+    b"ratelimit",
+)
+
+
+def window_values(state: WindowState) -> tuple[bytes, ...]:
+    """The values of the headers `WINDOW`, the usual ones and the IETF draft's pair (decisions 2)."""
     remaining, reset_s = b"%d" % state.remaining, b"%d" % state.reset_s
-    return [
-        *_limit_headers(state.limit),
-        (b"x-ratelimit-remaining", remaining),
-        (b"x-ratelimit-reset", reset_s),
-        (b"ratelimit", b'"key";r=%b;t=%b' % (remaining, reset_s)),
-    ]
+    return (*_limit_values(state.limit), remaining, reset_s, b'"key";r=%b;t=%b' % (remaining, reset_s))
 
 
 @lru_cache(maxsize=16)
-def _limit_headers(limit: int) -> Headers:
-    return [(b"x-ratelimit-limit", b"%d" % limit), (b"ratelimit-policy", b'"key";q=%d;w=60' % limit)]
+def _limit_values(limit: int) -> tuple[bytes, bytes]:
+    return b"%d" % limit, b'"key";q=%d;w=60' % limit

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from gateway.admission import Admission, window_headers
+from gateway.admission import WINDOW, Admission, window_values
 from gateway.documents import document
 from gateway.errors import Refused
 from gateway.event_stream import EventStream
@@ -17,12 +17,15 @@ from gateway.request import Caller, Headers, Reply, Request, names
 from gateway.routes.events import SOCKET_PATH
 from gateway.routes.status import STATUS_PATH, Status
 from gateway.routing import Routes
-from gateway.server.asgi import Receive, Scope, Send, WebSocketScope
-from gateway.server.hangups import EXTENSION as HANGUP
+from gateway.server.asgi import EXTENSION, Receive, Scope, Send, WebSocketScope
+from gateway.server.fields import Fields, pairs_of
 from gateway.server.response_head import BODILESS
 from gateway.socket_stream import SocketStream
 
 _READS = ("GET", "HEAD")
+_ID: tuple[bytes, ...] = (b"x-request-id",)
+_CONTENT = (b"content-type",)
+_OVERHEAD = (b"x-sluice-overhead-ms",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,7 @@ class Api:
             dict(scope["headers"]),
             self._parts.clock(),
             receive=receive,
-            watch=send if HANGUP in scope.get("extensions", ()) else None,
+            send=send if EXTENSION in scope.get("extensions", ()) else None,
         )
         if names(request.headers.get(b"accept"), b"text/event-stream"):
             request.stream = EventStream(receive, send, partial(_stream_headers, request))
@@ -88,7 +91,7 @@ class Api:
         overhead_s = self._overhead_s(request, reply)
         try:
             if reply.code != "OK":
-                await socket.refuse(reply.status, self._headers(request, reply, overhead_s), reply.body)
+                await socket.refuse(reply.status, pairs_of(self._fields(request, reply, overhead_s)), reply.body)
         finally:
             self._record(request, reply, overhead_s)
 
@@ -135,13 +138,11 @@ class Api:
                 if not (request.stream.ended or not reply.body):
                     await request.stream.end("result" if reply.code == "OK" else "error", reply.body)
             else:
-                headers = self._headers(request, reply, overhead_s)
-                body = b"" if request.method == "HEAD" else reply.body
-                await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-                if reply.pieces is not None and request.method != "HEAD":
-                    async for piece in reply.pieces:
-                        await send({"type": "http.response.body", "body": piece, "more_body": True})
-                await send({"type": "http.response.body", "body": body})
+                fields = self._fields(request, reply, overhead_s)
+                if request.send is not None and reply.pieces is None:
+                    await send({"type": "sluice.answer", "status": reply.status, "fields": fields, "body": reply.body})
+                else:
+                    await _send_in_parts(request, reply, fields, send)
         finally:  # it was made and billed, though nobody may take it
             if request.is_sending:
                 _release(request)
@@ -151,21 +152,18 @@ class Api:
         """What the request took here, besides waiting for upstreams or for events."""
         return max(0.0, self._parts.clock() - request.started - reply.upstream_s - request.held_s)
 
-    def _headers(self, request: Request, reply: Reply, overhead_s: float) -> Headers:
-        headers: Headers = [
-            (b"content-type", reply.content_type),
-            (b"content-length", b"%d" % len(reply.body)),
-            (b"x-request-id", (reply.request_id or request.id).encode()),
-        ]
-        if reply.status in BODILESS:
-            del headers[:2]  # of a 304 they would tell of the body that the client has (RFC 9110, 8.6)
-        elif reply.pieces is not None:
-            del headers[1]
+    def _fields(self, request: Request, reply: Reply, overhead_s: float) -> Fields:
+        names = _ID
+        values: tuple[bytes, ...] = ((reply.request_id or request.id).encode(),)
+        if reply.status not in BODILESS:  # a 304 would tell of the body that the client has (RFC 9110, 8.6)
+            names, values = _CONTENT + names, (reply.content_type, *values)
         if request.caller is not None:
-            headers.append((b"x-sluice-overhead-ms", b"%.2f" % (overhead_s * 1000)))
+            names += _OVERHEAD
+            values += (b"%.2f" % (overhead_s * 1000),)
             if request.caller.window is not None:
-                headers += window_headers(request.caller.window)
-        return headers + reply.headers
+                names += WINDOW
+                values += window_values(request.caller.window)
+        return names + reply.headers[0], values + reply.headers[1]
 
     def _record(self, request: Request, reply: Reply, overhead_s: float) -> None:
         parts = self._parts
@@ -188,6 +186,18 @@ class Api:
             )
 
 
+async def _send_in_parts(request: Request, reply: Reply, fields: Fields, send: Send) -> None:
+    """As any ASGI server takes it, and what is made while it is sent."""
+    headers, is_head = pairs_of(fields), request.method == "HEAD"
+    if reply.pieces is None and reply.status not in BODILESS:
+        headers.append((b"content-length", b"%d" % len(reply.body)))
+    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+    if reply.pieces is not None and not is_head:
+        async for piece in reply.pieces:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+    await send({"type": "http.response.body", "body": b"" if is_head else reply.body})
+
+
 def _release(request: Request) -> None:
     if request.caller is not None and request.caller.lease is not None:
         request.caller.lease.release()
@@ -206,5 +216,5 @@ def _socket_headers(request: Request) -> Headers:
     """What is known of a request before it ends."""
     headers: Headers = [(b"x-request-id", request.id.encode())]
     if request.caller is not None and request.caller.window is not None:
-        headers += window_headers(request.caller.window)
+        headers += zip(WINDOW, window_values(request.caller.window), strict=True)
     return headers

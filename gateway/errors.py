@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from billing.errors import InsufficientCredits, KeyBudgetReached, KeyUnusable
+from gateway.server.fields import NO_FIELDS, Fields
 from limits.errors import (
     CircuitOpen,
     ClaimConflict,
@@ -87,7 +88,7 @@ class Refused(Exception):
         *,
         details: Mapping[str, Any] | None = None,
         retry_after_s: int | None = None,
-        headers: tuple[tuple[bytes, bytes], ...] = (),
+        headers: Fields = NO_FIELDS,
         knows_balance: bool = True,
     ) -> None:
         super().__init__(message)
@@ -147,7 +148,7 @@ def _concurrency(exc: ConcurrencyReached) -> Refused:
         "CONCURRENCY_LIMIT",
         f"{exc.limit} requests of this key are running; wait for one of them to end.",
         retry_after_s=CONCURRENCY_RETRY_AFTER_S,
-        headers=((b"x-concurrency-limit", b"%d" % exc.limit), (b"x-concurrency-remaining", b"0")),
+        headers=((b"x-concurrency-limit", b"x-concurrency-remaining"), (b"%d" % exc.limit, b"0")),
     )
 
 

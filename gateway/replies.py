@@ -10,17 +10,22 @@ from gateway import envelope
 from gateway.ask import CallFailed, Outcome
 from gateway.billed import balance_of
 from gateway.errors import refusal_of
-from gateway.request import Caller, Headers, Reply, Request
+from gateway.request import Caller, Reply, Request
+from gateway.server.fields import Fields, joined
 from limits.idempotency import Kept
 
 _JSON = b"application/json"
-_HIT, _MISS = (b"x-cache", b"HIT"), (b"x-cache", b"MISS")
+_CREDITS: tuple[bytes, ...] = (b"x-credits-used", b"x-credits-remaining")
+_CACHE = (b"x-cache",)
+_REPLAY: Fields = (b"x-idempotent-replay",), (b"true",)
+_RETRY_AFTER = (b"retry-after",)
 
 
-def _credit_headers(credits_used: int, balance: int | None) -> Headers:
+def _credit_headers(credits_used: int, balance: int | None) -> Fields:
     """`X-Credits-Remaining` is left out while the balance is unknown (spec 7.2)."""
-    used = (b"x-credits-used", b"%d" % credits_used)
-    return [used] if balance is None else [used, (b"x-credits-remaining", b"%d" % balance)]
+    if balance is None:
+        return _CREDITS[:1], (b"%d" % credits_used,)
+    return _CREDITS, (b"%d" % credits_used, b"%d" % balance)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +46,8 @@ class Replies:
             balance=outcome.balance,
             cached=outcome.cached,
         )
-        headers = _credit_headers(outcome.credits_used, outcome.balance)
-        headers.append(_HIT if outcome.cached else _MISS)
+        names, values = _credit_headers(outcome.credits_used, outcome.balance)
+        headers = names + _CACHE, (*values, b"HIT" if outcome.cached else b"MISS")
         return Reply(
             200, body, headers, "OK", _JSON, outcome.credits_used, outcome.upstream_s, outcome.charge_s, outcome.close_s
         )
@@ -55,7 +60,7 @@ class Replies:
             balance=outcome.balance,
             cached=kept.cached,
         )
-        headers = [*_credit_headers(0, outcome.balance), (b"x-idempotent-replay", b"true")]
+        headers = joined(_credit_headers(0, outcome.balance), _REPLAY)
         code = "OK" if kept.status < 400 else envelope.error_name(outcome.fragment)
         return Reply(kept.status, body, headers, code, request_id=kept.owner)
 
@@ -78,9 +83,11 @@ class Replies:
         body = envelope.failure(
             refused, request_id=request.id, credits_used=used, balance=balance, base_url=self.base_url
         )
-        headers = [*refused.headers, *(_credit_headers(used, balance) if caller else ())]
+        headers = refused.headers
+        if caller:
+            headers = joined(headers, _credit_headers(used, balance))
         if refused.retry_after_s is not None:
-            headers.append((b"retry-after", b"%d" % refused.retry_after_s))
+            headers = joined(headers, (_RETRY_AFTER, (b"%d" % refused.retry_after_s,)))
         upstream_s = failed.upstream_s if failed else 0.0
         return Reply(refused.code.status, body, headers, refused.code.name, _JSON, used, upstream_s)
 

@@ -10,6 +10,7 @@ from billing.key_cache import Key
 from gateway.errors import Refused
 from gateway.event_stream import EventStream
 from gateway.server.asgi import Receive, ReceiveMessage, Send
+from gateway.server.fields import NO_FIELDS, Fields
 from gateway.socket_stream import SocketStream
 from limits.gate import Held
 from limits.waits import WindowState
@@ -51,8 +52,8 @@ class Request:
     """Set for a request that asks to become a WebSocket."""
     receive: Receive = field(default=_nothing_comes, repr=False)
     """ASGI's: the pieces of the body, and behind them the client's hang-up."""
-    watch: Send | None = field(default=None, repr=False)
-    """Takes the message that asks to be told of the client's hang-up, where the server can tell it beside `receive`."""
+    send: Send | None = field(default=None, repr=False)
+    """ASGI's, where the server has our extension of it."""
     named: Mapping[str, str] | None = None
     """What stands in the path where its route has `{name}`; the routing table sets it."""
     is_sending: bool = False
@@ -72,7 +73,7 @@ class Reply:
 
     status: int
     body: bytes
-    headers: Headers = field(default_factory=list)
+    headers: Fields = NO_FIELDS
     code: str = "OK"
     content_type: bytes = b"application/json"
     credits_used: int = 0

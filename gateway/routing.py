@@ -52,7 +52,7 @@ class Routes:
             raise Refused(
                 "METHOD_NOT_ALLOWED",
                 f"{request.path} takes {allow}, not {request.method}.",
-                headers=((b"allow", allow.encode()),),
+                headers=((b"allow",), (allow.encode(),)),
             )
         length = request.headers.get(b"content-length")
         if length is not None and route.is_listed:  # one that was withdrawn says so whatever is sent to it

@@ -13,7 +13,7 @@ from events.wakeups import Ended, Hub
 from gateway.feed.pages import Shown
 from gateway.request import Request
 from gateway.server.asgi import Receive
-from gateway.server.hangups import EXTENSION as HANGUP
+from gateway.server.hangups import AVAILABLE
 from limits.gate import Gate
 
 HELD = "polls"
@@ -72,10 +72,10 @@ class Polls:
             try:
                 until = self.clock() + wait_s * (1 - self.rng.uniform(0, EARLY))
                 gone = None
-                if request.watch is None:
+                if request.send is None or not AVAILABLE:
                     gone = partial(hung_up, request.receive)
                 else:
-                    await request.watch({"type": HANGUP, "left": waiter.lose})
+                    await request.send({"type": "sluice.hangup", "left": waiter.lose})
                 while True:
                     waiter.expect(shown.filters, behind=shown.page.end.pos)
                     began = self.clock()

@@ -22,14 +22,17 @@ from gateway.feed.socket import EventSocket
 from gateway.feed.sse import EventSource
 from gateway.feed.tokens import PATH, FeedTokens
 from gateway.replies import Replies
-from gateway.request import Caller, Headers, Reply, Request
+from gateway.request import Caller, Reply, Request
 from gateway.routing import Route
 from gateway.server.errors import ClientGone
+from gateway.server.fields import Fields, joined
 from storage.errors import StorageError
 from upstreams.cursors import CursorSigner
 
 SOCKET_PATH = f"{PATH}/ws"
-_CACHING = (b"cache-control", b"private, no-cache")
+_TAGGED = (b"etag", b"cache-control")
+_INTERVAL = (b"x-poll-interval",)
+_CACHING = b"private, no-cache"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,7 @@ class Events:
             if request.stream is not None and request.method == "GET":
                 return await self._follow(EventSource(request.stream, request.receive, tokens), request, reading)
             if known is not None and (held := await self._still_holding(known, reading)):
-                return Reply(304, b"", [(b"etag", held), _CACHING])
+                return Reply(304, b"", (_TAGGED, (held, _CACHING)))
             polled = await self._read(request, reading, known)
         except StorageError as exc:
             raise refusals.store_away() from exc
@@ -92,13 +95,13 @@ class Events:
         known = request.headers.get(b"if-none-match")
         answered = self._answered(polled.shown, ask, caller.key, tokens)
         made = answered.tag
-        headers: Headers = [(b"etag", made), _CACHING]
+        headers: Fields = _TAGGED, (made, _CACHING)
         if polled.interval_s is not None:
-            headers.append((b"x-poll-interval", b"%d" % polled.interval_s))
+            headers = joined(headers, (_INTERVAL, (b"%d" % polled.interval_s,)))
         if pages.matches(known, made):
             return Reply(304, b"", headers)
         reply = await self._replies.free(request, caller, answered.fragment)
-        reply.headers += headers
+        reply.headers = joined(reply.headers, headers)
         return reply
 
     def _answered(self, shown: Shown, ask: FeedAsk, key: Key, tokens: FeedTokens) -> _Answered:

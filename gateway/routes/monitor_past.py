@@ -15,6 +15,7 @@ from gateway.replies import Replies, account_fragment
 from gateway.request import Caller, Reply, Request
 from gateway.routes.monitors import MONITOR, monitor_id_of
 from gateway.routing import Route
+from gateway.server.fields import fields_of
 from gateway.windows import WINDOW, window_of
 from scheduler.errors import MonitorInvalid
 from scheduler.monitors.numbers import PAGE
@@ -83,7 +84,7 @@ class MonitorPastRoutes:
                 details={"reason": "no_numbers", "next_step": "Read them with GET .../runs?include=result."},
             )
         name = f'attachment; filename="{monitor.id}.{form}"'.encode()
-        headers = [(b"content-disposition", name), (b"x-content-type-options", b"nosniff")]
+        headers = fields_of([(b"content-disposition", name), (b"x-content-type-options", b"nosniff")])
         return Reply(200, b"", headers, content_type=_CONTENT_TYPES[form], pieces=pieces)
 
     async def chart(self, request: Request, caller: Caller) -> Reply:
@@ -96,11 +97,13 @@ class MonitorPastRoutes:
             raise invalid("row", f"is required, since {metric} is a number of each row; timeseries lists the rows")
         picture = await self._projections.chart(monitor, window, metric=metric, row=PAGE if row is None else str(row))
         # Nothing in it could run, and nothing is let in to run: it may be opened as a page of its own.
-        headers = [
-            (b"content-security-policy", b"default-src 'none'; style-src 'unsafe-inline'"),
-            (b"cache-control", b"private, max-age=60"),
-            (b"x-content-type-options", b"nosniff"),
-        ]
+        headers = fields_of(
+            [
+                (b"content-security-policy", b"default-src 'none'; style-src 'unsafe-inline'"),
+                (b"cache-control", b"private, max-age=60"),
+                (b"x-content-type-options", b"nosniff"),
+            ]
+        )
         return Reply(200, picture.encode(), headers, content_type=b"image/svg+xml; charset=utf-8")
 
     async def backtest(self, request: Request, caller: Caller) -> Reply:

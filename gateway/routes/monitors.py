@@ -14,6 +14,7 @@ from gateway.params import CURSOR, DRY_RUN, read_free
 from gateway.replies import Replies, account_fragment
 from gateway.request import Caller, Reply, Request
 from gateway.routing import Route
+from gateway.server.fields import joined
 from gateway.windows import WINDOW, window_of
 from scheduler.monitors.draft import CreateBody
 from scheduler.monitors.lists import RunEntry, StatusFilter
@@ -74,7 +75,9 @@ class MonitorRoutes:
         shown = self._monitors.shown(saved.view, secret=saved.secret)
         body = {"platform": "account", "endpoint": MONITORS, "monitor": shown, "webhook_secret": saved.secret}
         made = await self._replies.free(request, caller, orjson.dumps(body)[1:-1])
-        return replace(made, status=201, headers=[*made.headers, (b"location", _place(saved.view.monitor.id))])
+        return replace(
+            made, status=201, headers=joined(made.headers, ((b"location",), (_place(saved.view.monitor.id),)))
+        )
 
     async def page(self, request: Request, caller: Caller) -> Reply:
         """A page of them, newest first."""

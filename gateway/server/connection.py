@@ -8,6 +8,7 @@ import trio
 from gateway.server.edge import Edge
 from gateway.server.errors import ClientGone, Refused
 from gateway.server.exchange import Exchange
+from gateway.server.fields import fields_of
 from gateway.server.request_head import Head, HeadReader, Peer
 from gateway.server.response_head import head_lines
 from gateway.server.websocket import WebSocket
@@ -169,7 +170,7 @@ class Connection:
         """Give the server's own answer; nothing that follows on the connection is read as a request."""
         edge = self._edge
         headers, body = edge.edge_answer(refusal.status, refusal.sentence)
-        lines, _, _ = head_lines(refusal.status, [*headers, *refusal.headers], edge.line_starts, date=edge.date)
+        lines, _, _ = head_lines(refusal.status, fields_of([*headers, *refusal.headers]), edge.shapes, date=edge.date)
         lines += (b"content-length: %d" % len(body), b"connection: " + refusal.connection)
         lines += (b"", b"" if head_only else body)
         await self.wire.write(b"\r\n".join(lines))

@@ -14,7 +14,7 @@ from gateway.server.bounds import Bounds
 from gateway.server.errors import EdgeAnswer
 from gateway.server.hangups import Hangups
 from gateway.server.known_headers import KnownHeaders
-from gateway.server.response_head import Starts
+from gateway.server.response_head import Shapes
 from gateway.server.wire import Wire
 
 
@@ -53,8 +53,8 @@ class Edge:
     """Where the app takes WebSockets; anywhere else an upgrade is ignored, as RFC 9110, 7.8 allows."""
     known_headers: KnownHeaders = field(default_factory=KnownHeaders)
     """Header blocks of requests that came before."""
-    line_starts: Starts = field(default_factory=dict)
-    """By the names of the app's headers."""
+    shapes: Shapes = field(default_factory=dict)
+    """Of the heads of answers that came before."""
     hangups: Hangups = field(default_factory=Hangups)
     connections: set[Client] = field(default_factory=set)
     room: trio.lowlevel.ParkingLot = field(default_factory=trio.lowlevel.ParkingLot)

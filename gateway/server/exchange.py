@@ -5,7 +5,7 @@ import trio
 from gateway.server.asgi import ReceiveMessage, Scope, SendMessage
 from gateway.server.edge import Edge
 from gateway.server.errors import AppMisbehaved, Refused
-from gateway.server.hangups import EXTENSION
+from gateway.server.fields import Fields, fields_of
 from gateway.server.request_head import Head
 from gateway.server.response_head import BODILESS, head_lines
 from gateway.server.wire import BODY_READ_BYTES, Patience, Wire
@@ -127,27 +127,33 @@ class Exchange:
             ClientGone: the client does not take it.
             AppMisbehaved: the message does not fit the answer so far.
         """
-        if message["type"] == "http.response.body":
-            more = message.get("more_body", False)
-            for data in self._due(message.get("body", b""), more=more):
-                sent = self._wire.write_nowait(data)
-                if sent < len(data):
-                    await self._wire.write_rest(memoryview(data)[sent:])
-            if more:
-                await trio.lowlevel.checkpoint()  # a fast stream to a fast client must not starve the others
-            else:
-                self.finished = True
+        if message["type"] == "sluice.answer" and self._lines is None:
+            self._begin(message["status"], message["fields"])
+            piece, more = message["body"], False
+        elif message["type"] == "http.response.body":
+            piece, more = message.get("body", b""), message.get("more_body", False)
         elif message["type"] == "http.response.start" and self._lines is None:
-            status, edge = message["status"], self._edge
-            self._bodiless = status in BODILESS
-            self._lines, self._left, self._closes = head_lines(
-                status, message.get("headers", ()), edge.line_starts, date=edge.date
-            )
-        elif message["type"] == EXTENSION and not self.watched:
+            self._begin(message["status"], fields_of(message.get("headers", ())))
+            return
+        elif message["type"] == "sluice.hangup" and not self.watched:
             self.watched = True
             self._edge.hangups.watch(self._wire.fd, message["left"])
+            return
         else:
             raise AppMisbehaved(f"The app sent {message['type']} out of turn.")
+        for data in self._due(piece, more=more):
+            sent = self._wire.write_nowait(data)
+            if sent < len(data):
+                await self._wire.write_rest(memoryview(data)[sent:])
+        if more:
+            await trio.lowlevel.checkpoint()  # a fast stream to a fast client must not starve the others
+        else:
+            self.finished = True
+
+    def _begin(self, status: int, fields: Fields) -> None:
+        edge = self._edge
+        self._bodiless = status in BODILESS
+        self._lines, self._left, self._closes = head_lines(status, fields, edge.shapes, date=edge.date)
 
     def _due(self, piece: bytes, *, more: bool) -> tuple[bytes, ...]:
         """What is to be written for a piece of the body."""

@@ -9,21 +9,11 @@ from __future__ import annotations
 import select
 import sys
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 import trio
 
 AVAILABLE: Final = sys.platform == "linux"
-EXTENSION: Final = "sluice.hangup"
-"""ASGI's name for it: the app sends `{"type": EXTENSION, "left": callable}`, and that is called once, from Trio's loop,
-if the client hangs up before the first message of the answer."""
-
-
-class Watched(Protocol):
-    """Whose hang-up is told."""
-
-    def hung_up(self) -> None:
-        """The client is gone."""
 
 
 class Hangups:

@@ -23,6 +23,7 @@ from wsproto.frame_protocol import CloseReason
 
 from gateway.server.asgi import ReceiveMessage, SendMessage, State, WebSocketAccept, WebSocketClose, WebSocketScope
 from gateway.server.errors import AppMisbehaved, ClientGone, EdgeAnswer, Headers, Refused
+from gateway.server.fields import fields_of
 from gateway.server.response_head import switching_lines
 from gateway.server.websocket import REFUSED, said, switching_fields
 from gateway.server.websocket_frames import Control, Frames
@@ -199,7 +200,7 @@ class WebSocketStream:
     async def _accept(self, message: WebSocketAccept) -> None:
         headers = [*message.get("headers", ())]
         fields = switching_fields(self._handshake, message.get("subprotocol"))
-        switching_lines(headers, {}, date=b"")  # refuses what must not be sent
+        switching_lines(fields_of(headers), {}, date=b"")  # refuses what must not be sent
         await self._owner.stream_send(
             Response(stream_id=STREAM_ID, status_code=101, headers=[*headers, (b"server", b"sluice"), *fields])
         )

@@ -13,11 +13,9 @@ from urllib.parse import unquote_to_bytes
 
 import httptools
 
-from gateway.server.asgi import HTTPScope, State
+from gateway.server.asgi import EXTENSION, HTTPScope, State
 from gateway.server.bounds import Bounds
 from gateway.server.errors import Refused
-from gateway.server.hangups import AVAILABLE
-from gateway.server.hangups import EXTENSION as HANGUP
 from gateway.server.known_headers import KnownHeaders
 from gateway.server.request_body import Body, ChunkedBody, CountedBody
 
@@ -70,7 +68,7 @@ class HeadReader:
             "headers": [],
             "client": peer.client,
             "server": peer.server,
-            "extensions": {HANGUP: {}} if AVAILABLE else {},
+            "extensions": {EXTENSION: {}},
         }
         self._bounds = bounds
         self._known = known

@@ -26,6 +26,7 @@ from gateway.server.asgi import (
 from gateway.server.edge import Edge
 from gateway.server.errors import AppMisbehaved, Headers
 from gateway.server.exchange import Exchange
+from gateway.server.fields import fields_of
 from gateway.server.request_head import Head
 from gateway.server.response_head import switching_lines
 from gateway.server.websocket_handshake import Handshake
@@ -123,7 +124,7 @@ class WebSocket(Exchange):
         if self._lines is not None:
             raise AppMisbehaved("The app accepted a WebSocket that it had answered.")
         fields = switching_fields(self._handshake, message.get("subprotocol"))
-        lines = switching_lines(message.get("headers", ()), self._edge.line_starts, date=self._edge.date)
+        lines = switching_lines(fields_of(message.get("headers", ())), self._edge.shapes, date=self._edge.date)
         lines += [b"%b: %b" % field for field in fields]
         self.started = True
         try:

@@ -9,7 +9,6 @@ import orjson
 import pytest
 import trio
 
-from gateway.server.hangups import EXTENSION as HANGUP
 from tests.fakes.cancelling import cancel_everywhere
 from tests.fakes.feeding import CONSUMERS, FEED, append_some, cursor_of, end, page, subjects
 from tests.fakes.node import OpenNode, open_test_node
@@ -35,7 +34,7 @@ async def ask(
         "headers": [(name.encode(), value.encode()) for name, value in own.items()],
         "client": None,
         "server": None,
-        "extensions": {HANGUP: {}} if tells_hangup else {},
+        "extensions": {"sluice": {}} if tells_hangup else {},
     }
     sent: list[Any] = []
     pieces = [body or b""]

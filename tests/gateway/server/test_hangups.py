@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from gateway.server.asgi import Receive, Scope, Send
-from gateway.server.hangups import AVAILABLE, EXTENSION
+from gateway.server.hangups import AVAILABLE
 from tests.gateway.server.apps import answer
 from tests.gateway.server.raw_client import Served, open_served
 
@@ -23,7 +23,7 @@ class Parking:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         assert scope["type"] == "http"
-        assert EXTENSION in scope.get("extensions", ())
+        assert "sluice" in scope.get("extensions", ())
         path = scope["path"].strip("/")
         if path.startswith("at-once"):
             await answer(send, path.encode())
