@@ -77,7 +77,7 @@ def test_a_wrong_method_is_told_all_right_ones(path: str, method: str, allow: by
     with pytest.raises(Refused) as raised:
         ROUTES.find(asked(path, method))
     assert raised.value.code.name == "METHOD_NOT_ALLOWED"
-    assert raised.value.headers == ((b"allow", allow),)
+    assert raised.value.headers == ((b"allow",), (allow,))
 
 
 def test_a_body_that_is_declared_too_long_is_refused_unread() -> None:
