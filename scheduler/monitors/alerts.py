@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from operator import ge, gt, le, lt
 from typing import Any, NamedTuple
 
-from scheduler.monitors.numbers import PAGE, Delta, Number, Numbers, change, has_value
+from scheduler.monitors.numbers import PAGE, Delta, Number, Numbers, change
 from scheduler.monitors.rules import Rule
 
 Mark = tuple[int, float | None]
@@ -59,11 +59,15 @@ class Judged(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """A run that rules can be judged on: its slot and its numbers, an ordinary monitor's under the row `_`."""
+    """A run that rules were judged on: its slot and its numbers, an ordinary monitor's under the row `_`.
+
+    `counts` is false for one that failed: it has no numbers, and no later run is compared with it.
+    """
 
     run_id: str
     at: float
     numbers: Numbers
+    counts: bool = True
 
 
 class Firing(NamedTuple):
@@ -79,7 +83,8 @@ def judge(
 ) -> Judged:
     """Judge a run at the instant `at` against the run before it that was no failure (None on the first).
 
-    Rules of change never fire without a previous number, those in percent neither when that was 0.
+    A run that failed has no numbers: what it came with is kept nowhere, so no rule but `no_data` can be about it. Rules
+    of change never fire without a previous number, those in percent neither when that was 0.
     """
     fired: list[Alert] = []
     warnings: list[str] = []
@@ -95,18 +100,21 @@ def judge(
     return Judged(fired, warnings, marks)
 
 
-def backtest(rules: Iterable[Rule], runs: Iterable[Seen], *, by_row: bool) -> Iterator[Firing]:
-    """What the rules would have given on each run of the past, oldest first; one without numbers is no baseline.
+def backtest(
+    rules: Iterable[Rule], runs: Iterable[Seen], *, by_row: bool, previous: Numbers | None = None
+) -> Iterator[Firing]:
+    """What the rules would have given on each run of the past, oldest first, had they been set just before the first.
+
+    `previous` are the numbers that the first is compared with: those of the run before it that was no failure.
 
     Runs without alerts are told too: many rules over many rows take milliseconds a run, so a caller rests in between.
     """
     rules = tuple(rules)
     state: State = {}
-    previous: Numbers | None = None
     for run in runs:
         judged = judge(rules, run.numbers, previous, state=state, at=run.at, by_row=by_row)
         state = judged.state
-        previous = run.numbers if has_value(run.numbers) else previous
+        previous = run.numbers if run.counts else previous
         yield Firing(run.run_id, run.at, judged.fired)
 
 

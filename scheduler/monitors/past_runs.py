@@ -26,6 +26,12 @@ ORDER BY scheduled_for DESC LIMIT ?
 """
 NUMBERS: Final = "SELECT run_id, numbers, NULL FROM run_data WHERE run_id IN {in}"
 CHANGED: Final = "SELECT run_id, numbers, deltas FROM run_data WHERE run_id IN {in}"
+BASELINE: Final = """
+SELECT numbers FROM run_data WHERE run_id = (
+    SELECT id FROM runs WHERE monitor_id = ? AND scheduled_for < ? AND status IN ('ok', 'partial')
+    ORDER BY scheduled_for DESC LIMIT 1
+)
+"""
 
 
 class PastRun(NamedTuple):
@@ -40,6 +46,12 @@ class PastRun(NamedTuple):
 def newest_runs(tx: Tx, monitor_id: str, window: Window, limit: int = RUNS_MAX) -> list[PastRun]:
     """The newest runs of a window that ended with something to tell, newest first."""
     return [PastRun(*row) for row in tx.all(NEWEST, (monitor_id, *window.bounds, NO_VALUE, NO_ROWS, limit))]
+
+
+def baseline_before(tx: Tx, monitor_id: str, at: float) -> Numbers | None:
+    """The numbers that a run at this instant is compared with; None where nothing came before it."""
+    row = tx.one(BASELINE, (monitor_id, at))
+    return None if row is None or row[0] is None else orjson.loads(zlib.decompress(row[0]))
 
 
 def read_numbers(tx: Tx, runs: Sequence[PastRun], *, with_deltas: bool = False) -> Iterator[RunNumbers]:

@@ -21,8 +21,8 @@ from scheduler.monitors.chart import chart_svg, points_of
 from scheduler.monitors.export import CSV_HEADER, csv_lines, ndjson_lines
 from scheduler.monitors.history import RunNumbers
 from scheduler.monitors.lists import Window
-from scheduler.monitors.numbers import PAGE
-from scheduler.monitors.past_runs import PastRun, newest_runs, read_numbers
+from scheduler.monitors.numbers import PAGE, Numbers
+from scheduler.monitors.past_runs import PastRun, baseline_before, newest_runs, read_numbers
 from scheduler.monitors.paths import meant_by
 from scheduler.monitors.records import Monitor
 from scheduler.monitors.rules import Rule
@@ -125,9 +125,10 @@ class Projections:
     async def backtest(self, monitor: Monitor, window: Window, rules: Sequence[Rule]) -> Backtest:
         """When rules would have fired; one backtest at a time, which rests after each run."""
         async with self._judging:
-            runs = (await self._read(lambda tx: newest_runs(tx, monitor.id, window)))[::-1]
+            runs, previous = await self._read(partial(_tried, monitor_id=monitor.id, window=window))
             seen: deque[Seen] = deque()
-            firings = judge_past(rules, iter(seen.popleft, None), by_row=monitor.track is not None)
+            by_row = monitor.track is not None
+            firings = judge_past(rules, iter(seen.popleft, None), by_row=by_row, previous=previous)
             fired: list[Firing] = []
             alerts = 0
             for judged, run in enumerate(runs):
@@ -198,5 +199,11 @@ def _ndjson(runs: Iterable[RunNumbers]) -> bytes:
     return b"".join(ndjson_lines(runs))
 
 
+def _tried(tx: Tx, monitor_id: str, window: Window) -> tuple[list[PastRun], Numbers | None]:
+    """The runs of a backtest, oldest first, and the numbers that the first of them was compared with."""
+    runs = newest_runs(tx, monitor_id, window)[::-1]
+    return runs, baseline_before(tx, monitor_id, runs[0].t) if runs else None
+
+
 def _seen(tx: Tx, runs: Sequence[PastRun]) -> list[Seen]:
-    return [Seen(run.run_id, run.t, run.numbers) for run in read_numbers(tx, runs)]
+    return [Seen(run.run_id, run.t, run.numbers, run.status != "failed") for run in read_numbers(tx, runs)]

@@ -106,10 +106,11 @@ def _plain(monitor: Monitor, gathered: Gathered, before: Numbers | None, at: flo
 
 def _tracked(monitor: Monitor, track: Track, gathered: Gathered, before: Numbers | None, at: float) -> Verdict:
     numbers, warnings = numbers_of(gathered.data, track)
-    judged = _judged(monitor, numbers, before, at)
     reason = NO_ROWS if gathered.data.get("items") == [] else NO_VALUE if not has_value(numbers) else None
     if reason is None:
+        judged = _judged(monitor, numbers, before, at)
         return _came(gathered, numbers, deltas_of(before, numbers), judged, warnings)
+    judged = _judged(monitor, {}, before, at)
     return Verdict(
         "failed",
         reason=reason,

@@ -214,7 +214,7 @@ def test_a_backtest_tells_what_the_runs_told_when_they_ran(rules, runs, by_row):
         previous = numbers if any(numbers.values()) else previous
         fired.append((str(place), place * HOUR_S, told.fired))
         orjson.dumps([alert.to_json() for alert in told.fired])
-    seen = [Seen(str(place), place * HOUR_S, numbers) for place, numbers in enumerate(runs)]
+    seen = [Seen(str(place), place * HOUR_S, numbers, any(numbers.values())) for place, numbers in enumerate(runs)]
     assert [tuple(firing) for firing in backtest(rules, seen, by_row=by_row)] == fired
 
 

@@ -1,0 +1,151 @@
+"""A backtest fires where its rules fired, or would have fired: the same judge over what the store has kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+import pytest
+import trio
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from events.instants import iso
+from scheduler.monitors.lists import Window
+from scheduler.monitors.projections import Projections, shown_backtest
+from scheduler.monitors.records import Monitor
+from scheduler.monitors.rules import OPS, Rule, read_rules
+from scheduler.monitors.tracking import stored_track
+from scheduler.recipes import Gathered, Recipe
+from tests.fakes.inline_store import open_inline
+from tests.fakes.scripted_recipes import gathered
+from tests.scheduler.desk import EPOCH, MIGRATIONS, Desk
+from upstreams.errors import UpstreamFailed
+
+HOUR_S = 3600.0
+STARS, FORKS = "items[].repository.stars", "items[].repository.forks"
+TRACK = {"metrics": [STARS, FORKS, "total"], "row_key": "repository.id", "max_rows": 3}
+
+
+@dataclass(frozen=True, slots=True)
+class Came:
+    """What one run meets: the data of a whole or a partial answer, or no answer at all."""
+
+    data: dict[str, Any] | None
+    coverage: float = 1.0
+    whole: bool = True
+
+    def answer(self, _recipe: Recipe) -> Gathered:
+        if self.data is None:
+            raise UpstreamFailed("api", "status 500")
+        return gathered(self.data, coverage=self.coverage, whole=self.whole)
+
+
+NUMBER = st.sampled_from([0, 1, 2, 2, 3, 5, -1, 0.5, 1e300, 2**60, None, True, "7"])
+ROW = st.builds(
+    lambda row, stars, forks: {"repository": {"id": row, "stars": stars, "forks": forks}},
+    *(st.sampled_from("abcd"), NUMBER, NUMBER),
+)
+PAGES = st.builds(lambda rows, total: {"items": rows, "total": total}, st.just([]) | st.lists(ROW, max_size=4), NUMBER)
+RECORDS = st.just({}) | st.builds(lambda stars, forks: {"stars": stars, "deep": {"forks": forks}}, NUMBER, NUMBER)
+"""Often empty: a page without rows has failed, an ordinary monitor's result without a number has not."""
+
+
+def histories(data: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[list[Came]]:
+    whole = st.builds(Came, data)
+    partly = st.builds(Came, data, st.sampled_from([1.0, 0.5, 0.0]), st.just(value=False))
+    return st.lists(whole | whole | partly | st.just(Came(None)), min_size=4, max_size=10)
+
+
+def rules(*metrics: str) -> st.SearchStrategy[list[Rule]]:
+    values, metric = st.sampled_from([-60, -1, 0, 1, 2, 40.5]), st.sampled_from(metrics)
+    paces = st.sampled_from([1, 1, 2, 3]), st.sampled_from([0, 0, 3600, 10_000])
+    compared = st.builds(Rule, metric, st.sampled_from([op for op in OPS if op != "no_data"]), values, *paces)
+    absent = st.builds(Rule, metric, st.just("no_data"), st.none(), *paces)
+    return st.lists(compared | absent, min_size=4, max_size=10, unique=True)
+
+
+async def lived(
+    desk: Desk, monitor: Monitor, history: Sequence[Came], sent: Sequence[Any], *, set_at: int
+) -> list[Any]:
+    """What fired on each run, of rules that the owner has set just before one of them, as a backtest would tell it."""
+    found = []
+    for place, came in enumerate(history):
+        if place == set_at:
+            text = orjson.dumps(sent).decode()
+            await desk.store.write(lambda tx, text=text: tx.run("UPDATE monitors SET alert_rules = ?", (text,)))
+        desk.recipes.answer = came.answer
+        run = await desk.ran(monitor, EPOCH + place * HOUR_S)
+        if alerts := orjson.loads(run.alerts):
+            found.append({"run_id": run.id, "t": iso(run.scheduled_for), "alerts": alerts})
+    return found
+
+
+async def tried(desk: Desk, monitor: Monitor, sent: Sequence[Any], *, since: int) -> Any:
+    """What a backtest of the runs from one of them on tells."""
+    track = None if monitor.track is None else stored_track(orjson.loads(monitor.track))
+    window = Window(since=EPOCH + since * HOUR_S)
+    return shown_backtest(await Projections(desk.store).backtest(monitor, window, read_rules(sent, track)))
+
+
+async def agrees(track: Any, history: Sequence[Came], ruled: Sequence[Rule], set_at: int) -> None:
+    kept, sent = open_inline(MIGRATIONS), [rule.to_json() for rule in ruled]
+    try:
+        desk = Desk(kept)
+        monitor = await desk.monitor(await desk.account(), track=track)
+        fired = await lived(desk, monitor, history, sent, set_at=set_at)
+        told = await tried(desk, monitor, sent, since=set_at)
+        assert told["fired"] == fired
+        assert (told["runs_fired"], told["truncated"]) == (len(fired), False)
+    finally:
+        kept.close()
+
+
+@settings(max_examples=150, deadline=None)
+@given(histories(PAGES), rules(STARS, FORKS, "total"), st.sampled_from([0, 0, 1, 3]))
+def test_what_fired_on_a_numbers_only_monitor_fires_in_its_backtest(history, ruled, set_at) -> None:
+    """Goal: past and present agree. Method: runs through the real store, rules set before any of them, then tried."""
+    trio.run(agrees, TRACK, history, ruled, set_at)
+
+
+@settings(max_examples=150, deadline=None)
+@given(histories(RECORDS), rules("stars", "deep.forks"), st.sampled_from([0, 0, 1, 3]))
+def test_what_fired_on_an_ordinary_monitor_fires_in_its_backtest(history, ruled, set_at) -> None:
+    trio.run(agrees, None, history, ruled, set_at)
+
+
+EMPTY = Came({"items": [], "total": 0})
+FULL = Came({"items": [{"repository": {"id": "a", "stars": 5}}], "total": 1})
+NO_TOTAL = {"metric": "total", "op": "no_data"}
+LOW_TOTAL = {"metric": "total", "op": "lt", "value": 1}
+
+
+@pytest.mark.parametrize(("rule", "places"), [(NO_TOTAL, [1]), (LOW_TOTAL, [])])
+async def test_a_page_without_results_has_no_numbers_when_it_runs_and_when_it_is_tried(
+    desk: Desk, rule: dict[str, Any], places: list[int]
+) -> None:
+    """Its `total` of 0 is kept nowhere, so an alert about it could never be looked up."""
+    monitor = await desk.monitor(await desk.account(), track=TRACK)
+    fired = await lived(desk, monitor, [FULL, EMPTY, FULL], [rule], set_at=0)
+    assert [(await desk.all_runs(monitor.id))[place].id for place in places] == [one["run_id"] for one in fired]
+    assert (await tried(desk, monitor, [rule], since=0))["fired"] == fired
+
+
+async def test_the_first_run_of_a_window_is_compared_with_the_one_before_it(desk: Desk) -> None:
+    monitor = await desk.monitor(await desk.account())
+    history = [Came({"stars": 5}), Came(None), Came({"stars": 9})]
+    rule = {"metric": "stars", "op": "abs_change_gt", "value": 1}
+    await lived(desk, monitor, history, [], set_at=0)
+    (fired,) = (await tried(desk, monitor, [rule], since=2))["fired"]
+    assert (fired["alerts"][0]["from"], fired["alerts"][0]["to"]) == (5, 9)
+
+
+async def test_a_result_without_numbers_is_what_the_next_one_is_compared_with(desk: Desk) -> None:
+    """An ordinary monitor's run that came without numbers is ok: nothing has changed since it."""
+    monitor = await desk.monitor(await desk.account())
+    rule = {"metric": "stars", "op": "abs_change_gt", "value": 1}
+    history = [Came({"stars": 5}), Came({"stars": "hidden"}), Came({"stars": 9})]
+    assert await lived(desk, monitor, history, [rule], set_at=0) == []
+    assert (await tried(desk, monitor, [rule], since=0))["fired"] == []
