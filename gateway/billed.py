@@ -19,7 +19,7 @@ from gateway.ask import Ask, CallFailed, Outcome, above_max, binding, charge_req
 from gateway.claims import Begin, Claims, End
 from gateway.errors import refusal_of
 from gateway.planning import Quote, begin, dismiss, price, used_by, walk_quote, walk_within
-from gateway.shape import Shaped, shape
+from gateway.shape import Shaped, explained, shape
 from limits.idempotency import Claim, Kept
 from storage.errors import StorageError
 from upstreams.cache import Cache
@@ -245,7 +245,7 @@ class BilledCalls:
         def seal(state: State) -> str:
             return self._signer.seal(binding(ask), state)
 
-        return shape(ask.listing.endpoint.archetype, fetched.result, seal)
+        return shape(ask.listing.endpoint.archetype, explained(fetched, "; next_cursor goes on"), seal)
 
 
 async def balance_of(balances: Balances, account_id: str) -> int | None:

@@ -12,14 +12,15 @@ from billing.prices import credits_for
 from gateway.errors import Refused
 from gateway.params import ParamRules
 from gateway.planning import begin, dismiss, price, used_by, walk_within
-from gateway.shape import Shaped, leg_record, shape
+from gateway.run_legs import legs_of, warnings_of
+from gateway.shape import explained, shape
 from scheduler.monitors.sent import kind_of, object_at
 from scheduler.recipes import Gathered, Recipe, RecipeInvalid
 from upstreams.catalog import Catalog, Listing
 from upstreams.errors import InvalidArgument
 from upstreams.fetch import Plan, fetch
 from upstreams.params import Args, State, Value
-from upstreams.steps import Fetched, Leg
+from upstreams.steps import Fetched
 from upstreams.walk import Walk, Walked
 
 _NOT_OF_MONITORS = ("cursor", "dry_run", "max_credits")
@@ -74,14 +75,16 @@ class CatalogRecipes:
         planned = begin(listing, self._args(listing, recipe.values))
         async with self._shares[recipe.platform]:
             fetched = await self._fetch(planned, credits_held, _cost(listing), deadline_at=self._clock() + timeout_s)
-        shaped = shape(listing.endpoint.archetype, fetched.result, _sealed)
+        result = explained(fetched)
+        shaped = shape(listing.endpoint.archetype, result, _sealed)
         return Gathered(
             shaped.data,
             orjson.dumps(shaped.data),
-            _legs(listing, fetched, shaped),
+            legs_of(planned, fetched, shaped),
             shaped.coverage,
-            fetched.whole and not fetched.broke_off,
+            fetched.whole and fetched.failure is None,
             used_by(listing, fetched, credits_held=credits_held, cost_credits=_cost(listing)),
+            warnings_of(result),
         )
 
     async def _fetch(self, planned: Plan | Walk, credits_held: int, cost: int, *, deadline_at: float) -> Fetched:
@@ -144,12 +147,6 @@ def _invalid(name: str, problem: str, meant: str | None = None) -> RecipeInvalid
 def _meant(refused: Refused) -> str | None:
     details: Mapping[str, Any] = refused.details or {}
     return details.get("did_you_mean")
-
-
-def _legs(listing: Listing, fetched: Fetched, shaped: Shaped) -> list[dict[str, Any]]:
-    """The answer's own legs, or the one that it came by."""
-    legs: list[dict[str, Any]] | None = shaped.data.get("legs")
-    return [leg_record(Leg(listing.id, fetched))] if legs is None else legs
 
 
 def _sealed(_state: State) -> str:

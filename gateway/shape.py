@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
+from gateway.errors import refusal_of
 from upstreams.archetypes import Archetype, Record
 from upstreams.errors import NotFound
 from upstreams.params import State
-from upstreams.steps import Fetched, Leg, Page, Single
+from upstreams.steps import Fetched, Leg, Missing, Page, Single
 
 Seal = Callable[[State], str]
 
@@ -41,6 +43,12 @@ def shape(archetype: Archetype, result: Page | Single, seal: Seal) -> Shaped:
     return Shaped(data, pagination, not result.warnings and came == len(legs), came / len(legs) if legs else 1.0)
 
 
+def explained(fetched: Fetched, way_on: str = "") -> Page | Single:
+    """What a read returned, with a walk's shortfall among its warnings; `way_on` says how to get the rest."""
+    result = fetched.result
+    return replace(result, warnings=(*result.warnings, fetched.shortfall + way_on)) if fetched.shortfall else result
+
+
 def _rows(archetype: Archetype, page: Page, warnings: list[str]) -> Record:
     data: Record = {"items": [archetype.wrap(record, warnings) for record in page.records]}
     if page.total is not None:
@@ -66,6 +74,7 @@ def _pagination(page: Page, seal: Seal) -> dict[str, Any]:
 def leg_record(leg: Leg) -> Record:
     """What an answer tells of one of its parts: which source gave it, and how far down the ladder that was."""
     answer = leg.answer
+    failure = answer.failure if isinstance(answer, Missing) else None
     rung_index = answer.rung_index if isinstance(answer, Fetched) else 0
     return {
         "endpoint": leg.endpoint,
@@ -74,5 +83,10 @@ def leg_record(leg: Leg) -> Record:
         "rung_index": rung_index,
         "status": "ok" if answer else "failed",
         "latency_ms": round(answer.took_s * 1000),
-        "error": None if answer else "UPSTREAM_ERROR",
+        "error": None if answer else error_of(failure),
     }
+
+
+def error_of(failure: Exception | None) -> str:
+    """The code that a part's failure would have as an answer of its own."""
+    return "UPSTREAM_ERROR" if failure is None else refusal_of(failure).code.name

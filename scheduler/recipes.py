@@ -34,6 +34,8 @@ class Recipe:
 class Gathered:
     """What a call brought: `data` as the envelope has it and as JSON, which sources gave it, and how much of all.
 
+    `warnings` say what is missing of it, and why.
+
     `coverage` is the share of legs that came, `used_credits` what the call cost before that is looked at; `whole` is
     false where it ended before it had to, or where a page of it failed.
     """
@@ -44,6 +46,7 @@ class Gathered:
     coverage: float
     whole: bool
     used_credits: int
+    warnings: Sequence[str] = ()
 
 
 class Recipes(Protocol):

@@ -212,4 +212,4 @@ async def _part(site: Site, args: Args, deadline_at: float, part: Part) -> Fetch
         if not part.optional:
             raise
         source = getattr(failure, "source", "") or _source_of(planned.first, site)
-        return Missing(str(failure), source, trio.current_time() - started)
+        return Missing(str(failure), source, trio.current_time() - started, failure=failure)

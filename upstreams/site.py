@@ -67,7 +67,8 @@ class Site:
         try:
             return await self._answer(call, deadline_at, waits)
         except (UpstreamError, LimitError) as failure:
-            return Missing(str(failure), source, trio.current_time() - started, isinstance(failure, NotFound))
+            took_s = trio.current_time() - started
+            return Missing(str(failure), source, took_s, isinstance(failure, NotFound), failure)
 
     def _answer(self, call: Call, deadline_at: float, waits: bool) -> Awaitable[Answer]:  # noqa: FBT001 - handed on
         if call.needs_session:

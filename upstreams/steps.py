@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 from urllib.parse import parse_qsl, quote, urlencode
 
+from limits.errors import LimitError
 from upstreams.archetypes import Record
+from upstreams.errors import UpstreamError
 from upstreams.params import State, Value
 
 _NEXT_LINK = re.compile(r"""<([^<>]*)>[^<>]*;\s*rel="?next\b""")
@@ -77,6 +79,7 @@ class Missing:
     took_s: float = 0.0
     absent: bool = False
     """True: the source said for certain that there is no such thing."""
+    failure: UpstreamError | LimitError | None = field(default=None, compare=False)
 
     def __bool__(self) -> bool:
         return False
@@ -130,8 +133,10 @@ class Fetched(NamedTuple):
     """Pages of a walk that brought something: what it is billed by."""
     whole: bool = True
     """False: a walk that ended before it had to."""
-    broke_off: bool = False
-    """True: a page of a walk could not be read; another walk would get no more at this moment."""
+    shortfall: str = ""
+    """How much a walk has of what was asked for, and why, where it ended before that and before the list did."""
+    failure: UpstreamError | LimitError | None = None
+    """Why a page of a walk could not be read; another walk would get no more at this moment."""
 
 
 Wanted = Call | Part | tuple[Call | Part, ...]

@@ -72,8 +72,8 @@ def plan_walk(site: Site, endpoint: Endpoint, args: Args) -> Walk:
 async def walk(begun: Walk, pages_max: int, deadline_at: float, go_on: GoOn) -> Fetched:
     """Collect until there are enough items, no more pages, `pages_max` were walked or `go_on` says no.
 
-    A page that fails ends the walk too: what was collected before it is the answer, with a warning, and the cursor
-    goes on with that page.
+    A page that fails ends the walk too: what was collected before it is the answer, which says so, and the cursor goes
+    on with that page.
 
     Raises:
         What `fetch` raises, as long as nothing was collected.
@@ -86,7 +86,7 @@ async def walk(begun: Walk, pages_max: int, deadline_at: float, go_on: GoOn) -> 
             if not basket.records:
                 raise
             why = f"page {basket.pages + 1} could not be read ({failure})"
-            return basket.answer(planned.args.cursor, why, broke_off=True)
+            return basket.answer(planned.args.cursor, why, failure=failure)
         following = basket.take(fetched, state_of(planned, fetched))
         may_go_on = await go_on(Walked(basket.pages, len(basket.records), begun.limit))
         if following is None or len(basket.records) >= begun.limit:
@@ -143,13 +143,16 @@ class _Basket:
         return True
 
     def answer(
-        self, following: State | None, ended: str = "", *, whole: bool = True, broke_off: bool = False
+        self,
+        following: State | None,
+        ended: str = "",
+        *,
+        whole: bool = True,
+        failure: UpstreamError | LimitError | None = None,
     ) -> Fetched:
         """The walk as one page; `ended` says why there is less of it than was asked for."""
         pages = [fetched.result for fetched in self._fetched if isinstance(fetched.result, Page)]
         warnings = [warning for page in pages for warning in page.warnings]
-        if ended:
-            warnings.append(f"{len(self.records)} of {self.limit} items were collected: {ended}; next_cursor goes on")
         first = self._fetched[0]
         return Fetched(
             Page(self.records, next=following, total=pages[0].total, warnings=tuple(warnings)),
@@ -158,5 +161,6 @@ class _Basket:
             first.rung_index,
             pages_used=max(1, self._pages_used),
             whole=whole,
-            broke_off=broke_off,
+            shortfall=ended and f"{len(self.records)} of {self.limit} items were collected: {ended}",
+            failure=failure,
         )

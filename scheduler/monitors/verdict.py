@@ -77,9 +77,9 @@ class Verdict:
         return RunData(self.body, numbers, None if deltas is None else orjson.dumps(deltas))
 
 
-def failed(reason: str, legs: Sequence[Mapping[str, Any]] = ()) -> Verdict:
+def failed(reason: str) -> Verdict:
     """Nothing came: all is refunded, and nothing is ever compared with it."""
-    return Verdict("failed", reason=reason, legs=legs)
+    return Verdict("failed", reason=reason)
 
 
 def skipped(reason: str) -> Verdict:
@@ -90,7 +90,7 @@ def skipped(reason: str) -> Verdict:
 def judge_run(monitor: Monitor, gathered: Gathered, previous: bytes | None, *, at: float) -> Verdict:
     """Judge what a run brought; `previous` are the stored numbers that it is compared with, `at` is its slot."""
     if not gathered.coverage:
-        return failed(NOTHING_USABLE, gathered.legs)
+        return Verdict("failed", reason=NOTHING_USABLE, warnings=gathered.warnings, legs=gathered.legs)
     track = None if monitor.track is None else stored_track(orjson.loads(monitor.track))
     before: Numbers | None = None if previous is None else orjson.loads(previous)
     return _plain(monitor, gathered, before, at) if track is None else _tracked(monitor, track, gathered, before, at)
@@ -115,7 +115,7 @@ def _tracked(monitor: Monitor, track: Track, gathered: Gathered, before: Numbers
         "failed",
         reason=reason,
         alerts=judged.fired,
-        warnings=judged.warnings,
+        warnings=[*gathered.warnings, *judged.warnings],
         legs=gathered.legs,
         rows_count=_rows_count(gathered),
         rule_state=judged.state,
@@ -143,7 +143,7 @@ def _came(
         numbers=numbers,
         deltas=deltas,
         alerts=judged.fired,
-        warnings=[*warnings, *judged.warnings],
+        warnings=[*gathered.warnings, *warnings, *judged.warnings],
         legs=gathered.legs,
         rows_count=_rows_count(gathered),
         rule_state=judged.state,

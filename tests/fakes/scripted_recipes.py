@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,8 +15,10 @@ from upstreams.archetypes import POST_LIST
 LEG = {"endpoint": "github/search", "source": "api", "rung": "primary", "rung_index": 0, "status": "ok"}
 
 
-def gathered(data: Any, *, coverage: float = 1.0, whole: bool = True, used_credits: int = 5) -> Gathered:
-    return Gathered(data, orjson.dumps(data), [LEG], coverage, whole, used_credits)
+def gathered(
+    data: Any, *, coverage: float = 1.0, whole: bool = True, used_credits: int = 5, warnings: Sequence[str] = ()
+) -> Gathered:
+    return Gathered(data, orjson.dumps(data), [LEG], coverage, whole, used_credits, warnings)
 
 
 @dataclass(slots=True)

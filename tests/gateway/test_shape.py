@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.shape import Shaped, shape
+from gateway.shape import Shaped, leg_record, shape
+from limits.errors import CircuitOpen, LimitError
 from upstreams.archetypes import AUTHOR, AUTHOR_LIST, COMMENT_LIST, DOSSIER, POST, author, comment, post
-from upstreams.errors import NotFound
+from upstreams.errors import NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
 from upstreams.params import State
 from upstreams.steps import Answer, Leg, Missing, Page, Single
 
@@ -88,6 +89,21 @@ def test_legs_are_named_and_counted(came: list[bool]) -> None:
             "latency_ms": 0,
             "error": None if one else "UPSTREAM_ERROR",
         }
+
+
+@pytest.mark.parametrize(
+    ("failure", "code"),
+    [
+        (UpstreamFailed("odd", "status 500"), "UPSTREAM_ERROR"),
+        (NotFound(), "RESOURCE_NOT_FOUND"),
+        (CircuitOpen(30), "SERVICE_UNAVAILABLE"),
+        (UpstreamThrottled("odd"), "SERVICE_UNAVAILABLE"),
+    ],
+)
+def test_a_leg_that_failed_names_the_error_it_would_be_answered_with_alone(
+    failure: UpstreamError | LimitError, code: str
+) -> None:
+    assert leg_record(Leg("odd/leg", Missing("why", "odd", failure=failure)))["error"] == code
 
 
 def test_what_a_read_returned_is_not_changed() -> None:

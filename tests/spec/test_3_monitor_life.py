@@ -165,6 +165,24 @@ async def test_each_run_ends_costs_and_fires_as_its_numbers_say(tmp_path: Path) 
         await life.assert_paid()
 
 
+SHORT = "2 of 120 items were collected: page 2 could not be read (algolia: status 500)"
+
+
+async def test_a_partial_run_says_how_far_it_came_and_why_it_ended_there(tmp_path: Path) -> None:
+    async with open_past(tmp_path) as life:
+        far = [{name: leg[name] for name in ("pages", "pages_needed", "rows", "rows_asked")} for leg in legs_of(life)]
+        assert [tuple(each.values()) for each in far] == [(2, 2, 3, 120)] * 2 + [(1, 2, 2, 120), (2, 2, 3, 120)]
+        ended = [(leg["status"], leg["error"]) for leg in legs_of(life)]
+        assert ended == [("ok", None)] * 2 + [("partial", "UPSTREAM_ERROR"), ("ok", None)]
+        assert [run["warnings"] for run in life.runs if run["status"] in ("ok", "partial")] == [[], [], [SHORT], []]
+        results = (await life.data("/runs?include=result&status=partial"))["items"]
+        assert [run["result"]["_warnings"] for run in results] == [[SHORT]]
+
+
+def legs_of(life: Life) -> list[dict[str, Any]]:
+    return [run["legs"][0] for run in life.runs if run["status"] in ("ok", "partial")]
+
+
 async def test_the_runs_are_told_with_their_numbers_their_changes_and_their_results(tmp_path: Path) -> None:
     async with open_past(tmp_path) as life:
         assert (await life.data("/runs"))["items"] == life.runs[::-1]
@@ -363,7 +381,12 @@ async def test_a_run_of_which_one_leg_came_is_partial_and_costs_that_share(tmp_p
         partial = await life.run(SLOTS[1])
         assert (whole["status"], whole["credits_used"], whole["alerts_fired"]) == ("ok", price + 1, [])
         assert (partial["status"], partial["credits_used"]) == ("partial", -(-price // 2) + 1)
-        assert [leg["status"] for leg in partial["legs"]] == ["ok", "failed"]
+        assert [(leg["status"], leg["error"]) for leg in partial["legs"]] == [
+            ("ok", None),
+            ("failed", "UPSTREAM_ERROR"),
+        ]
+        missing = partial["legs"][1]
+        assert partial["warnings"] == [f"{missing['endpoint']} is missing: {missing['source']}: status 500"]
         fired = {"metric": "velocity.own_repos_stars", "op": "no_data", "from": None, "to": None}
         assert partial["alerts_fired"] == [{**fired, "delta": None, "pct_change": None, "row_id": "_"}]
         newest, _ = (await life.data("/runs?include=numbers"))["items"]

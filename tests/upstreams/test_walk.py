@@ -60,16 +60,16 @@ async def test_a_walk_that_runs_out_of_pages_says_nothing_of_it(autojump_clock: 
     ready = begun(site_over(shelf), 8)
     fetched = await walk(ready, ready.reach.pages_max, LONG_S, on)
     assert (places(fetched), cursor_of(fetched)) == ([0, 1, 2, 3], {"p": 4})
-    assert (fetched.whole, page_of(fetched).warnings, fetched.pages_used) == (True, (), 4)
+    assert (fetched.whole, fetched.shortfall, fetched.pages_used) == (True, "", 4)
 
 
 async def test_a_walk_with_fewer_pages_than_usual_says_so_and_is_not_whole(autojump_clock: MockClock) -> None:
     shelf = distinct(*[1] * 20)
     ready = begun(site_over(shelf), 8)
     fetched = await walk(ready, ready.reach.pages_needed, LONG_S, on)
-    warning = "2 of 8 items were collected: there were credits for 2 pages; next_cursor goes on"
+    shortfall = "2 of 8 items were collected: there were credits for 2 pages"
     assert (places(fetched), cursor_of(fetched), fetched.whole) == ([0, 1], {"p": 2}, False)
-    assert page_of(fetched).warnings == (warning,)
+    assert (fetched.shortfall, fetched.failure) == (shortfall, None)
 
 
 @pytest.mark.parametrize(("sizes", "limit"), [((4, 4), 8), ((4, 4), 20), ((4, 4, 4), 8), ((2,), 4), ((0,), 4)])
@@ -78,7 +78,7 @@ async def test_a_walk_that_got_what_there_was_is_whole_however_few_its_pages(
 ) -> None:
     fetched = await walked(site_over(distinct(*sizes)), limit, pages_max=2)
     assert len(places(fetched)) == min(sum(sizes), limit)
-    assert (fetched.whole, page_of(fetched).warnings) == (True, ())
+    assert (fetched.whole, fetched.shortfall) == (True, "")
 
 
 async def test_a_walk_that_is_told_to_end_stops_behind_that_page(autojump_clock: MockClock) -> None:
@@ -93,7 +93,7 @@ async def test_a_walk_that_is_told_to_end_stops_behind_that_page(autojump_clock:
     fetched = await walked(site_over(shelf), 16, go_on=twice)
     assert told == [Walked(1, 4, 16), Walked(2, 8, 16)]
     assert (len(places(fetched)), cursor_of(fetched), fetched.pages_used) == (8, {"p": 2}, 2)
-    assert page_of(fetched).warnings == ("8 of 16 items were collected: it was ended early; next_cursor goes on",)
+    assert fetched.shortfall == "8 of 16 items were collected: it was ended early"
     assert not fetched.whole
     rest = await walked(site_over(shelf), 16, cursor_of(fetched))
     assert places(rest) == list(range(8, 16))
@@ -108,7 +108,7 @@ async def test_to_be_told_to_end_at_the_end_changes_nothing(
         return walked.pages < 2
 
     fetched = await walked(site_over(distinct(*sizes)), limit, go_on=until_the_second)
-    assert (fetched.whole, page_of(fetched).warnings) == (True, ())
+    assert (fetched.whole, fetched.shortfall) == (True, "")
 
 
 def test_values_that_no_call_could_answer_are_refused_before_any(autojump_clock: MockClock) -> None:
@@ -166,11 +166,10 @@ async def test_a_page_that_fails_ends_the_walk_with_what_came_before_it(
         return
     fetched = await collecting()
     assert (places(fetched), fetched.pages_used) == (list(range(4 * number)), number)
-    (warning,) = page_of(fetched).warnings
-    assert warning.startswith(f"{4 * number} of 14 items were collected: page {number + 1} could not be read (")
-    assert warning.endswith("); next_cursor goes on")
+    reason = f"page {number + 1} could not be read ({fetched.failure})"
+    assert fetched.shortfall == f"{4 * number} of 14 items were collected: {reason}"
     assert fetched.whole, "nobody else would get more"
-    assert fetched.broke_off
+    assert isinstance(fetched.failure, refusal)
     shelf.fails_at = -1
     rest = await walked(site_over(shelf), 14, cursor_of(fetched))
     assert places(rest) == list(range(4 * number, min(20, 4 * number + 14)))
@@ -269,7 +268,7 @@ async def test_a_mirror_answers_any_page_of_a_walk(autojump_clock: MockClock) ->
         return True
 
     fetched = await walked(site_over(shelf, MIRROR), 12, go_on=then_the_first_is_away)
-    assert (places(fetched), cursor_of(fetched), page_of(fetched).warnings) == (list(range(12)), None, ())
+    assert (places(fetched), cursor_of(fetched), fetched.shortfall) == (list(range(12)), None, "")
     assert fetched.source == "main", "where it began"
 
 

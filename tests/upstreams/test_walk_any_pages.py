@@ -171,7 +171,7 @@ def test_full_pages_never_need_more_than_was_reckoned(limit: int, per_page: int,
 
     fetched = on_virtual_time(run)
     assert places(fetched) == list(range(skip, skip + limit))
-    assert (fetched.whole, page_of(fetched).warnings) == (True, ())
+    assert (fetched.whole, fetched.shortfall) == (True, "")
 
 
 def on_virtual_time(run: Callable[[], Any]) -> Any:

@@ -120,6 +120,18 @@ async def test_a_numbers_only_run_without_a_number_has_failed(desk: Desk, came: 
     assert await desk.money(account) == (100, 0)
 
 
+@pytest.mark.parametrize(
+    ("data", "coverage", "status"), [(page(1), 0.5, "partial"), (page(), 1.0, "failed"), (page(1), 0.0, "failed")]
+)
+async def test_a_run_tells_what_is_missing_of_it_however_it_ends(
+    desk: Desk, data: object, coverage: float, status: str
+) -> None:
+    desk.recipes.answer = lambda _recipe: gathered(data, coverage=coverage, warnings=["page 2 is missing"])
+    run = await desk.ran(await desk.monitor(await desk.account(), track=STARS))
+    assert (run.status, orjson.loads(run.warnings)) == (status, ["page 2 is missing"])
+    assert orjson.loads(run.legs)[0]["source"] == "api"
+
+
 async def test_a_numbers_only_run_keeps_its_numbers_and_what_changed(desk: Desk) -> None:
     monitor = await desk.monitor(await desk.account(), track=STARS)
     desk.recipes.answer = lambda _recipe: gathered(page(5, 6))
