@@ -111,7 +111,7 @@ class Projections:
         def read(tx: Tx) -> str:
             oldest_first = newest_runs(tx, monitor.id, window)[::-1]
             title = metric if row == PAGE else f"{metric} of {row}"
-            return chart_svg(f"{monitor.name}: {title}", list(points_of(_each(tx, oldest_first), metric, row)))
+            return chart_svg(f"{monitor.name}: {title}", points_of(_each(tx, oldest_first), metric, row))
 
         return await self._read(read)
 

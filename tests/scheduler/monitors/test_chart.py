@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from xml.etree import ElementTree
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -25,6 +26,11 @@ def texts(root: ElementTree.Element) -> list[str]:
     return ["".join(node.itertext()) for node in root.iter(f"{SVG}text")]
 
 
+def line_of(root: ElementTree.Element) -> str:
+    (line,) = [node for node in root.iter(f"{SVG}path") if node.get("class") == "line"]
+    return line.get("d") or ""
+
+
 def circles(root: ElementTree.Element, kind: str) -> list[ElementTree.Element]:
     return [node for node in root.iter(f"{SVG}circle") if node.get("class") == kind]
 
@@ -34,8 +40,14 @@ def test_points_are_those_of_one_metric_of_one_row_with_its_alerts() -> None:
     runs[2] = replace(runs[2], alerts=[ALERT, {**ALERT, "row_id": "p2"}, {**ALERT, "metric": "total"}])
     assert list(points_of(runs, VIEWS, "p1")) == [
         Point(FIRST, 10),
+        Point(FIRST + HOUR_S, None),
         Point(FIRST + 2 * HOUR_S, 30, ("gt: 30",)),
     ]
+
+
+def test_that_a_number_is_nowhere_is_an_alert_of_every_row() -> None:
+    runs = [replace(past({})[0], status="failed", alerts=[{**ALERT, "op": "no_data", "to": None, "row_id": "_"}])]
+    assert list(points_of(runs, VIEWS, "p1")) == [Point(FIRST, None, ("no_data",))]
 
 
 def test_an_ordinary_monitors_alerts_have_no_row() -> None:
@@ -55,8 +67,30 @@ def test_the_scale_has_round_numbers_and_the_line_every_point() -> None:
     root = drawn("views", [Point(FIRST + place * HOUR_S, 1_000 * place) for place in range(10)])
     assert [text for text in texts(root) if text.endswith("k") or text == "0"] == ["0", "5k", "10k"]
     assert "2027-01-15 08:00 UTC" in texts(root)
-    (line,) = root.iter(f"{SVG}polyline")
-    assert len((line.get("points") or "").split()) == 10
+    assert line_of(root).count("L") == 9
+
+
+def test_a_run_without_the_number_breaks_the_line_and_its_alert_is_a_ring_at_the_edge() -> None:
+    numbers = [None, 1, 2, None, 4, None, None]
+    points = [
+        Point(FIRST + place * HOUR_S, number, ("no_data",) * (place == 3)) for place, number in enumerate(numbers)
+    ]
+    root = drawn("views", points)
+    assert line_of(root).count("M") == 2
+    (ring,) = circles(root, "absent")
+    assert "".join(ring.itertext()) == "2027-01-15 11:00 UTC: no number; alert no_data"
+    assert float(ring.get("cy") or "") == max(float(node.get("y2") or "") for node in root.iter(f"{SVG}line"))
+    assert "2027-01-15 09:00 UTC" in texts(root), "it begins with the first number"
+
+
+def test_a_long_title_keeps_its_beginning_and_its_end() -> None:
+    name = "The monitor of everything " * 8
+    (title, *_) = texts(drawn(f"{name}: items[].post.engagement.likes of 8863", []))
+    assert len(title) < 90
+    assert title.startswith("The monitor of")
+    assert title.endswith("engagement.likes of 8863")
+    (wide, *_) = texts(drawn("統計" * 60, []))
+    assert len(wide) < 45
 
 
 def test_a_long_line_has_no_dots_but_its_alerts() -> None:
@@ -65,20 +99,21 @@ def test_a_long_line_has_no_dots_but_its_alerts() -> None:
     assert (len(circles(root, "dot")), len(circles(root, "alert"))) == (0, 1)
 
 
-def test_without_points_it_says_so() -> None:
-    assert "No numbers in this window" in texts(drawn("views", []))
+@pytest.mark.parametrize("points", [[], [Point(FIRST, None)], [Point(FIRST, None, ("no_data",))]])
+def test_without_numbers_it_says_so(points: list[Point]) -> None:
+    assert "No numbers in this window" in texts(drawn("views", points))
 
 
 def test_it_has_colours_for_light_and_dark() -> None:
     assert "prefers-color-scheme:dark" in chart_svg("views", [])
 
 
-@given(st.text(), st.lists(NUMBER, max_size=8), st.text(max_size=5))
+@given(st.text(), st.lists(NUMBER | st.none(), max_size=8), st.text(max_size=5))
 @example("largest", [1.7e308, -1.7e308, 5e-324, 0.0], "")
 @example("all alike", [1.7e308, 1.7e308], "")
 @example("smallest", [5e-324, 0], "")
 @example("close", [2**53, 2**53 - 1], "")
-def test_whatever_it_shows_it_is_xml_and_within_its_frame(title: str, values: list[float], alert: str) -> None:
+def test_whatever_it_shows_it_is_xml_and_within_its_frame(title: str, values: list[float | None], alert: str) -> None:
     points = [Point(FIRST + place * HOUR_S, value, (alert,) if place % 2 else ()) for place, value in enumerate(values)]
     root = drawn(title, points)
     for circle in root.iter(f"{SVG}circle"):
