@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import orjson
-
 from billing.ledger import Ledger, Transaction
 from events.instants import iso
+from gateway.lists import Lists
 from gateway.params import CURSOR, read_free
 from gateway.replies import Replies, account_fragment
 from gateway.request import Caller, Reply, Request
@@ -27,8 +26,8 @@ class Credits:
 
     def __init__(self, ledger: Ledger, *, signer: CursorSigner, replies: Replies) -> None:
         self._ledger = ledger
-        self._signer = signer
         self._replies = replies
+        self._lists = Lists(signer, replies)
 
     @property
     def routes(self) -> tuple[Route, ...]:
@@ -50,21 +49,16 @@ class Credits:
         """The statement, newest first."""
         values = read_free(request.query, _TRANSACTIONS)
         limit, request_id = int(values["limit"]), values.get("request_id")
-        binding = orjson.dumps([request.path, caller.key.account_id, request_id])
-        before = None
-        if "cursor" in values:
-            before = int(self._signer.open(binding, str(values["cursor"]))["id"])
+        place = self._lists.place(request, caller, values, request_id)
         found = await self._ledger.transactions(
             caller.key.account_id,
             limit=limit + 1,
-            before=before,
+            before=None if place.state is None else int(place.state["id"]),
             request_id=None if request_id is None else str(request_id),
         )
         page = found[:limit]
-        more = self._signer.seal(binding, {"id": page[-1].id}) if len(found) > limit else None
-        pagination = {"next_cursor": more, "has_more": more is not None, "page_size": len(page)}
-        stored = account_fragment(request.path, {"items": [_item(entry) for entry in page]}, pagination)
-        return await self._replies.free(request, caller, stored)
+        more = {"id": page[-1].id} if len(found) > limit else None
+        return await self._lists.page(request, caller, [_item(entry) for entry in page], place=place, more=more)
 
 
 def _item(entry: Transaction) -> dict[str, Any]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-import orjson
-
 from events.instants import iso, iso_or_none
+from gateway.lists import Lists, behind
 from gateway.params import CURSOR, read_free
 from gateway.replies import Replies, account_fragment
 from gateway.request import Caller, Reply, Request
@@ -29,8 +28,8 @@ class DeliveryRoutes:
 
     def __init__(self, webhooks: Webhooks, *, signer: CursorSigner, replies: Replies) -> None:
         self._webhooks = webhooks
-        self._signer = signer
         self._replies = replies
+        self._lists = Lists(signer, replies)
 
     @property
     def routes(self) -> tuple[Route, ...]:
@@ -46,19 +45,12 @@ class DeliveryRoutes:
         """A page of deliveries with their attempts, newest first."""
         values = read_free(request.query, _PAGE)
         size, account_id = int(values["limit"]), caller.key.account_id
-        binding = orjson.dumps([request.path, account_id])
-        before = None
-        if "cursor" in values:
-            state = self._signer.open(binding, str(values["cursor"]))
-            before = float(state["at"]), str(state["id"])
-        found = await self._webhooks.deliveries(account_id, monitor_id_of(request), before=before, limit=size + 1)
-        more = None
-        if len(found) > size:
-            last = found[size - 1].delivery
-            more = self._signer.seal(binding, {"at": repr(last.created_at), "id": last.id})
+        place = self._lists.place(request, caller, values)
+        found = await self._webhooks.deliveries(account_id, monitor_id_of(request), before=place.before, limit=size + 1)
+        last = found[size - 1].delivery if len(found) > size else None
+        more = None if last is None else behind(last.created_at, last.id)
         items = [_shown(one) for one in found[:size]]
-        pagination = {"next_cursor": more, "has_more": more is not None, "page_size": len(items)}
-        return await self._replies.free(request, caller, account_fragment(request.path, {"items": items}, pagination))
+        return await self._lists.page(request, caller, items, place=place, more=more)
 
     async def redeliver(self, request: Request, caller: Caller) -> Reply:
         """202 with the delivery, which is queued again."""

@@ -9,6 +9,7 @@ import orjson
 
 from gateway.bodies import read_json
 from gateway.errors import Refused, invalid
+from gateway.lists import Lists, behind
 from gateway.monitor_records import run_record
 from gateway.params import CURSOR, DRY_RUN, read_free
 from gateway.replies import Replies, account_fragment
@@ -47,8 +48,8 @@ class MonitorRoutes:
 
     def __init__(self, monitors: MonitorService, *, signer: CursorSigner, replies: Replies) -> None:
         self._monitors = monitors
-        self._signer = signer
         self._replies = replies
+        self._lists = Lists(signer, replies)
 
     @property
     def routes(self) -> tuple[Route, ...]:
@@ -83,20 +84,14 @@ class MonitorRoutes:
         """A page of them, newest first."""
         values = read_free(request.query, _LIST)
         size, status = int(values["limit"]), values["status"]
-        binding = orjson.dumps([request.path, caller.key.account_id, status])
-        before = None
-        if "cursor" in values:
-            state = self._signer.open(binding, str(values["cursor"]))
-            before = float(state["at"]), str(state["id"])
+        place = self._lists.place(request, caller, values, status)
         asked: StatusFilter = "active" if status == "active" else "paused" if status == "paused" else "all"
-        found = await self._monitors.list(caller.key.account_id, asked, before=before, limit=size + 1)
+        found = await self._monitors.list(caller.key.account_id, asked, before=place.before, limit=size + 1)
         views = found[:size]
-        more = None
-        if len(found) > size:
-            last = views[-1].monitor
-            more = self._signer.seal(binding, {"at": repr(last.created_at), "id": last.id})
+        last = views[-1].monitor if len(found) > size else None
+        more = None if last is None else behind(last.created_at, last.id)
         items = [self._monitors.shown(view) for view in views]
-        return await self._listed(request, caller, items, more)
+        return await self._lists.page(request, caller, items, place=place, more=more)
 
     async def show(self, request: Request, caller: Caller) -> Reply:
         """One of them."""
@@ -132,10 +127,9 @@ class MonitorRoutes:
         values = read_free(request.query, _RUNS)
         window, include = window_of(values), _includes(values.get("include"))
         status = str(values["status"]) if "status" in values else None
-        binding = orjson.dumps([request.path, caller.key.account_id, status, *window.bounds])
-        if "cursor" in values:
-            state = self._signer.open(binding, str(values["cursor"]))
-            window = window._replace(until=float(state["at"]))
+        place = self._lists.place(request, caller, values, status, *window.bounds)
+        if place.state is not None:
+            window = window._replace(until=float(place.state["at"]))
         page = await self._monitors.runs(
             caller.key.account_id,
             monitor_id_of(request),
@@ -144,14 +138,9 @@ class MonitorRoutes:
             limit=int(values["limit"]),
             with_data=bool(include),
         )
-        more = None
-        if page.has_more:
-            more = self._signer.seal(binding, {"at": repr(page.entries[-1].run.scheduled_for)})
-        return await self._listed(request, caller, [_shown_run(entry, include) for entry in page.entries], more)
-
-    async def _listed(self, request: Request, caller: Caller, items: list[dict[str, Any]], more: str | None) -> Reply:
-        pagination = {"next_cursor": more, "has_more": more is not None, "page_size": len(items)}
-        return await self._replies.free(request, caller, account_fragment(request.path, {"items": items}, pagination))
+        more = {"at": repr(page.entries[-1].run.scheduled_for)} if page.has_more else None
+        items = [_shown_run(entry, include) for entry in page.entries]
+        return await self._lists.page(request, caller, items, place=place, more=more)
 
     async def _free(self, request: Request, caller: Caller, data: dict[str, Any]) -> Reply:
         return await self._replies.free(request, caller, account_fragment(request.path, data))
