@@ -104,6 +104,8 @@ def read_page(tx: Tx, ask: Ask, *, scan_max: int = SCAN_MAX) -> Page:
 
 def find_event(tx: Tx, account_id: str, key_id: str, event_id: str) -> Position | None:
     """The place right after an event; None when it is not a kept event that this key sees."""
+    if "\0" in event_id:  # PostgreSQL takes no such text, and no id is one
+        return None
     first_pos = read_head(tx, account_id).first_pos
     row = tx.one(FIND, (event_id, account_id, key_id, first_pos))
     return None if row is None else Position(*row)

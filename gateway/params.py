@@ -28,7 +28,9 @@ _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 
 def check_text(name: str, value: str, *, is_url: bool = False) -> None:
-    """Refuse what was not UTF-8, or was percent-encoded twice (spec 7.3)."""
+    """Refuse what was not UTF-8, or was percent-encoded twice (spec 7.3); and NUL, which PostgreSQL does not hold."""
+    if "\0" in value:
+        raise invalid(name, "holds a NUL character")
     if "\ufffd" in value:
         raise Refused(
             "INVALID_REQUEST", f"{name} is not valid UTF-8.", details={"reason": "invalid_utf8", "param": name}
@@ -84,16 +86,18 @@ class Declared:
                 raise invalid(param.name, f"is required: {param.description}")
 
     def _undeclared(self, names: list[str]) -> Refused:
-        first = names[0]
-        if first.lower() in _FOREIGN_CURSORS and "cursor" in self.by_name:
-            meant: str | None = "cursor"
+        first = names[0].lower()
+        problem = f"{names[0][:100]} is no parameter of this endpoint"
+        excess = [name[:100] for name in names]
+        if not self.by_name:
+            details = {"reason": "invalid_param", "param": excess[0], "remove_params": excess}
+            return Refused("INVALID_REQUEST", f"{problem}, which takes none.", details=details)
+        if first in _FOREIGN_CURSORS and "cursor" in self.by_name:
+            meant = "cursor"
         else:
-            meant = next(iter(get_close_matches(first, self.by_name, n=1, cutoff=0.0)), None)
-        return Refused(
-            "INVALID_REQUEST",
-            f"{first[:100]} is no parameter of this endpoint; did you mean {meant}?",
-            details={"did_you_mean": meant, "remove_params": [name[:100] for name in names]},
-        )
+            meant = get_close_matches(first, self.by_name, n=1, cutoff=0.0)[0]
+        details = {"did_you_mean": meant, "remove_params": excess}
+        return Refused("INVALID_REQUEST", f"{problem}; did you mean {meant}?", details=details)
 
 
 class ParamRules(Declared):

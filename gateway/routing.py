@@ -80,8 +80,9 @@ class Routes:
 
 
 def _pattern(path: str) -> re.Pattern[str]:
+    """A name may hold anything but NUL, which PostgreSQL does not."""
     return re.compile(
-        "".join(f"(?P<{one[1:-1]}>[^/]+)" if one[0] == "{" else re.escape(one) for one in _PARTS.findall(path))
+        "".join(rf"(?P<{one[1:-1]}>[^/\0]+)" if one[0] == "{" else re.escape(one) for one in _PARTS.findall(path))
     )
 
 

@@ -99,6 +99,8 @@ REFUSALS = {
     "nam=a": {"did_you_mean": "name", "remove_params": ["nam"]},
     "name=a&Sort=new": {"did_you_mean": "sort", "remove_params": ["Sort"]},
     "name=a&soort=1&leest=2": {"did_you_mean": "sort", "remove_params": ["soort", "leest"]},
+    "name=a&NAMES=b": {"did_you_mean": "name", "remove_params": ["NAMES"]},
+    "name=a%00": about("name"),
     "name=%FF": {"reason": "invalid_utf8", "param": "name"},
     "name=a%2520b": {"reason": "double_encoded", "param": "name"},
 }
@@ -107,6 +109,12 @@ REFUSALS = {
 @pytest.mark.parametrize(("query", "details"), REFUSALS.items(), ids=REFUSALS.keys())
 def test_a_refusal_names_what_is_wrong(query: str, details: dict[str, object]) -> None:
     assert refused(rules(*EVERY), query) == details
+
+
+def test_where_nothing_is_declared_nothing_else_is_proposed() -> None:
+    with pytest.raises(Refused, match="a is no parameter of this endpoint, which takes none") as refusal:
+        read_free([("empty", ""), ("a", "1"), ("b", "2")], ())
+    assert refusal.value.details == {**about("a"), "remove_params": ["a", "b"]}
 
 
 @pytest.mark.parametrize("name", ["page", "offset", "after", "next_token", "max_id", "continuation", "Page", "START"])
@@ -135,7 +143,7 @@ def test_a_free_read_takes_its_own_parameters_only() -> None:
         read_free([("max_credits", "1")], (CURSOR,))
 
 
-@given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\ufffd%"), max_size=40))
+@given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\ufffd%"), max_size=40))
 def test_text_encoded_once_is_taken_and_encoded_twice_is_refused(text: str) -> None:
     check_text("name", text)
     encoded = quote(text, safe="")

@@ -56,7 +56,16 @@ def test_a_path_finds_its_route_and_the_names_in_it(
 
 
 @pytest.mark.parametrize(
-    "path", ["/v1/boxes/", "/v1/boxes//open", "/v1/boxes/a/", "/v1/boxes/a/b", "/v1/boxes/a/open/", "/v1//boxes/a"]
+    "path",
+    [
+        "/v1/boxes/",
+        "/v1/boxes/a\0",
+        "/v1/boxes//open",
+        "/v1/boxes/a/",
+        "/v1/boxes/a/b",
+        "/v1/boxes/a/open/",
+        "/v1//boxes/a",
+    ],
 )
 def test_a_path_that_is_not_quite_one_leads_nowhere(path: str) -> None:
     with pytest.raises(Refused) as raised:
