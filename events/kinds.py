@@ -181,5 +181,5 @@ def select(text: str) -> frozenset[str] | None:
 
 
 def _nearest(name: str) -> str | None:
-    found = difflib.get_close_matches(name, [*KINDS, *FAMILIES, ALL], n=1)
+    found = difflib.get_close_matches(name.lower(), [*KINDS, *FAMILIES, ALL], n=1)
     return found[0] if found else None

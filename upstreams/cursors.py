@@ -12,7 +12,7 @@ import orjson
 from upstreams.errors import InvalidCursor
 from upstreams.params import State
 
-_PREFIX = "cur_"
+PREFIX = "cur_"
 _MAC_BYTES = 12
 _TOKEN_MAX = 4_096
 
@@ -31,7 +31,7 @@ class CursorSigner:
     def seal(self, binding: bytes, state: State) -> str:
         """A token for `state`; `binding` names the endpoint and the parameters it may be used with."""
         payload = orjson.dumps(dict(state))
-        return _PREFIX + urlsafe_b64encode(self._mac(binding, payload) + payload).rstrip(b"=").decode()
+        return PREFIX + urlsafe_b64encode(self._mac(binding, payload) + payload).rstrip(b"=").decode()
 
     def open(self, binding: bytes, token: str) -> State:
         """The state inside a token.
@@ -48,9 +48,9 @@ class CursorSigner:
 
 
 def _decoded(token: str) -> bytes:
-    if not token.startswith(_PREFIX) or len(token) > _TOKEN_MAX:
-        raise InvalidCursor(f"cursor must be a next_cursor of an earlier answer; those begin with {_PREFIX}")
-    body = token.removeprefix(_PREFIX)
+    if not token.startswith(PREFIX) or len(token) > _TOKEN_MAX:
+        raise InvalidCursor(f"cursor must be a next_cursor of an earlier answer; those begin with {PREFIX}")
+    body = token.removeprefix(PREFIX)
     try:
         raw = urlsafe_b64decode(body + "=" * (-len(body) % 4))
     except (Base64Error, ValueError) as exc:

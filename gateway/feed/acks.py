@@ -19,7 +19,8 @@ async def acknowledge(cursor: str, *, readers: Readers, key: Key, name: str, tok
         Refused: 400, also for a cursor past the last page that was served; 404, 410, 503.
     """
     try:
-        position = await position_of(readers, cursor, key, tokens)
+        with refusals.leading_on(refusals.GIVEN):
+            position = await position_of(readers, cursor, key, tokens)
         acked = await readers.consumers.ack(key.id, name, position)
     except EventsError as exc:
         raise refusals.of_consumer(exc, tokens) from exc

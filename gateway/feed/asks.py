@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,7 +13,8 @@ from events.filters import Filters
 from events.kinds import select
 from gateway.errors import Refused
 from gateway.feed.refusals import in_feeds_form, wrong
-from gateway.params import Declared, Pairs
+from gateway.params import Declared
+from gateway.request import Request
 from upstreams.params import Param, Value
 
 SUBJECTS_MAX = 100
@@ -62,7 +63,24 @@ class FeedAsk:
         return frozenset(field for name, field in _FILTERS.items() if name not in self.sent)
 
 
-def read_ask(query: Pairs) -> FeedAsk:
+def ask_of(request: Request) -> FeedAsk:
+    """The ask of a request.
+
+    Raises:
+        Refused: 400, for the first thing that is wrong.
+    """
+    if request.stream is not None and request.headers.get(b"idempotency-key"):
+        step = "Leave Idempotency-Key out: to read costs nothing, and may be repeated."
+        problem = "cannot be combined with Accept: text/event-stream."
+        raise wrong("Idempotency-Key", problem, step, reason="conflicting_params")
+    try:
+        query = request.query
+    except Refused as refused:
+        raise in_feeds_form(refused) from None
+    return read_ask(query)
+
+
+def read_ask(query: Sequence[tuple[str, str]]) -> FeedAsk:
     """The ask of a query.
 
     Raises:
@@ -72,7 +90,7 @@ def read_ask(query: Pairs) -> FeedAsk:
         values = _RULES.read(query)
     except Refused as refused:
         raise in_feeds_form(refused) from None
-    consumer = _consumer(values)
+    consumer = _consumer(values, query)
     cursor, start = values.get("cursor"), values.get("start")
     if consumer is None and start is not None:
         raise wrong("start", "is for a consumer's first read.", "Leave start out, or name a consumer.")
@@ -101,8 +119,10 @@ def check_name(name: str) -> str:
     return name
 
 
-def _consumer(values: Mapping[str, Value]) -> str | None:
+def _consumer(values: Mapping[str, Value], query: Sequence[tuple[str, str]]) -> str | None:
     if "consumer" not in values:
+        if ("consumer", "") in query:  # a name that its sender has lost: not a read of everything
+            check_name("")
         return None
     if "cursor" in values:
         raise wrong(

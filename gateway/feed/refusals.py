@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from events.errors import (
@@ -20,6 +22,7 @@ from gateway.feed.tokens import FeedTokens
 
 FROM_OLDEST = "Read again with cursor=oldest."
 AHEAD = "is ahead of the account's log"
+GIVEN = "Acknowledge the next_cursor of a page that this consumer was given."
 AGAIN = "Correct the parameter and ask again; nothing was read."
 
 
@@ -34,10 +37,22 @@ def in_feeds_form(refused: Refused) -> Refused:
     if refused.code.name != "INVALID_REQUEST":
         return refused
     details = dict(refused.details or {})
+    if "did_you_mean" not in details:
+        details.setdefault("reason", "invalid_param")
     undeclared = details.get("remove_params")
     details.setdefault("param", undeclared[0] if undeclared else "query")
     details.setdefault("next_step", AGAIN)
     return Refused(refused.code.name, refused.message, details=details)
+
+
+@contextmanager
+def leading_on(next_step: str) -> Iterator[None]:
+    """Whatever is refused within says that this is the way on."""
+    try:
+        yield
+    except Refused as refused:
+        refused.details = {**(refused.details or {}), "next_step": next_step}
+        raise
 
 
 def expired(head: Head, since: Position, tokens: FeedTokens, next_step: str = FROM_OLDEST) -> Refused:
@@ -95,8 +110,7 @@ def of_consumer(exc: EventsError, tokens: FeedTokens) -> Refused:
                 param, "is another than the one that the consumer is bound to.", step, reason="conflicting_params"
             )
         case AckBeyondServed():
-            step = "Acknowledge the next_cursor of a page that this consumer was given."
-            return wrong("cursor", "is past the last page that was served to this consumer.", step)
+            return wrong("cursor", "is past the last page that was served to this consumer.", GIVEN)
         case CursorAhead():
             return unusable(AHEAD, exc.head, tokens)
         case UnknownConsumer():

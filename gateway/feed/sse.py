@@ -22,21 +22,26 @@ class EventSource:
         self._told_pos = -1
 
     async def give(self, shown: Shown) -> None:
-        """A page's events; the first page also opens the stream."""
+        """A page's events; the first page also opens the stream, with the place where it begins if it is empty."""
         given = given_out(shown.page, self._tokens)
         lines = [b"id: %b\ndata: %b\n\n" % (cursor.encode(), text) for cursor, text in given]
         if given:
             self._told_pos = shown.page.items[-1].pos
-        if lines or not self._stream.started:
-            await self._stream.write(b"".join(lines) or b": open\n\n")
+            await self._stream.write(b"".join(lines))
+        elif not self._stream.started:
+            await self._stream.write(self._place(shown) + b": open\n\n")
 
     async def beat(self, shown: Shown) -> None:
         """A comment, with the id of a position that has moved though nothing was given."""
-        moved = b""
-        if shown.page.end.pos > self._told_pos:
-            self._told_pos = shown.page.end.pos
-            moved = b"id: %b\n" % self._tokens.seal(shown.page.end).encode()
-        await self._stream.write(moved + b": alive\n\n")
+        await self._stream.write(self._place(shown) + b": alive\n\n")
+
+    def _place(self, shown: Shown) -> bytes:
+        """The id of where a page ends, unless that was told; who begins `now` and is cut off goes on from there."""
+        end = shown.page.end
+        if end.pos <= self._told_pos:
+            return b""
+        self._told_pos = end.pos
+        return b"id: %b\n" % self._tokens.seal(end).encode()
 
     async def hear(self) -> None:
         """Wait until the client is gone: it has nothing to say."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from events.places import Position
-from upstreams.cursors import CursorSigner
+from upstreams.cursors import PREFIX, CursorSigner
+from upstreams.errors import InvalidCursor
 
 PATH = "/v1/events"
 
@@ -25,5 +26,7 @@ class FeedTokens:
         Raises:
             InvalidCursor: it is malformed, was changed, or belongs to another account or endpoint.
         """
+        if not token.startswith(PREFIX):
+            raise InvalidCursor("cursor must be oldest, now, a next_cursor or an event's id")
         state = self._signer.open(self._binding, token)
         return Position(int(state["p"]), int(state["t"]) / 1000)

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from events.consumer_steps import Overview
-from events.errors import CursorExpired, EventsError
+from events.errors import CursorAhead, CursorExpired, EventsError
 from events.instants import iso
 from gateway.bodies import read_json
 from gateway.errors import Refused
@@ -26,6 +26,7 @@ from upstreams.cursors import CursorSigner
 
 CONSUMERS = f"{PATH}/consumers"
 CONSUMER = f"{CONSUMERS}/{{consumer}}"
+RESET_TO = "Reset it to oldest, now, a next_cursor or the id of a kept event."
 _Answer = Callable[[Request, Caller, FeedTokens], Awaitable[Reply]]
 
 
@@ -96,11 +97,14 @@ class ConsumerRoutes:
     async def reset(self, request: Request, caller: Caller, tokens: FeedTokens) -> Reply:
         """Let it read on from any position, forwards or back."""
         name, place = _name(request), await read_json(request, Place)
-        position = await position_of(self._readers, place.cursor, caller.key, tokens)
-        try:
-            found = await self._consumers.reset(caller.key.id, name, position)
-        except CursorExpired as exc:
-            raise refusals.expired(exc.head, position, tokens) from exc
+        with refusals.leading_on(RESET_TO):
+            position = await position_of(self._readers, place.cursor, caller.key, tokens)
+            try:
+                found = await self._consumers.reset(caller.key.id, name, position)
+            except CursorExpired as exc:
+                raise refusals.expired(exc.head, position, tokens) from exc
+            except CursorAhead as exc:
+                raise refusals.unusable(refusals.AHEAD, exc.head, tokens) from exc
         return await self._free(request, caller, {"consumer": _shown(found, tokens)})
 
     async def _free(self, request: Request, caller: Caller, data: dict[str, Any]) -> Reply:

@@ -13,7 +13,7 @@ from events.pages import Page
 from gateway.admission import Admission
 from gateway.feed import pages, refusals
 from gateway.feed.acks import acknowledge
-from gateway.feed.asks import FeedAsk, read_ask
+from gateway.feed.asks import FeedAsk, ask_of
 from gateway.feed.following import Stopped, follow
 from gateway.feed.pages import Shown
 from gateway.feed.polling import Polled, Polls
@@ -72,7 +72,7 @@ class Events:
 
         While it is held, every coroutine on the way down to the socket stays: so there are few.
         """
-        ask = read_ask(request.query)
+        ask = ask_of(request)
         last_id = request.headers.get(b"last-event-id") if request.stream is not None else None
         if last_id and ask.consumer is None:
             ask = replace(ask, cursor=last_id.decode("latin-1"))
@@ -117,7 +117,7 @@ class Events:
         """The same feed over a WebSocket."""
         if request.socket is None:
             raise refusals.wrong("path", "is served as a WebSocket only.", f"Open it as one, or stream {PATH}.")
-        ask, key = read_ask(request.query), caller.key
+        ask, key = ask_of(request), caller.key
         tokens = FeedTokens(self._signer, key.account_id)
         ack = None
         if ask.consumer is not None:

@@ -59,11 +59,18 @@ def meant(ask: Ask, param: str, name: str) -> Failure:
 
 
 OLDEST = "Read again with cursor=oldest."
+GIVEN = "Acknowledge the next_cursor of a page that this consumer was given."
+RESET = "Reset it to oldest, now, a next_cursor or the id of a kept event."
+STREAMED = {"accept": "text/event-stream", "idempotency-key": "a"}
 FAILURES = {
     "a cursor that is none": wrong("cursor=x", "cursor", OLDEST),
     "a cursor that was changed": wrong("cursor=cur_AAAA", "cursor", OLDEST),
     "an event that is none": wrong("cursor=evt_1", "cursor", OLDEST),
+    "a cursor in capitals": wrong("cursor=NOW", "cursor", OLDEST),
+    "an event with a NUL": wrong("cursor=evt_%00", "cursor", "Correct the parameter"),
     "a cursor with a consumer": wrong("cursor=now&consumer=one", "cursor", "Leave cursor out", "conflicting_params"),
+    "a consumer without a name": wrong("consumer=", "consumer", "Send consumer=main."),
+    "a consumer without a name, with a cursor": wrong("consumer=&cursor=now", "consumer", "Send consumer=main."),
     "a consumer's name with capitals": wrong("consumer=One", "consumer", "Send consumer=one."),
     "a consumer's name with a blank": wrong("consumer=a%20b", "consumer", "Send consumer=a-b."),
     "a consumer's name that is too long": wrong(f"consumer={'a' * 65}", "consumer", f"Send consumer={'a' * 64}."),
@@ -71,10 +78,12 @@ FAILURES = {
     "a start that is none": wrong("consumer=new&start=then", "start", "Send start=oldest or start=now."),
     "a start without a consumer": wrong("start=now", "start", "name a consumer"),
     "a type that is none": wrong("types=key.revokd", "types", "Send types=key.revoked."),
+    "a type in capitals": wrong("types=KEY.REVOKED", "types", "Send types=key.revoked."),
     "a family that is none": wrong("types=monitors.*", "types", "Send types=monitor.*."),
     "a type unlike any": wrong("types=zzz", "types", "Leave types out"),
     "a list of types with a hole": wrong("types=key.revoked,,key.revoked", "types", "Leave types out"),
     "subjects without an id": wrong("subject_id=,%20,", "subject_id", "Leave subject_id out"),
+    "a subject with a NUL": wrong("subject_id=a,%00", "subject_id", "Correct the parameter"),
     "101 subjects": wrong(
         "subject_id=" + ",".join(f"mon_{number}" for number in range(101)), "subject_id", "Split the read."
     ),
@@ -89,6 +98,14 @@ FAILURES = {
     "a parameter twice": wrong("limit=1&limit=2", "limit", "Correct the parameter"),
     "no UTF-8": wrong("types=%FF", "types", "Correct the parameter", "invalid_utf8"),
     "encoded twice": wrong("subject_id=a%252Fb", "subject_id", "Correct the parameter", "double_encoded"),
+    "101 parameters": wrong("limit=1&" * 100 + "limit=1", "query", "Correct the parameter"),
+    "a stream with an idempotency key": Failure(
+        lambda node: node.get(FEED, headers=STREAMED),
+        "conflicting_params",
+        "Idempotency-Key",
+        "Leave Idempotency-Key out",
+    ),
+    "a parameter in capitals": meant(get("CURSOR=now"), "CURSOR", "cursor"),
     "a misspelt parameter": meant(get("curser=now"), "curser", "cursor"),
     "a foreign parameter": meant(get("page=2"), "page", "cursor"),
     "a time": meant(get("since=2026-01-01"), "since", "cursor"),
@@ -98,8 +115,17 @@ FAILURES = {
     "an acknowledgement past what was served": Failure(
         acking({"cursor": "now"}), "invalid_param", "cursor", "Acknowledge the next_cursor of a page"
     ),
-    "an acknowledgement of nonsense": Failure(acking({"cursor": "x"}), "invalid_param", "cursor", OLDEST),
-    "an acknowledgement of an unknown event": Failure(acking({"cursor": "evt_1"}), "invalid_param", "cursor", OLDEST),
+    "an acknowledgement of nonsense": Failure(acking({"cursor": "x"}), "invalid_param", "cursor", GIVEN),
+    "an acknowledgement of an unknown event": Failure(acking({"cursor": "evt_1"}), "invalid_param", "cursor", GIVEN),
+    "an acknowledgement of an event with a NUL": Failure(
+        acking({"cursor": "evt_\0"}), "invalid_param", "cursor", GIVEN
+    ),
+    "a reset to nonsense": Failure(
+        lambda node: post(node, f"{CONSUMERS}/one/reset", {"cursor": "x"}), "invalid_param", "cursor", RESET
+    ),
+    "a reset to an unknown event": Failure(
+        lambda node: post(node, f"{CONSUMERS}/one/reset", {"cursor": "evt_1"}), "invalid_param", "cursor", RESET
+    ),
     "an acknowledgement of nothing": Failure(acking({}), "invalid_param", "cursor", "Correct the parameter"),
     "an acknowledgement of a number": Failure(acking({"cursor": 1}), "invalid_param", "cursor", "Correct"),
     "an acknowledgement of null": Failure(acking({"cursor": None}), "invalid_param", "cursor", "Correct"),
@@ -108,7 +134,12 @@ FAILURES = {
     "an acknowledgement that is no object": Failure(acking([1]), "invalid_param", "body", "Correct"),
     "an acknowledgement that is no UTF-8": Failure(acking(b'{"cursor":"\xff"}'), "invalid_utf8", "body", "Correct"),
     "an acknowledgement with another field": meant(acking({"curser": "now"}), "curser", "cursor"),
-    "an acknowledgement with a query": meant(acking({"cursor": "now"}, query="?x=1"), "x", None or ""),
+    "an acknowledgement with a query": Failure(
+        acking({"cursor": "now"}, query="?x=1"), "invalid_param", "x", "Correct"
+    ),
+    "a list of consumers with a query": Failure(
+        lambda node: node.get(f"{CONSUMERS}?limit=1"), "invalid_param", "limit", "Correct"
+    ),
     "an acknowledgement for a name that is none": Failure(
         acking({"cursor": "now"}, name="One"), "invalid_param", "consumer", "Send consumer=one."
     ),
@@ -144,7 +175,7 @@ async def test_a_failure_names_its_parameter_and_the_way_on_and_is_free(failure:
         if failure.did_you_mean is None:
             assert "did_you_mean" not in details
         else:
-            assert (details["did_you_mean"] or "") == failure.did_you_mean
+            assert details["did_you_mean"] == failure.did_you_mean
             assert details["remove_params"] == [failure.param]
         await assert_free(node, answer)
         assert answer.headers["x-credits-used"] == "0"
