@@ -14,6 +14,7 @@ import msgspec
 
 from events.errors import TooManyConsumers
 from events.filters import Filters
+from events.kinds import expand
 from events.places import Position
 from storage.store import Row, Tx, Value
 
@@ -133,7 +134,7 @@ def _consumer(row: Row) -> Consumer:
         key_id,
         name,
         account_id,
-        Filters(_names(types), _names(subjects)),
+        _filters(_names(types), _names(subjects)),
         Position(places[0], places[1]),
         Position(places[2], places[3]),
         quiet_pos,
@@ -145,8 +146,13 @@ def _consumer(row: Row) -> Consumer:
     )
 
 
+def _filters(named: frozenset[str] | None, subjects: frozenset[str] | None) -> Filters:
+    """With a family's types as this version knows them: who has named it reads a later release's new ones too."""
+    return Filters(None if named is None else expand(named), subjects, named)
+
+
 def _columns(one: Consumer) -> tuple[Value, ...]:
-    texts = (_text(one.filters.types), _text(one.filters.subjects))
+    texts = (_text(one.filters.named or one.filters.types), _text(one.filters.subjects))
     places = (*one.committed, *one.served, one.quiet_pos, one.counted_pos, one.counted)
     head = (one.id, one.key_id, one.name, one.account_id)
     return (*head, *texts, *places, one.created_at, one.seen_at, int(one.lapse_told))

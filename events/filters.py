@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 
@@ -23,6 +23,8 @@ class Filters:
 
     types: frozenset[str] | None = None
     subjects: frozenset[str] | None = None
+    named: frozenset[str] | None = field(default=None, compare=False)
+    """The types as they were named, families among them: what a family stands for may grow."""
 
     def admit(self, moved: Moved) -> bool:
         """Whether an event is among them; whether a key may see it is another question."""

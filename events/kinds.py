@@ -6,7 +6,7 @@ Data holds counts and ids only (spec 2.8), so that an event can be passed on whe
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal
@@ -168,16 +168,21 @@ def select(text: str) -> frozenset[str] | None:
     Raises:
         UnknownType: a name is neither a type nor a family, with the nearest that is.
     """
-    chosen: set[str] = set()
-    names = [name.strip() for name in text.split(",")]
-    for name in names:
-        if name in KINDS:
-            chosen.add(name)
-        elif name in FAMILIES:
-            chosen |= FAMILIES[name]
-        elif name != ALL:
+    names = named_in(text)
+    for name in names:  # in their order: the first that is wrong is told
+        if not (name in KINDS or name in FAMILIES or name == ALL):
             raise UnknownType(name, _nearest(name))
-    return None if ALL in names else frozenset(chosen)
+    return None if ALL in names else expand(names)
+
+
+def named_in(text: str) -> tuple[str, ...]:
+    """The names in a filter, of types and families alike."""
+    return tuple(name.strip() for name in text.split(","))
+
+
+def expand(names: Iterable[str]) -> frozenset[str]:
+    """The types that names of types and families stand for; one that a newer version has added stands for itself."""
+    return frozenset(type_ for name in names for type_ in FAMILIES.get(name, (name,)))
 
 
 def _nearest(name: str) -> str | None:

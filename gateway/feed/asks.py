@@ -10,7 +10,7 @@ from typing import Literal
 from events.consumer_steps import Omitted
 from events.errors import UnknownType
 from events.filters import Filters
-from events.kinds import select
+from events.kinds import named_in, select
 from gateway.errors import Refused
 from gateway.feed.refusals import in_feeds_form, wrong
 from gateway.params import Declared
@@ -140,7 +140,8 @@ def _filters(sent: Mapping[str, str]) -> Filters:
     except UnknownType as exc:
         step = f"Send types={exc.nearest}." if exc.nearest else "Leave types out to read all."
         raise wrong("types", f"cannot be read: {exc}", step) from exc
-    return Filters(types, _subjects(sent["subject_id"]) if "subject_id" in sent else None)
+    subjects = _subjects(sent["subject_id"]) if "subject_id" in sent else None
+    return Filters(types, subjects, None if types is None else frozenset(named_in(sent["types"])))
 
 
 def _subjects(text: str) -> frozenset[str]:

@@ -1,7 +1,9 @@
 """Named consumers on each real engine: created, read, acknowledged, reset, deleted, lapsed (spec 3, 4.4)."""
 
 from functools import partial
+from typing import Any
 
+import orjson
 import pytest
 import trio
 
@@ -19,7 +21,7 @@ from events.errors import (
     UnknownConsumer,
 )
 from events.filters import Filters
-from events.kinds import select
+from events.kinds import named_in, select
 from events.places import Position
 from storage.store import Tx
 from tests.events.desk import ACCOUNT, EPOCH, KEY, Desk, alert, exhausted, low, places
@@ -123,6 +125,33 @@ async def test_the_first_read_binds_the_filters(desk: Desk) -> None:
         with pytest.raises(FiltersConflict) as raised:
             await read(desk, filters=other)
         assert raised.value.bound == bound
+
+
+async def test_a_family_stays_a_family_whatever_a_later_release_adds_to_it(desk: Desk) -> None:
+    """Or its consumer would miss what is added, and whoever repeats the family be refused."""
+    text = "monitor.*,key.revoked"
+    bound = Filters(select(text), None, frozenset(named_in(text)))
+    await read(desk, filters=bound)
+    await read(desk, filters=bound)
+    assert await bound_types(desk) == ["key.revoked", "monitor.*"]
+    await rebind(desk, "credits.*", "monitor.of_a_later_release")  # as a newer node has written it
+    read_on = await read(desk)
+    assert read_on.filters.types == {"credits.low", "credits.exhausted", "monitor.of_a_later_release"}
+    await desk.append(low(), alert())
+    assert places((await read(desk, filters=read_on.filters)).page) == [1]
+    assert await bound_types(desk) == ["credits.*", "monitor.of_a_later_release"]
+
+
+async def bound_types(desk: Desk) -> Any:
+    """What the row holds."""
+    rows = await desk.store.read(lambda tx: tx.all("SELECT types FROM consumers"))
+    return orjson.loads(rows[0][0])
+
+
+async def rebind(desk: Desk, *types: str) -> None:
+    """Bind the consumer to others."""
+    text = orjson.dumps(types).decode()
+    await desk.store.write(lambda tx: tx.run("UPDATE consumers SET types = ?", (text,)))
 
 
 async def test_an_old_acknowledgement_changes_nothing_and_one_beyond_what_was_served_is_refused(desk: Desk) -> None:
