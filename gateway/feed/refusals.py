@@ -15,7 +15,7 @@ from events.errors import (
     TooManyConsumers,
     UnknownConsumer,
 )
-from events.instants import iso
+from events.instants import iso, iso_or_none
 from events.places import Head, Position
 from gateway.errors import STORE_RETRY_AFTER_S, Refused
 from gateway.feed.tokens import FeedTokens
@@ -56,17 +56,21 @@ def leading_on(next_step: str) -> Iterator[None]:
 
 
 def expired(head: Head, since: Position, tokens: FeedTokens, next_step: str = FROM_OLDEST) -> Refused:
-    """410: some of what came behind `since` was removed."""
-    kept = head.last_pos >= head.first_pos
+    """410: some of what came behind `since` was removed, or else its consumer has lapsed; then nothing was missed."""
+    is_missed = since.pos < head.start.pos
+    until = head.first_at if head.last_pos >= head.first_pos else head.last_at
+    if not is_missed:
+        until = max(since.at, until)
     details = {
         "reason": "retention_passed",
         "param": "cursor",
         "next_step": next_step,
         "oldest_cursor": tokens.seal(head.start),
-        "missed_from": iso(since.at) if since.at else None,
-        "missed_until": iso(head.first_at if kept else head.last_at),
+        "missed_from": iso_or_none(since.at or None),
+        "missed_until": iso_or_none(until or None),
     }
-    return Refused("CURSOR_EXPIRED", "Events behind this position were removed: retention has passed.", details=details)
+    message = "Events behind this position were removed: retention has passed."
+    return Refused("CURSOR_EXPIRED", message if is_missed else "This consumer was idle for too long.", details=details)
 
 
 def unusable(problem: str, head: Head, tokens: FeedTokens) -> Refused:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import orjson
+
 from gateway.event_stream import EventStream
 from gateway.feed.following import Stopped
 from gateway.feed.pages import Shown, given_out
@@ -13,7 +15,10 @@ RETRY_MS = {Stopped.FULL: FULL_INTERVAL_S * 1000, Stopped.CLOSING: STOP_INTERVAL
 
 
 class EventSource:
-    """The sink of one client. Events have no name of their own: `onmessage` gets them all, the type is in the data."""
+    """The sink of one client. Events have no name of their own: `onmessage` gets them all, the type is in the data.
+
+    A consumer that has lapsed is told so before, by an event `restarted`.
+    """
 
     def __init__(self, stream: EventStream, receive: Receive, tokens: FeedTokens) -> None:
         self._stream = stream
@@ -23,13 +28,17 @@ class EventSource:
 
     async def give(self, shown: Shown) -> None:
         """A page's events; the first page also opens the stream, with the place where it begins if it is empty."""
-        given = given_out(shown.page, self._tokens)
-        lines = [b"id: %b\ndata: %b\n\n" % (cursor.encode(), text) for cursor, text in given]
-        if given:
+        lines = []
+        if shown.restarted_from is not None:
+            told = {"restarted_from": self._tokens.seal(shown.restarted_from), "dropped": shown.dropped}
+            lines.append(b"event: restarted\ndata: %b\n\n" % orjson.dumps(told))
+        if given := given_out(shown.page, self._tokens):
             self._told_pos = shown.page.items[-1].pos
-            await self._stream.write(b"".join(lines))
+            lines += [b"id: %b\ndata: %b\n\n" % (cursor.encode(), text) for cursor, text in given]
         elif not self._stream.started:
-            await self._stream.write(self._place(shown) + b": open\n\n")
+            lines.append(self._place(shown) + b": open\n\n")
+        if lines:
+            await self._stream.write(b"".join(lines))
 
     async def beat(self, shown: Shown) -> None:
         """A comment, with the id of a position that has moved though nothing was given."""

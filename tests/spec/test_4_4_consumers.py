@@ -177,6 +177,9 @@ async def test_an_idle_consumer_is_told_410_once_and_restarts_at_the_oldest_kept
         refused = await node.get(f"{FEED}?consumer=one")
         details = assert_refused(refused, "CURSOR_EXPIRED", 410)
         assert details["reason"] == "retention_passed"
+        assert refused.json["error"]["message"] == "This consumer was idle for too long."
+        stood_at = first["data"]["items"][1]["created_at"]
+        assert (details["missed_from"], details["missed_until"]) == (stood_at, stood_at), "nothing was missed"
         await assert_free(node, refused)
         restarted = await page(node, "consumer=one")
         assert subjects(restarted) == [f"key_{number}" for number in range(4)]
@@ -185,6 +188,15 @@ async def test_an_idle_consumer_is_told_410_once_and_restarts_at_the_oldest_kept
         again = await page(node, "consumer=one")
         assert again["data"]["items"] == restarted["data"]["items"]
         assert "restarted_from" not in again["data"], "it is told once"
+
+
+async def test_an_idle_consumer_of_an_empty_log_has_missed_nothing(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        await page(node, "consumer=one")
+        await idle_for(node, LAPSE_S + SEEN_S + 60)
+        details = assert_refused(await node.get(f"{FEED}?consumer=one"), "CURSOR_EXPIRED", 410)
+        assert (details["missed_from"], details["missed_until"]) == (None, None)
+        assert (await page(node, "consumer=one"))["data"]["restarted_from"] == details["oldest_cursor"]
 
 
 async def test_a_consumer_whose_events_were_removed_restarts_and_is_told_how_many(tmp_path: Path) -> None:

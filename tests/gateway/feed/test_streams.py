@@ -248,6 +248,22 @@ async def test_a_stream_of_a_consumer_reads_on_and_acknowledges_nothing(tmp_path
         assert subjects(await page(node, "consumer=one")) == ["key_2", "key_3"]
 
 
+async def test_a_stream_of_a_consumer_that_lapsed_begins_with_where_it_stood(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        await append_some(node, 4)
+        stood = (await page(node, "consumer=one&limit=1"))["pagination"]["next_cursor"]
+        await ack(node, "one", stood)
+        await drop_before(node, 4)
+        assert_refused(await node.get(f"{FEED}?consumer=one", headers=SSE), "CURSOR_EXPIRED", 410)
+        async with streaming(node, "consumer=one") as stream:
+            told = await stream.block()
+            assert told["event"] == "restarted"
+            assert orjson.loads(told["data"]) == {"restarted_from": stood, "dropped": 2}
+            assert await stream.events(1) == ["key_3"]
+        async with streaming(node, "consumer=one") as stream:
+            assert await stream.events(1) == ["key_3"], "it is told once"
+
+
 async def test_a_reader_that_is_slow_holds_up_nobody_and_misses_nothing(tmp_path: Path) -> None:
     """It gets pages at its own pace, read when it takes them: what waits for it is in the store, not in memory."""
     count = 4000
