@@ -139,7 +139,7 @@ def _filters(sent: Mapping[str, str]) -> Filters:
         types = select(sent["types"]) if "types" in sent else None
     except UnknownType as exc:
         step = f"Send types={exc.nearest}." if exc.nearest else "Leave types out to read all."
-        raise wrong("types", f"cannot be read: {exc}", step) from exc
+        raise wrong("types", f"cannot be read: {exc}{'' if exc.nearest else '.'}", step) from exc
     subjects = _subjects(sent["subject_id"]) if "subject_id" in sent else None
     return Filters(types, subjects, None if types is None else frozenset(named_in(sent["types"])))
 

@@ -42,7 +42,8 @@ def in_feeds_form(refused: Refused) -> Refused:
     undeclared = details.get("remove_params")
     details.setdefault("param", undeclared[0] if undeclared else "query")
     details.setdefault("next_step", AGAIN)
-    return Refused(refused.code.name, refused.message, details=details)
+    end = "" if refused.message.endswith((".", "?")) else "."  # whoever prints it puts the next step behind
+    return Refused(refused.code.name, refused.message + end, details=details)
 
 
 @contextmanager

@@ -172,6 +172,7 @@ async def test_a_failure_names_its_parameter_and_the_way_on_and_is_free(failure:
         assert details.get("reason") == failure.reason
         assert details["param"] == failure.param
         assert failure.step in details["next_step"]
+        assert answer.json["error"]["message"][-1] in ".?"
         if failure.did_you_mean is None:
             assert "did_you_mean" not in details
         else:
