@@ -12,7 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from events.consumer_rows import CONSUMERS_MAX
+from events.consumer_rules import DAY_S, LAPSE_S
 from events.kinds import FAMILIES
+from events.pages import SCAN_MAX
+from gateway.feed.asks import SUBJECTS_MAX, WAIT_S_MAX
+from gateway.feed.polling import BEAT_S
 from gateway.feed.types_page import types_table
 from tests.docs.blocks import commands, shell_blocks
 from tests.fakes.calling import get
@@ -67,6 +72,19 @@ def test_the_table_of_types_is_the_registrys() -> None:
     text = PAGE.read_text()
     assert types_table() in text, f"the table should be\n{types_table()}"
     assert f"({', '.join(f'`{family}`' for family in FAMILIES)})" in text
+
+
+def test_the_bounds_that_the_page_tells_are_those_of_the_code() -> None:
+    text = " ".join(PAGE.read_text().split())
+    for told in (
+        f"one read looks at {SCAN_MAX:,} positions",
+        f"`subject_id` takes up to {SUBJECTS_MAX} ids",
+        f"With `wait_s` (up to {WAIT_S_MAX})",
+        f"a key has at most {CONSUMERS_MAX}",
+        f"After {LAPSE_S / DAY_S:.0f} days",
+        f"A comment comes every {BEAT_S:.0f} seconds",
+    ):
+        assert told in text, told
 
 
 def test_the_errors_table_names_every_reason_that_the_feed_gives() -> None:
