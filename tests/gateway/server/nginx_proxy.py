@@ -25,6 +25,10 @@ http {{
             proxy_pass http://app; proxy_http_version 1.1; proxy_set_header Connection "";
             proxy_request_buffering off;
         }}
+        location = /v1/events/ws {{
+            proxy_pass http://app; proxy_http_version 1.1;
+            proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;
+        }}
     }}
 }}
 """
