@@ -22,12 +22,12 @@ from tests.gateway.server.nginx_proxy import open_nginx
 @asynccontextmanager
 async def proxied(folder: Path) -> AsyncIterator[tuple[OpenNode, trio.SocketStream]]:
     """A node, and a connection to nginx in front of it."""
-    async with (
-        open_test_node(folder) as node,
-        open_nginx(folder, urlsplit(node.url).port or 0) as path,
-        await trio.open_unix_socket(path) as socket,
-    ):
-        with trio.fail_after(10):
+    with trio.fail_after(20):
+        async with (
+            open_test_node(folder) as node,
+            open_nginx(folder, urlsplit(node.url).port or 0) as path,
+            await trio.open_unix_socket(path) as socket,
+        ):
             yield node, socket
 
 
