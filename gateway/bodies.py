@@ -15,6 +15,8 @@ from gateway.server.errors import BodyTooLong, ClientGone
 from gateway.server.whole_body import read_body
 
 T = TypeVar("T", bound=msgspec.Struct)
+_PART_LEAST = 3
+"""Characters of a name that is taken for a field's, shortened."""
 _FIELD = re.compile(r" - at `\$\.?(?P<path>[^`]*)`$")
 
 
@@ -62,12 +64,23 @@ def _refuse_unknown(sent: dict[str, Any], kind: type[msgspec.Struct]) -> None:
     fields = kind.__struct_encode_fields__
     for name in sent:
         if name not in fields:
-            meant = get_close_matches(name, fields, n=1, cutoff=0.0)[0]
-            raise Refused(
-                "INVALID_REQUEST",
-                f"{name[:100]} is no field of this body; did you mean {meant}?",
-                details={"did_you_mean": meant, "remove_params": [name[:100]]},
-            )
+            raise _unknown(name[:100], fields)
+
+
+def _unknown(name: str, fields: tuple[str, ...]) -> Refused:
+    """The nearest field, where one is near: a field that another body has is not meant as any of this one's."""
+    meant = _meant(name.lower(), fields)
+    told: dict[str, Any] = {"remove_params": [name]}
+    if meant is None:
+        message = f"{name} is no field of this body; its fields are {', '.join(fields)}."
+        return Refused("INVALID_REQUEST", message, details={"reason": "invalid_param", "param": name, **told})
+    message = f"{name} is no field of this body; did you mean {meant}?"
+    return Refused("INVALID_REQUEST", message, details={"did_you_mean": meant, **told})
+
+
+def _meant(name: str, fields: tuple[str, ...]) -> str | None:
+    whole = (field for field in fields if len(name) >= _PART_LEAST and name in field)
+    return next(whole, None) or next(iter(get_close_matches(name, fields, n=1, cutoff=0.75)), None)
 
 
 def _refused(message: str) -> Refused:

@@ -73,6 +73,16 @@ REFUSED: dict[str, tuple[bytes, dict[str, Any], str]] = {
         {"did_you_mean": "name", "remove_params": ["nmae"]},
         "nmae is no field of this body; did you mean name?",
     ),
+    "a field in part": (
+        b'{"name":"a","inn":1}',
+        {"did_you_mean": "inner", "remove_params": ["inn"]},
+        "did you mean inner?",
+    ),
+    "a field that is like none": (
+        b'{"name":"a","recipe":"b"}',
+        {"reason": "invalid_param", "param": "recipe", "remove_params": ["recipe"]},
+        "recipe is no field of this body; its fields are name, size, inner.",
+    ),
     "depth without end": (b'{"name":' * 5000, {"reason": "invalid_param", "param": "body"}, "is no JSON"),
 }
 
