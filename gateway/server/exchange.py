@@ -183,8 +183,8 @@ class Exchange:
     def _frame(self, lines: list[bytes], size: int, *, more: bool) -> None:
         """Decide how the answer ends and whether the connection goes on; write it into the head."""
         edge, body, version = self._edge, self._request.body, self._request.scope["http_version"]
-        if self._left is None and not more and not self._bodiless:
-            self._left = size
+        if self._left is None and not (more or self._bodiless or (self.head_only and not size)):
+            self._left = size  # of a GET that is sent in pieces, its HEAD knows no length (RFC 9110, 8.6)
         if self._left is not None:
             lines.append(b"content-length: " + str(self._left).encode())  # %d costs five times as much
         elif not (self._bodiless or self.head_only):

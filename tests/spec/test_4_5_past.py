@@ -218,6 +218,7 @@ async def test_a_head_of_a_download_has_no_body(tmp_path: Path) -> None:
         answer = await node.get(f"{MONITORS}/{id_}/export", method="HEAD")
         assert (answer.status, answer.body) == (200, b"")
         assert answer.headers["content-type"].startswith("text/csv")
+        assert "content-length" not in answer.headers, "nobody knows it: the download is sent in pieces"
 
 
 async def test_a_download_is_the_same_on_both_engines(tmp_path: Path) -> None:
