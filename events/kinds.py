@@ -147,7 +147,9 @@ _ALL_KINDS = (
     Kind("monitor.run_failed", "A Monitor's run ended `failed`, and was refunded.", MonitorRun),
     Kind("monitor.run_skipped", "A Monitor's slot was skipped; `skip_reason` says why.", MonitorRun),
     Kind("monitor.alert_fired", "A Monitor's run fired at least one of its alert rules.", MonitorAlert),
-    Kind("monitor.webhook_paused", "Ten failed deliveries in a row paused a Monitor's webhook.", WebhookPaused),
+    Kind(
+        "monitor.webhook_paused", "Ten failed deliveries in a row, or a 410, paused a Monitor's webhook.", WebhookPaused
+    ),
     Kind("credits.low", "20% of the last pack of credits are left.", CreditsLow, account_wide=True),
     Kind("credits.exhausted", "No credits are left.", CreditsExhausted, account_wide=True),
     Kind("key.revoked", "An API key was revoked.", KeyRevoked, account_wide=True),

@@ -14,6 +14,7 @@ from scheduler.monitors.tracking import read_track
 from scheduler.monitors.verdict import SCHEDULING_CREDITS
 from scheduler.recipes import Recipe, Recipes
 from scheduler.webhooks.records import Webhook
+from scheduler.webhooks.schedule import FAILURES_UNTIL_PAUSE
 
 _HINT: Final = 4
 """Characters of a secret that are shown."""
@@ -66,9 +67,10 @@ def _of_webhook(monitor: Monitor, webhook: Webhook | None) -> list[str]:
         return []
     told = []
     if webhook.status == "paused":
+        few = webhook.failures < FAILURES_UNTIL_PAUSE
+        why = "when its receiver answered 410" if few else f"after {webhook.failures} failed deliveries in a row"
         told.append(
-            f"the webhook was paused after {webhook.failures} failed deliveries in a row, the monitor goes on and is "
-            "billed; resume the webhook or save its URL again"
+            f"the webhook was paused {why}, the monitor goes on and is billed; resume the webhook or save its URL again"
         )
     if monitor.suppress and monitor.alert_rules == "[]":
         told.append("nothing is delivered: suppress_webhook_unless_alert is set and there are no alert_rules")
