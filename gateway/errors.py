@@ -163,7 +163,7 @@ def _argument(exc: InvalidArgument) -> Refused:
 def _monitor_invalid(exc: MonitorInvalid) -> Refused:
     """`details` has either a reason or the nearest right value (spec 7.1)."""
     near = exc.did_you_mean
-    told = {"reason": "invalid_param"} if near is None else {"did_you_mean": near}
+    told = {"reason": exc.reason} if near is None else {"did_you_mean": near}
     message = str(exc) if str(exc).endswith("?") else f"{exc}."
     return Refused("INVALID_REQUEST", message, details={**told, "param": exc.param, "next_step": exc.next_step})
 

@@ -126,8 +126,10 @@ def _values(listing: Listing, params: object) -> dict[str, Value]:
     try:
         return rules.read((name, _text(name, value)) for name, value in fields.items())
     except Refused as exc:
-        name, _, problem = exc.message.partition(" ")
-        raise _invalid(name, problem, _meant(exc)) from exc
+        name, _, problem = exc.message.removesuffix(".").partition(" ")
+        details: Mapping[str, Any] = exc.details or {}
+        meant, reason = details.get("did_you_mean"), details.get("reason", "invalid_param")
+        raise _invalid(name, problem, meant, reason) from exc
 
 
 def _text(name: str, value: object) -> str:
@@ -139,14 +141,9 @@ def _text(name: str, value: object) -> str:
     raise _invalid(name, f"must be text, a whole number or a boolean, not {kind_of(value)}")
 
 
-def _invalid(name: str, problem: str, meant: str | None = None) -> RecipeInvalid:
+def _invalid(name: str, problem: str, meant: str | None = None, reason: str = "invalid_param") -> RecipeInvalid:
     how = f"Send {meant}." if meant else "The endpoint's guide tells its parameters and an example of each."
-    return RecipeInvalid(f"params.{name}", problem, how, did_you_mean=meant)
-
-
-def _meant(refused: Refused) -> str | None:
-    details: Mapping[str, Any] = refused.details or {}
-    return details.get("did_you_mean")
+    return RecipeInvalid(f"params.{name}", problem, how, did_you_mean=meant, reason=reason)
 
 
 def _sealed(_state: State) -> str:

@@ -11,15 +11,25 @@ class MonitorInvalid(SchedulerError):
     """A field of a monitor cannot be used as it was sent; nothing was stored or charged.
 
     `param` is the field's place in the body (`track.metrics[0]`), `problem` completes the sentence that begins with it,
-    `next_step` is a sentence that says what to send, and `did_you_mean` the very value, where one is near.
+    `next_step` is a sentence that says what to send, and `did_you_mean` the very value, where one is near;
+    `reason` is for programs (spec 7.3).
     """
 
-    def __init__(self, param: str, problem: str, next_step: str, *, did_you_mean: str | None = None) -> None:
+    def __init__(
+        self,
+        param: str,
+        problem: str,
+        next_step: str,
+        *,
+        did_you_mean: str | None = None,
+        reason: str = "invalid_param",
+    ) -> None:
         super().__init__(f"{param} {problem}")
         self.param = param
         self.problem = problem
         self.next_step = next_step
         self.did_you_mean = did_you_mean
+        self.reason = reason
 
 
 class CadenceInvalid(MonitorInvalid):

@@ -95,6 +95,7 @@ def sent(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 def assert_names(answer: Answered, param: str, meant: str | None, case: str) -> None:
     details = assert_refused(answer, "INVALID_REQUEST", 400)
+    assert not answer.json["error"]["message"].endswith(("..", "?.")), case
     assert details["param"] == param, (case, details)
     if meant is None:
         assert "did_you_mean" in details or details["reason"] == "invalid_param", (case, details)
@@ -110,6 +111,16 @@ async def test_every_wrong_field_is_named_with_the_nearest_right_thing_and_nothi
                 assert_names(answer, param, meant, case)
         await assert_free(node, answer)
         assert await listed(node) == []
+
+
+@pytest.mark.parametrize(("handle", "reason"), [("a%20b", "double_encoded"), ("a\ufffd", "invalid_utf8")])
+async def test_a_recipes_parameter_is_refused_for_the_reason_that_its_endpoint_has(
+    tmp_path: Path, handle: str, reason: str
+) -> None:
+    async with open_test_node(tmp_path) as node:
+        answer = await post(node, MONITORS, {**HOOKED, "params": {"handle": handle}})
+        details = assert_refused(answer, "INVALID_REQUEST", 400)
+        assert (details["reason"], details["param"]) == (reason, "params.handle")
 
 
 async def test_an_unknown_field_is_refused_with_the_nearest_one(tmp_path: Path) -> None:
