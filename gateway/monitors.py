@@ -32,6 +32,7 @@ from scheduler.monitors.service import Setting as ServiceSetting
 from scheduler.monitors.slots import Slots
 from scheduler.webhooks.owner import Webhooks
 from scheduler.webhooks.queue import Instant, Outbox, instant_of
+from scheduler.webhooks.resolver import SystemResolver
 from scheduler.webhooks.sender import open_sender
 from scheduler.webhooks.service import DeliverySetting, open_deliveries
 from storage.opening import is_shared
@@ -41,6 +42,8 @@ from upstreams.catalog import Catalog
 RUN_WITHIN_S = 20.0
 """Whoever asked for a run is told by then how it stands: less than a supervisor waits for its workers."""
 _LOOK_S = 0.05
+_RESOLVING_MAX = 16
+"""Threads that ask what the hosts of webhooks mean while they are registered."""
 
 
 class MonitorRun(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -128,6 +131,7 @@ async def open_monitors(
             recipes,
             books.cipher,
             slots,
+            SystemResolver(trio.CapacityLimiter(_RESOLVING_MAX)),
             now=now,
             make_id=make_id,
             wake=clock.wake,

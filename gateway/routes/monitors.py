@@ -70,7 +70,7 @@ class MonitorRoutes:
         draft = self._monitors.draft(await read_json(request, CreateBody))
         account_id = caller.key.account_id
         if is_dry:
-            told = {**self._monitors.preview(draft, account_id), "id": None}
+            told = {**await self._monitors.preview(draft, account_id), "id": None}
             return await self._free(request, caller, {"valid": True, "monitor": told})
         saved = await self._monitors.create(draft, account_id, caller.key.id)
         shown = self._monitors.shown(saved.view, secret=saved.secret)

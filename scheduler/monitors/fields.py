@@ -69,8 +69,13 @@ def read_url(sent: object, *, allow_insecure: bool) -> str | None:
     try:
         check_url(url, allow_insecure=allow_insecure)
     except TargetRefused as exc:
-        raise MonitorInvalid("webhook_url", f"cannot be called: {exc}", URL_HOW) from exc
+        raise uncallable(exc) from exc
     return url
+
+
+def uncallable(refused: TargetRefused) -> MonitorInvalid:
+    """What the guard's refusal of a webhook's URL is told as."""
+    return MonitorInvalid("webhook_url", f"cannot be called: {refused}", URL_HOW)
 
 
 def read_secret(sent: object, url: str | None) -> str | None:

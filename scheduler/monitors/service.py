@@ -17,6 +17,7 @@ from billing.sealing import Cipher
 from scheduler.errors import MonitorLimitReached, MonitorPaused, MonitorUnknown, RunTooSoon
 from scheduler.monitors import lists, store
 from scheduler.monitors.draft import CreateBody, Draft, read_draft
+from scheduler.monitors.fields import uncallable
 from scheduler.monitors.lists import RunsPage, StatusFilter, Window
 from scheduler.monitors.patch import Patch, PatchBody, patched, read_patch
 from scheduler.monitors.records import Monitor, Run
@@ -26,8 +27,11 @@ from scheduler.recipes import Recipes
 from scheduler.webhooks import hook_rows
 from scheduler.webhooks.hook_rows import sealed_for
 from scheduler.webhooks.records import Webhook
+from scheduler.webhooks.registration import check_target
+from scheduler.webhooks.resolver import Resolve
 from scheduler.webhooks.signature import new_secret
 from storage.store import Store, Tx
+from upstreams.errors import TargetRefused
 
 ACTIVE_MAX: Final = MappingProxyType({"free": 3, "starter": 10, "growth": 25, "pro": 100, "enterprise": 500})
 """Active monitors of an account by its plan (spec 8)."""
@@ -39,12 +43,15 @@ _DROPPED_AT_ONCE = 500
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What monitors stand on. `wake` tells the clock that something may be due earlier than it knows."""
+    """What monitors stand on. `resolve` tells what a webhook's host means while it is registered, and `wake` the clock
+    that something may be due earlier than it knows.
+    """
 
     store: Store
     recipes: Recipes
     cipher: Cipher
     slots: Slots
+    resolve: Resolve
     now: Callable[[], float]
     make_id: Callable[[str], str]
     wake: Callable[[], None]
@@ -82,8 +89,13 @@ class MonitorService:
         setting = self._setting
         return read_draft(sent, setting.recipes, now=self._now(), allow_insecure=setting.allow_insecure)
 
-    def preview(self, draft: Draft, account_id: str) -> dict[str, Any]:
-        """What would be made of a draft."""
+    async def preview(self, draft: Draft, account_id: str) -> dict[str, Any]:
+        """What would be made of a draft.
+
+        Raises:
+            MonitorInvalid: nothing would be, since its webhook leads to an address that is not public.
+        """
+        await self._check_target(draft.webhook_url)
         monitor = draft.monitor("", account_id, None, self._now())
         url = draft.webhook_url
         return self.shown(View(monitor, None if url is None else Webhook("", url, "")), secret=draft.secret)
@@ -93,7 +105,9 @@ class MonitorService:
 
         Raises:
             MonitorLimitReached: nothing was made.
+            MonitorInvalid: its webhook leads to an address that is not public.
         """
+        await self._check_target(draft.webhook_url)
         id_ = self._setting.make_id("mon_")
         monitor = draft.monitor(id_, account_id, key_id, self._now())
         secret = None if draft.webhook_url is None else draft.secret or new_secret()
@@ -130,6 +144,7 @@ class MonitorService:
         """
         setting = self._setting
         patch = read_patch(sent, now=self._now(), allow_insecure=setting.allow_insecure)
+        await self._check_target(patch.webhook_url)
         secret = new_secret()
         write = partial(self._change, account_id=account_id, monitor_id=monitor_id, patch=patch, secret=secret)
         view, is_new = await self._store.write(write)
@@ -186,6 +201,13 @@ class MonitorService:
         if secret is None and webhook is not None and webhook.secret:
             secret = self._unsealed(webhook)
         return shown_monitor(monitor, webhook, recipes=self._setting.recipes, secret=secret, now=self._now())
+
+    async def _check_target(self, url: str | UnsetType | None) -> None:
+        if isinstance(url, str):
+            try:
+                await check_target(url, self._setting.resolve, allow_insecure=self._setting.allow_insecure)
+            except TargetRefused as exc:
+                raise uncallable(exc) from exc
 
     def _unsealed(self, webhook: Webhook) -> str | None:
         """The secret; None where this node has another master secret than the one that sealed it."""

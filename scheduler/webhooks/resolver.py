@@ -22,12 +22,14 @@ class SystemResolver:
     shared limit is left alone and each host has one of its own, kept for as long as a thread of its runs.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, shared: trio.CapacityLimiter | None = None) -> None:
+        """`shared` bounds the threads of all hosts together, for who can do without an answer."""
+        self._shared = shared
         self._limiters: WeakValueDictionary[str, trio.CapacityLimiter] = WeakValueDictionary()
 
     async def __call__(self, host: str, port: int) -> Sequence[str]:
         """See `Resolve`."""
-        limiter = self._limiters.setdefault(host, trio.CapacityLimiter(_THREADS_PER_HOST))
+        limiter = self._shared or self._limiters.setdefault(host, trio.CapacityLimiter(_THREADS_PER_HOST))
         # As bytes, since Python reads a text's international labels in a way of its own.
         ask = partial(socket.getaddrinfo, host.encode("ascii"), port, type=socket.SOCK_STREAM)
         found = await trio.to_thread.run_sync(ask, abandon_on_cancel=True, limiter=limiter)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import orjson
@@ -10,19 +11,21 @@ import pytest
 import trio
 
 from billing.sealing import Cipher
-from scheduler.errors import MonitorLimitReached, MonitorUnknown, RunTooSoon
+from scheduler.errors import MonitorInvalid, MonitorLimitReached, MonitorUnknown, RunTooSoon
 from scheduler.monitors import lists, store
 from scheduler.monitors.draft import CreateBody
 from scheduler.monitors.lists import Window
 from scheduler.monitors.patch import PatchBody
 from scheduler.monitors.service import ALL_MAX, MonitorService, Setting
 from scheduler.webhooks import hook_rows
+from scheduler.webhooks.resolver import Resolve
 from tests.scheduler.desk import Desk, open_desk
+from tests.scheduler.webhooks.receivers import PUBLIC, Resolver
 
 PLAIN = CreateBody("github/search", "hourly", {}, "https://example.com/hook")
 
 
-def service_of(desk: Desk, woken: list[float] | None = None) -> MonitorService:
+def service_of(desk: Desk, woken: list[float] | None = None, resolver: Resolve | None = None) -> MonitorService:
     seen = [] if woken is None else woken
     return MonitorService(
         Setting(
@@ -30,6 +33,7 @@ def service_of(desk: Desk, woken: list[float] | None = None) -> MonitorService:
             desk.recipes,
             Cipher(b"k" * 32),
             desk.slots,
+            resolver or Resolver([PUBLIC]),
             now=desk.now,
             make_id=desk.make_id,
             wake=lambda: seen.append(desk.now()),
@@ -126,6 +130,7 @@ async def test_a_secret_is_sealed_for_its_monitor(desk: Desk) -> None:
             desk.recipes,
             Cipher(b"x" * 32),
             desk.slots,
+            Resolver([PUBLIC]),
             now=desk.now,
             make_id=desk.make_id,
             wake=lambda: None,
@@ -185,3 +190,21 @@ async def test_paused_monitors_have_a_bound_too(quick: Desk) -> None:
     await quick.store.write(fill)
     with pytest.raises(MonitorLimitReached, match="5000 monitors, paused ones too"):
         await service.create(service.draft(PLAIN), account, "key_1")
+
+
+async def test_a_webhook_whose_name_leads_to_a_private_address_is_not_registered(desk: Desk) -> None:
+    resolver = Resolver([PUBLIC], [PUBLIC, "10.0.0.7"])
+    service, account = service_of(desk, resolver=resolver), await desk.account()
+    id_ = (await service.create(service.draft(PLAIN), account, "key_1")).view.monitor.id
+    moved = PatchBody(name="moved", webhook_url="https://hooks.example.com:8443/in")
+    for registering in (
+        partial(service.create, service.draft(PLAIN), account, "key_1"),
+        partial(service.preview, service.draft(PLAIN), account),
+        partial(service.change, account, id_, moved),
+    ):
+        with pytest.raises(MonitorInvalid, match=r"webhook_url cannot be called: .* not public: private use"):
+            await registering()
+    assert resolver.asked == [("example.com", 443)] * 3 + [("hooks.example.com", 8443)]
+    (left,) = await service.list(account, "all", before=None, limit=9)
+    assert left.webhook is not None
+    assert (left.monitor.name, left.webhook.url) == (f"{PLAIN.recipe} monitor", PLAIN.webhook_url)
