@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any, Final, NamedTuple
 
-from scheduler.monitors.paths import PATH_MAX, names_of, value_at
+from scheduler.monitors.paths import PATH_MAX, is_path, names_of, value_at
 from scheduler.monitors.shapes import ROW
 from scheduler.monitors.tracking import Track
 
@@ -135,6 +135,11 @@ def metrics_of(result: object) -> dict[str, Number]:
             break
         found.setdefault(path, number)
     return found
+
+
+def is_metric(path: str) -> bool:
+    """Whether a path is one that `metrics_of` could find: not too deep, and not in an array."""
+    return is_path(path) and not path.startswith(ROW) and len(names_of(path)) <= DEPTH_MAX
 
 
 def plain_deltas(prev: Values | None, cur: Values) -> dict[str, Number]:

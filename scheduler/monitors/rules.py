@@ -6,14 +6,15 @@ Beyond the specification a rule may ask for a number of runs in a row (`consecut
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, cast, get_args
 
 from scheduler.errors import RulesInvalid
-from scheduler.monitors.numbers import Number, number_of
-from scheduler.monitors.paths import PATH_MAX, meant_by
+from scheduler.monitors.numbers import Number, is_metric, number_of
+from scheduler.monitors.paths import PATH_MAX, meant_by, numbers_in
 from scheduler.monitors.sent import kind_of, nearest, object_at, shown
+from scheduler.monitors.shapes import Shape
 from scheduler.monitors.tracking import Track
 
 Op = Literal["gt", "lt", "gte", "lte", "abs_change_gt", "pct_change_gt", "pct_change_lt", "no_data"]
@@ -73,6 +74,23 @@ def read_rules(sent: object, track: Track | None) -> tuple[Rule, ...]:
             raise RulesInvalid(f"{_PARAM}[{place}]", "is the same as another one", "Send each rule once.")
         rules.append(rule)
     return tuple(rules)
+
+
+def unresolved(rules: Iterable[Rule], shape: Shape) -> list[str]:
+    """A line for each rule of an ordinary monitor whose metric no result of this shape has, with the one it may mean.
+
+    They are taken as they are: the next result may have more than is declared.
+    """
+    known = [path for path in numbers_in(shape) if is_metric(path)]
+    told = []
+    for place, rule in enumerate(rules):
+        path = rule.metric
+        if path in known or (is_metric(path) and shape.is_open_at(path)):
+            continue
+        meant = meant_by(path, known)
+        ask = f"; did you mean {meant.path}?" if meant else ""
+        told.append(f"{_PARAM}[{place}] cannot be judged: {shown(path)} is no number of this recipe's results{ask}")
+    return told
 
 
 def _rule(param: str, sent: object, track: Track | None) -> Rule:

@@ -10,6 +10,8 @@ from events.instants import iso, iso_or_none
 from scheduler.errors import MonitorInvalid
 from scheduler.monitors.cadence import runs_a_month, stored_cadence
 from scheduler.monitors.records import Monitor
+from scheduler.monitors.rules import stored_rules, unresolved
+from scheduler.monitors.shapes import shape_of
 from scheduler.monitors.tracking import read_track
 from scheduler.monitors.verdict import SCHEDULING_CREDITS
 from scheduler.recipes import Recipe, Recipes
@@ -29,7 +31,7 @@ def shown_monitor(
     try:
         recipe = recipes.read(monitor.recipe, orjson.loads(monitor.params))
         cost = recipe.credits_least + SCHEDULING_CREDITS
-        warnings += _of_track(monitor, recipe)
+        warnings += _of_rules(monitor, recipe) if monitor.track is None else _of_track(monitor.track, recipe)
     except MonitorInvalid as exc:
         warnings.append(f"its runs fail now: {exc}")
     warnings += _of_webhook(monitor, webhook)
@@ -57,9 +59,15 @@ def shown_monitor(
     }
 
 
-def _of_track(monitor: Monitor, recipe: Recipe) -> list[str]:
+def _of_track(track: str, recipe: Recipe) -> list[str]:
     """What could not be checked, or what a later version of the recipe's answers does not have."""
-    return [] if monitor.track is None else read_track(orjson.loads(monitor.track), recipe.archetype).warnings
+    return read_track(orjson.loads(track), recipe.archetype).warnings
+
+
+def _of_rules(monitor: Monitor, recipe: Recipe) -> list[str]:
+    """Which rules could never be judged, as far as the shape of the recipe's results tells."""
+    shape = shape_of(recipe.archetype)
+    return [] if shape is None else unresolved(stored_rules(orjson.loads(monitor.alert_rules)), shape)
 
 
 def _of_webhook(monitor: Monitor, webhook: Webhook | None) -> list[str]:

@@ -220,6 +220,35 @@ async def test_what_could_not_be_checked_or_does_nothing_is_warned_of(tmp_path: 
         assert "nothing is delivered" in warning
 
 
+RULES_OF_RESULTS = {
+    FOLLOWERS: None,
+    "author.ext.public_gists": None,
+    "author.folowers": "did you mean author.followers?",
+    "data.author.followers": "did you mean author.followers?",
+    "items[].post.engagement.likes": "is no number of this recipe's results",
+    "author.username": "is no number of this recipe's results",
+    "author.ext.one.two.three": "is no number of this recipe's results",
+}
+
+
+@pytest.mark.parametrize(("metric", "says"), RULES_OF_RESULTS.items(), ids=RULES_OF_RESULTS.keys())
+async def test_a_rule_that_no_result_could_meet_is_taken_with_a_warning(
+    tmp_path: Path, metric: str, says: str | None
+) -> None:
+    async with open_test_node(tmp_path) as node:
+        monitor = (await make(node, HOOKED, alert_rules=[{**RULE, "metric": metric}]))["monitor"]
+        assert monitor["alert_rules"][0]["metric"] == metric
+        assert (await node.get(f"{MONITORS}/{monitor['id']}")).json["data"]["monitor"]["warnings"] == monitor[
+            "warnings"
+        ]
+        if says is None:
+            assert monitor["warnings"] == []
+        else:
+            (warning,) = monitor["warnings"]
+            assert warning.startswith(f"alert_rules[0] cannot be judged: '{metric}' is no number")
+            assert says in warning
+
+
 async def test_a_webhook_that_was_paused_says_so_and_is_resumed_by_saving_its_url(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         id_ = await made(node, HOOKED)
