@@ -244,7 +244,7 @@ _REFUSALS: Mapping[type, Callable[[Any], Refused]] = {
     MonitorInvalid: _monitor_invalid,
     MonitorUnknown: lambda exc: Refused(
         "RESOURCE_NOT_FOUND",
-        f"The account has no monitor {exc.monitor_id[:200]}; GET /v1/monitors lists all.",
+        f"The account has no monitor {exc.monitor_id[:200]}; GET /v1/monitors?status=all lists all.",
         details={"reason": "unknown_monitor"},
     ),
     MonitorLimitReached: _monitor_limit,
