@@ -25,12 +25,15 @@ from scheduler.monitors.rules import Rule, read_rules
 from scheduler.monitors.tracking import Track, read_track
 from scheduler.recipes import Recipe, Recipes
 
+_RECIPE_HOW = "Send the path of a data endpoint without /v1/, such as github/profile."
+_CADENCE_HOW = 'Send hourly, daily, weekly, or a cron such as {"cron": "30 6 * * 1-5", "timezone": "Europe/Berlin"}.'
+
 
 class CreateBody(msgspec.Struct, frozen=True):
     """The fields of a new monitor as they were sent; null counts as not sent."""
 
-    recipe: Any
-    cadence: Any
+    recipe: Any = None
+    cadence: Any = None
     params: Any = None
     webhook_url: Any = None
     alert_rules: Any = None
@@ -91,9 +94,10 @@ def read_draft(sent: CreateBody, recipes: Recipes, *, now: float, allow_insecure
     Raises:
         MonitorInvalid: the first field that is wrong, and what to send instead.
     """
-    recipe_id = read_text(
-        "recipe", sent.recipe, "Send the path of a data endpoint without /v1/, such as github/profile."
-    )
+    for param, value, how in (("recipe", sent.recipe, _RECIPE_HOW), ("cadence", sent.cadence, _CADENCE_HOW)):
+        if value is None:
+            raise MonitorInvalid(param, "is required", how)
+    recipe_id = read_text("recipe", sent.recipe, _RECIPE_HOW)
     recipe = recipes.read(recipe_id, sent.params)
     track = None if sent.track is None else read_track(sent.track, recipe.archetype).track
     url = read_url(sent.webhook_url, allow_insecure=allow_insecure)

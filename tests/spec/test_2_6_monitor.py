@@ -29,6 +29,8 @@ GONE = object()
 Wrong = tuple[Mapping[str, Any], str, str | None]
 WRONG: Mapping[str, Wrong] = {
     "no recipe": ({"recipe": GONE}, "recipe", None),
+    "null for a recipe": ({"recipe": None}, "recipe", None),
+    "null for a cadence": ({"cadence": None}, "cadence", None),
     "a recipe that is no text": ({"recipe": 5}, "recipe", None),
     "an empty recipe": ({"recipe": ""}, "recipe", None),
     "a misspelt recipe": ({"recipe": "github/profil"}, "recipe", "github/profile"),
@@ -96,6 +98,7 @@ def sent(fields: Mapping[str, Any]) -> dict[str, Any]:
 def assert_names(answer: Answered, param: str, meant: str | None, case: str) -> None:
     details = assert_refused(answer, "INVALID_REQUEST", 400)
     assert not answer.json["error"]["message"].endswith(("..", "?.")), case
+    assert details["next_step"], case
     assert details["param"] == param, (case, details)
     if meant is None:
         assert "did_you_mean" in details or details["reason"] == "invalid_param", (case, details)
