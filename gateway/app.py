@@ -146,6 +146,7 @@ def _monitors(
         rng=setting.rng,
         stopping=draining.is_set,
         ticks=setting.keeps_time,
+        resolve=setting.resolve,
     )
 
 

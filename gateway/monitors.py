@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from math import floor
@@ -32,8 +32,8 @@ from scheduler.monitors.service import Setting as ServiceSetting
 from scheduler.monitors.slots import Slots
 from scheduler.webhooks.owner import Webhooks
 from scheduler.webhooks.queue import Instant, Outbox, instant_of
-from scheduler.webhooks.resolver import SystemResolver
-from scheduler.webhooks.sender import open_sender
+from scheduler.webhooks.resolver import Resolve, SystemResolver
+from scheduler.webhooks.sender import Sender, open_sender
 from scheduler.webhooks.service import DeliverySetting, open_deliveries
 from storage.opening import is_shared
 from storage.store import Store, Tx
@@ -98,6 +98,7 @@ async def open_monitors(
     rng: Random,
     stopping: Callable[[], bool],
     ticks: bool,
+    resolve: Resolve | None = None,
 ) -> AsyncIterator[Monitors]:
     """Monitors that run as they are due, and whose deliveries are sent.
 
@@ -111,7 +112,8 @@ async def open_monitors(
     async with AsyncExitStack() as stack:
         office = _idle_office(config, now, make_id)
         if ticks:
-            sending = _sending(config, books, now=now, make_id=make_id, log=log, rng=rng, stopping=stopping)
+            sender = await stack.enter_async_context(_open_sender(config, log, resolve))
+            sending = _sending(config, books, sender, now=now, make_id=make_id, log=log, rng=rng, stopping=stopping)
             office = await stack.enter_async_context(sending)
         runs = Runs((books.store, books.charges, books.feed), recipes, make_payload, office.outbox, now=now)
         setting = ClockSetting(
@@ -131,7 +133,7 @@ async def open_monitors(
             recipes,
             books.cipher,
             slots,
-            SystemResolver(trio.CapacityLimiter(_RESOLVING_MAX)),
+            resolve or SystemResolver(trio.CapacityLimiter(_RESOLVING_MAX)),
             now=now,
             make_id=make_id,
             wake=clock.wake,
@@ -175,10 +177,18 @@ def _idle_office(config: Config, now: Callable[[], float], make_id: Callable[[st
     return _Office(Outbox(instant, make_id, wake), instant, wake)
 
 
+def _open_sender(config: Config, log: Log, resolve: Resolve | None) -> AbstractAsyncContextManager[Sender]:
+    allow_insecure = config.webhooks.allow_insecure_targets
+    if allow_insecure:
+        log.event("warning", "insecure_webhook_targets_allowed", setting="webhooks.allow_insecure_targets")
+    return open_sender(resolve=resolve, allow_insecure=allow_insecure)
+
+
 @asynccontextmanager
 async def _sending(
     config: Config,
     books: Books,
+    sender: Sender,
     *,
     now: Callable[[], float],
     make_id: Callable[[str], str],
@@ -188,27 +198,24 @@ async def _sending(
 ) -> AsyncIterator[_Office]:
     """One that sends what is queued while the block runs."""
     webhooks = config.webhooks
-    if webhooks.allow_insecure_targets:
-        log.event("warning", "insecure_webhook_targets_allowed", setting="webhooks.allow_insecure_targets")
-    async with open_sender(allow_insecure=webhooks.allow_insecure_targets) as sender:
-        setting = DeliverySetting(
-            store=books.store,
-            feed=books.feed,
-            cipher=books.cipher,
-            sender=sender,
-            node=books.charges.node,
-            log=log,
-            now=now,
-            make_id=make_id,
-            rng=rng,
-            is_alone=not is_shared(config.store.url),
-            stopping=stopping,
-            header_name=webhooks.signature_header,
-            timeout_s=webhooks.timeout_s,
-            backoff_s=webhooks.backoff_s,
-        )
-        async with open_deliveries(setting) as deliveries:
-            yield _Office(deliveries.outbox, deliveries.instant, deliveries.wake)
+    setting = DeliverySetting(
+        store=books.store,
+        feed=books.feed,
+        cipher=books.cipher,
+        sender=sender,
+        node=books.charges.node,
+        log=log,
+        now=now,
+        make_id=make_id,
+        rng=rng,
+        is_alone=not is_shared(config.store.url),
+        stopping=stopping,
+        header_name=webhooks.signature_header,
+        timeout_s=webhooks.timeout_s,
+        backoff_s=webhooks.backoff_s,
+    )
+    async with open_deliveries(setting) as deliveries:
+        yield _Office(deliveries.outbox, deliveries.instant, deliveries.wake)
 
 
 def _read(tx: Tx, run: Run) -> tuple[Run, run_rows.Delivered | None]:

@@ -24,6 +24,7 @@ from gateway.secrets import Secrets
 from gateway.server.errors import EdgeAnswer
 from gateway.sites import OpenExchange, open_exchange
 from gateway.state import OpenState, open_state
+from scheduler.webhooks.resolver import Resolve
 from storage.opening import open_store
 from upstreams.catalog import Catalog
 from upstreams.endpoint import Platform
@@ -68,5 +69,7 @@ class Setting:
     open_state: OpenState = open_state
     open_exchange: OpenExchange = open_exchange
     pace: Pace = field(default_factory=Pace)
+    resolve: Resolve | None = None
+    """What the hosts of webhooks mean; None asks the system."""
     keeps_time: bool = True
     """False: monitors are not run as they are due, only when they are told to."""

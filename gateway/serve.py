@@ -28,6 +28,7 @@ from gateway.server.bounds import Bounds
 from gateway.server.descriptors import connections_possible
 from gateway.server.serve import serve_native
 from gateway.workers.worker import Worker, leave_the_end_to_the_supervisor, stop_at_the_end_of_input
+from scheduler.webhooks.resolver import Resolve
 from upstreams.endpoint import Platform
 from upstreams.platforms import load_platforms
 from upstreams.sandbox.app import Behaviour, Sandbox
@@ -49,6 +50,8 @@ class Start:
     worker: Worker | None = None
     pace: Pace = field(default_factory=Pace)
     now: Callable[[], float] = time.time
+    resolve: Resolve | None = None
+    """What the hosts of webhooks mean; None asks the system."""
 
 
 @asynccontextmanager
@@ -70,6 +73,7 @@ async def open_served_node(start: Start) -> AsyncIterator[tuple[Node, dict[str, 
         now=start.now,
         rng=Random(),
         pace=start.pace,
+        resolve=start.resolve,
     )
     async with open_node(setting) as node, trio.open_nursery() as private_side:
         admin_stop = trio.Event()

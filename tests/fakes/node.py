@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import io
-from collections.abc import AsyncIterator, Mapping
+import socket
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from gateway.logs import Log
 from gateway.node import Node
 from gateway.secrets import load_secret
 from gateway.serve import Start, open_served_node
+from scheduler.webhooks.resolver import Resolve
 from tests.fakes.calling import Answered
 from tests.fakes.outsider import admit, refuse
 from tests.fakes.scripted_upstream import Upstream, open_upstream
@@ -124,11 +126,13 @@ async def open_test_node(
     egress: str = "",
     environ: Mapping[str, str] | None = None,
     platforms: tuple[Platform, ...] = (),
+    resolve: Resolve | None = None,
     **tables: Mapping[str, object],
 ) -> AsyncIterator[OpenNode]:
     """A node on `tables` of config.toml, free ports and a store in `folder`, gone when the block ends.
 
     Without an `egress` of the test's own its upstream is `OpenNode.upstream`; `platforms` come beside the real ones.
+    Without a `resolve` of its own no host of a webhook has an address: no test asks the world's name servers.
     What the block raises comes out as it is.
     """
     failure: Exception | None = None
@@ -137,6 +141,7 @@ async def open_test_node(
         async with open_upstream(upstream) as address:
             every = (*load_platforms(), *platforms)
             start = _start(folder, egress or address, {**SECRET, **(environ or {})}, every, tables, log)
+            start = replace(start, resolve=resolve or _nowhere)
             # Loading the authorities that no test needs would take half of the time of opening a node.
             unverified = httpx.AsyncClient(timeout=PATIENCE_S, verify=False)
             async with open_served_node(start) as (node, line), unverified as client:
@@ -149,6 +154,11 @@ async def open_test_node(
                     failure = exc
     if failure is not None:
         raise failure
+
+
+async def _nowhere(host: str, _port: int) -> Sequence[str]:
+    await trio.lowlevel.checkpoint()
+    raise socket.gaierror(socket.EAI_NONAME, f"{host} is not known")
 
 
 def _start(

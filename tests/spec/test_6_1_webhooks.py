@@ -7,12 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pytest
 
 from scheduler.webhooks.signature import verify
-from tests.fakes.node import OpenNode
+from tests.fakes.feeding import post
+from tests.fakes.monitoring import HOOKED, listed, made, patch
+from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.scripted_upstream import told
 from tests.fakes.upstream_server import always, open_upstream_server, reply, until
-from tests.spec.monitor_life import SLOTS, STORIES, WEEKS, Life, open_life, send
+from tests.scheduler.webhooks.receivers import PUBLIC, Resolver
+from tests.spec.monitor_life import MONITORS, SLOTS, STORIES, WEEKS, Life, open_life, send
+from tests.spec.refusals import assert_refused
 from tests.spec.test_3_monitor_life_ordinary import PROFILE, user
 
 SECRET = "whsec_a2tra2tra2tra2tra2tra2tra2tra2tra2tra2tra2s="
@@ -31,6 +36,11 @@ def delivered(request: bytes) -> tuple[dict[str, str], Any]:
 async def deliveries(life: Life) -> list[dict[str, Any]]:
     items: list[dict[str, Any]] = (await life.data("/deliveries"))["items"]
     return items
+
+
+async def attempts(node: OpenNode, monitor_id: str) -> list[dict[str, Any]]:
+    items = (await node.get(f"{MONITORS}/{monitor_id}/deliveries")).json["data"]["items"]
+    return [attempt for delivery in items for attempt in delivery["attempts"]]
 
 
 async def paused(node: OpenNode) -> list[str]:
@@ -99,9 +109,48 @@ async def test_a_receiver_that_is_gone_pauses_its_webhook_which_is_resumed_and_s
             assert receiver.requests[1].partition(b"\r\n\r\n")[2] == receiver.requests[0].partition(b"\r\n\r\n")[2]
 
 
-async def test_a_private_address_is_refused_when_it_is_registered(tmp_path: Path) -> None:
-    async with open_life(tmp_path, PROFILE) as life:
-        secure = {**PROFILE, "webhook_url": "https://user@example.com/hook"}
-        answer = await send(life.node, "POST", "/v1/monitors", secure)
-        assert answer.status == 400
-        assert answer.json["error"]["details"]["param"] == "webhook_url"
+NOT_PUBLIC = (
+    *("http://example.com/", "https://127.0.0.1/", "https://127.1/", "https://0x7f000001/", "https://017700000001/"),
+    *("https://2130706433/", "https://10.1.2.3/", "https://169.254.169.254/", "https://[::1]/", "https://[fe80::1]/"),
+    *("https://[::ffff:10.0.0.1]/", "https://[64:ff9b::7f00:1]/", "https://localhost/", "https://db.internal/"),
+    *(
+        "https://user@example.com/",
+        "https://example.com:22/",
+        "https://example.com./",
+        "https://127.0.0.1%2eexample.com/",
+    ),
+)
+
+
+@pytest.mark.parametrize("url", NOT_PUBLIC)
+async def test_a_target_that_is_not_plainly_public_is_refused_when_it_is_registered(tmp_path: Path, url: str) -> None:
+    async with open_test_node(tmp_path, resolve=Resolver([PUBLIC])) as node:
+        id_ = await made(node, HOOKED)
+        asked = [
+            await post(node, MONITORS, {**HOOKED, "webhook_url": url}),
+            await post(node, f"{MONITORS}?dry_run=1", {**HOOKED, "webhook_url": url}),
+            await patch(node, id_, webhook_url=url),
+        ]
+        for answer in asked:
+            assert assert_refused(answer, "INVALID_REQUEST", 400)["param"] == "webhook_url"
+        assert await listed(node) == [id_]
+
+
+async def test_a_name_is_judged_by_all_its_addresses_when_it_is_registered_and_at_every_attempt(tmp_path: Path) -> None:
+    """Goal: no name leads inside, whenever it begins to. Method: it is public once, and mixed from then on."""
+    resolver = Resolver([PUBLIC], [PUBLIC, "169.254.169.254"])
+    async with open_test_node(tmp_path, resolve=resolver) as node:
+        id_ = await made(node, HOOKED)
+        for answer in (
+            await post(node, MONITORS, HOOKED),
+            await patch(node, id_, webhook_url="https://b.example.com/"),
+        ):
+            details = assert_refused(answer, "INVALID_REQUEST", 400)
+            assert (details["param"], details["reason"]) == ("webhook_url", "invalid_param")
+            assert "an address that is not public" in answer.json["error"]["message"]
+        await node.operate("monitor.run", monitor=id_, slot=SLOTS[0])
+        while not (tried := await attempts(node, id_)):
+            pass
+        (attempt,) = tried
+        assert (attempt["status"], attempt["error"].partition(":")[0]) == (None, "target_refused")
+        assert resolver.asked == [("example.com", 443)] * 2 + [("b.example.com", 443), ("example.com", 443)]
