@@ -24,6 +24,8 @@ from upstreams.steps import Fetched
 from upstreams.walk import Walk, Walked
 
 _NOT_OF_MONITORS = ("cursor", "dry_run", "max_credits")
+_INTEGERS_END = 2**63
+"""Larger ones are not kept as they are by what reads and writes JSON."""
 
 
 class CatalogRecipes:
@@ -136,6 +138,8 @@ def _text(name: str, value: object) -> str:
     """A JSON value as a query would have it."""
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, int) and not -_INTEGERS_END <= value < _INTEGERS_END:
+        raise _invalid(name, "is too large for a number; send it as text")
     if isinstance(value, str | int):
         return str(value)
     raise _invalid(name, f"must be text, a whole number or a boolean, not {kind_of(value)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import base64
 from collections.abc import Mapping
 from pathlib import Path
@@ -124,6 +125,18 @@ async def test_a_recipes_parameter_is_refused_for_the_reason_that_its_endpoint_h
         answer = await post(node, MONITORS, {**HOOKED, "params": {"handle": handle}})
         details = assert_refused(answer, "INVALID_REQUEST", 400)
         assert (details["reason"], details["param"]) == (reason, "params.handle")
+
+
+@pytest.mark.parametrize("number", [2**63, 2**64, -(2**63) - 1, 10**300])
+async def test_a_parameter_that_is_too_large_for_a_number_is_told_to_come_as_text(tmp_path: Path, number: int) -> None:
+    async with open_test_node(tmp_path) as node:
+        body = json.dumps({**HOOKED, "params": {"handle": number}}).encode()
+        for target in (MONITORS, f"{MONITORS}?dry_run=1"):
+            answer = await post(node, target, body)
+            assert assert_refused(answer, "INVALID_REQUEST", 400)["param"] == "params.handle"
+            assert "send it as text" in answer.json["error"]["message"]
+        kept = (await make(node, HOOKED, params={"handle": 2**63 - 1}))["monitor"]
+        assert kept["params"] == {"handle": 2**63 - 1}
 
 
 async def test_an_unknown_field_is_refused_with_the_nearest_one(tmp_path: Path) -> None:
