@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import base64
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
