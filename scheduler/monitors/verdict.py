@@ -32,6 +32,9 @@ NOTHING_USABLE: Final = "nothing usable came: no leg of the recipe answered"
 NO_VALUE: Final = "nothing usable came: no tracked metric has a value"
 NO_ROWS: Final = "nothing usable came: the page has no results"
 
+_REASON_MAX = 500
+"""Characters."""
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -78,8 +81,11 @@ class Verdict:
 
 
 def failed(reason: str) -> Verdict:
-    """Nothing came: all is refunded, and nothing is ever compared with it."""
-    return Verdict("failed", reason=reason)
+    """Nothing came: all is refunded, and nothing is ever compared with it.
+
+    A reason may quote an upstream: as much is kept as a reader needs, without NUL, which PostgreSQL does not take.
+    """
+    return Verdict("failed", reason=reason[:_REASON_MAX].replace("\0", "\N{REPLACEMENT CHARACTER}"))
 
 
 def skipped(reason: str) -> Verdict:

@@ -18,7 +18,7 @@ from storage.errors import StorageError, StoreUnavailable
 from tests.fakes.cancelling import cancel_everywhere
 from tests.fakes.scripted_recipes import gathered
 from tests.scheduler.desk import EPOCH, Desk
-from upstreams.errors import UpstreamFailed
+from upstreams.errors import InvalidArgument, UpstreamFailed
 
 STARS = {"metrics": ["items[].repository.stars", "total"], "row_key": "repository.id", "max_rows": 100}
 RISES = [{"metric": "stars", "op": "gt", "value": 100}]
@@ -80,7 +80,9 @@ async def test_a_walk_that_was_cut_short_is_partial_and_pays_for_its_pages(desk:
     [
         (UpstreamFailed("api", "it answered 500"), "api: it answered 500"),
         (CircuitOpen(30), "the circuit is open for another 30 s"),
+        (InvalidArgument("query", f"GitHub says: a\0b{'c' * 9_000}"), f"query: GitHub says: a\ufffdb{'c' * 477}"),
     ],
+    ids=["failed", "not to be called now", "refused in words that no store could keep"],
 )
 async def test_a_run_whose_upstream_fails_is_refunded_and_is_no_baseline(
     desk: Desk, failure: Exception, reason: str
