@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import trio
 
-from events.instants import unix
+from events.instants import iso, unix
 from gateway.books import Books
 from gateway.config.settings import Config
 from gateway.logs import Log
@@ -71,10 +71,7 @@ class Monitors:
 
     async def _run(self, args: MonitorRun) -> Any:
         try:
-            slot = None if args.slot is None else float(floor(unix(args.slot)))
-            run = await self.clock.run_slot(args.monitor, slot)
-        except ValueError as exc:
-            raise OperationRefused(f"{args.slot} is no ISO 8601 instant, such as 2030-01-31T12:00:00Z") from exc
+            run = await self.clock.run_slot(args.monitor, None if args.slot is None else _slot(args.slot))
         except MonitorUnknown as exc:
             raise OperationRefused(str(exc)) from exc
         read = partial(_read, run=run)
@@ -216,6 +213,16 @@ async def _sending(
     )
     async with open_deliveries(setting) as deliveries:
         yield _Office(deliveries.outbox, deliveries.instant, deliveries.wake)
+
+
+def _slot(text: str) -> float:
+    """A slot as an operator wrote it, which records can tell: none beyond the calendar's years."""
+    try:
+        slot = float(floor(unix(text)))
+        iso(slot)
+    except (ValueError, OverflowError) as exc:
+        raise OperationRefused(f"{text} is no ISO 8601 instant, such as 2030-01-31T12:00:00Z") from exc
+    return slot
 
 
 def _read(tx: Tx, run: Run) -> tuple[Run, run_rows.Delivered | None]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from events.instants import iso, unix
 from gateway.app import open_node
 from gateway.cli.operate import operate
 from gateway.cli.run import Refusal, config_option, show
@@ -29,10 +30,20 @@ def monitor() -> None:
     """Monitors."""
 
 
+def _instant(_context: click.Context, _option: click.Parameter, text: str | None) -> str | None:
+    """An instant as it was written; wrong use where it is none (exit 2)."""
+    try:
+        if text is not None:
+            iso(unix(text))
+    except (ValueError, OverflowError) as exc:
+        raise click.BadParameter(f"{text} is no ISO 8601 instant, such as 2030-01-31T12:00:00Z") from exc
+    return text
+
+
 @monitor.command("run")
 @config_option
 @click.argument("monitor_id")
-@click.option("--slot", default=None, help="ISO 8601, to the second; this second when absent.")
+@click.option("--slot", callback=_instant, help="ISO 8601, to the second; this second when absent.")
 def monitor_run(config_path: str | None, monitor_id: str, slot: str | None) -> None:
     """Run one slot now, as the scheduler would: charged, told of, and never twice. Prints the run record as JSON."""
     for _ in range(_TURNS):
