@@ -7,7 +7,7 @@ from typing import Any, Final
 import orjson
 
 from events.instants import iso, iso_or_none
-from scheduler.errors import MonitorInvalid
+from scheduler.errors import CadenceInvalid, MonitorInvalid
 from scheduler.monitors.cadence import runs_a_month, stored_cadence
 from scheduler.monitors.records import Monitor
 from scheduler.monitors.rules import stored_rules, unresolved
@@ -19,7 +19,7 @@ from scheduler.webhooks.records import Webhook
 from scheduler.webhooks.schedule import FAILURES_UNTIL_PAUSE
 
 _HINT: Final = 4
-"""Characters of a secret that are shown."""
+"""Characters of a secret that are shown, and never more than a quarter of it."""
 
 
 def shown_monitor(
@@ -34,8 +34,13 @@ def shown_monitor(
         warnings += _of_rules(monitor, recipe) if monitor.track is None else _of_track(monitor.track, recipe)
     except MonitorInvalid as exc:
         warnings.append(f"its runs fail now: {exc}")
+    monthly = None
+    try:
+        runs = runs_a_month(stored_cadence(orjson.loads(monitor.cadence)), now)
+        monthly = None if cost is None else cost * runs
+    except CadenceInvalid as exc:  # its timezone, say, is none any more: one that cannot be read hides no other
+        warnings.append(f"it is not run any more: {exc}")
     warnings += _of_webhook(monitor, webhook)
-    cadence = stored_cadence(orjson.loads(monitor.cadence))
     return {
         "id": monitor.id,
         "name": monitor.name,
@@ -49,7 +54,7 @@ def shown_monitor(
         "webhook_format": monitor.webhook_format,
         "webhook": None if webhook is None else _webhook(webhook, secret),
         "estimated_cost_per_run": cost,
-        "estimated_monthly_cost": None if cost is None else cost * runs_a_month(cadence, now),
+        "estimated_monthly_cost": monthly,
         "next_run_at": iso_or_none(monitor.next_slot_at),
         "warnings": warnings,
         "runs_total": monitor.runs_total,
@@ -91,5 +96,5 @@ def _webhook(webhook: Webhook, secret: str | None) -> dict[str, Any]:
         "status": webhook.status,
         "failure_count": webhook.failures,
         "last_delivery_at": iso_or_none(webhook.last_delivery_at),
-        "signing_secret_hint": None if secret is None else f"...{secret[-_HINT:]}",
+        "signing_secret_hint": None if secret is None else f"...{secret[-min(_HINT, len(secret) // 4) :]}",
     }

@@ -195,6 +195,13 @@ async def test_a_secret_is_told_at_creation_only_and_an_own_one_is_kept(tmp_path
         assert own not in rows[0][0]
 
 
+@pytest.mark.parametrize(("secret", "hint"), [("abcdefgh", "...gh"), ("a longer one 1234", "...1234")])
+async def test_of_a_secret_no_more_than_a_quarter_is_shown(tmp_path: Path, secret: str, hint: str) -> None:
+    async with open_test_node(tmp_path) as node:
+        monitor = (await make(node, HOOKED, webhook_secret=secret))["monitor"]
+        assert monitor["webhook"]["signing_secret_hint"] == hint
+
+
 async def test_a_numbers_only_monitor_without_a_webhook_has_no_secret(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         body = await make(node, TRACKED, alert_rules=[RULE])
@@ -263,6 +270,20 @@ async def test_a_rule_that_no_result_could_meet_is_taken_with_a_warning(
             (warning,) = monitor["warnings"]
             assert warning.startswith(f"alert_rules[0] cannot be judged: '{metric}' is no number")
             assert says in warning
+
+
+async def test_a_cadence_that_can_no_longer_be_read_is_warned_of_and_hides_no_other_monitor(tmp_path: Path) -> None:
+    """As after an update of the database of timezones that has one of them no more."""
+    async with open_test_node(tmp_path) as node:
+        zone = {"cron": "0 0 * * *", "timezone": "Mars/Olympus"}
+        id_, other = await made(node, TRACKED), await made(node, TRACKED)
+        gone = "UPDATE monitors SET cadence = ? WHERE id = ?"
+        await node.node.books.store.write(lambda tx: tx.run(gone, (json.dumps(zone), id_)))
+        monitor = (await node.get(f"{MONITORS}/{id_}")).json["data"]["monitor"]
+        assert (monitor["cadence"], monitor["estimated_monthly_cost"]) == (zone, None)
+        assert "it is not run any more: cadence.timezone must name a zone" in monitor["warnings"][0]
+        assert sorted(await listed(node)) == sorted([id_, other])
+        assert (await patch(node, id_, cadence="daily")).json["data"]["monitor"]["warnings"] == []
 
 
 async def test_a_webhook_that_was_paused_says_so_and_is_resumed_by_saving_its_url(tmp_path: Path) -> None:
