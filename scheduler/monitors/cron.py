@@ -68,8 +68,10 @@ class Cron:
 
     def count(self, after: float, upto: float) -> int:
         """How many instants there are after `after` and up to `upto`."""
-        days = (self._on(ordinal) for ordinal in range(_date_of(after, self.zone), _date_of(upto, self.zone) + 1))
-        return sum(bisect_right(slots, upto) - bisect_right(slots, after) for slots in days)
+        first, last = _date_of(after, self.zone), _date_of(upto, self.zone)
+        ends = [self._on(ordinal) for ordinal in sorted({first, last})]
+        at_ends = sum(bisect_right(slots, upto) - bisect_right(slots, after) for slots in ends)
+        return at_ends + sum(self._size_of(ordinal) for ordinal in range(first + 1, last))
 
     def crowded_at(self, after: float, *, apart_s: int, days: int) -> int | None:
         """An instant that follows another in less than `apart_s`, on that many days; None when there is none."""
@@ -90,10 +92,19 @@ class Cron:
             told = told or not changes
             last = slots[-1]
 
+    def _size_of(self, ordinal: int) -> int:
+        """How many instants a local date has: on nearly every one as many as it has times, which need not be listed."""
+        if _clock(self.zone, ordinal).changes:
+            return len(self._on(ordinal))
+        return len(self.seconds) if self._has(ordinal) else 0
+
+    def _has(self, ordinal: int) -> bool:
+        day = date.fromordinal(ordinal)
+        return day.month in self._dates.months and bool(self._dates.match_day(day))
+
     def _on(self, ordinal: int) -> list[int]:
         """The instants of one local date, rising."""
-        day = date.fromordinal(ordinal)
-        if day.month not in self._dates.months or not self._dates.match_day(day):
+        if not self._has(ordinal):
             return []
         clock = _clock(self.zone, ordinal)
         if not clock.changes:

@@ -104,6 +104,13 @@ def test_the_slots_of_a_time_are_those_found_one_by_one_and_the_newest_of_many(s
     assert all(later - before >= 300 for before, later in pairwise(one_by_one))
 
 
+@given(st.sampled_from([sent for sent in SENT if isinstance(sent, dict)]), INSTANTS)
+def test_a_months_runs_are_as_many_as_its_slots(sent, at):
+    cadence = stored_cadence(sent)
+    slots = slots_between(cadence, at, at + 30 * DAY_S, created_at=at, limit=10_000)
+    assert runs_a_month(cadence, at) == len(slots)
+
+
 @pytest.mark.parametrize(
     ("sent", "runs"),
     [("hourly", 730), ("daily", 30), ("weekly", 4), ({"cron": "*/30 * * * *"}, 1440), ({"cron": "0 0 1 * *"}, 1)],
