@@ -31,7 +31,8 @@ ORDER BY next_at, id LIMIT ?
 """
 NEXT = "SELECT MIN(next_at) FROM deliveries WHERE status = 'queued' AND next_at > ?"
 # From line to line, by one step in the index each, and in a line that is due from one delivery to the next: what waits
-# behind those costs nothing, however much it is.
+# behind those costs nothing, however much it is. COALESCE, since SQLite steps by all columns of a pair only where they
+# are compared with something that has no type of its own; else it reads through a host's whole queue.
 WALK = """
 WITH RECURSIVE walked (next_at, host, account_id, id, place, seen) AS (
     SELECT next_at, host, account_id, id, 1, 1 FROM deliveries WHERE id = (
@@ -45,10 +46,10 @@ WITH RECURSIVE walked (next_at, host, account_id, id, place, seen) AS (
         CASE WHEN walked.place < ? THEN (
             SELECT id FROM deliveries AS behind
             WHERE status = 'queued' AND behind.host = walked.host AND behind.account_id = walked.account_id
-            AND (behind.next_at, behind.id) > (walked.next_at, walked.id) AND behind.next_at <= ?
+            AND (behind.next_at, behind.id) > (walked.next_at, COALESCE(walked.id, '')) AND behind.next_at <= ?
             ORDER BY behind.next_at, behind.id LIMIT 1) END,
         (SELECT id FROM deliveries AS beside
-            WHERE status = 'queued' AND (beside.host, beside.account_id) > (walked.host, walked.account_id)
+            WHERE status = 'queued' AND (beside.host, beside.account_id) > (walked.host, COALESCE(walked.account_id, ''))
             ORDER BY beside.host, beside.account_id, beside.next_at, beside.id LIMIT 1))
     WHERE walked.seen < ?
 )
