@@ -31,6 +31,8 @@ _HEADER_BYTES_MAX = 32_768
 _CONNECT_S = 5.0
 _IDLE_S = 30.0
 _CONNECTIONS_PER_ADDRESS = 8
+_CONNECTIONS_IDLE = 256
+"""Of all receivers together: as many as attempts are under way at a time."""
 _ADDRESSES_TRIED = 3
 _PROBLEM_CHARACTERS = 300
 _OURS: Headers = (
@@ -131,6 +133,7 @@ async def open_sender(
     """
     async with open_transport(
         max_connections=_CONNECTIONS_PER_ADDRESS,
+        max_idle=_CONNECTIONS_IDLE,
         connect_s=_CONNECT_S,
         idle_s=idle_s,
         body_bytes_max=_ANSWER_BYTES_MAX,

@@ -167,9 +167,13 @@ async def test_idle_connections_of_one_origin_are_dropped_by_calls_to_another():
             await until(lambda: silent.open_connections == 0)
 
 
-async def test_idle_connections_over_all_origins_are_bounded():
+@pytest.mark.parametrize(("max_idle", "kept"), [(None, 4), (2, 2), (6, 6)])
+async def test_idle_connections_over_all_origins_are_bounded(max_idle: int | None, kept: int):
     with trio.fail_after(5):
-        async with open_upstream_server(echo_target) as server, open_transport(max_connections=1) as transport:
+        async with (
+            open_upstream_server(echo_target) as server,
+            open_transport(max_connections=1, max_idle=max_idle) as transport,
+        ):
             origins = [server.origin]
             async with trio.open_nursery() as nursery:
                 listeners = []
@@ -187,7 +191,7 @@ async def test_idle_connections_over_all_origins_are_bounded():
                 nursery.start_soon(trio.serve_listeners, answer, listeners)
                 for origin in origins:
                     await transport.exchange(HttpCall("GET", origin, "/"))
-                assert list(transport.statistics().origins) == origins[-4:]
+                assert list(transport.statistics().origins) == origins[-kept:]
                 nursery.cancel_scope.cancel()
 
 

@@ -15,7 +15,7 @@ from upstreams.transport.connection import Connection
 from upstreams.transport.http import Origin
 
 _IDLE_ORIGINS_WORTH = 4
-"""All idle connections together are at most so many times `max_connections`."""
+"""All idle connections together are at most so many times `max_connections`, unless they are told their own bound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +44,12 @@ class Lane:
 class Pool:
     """Hands out places and keeps connections for the next call; the longest idle ones are dropped for newer ones."""
 
-    def __init__(self, *, max_connections: int, idle_s: float, now: Callable[[], float]) -> None:
+    def __init__(
+        self, *, max_connections: int, idle_s: float, now: Callable[[], float], max_idle: int | None = None
+    ) -> None:
         assert max_connections > 0
         self._max_connections = max_connections
-        self._max_idle = _IDLE_ORIGINS_WORTH * max_connections
+        self._max_idle = _IDLE_ORIGINS_WORTH * max_connections if max_idle is None else max_idle
         self._idle_s = idle_s
         self._now = now
         self._lanes: dict[Origin, Lane] = {}

@@ -39,6 +39,7 @@ class TransportOptions(TypedDict, total=False):
     """`Transport`'s arguments, for who passes them on."""
 
     max_connections: int
+    max_idle: int | None
     connect_s: float
     idle_s: float
     body_bytes_max: int
@@ -60,16 +61,18 @@ class Transport(httpx.AsyncBaseTransport):
     """Asks upstreams over connections that are kept for the next call.
 
     `max_connections` are open to one origin at most, further calls wait in order. A connection unused for `idle_s` is
-    dropped. `body_bytes_max` counts an answer's body before and after decoding; its head may be `header_bytes_max` long
-    (and one read more). With an `egress`, a call for https://HOST/PATH goes to {egress}/HOST/PATH. With `starts_only`
-    an answer's body is cut off at `body_bytes_max` and stays encoded. Calls of the methods in `repeats` may have an
-    effect twice: a kept connection that breaks before it answers is replaced.
+    dropped; of those of all origins the `max_idle` used last are kept (None: four origins' worth). `body_bytes_max`
+    counts an answer's body before and after decoding; its head may be `header_bytes_max` long (and one read more). With
+    an `egress`, a call for https://HOST/PATH goes to {egress}/HOST/PATH. With `starts_only` an answer's body is cut off
+    at `body_bytes_max` and stays encoded. Calls of the methods in `repeats` may have an effect twice: a kept connection
+    that breaks before it answers is replaced.
     """
 
     def __init__(
         self,
         *,
         max_connections: int = 100,
+        max_idle: int | None = None,
         connect_s: float = 10,
         idle_s: float = 60,
         body_bytes_max: int = BODY_BYTES_MAX,
@@ -80,7 +83,7 @@ class Transport(httpx.AsyncBaseTransport):
         repeats: frozenset[str] = IDEMPOTENT,
         now: Callable[[], float] = trio.current_time,
     ) -> None:
-        self._pool = Pool(max_connections=max_connections, idle_s=idle_s, now=now)
+        self._pool = Pool(max_connections=max_connections, idle_s=idle_s, now=now, max_idle=max_idle)
         self._deadlines = Deadlines()
         self._connect_s = connect_s
         self._body_bytes_max = body_bytes_max
