@@ -4,6 +4,7 @@ import socket
 import ssl
 from contextlib import suppress
 from itertools import count
+from pathlib import Path
 
 import httpx
 import pytest
@@ -48,6 +49,22 @@ async def test_calls_under_tls_share_a_connection(
             for number in range(10):
                 assert (await transport.exchange(server.call(f"/{number}"))).body == f"/{number}".encode()
             assert server.connections == 1
+
+
+async def test_an_authority_that_the_system_trusts_is_trusted(
+    authority: trustme.CA, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Method: OpenSSL's own variable names a file instead of the system's."""
+    trusted = tmp_path / "authority.pem"
+    with trio.fail_after(5):
+        async with open_upstream_server(echo_target, _server_tls(authority)) as server:
+            async with open_transport() as transport:
+                with pytest.raises(httpx.ConnectError, match="certificate verify failed"):
+                    await transport.exchange(server.call())
+            authority.cert_pem.write_to_path(trusted)
+            monkeypatch.setenv("SSL_CERT_FILE", str(trusted))
+            async with open_transport() as transport:
+                assert (await transport.exchange(server.call("/in"))).body == b"/in"
 
 
 async def test_long_bodies_pass_both_ways_under_tls(authority: trustme.CA, client_tls: ssl.SSLContext):

@@ -191,6 +191,7 @@ class Transport(httpx.AsyncBaseTransport):
             return None
         if self._ssl_context is None:
             self._ssl_context = ssl.create_default_context(cafile=certifi.where())
+            self._ssl_context.load_default_certs()  # the system's own too: a company's authority, or SSL_CERT_FILE
             self._ssl_context.set_alpn_protocols(["http/1.1"])
         return self._ssl_context
 
