@@ -64,6 +64,7 @@ class Monitors:
     service: MonitorService
     projections: Projections
     webhooks: Webhooks
+    outbox: Outbox
 
     def add_to(self, operations: Operations) -> None:
         """Offer what an operator may do."""
@@ -138,7 +139,7 @@ async def open_monitors(
         )
         service = MonitorService(owned)
         webhooks = Webhooks(books.store, books.cipher, now=now, instant=office.instant, wake=office.wake)
-        yield Monitors(books.store, recipes, slots, clock, service, Projections(books.store), webhooks)
+        yield Monitors(books.store, recipes, slots, clock, service, Projections(books.store), webhooks, office.outbox)
 
 
 def _recipes(
@@ -168,10 +169,10 @@ def _idle_office(config: Config, now: Callable[[], float], make_id: Callable[[st
     """One that sends nothing itself."""
     instant = instant_of(now, is_alone=not is_shared(config.store.url))
 
-    def wake() -> None:
+    def leave(*_: object) -> None:
         """A node will look by itself."""
 
-    return _Office(Outbox(instant, make_id, wake), instant, wake)
+    return _Office(Outbox(instant, make_id, leave), instant, leave)
 
 
 def _open_sender(config: Config, log: Log, resolve: Resolve | None) -> AbstractAsyncContextManager[Sender]:

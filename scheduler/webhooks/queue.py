@@ -6,21 +6,22 @@ transaction that ends an attempt writes nothing unless it still has it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, TypeAlias
+from functools import partial
+from typing import Final, TypeAlias
 
 from events.kinds import WebhookPaused
 from events.log import Fact, Log, Subject
 from scheduler.webhooks import hook_rows, rows
 from scheduler.webhooks.endings import Conclusion, Ended, conclude, is_held
+from scheduler.webhooks.known import HOST_MAX, Line, Look
 from scheduler.webhooks.records import Delivery, Leased, Webhook
 from scheduler.webhooks.rows import Queued
 from scheduler.webhooks.turns import Due
 from storage.store import Tx
 
-HOST_MAX: Final = 8
-"""Attempts at a time at one receiving host, of one node (decisions 12)."""
 DUE_AT_ONCE: Final = 500
 WALKED_AT_ONCE: Final = 1_000
 MONITORS = "SELECT id, key_id, name FROM monitors WHERE id IN {in}"
@@ -45,33 +46,21 @@ def instant_of(now: Callable[[], float], *, is_alone: bool) -> Instant:
 class Outbox:
     """Where runs put what is to be delivered."""
 
-    def __init__(self, instant: Instant, make_id: Callable[[str], str], wake: Callable[[], None]) -> None:
-        """`wake` is called after each commit that queued something."""
+    def __init__(self, instant: Instant, make_id: Callable[[str], str], tell: Callable[[Due], None]) -> None:
+        """`tell` is called with each delivery after the commit that queued it."""
         self._instant = instant
         self._make_id = make_id
-        self._wake = wake
+        self._tell = tell
 
     def queue(self, tx: Tx, *, run_id: str, monitor_id: str, account_id: str, url: str, body: bytes) -> str:
         """Queue a run's delivery, due at once, in the transaction that ends the run; its id.
 
         Every attempt sends these very bytes, to the URL that the webhook has then.
         """
-        delivery_id = self._make_id("whd_")
-        queued = Queued(delivery_id, run_id, monitor_id, account_id, hook_rows.host_of(url), body)
-        rows.add_delivery(tx, queued, at=self._instant(tx))
-        tx.on_commit(self._wake)
-        return delivery_id
-
-
-class Look(NamedTuple):
-    """Deliveries among which the next ones are chosen, and in how long others are due.
-
-    `after`: the lines behind that one were not looked at yet.
-    """
-
-    due: list[Due]
-    next_in_s: float | None
-    after: tuple[str, str] | None
+        due = Due(self._instant(tx), hook_rows.host_of(url), account_id, self._make_id("whd_"))
+        rows.add_delivery(tx, Queued(due.id, run_id, monitor_id, account_id, due.host, body), at=due.next_at)
+        tx.on_commit(partial(self._tell, due))
+        return due.id
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,22 +73,24 @@ class Queue:
     backoff_s: Sequence[float]
     lease_s: float
 
-    def look(self, tx: Tx, *, after: tuple[str, str]) -> Look:
+    def look(self, tx: Tx, *, after: Line) -> Look:
         """The deliveries that are due: the oldest, and where those may not be all, the first of the lines as well.
 
-        A line is what one account has queued for one host. Thousands that wait for a host that does not answer are
-        older than all others, and yet one line, which is passed by like any other.
+        Thousands that wait for a host that does not answer are older than all others, and yet they are few lines, which
+        are passed by like any other.
         """
         at = self.instant(tx)
         oldest = rows.due_first(tx, at, limit=DUE_AT_ONCE)
         next_at = rows.next_at(tx, at)
         next_in_s = None if next_at is None else next_at - at
         if len(oldest) < DUE_AT_ONCE:
-            return Look(oldest, next_in_s, None)
+            return Look(oldest, set(), next_in_s, None)
         walked = rows.walk_lines(tx, after, at, each=HOST_MAX, limit=WALKED_AT_ONCE)
-        last = walked[-1] if len(walked) == WALKED_AT_ONCE else None
-        due = {*oldest, *(one for one in walked if one.next_at <= at)}
-        return Look(list(due), next_in_s, None if last is None else (last.host, last.account_id))
+        firsts = [one for one in walked if one.next_at <= at]
+        lengths = Counter((one.host, one.account_id) for one in firsts)
+        last = (walked[-1].host, walked[-1].account_id) if len(walked) == WALKED_AT_ONCE else None
+        cut = {line for line, length in lengths.items() if length == HOST_MAX or line == last}
+        return Look(sorted({*oldest, *firsts}), cut, next_in_s, last)
 
     def lease(self, tx: Tx, *, ids: Sequence[str]) -> list[Leased]:
         """Take those of these that nobody else was quicker with."""

@@ -49,7 +49,8 @@ WITH RECURSIVE walked (next_at, host, account_id, id, place, seen) AS (
             AND (behind.next_at, behind.id) > (walked.next_at, COALESCE(walked.id, '')) AND behind.next_at <= ?
             ORDER BY behind.next_at, behind.id LIMIT 1) END,
         (SELECT id FROM deliveries AS beside
-            WHERE status = 'queued' AND (beside.host, beside.account_id) > (walked.host, COALESCE(walked.account_id, ''))
+            WHERE status = 'queued'
+            AND (beside.host, beside.account_id) > (walked.host, COALESCE(walked.account_id, ''))
             ORDER BY beside.host, beside.account_id, beside.next_at, beside.id LIMIT 1))
     WHERE walked.seen < ?
 )

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from math import inf
 from random import Random
 from typing import Final, Protocol
 
@@ -20,12 +21,13 @@ from events.log import Log as Feed
 from scheduler.clockwork import Log
 from scheduler.webhooks.endings import Ended
 from scheduler.webhooks.hook_rows import sealed_for
-from scheduler.webhooks.queue import HOST_MAX, Outbox, Queue, instant_of
+from scheduler.webhooks.known import Known
+from scheduler.webhooks.queue import Outbox, Queue, instant_of
 from scheduler.webhooks.records import Leased
 from scheduler.webhooks.schedule import BACKOFF_S
 from scheduler.webhooks.sender import Attempt
 from scheduler.webhooks.signature import Headers, signed_headers
-from scheduler.webhooks.turns import Due, in_turn
+from scheduler.webhooks.turns import Due
 from storage.errors import StorageError
 from storage.store import Store
 
@@ -33,8 +35,6 @@ LOOK_S: Final = 0.5
 """How often a node looks for what others have queued, and how often it looks anyway where there are no others."""
 LOOK_ALONE_S: Final = 30.0
 IN_FLIGHT_MAX: Final = 256
-ACCOUNT_MAX: Final = 64
-"""Attempts of one account that a node has under way."""
 LEASED_AT_ONCE: Final = 64
 LEASE_MARGIN_S: Final = 15.0
 """By how much a lease outlives the attempts that it is for."""
@@ -42,6 +42,8 @@ LATE_S: Final = 5.0
 """Who learns this late of what it has leased leaves it alone."""
 CLOSE_S: Final = 3.0
 SETTLE_S: Final = 5.0
+ANEW: Final = ("", "")
+"""Before the first line."""
 UNEXPECTED: Final = "internal_error: an unexpected error of this server"
 
 
@@ -83,20 +85,27 @@ class Deliveries:
         self._setting = setting
         self._store = setting.store
         self.instant = instant_of(setting.now, is_alone=setting.is_alone)
-        self.outbox = Outbox(self.instant, setting.make_id, self.wake)
+        self.outbox = Outbox(self.instant, setting.make_id, self.tell)
         """Where runs queue what they have to deliver."""
         self._queue = Queue(
             self.instant, setting.node, setting.feed, setting.backoff_s, setting.timeout_s + LEASE_MARGIN_S
         )
         self._look_every_s = LOOK_ALONE_S if setting.is_alone else LOOK_S
         self._in_flight: dict[str, Due] = {}
-        self._walked = ("", "")
-        self._is_behind = False
+        self._known = Known()
+        self._walked = ANEW
+        self._look_at = -inf
         self._is_closing = False
         self._woken = trio.Event()
 
+    def tell(self, due: Due) -> None:
+        """This one is due now: a commit has just queued it."""
+        self._known.tell(due)
+        self._woken.set()
+
     def wake(self) -> None:
-        """Something is due now."""
+        """Something else than what was told may be due now."""
+        self._look_at = -inf
         self._woken.set()
 
     def in_flight(self) -> int:
@@ -117,6 +126,7 @@ class Deliveries:
                 pause_s = await self._turn(nursery)
             except StorageError as exc:
                 self._setting.log.event("warning", "deliveries_wait", error=str(exc))
+                self._look_at = -inf
             with trio.move_on_after(pause_s):
                 await self._woken.wait()
 
@@ -136,20 +146,29 @@ class Deliveries:
         return self._is_closing or self._setting.stopping()
 
     async def _turn(self, nursery: trio.Nursery) -> float:
-        """Begin as many attempts as there is room for; in how long to look again."""
-        under_way, free = self._in_flight, min(IN_FLIGHT_MAX - len(self._in_flight), LEASED_AT_ONCE)
-        self._is_behind = True
+        """Begin as many attempts as there is room for; in how long to see again."""
+        under_way, free = self._in_flight.values(), min(IN_FLIGHT_MAX - len(self._in_flight), LEASED_AT_ONCE)
         if free <= 0:
             return LOOK_S
-        look = await self._store.read(partial(self._queue.look, after=self._walked))
-        self._walked = look.after or ("", "")
-        others = [one for one in look.due if one.id not in under_way]
-        chosen = in_turn(others, under_way.values(), free=free, host_max=HOST_MAX, account_max=ACCOUNT_MAX)
-        self._is_behind = len(chosen) < len(others)
+        if self._look_at <= trio.current_time():
+            await self._look()
+        chosen = self._known.choose(under_way, free=free)
         has_all = await self._begin(nursery, chosen)
-        if look.after is not None or len(chosen) == LEASED_AT_ONCE or not has_all:
-            return 0.0
-        return min(self._look_every_s, self._look_every_s if look.next_in_s is None else look.next_in_s)
+        if not has_all or self._known.is_short(under_way):
+            self._look_at = -inf
+        return 0.0 if len(chosen) == LEASED_AT_ONCE else max(0.0, self._look_at - trio.current_time())
+
+    async def _look(self) -> None:
+        """Read what is due; from one line on, where an earlier look could not see all of them."""
+        self._look_at, look = inf, None  # whoever wakes from here on, wants another one
+        self._known.begin_look()
+        try:
+            look = await self._store.read(partial(self._queue.look, after=self._walked))
+        finally:
+            self._known.end_look(look, self._in_flight.values(), anew=self._walked == ANEW)
+        self._walked = look.after or ANEW
+        again_s = self._look_every_s if look.next_in_s is None else min(self._look_every_s, look.next_in_s)
+        self._look_at = min(self._look_at, -inf if look.after else trio.current_time() + again_s)
 
     async def _begin(self, nursery: trio.Nursery, chosen: Sequence[Due]) -> bool:
         """Lease and begin these; False: others were quicker with some, or some had nowhere to go."""
@@ -160,27 +179,33 @@ class Deliveries:
         if trio.current_time() - asked_at > LATE_S:
             self._setting.log.event("warning", "deliveries_leased_late", count=len(leased))
             return True
-        places = {one.id: one for one in chosen}
         for one in leased:
-            self._in_flight[one.delivery.id] = places[one.delivery.id]
+            delivery = one.delivery  # its webhook may have moved to another host since it was known
+            self._in_flight[delivery.id] = Due(0.0, delivery.host, delivery.account_id, delivery.id)
             nursery.start_soon(self._deliver, one)
         return len(leased) == len(chosen)
 
     async def _deliver(self, leased: Leased) -> None:
         """Make one attempt and write what it came to; whatever happens to it ends here."""
-        waits = False
         try:
             ended = await self._attempt(leased)
             delivery = await self._store.submit(self._queue.end, ended)
             if delivery is None:
                 self._setting.log.event("info", "delivery_was_anothers", delivery=leased.delivery.id)
-            waits = delivery is not None and delivery.status == "queued"
+            elif delivery.next_at is not None:
+                self._look_by(delivery.next_at)
         except StorageError as exc:
             self._setting.log.event("warning", "delivery_not_settled", delivery=leased.delivery.id, error=str(exc))
         finally:
+            is_awaited = self._known.has_more() or len(self._in_flight) == IN_FLIGHT_MAX or self._is_closing
             del self._in_flight[leased.delivery.id]
-            if waits or self._is_behind or self._is_closing:  # when to look next has changed, or who may begin
+            if is_awaited:
                 self._woken.set()
+
+    def _look_by(self, next_at: float) -> None:
+        """A delivery is due again then."""
+        self._look_at = min(self._look_at, trio.current_time() + next_at - self._setting.now())
+        self._woken.set()
 
     async def _attempt(self, leased: Leased) -> Ended:
         setting, began_at, at = self._setting, trio.current_time(), self._setting.now()

@@ -20,6 +20,7 @@ from scheduler.webhooks.records import AttemptRow, Delivery, Webhook
 from scheduler.webhooks.sender import Attempt
 from scheduler.webhooks.service import Deliveries, DeliverySetting, open_deliveries
 from scheduler.webhooks.signature import Headers
+from scheduler.webhooks.turns import Due
 from storage.store import Tx
 from tests.fakes.inline_store import InlineStore
 from tests.scheduler.desk import EPOCH, MIGRATIONS, Desk
@@ -106,12 +107,16 @@ class Office:
         self._slots: defaultdict[str, int] = defaultdict(int)
         self.instant = instant_of(self.now, is_alone=is_alone)
         self.webhooks = Webhooks(self.store, self.cipher, now=self.now, instant=self.instant, wake=self.wake)
-        self.outbox = Outbox(self.instant, desk.make_id, self.wake)
+        self.outbox = Outbox(self.instant, desk.make_id, self.tell)
 
     def wake(self) -> None:
         self.woken += 1
         if self._service is not None:
             self._service.wake()
+
+    def tell(self, due: Due) -> None:
+        if self._service is not None:
+            self._service.tell(due)
 
     @asynccontextmanager
     async def open(self, receivers: Receivers, **terms: Any) -> AsyncIterator[Deliveries]:

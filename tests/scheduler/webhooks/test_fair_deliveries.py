@@ -9,9 +9,10 @@ from trio.testing import MockClock
 
 from scheduler.monitors.records import Monitor
 from scheduler.webhooks import rows
-from scheduler.webhooks.queue import DUE_AT_ONCE, HOST_MAX, WALKED_AT_ONCE
+from scheduler.webhooks.known import ACCOUNT_MAX, HOST_MAX
+from scheduler.webhooks.queue import DUE_AT_ONCE, WALKED_AT_ONCE
 from scheduler.webhooks.sender import Attempt
-from scheduler.webhooks.service import ACCOUNT_MAX, IN_FLIGHT_MAX
+from scheduler.webhooks.service import IN_FLIGHT_MAX
 from storage.store import Tx
 from tests.fakes.upstream_server import until
 from tests.scheduler.webhooks.office import OK, Office, Receivers, Sent

@@ -1,0 +1,63 @@
+"""A host that takes connections and never answers, beside others: over real sockets, on both engines."""
+
+from collections.abc import Mapping
+
+import trio
+
+from scheduler.webhooks.known import HOST_MAX
+from scheduler.webhooks.sender import open_sender
+from storage.store import Tx
+from tests.fakes.upstream_server import Peer, always, open_upstream_server, reply, until
+from tests.scheduler.webhooks.office import Office
+
+HELD, ACCOUNTS, EACH = 1_000, 10, 20
+COUNTS = "SELECT status, host, COUNT(*), SUM(attempts) FROM deliveries GROUP BY status, host"
+
+
+async def test_all_others_are_delivered_while_a_black_hole_s_first_attempts_still_wait(office: Office) -> None:
+    """Method: the two are on one address, one of them under its name, and so two hosts to the queue."""
+    end = trio.Event()
+
+    async def swallow(peer: Peer) -> None:
+        await peer.request()
+        await end.wait()
+
+    with trio.fail_after(60):
+        async with (
+            open_upstream_server(swallow) as hole,
+            open_upstream_server(always(reply(b"thanks"))) as good,
+            open_sender(allow_insecure=True) as sender,
+            office.open(sender, timeout_s=50.0) as service,
+        ):
+            hole_url, good_url = f"http://localhost:{hole.origin.port}/in", f"{good.url}/in"
+            accounts = [await office.desk.account() for _ in range(ACCOUNTS)]
+            for account in accounts:
+                monitor = await office.monitor(account, hole_url)
+                await office.queue(monitor, HELD // ACCOUNTS, url=hole_url)
+            await until(lambda: len(hole.requests) == HOST_MAX)
+            for account in accounts:
+                monitor = await office.monitor(account, good_url)
+                await office.queue(monitor, EACH, url=good_url)
+            counts = await _counts(office)
+            while counts.get(("delivered", "127.0.0.1"), (0, 0))[0] < ACCOUNTS * EACH:
+                await trio.sleep(0.02)
+                counts = await _counts(office)
+            assert counts == {
+                ("delivered", "127.0.0.1"): (ACCOUNTS * EACH, ACCOUNTS * EACH),
+                ("queued", "localhost"): (HELD, 0),
+            }
+            assert service.in_flight() == len(hole.requests) == hole.open_connections == HOST_MAX
+            assert len(good.requests) == ACCOUNTS * EACH
+            assert good.connections <= HOST_MAX
+            office.stopping = True
+            end.set()
+
+
+async def _counts(office: Office) -> Mapping[tuple[str, str], tuple[int, int]]:
+    """How many deliveries there are of each status and host, and how many attempts of theirs have ended."""
+
+    def read(tx: Tx) -> Mapping[tuple[str, str], tuple[int, int]]:
+        return {(status, host): (int(count), int(attempts)) for status, host, count, attempts in tx.all(COUNTS)}
+
+    found: Mapping[tuple[str, str], tuple[int, int]] = await office.store.read(read)
+    return found

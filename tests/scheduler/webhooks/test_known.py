@@ -1,0 +1,164 @@
+"""What a node knows to be due, against a store that its looks see only in part."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.webhooks.known import ACCOUNT_MAX, HOST_MAX, KNOWN_MAX, Known, Line, Look
+from scheduler.webhooks.turns import Due
+
+ANEW: Line = ("", "")
+_OLDEST, _WALKED = 5, 12
+
+
+def _due(number: int, host: str = "h", account: str = "a") -> Due:
+    return Due(float(number), host, account, f"d{number:06d}")
+
+
+def _line(one: Due) -> Line:
+    return one.host, one.account_id
+
+
+def _look(queue: list[Due], after: Line = ANEW, *, oldest: int = _OLDEST, walked: int = _WALKED) -> Look:
+    """As the queue looks, with bounds of its own: the oldest, and where there are more, the first of each line."""
+    found = sorted(queue)[:oldest]
+    if len(found) < oldest:
+        return Look(found, set(), None, None)
+    firsts: list[Due] = []
+    for line in sorted({_line(one) for one in queue if _line(one) > after}):
+        firsts += sorted(one for one in queue if _line(one) == line)[:HOST_MAX]
+    firsts = firsts[:walked]
+    last = _line(firsts[-1]) if len(firsts) == walked else None
+    lengths = Counter(map(_line, firsts))
+    cut = {line for line, length in lengths.items() if length == HOST_MAX or line == last}
+    return Look(sorted({*found, *firsts}), cut, None, last)
+
+
+class _Node:
+    """A node's loop around what it knows, and the store's queue beside it."""
+
+    def __init__(self) -> None:
+        self.known = Known()
+        self.queue: list[Due] = []
+        self.under_way: dict[str, Due] = {}
+        self.begun: list[str] = []
+        self.after = ANEW
+        self.must_look = True
+
+    def put(self, due: Due, *, told: bool) -> None:
+        self.queue.append(due)
+        if told:
+            self.known.tell(due)
+        else:
+            self.must_look = True
+
+    def turn(self, *, free: int = 64, told_meanwhile: Due | None = None, is_seen: bool = False) -> None:
+        """Look if there is a reason to, and begin; one may be told while the look is under way, which saw it or not."""
+        if self.must_look:
+            if told_meanwhile is not None and is_seen:
+                self.queue.append(told_meanwhile)
+            self.known.begin_look()
+            look = _look(self.queue, self.after)
+            if told_meanwhile is not None:
+                if not is_seen:
+                    self.queue.append(told_meanwhile)
+                self.known.tell(told_meanwhile)
+            self.known.end_look(look, self.under_way.values(), anew=self.after == ANEW)
+            self.after, self.must_look = look.after or ANEW, look.after is not None
+        elif told_meanwhile is not None:
+            self.put(told_meanwhile, told=True)
+        chosen = self.known.choose(self.under_way.values(), free=free - len(self.under_way))
+        for one in chosen:
+            self.queue.remove(one)  # nothing is chosen twice, nor what is not queued
+            self.under_way[one.id] = one
+            self.begun.append(one.id)
+        self.must_look |= self.known.is_short(self.under_way.values())
+
+    def has_room_for(self, one: Due) -> bool:
+        busy = self.under_way.values()
+        hosts, accounts = Counter(each.host for each in busy), Counter(each.account_id for each in busy)
+        return hosts[one.host] < HOST_MAX and accounts[one.account_id] < ACCOUNT_MAX
+
+
+_STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("put"), st.sampled_from("hij"), st.sampled_from("ab"), st.booleans()),
+        st.tuples(st.just("many"), st.sampled_from("hij"), st.sampled_from("ab"), st.booleans()),
+        st.tuples(st.just("meanwhile"), st.sampled_from("hij"), st.sampled_from("ab"), st.booleans()),
+        st.tuples(st.just("end"), st.integers(0, 30), st.none(), st.none()),
+        st.tuples(st.just("look"), st.none(), st.none(), st.none()),
+    ),
+    max_size=40,
+)
+
+
+@given(steps=_STEPS)
+def test_nothing_that_is_due_waits_while_there_is_room_for_it(steps: list[tuple[str, str, str, bool]]) -> None:
+    """Method: whatever was queued, told and ended, a few turns later only what has no room is left."""
+    node, number = _Node(), 0
+    for kind, what, account, flag in steps:
+        number += 100
+        if kind == "end" and node.under_way:
+            del node.under_way[sorted(node.under_way)[int(what) % len(node.under_way)]]
+        elif kind == "look":
+            node.must_look = True
+        elif kind == "meanwhile":
+            node.turn(told_meanwhile=_due(number, what, account), is_seen=flag)
+        elif kind in ("put", "many"):
+            for nth in range(30 if kind == "many" else 1):
+                node.put(_due(number + nth, what, account), told=flag)
+        for _ in range(200):
+            before = len(node.begun)
+            node.turn()
+            if len(node.begun) == before and not node.must_look:
+                break
+        else:
+            raise AssertionError("it looks for ever")
+        if len(node.under_way) < 64:
+            assert not [one for one in node.queue if node.has_room_for(one)]
+    assert len(node.begun) == len(set(node.begun))
+
+
+def test_what_is_told_behind_a_line_that_is_cut_waits_for_its_turn() -> None:
+    node = _Node()
+    for number in range(20):
+        node.put(_due(number), told=False)
+    node.turn()
+    node.put(_due(100), told=True)
+    for _ in range(12):
+        del node.under_way[min(node.under_way)]
+        node.turn()
+    assert node.begun == [f"d{number:06d}" for number in range(20)]
+
+
+def test_many_that_have_no_room_are_left_to_the_store_until_there_is() -> None:
+    known, under_way = Known(), [_due(number) for number in range(HOST_MAX)]
+    for number in range(100, 200 + KNOWN_MAX):
+        known.tell(_due(number))
+    known.begin_look()
+    known.end_look(Look([_due(50_000, "other")], set(), None, None), under_way, anew=False)
+    assert [one.host for one in known.choose(under_way, free=64)] == ["other"]
+    assert known.has_more()
+    assert not known.is_short(under_way)
+    assert known.is_short(under_way[1:])
+
+
+def test_a_look_that_failed_takes_nothing_away() -> None:
+    known = Known()
+    known.tell(_due(1))
+    known.begin_look()
+    known.tell(_due(2))
+    known.end_look(None, (), anew=True)
+    assert [one.id for one in known.choose((), free=64)] == ["d000001", "d000002"]
+    assert not known.has_more()
+
+
+def test_a_line_of_which_all_that_a_look_saw_is_under_way_is_looked_at_again() -> None:
+    known, under_way = Known(), [_due(number) for number in range(HOST_MAX)]
+    known.begin_look()
+    known.end_look(Look(under_way, {("h", "a")}, None, None), under_way, anew=True)
+    assert not known.choose(under_way, free=64)
+    assert known.is_short(under_way[1:])
