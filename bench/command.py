@@ -36,9 +36,10 @@ def run_scenarios(
     repeats: int,
     polls: Sequence[int] = (),
     events: int | None = None,
+    deliveries: int | None = None,
     files: Files,
 ) -> None:
-    """Run scenarios, all of them when none is named; `polls` and `events` are other sizes of the feed's.
+    """Run scenarios, all of them when none is named; `polls`, `events` and `deliveries` are other sizes of theirs.
 
     Raises:
         BenchError: wrong use, or the run failed, was stopped or is not valid.
@@ -48,7 +49,12 @@ def run_scenarios(
     scenarios = _known(names) or names_here()
     given = rates_of(load(like)) if like else {name: _labelled(rates) for name in scenarios if rates}
     sizes = FeedOptions()
-    sizes = replace(sizes, counts=tuple(polls) or sizes.counts, events=events or sizes.events)
+    sizes = replace(
+        sizes,
+        counts=tuple(polls) or sizes.counts,
+        events=events or sizes.events,
+        deliveries=deliveries or sizes.deliveries,
+    )
     options = Options(scenarios=scenarios, rates=given, seconds=seconds, repeats=repeats, feed=sizes)
     _measure(partial(run_suite, options), works=works_of(options), files=files)
 

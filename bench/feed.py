@@ -1,17 +1,20 @@
-"""The scenarios of the feed and of monitors. They have no rates: each measures once, and gives marks and figures."""
+"""The scenarios of feed, monitors and deliveries: without rates, each measures once and gives marks and figures."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 
 import msgspec
 
+from bench.deliveries import Delivered, Mail
 from bench.depth import Deep, Depth
 from bench.driving import generate
 from bench.due import Due, Worked
 from bench.feed_marks import (
     GOAL,
     Found,
+    deliveries_found,
     depth_found,
     monitors_found,
     parked_figures,
@@ -20,6 +23,7 @@ from bench.feed_marks import (
     worked_out,
 )
 from bench.feed_reads import Read, Reads
+from bench.orders import Place
 from bench.parked import POLLS_A_KEY, POLLS_EACH, Parked, Polls
 from bench.scenarios import TRANSPARENT, Stage
 from bench.servers import open_stage
@@ -33,9 +37,11 @@ PARKED_S = 600.0
 READS_S = 300.0
 DEPTH_S_AN_EVENT = 0.001
 MONITORS_S = 600.0
+DELIVERIES_S = 600.0
 
 _NODE: Mapping[str, Setting] = MappingProxyType({"log.level": "warning", "server.max_connections": 2 * GOAL})
 FEED = Stage("feed", _NODE)
+SENDING = Stage("feed", {**_NODE, "webhooks.allow_insecure_targets": True})
 FLOOR = Stage("parking")
 
 
@@ -53,6 +59,9 @@ class FeedOptions:
     """Monitors that share a slot."""
     stored: int = 100_000
     """Monitors beside them."""
+    deliveries: int = 10_000
+    """Deliveries that wait for a host which does not answer; half as many are queued for each kind of receiver, and a
+    quarter as many runs bring one."""
 
 
 async def parked(options: FeedOptions) -> Found:
@@ -85,8 +94,15 @@ async def monitors(options: FeedOptions) -> Found:
     return monitors_found(await measure_monitors(options.due, stored=options.stored))
 
 
+async def deliveries(options: FeedOptions) -> Found:
+    """Deliveries of a real node to receivers of several kinds, and beside one that does not answer."""
+    count, seconds = options.deliveries, options.seconds or 5.0
+    wanted = partial(Mail, count=count // 2, runs=count // 4, held=count, seconds=seconds)
+    return deliveries_found(await measure_deliveries(wanted))
+
+
 SCENARIOS: Mapping[str, Callable[[FeedOptions], Awaitable[Found]]] = MappingProxyType(
-    {"parked": parked, "reads": reads, "depth": depth, "monitors": monitors}
+    {"parked": parked, "reads": reads, "depth": depth, "monitors": monitors, "deliveries": deliveries}
 )
 
 
@@ -149,3 +165,14 @@ async def measure_monitors(count: int, *, stored: int, lead_s: float = 15.0) -> 
     async with open_stage(FEED) as target:
         wanted = msgspec.json.encode(Due(target.orders, target.pid, count, stored, lead_s))
         return msgspec.json.decode(await generate("bench.due", wanted, MONITORS_S), type=Worked)
+
+
+async def measure_deliveries(mail: Callable[[Place, int], Mail]) -> Delivered:
+    """Deliver as much as the mail that is made for the node.
+
+    Raises:
+        ChildFailed: a server did not start, or deliveries did not come.
+    """
+    async with open_stage(SENDING) as target:
+        wanted = msgspec.json.encode(mail(target.orders, target.pid))
+        return msgspec.json.decode(await generate("bench.deliveries", wanted, DELIVERIES_S), type=Delivered)

@@ -1,7 +1,8 @@
-"""What was seen of the events feed and of monitors, as marks that a node should keep and as figures beside them."""
+"""What was seen of feed, monitors and deliveries, as marks that a node should keep and as figures beside them."""
 
 from dataclasses import dataclass
 
+from bench.deliveries import Calm, Delivered
 from bench.depth import Deep
 from bench.due import Worked
 from bench.feed_reads import ACK_LIMIT, CATCH_UP_LIMIT, Read
@@ -111,6 +112,45 @@ def monitors_found(seen: Worked) -> Found:
             Figure(f"{name}, CPU", seen.cpu_s * 1e6 / seen.count, "us/run"),
         ],
     )
+
+
+def deliveries_found(seen: Delivered) -> Found:
+    """How soon deliveries begin, by how much a host that does not answer delays the others', and what they cost."""
+    settled, begun = Histogram(seen.settled), f"settlement to first byte, {seen.runs} runs"
+    hole = f"a black hole with {seen.held} queued"
+    more = _more(Histogram(seen.alone.lags), Histogram(seen.beside.lags))
+    found = Found(
+        [
+            Mark(f"{begun}, p99", settled.percentile_ms(0.99) / 1e3, 1, "s"),
+            Mark(f"{hole}, p99 to others' first byte", more, 10, "% more"),
+        ],
+        [Figure(f"{begun}, p50", settled.percentile_ms(0.5), "ms")],
+    )
+    for name, pace in (
+        ("deliveries in the clear", seen.plain),
+        ("deliveries under TLS, connections kept", seen.kept),
+        ("deliveries under TLS, a connection each", seen.closed),
+    ):
+        found.figures.append(Figure(name, pace.per_s, "deliveries/s"))
+        found.figures.append(Figure(f"{name}, CPU", pace.cpu_us, "us/delivery"))
+    found.figures.extend(_calm_figures(f"without {hole}", seen.alone))
+    found.figures.extend(_calm_figures(f"with {hole}", seen.beside))
+    return found
+
+
+def _calm_figures(name: str, calm: Calm) -> list[Figure]:
+    lags = Histogram(calm.lags)
+    return [
+        Figure(f"{name}, to others' first byte, p50", lags.percentile_ms(0.5), "ms"),
+        Figure(f"{name}, to others' first byte, p99", lags.percentile_ms(0.99), "ms"),
+        Figure(f"{name}, CPU, the order to queue it included", calm.cpu_us, "us/delivery"),
+    ]
+
+
+def _more(alone: Histogram, beside: Histogram) -> float | None:
+    """By how many percent the p99 is higher; None where nothing came."""
+    before = alone.percentile_ms(0.99)
+    return 100 * (beside.percentile_ms(0.99) / before - 1) if before else None
 
 
 def _percent(share: float | None) -> float | None:

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import trio
 
+from bench.delivery_orders import ObeyingDeliveries
 from bench.monitor_orders import ObeyingMonitors
 from bench.orders import APPEND, PEOPLE, WAITING, Append, Appended, People, Person, PersonKey, Waiting
 from events.filters import Filters
@@ -119,6 +120,7 @@ async def serve(start: Start) -> None:
     async with open_served_node(start) as (node, line):
         Obeying(node)
         ObeyingMonitors(node)
+        ObeyingDeliveries(node)
         tune_garbage_collection()
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
             print_line(line)

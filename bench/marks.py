@@ -12,8 +12,8 @@ from bench.scenarios import SCENARIOS, Stage
 from bench.servers import open_stage
 from bench.suite import run_feed
 
-FEED = ("parked", "depth", "monitors")
-"""The scenarios of the feed and of monitors that have marks."""
+FEED = ("parked", "depth", "monitors", "deliveries")
+"""The scenarios of the feed, of monitors and of deliveries that have marks."""
 WORKS = len(COSTED) + 3 + len(FEED)
 """How often a run tells what is next."""
 MANY = 512

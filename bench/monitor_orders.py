@@ -1,6 +1,9 @@
 """The bench's orders about monitors, obeyed by a real node; see `bench.orders`."""
 
+from collections.abc import Sequence
 from functools import partial
+from itertools import cycle
+from math import floor
 from typing import Any
 
 import msgspec
@@ -8,14 +11,18 @@ import orjson
 
 from bench.histogram import Histogram
 from bench.orders import PLANT, RAN, Plant, Ran
+from billing.sealing import Cipher
 from gateway.node import Node
 from gateway.operations import Nothing, Operation
 from scheduler.monitors import store
 from scheduler.monitors.records import Monitor
+from scheduler.webhooks import hook_rows
+from scheduler.webhooks.records import Webhook
 from storage.store import Tx
 
 DAY_S = 86_400.0
 CREDITS = 1_000_000
+SECRET = "whsec_c2VjcmV0IG9mIHRoZSBiZW5jaA=="
 A_WRITE = 2_000
 """Monitors of one transaction."""
 OPEN = "SELECT COUNT(*) FROM runs WHERE status IN ('pending', 'running')"
@@ -35,18 +42,32 @@ class ObeyingMonitors:
     async def _plant(self, args: Plant) -> Any:
         accounts = self._node.books.accounts
         owners = [(await accounts.create("bench", plan="enterprise", credits=CREDITS)).id for _ in range(args.accounts)]
+        numbers = range(self._planted, self._planted + args.count)
         made = [
-            _monitor(self._planted + nth, owners[nth % args.accounts], args.slot, args.stagger_s * nth)
-            for nth in range(args.count)
+            bench_monitor(f"mon_{number:032x}", owners[nth % args.accounts], next_slot_at=_slot(args, nth))
+            for nth, number in enumerate(numbers)
         ]
         for first in range(0, args.count, A_WRITE):
-            await self._node.books.store.write(partial(_add, monitors=made[first : first + A_WRITE]))
+            await self._node.books.store.write(
+                partial(self._add, monitors=made[first : first + A_WRITE], urls=args.urls)
+            )
         self._planted += args.count
         self._node.monitors.clock.wake()
         return {}
 
+    def _add(self, tx: Tx, monitors: Sequence[Monitor], urls: Sequence[str]) -> None:
+        for monitor in monitors:
+            store.add_monitor(tx, monitor)
+        for monitor, url in zip(monitors, cycle(urls), strict=False):
+            add_hook(tx, self._node.books.cipher, monitor.id, url)
+
     async def _ran(self, _args: Nothing) -> Any:
         return msgspec.to_builtins(await self._node.books.store.read(_read), str_keys=True)
+
+
+def _slot(args: Plant, nth: int) -> float:
+    """Slots are whole seconds."""
+    return float(floor(args.slot + args.stagger_s * nth))
 
 
 def _read(tx: Tx) -> Ran:
@@ -63,33 +84,33 @@ def _read(tx: Tx) -> Ran:
     return Ran(0, len(statuses), statuses.count("ok"), ended_at, dict(lags.counts))
 
 
-def _add(tx: Tx, monitors: list[Monitor]) -> None:
-    for monitor in monitors:
-        store.add_monitor(tx, monitor)
+def add_hook(tx: Tx, cipher: Cipher, monitor_id: str, url: str) -> None:
+    """Let a monitor deliver to `url`."""
+    hook_rows.add_webhook(tx, Webhook(monitor_id, url, cipher.seal(SECRET, bound_to=hook_rows.sealed_for(monitor_id))))
 
 
-def _monitor(number: int, account_id: str, slot: float, later_s: float) -> Monitor:
-    """One that is due each day, for the first time at `slot` and so much later."""
-    due_at = slot + later_s
+def bench_monitor(monitor_id: str, account_id: str, *, next_slot_at: float | None) -> Monitor:
+    """One that is due each day, for the first time then; None: it is never due."""
+    made_at = (next_slot_at or DAY_S) - DAY_S
     return Monitor(
-        id=f"mon_{number:032x}",
+        id=monitor_id,
         account_id=account_id,
         key_id=None,
-        name=f"bench {number}",
+        name="bench",
         recipe="github/profile",
-        params=orjson.dumps({"handle": f"user{number}"}).decode(),
+        params=orjson.dumps({"handle": f"user{monitor_id[-8:]}"}).decode(),
         cadence='"daily"',
         track=None,
         alert_rules="[]",
         webhook_format="full",
         suppress=False,
         status="active",
-        next_slot_at=due_at,
+        next_slot_at=next_slot_at,
         rule_state="{}",
         baseline_run_id=None,
         runs_total=0,
         credits_spent=0,
-        created_at=due_at - DAY_S,
-        updated_at=due_at - DAY_S,
+        created_at=made_at,
+        updated_at=made_at,
         version=0,
     )

@@ -1,4 +1,4 @@
-"""Orders to a server under test: make people, append events, say who waits, plant monitors. On its admin address alone.
+"""Orders to a server under test: make people, append events, plant monitors, queue deliveries. On its admin address.
 
 `bench.feed_node` obeys them with a real node, `bench.parking` with a bare server; a client needs no other knowledge.
 """
@@ -16,6 +16,12 @@ APPEND = "bench.append"
 WAITING = "bench.waiting"
 PLANT = "bench.plant"
 RAN = "bench.ran"
+HOOK = "bench.hook"
+UNHOOK = "bench.unhook"
+POST = "bench.post"
+POSTED = "bench.posted"
+LEFT = "bench.left"
+TRUST = "bench.trust"
 ANSWER_S = 120.0
 PEOPLE_AT_ONCE = 20
 """Few, so that what the server needs for making them is not taken for the memory of what comes after."""
@@ -69,18 +75,22 @@ class Appended(msgspec.Struct, frozen=True):
 
 
 class Waiting(msgspec.Struct, frozen=True):
-    """How many polls the server holds."""
+    """How many polls the server holds, or how many deliveries have not ended."""
 
     count: int
 
 
 class Plant(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Store so many monitors of so many new accounts; the nth is first due `stagger_s` * n after `slot`."""
+    """Store so many monitors of so many new accounts; the nth is first due in the second `stagger_s` * n after `slot`.
+
+    They deliver to `urls`, in turn.
+    """
 
     count: int
     accounts: int
     slot: float
     stagger_s: float
+    urls: tuple[str, ...] = ()
 
 
 class Ran(msgspec.Struct, frozen=True):
@@ -94,6 +104,51 @@ class Ran(msgspec.Struct, frozen=True):
     ok: int
     ended_at: float
     lags: dict[int, int]
+
+
+class Hook(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Make so many accounts, each with one monitor for each URL, which nothing runs and which delivers to it."""
+
+    urls: tuple[str, ...]
+    accounts: int
+
+
+class Unhook(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Delete all monitors of `Hook` that deliver to a URL, with what waits for it."""
+
+    url: str
+
+
+class Post(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Queue so many deliveries, to these URLs in turn, in one transaction. The answer is `Posting`."""
+
+    urls: tuple[str, ...]
+    count: int
+
+
+class Posting(msgspec.Struct, frozen=True):
+    """The instant of the commit in Unix seconds, and what CPU the node's process had used by then."""
+
+    at: float
+    cpu_s: float
+
+
+class Posted(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Tell which deliveries were queued from an instant on. The answer is `Queued`."""
+
+    since: float
+
+
+class Queued(msgspec.Struct, frozen=True):
+    """When each delivery was queued, in the transaction that did it."""
+
+    at: dict[str, float]
+
+
+class Trust(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Trust receivers that the authority in this file vouches for; to be said before the first of them is posted to."""
+
+    file: str
 
 
 class Orders:
@@ -118,6 +173,11 @@ class Orders:
         if answer.status != 200:
             raise RuntimeError(f"an order was answered with {answer.status}: {body.decode(errors='replace')}")
         return msgspec.json.decode(body, type=kind)
+
+    def give(self, name: str, arguments: msgspec.Struct, kind: type[T]) -> T:
+        """Give an order and wait for its answer."""
+        self.send(name, arguments)
+        return self.receive(kind)
 
     def people(self, accounts: int, keys_each: int) -> Iterator[Person]:
         """New accounts with their keys."""

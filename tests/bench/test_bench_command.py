@@ -141,7 +141,7 @@ def test_rates_are_given_in_one_way_only(tmp_path: Path) -> None:
         run_scenarios((), rates=(5,), like=tmp_path, seconds=1, repeats=1, files=Files())
 
 
-@pytest.mark.parametrize("name", ["parked", "reads", "depth", "monitors"])
+@pytest.mark.parametrize("name", ["parked", "reads", "depth", "monitors", "deliveries"])
 def test_scenarios_of_the_feed_have_nothing_to_sweep(name: str) -> None:
     with pytest.raises(BenchError, match="has no settings"):
         sweep_setting("limits.long_polls=1,2", scenario=name, rates=(), seconds=1, repeats=1, files=Files())

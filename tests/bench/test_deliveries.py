@@ -1,0 +1,76 @@
+"""The scenario of deliveries against a real node, with few of them, and what is said of it."""
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+import trio
+from trio.testing import memory_stream_pair
+
+from bench.deliveries import Calm, Delivered, Mail, Pace
+from bench.errors import ChildFailed
+from bench.feed import measure_deliveries
+from bench.feed_marks import deliveries_found
+from bench.histogram import Histogram
+from bench.receivers import CLOSED, KEPT, Receivers, open_receivers
+
+FEW = partial(
+    Mail, count=40, runs=12, runs_per_s=20.0, held=60, per_s=40.0, seconds=0.2, turns=2, warm_up=20, lead_s=1.0
+)
+PACE = Pace(1_000.0, 500.0)
+
+
+async def test_deliveries_of_every_kind_come_and_those_to_a_black_hole_hold_none_up() -> None:
+    with trio.fail_after(60):
+        seen = await measure_deliveries(FEW)
+    assert all(min(pace.per_s, pace.cpu_us) > 0 for pace in (seen.plain, seen.kept, seen.closed))
+    assert Histogram(seen.settled).total == seen.runs == 12
+    assert [Histogram(calm.lags).total for calm in (seen.alone, seen.beside)] == [2 * 8, 2 * 8]
+    assert min(seen.alone.cpu_us, seen.beside.cpu_us) > 0
+
+
+async def test_deliveries_that_do_not_come_are_no_result() -> None:
+    with trio.fail_after(60), pytest.raises(ChildFailed, match="20 deliveries have not come"):
+        await measure_deliveries(partial(FEW, patience_s=0.0))
+
+
+async def test_a_receiver_answers_each_request_and_notes_when_it_began(tmp_path: Path) -> None:
+    """Method: two requests on a connection that is kept, the second of them in two pieces; one on one that is not."""
+    with trio.fail_after(10):
+        async with open_receivers(tmp_path / "authority.pem") as (receivers, urls):
+            host, port = urls.plain[0].removeprefix("http://").removesuffix("/hook").split(":")
+            async with await trio.open_tcp_stream(host, int(port)) as stream:
+                await stream.send_all(request("one"))
+                assert await stream.receive_some() == KEPT
+                await stream.send_all(request("two")[:40])
+                await trio.sleep(0.05)
+                await stream.send_all(request("two")[40:])
+                assert await stream.receive_some() == KEPT
+            await receivers.wait_for(2)
+            assert list(receivers.arrived) == ["one", "two"]
+            assert "BEGIN CERTIFICATE" in (tmp_path / "authority.pem").read_text()
+    with trio.fail_after(10):
+        near, far = memory_stream_pair()
+        await near.send_all(request("three"))
+        await Receivers().answer(far, CLOSED)
+        assert await near.receive_some() == CLOSED
+        assert await near.receive_some() == b""
+
+
+def request(delivery_id: str) -> bytes:
+    return f"POST /hook HTTP/1.1\r\nHost: h\r\nwebhook-id: {delivery_id}\r\nContent-Length: 2\r\n\r\n{{}}".encode()
+
+
+def test_settlement_and_the_black_hole_are_marks_and_the_rest_are_figures() -> None:
+    alone, beside = (Calm(dict(counts(ms).counts), 2_000.0) for ms in (10.0, 10.8))
+    found = deliveries_found(Delivered(PACE, PACE, PACE, dict(counts(250.0).counts), 3_000, alone, beside, 10_000))
+    settled, hole = found.marks
+    assert (settled.value, settled.limit, settled.unit) == (pytest.approx(0.25, rel=0.002), 1, "s")
+    assert (hole.value, hole.limit, hole.met) == (pytest.approx(8, abs=0.3), 10, True)
+    assert len({figure.name for figure in found.figures}) == len(found.figures) == 13
+
+
+def counts(ms: float) -> Histogram:
+    histogram = Histogram()
+    histogram.record(round(ms * 1e6))
+    return histogram
