@@ -161,13 +161,15 @@ class Deliveries:
     async def _look(self) -> None:
         """Read what is due; from one line on, where an earlier look could not see all of them."""
         self._look_at, look = inf, None  # whoever wakes from here on, wants another one
+        is_anew = self._walked == ANEW
         self._known.begin_look()
         try:
             look = await self._store.read(partial(self._queue.look, after=self._walked))
         finally:
-            self._known.end_look(look, self._in_flight.values(), anew=self._walked == ANEW)
+            self._known.end_look(look, self._in_flight.values(), anew=is_anew)
         self._walked = look.after or ANEW
-        again_s = self._look_every_s if look.next_in_s is None else min(self._look_every_s, look.next_in_s)
+        every_s = self._look_every_s if is_anew else LOOK_S  # looks that go on miss what becomes due behind them
+        again_s = every_s if look.next_in_s is None else min(every_s, look.next_in_s)
         self._look_at = min(self._look_at, -inf if look.after else trio.current_time() + again_s)
 
     async def _begin(self, nursery: trio.Nursery, chosen: Sequence[Due]) -> bool:

@@ -1,7 +1,9 @@
 """Receivers that do not answer and accounts that queue thousands, beside others: on virtual time, and the queries on
 both engines."""
 
+from collections.abc import Callable
 from math import ceil
+from typing import Any
 
 import pytest
 import trio
@@ -14,7 +16,9 @@ from scheduler.webhooks.queue import DUE_AT_ONCE, WALKED_AT_ONCE
 from scheduler.webhooks.sender import Attempt
 from scheduler.webhooks.service import IN_FLIGHT_MAX
 from storage.store import Tx
+from tests.fakes.inline_store import InlineStore
 from tests.fakes.upstream_server import until
+from tests.scheduler.desk import EPOCH, MIGRATIONS, Desk
 from tests.scheduler.webhooks.office import OK, Office, Receivers, Sent
 
 HOLE = "https://hole.example.com/in"
@@ -63,6 +67,39 @@ async def test_a_black_hole_with_ten_thousand_deliveries_does_not_slow_the_other
     beside = await _latencies(virtual, holes=10_000)
     p99 = ceil(len(alone) * 0.99) - 1
     assert beside[p99] <= alone[p99] * 1.1
+
+
+class _CountingStore(InlineStore):
+    """Counts how often it is read."""
+
+    reads = 0
+
+    async def read(self, fn: Callable[[Tx], Any]) -> Any:
+        self.reads += 1
+        return await super().read(fn)
+
+
+async def test_what_runs_queue_beside_a_black_hole_is_begun_without_a_look_at_the_queue(
+    autojump_clock: MockClock,
+) -> None:
+    store = _CountingStore(MIGRATIONS)
+    desk = Desk(store)
+    desk.starts_at = EPOCH
+    office, receivers = Office(desk), Receivers()
+    receivers.script = _receive
+    account = await desk.account()
+    await office.queue(await office.monitor(account, HOLE), 1_000, url=HOLE)
+    good = await office.monitor(account)
+    async with office.open(receivers):
+        await trio.sleep(1)
+        reads = store.reads
+        for _ in range(50):
+            await office.queue(good)
+            await trio.sleep(0.1)
+        assert len(receivers.at()) == 50
+        assert store.reads == reads
+        office.stopping = True
+    store.close()
 
 
 async def test_many_black_holes_of_one_account_leave_room_for_the_others(
