@@ -64,11 +64,11 @@ class Mail:
     """As many as 10,000 in a minute."""
     held: int = 10_000
     """Deliveries that wait for a host which never answers."""
-    per_s: float = 100.0
+    per_s: float = 200.0
     """Deliveries to other hosts, beside it and without it."""
-    seconds: float = 5.0
+    seconds: float = 3.0
     """Of each turn without and with it."""
-    turns: int = 5
+    turns: int = 8
     """Without and with it, so often: a pace drifts."""
     warm_up: int = 512
     """Deliveries that open the connections, before any is counted."""
@@ -85,7 +85,7 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True)
-class Calm:
+class Turn:
     """Deliveries that came one after the other: to their first byte, as a histogram, and the CPU of each."""
 
     lags: dict[int, int]
@@ -101,8 +101,8 @@ class Delivered:
     closed: Pace
     settled: dict[int, int]
     runs: int
-    alone: Calm
-    beside: Calm
+    alone: tuple[Turn, ...]
+    beside: tuple[Turn, ...]
     held: int
 
 
@@ -145,10 +145,10 @@ class Run:
         await self.give(PLANT, planted, dict[str, Any])
         if time.time() > slot:
             raise NotAsPosted("the first slot came before all monitors were made")
-        await self._arrived(wanted)
+        await self._arrived(wanted, beyond_s=mail.runs / mail.runs_per_s)
         return await self._lags(began_at)
 
-    async def trickle(self) -> tuple[Histogram, float]:
+    async def trickle(self) -> Turn:
         """Queue one delivery after the other, and take their lags and the CPU of each."""
         mail, arrived = self.mail, len(self.receivers.arrived)
         count = round(mail.per_s * mail.seconds)
@@ -159,9 +159,9 @@ class Run:
             await self.give(POST, Post((self.urls.plain[nth % len(self.urls.plain)],), 1), Posting)
         await self._arrived(arrived + count)
         cpu_us = (usage(mail.pid).cpu_s - cpu_s) * 1e6 / count
-        return await self._lags(began_at), cpu_us
+        return Turn(dict((await self._lags(began_at)).counts), cpu_us)
 
-    async def turn(self) -> tuple[tuple[Histogram, float], tuple[Histogram, float]]:
+    async def turn(self) -> tuple[Turn, Turn]:
         """Once without a black hole, and once with one."""
         alone = await self.trickle()
         await self.give(HOOK, Hook((self.urls.hole,), ACCOUNTS), dict[str, Any])
@@ -171,8 +171,8 @@ class Run:
         await self.give(UNHOOK, Unhook(self.urls.hole), dict[str, Any])
         return alone, beside
 
-    async def _arrived(self, wanted: int) -> None:
-        with trio.move_on_after(self.mail.patience_s):
+    async def _arrived(self, wanted: int, *, beyond_s: float = 0.0) -> None:
+        with trio.move_on_after(self.mail.patience_s + beyond_s):
             await self.receivers.wait_for(wanted)
             return
         raise NotAsPosted(f"{wanted - len(self.receivers.arrived)} deliveries have not come")
@@ -205,15 +205,8 @@ async def measure(mail: Mail) -> Delivered:
             plain, kept, closed = [await run.pace(each) for each in (urls.plain, urls.kept, urls.closed)]
             settled = await run.settle()
             turns = [await run.turn() for _ in range(mail.turns)]
-    alone, beside = ([turn[side] for turn in turns] for side in (0, 1))
-    return Delivered(plain, kept, closed, dict(settled.counts), mail.runs, _calm(alone), _calm(beside), mail.held)
-
-
-def _calm(turns: list[tuple[Histogram, float]]) -> Calm:
-    lags = Histogram()
-    for each, _ in turns:
-        lags.merge(each)
-    return Calm(dict(lags.counts), sum(cpu_us for _, cpu_us in turns) / len(turns))
+    alone, beside = zip(*turns, strict=True)
+    return Delivered(plain, kept, closed, dict(settled.counts), mail.runs, alone, beside, mail.held)
 
 
 if __name__ == "__main__":

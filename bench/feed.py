@@ -38,6 +38,7 @@ READS_S = 300.0
 DEPTH_S_AN_EVENT = 0.001
 MONITORS_S = 600.0
 DELIVERIES_S = 600.0
+DELIVERIES_S_EACH = 0.02
 
 _NODE: Mapping[str, Setting] = MappingProxyType({"log.level": "warning", "server.max_connections": 2 * GOAL})
 FEED = Stage("feed", _NODE)
@@ -96,7 +97,7 @@ async def monitors(options: FeedOptions) -> Found:
 
 async def deliveries(options: FeedOptions) -> Found:
     """Deliveries of a real node to receivers of several kinds, and beside one that does not answer."""
-    count, seconds = options.deliveries, options.seconds or 5.0
+    count, seconds = options.deliveries, options.seconds or 3.0
     wanted = partial(Mail, count=count // 2, runs=count // 4, held=count, seconds=seconds)
     return deliveries_found(await measure_deliveries(wanted))
 
@@ -174,5 +175,7 @@ async def measure_deliveries(mail: Callable[[Place, int], Mail]) -> Delivered:
         ChildFailed: a server did not start, or deliveries did not come.
     """
     async with open_stage(SENDING) as target:
-        wanted = msgspec.json.encode(mail(target.orders, target.pid))
-        return msgspec.json.decode(await generate("bench.deliveries", wanted, DELIVERIES_S), type=Delivered)
+        wanted = mail(target.orders, target.pid)
+        limit_s = DELIVERIES_S + wanted.held * DELIVERIES_S_EACH
+        seen = await generate("bench.deliveries", msgspec.json.encode(wanted), limit_s)
+        return msgspec.json.decode(seen, type=Delivered)

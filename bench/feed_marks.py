@@ -1,8 +1,10 @@
 """What was seen of feed, monitors and deliveries, as marks that a node should keep and as figures beside them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 
-from bench.deliveries import Calm, Delivered
+from bench.deliveries import Delivered, Turn
 from bench.depth import Deep
 from bench.due import Worked
 from bench.feed_reads import ACK_LIMIT, CATCH_UP_LIMIT, Read
@@ -118,7 +120,8 @@ def deliveries_found(seen: Delivered) -> Found:
     """How soon deliveries begin, by how much a host that does not answer delays the others', and what they cost."""
     settled, begun = Histogram(seen.settled), f"settlement to first byte, {seen.runs} runs"
     hole = f"a black hole with {seen.held} queued"
-    more = _more(Histogram(seen.alone.lags), Histogram(seen.beside.lags))
+    before, after = _median_ms(seen.alone, 0.99), _median_ms(seen.beside, 0.99)
+    more = 100 * (after / before - 1) if before else None
     found = Found(
         [
             Mark(f"{begun}, p99", settled.percentile_ms(0.99) / 1e3, 1, "s"),
@@ -133,24 +136,17 @@ def deliveries_found(seen: Delivered) -> Found:
     ):
         found.figures.append(Figure(name, pace.per_s, "deliveries/s"))
         found.figures.append(Figure(f"{name}, CPU", pace.cpu_us, "us/delivery"))
-    found.figures.extend(_calm_figures(f"without {hole}", seen.alone))
-    found.figures.extend(_calm_figures(f"with {hole}", seen.beside))
+    for name, turns in ((f"without {hole}", seen.alone), (f"with {hole}", seen.beside)):
+        found.figures.append(Figure(f"{name}, to others' first byte, p50", _median_ms(turns, 0.5), "ms"))
+        found.figures.append(Figure(f"{name}, to others' first byte, p99", _median_ms(turns, 0.99), "ms"))
+        cpu_us = median(turn.cpu_us for turn in turns)
+        found.figures.append(Figure(f"{name}, CPU, the order to queue it included", cpu_us, "us/delivery"))
     return found
 
 
-def _calm_figures(name: str, calm: Calm) -> list[Figure]:
-    lags = Histogram(calm.lags)
-    return [
-        Figure(f"{name}, to others' first byte, p50", lags.percentile_ms(0.5), "ms"),
-        Figure(f"{name}, to others' first byte, p99", lags.percentile_ms(0.99), "ms"),
-        Figure(f"{name}, CPU, the order to queue it included", calm.cpu_us, "us/delivery"),
-    ]
-
-
-def _more(alone: Histogram, beside: Histogram) -> float | None:
-    """By how many percent the p99 is higher; None where nothing came."""
-    before = alone.percentile_ms(0.99)
-    return 100 * (beside.percentile_ms(0.99) / before - 1) if before else None
+def _median_ms(turns: Sequence[Turn], share: float) -> float:
+    """The percentile of each turn, and of these the median: what else the machine did falls on some turns alone."""
+    return median(Histogram(turn.lags).percentile_ms(share) for turn in turns)
 
 
 def _percent(share: float | None) -> float | None:

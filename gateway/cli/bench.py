@@ -62,7 +62,7 @@ def bench() -> None:
 @click.option("--like", type=_EXISTING, help="Offer the rates of this result, so that latencies compare.")
 @click.option("--polls", type=click.IntRange(25, 200_000), multiple=True, help="How many `parked` parks.")
 @click.option("--events", type=click.IntRange(1_000, 100_000_000), help="In the log of `depth`; else 1,000,000.")
-@click.option("--deliveries", type=click.IntRange(100, 1_000_000), help="That wait in `deliveries`; else 10,000.")
+@click.option("--deliveries", type=click.IntRange(100, 200_000), help="That wait in `deliveries`; else 10,000.")
 def run_(**o: Any) -> None:
     """Latency, CPU and memory of scenarios at some rates; without a name, of all of them."""
     with _refusals():

@@ -7,7 +7,7 @@ import pytest
 import trio
 from trio.testing import memory_stream_pair
 
-from bench.deliveries import Calm, Delivered, Mail, Pace
+from bench.deliveries import Delivered, Mail, Pace, Turn
 from bench.errors import ChildFailed
 from bench.feed import measure_deliveries
 from bench.feed_marks import deliveries_found
@@ -25,8 +25,10 @@ async def test_deliveries_of_every_kind_come_and_those_to_a_black_hole_hold_none
         seen = await measure_deliveries(FEW)
     assert all(min(pace.per_s, pace.cpu_us) > 0 for pace in (seen.plain, seen.kept, seen.closed))
     assert Histogram(seen.settled).total == seen.runs == 12
-    assert [Histogram(calm.lags).total for calm in (seen.alone, seen.beside)] == [2 * 8, 2 * 8]
-    assert min(seen.alone.cpu_us, seen.beside.cpu_us) > 0
+    assert len(seen.alone) == len(seen.beside) == 2
+    for turn in (*seen.alone, *seen.beside):
+        assert Histogram(turn.lags).total == 8
+        assert turn.cpu_us > 0
 
 
 async def test_deliveries_that_do_not_come_are_no_result() -> None:
@@ -62,10 +64,11 @@ def request(delivery_id: str) -> bytes:
 
 
 def test_settlement_and_the_black_hole_are_marks_and_the_rest_are_figures() -> None:
-    alone, beside = (Calm(dict(counts(ms).counts), 2_000.0) for ms in (10.0, 10.8))
-    found = deliveries_found(Delivered(PACE, PACE, PACE, dict(counts(250.0).counts), 3_000, alone, beside, 10_000))
-    settled, hole = found.marks
-    assert (settled.value, settled.limit, settled.unit) == (pytest.approx(0.25, rel=0.002), 1, "s")
+    alone, beside = ([Turn(dict(counts(ms).counts), 2_000.0) for ms in each] for each in ((9, 10, 50), (8, 10.8, 12)))
+    settled = dict(counts(250.0).counts)
+    found = deliveries_found(Delivered(PACE, PACE, PACE, settled, 2_500, tuple(alone), tuple(beside), 10_000))
+    begun, hole = found.marks
+    assert (begun.value, begun.limit, begun.unit) == (pytest.approx(0.25, rel=0.002), 1, "s")
     assert (hole.value, hole.limit, hole.met) == (pytest.approx(8, abs=0.3), 10, True)
     assert len({figure.name for figure in found.figures}) == len(found.figures) == 13
 
