@@ -23,7 +23,8 @@ Omitted = frozenset[Literal["types", "subjects"]]
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """What a read asks for. `start` counts on the first one only; for filters that are `omitted` the bound ones hold.
+    """What a read asks for. `start` counts on the first one only, and None says that this is no first one; for filters
+    that are `omitted` the bound ones hold.
 
     A stream has `given` what comes before that position, and reads on behind it.
     """
@@ -31,7 +32,7 @@ class Want:
     account_id: str
     key_id: str
     name: str
-    start: Start
+    start: Start | None
     filters: Filters | None
     limit: int
     given: Position | None = None
@@ -94,10 +95,17 @@ class Step(Generic[Outcome]):
 
 
 def read_step(want: Want, now: float, tx: Tx) -> Step[Served | Lapsed]:
-    """A page after what was acknowledged, or the lapse that has to be told first. Raises FiltersConflict."""
+    """A page after what was acknowledged, or the lapse that has to be told first.
+
+    Raises:
+        FiltersConflict: they are not the bound ones.
+        UnknownConsumer: it was deleted since its first read.
+    """
     head = read_head(tx, want.account_id)
     before = read_consumer(tx, want.key_id, want.name)
     if before is None:
+        if want.start is None:
+            raise UnknownConsumer(want.name)
         new = rules.opened(
             want.account_id, want.key_id, want.name, want.filters or ALL, start=want.start, head=head, now=now
         )

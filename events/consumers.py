@@ -49,19 +49,21 @@ class Consumers:
         name: str,
         *,
         limit: int,
-        start: Start = "oldest",
+        start: Start | None = "oldest",
         filters: Filters | None = None,
         given: Position | None = None,
         omitted: Omitted = frozenset(),
     ) -> Served:
         """The page after what was acknowledged; the same again until that moves. The first read creates the consumer.
 
-        A stream reads on behind what it has `given` before. `omitted` names those of the `filters` that were not sent.
+        Without a `start` it must be there already. A stream reads on behind what it has `given` before. `omitted` names
+        those of the `filters` that were not sent.
 
         What was served is durable before the page is given out.
 
         Raises:
             FiltersConflict: they are not those of the first read.
+            UnknownConsumer: there is none, and `start` is None.
             Lapsed: once; the next read restarts at the oldest kept event.
             TooManyConsumers: the key has `CONSUMERS_MAX`.
         """

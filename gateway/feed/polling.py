@@ -62,36 +62,36 @@ class Polls:
         """
         hub = self.hub
         waiter = hub.listen(key.account_id, key.id)
+        held = None
         try:
-            shown = await read()
-            if is_news(shown):
-                return Polled(shown)
             held = await self.gate.hold(key.account_id, key.id, name=HELD, limit=self.per_key)
+            shown = await read()
             if held is None:
                 return Polled(shown, FULL_INTERVAL_S)
-            try:
-                until = self.clock() + wait_s * (1 - self.rng.uniform(0, EARLY))
-                gone = None
-                if request.send is None or not AVAILABLE:
-                    gone = partial(hung_up, request.receive)
-                else:
-                    await request.send({"type": "sluice.hangup", "left": waiter.lose})
-                while True:
-                    waiter.expect(shown.filters, behind=shown.page.end.pos)
-                    began = self.clock()
-                    ended = await waiter.wait(until, gone)
-                    request.held_s += self.clock() - began
-                    if ended is Ended.CLOSING:
-                        return Polled(shown, self.rng.randint(1, STOP_INTERVAL_S))
-                    if ended is Ended.GONE or (ended is Ended.TIME_UP and not waiter.is_behind):
-                        return Polled(shown)
-                    waiter.arm()
-                    shown = await read()
-                    if ended is Ended.TIME_UP or is_news(shown):
-                        return Polled(shown)
-            finally:
-                held.release()
+            if is_news(shown):
+                return Polled(shown)
+            until = self.clock() + wait_s * (1 - self.rng.uniform(0, EARLY))
+            gone = None
+            if request.send is None or not AVAILABLE:
+                gone = partial(hung_up, request.receive)
+            else:
+                await request.send({"type": "sluice.hangup", "left": waiter.lose})
+            while True:
+                waiter.expect(shown.filters, behind=shown.page.end.pos)
+                began = self.clock()
+                ended = await waiter.wait(until, gone)
+                request.held_s += self.clock() - began
+                if ended is Ended.CLOSING:
+                    return Polled(shown, self.rng.randint(1, STOP_INTERVAL_S))
+                if ended is Ended.GONE or (ended is Ended.TIME_UP and not waiter.is_behind):
+                    return Polled(shown)
+                waiter.arm()
+                shown = await read()
+                if ended is Ended.TIME_UP or is_news(shown):
+                    return Polled(shown)
         finally:
+            if held is not None:
+                held.release()
             hub.leave(waiter)
 
 

@@ -80,6 +80,8 @@ class ByConsumer:
     name: str
     key: Key
     tokens: FeedTokens
+    has_read: bool = False
+    """A consumer that is deleted while its poll is held is not made again."""
     given: Position | None = None
     restarted_from: Position | None = None
     dropped: int = 0
@@ -88,14 +90,14 @@ class ByConsumer:
         """The page behind what was acknowledged.
 
         Raises:
-            Refused: 400 for other filters than the bound ones, 410 once after a lapse.
+            Refused: 400 for other filters than the bound ones, 410 once after a lapse, 404 once it was deleted.
         """
         try:
             served = await self.readers.consumers.read(
                 self.key.account_id,
                 self.key.id,
                 self.name,
-                start=self.ask.start,
+                start=None if self.has_read else self.ask.start,
                 filters=self.ask.filters,
                 limit=self.ask.limit,
                 given=self.given,
@@ -103,6 +105,7 @@ class ByConsumer:
             )
         except EventsError as exc:
             raise refusals.of_consumer(exc, self.tokens) from exc
+        self.has_read = True
         if served.restarted_from is not None:
             self.restarted_from, self.dropped = served.restarted_from, served.dropped
         return Shown(served.page, served.committed, served.filters, self.dropped, served.unread, self.restarted_from)

@@ -219,6 +219,7 @@ async def test_what_comes_for_others_moves_the_cursor_of_a_held_read_to_the_end_
 async def test_five_reads_are_held_and_the_sixth_is_answered_at_once_with_when_to_come_again(tmp_path: Path) -> None:
     """Rule 2."""
     async with open_test_node(tmp_path) as node:
+        await append_some(node, 1, first=7)
         query = f"cursor={await end(node)}&wait_s=25"
         async with (
             polling(node, query) as first,
@@ -232,6 +233,10 @@ async def test_five_reads_are_held_and_the_sixth_is_answered_at_once_with_when_t
             assert (sixth.status, sixth.json["data"]["items"]) == (200, [])
             assert sixth.headers["x-poll-interval"].isdigit()
             assert int(sixth.headers["x-poll-interval"]) >= 1
+            full = await node.get(f"{FEED}?cursor=oldest&wait_s=25")
+            assert subjects(full.json) == ["key_7"], "with what it has"
+            assert full.headers["x-poll-interval"].isdigit()
+            assert "x-poll-interval" not in (await node.get(f"{FEED}?cursor=oldest")).headers, "it would not wait"
             other, _ = await node.new_key(node.account)
             async with polling(node, query, key=other) as of_another_key:
                 await append_some(node, 1)

@@ -13,6 +13,7 @@ import trio
 from events.log import Fact
 from tests.fakes.calling import Answered
 from tests.fakes.feeding import (
+    CONSUMERS,
     FEED,
     alert,
     append,
@@ -102,6 +103,19 @@ async def test_a_poll_is_not_woken_by(query: str, facts: Facts, as_consumer: boo
             body = (await answer()).json
         assert body["data"]["items"] == []
         assert cursor_of(body) == await end(node)
+
+
+async def test_a_consumer_that_is_deleted_while_its_poll_is_held_is_not_made_again(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        await append_some(node, 3)
+        async with polling(node, "consumer=one&start=now&wait_s=25") as answer:
+            assert (await node.get(f"{CONSUMERS}/one", method="DELETE")).status == 204
+            await append_some(node, 1, first=3)
+            answered = await answer()
+        assert (answered.status, answered.json["error"]["details"]["reason"]) == (404, "unknown_consumer")
+        assert (await node.get(CONSUMERS)).json["data"]["items"] == []
+        again = await node.get(f"{FEED}?consumer=one")
+        assert len(subjects(again.json)) == 4, "a read that begins after it makes another"
 
 
 async def test_all_of_one_transaction_is_on_the_page_of_a_woken_poll(tmp_path: Path) -> None:
