@@ -38,6 +38,7 @@ UPDATE monitors SET name = ?, cadence = ?, alert_rules = ?, suppress = ?, status
                     version = ?
 WHERE id = ?
 """
+DROP_PENDING = "DELETE FROM runs WHERE monitor_id = ? AND status = 'pending'"
 DROP_RUNS = "DELETE FROM runs WHERE id IN (SELECT id FROM runs WHERE monitor_id = ? LIMIT ?)"
 
 StatusFilter = Literal["active", "paused", "all"]
@@ -111,6 +112,11 @@ def last_slot_at(tx: Tx, monitor_id: str, now: float) -> float | None:
     """The newest slot of the monitor that came to anything."""
     row = tx.one(LAST_SLOT, (monitor_id, now))
     return None if row is None else row[0]
+
+
+def drop_pending(tx: Tx, monitor_id: str) -> None:
+    """Forget the runs of a monitor that wait to be begun; the monitor is locked, so that no more are opened."""
+    tx.run(DROP_PENDING, (monitor_id,))
 
 
 def drop_runs(tx: Tx, monitor_id: str, limit: int) -> int:

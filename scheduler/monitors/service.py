@@ -139,6 +139,8 @@ class MonitorService:
     async def change(self, account_id: str, monitor_id: str, sent: PatchBody) -> Saved:
         """Change what was sent. Saving a webhook's URL resumes it where it was paused; a first one is given a secret.
 
+        Pausing drops a run that waits to be begun; one that is under way goes on.
+
         Raises:
             MonitorInvalid, MonitorUnknown, MonitorLimitReached: nothing was changed.
         """
@@ -238,6 +240,8 @@ class MonitorService:
             _check_plan(tx, account_id)
         monitor = patched(owned(tx, account_id, monitor_id, locked=True), patch, self._now())
         lists.save_monitor(tx, monitor)
+        if monitor.status == "paused":
+            lists.drop_pending(tx, monitor_id)
         is_new = self._save_url(tx, monitor_id, patch.webhook_url, secret)
         return _view(tx, monitor), is_new
 
@@ -291,3 +295,4 @@ def _check_plan(tx: Tx, account_id: str) -> None:
 
 def _unschedule(tx: Tx, account_id: str, monitor_id: str) -> None:
     lists.save_monitor(tx, replace(owned(tx, account_id, monitor_id, locked=True), status="paused", next_slot_at=None))
+    lists.drop_pending(tx, monitor_id)
