@@ -104,5 +104,8 @@ async def _all_ended(clocks: list[Clock], desk: Desk) -> None:
     """Nothing is under way, nor waits to be."""
     count = "SELECT COUNT(*) FROM runs WHERE finished_at IS NULL"
     with trio.fail_after(20):
-        while any(clock.in_flight() for clock in clocks) or (await desk.store.read(lambda tx: tx.one(count)))[0]:
-            await trio.sleep(0.02)  # noqa: ASYNC110 - a database sets no event
+        while True:
+            (open_runs,) = await desk.store.read(lambda tx: tx.one(count))
+            if not open_runs and not any(clock.in_flight() for clock in clocks):
+                return
+            await trio.sleep(0.02)
