@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import trio
 
 from scheduler.monitors import run_rows, store
+from scheduler.monitors.ahead import come_back
 from scheduler.monitors.due import Ready, in_turn
 from scheduler.monitors.records import Run
 from scheduler.monitors.run_rows import Lease
@@ -30,6 +31,8 @@ LOOK_S: Final = 1.0
 LOOK_ALONE_S: Final = 30.0
 RENEW_S: Final = 10.0
 JUMP_S: Final = 60.0
+COME_BACK_S: Final = 60.0
+"""How often a node looks for what was made due while a clock stood ahead."""
 SLOTS_AT_ONCE: Final = 200
 """Monitors of one transaction; a thousand of them may have missed a hundred slots each."""
 ROUNDS_MAX: Final = 500
@@ -138,6 +141,17 @@ class Clock:
                     await self._store.write(partial(self._renew, run_ids=list(self._in_flight)))
             except StorageError as exc:
                 self._log.event("warning", "leases_not_renewed", error=str(exc))
+
+    async def keep_coming_back(self) -> None:
+        """Bring back what a clock that stood ahead has made due too far off, this node's or another's."""
+        while True:
+            try:
+                if brought := await come_back(self._store, self._now):
+                    self._log.event("warning", "slots_brought_back", count=brought)
+                    self.wake()
+            except StorageError as exc:
+                self._log.event("warning", "slots_not_brought_back", error=str(exc))
+            await trio.sleep(COME_BACK_S)
 
     async def adopt(self) -> None:
         """Take over all that an earlier process has left, on a store that one process owns."""
@@ -260,5 +274,6 @@ async def open_clock(setting: ClockSetting) -> AsyncIterator[Clock]:
         nursery.start_soon(clock.keep_renewing)
         if setting.ticks:
             nursery.start_soon(clock.keep_ticking)
+            nursery.start_soon(clock.keep_coming_back)
         yield clock
         nursery.cancel_scope.cancel()

@@ -1,0 +1,193 @@
+"""Clocks that stood ahead, in virtual time on each engine: what they made due comes back, and runs once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from random import Random
+
+import orjson
+import pytest
+import trio
+import trio.testing
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.clockwork import COME_BACK_S
+from scheduler.monitors.ahead import AT_ONCE, cadences_ahead, come_back
+from scheduler.monitors.cadence import next_slot, stored_cadence
+from scheduler.monitors.records import Run
+from tests.fakes.inline_postgres import InlinePostgres
+from tests.fakes.inline_store import InlineStore
+from tests.scheduler.desk import EPOCH, MIGRATIONS, Desk
+from tests.servers.postgres import PostgresServer
+
+HOUR, DAY, YEAR = 3600.0, 86_400.0, 366 * 86_400.0
+FIVE = {"cron": "*/5 * * * *"}
+CADENCES: list[object] = ["hourly", "daily", "weekly", FIVE, {"cron": "30 2 * * 1", "timezone": "Europe/Berlin"}]
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def virtual(request: pytest.FixtureRequest) -> Iterator[Desk]:
+    """Monitors without threads, for tests that take `autojump_clock` too."""
+    if request.param == "sqlite":
+        kept: InlineStore | InlinePostgres = InlineStore(MIGRATIONS)
+    else:
+        server: PostgresServer = request.getfixturevalue("postgres")
+        kept = InlinePostgres(server.fresh(), MIGRATIONS)
+    yield Desk(kept)
+    kept.close()
+
+
+def move(desk: Desk, seconds: float) -> None:
+    """Set the machine's clock."""
+    desk.starts_at = (desk.starts_at or 0.0) + seconds
+
+
+async def stand_ahead(desk: Desk, seconds: float, *, for_s: float = 30.0) -> None:
+    """A while with a clock that stands ahead, and the minute after it was put right."""
+    move(desk, seconds)
+    await trio.sleep(for_s)
+    move(desk, -seconds)
+    await trio.sleep(COME_BACK_S + 1)
+
+
+@given(st.sampled_from(CADENCES), st.floats(EPOCH - YEAR, EPOCH), st.floats(0, YEAR))
+def test_no_slot_that_a_right_clock_has_set_is_taken_for_one_ahead(sent: object, made_at: float, age_s: float) -> None:
+    cadence, now = stored_cadence(sent), made_at + age_s
+    assert next_slot(cadence, now, made_at) <= next_slot(cadence, now, now)
+
+
+@pytest.mark.parametrize("sent", CADENCES, ids=str)
+async def test_after_a_year_ahead_a_monitor_is_due_at_its_next_slot(
+    sent: object, virtual: Desk, autojump_clock: trio.testing.MockClock
+) -> None:
+    virtual.starts_at = EPOCH - trio.current_time()
+    monitor = await virtual.monitor(await virtual.account(), cadence=sent)
+    async with virtual.clock():
+        await trio.sleep(10)
+        await stand_ahead(virtual, YEAR)
+    after = await virtual.read(monitor)
+    assert after.next_slot_at == next_slot(stored_cadence(sent), virtual.now(), monitor.created_at)
+    assert after.created_at == monitor.created_at
+    assert ("slots_brought_back", {"count": 1}) in virtual.log.events
+
+
+async def test_it_goes_on_at_every_slot_but_the_one_that_stands_for_the_missed_ones(
+    virtual: Desk, autojump_clock: trio.testing.MockClock
+) -> None:
+    virtual.starts_at = EPOCH - trio.current_time()
+    account = await virtual.account()
+    monitor = await virtual.monitor(account)
+    async with virtual.clock():
+        await trio.sleep(HOUR + 60)
+        await stand_ahead(virtual, YEAR)
+        await trio.sleep(4 * HOUR)
+    runs = [run for run in await virtual.all_runs(monitor.id) if run.scheduled_for < virtual.now()]
+    assert [((run.scheduled_for - EPOCH) / HOUR, run.status) for run in runs] == [
+        (1.0, "ok"),
+        (2.0, "skipped"),  # "missed, and so was every slot before": it was told already
+        (3.0, "ok"),
+        (4.0, "ok"),
+        (5.0, "ok"),
+    ]
+    await virtual.assert_sound(account)
+
+
+@pytest.mark.parametrize("sent", CADENCES, ids=str)
+async def test_a_monitor_that_was_made_ahead_is_as_old_as_it_can_be_and_runs(
+    sent: object, virtual: Desk, autojump_clock: trio.testing.MockClock
+) -> None:
+    virtual.starts_at = EPOCH + YEAR - trio.current_time()
+    account = await virtual.account()
+    monitor = await virtual.monitor(account, cadence=sent)
+    move(virtual, -YEAR)
+    async with virtual.clock():
+        await trio.sleep(COME_BACK_S + 1)
+    after = await virtual.read(monitor)
+    assert virtual.now() - 7 * DAY < after.created_at <= virtual.now()
+    assert (monitor.created_at - after.created_at) % (7 * DAY) == 0
+    due_at = next_slot(stored_cadence(sent), virtual.now(), after.created_at)
+    assert after.next_slot_at == due_at
+    move(virtual, due_at + 10 - virtual.now())
+    async with virtual.clock():
+        await trio.sleep(20)
+    assert [(run.scheduled_for, run.status) for run in await virtual.all_runs(monitor.id)] == [(due_at, "ok")]
+
+
+async def test_a_run_that_waits_for_a_day_ahead_begins_now_and_once(
+    virtual: Desk, autojump_clock: trio.testing.MockClock
+) -> None:
+    virtual.starts_at = EPOCH + YEAR - trio.current_time()
+    account = await virtual.account(100)
+    monitor = await virtual.monitor(account)
+    await virtual.store.write(lambda tx: virtual.slots.open_one(tx, monitor.id))
+    move(virtual, -YEAR)
+    async with virtual.clock():
+        await trio.sleep(2 * HOUR + 60)
+    runs = await virtual.all_runs(monitor.id)
+    assert [run.status for run in runs] == ["ok"] * 3
+    assert runs[-1].started_at is not None
+    assert runs[-1].started_at < EPOCH + COME_BACK_S
+    assert await virtual.money(account) == (82, 0)
+
+
+async def test_many_come_back_a_few_at_a_time_and_those_in_their_place_are_left(
+    virtual: Desk, autojump_clock: trio.testing.MockClock
+) -> None:
+    account = await virtual.account()
+    far = [await virtual.monitor(account, cadence=FIVE) for _ in range(AT_ONCE + 3)]
+    near = [await virtual.monitor(account, cadence=cadence) for cadence in CADENCES]
+    paused = await virtual.monitor(account, status="paused")
+    bad = await virtual.monitor(account)
+
+    def spoil(tx) -> None:  # type: ignore[no-untyped-def]
+        tx.run_in("UPDATE monitors SET next_slot_at = next_slot_at + 1e7 WHERE id IN {in}", [one.id for one in far])
+        tx.run(
+            "UPDATE monitors SET next_slot_at = next_slot_at + 1e7, cadence = ? WHERE id = ?", ('{"cron": 1}', bad.id)
+        )
+
+    await virtual.store.write(spoil)
+    assert await virtual.store.read(lambda tx: cadences_ahead(tx, EPOCH)) == [orjson.dumps(FIVE).decode()]
+    assert await come_back(virtual.store, virtual.now) == AT_ONCE + 3
+    assert await come_back(virtual.store, virtual.now) == 0
+    for monitor in (*far, *near, paused):
+        assert await virtual.read(monitor) == monitor
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_whatever_a_clock_does_no_slot_runs_twice_and_all_goes_on(
+    seed: int, virtual: Desk, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Method: a clock that is set to and fro, by minutes or by years; then some hours in which it is right."""
+    rng = Random(seed)
+    virtual.starts_at = EPOCH - trio.current_time()
+    account = await virtual.account()
+    monitors = [await virtual.monitor(account, cadence=cadence) for cadence in CADENCES for _ in range(3)]
+    virtual.recipes.takes_s = 20.0
+    async with virtual.clock():
+        off_s = 0.0
+        for _ in range(12):
+            await trio.sleep(rng.uniform(1, 900))
+            to_s = rng.choice((0.0, rng.uniform(-HOUR, HOUR), rng.uniform(0, 2 * YEAR)))
+            move(virtual, to_s - off_s)
+            off_s = to_s
+        move(virtual, -off_s)
+        await trio.sleep(COME_BACK_S + 30)
+        calm_since = virtual.now()
+        await trio.sleep(4 * HOUR + 30)
+    asked = Counter(virtual.recipes.asked)
+    runs: list[Run] = []
+    for monitor in monitors:
+        own = await virtual.all_runs(monitor.id)
+        assert asked[monitor.id] == sum(run.status == "ok" for run in own)
+        assert all(run.attempt <= 1 and run.finished_at for run in own)
+        runs += own
+    assert await virtual.settled() == {run.id: 6 for run in runs if run.status == "ok"}
+    for monitor in monitors[:3]:  # the hourly ones
+        slots = [run.scheduled_for for run in await virtual.all_runs(monitor.id)]
+        due = [slot for slot in range(int(EPOCH), int(virtual.now()), 3600) if slot > calm_since]
+        assert set(due) <= set(slots)
+        told = [run for run in runs if run.monitor_id == monitor.id and run.scheduled_for in due]
+        assert sum(run.status == "ok" for run in told) >= len(due) - 1
+    await virtual.assert_sound(account)
