@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 
 import trio
 
 from gateway.books import Books
 from gateway.logs import Log
 from limits.idempotency import forget_old
+from scheduler.retention import Retention, sweep
+from scheduler.webhooks.queue import Instant
 from storage.errors import StorageError
+from storage.store import Store
 
 FINISH_EVERY_S = 1.0
 FORGET_EVERY_S = 600.0
+SWEEP_EVERY_S = 3_600.0
 
 
 async def finish_charges(books: Books, log: Log) -> None:
@@ -36,3 +41,15 @@ async def forget_old_claims(books: Books, log: Log, now: Callable[[], float]) ->
             await books.store.write(lambda tx: forget_old(tx, now()))
         except StorageError as exc:
             log.event("warning", "claims_kept", error=str(exc))
+
+
+async def sweep_monitors(store: Store, retention: Retention, log: Log, *, instant: Instant, rng: Random) -> None:
+    """Remove what is kept of monitors' runs no longer; nodes that share a store take their turns by chance."""
+    while True:
+        try:
+            swept = await sweep(store, await store.read(instant), retention)
+            if any(swept):
+                log.event("info", "monitors_swept", **swept._asdict())
+        except StorageError as exc:
+            log.event("warning", "monitors_not_swept", error=str(exc))
+        await trio.sleep(SWEEP_EVERY_S * rng.uniform(0.5, 1.5))

@@ -140,6 +140,16 @@ REDELIVERIES = (
     "CREATE INDEX deliveries_in_line ON deliveries (host, account_id, next_at, id) WHERE status = 'queued'",
 )
 
+# What retention removes is found in the order of time, in as many steps as there are rows to remove. `kept_at` is when
+# the run ended.
+RETENTION = (
+    "ALTER TABLE run_data ADD COLUMN kept_at DOUBLE PRECISION",
+    "UPDATE run_data SET kept_at = (SELECT finished_at FROM runs WHERE runs.id = run_data.run_id)",
+    "CREATE INDEX results_kept ON run_data (kept_at, run_id) WHERE result IS NOT NULL",
+    "CREATE INDEX deliveries_ended ON deliveries (created_at, id) WHERE status <> 'queued'",
+    "CREATE INDEX runs_ended ON runs (finished_at, id) WHERE finished_at IS NOT NULL",
+)
+
 
 def m0001_monitors(schema: Schema) -> None:
     """Monitors and all that belongs to them, each table after the one that it refers to."""
@@ -153,5 +163,11 @@ def m0002_redeliveries(schema: Schema) -> None:
         schema.execute(statement)
 
 
-MIGRATIONS = MigrationSet("scheduler", (m0001_monitors, m0002_redeliveries))
+def m0003_retention(schema: Schema) -> None:
+    """By which order old results, deliveries and runs are found."""
+    for statement in RETENTION:
+        schema.execute(statement)
+
+
+MIGRATIONS = MigrationSet("scheduler", (m0001_monitors, m0002_redeliveries, m0003_retention))
 """What `open_store` is given, after billing's."""

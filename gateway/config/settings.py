@@ -146,6 +146,13 @@ class BreakerSettings(Struct, frozen=True):
     open_s: Seconds = 30.0
 
 
+class MonitorSettings(Struct, frozen=True):
+    """[monitors]: what is kept of their runs."""
+
+    runs_retention_days: Days = 400
+    results_retention_days: Days = 30
+
+
 class WebhookSettings(Struct, frozen=True):
     """[webhooks]: deliveries of Monitor runs."""
 
@@ -185,6 +192,7 @@ class Config(Struct, frozen=True):
     cache: CacheSettings = CacheSettings()
     upstreams: UpstreamSettings = UpstreamSettings()
     breaker: BreakerSettings = BreakerSettings()
+    monitors: MonitorSettings = MonitorSettings()
     webhooks: WebhookSettings = WebhookSettings()
     events: EventSettings = EventSettings()
     log: LogSettings = LogSettings()

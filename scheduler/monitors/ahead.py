@@ -1,7 +1,7 @@
 """What a clock that stood ahead has left behind is brought back to the present (decisions 12).
 
-Whatever it made due so far off would wait until that day. Slots are pulled back only to such as are yet to come, and one
-that has been run has its record, so none is run twice.
+Whatever it made due so far off would wait until that day. Slots are pulled back only to such as are yet to come, and
+one that has been run has its record, so none is run twice.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def cadences_ahead(tx: Tx, now: float) -> list[str]:
 
 
 def _latest(cadence: str, now: float) -> float:
-    """The slot that a monitor has before it which is made this moment: all others of its cadence have theirs by then."""
+    """The next slot of a monitor that is made this moment: all others of the cadence have theirs by then."""
     try:
         return next_slot(stored_cadence(orjson.loads(cadence)), now, now)
     except (CadenceInvalid, ValueError):  # the clock tells of it when its slot comes

@@ -60,7 +60,7 @@ GIVE_BACK = """
 UPDATE runs SET status = 'pending', lease_until = NULL
 WHERE id = ? AND status = 'running' AND attempt = ? AND node = ?
 """
-ADD_DATA = "INSERT INTO run_data (run_id, result, numbers, deltas) VALUES (?, ?, ?, ?)"
+ADD_DATA = "INSERT INTO run_data (run_id, result, numbers, deltas, kept_at) VALUES (?, ?, ?, ?, ?)"
 READ_DATA = "SELECT result, numbers, deltas FROM run_data WHERE run_id = ?"
 READ_NUMBERS = "SELECT numbers FROM run_data WHERE run_id = ?"
 DELIVERY_OF = """
@@ -161,9 +161,9 @@ def give_back(tx: Tx, run: Run) -> bool:
     return tx.run(GIVE_BACK, (run.id, run.attempt, run.node)) == 1
 
 
-def add_data(tx: Tx, run_id: str, data: RunData) -> None:
-    """Keep what a run brought, compressed."""
-    tx.run(ADD_DATA, (run_id, _packed(data.result), _packed(data.numbers), _packed(data.deltas)))
+def add_data(tx: Tx, run_id: str, data: RunData, *, at: float) -> None:
+    """Keep what a run brought that ended at `at`, compressed."""
+    tx.run(ADD_DATA, (run_id, _packed(data.result), _packed(data.numbers), _packed(data.deltas), at))
 
 
 def read_data(tx: Tx, run_id: str) -> RunData:

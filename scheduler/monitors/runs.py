@@ -148,10 +148,11 @@ class Runs:
         used = 0 if charge is None else self._close(tx, charge, verdict.used_credits if is_ours else 0)
         if monitor is None or not is_ours:
             return
-        ended = _ended(run, verdict, used, self._now())
+        now = self._now()
+        ended = _ended(run, verdict, used, now)
         run_rows.end_run(tx, ended)
         if (data := verdict.data()) is not None:
-            run_rows.add_data(tx, run.id, data)
+            run_rows.add_data(tx, run.id, data, at=now)
         if verdict.status != "skipped":
             store.settle(tx, _moved_on(monitor, lease, verdict), credits_used=used)
         self._queue_delivery(tx, monitor, ended, verdict)

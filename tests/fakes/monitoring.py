@@ -98,7 +98,7 @@ async def ran(
             )
             run_rows.add_runs(tx, [run])
             if status != "failed":
-                run_rows.add_data(tx, run.id, _data(before[place], numbers, plain=plain))
+                run_rows.add_data(tx, run.id, _data(before[place], numbers, plain=plain), at=at + 1.0)
 
     await node.node.books.store.write(add)
 

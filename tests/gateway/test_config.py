@@ -134,6 +134,8 @@ CHANGES = [
     ("webhooks", "backoff_s", "[0.1, 2]", (0.1, 2.0)),
     ("webhooks", "signature_header", '"x-acme-signature"', "x-acme-signature"),
     ("events", "retention_days", "7", 7),
+    ("monitors", "runs_retention_days", "90", 90),
+    ("monitors", "results_retention_days", "1", 1),
     ("log", "level", '"debug"', "debug"),
     ("log", "access", "false", False),
     ("keys", "prefix", '"ab-"', "ab-"),
@@ -218,6 +220,14 @@ WRONG_VALUES = [
     (
         "[webhooks]\nbackoff_s = 5",
         "webhooks.backoff_s: must be an array of 1 to 20 numbers of seconds, each above 0, at most 86400, not 5",
+    ),
+    (
+        "[monitors]\nretention_days = 9",
+        'monitors.retention_days: unknown key; did you mean "monitors.runs_retention_days"?',
+    ),
+    (
+        "[monitors]\nresults_retention_days = 0",
+        "monitors.results_retention_days: must be a whole number from 1 to 3650, not 0",
     ),
     ("[events]\nretention_days = 0", "events.retention_days: must be a whole number from 1 to 3650, not 0"),
     ("[log]\nlevel = 'warn'", 'log.level: must be one of "debug", "info", "warning", "error"; did you mean "warning"?'),

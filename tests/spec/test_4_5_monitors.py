@@ -349,7 +349,7 @@ async def test_a_page_of_large_results_ends_early(tmp_path: Path) -> None:
 
         def fill(tx: Any) -> None:
             for item in found:
-                add_data(tx, item["run_id"], RunData(large))
+                add_data(tx, item["run_id"], RunData(large), at=0.0)
 
         await node.node.books.store.write(fill)
         body = await runs(node, id_, "include=result")

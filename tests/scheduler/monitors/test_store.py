@@ -64,7 +64,7 @@ async def test_what_a_run_brought_is_kept_small_and_read_back_whole(desk: Desk) 
 
     def keep(tx: object) -> None:
         tx.run("DELETE FROM run_data")  # type: ignore[attr-defined]
-        run_rows.add_data(tx, run.id, data)  # type: ignore[arg-type]
+        run_rows.add_data(tx, run.id, data, at=EPOCH)  # type: ignore[arg-type]
 
     await desk.store.write(keep)
     assert await desk.store.read(lambda tx: run_rows.read_data(tx, run.id)) == data

@@ -1,0 +1,102 @@
+"""Removing what monitors have left behind: whole results and deliveries first, runs with their numbers long after.
+
+As in the feed whole days go, a few rows a write and with pauses, so that neither readers nor the writer wait. What is
+removed was found by an index and nothing refers to it, so that any number of nodes may sweep at once, and a sweep that
+died is taken up by the next.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, NamedTuple
+
+import trio
+
+from events.retention import PAUSE_S, cutoff
+from storage.store import Row, Store, Tx
+
+# Rows as (instant, id, whether it stays all the same), from after an instant and id on.
+FIND_DELIVERIES = """
+SELECT created_at, id, 0 FROM deliveries
+WHERE status <> 'queued' AND created_at < ? AND (created_at, id) > (?, ?) ORDER BY created_at, id LIMIT ?
+"""
+DROP_DELIVERIES = "DELETE FROM deliveries WHERE status <> 'queued' AND id IN {in}"
+FIND_RESULTS = """
+SELECT kept_at, run_id, 0 FROM run_data
+WHERE result IS NOT NULL AND kept_at < ? AND (kept_at, run_id) > (?, ?) ORDER BY kept_at, run_id LIMIT ?
+"""
+DROP_RESULTS = "UPDATE run_data SET result = NULL WHERE result IS NOT NULL AND run_id IN {in}"
+HELD = """
+(EXISTS (SELECT 1 FROM monitors WHERE monitors.id = runs.monitor_id AND monitors.baseline_run_id = runs.id)
+    OR EXISTS (SELECT 1 FROM deliveries WHERE deliveries.run_id = runs.id))
+"""
+FIND_RUNS = f"""
+SELECT finished_at, id, CASE WHEN {HELD} THEN 1 ELSE 0 END FROM runs
+WHERE finished_at IS NOT NULL AND finished_at < ? AND (finished_at, id) > (?, ?) ORDER BY finished_at, id LIMIT ?
+"""  # noqa: S608 - made of constants
+DROP_RUNS = f"DELETE FROM runs WHERE finished_at IS NOT NULL AND NOT {HELD} AND id IN {{in}}"  # noqa: S608 - constants
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """For how many whole days runs are kept with their numbers, and whole results and deliveries, which go first."""
+
+    runs_days: int = 400
+    results_days: int = 30
+
+
+class Swept(NamedTuple):
+    """How many of each were removed."""
+
+    deliveries: int
+    results: int
+    runs: int
+
+
+class _Kind(NamedTuple):
+    """How rows of one kind are found and dropped, and how many at once."""
+
+    find: str
+    drop: str
+    at_once: int
+
+
+# Deliveries and results are large, and freeing their pages is what takes time.
+DELIVERIES: Final = _Kind(FIND_DELIVERIES, DROP_DELIVERIES, 100)
+RESULTS: Final = _Kind(FIND_RESULTS, DROP_RESULTS, 100)
+RUNS: Final = _Kind(FIND_RUNS, DROP_RUNS, 500)
+
+
+async def sweep(store: Store, now: float, retention: Retention, *, chunk: int = 500, pause_s: float = PAUSE_S) -> Swept:
+    """Remove what has ended longer ago than is kept, at most `chunk` rows a write.
+
+    Never a run that has not ended, is the one that the monitor's next run is compared with, or has a delivery; never a
+    delivery that is queued.
+
+    Raises:
+        StorageError: the next sweep goes on.
+    """
+    runs_before = cutoff(now, retention.runs_days)
+    before = max(runs_before, cutoff(now, retention.results_days))
+    drop = partial(_drop, store, chunk=chunk, pause_s=pause_s)
+    return Swept(await drop(DELIVERIES, before), await drop(RESULTS, before), await drop(RUNS, runs_before))
+
+
+async def _drop(store: Store, kind: _Kind, before: float, *, chunk: int, pause_s: float) -> int:
+    limit, removed = min(chunk, kind.at_once), 0
+    after: tuple[float, str] = (-9e15, "")
+    while found := await store.read(partial(_find, sql=kind.find, before=before, after=after, limit=limit)):
+        after = found[-1][0], found[-1][1]
+        if ids := [id_ for _at, id_, stays in found if not stays]:
+            removed += await store.write(partial(_drop_some, sql=kind.drop, ids=ids))
+            await trio.sleep(pause_s)
+    return removed
+
+
+def _find(tx: Tx, sql: str, before: float, after: tuple[float, str], limit: int) -> list[Row]:
+    return tx.all(sql, (before, *after, limit))
+
+
+def _drop_some(tx: Tx, sql: str, ids: list[str]) -> int:
+    return tx.run_in(sql, ids)
