@@ -26,6 +26,9 @@ from storage.errors import StorageError
 from storage.store import Store, Tx
 
 TICK_S: Final = 0.5
+HAIR_S: Final = 0.001
+APART_S: Final = 0.1
+"""Between two looks, so that runs which start one after the other are begun together."""
 LOOK_S: Final = 1.0
 """How often a node looks for what others have changed, and how often it looks anyway where there are no others."""
 LOOK_ALONE_S: Final = 30.0
@@ -33,8 +36,8 @@ RENEW_S: Final = 10.0
 JUMP_S: Final = 60.0
 COME_BACK_S: Final = 60.0
 """How often a node looks for what was made due while a clock stood ahead."""
-SLOTS_AT_ONCE: Final = 200
-"""Monitors of one transaction; a thousand of them may have missed a hundred slots each."""
+SLOTS_AT_ONCE: Final = 500
+"""Monitors of one transaction."""
 ROUNDS_MAX: Final = 500
 READY_MAX: Final = 5_000
 """Runs among which the next ones are chosen."""
@@ -97,6 +100,7 @@ class Clock:
         self._look_every_s = LOOK_ALONE_S if setting.is_alone else LOOK_S
         self._in_flight: dict[str, str] = {}
         self._woken = trio.Event()
+        self._is_behind = False
         self._due_at: float | None = 0.0
         self._looked_at = trio.current_time()
         self._seen = self._now(), trio.current_time()
@@ -168,10 +172,8 @@ class Clock:
         return at - self._looked_at >= self._look_every_s or (self._due_at is not None and self._due_at <= now)
 
     def _pause_s(self) -> float:
-        """Until what is known to come; what could not be done yet is tried again at the next tick."""
-        if self._due_at is None or self._due_at <= (now := self._now()):
-            return TICK_S
-        return min(TICK_S, self._due_at - now)
+        """Until what is known to come, and a hair longer: the two clocks do not agree to the microsecond."""
+        return TICK_S if self._due_at is None else min(TICK_S, max(APART_S, self._due_at - self._now() + HAIR_S))
 
     async def _turn(self) -> None:
         """Open slots and begin runs until nothing more is due, or may be begun now."""
@@ -189,15 +191,17 @@ class Clock:
                     break
         except StorageError as exc:
             self._log.event("warning", "clock_waits", error=str(exc))
-            self._due_at = 0.0
+            self._due_at = self._now() + TICK_S
             return
         self._looked_at = trio.current_time()
-        self._due_at = look.due_at if self._due_at is None else self._due_at
+        if self._due_at is None:
+            coming = [look.due_at, self._now() + TICK_S if self._is_behind else None]
+            self._due_at = min((at for at in coming if at is not None), default=None)
 
     def _look(self, tx: Tx) -> _Look:
         now, leases_at = self._now(), self._leases_at(tx)
         ready = run_rows.ready_runs(tx, now, leases_at=leases_at, limit=READY_MAX)
-        coming = (store.next_slot_at(tx), run_rows.next_start_at(tx))
+        coming = (store.next_slot_at(tx), run_rows.next_start_at(tx, now))
         return _Look(store.crowds(tx, now), ready, min((at for at in coming if at is not None), default=None))
 
     async def _begin(self, ready: list[Ready]) -> bool:
@@ -206,8 +210,9 @@ class Clock:
         One that is under way here is not begun again, whatever its lease.
         """
         under_way, free = self._in_flight, IN_FLIGHT_MAX - len(self._in_flight)
-        others = (one for one in ready if one.run_id not in under_way)
+        others = [one for one in ready if one.run_id not in under_way]
         chosen = [one.run_id for one in in_turn(others, Counter(under_way.values()), free=free, each_max=EACH_MAX)]
+        self._is_behind = len(chosen) < len(others)
         if not chosen or self._stopping():
             return True
         leases = await self._store.write(partial(self._lease, run_ids=chosen))

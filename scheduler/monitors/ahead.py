@@ -11,11 +11,9 @@ from functools import partial
 from math import ceil
 from typing import Final
 
-import orjson
-
 from scheduler.errors import CadenceInvalid
 from scheduler.monitors import store
-from scheduler.monitors.cadence import next_slot, stored_cadence
+from scheduler.monitors.cadence import cadence_of, next_slot
 from scheduler.monitors.due import SPREAD_MAX_S
 from scheduler.monitors.records import Monitor
 from storage.store import Store, Tx
@@ -59,7 +57,7 @@ def cadences_ahead(tx: Tx, now: float) -> list[str]:
 def _latest(cadence: str, now: float) -> float:
     """The next slot of a monitor that is made this moment: all others of the cadence have theirs by then."""
     try:
-        return next_slot(stored_cadence(orjson.loads(cadence)), now, now)
+        return next_slot(cadence_of(cadence), now, now)
     except (CadenceInvalid, ValueError):  # the clock tells of it when its slot comes
         return float("inf")
 
@@ -71,7 +69,7 @@ def _pull_back(tx: Tx, cadence: str, now: Callable[[], float]) -> int:
     slots: list[tuple[str, float]] = []
     for monitor in monitors:
         created_at = _created_at(monitor, at)
-        slots.append((monitor.id, next_slot(stored_cadence(orjson.loads(cadence)), at, created_at)))
+        slots.append((monitor.id, next_slot(cadence_of(cadence), at, created_at)))
         if created_at != monitor.created_at:
             tx.run(MAKE_OLDER, (created_at, monitor.id))
     store.schedule(tx, slots)

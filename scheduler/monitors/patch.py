@@ -10,7 +10,7 @@ import orjson
 from msgspec import UNSET, UnsetType
 
 from scheduler.errors import MonitorInvalid
-from scheduler.monitors.cadence import Cadence, next_slot, read_cadence, stored_cadence
+from scheduler.monitors.cadence import Cadence, cadence_of, next_slot, read_cadence
 from scheduler.monitors.fields import URL_HOW, Status, read_flag, read_name, read_status, read_url
 from scheduler.monitors.records import Monitor
 from scheduler.monitors.rules import read_rules
@@ -92,7 +92,7 @@ def patched(monitor: Monitor, patch: Patch, now: float) -> Monitor:
 def _next_slot_at(monitor: Monitor, patch: Patch, now: float) -> float:
     if patch.cadence is None and monitor.next_slot_at is not None:
         return monitor.next_slot_at
-    cadence = patch.cadence or stored_cadence(orjson.loads(monitor.cadence))
+    cadence = patch.cadence or cadence_of(monitor.cadence)
     return next_slot(cadence, now, monitor.created_at)
 
 

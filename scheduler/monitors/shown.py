@@ -8,7 +8,7 @@ import orjson
 
 from events.instants import iso, iso_or_none
 from scheduler.errors import CadenceInvalid, MonitorInvalid
-from scheduler.monitors.cadence import runs_a_month, stored_cadence
+from scheduler.monitors.cadence import cadence_of, runs_a_month
 from scheduler.monitors.records import Monitor
 from scheduler.monitors.rules import stored_rules, unresolved
 from scheduler.monitors.shapes import shape_of
@@ -36,7 +36,7 @@ def shown_monitor(
         warnings.append(f"its runs fail now: {exc}")
     monthly = None
     try:
-        runs = runs_a_month(stored_cadence(orjson.loads(monitor.cadence)), now)
+        runs = runs_a_month(cadence_of(monitor.cadence), now)
         monthly = None if cost is None else cost * runs
     except CadenceInvalid as exc:  # its timezone, say, is none any more: one that cannot be read hides no other
         warnings.append(f"it is not run any more: {exc}")

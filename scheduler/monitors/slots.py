@@ -7,25 +7,24 @@ from dataclasses import dataclass, field
 from math import floor
 from typing import Final
 
-import orjson
-
 from events.log import Log
 from scheduler.errors import CadenceInvalid, MonitorUnknown
 from scheduler.monitors import run_rows, store
-from scheduler.monitors.cadence import stored_cadence
+from scheduler.monitors.cadence import cadence_of
 from scheduler.monitors.due import due_slots, start_of
 from scheduler.monitors.records import Monitor, Run
 from scheduler.monitors.telling import facts_of
 from storage.store import Tx
 
 STILL_RUNS: Final = "previous_run_active"
+RECORDS_AT_ONCE: Final = 2_000
+"""Runs and skips of one transaction, about: each monitor may have missed a hundred slots."""
 
 
 @dataclass(slots=True)
 class Opened:
     """What one look at the due monitors came to; filled by `Slots` only."""
 
-    monitors: int = 0
     runs: list[Run] = field(default_factory=list)
     scheduled: list[tuple[str, float]] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
@@ -43,14 +42,17 @@ class Slots:
     def open_due(self, tx: Tx, *, limit: int, crowds: Mapping[float, int]) -> Opened:
         """Open the newest due slot of at most `limit` monitors, record what they missed, set when they are next due.
 
-        A slot whose predecessor still runs is skipped. `crowds` tells how many monitors share a slot.
+        Those that would be too much for one transaction are still due after it. A slot whose predecessor still runs is
+        skipped. `crowds` tells how many monitors share a slot.
         """
         now = self._now()
         monitors = store.due_monitors(tx, now, limit)
         ids = [monitor.id for monitor in monitors]
         running, taken = run_rows.running_monitors(tx, ids), run_rows.taken_slots(tx, ids)
-        opened = Opened(len(monitors))
+        opened = Opened()
         for monitor in monitors:
+            if len(opened.runs) >= RECORDS_AT_ONCE:
+                break
             self._owed(opened, monitor, now, is_running=monitor.id in running, crowds=crowds)
         opened.runs = [run for run in opened.runs if (run.monitor_id, run.scheduled_for) not in taken]
         self._keep(tx, opened.runs, {monitor.id: monitor for monitor in monitors})
@@ -82,7 +84,7 @@ class Slots:
     ) -> None:
         assert monitor.next_slot_at is not None, "only what is scheduled is due"
         try:
-            cadence = stored_cadence(orjson.loads(monitor.cadence))
+            cadence = cadence_of(monitor.cadence)
             due = due_slots(cadence, monitor.next_slot_at, now, created_at=monitor.created_at)
         except (CadenceInvalid, ValueError):  # one row that cannot be read must not stop all others
             opened.unreadable.append(monitor.id)

@@ -7,12 +7,12 @@ import pytest
 import trio
 import trio.testing
 
-from scheduler.clockwork import EACH_MAX, IN_FLIGHT_MAX
+from scheduler.clockwork import APART_S, EACH_MAX, IN_FLIGHT_MAX
 from scheduler.errors import MonitorUnknown
 from scheduler.monitors.due import RECORDED_MAX
 from scheduler.monitors.run_rows import LEASE_S
 from scheduler.monitors.runs import UNEXPECTED
-from scheduler.monitors.slots import STILL_RUNS
+from scheduler.monitors.slots import RECORDS_AT_ONCE, STILL_RUNS
 from scheduler.recipes import Gathered, Recipe
 from storage.errors import StoreUnavailable
 from tests.fakes.scripted_recipes import gathered
@@ -94,6 +94,21 @@ async def test_one_record_stands_for_all_slots_before_the_newest_hundred_that_we
     assert runs[1].scheduled_for == EPOCH + 900 * HOUR
 
 
+async def test_what_many_have_missed_is_recorded_a_bounded_number_of_slots_at_a_time(
+    quick: Desk, autojump_clock: trio.testing.MockClock
+) -> None:
+    account = await quick.account()
+    monitors = [await quick.monitor(account) for _ in range(50)]
+    desk = started(quick, EPOCH + 1_000.5 * HOUR)
+    opened = await desk.store.write(lambda tx: desk.slots.open_due(tx, limit=500, crowds={}))
+    assert RECORDS_AT_ONCE <= len(opened.runs) < RECORDS_AT_ONCE + RECORDED_MAX + 2
+    async with desk.clock():
+        await trio.sleep(60)
+    for monitor in monitors:
+        runs = await desk.all_runs(monitor.id)
+        assert [run.status for run in runs] == ["skipped"] * (RECORDED_MAX + 1) + ["ok"]
+
+
 async def test_a_clock_that_jumps_forwards_runs_the_newest_slot_only(
     quick: Desk, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -162,6 +177,8 @@ async def test_a_crowd_is_spread_over_the_slots_first_seconds(
     assert len(delays) == 1_000
     assert delays[0] < 1.0
     assert 15.0 < delays[-1] < 25.0  # 50 a second
+    lags = await desk.store.read(lambda tx: tx.one("SELECT MAX(started_at - start_at) FROM runs"))
+    assert lags[0] < 2 * APART_S
     assert desk.recipes.most_under_way <= IN_FLIGHT_MAX
 
 
