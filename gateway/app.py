@@ -48,7 +48,6 @@ from gateway.state import open_gate
 from gateway.upkeep import finish_charges, forget_old_claims, sweep_monitors
 from limits.gate import Gate
 from scheduler.retention import Retention
-from scheduler.webhooks.queue import instant_of
 from storage.opening import is_shared
 from storage.state import State
 from storage.store import Store
@@ -111,18 +110,19 @@ async def open_node(setting: Setting) -> AsyncIterator[Node]:
 def _start_upkeep(nursery: trio.Nursery, setting: Setting, opened: _Opened) -> None:
     """What the node does by itself, in the nursery that `open_node` ends."""
     books, presence = opened.books, opened.presence
-    shares, kept = is_shared(setting.config.store.url), setting.config.monitors
     if opened.state is not None:
         opened.state.on_connect(books.doubt)
-    if shares:
+    if is_shared(setting.config.store.url):
         nursery.start_soon(presence.keep_beating)
         nursery.start_soon(presence.keep_recovering)
     nursery.start_soon(finish_charges, books, setting.log)
     nursery.start_soon(forget_old_claims, books, setting.log, setting.now)
-    instant = instant_of(setting.now, is_alone=not shares)
-    retention = Retention(kept.runs_retention_days, kept.results_retention_days)
-    sweeping = partial(sweep_monitors, books.store, retention, setting.log, instant=instant, rng=setting.rng)
-    nursery.start_soon(sweeping)
+    if setting.keeps_time:
+        kept, monitors = setting.config.monitors, opened.monitors
+        retention = Retention(kept.runs_retention_days, kept.results_retention_days)
+        sweeping = partial(sweep_monitors, instant=monitors.instant, rng=setting.rng)
+        nursery.start_soon(sweeping, books.store, retention, setting.log)
+        nursery.start_soon(monitors.backlog.keep_looking)
 
 
 def _feed_setting(setting: Setting, store: Store, hub: Hub, gate: Gate) -> FeedSetting:

@@ -120,6 +120,20 @@ def _monitors(monitors: Monitors) -> Iterator[Metric]:
     yield GaugeMetricFamily("sluice_monitor_runs_in_flight", "Monitors' runs that are under way.", clock.in_flight())
     begun = "Attempts of monitors' runs that this node has begun."
     yield CounterMetricFamily("sluice_monitor_runs_begun", begun, clock.begun_total)
+    ended = {**monitors.runs.ended, "skipped": monitors.runs.ended["skipped"] + clock.skipped_total}
+    yield _by("sluice_monitor_runs_ended", "Monitors' runs that this node has ended, by status.", "status", ended)
+    seen = monitors.backlog.seen
+    yield GaugeMetricFamily("sluice_monitor_runs_waiting", "Monitors' runs that wait to be begun.", seen.runs)
+    late = "How long ago the slot or run was due that has waited longest to be begun; 0 where none is late."
+    yield GaugeMetricFamily("sluice_monitor_late_seconds", late, seen.runs_late_s)
+    yield GaugeMetricFamily("sluice_webhook_deliveries_queued", "Deliveries that wait.", seen.deliveries)
+    late = "How long ago the delivery was due that has waited longest for its attempt; 0 where none is late."
+    yield GaugeMetricFamily("sluice_webhook_late_seconds", late, seen.deliveries_late_s)
+    if (sending := monitors.deliveries) is not None:
+        under_way = "Attempts of deliveries that are under way."
+        yield GaugeMetricFamily("sluice_webhook_attempts_in_flight", under_way, sending.in_flight())
+        made = "Attempts that this node has made, by what became of their delivery; queued: it is tried again."
+        yield _by("sluice_webhook_attempts", made, "result", sending.ended)
 
 
 def _state(state: State) -> Iterator[Metric]:

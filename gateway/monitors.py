@@ -20,6 +20,7 @@ from gateway.logs import Log
 from gateway.monitor_records import run_record
 from gateway.operations import Operation, OperationRefused, Operations, Text
 from gateway.recipes import CatalogRecipes
+from scheduler.backlog import Watch
 from scheduler.clockwork import Clock, ClockSetting, open_clock
 from scheduler.errors import MonitorUnknown
 from scheduler.monitors import run_rows
@@ -34,7 +35,7 @@ from scheduler.webhooks.owner import Webhooks
 from scheduler.webhooks.queue import Instant, Outbox, instant_of
 from scheduler.webhooks.resolver import Resolve, SystemResolver
 from scheduler.webhooks.sender import Sender, open_sender
-from scheduler.webhooks.service import DeliverySetting, open_deliveries
+from scheduler.webhooks.service import Deliveries, DeliverySetting, open_deliveries
 from storage.opening import is_shared
 from storage.store import Store, Tx
 from upstreams.catalog import Catalog
@@ -55,12 +56,17 @@ class MonitorRun(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Monitors:
-    """What the routes of monitors stand on."""
+    """What the routes of monitors stand on, and what is told of them; `instant` is the deliveries' clock."""
 
     store: Store
     recipes: CatalogRecipes
     slots: Slots
     clock: Clock
+    runs: Runs
+    deliveries: Deliveries | None
+    """None where nothing is sent."""
+    backlog: Watch
+    instant: Instant
     service: MonitorService
     projections: Projections
     webhooks: Webhooks
@@ -139,7 +145,21 @@ async def open_monitors(
         )
         service = MonitorService(owned)
         webhooks = Webhooks(books.store, books.cipher, now=now, instant=office.instant, wake=office.wake)
-        yield Monitors(books.store, recipes, slots, clock, service, Projections(books.store), webhooks, office.outbox)
+        backlog = Watch(books.store, now=now, instant=office.instant)
+        yield Monitors(
+            books.store,
+            recipes,
+            slots,
+            clock,
+            runs,
+            office.deliveries,
+            backlog,
+            office.instant,
+            service,
+            Projections(books.store),
+            webhooks,
+            office.outbox,
+        )
 
 
 def _recipes(
@@ -163,6 +183,7 @@ class _Office:
     outbox: Outbox
     instant: Instant
     wake: Callable[[], None]
+    deliveries: Deliveries | None = None
 
 
 def _idle_office(config: Config, now: Callable[[], float], make_id: Callable[[str], str]) -> _Office:
@@ -213,7 +234,7 @@ async def _sending(
         backoff_s=webhooks.backoff_s,
     )
     async with open_deliveries(setting) as deliveries:
-        yield _Office(deliveries.outbox, deliveries.instant, deliveries.wake)
+        yield _Office(deliveries.outbox, deliveries.instant, deliveries.wake, deliveries)
 
 
 def _slot(text: str) -> float:

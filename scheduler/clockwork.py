@@ -106,6 +106,8 @@ class Clock:
         self._seen = self._now(), trio.current_time()
         self.begun_total = 0
         """Attempts that this node has begun."""
+        self.skipped_total = 0
+        """Slots that this node has opened to skip them."""
 
     def wake(self) -> None:
         """Something may be due earlier than was known: a monitor was made or changed, a slot was opened."""
@@ -244,6 +246,7 @@ class Clock:
             self._log.event("warning", "run_cut_short", run=lease.run.id, attempt=lease.run.attempt, error=str(exc))
 
     def _tell(self, opened: Opened) -> None:
+        self.skipped_total += sum(run.status == "skipped" for run in opened.runs)
         for monitor_id in opened.unreadable:
             self._log.event("error", "cadence_unreadable", monitor=monitor_id)
 

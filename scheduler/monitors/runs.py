@@ -38,6 +38,7 @@ SETTLE_S: Final = 5.0
 ATTEMPTS_MAX: Final = 5
 NO_CREDITS: Final = "insufficient_credits"
 GIVEN_UP: Final = f"given up: {ATTEMPTS_MAX} attempts were cut short"
+ENDS: Final = ("ok", "partial", "failed", "skipped")
 UNEXPECTED: Final = "an unexpected error of this server"
 
 MakePayload = Callable[[Monitor, Run, Verdict], bytes]
@@ -61,6 +62,8 @@ class Runs:
         self._make_payload = make_payload
         self._now = now
         self._outbox = outbox
+        self.ended = dict.fromkeys(ENDS, 0)
+        """Runs that this node has brought to an end, by their status."""
 
     async def run(self, lease: Lease) -> None:
         """Bring one attempt to its end. Cancelled, it is refunded and the run is left to whoever comes next.
@@ -132,10 +135,13 @@ class Runs:
         return judge_run(monitor, gathered, previous, at=run.scheduled_for)
 
     async def _end(self, lease: Lease, verdict: Verdict, charge: Charge | None) -> None:
-        await self._store.write(partial(self._write_end, lease=lease, verdict=verdict, charge=charge))
+        if await self._store.write(partial(self._write_end, lease=lease, verdict=verdict, charge=charge)):
+            self.ended[verdict.status] += 1
 
-    def _write_end(self, tx: Tx, lease: Lease, verdict: Verdict, charge: Charge | None) -> None:
+    def _write_end(self, tx: Tx, lease: Lease, verdict: Verdict, charge: Charge | None) -> bool:
         """The transaction that ends a run: all of it, or the refund alone when the run is no longer this attempt's.
+
+        False: it was not.
 
         Accounts are locked first, then monitors and runs; closing the charge and the events come last, since both may
         lock the feed.
@@ -147,7 +153,7 @@ class Runs:
         is_ours = monitor is not None and run_rows.holds(tx, run)
         used = 0 if charge is None else self._close(tx, charge, verdict.used_credits if is_ours else 0)
         if monitor is None or not is_ours:
-            return
+            return False
         now = self._now()
         ended = _ended(run, verdict, used, now)
         run_rows.end_run(tx, ended)
@@ -157,6 +163,7 @@ class Runs:
             store.settle(tx, _moved_on(monitor, lease, verdict), credits_used=used)
         self._queue_delivery(tx, monitor, ended, verdict)
         self._feed.append(tx, facts_of(monitor, ended, alerts_fired=len(verdict.alerts)))
+        return True
 
     def _close(self, tx: Tx, charge: Charge, used: int) -> int:
         """What the charge cost: what was used, unless somebody else has closed it before."""

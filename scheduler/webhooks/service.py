@@ -44,6 +44,7 @@ CLOSE_S: Final = 3.0
 SETTLE_S: Final = 5.0
 ANEW: Final = ("", "")
 """Before the first line."""
+RESULTS: Final = ("delivered", "queued", "failed")
 UNEXPECTED: Final = "internal_error: an unexpected error of this server"
 
 
@@ -96,6 +97,8 @@ class Deliveries:
         self._walked = ANEW
         self._look_at = -inf
         self._is_closing = False
+        self.ended = dict.fromkeys(RESULTS, 0)
+        """Attempts that this node has made, by what became of their delivery."""
         self._woken = trio.Event()
 
     def tell(self, due: Due) -> None:
@@ -194,8 +197,10 @@ class Deliveries:
             delivery = await self._store.submit(self._queue.end, ended)
             if delivery is None:
                 self._setting.log.event("info", "delivery_was_anothers", delivery=leased.delivery.id)
-            elif delivery.next_at is not None:
-                self._look_by(delivery.next_at)
+            else:
+                self.ended[delivery.status] += 1
+                if delivery.next_at is not None:
+                    self._look_by(delivery.next_at)
         except StorageError as exc:
             self._setting.log.event("warning", "delivery_not_settled", delivery=leased.delivery.id, error=str(exc))
         finally:
