@@ -18,6 +18,8 @@ from storage.store import Store
 FINISH_EVERY_S = 1.0
 FORGET_EVERY_S = 600.0
 SWEEP_EVERY_S = 3_600.0
+SWEEP_FIRST_S = 300.0
+"""A machine that started with a wrong clock has put it right by then: what is swept does not come back."""
 
 
 async def finish_charges(books: Books, log: Log) -> None:
@@ -45,6 +47,7 @@ async def forget_old_claims(books: Books, log: Log, now: Callable[[], float]) ->
 
 async def sweep_monitors(store: Store, retention: Retention, log: Log, *, instant: Instant, rng: Random) -> None:
     """Remove what is kept of monitors' runs no longer; nodes that share a store take their turns by chance."""
+    await trio.sleep(SWEEP_FIRST_S)
     while True:
         try:
             swept = await sweep(store, await store.read(instant), retention)

@@ -8,7 +8,7 @@ from random import Random
 import trio
 import trio.testing
 
-from gateway.upkeep import SWEEP_EVERY_S, sweep_monitors
+from gateway.upkeep import SWEEP_EVERY_S, SWEEP_FIRST_S, sweep_monitors
 from scheduler.monitors.records import Run
 from scheduler.monitors.run_rows import add_runs
 from scheduler.retention import Retention
@@ -19,6 +19,12 @@ from tests.fakes.inline_store import InlineStore
 from tests.scheduler.desk import EPOCH, MIGRATIONS, Desk
 
 DAY_S = 86_400.0
+
+
+def move(desk: Desk, seconds: float) -> None:
+    """Set the machine's clock."""
+    assert desk.starts_at is not None
+    desk.starts_at += seconds
 
 
 async def test_monitors_are_swept_again_and_again_through_times_without_a_store(
@@ -43,6 +49,9 @@ async def test_monitors_are_swept_again_and_again_through_times_without_a_store(
     sweeping = partial(sweep_monitors, desk.store, Retention(1, 1), desk.log, instant=instant, rng=Random(1))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(sweeping)
+        move(desk, 500 * DAY_S)
+        await trio.sleep(SWEEP_FIRST_S - 1)
+        move(desk, -500 * DAY_S)  # a wrong clock at the start takes nothing away
         await trio.sleep(DAY_S)
         assert len(await desk.all_runs(monitor.id)) == 72
         desk.store.failing = StoreUnavailable("it is away")
