@@ -149,10 +149,13 @@ class Clock:
                 self._log.event("warning", "leases_not_renewed", error=str(exc))
 
     async def keep_coming_back(self) -> None:
-        """Bring back what a clock that stood ahead has made due too far off, this node's or another's."""
+        """Bring back what a clock that stood ahead has made due too far off, this node's or another's.
+
+        Of this node's clock and the database's the later one judges: neither that stands behind does harm.
+        """
         while True:
             try:
-                if brought := await come_back(self._store, self._now):
+                if brought := await come_back(self._store, lambda tx: max(self._now(), self._leases_at(tx))):
                     self._log.event("warning", "slots_brought_back", count=brought)
                     self.wake()
             except StorageError as exc:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from math import ceil
-from typing import Final
+from typing import Final, NamedTuple, TypeAlias
 
 from scheduler.errors import CadenceInvalid
 from scheduler.monitors import store
@@ -18,9 +18,8 @@ from scheduler.monitors.due import SPREAD_MAX_S
 from scheduler.monitors.records import Monitor
 from storage.store import Store, Tx
 
+Instant: TypeAlias = Callable[[Tx], float]
 AT_ONCE: Final = 200
-WAIT_MAX_S: Final = 2 * SPREAD_MAX_S
-"""No run that a right clock has opened begins later than this from now."""
 _WEEK_S = 7 * 86_400.0
 
 FARTHEST = """
@@ -31,21 +30,42 @@ SELECT {store.COLUMNS} FROM monitors WHERE status = 'active' AND cadence = ? AND
 ORDER BY id LIMIT ? {{lock}}
 """  # noqa: S608 - made of constants
 MAKE_OLDER = "UPDATE monitors SET created_at = ? WHERE id = ?"
-START_NOW = "UPDATE runs SET start_at = ? WHERE status = 'pending' AND start_at > ?"
 
 
-async def come_back(store_: Store, now: Callable[[], float]) -> int:
-    """Bring back what is due further off than it can be; how many monitors and runs that were.
+class _Waiting(NamedTuple):
+    """Rows that wait for an instant, and how far off it can be."""
+
+    find: str
+    begin_now: str
+    wait_max_s: float
+
+
+RUNS: Final = _Waiting(
+    "SELECT 1 FROM runs WHERE status = 'pending' AND start_at > ? LIMIT 1",
+    "UPDATE runs SET start_at = ? WHERE status = 'pending' AND start_at > ?",
+    2 * SPREAD_MAX_S,
+)
+# The longest step that can be set is a day, and a receiver may ask for twice that.
+DELIVERIES: Final = _Waiting(
+    "SELECT 1 FROM deliveries WHERE status = 'queued' AND lease_until IS NULL AND next_at > ? LIMIT 1",
+    "UPDATE deliveries SET next_at = ? WHERE status = 'queued' AND lease_until IS NULL AND next_at > ?",
+    3 * 86_400.0,
+)
+
+
+async def come_back(store_: Store, instant: Instant) -> int:
+    """Bring back what is due further off than it can be; how many monitors, runs and deliveries that were.
 
     Raises:
         StorageError: some may be where they were.
     """
     brought = 0
-    for cadence in await store_.read(lambda tx: cadences_ahead(tx, now())):
-        while some := await store_.write(partial(_pull_back, cadence=cadence, now=now)):
+    for cadence in await store_.read(lambda tx: cadences_ahead(tx, instant(tx))):
+        while some := await store_.write(partial(_pull_back, cadence=cadence, instant=instant)):
             brought += some
-    if await store_.read(lambda tx: _has_late_start(tx, now())):
-        brought += await store_.write(lambda tx: tx.run(START_NOW, (now(), now() + WAIT_MAX_S)))
+    for waiting in (RUNS, DELIVERIES):
+        if await store_.read(partial(_is_far_off, waiting=waiting, instant=instant)):
+            brought += await store_.write(partial(_begin_now, waiting=waiting, instant=instant))
     return brought
 
 
@@ -62,8 +82,8 @@ def _latest(cadence: str, now: float) -> float:
         return float("inf")
 
 
-def _pull_back(tx: Tx, cadence: str, now: Callable[[], float]) -> int:
-    at = now()
+def _pull_back(tx: Tx, cadence: str, instant: Instant) -> int:
+    at = instant(tx)
     rows = tx.all(READ_AHEAD, (cadence, _latest(cadence, at), AT_ONCE))
     monitors = [store.monitor_of(row) for row in rows]
     slots: list[tuple[str, float]] = []
@@ -81,7 +101,10 @@ def _created_at(monitor: Monitor, now: float) -> float:
     return monitor.created_at - max(0, ceil((monitor.created_at - now) / _WEEK_S)) * _WEEK_S
 
 
-def _has_late_start(tx: Tx, now: float) -> bool:
-    return (
-        tx.one("SELECT 1 FROM runs WHERE status = 'pending' AND start_at > ? LIMIT 1", (now + WAIT_MAX_S,)) is not None
-    )
+def _is_far_off(tx: Tx, waiting: _Waiting, instant: Instant) -> bool:
+    return tx.one(waiting.find, (instant(tx) + waiting.wait_max_s,)) is not None
+
+
+def _begin_now(tx: Tx, waiting: _Waiting, instant: Instant) -> int:
+    at = instant(tx)
+    return tx.run(waiting.begin_now, (at, at + waiting.wait_max_s))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterator
 from random import Random
@@ -19,7 +20,8 @@ from scheduler.monitors.cadence import next_slot, stored_cadence
 from scheduler.monitors.records import Run
 from tests.fakes.inline_postgres import InlinePostgres
 from tests.fakes.inline_store import InlineStore
-from tests.scheduler.desk import EPOCH, MIGRATIONS, Desk
+from tests.scheduler.desk import EPOCH, MIGRATIONS, Desk, open_desk
+from tests.scheduler.webhooks.office import Office
 from tests.servers.postgres import PostgresServer
 
 HOUR, DAY, YEAR = 3600.0, 86_400.0, 366 * 86_400.0
@@ -132,6 +134,38 @@ async def test_a_run_that_waits_for_a_day_ahead_begins_now_and_once(
     assert await virtual.money(account) == (82, 0)
 
 
+async def test_a_delivery_that_waits_for_a_day_ahead_is_due_now_and_others_keep_their_time(
+    virtual: Desk, autojump_clock: trio.testing.MockClock
+) -> None:
+    office = Office(virtual)
+    monitor = await office.monitor(await virtual.account())
+    far, near, leased = await office.queue(monitor, 3)
+    await virtual.store.write(
+        lambda tx: [
+            tx.run("UPDATE deliveries SET next_at = next_at + ? WHERE id = ?", (wait_s, id_))
+            for id_, wait_s in ((far, YEAR), (near, 2 * DAY), (leased, YEAR))
+        ]
+    )
+    await virtual.store.write(lambda tx: tx.run("UPDATE deliveries SET lease_until = next_at WHERE id = ?", (leased,)))
+    assert await come_back(virtual.store, lambda _tx: EPOCH + 5) == 1
+    assert [(await office.delivery(id_)).next_at for id_ in (far, near, leased)] == [
+        EPOCH + 5,
+        EPOCH + 2 * DAY,
+        EPOCH + YEAR,
+    ]
+
+
+async def test_a_node_that_stands_behind_a_shared_stores_clock_pulls_nothing_back(postgres: PostgresServer) -> None:
+    async with open_desk(postgres.fresh(), is_alone=False) as desk:
+        desk.time = time.time()
+        monitor = await desk.monitor(await desk.account())
+        desk.time -= YEAR
+        async with desk.clock():
+            await trio.sleep(0.5)
+        assert await desk.read(monitor) == monitor
+        assert desk.log.events == []
+
+
 async def test_many_come_back_a_few_at_a_time_and_those_in_their_place_are_left(
     virtual: Desk, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -149,8 +183,8 @@ async def test_many_come_back_a_few_at_a_time_and_those_in_their_place_are_left(
 
     await virtual.store.write(spoil)
     assert await virtual.store.read(lambda tx: cadences_ahead(tx, EPOCH)) == [orjson.dumps(FIVE).decode()]
-    assert await come_back(virtual.store, virtual.now) == AT_ONCE + 3
-    assert await come_back(virtual.store, virtual.now) == 0
+    assert await come_back(virtual.store, lambda _tx: EPOCH) == AT_ONCE + 3
+    assert await come_back(virtual.store, lambda _tx: EPOCH) == 0
     for monitor in (*far, *near, paused):
         assert await virtual.read(monitor) == monitor
 
