@@ -25,6 +25,8 @@ from upstreams.errors import UpstreamFailed
 
 LIVES = 12
 LIFE_S = 1_500.0
+LONG_S = 290.0
+"""Of five minutes from slot to slot: a life with such runs ends amid them, whatever the chances."""
 ACCOUNTS = {"rich": 100_000, "poor": 60}
 EACH = 20
 CADENCE = {"cron": "*/5 * * * *"}
@@ -46,7 +48,7 @@ class World:
         desk = Desk(self.store, f"n{life:02d}")
         desk.starts_at = EPOCH + self.ahead_s
         desk.recipes.answer = self._answer
-        desk.recipes.takes_s = self.rng.choice((0.0, 1.0, 20.0, 200.0))
+        desk.recipes.takes_s = LONG_S if life % 4 == 3 else self.rng.choice((0.0, 1.0, 20.0, 200.0))
         return desk
 
     def _answer(self, _recipe: Recipe) -> Gathered:
