@@ -130,6 +130,8 @@ class Exchange:
         if message["type"] == "sluice.answer" and self._lines is None:
             self._begin(message["status"], message["fields"])
             piece, more = message["body"], False
+            if not self._bodiless:
+                self._left = len(piece)
         elif message["type"] == "http.response.body":
             piece, more = message.get("body", b""), message.get("more_body", False)
         elif message["type"] == "http.response.start" and self._lines is None:

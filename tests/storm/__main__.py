@@ -33,7 +33,7 @@ def main() -> None:
             urls = {"store_url": servers.enter_context(open_postgres()).url(), "state_url": redis.url}
         print(f"seed {chosen['seed']}, files in {folder}", flush=True)
         figures = trio.run(partial(storm, folder, Size(**chosen), **urls))
-    print(orjson.dumps(figures, option=orjson.OPT_INDENT_2).decode())
+    print(orjson.dumps(figures, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode())
     shutil.rmtree(folder)
 
 
