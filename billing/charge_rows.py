@@ -38,10 +38,12 @@ WITH changed (id, balance, held) AS (VALUES {rows})
 UPDATE accounts SET balance = changed.balance, held = changed.held, version = accounts.version + 1
 FROM changed WHERE accounts.id = changed.id
 """
+SAVE_ACCOUNT = "UPDATE accounts SET balance = ?2, held = ?3, version = version + 1 WHERE id = ?1"
 SAVE_KEYS = """
 WITH changed (id, used) AS (VALUES {rows})
 UPDATE keys SET used = changed.used FROM changed WHERE keys.id = changed.id
 """
+SAVE_KEY = "UPDATE keys SET used = ?2 WHERE id = ?1"
 # Two statements that take what they write from rows that are there, which spares a parameter for each column.
 SETTLE = """
 INSERT INTO ledger_entries (account_id, kind, debit, credit, amount, balance_after, request_id, key_id, platform,
@@ -118,5 +120,6 @@ def write_decision(tx: Tx, decision: Decision, *, now: float, node: str) -> None
     add_entries(tx, decision.entries)
     tx.run_in(ADD_CHARGES, list(decision.opened), (node,))
     tx.run_in(DROP_CHARGES, settled + decision.closed)
-    tx.run_many(SAVE_ACCOUNTS, [(id_, account.balance, account.held) for id_, account in decision.accounts.items()])
-    tx.run_many(SAVE_KEYS, [(id_, key.used) for id_, key in decision.keys.items()])
+    accounts = [(id_, account.balance, account.held) for id_, account in decision.accounts.items()]
+    tx.run_many(SAVE_ACCOUNTS, accounts, one=SAVE_ACCOUNT)
+    tx.run_many(SAVE_KEYS, [(id_, key.used) for id_, key in decision.keys.items()], one=SAVE_KEY)

@@ -122,12 +122,18 @@ class Writer:
             callbacks = self._run(batch)
             took_s = time.monotonic() - began
             try:
-                self._token.run_sync_soon(self._done, batch, callbacks)
                 if _is_shared(batch):
+                    self._token.run_sync_soon(self._done, batch, callbacks)
                     time.sleep(min(GATHER_RATIO * took_s, GATHER_S_MAX))
-                self._token.run_sync_soon(self._dispatch)
+                    self._token.run_sync_soon(self._dispatch)
+                else:  # one message instead of two: a lone caller pays for each with a wake-up of the loop
+                    self._token.run_sync_soon(self._go_on, batch, callbacks)
             except trio.RunFinishedError:
                 _log.warning("%d calls ended after the program had", len(batch))
+
+    def _go_on(self, batch: list[Job], callbacks: list[Callback] | None) -> None:
+        self._done(batch, callbacks)
+        self._dispatch()
 
     def _done(self, batch: list[Job], callbacks: list[Callback] | None) -> None:
         self._calls += len(batch)

@@ -82,7 +82,7 @@ class PostgresTx:
         self._link.queue(sql, params)
         return self._link.fetch().command_tuples or 0
 
-    def run_many(self, sql: str, rows: Sequence[Sequence[Value]]) -> None:
+    def run_many(self, sql: str, rows: Sequence[Sequence[Value]], *, one: str | None = None) -> None:  # noqa: ARG002
         """Run one statement for all rows, at the latest with the commit."""
         if rows:
             self._link.queue_rows(sql, rows)

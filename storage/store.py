@@ -33,8 +33,11 @@ class Tx(Protocol):
         """Run a statement that changes rows; how many it changed."""
         ...
 
-    def run_many(self, sql: str, rows: Sequence[Sequence[Value]]) -> None:
-        """Run one set-based statement for all `rows`, which stand as `(?, ?), (?, ?)` where the SQL says `{rows}`."""
+    def run_many(self, sql: str, rows: Sequence[Sequence[Value]], *, one: str | None = None) -> None:
+        """Run one set-based statement for all `rows`, which stand as `(?, ?), (?, ?)` where the SQL says `{rows}`.
+
+        `one` does the same to a single row, by `?1`, `?2`, for a database that pays much for joining a list of one.
+        """
         ...
 
     def all_in(self, sql: str, values: Sequence[Item]) -> list[Row]:
