@@ -19,7 +19,7 @@ from gateway.ask import Ask, CallFailed, Outcome, above_max, binding, charge_req
 from gateway.claims import Begin, Claims, End
 from gateway.errors import refusal_of
 from gateway.planning import Quote, begin, dismiss, price, used_by, walk_quote, walk_within
-from gateway.shape import Shaped, explained, shape
+from gateway.shape import Shaped, explained, shape, share_out
 from limits.idempotency import Claim, Kept
 from storage.errors import StorageError
 from upstreams.cache import Cache
@@ -155,6 +155,8 @@ class BilledCalls:
                     planned, charge.credits, ask.cost_credits, deadline_at=deadline_at, go_on=partial(self._go_on, ask)
                 )
             shaped = self._shape(ask, fetched)
+            used = _used(ask, charge, fetched, shaped)
+            share_out(shaped.data.get("legs", ()), used)
             stored = envelope.fragment(ask.listing.site.platform.slug, ask.listing.path, shaped.data, shaped.pagination)
         except Exception as exc:
             kept = self._kept_refusal(ask, exc)
@@ -166,7 +168,7 @@ class BilledCalls:
             raise
         if shaped.cacheable:
             self._keep(ask, stored, turn)
-        used, charge_s = _used(ask, charge, fetched, shaped), started - arrived
+        charge_s = started - arrived
         if used == charge.credits and ask.claim is None:  # nobody has to wait for its closing
             self._charges.settle_nowait(charge)
             return Outcome(stored, used, charge.balance_after, fetched.took_s, charge_s, whole=fetched.whole)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlencode
 
+from billing.prices import credits_for
 from gateway.params import CURSOR, DRY_RUN, MAX_CREDITS
 from gateway.pricing import price_of
-from gateway.shape import shape
+from gateway.shape import shape, share_out
 from upstreams.catalog import Catalog, Listing
 from upstreams.cursors import CursorSigner
 from upstreams.endpoint import Endpoint
@@ -71,6 +72,7 @@ class Guides:
     def _example(self, listing: Listing) -> dict[str, Any]:
         result = rehearse(listing.site.platform, listing.endpoint, _EXAMPLE_NOW_AT)
         shaped = shape(listing.endpoint.archetype, result, lambda state: self._signer.seal(b"example", state))
+        share_out(shaped.data.get("legs", ()), credits_for(listing.endpoint.tier))
         if shaped.pagination is None:
             return {"data": shaped.data}
         items = shaped.data["items"]

@@ -13,8 +13,9 @@ from gateway.errors import Refused
 from gateway.params import ParamRules
 from gateway.planning import begin, dismiss, price, used_by, walk_within
 from gateway.run_legs import legs_of, warnings_of
-from gateway.shape import explained, shape
+from gateway.shape import explained, shape, share_out
 from scheduler.monitors.sent import kind_of, object_at
+from scheduler.monitors.verdict import covered
 from scheduler.recipes import Gathered, Recipe, RecipeInvalid
 from upstreams.catalog import Catalog, Listing
 from upstreams.errors import InvalidArgument
@@ -79,13 +80,16 @@ class CatalogRecipes:
             fetched = await self._fetch(planned, credits_held, _cost(listing), deadline_at=self._clock() + timeout_s)
         result = explained(fetched)
         shaped = shape(listing.endpoint.archetype, result, _sealed)
+        used = used_by(listing, fetched, credits_held=credits_held, cost_credits=_cost(listing))
+        legs = legs_of(planned, fetched, shaped)
+        share_out(legs, covered(used, shaped.coverage))
         return Gathered(
             shaped.data,
             orjson.dumps(shaped.data),
-            legs_of(planned, fetched, shaped),
+            legs,
             shaped.coverage,
             fetched.whole and fetched.failure is None,
-            used_by(listing, fetched, credits_held=credits_held, cost_credits=_cost(listing)),
+            used,
             warnings_of(result),
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -72,7 +72,10 @@ def _pagination(page: Page, seal: Seal) -> dict[str, Any]:
 
 
 def leg_record(leg: Leg) -> Record:
-    """What an answer tells of one of its parts: which source gave it, and how far down the ladder that was."""
+    """What an answer tells of one of its parts: which source gave it, and how far down the ladder that was.
+
+    What it cost is told by `share_out`, once the whole call's cost is known.
+    """
     answer = leg.answer
     failure = answer.failure if isinstance(answer, Missing) else None
     rung_index = answer.rung_index if isinstance(answer, Fetched) else 0
@@ -82,9 +85,17 @@ def leg_record(leg: Leg) -> Record:
         "rung": "fallback" if rung_index else "primary",
         "rung_index": rung_index,
         "status": "ok" if answer else "failed",
+        "credits_used": 0,
         "latency_ms": round(answer.took_s * 1000),
         "error": None if answer else error_of(failure),
     }
+
+
+def share_out(legs: Sequence[Record], credits_used: int) -> None:
+    """Tell each leg that came its share of what the call cost: equal ones, the remainder with the earlier legs."""
+    came = [leg for leg in legs if leg["status"] != "failed"]
+    for place, leg in enumerate(came):
+        leg["credits_used"] = (credits_used + len(came) - 1 - place) // len(came)
 
 
 def error_of(failure: Exception | None) -> str:

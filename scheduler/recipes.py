@@ -36,8 +36,8 @@ class Gathered:
 
     `warnings` say what is missing of it, and why.
 
-    `coverage` is the share of legs that came, `used_credits` what the call cost before that is looked at; `whole` is
-    false where it ended before it had to, or where a page of it failed.
+    `coverage` is the share of legs that came, `used_credits` what the call cost before that is looked at: what the legs
+    say they cost adds up to that share of it. `whole` is false where it ended before it had to, or a page of it failed.
     """
 
     data: Record

@@ -122,7 +122,7 @@ def _tracked(monitor: Monitor, track: Track, gathered: Gathered, before: Numbers
         reason=reason,
         alerts=judged.fired,
         warnings=[*gathered.warnings, *judged.warnings],
-        legs=gathered.legs,
+        legs=_unbilled(gathered.legs),
         rows_count=_rows_count(gathered),
         rule_state=judged.state,
     )
@@ -144,7 +144,7 @@ def _came(
     is_all = gathered.coverage >= 1.0 and gathered.whole
     return Verdict(
         "ok" if is_all else "partial",
-        _used(gathered),
+        covered(gathered.used_credits, gathered.coverage) + SCHEDULING_CREDITS,
         body=gathered.body,
         numbers=numbers,
         deltas=deltas,
@@ -156,10 +156,15 @@ def _came(
     )
 
 
-def _used(gathered: Gathered) -> int:
-    """The share of the price that was covered, rounded up, and the credit for scheduling."""
-    share = Fraction(gathered.coverage).limit_denominator(1_000)  # two thirds of 3 credits are 2, not a hair more
-    return ceil(gathered.used_credits * share) + SCHEDULING_CREDITS
+def covered(used_credits: int, coverage: float) -> int:
+    """The share of what a call cost that its legs which came are billed for, rounded up."""
+    share = Fraction(coverage).limit_denominator(1_000)  # two thirds of 3 credits are 2, not a hair more
+    return ceil(used_credits * share)
+
+
+def _unbilled(legs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The legs of a run that is refunded."""
+    return [{**leg, "credits_used": 0} for leg in legs]
 
 
 def _rows_count(gathered: Gathered) -> int | None:

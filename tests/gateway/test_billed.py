@@ -159,12 +159,22 @@ async def test_refusals_and_empty_answers_are_not_kept(tmp_path: Path) -> None:
         assert (await node.get(PROFILE)).json["cached"] is False
 
 
-LEGS = {(0, 1, 2, 3): 5, (0, 1, 2): 5, (0, 1): 5, (3,): 3, (): 0}
+LEGS = {
+    (0, 1, 2, 3): [2, 1, 1, 1],
+    (0, 2, 3): [2, 0, 2, 1],
+    (1, 2): [0, 3, 2, 0],
+    (3,): [0, 0, 0, 3],
+    (): [0, 0, 0, 0],
+}
 
 
-@pytest.mark.parametrize(("came", "cost"), LEGS.items(), ids=[f"{len(came)} of 4" for came in LEGS])
-async def test_a_composite_costs_by_what_came(came: tuple[int, ...], cost: int, tmp_path: Path) -> None:
-    """Decisions 14: coverage 0 refunds all, below half refunds half."""
+@pytest.mark.parametrize(("came", "costs"), LEGS.items(), ids=[f"{len(came)} of 4" for came in LEGS])
+async def test_a_composite_costs_by_what_came(came: tuple[int, ...], costs: list[int], tmp_path: Path) -> None:
+    """Decisions 14: coverage 0 refunds all, below half refunds half; the legs that came have equal shares of the rest.
+
+    A cached answer tells what its legs cost when they were asked for; it costs nothing itself.
+    """
+    cost = sum(costs)
     async with open_test_node(tmp_path, platforms=(ODD,)) as node:
         node.upstream.script = legs_that_come(*came)
         answer = await node.get("/v1/odd/legs")
@@ -173,10 +183,12 @@ async def test_a_composite_costs_by_what_came(came: tuple[int, ...], cost: int, 
         assert [leg["status"] for leg in body["data"]["legs"]] == [
             "ok" if number in came else "failed" for number in range(4)
         ]
+        assert [leg["credits_used"] for leg in body["data"]["legs"]] == costs
         assert body["credits_used"] == cost == await node.net(body["request_id"])
         assert body["credits_remaining"] == 100_000 - cost
         again = await node.get("/v1/odd/legs")
         assert again.json["cached"] is (len(came) == 4), "only a whole composite is kept"
+        assert again.json["data"]["legs"] == body["data"]["legs"] or not again.json["cached"]
         await node.assert_sound()
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.shape import Shaped, leg_record, shape
+from gateway.shape import Shaped, leg_record, shape, share_out
 from limits.errors import CircuitOpen, LimitError
 from upstreams.archetypes import AUTHOR, AUTHOR_LIST, COMMENT_LIST, DOSSIER, POST, author, comment, post
 from upstreams.errors import NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
@@ -86,9 +86,21 @@ def test_legs_are_named_and_counted(came: list[bool]) -> None:
             "rung": "primary",
             "rung_index": 0,
             "status": "ok" if one else "failed",
+            "credits_used": 0,
             "latency_ms": 0,
             "error": None if one else "UPSTREAM_ERROR",
         }
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=8), st.integers(min_value=0, max_value=120))
+def test_what_the_legs_cost_adds_up_to_what_the_call_cost(came: list[bool], credits_used: int) -> None:
+    """Equal shares of whole credits, of which an earlier leg never has less; a leg that failed costs nothing."""
+    told = shaped(Single({"parts": 1}, legs=legs(*came)), DOSSIER).data["legs"]
+    share_out(told, credits_used)
+    shares = [leg["credits_used"] for leg, one in zip(told, came, strict=True) if one]
+    assert sum(leg["credits_used"] for leg in told) == (credits_used if any(came) else 0)
+    assert shares == sorted(shares, reverse=True)
+    assert not shares or shares[0] - shares[-1] <= 1
 
 
 @pytest.mark.parametrize(

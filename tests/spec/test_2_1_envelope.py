@@ -76,10 +76,13 @@ def assert_velocity(data: dict[str, Any]) -> None:
     assert_legs(data["legs"])
 
 
+LEG = ["endpoint", "source", "rung", "rung_index", "status", "credits_used", "latency_ms", "error"]
+
+
 def assert_legs(legs: list[dict[str, Any]]) -> None:
     assert legs
     for leg in legs:
-        assert {"endpoint", "source", "rung", "rung_index", "status", "latency_ms", "error"} <= leg.keys()
+        assert list(leg) == LEG
         assert (leg["rung"], leg["rung_index"], leg["status"], leg["error"]) == ("primary", 0, "ok", None)
 
 

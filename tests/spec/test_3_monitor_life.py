@@ -159,6 +159,8 @@ async def test_each_run_ends_costs_and_fires_as_its_numbers_say(tmp_path: Path) 
         (leg,) = life.runs[0]["legs"]
         assert (leg["endpoint"], leg["source"], leg["rung"]) == ("hackernews/search", "algolia", "primary")
         assert (leg["rung_index"], leg["status"], leg["error"]) == (0, "ok", None)
+        spent = [sum(leg["credits_used"] for leg in run["legs"]) for run in life.runs]
+        assert spent == [max(0, cost - 1) for cost in COSTS], "all of it but the credit for scheduling"
         monitor = (await life.data(""))["monitor"]
         assert (monitor["runs_total"], monitor["credits_spent"]) == (6, sum(COSTS))
         assert await life.node.money() == (14 - sum(COSTS) - 1, 0)
@@ -385,6 +387,10 @@ async def test_a_run_of_which_one_leg_came_is_partial_and_costs_that_share(tmp_p
             ("ok", None),
             ("failed", "UPSTREAM_ERROR"),
         ]
+        shares = [[leg["credits_used"] for leg in run["legs"]] for run in (whole, partial)]
+        assert shares == [[3, 2], [3, 0]]
+        results = (await life.data("/runs?include=result"))["items"]
+        assert [run["result"]["legs"] for run in results] == [partial["legs"], whole["legs"]]
         missing = partial["legs"][1]
         assert partial["warnings"] == [f"{missing['endpoint']} is missing: {missing['source']}: status 500"]
         fired = {"metric": "velocity.own_repos_stars", "op": "no_data", "from": None, "to": None}
