@@ -7,7 +7,7 @@ worst: but charge nothing, since every charge reads the key's own row.
 """
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -41,6 +41,9 @@ VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, ?)
 """
 FIND = "SELECT id, account_id, name, expires_at, revoked_at FROM keys WHERE hash = ?"
 READ_HASH = "SELECT hash FROM keys WHERE id = ?"
+READ_ENDS = """
+SELECT keys.id, expires_at, revoked_at FROM {in} AS asked JOIN keys ON keys.id = asked.value
+"""
 REVOKE = "UPDATE keys SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL"
 LIMIT = "UPDATE keys SET credit_limit = ? WHERE id = ?"
 RESET = "UPDATE keys SET used = 0 WHERE id = ?"
@@ -260,6 +263,15 @@ def _read(tx: Tx, key_id: str) -> KeyRecord:
     if row is None:
         raise KeyUnknown(key_id)
     return KeyRecord(*row)
+
+
+def ended_keys(tx: Tx, key_ids: Sequence[str], now: float) -> set[str]:
+    """Which of these keys were revoked or have expired: nobody can use them any more."""
+    return {
+        id_
+        for id_, expires_at, revoked_at in tx.all_in(READ_ENDS, key_ids)
+        if revoked_at is not None or (expires_at is not None and expires_at <= now)
+    }
 
 
 def _check_limit(credit_limit: int | None) -> None:

@@ -2,12 +2,16 @@
 
 Positions are dense: the feed is locked until the commit, so a position is never visible before all earlier ones, on any
 node. It is the last thing a transaction locks, after accounts and keys; several feeds are locked in one order.
+
+What belongs to a key that has ended (it was revoked, or has expired) is told to the whole account, else nobody would
+hear of it. That is looked up behind the feed's lock: what stands before `key.revoked` in the log was the key's to read,
+what stands behind it is everybody's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import floor
 from typing import Final
@@ -32,6 +36,13 @@ INSERT INTO events (account_id, pos, id, type, key_id, subject_id, parent_id, cr
 
 _json: Final = msgspec.json.Encoder()
 
+Ended = Callable[[Tx, Sequence[str]], Collection[str]]
+"""Tells which of these keys nobody can use any more."""
+
+
+def _none(_tx: Tx, _key_ids: Sequence[str]) -> Collection[str]:
+    return ()
+
 
 @dataclass(frozen=True, slots=True)
 class Subject:
@@ -46,8 +57,9 @@ class Subject:
 class Fact:
     """Something that became true and is to be told.
 
-    `key_id` is the key that made the object; without one, every key of the account sees the event. `parent_id`, such as
-    a run's schedule, selects the event as the subject's own id does. `links` lead from names to paths below /v1/.
+    `key_id` is the key that made the object; without one, or where that one has ended, every key of the account sees
+    the event. `parent_id`, such as a run's schedule, selects the event as the subject's own id does. `links` lead from
+    names to paths below /v1/.
     """
 
     account_id: str
@@ -79,18 +91,21 @@ class Log:
         make_id: Callable[[str], str],
         base_url: str,
         tell: Callable[[Sequence[Moved]], None],
+        ended: Ended = _none,
     ) -> None:
-        """`base_url` is what links begin with; `tell` must neither raise nor block."""
+        """`base_url` is what links begin with; `tell` must neither raise nor block. By default no key ever ends."""
         self._now = now
         self._make_id = make_id
         self._base_url = base_url.rstrip("/")
         self._tell = tell
+        self._ended = ended
 
     def append(self, tx: Tx, facts: Sequence[Fact]) -> None:
         """Write `facts` in their order, each at the end of its account's log, if and when the transaction commits."""
         if not facts:
             return
         ends = _lock_feeds(tx, sorted({fact.account_id for fact in facts}))
+        facts = self._seen(tx, facts)
         now = floor(self._now() * 1000) / 1000  # as exact as it is told, so that a cursor holds the same instant
         rows = [self._row(ends[fact.account_id], fact, now) for fact in facts]
         tx.run_many(ADD_EVENTS, rows)
@@ -104,6 +119,12 @@ class Log:
         told = partial(self._tell, moved)
         tx.on_commit(told)
         tx.on_doubt(told)  # a reader that is woken for nothing finds nothing
+
+    def _seen(self, tx: Tx, facts: Sequence[Fact]) -> Sequence[Fact]:
+        """The facts, those of keys that have ended as the whole account's."""
+        key_ids = sorted({fact.key_id for fact in facts if fact.key_id is not None})
+        ended = self._ended(tx, key_ids) if key_ids else ()
+        return [replace(fact, key_id=None) if fact.key_id in ended else fact for fact in facts] if ended else facts
 
     def _row(
         self, end: _End, fact: Fact, now: float

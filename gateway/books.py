@@ -13,7 +13,7 @@ import scheduler.migrations
 from billing.accounts import Accounts
 from billing.balances import Balances
 from billing.charges import Charges
-from billing.keys import Keys
+from billing.keys import Keys, ended_keys
 from billing.ledger import Ledger
 from billing.sealing import Cipher
 from events.filters import Moved
@@ -25,7 +25,7 @@ from gateway.secrets import Secrets
 from limits.gate import Gate
 from storage.migrations import MigrationSet
 from storage.opening import open_store
-from storage.store import Store
+from storage.store import Store, Tx
 
 OpenStore = Callable[[str, Sequence[MigrationSet]], AbstractAsyncContextManager[Store]]
 """Opens the store of an address, with all sets of the program's migrations."""
@@ -89,7 +89,11 @@ async def open_books(
     async with open_store(config.store.url, MIGRATIONS) as store:
         balances = Balances(store, shared)
         begin = config.server.public_url(config.server.port) if base_url is None else base_url
-        feed = Log(now=now, make_id=make_id, base_url=begin, tell=tell)
+
+        def ended(tx: Tx, key_ids: Sequence[str]) -> set[str]:
+            return ended_keys(tx, key_ids, now())
+
+        feed = Log(now=now, make_id=make_id, base_url=begin, tell=tell, ended=ended)
         cipher, facts, prefix = Cipher(secrets.sealing), BillingFacts(feed), config.keys.prefix
         yield Books(
             store=store,

@@ -13,7 +13,7 @@ class Monitor:
     """A monitor's row; what was sent as JSON is JSON text: `params`, `cadence`, `track` and `alert_rules`.
 
     `rule_state` is what alert rules remember. `version` counts the owner's changes. `key_id` names who made it: the
-    monitor is the account's, but its events are that key's.
+    monitor is the account's, but its events are that key's, as long as that can be used.
     """
 
     id: str

@@ -17,7 +17,9 @@ import scheduler.migrations
 from billing.accounts import Accounts
 from billing.balances import Balances
 from billing.charges import Charges
+from billing.keys import Keys, ended_keys
 from billing.ledger import Ledger
+from billing.sealing import Cipher
 from billing.verification import verify
 from events.log import Log
 from gateway.billing_facts import BillingFacts
@@ -65,8 +67,13 @@ class Desk:
         self._numbers = itertools.count(1)
         self.log = ClockLog([])
         self.feed = Log(
-            now=self.now, make_id=self.make_id, base_url="https://api.example.com", tell=lambda _moved: None
+            now=self.now,
+            make_id=self.make_id,
+            base_url="https://api.example.com",
+            tell=lambda _moved: None,
+            ended=lambda tx, key_ids: ended_keys(tx, key_ids, self.now()),
         )
+        self.keys = Keys(kept, Cipher(b"s" * 32), now=self.now, make_id=self.make_id, facts=BillingFacts(self.feed))
         self.balances = Balances(kept)
         self.accounts = Accounts(kept, self.balances, now=self.now, make_id=self.make_id)
         self.charges = Charges(kept, self.balances, now=self.now, node=node, facts=BillingFacts(self.feed))
@@ -96,6 +103,7 @@ class Desk:
         hook: str | None = None,
         recipe: str = "github/search",
         status: str = "active",
+        key_id: str = "key_1",
         **terms: Any,
     ) -> Monitor:
         """A monitor that was made now."""
@@ -103,7 +111,7 @@ class Desk:
         monitor = Monitor(
             id=id_,
             account_id=account_id,
-            key_id="key_1",
+            key_id=key_id,
             name="My monitor",
             recipe=recipe,
             params=orjson.dumps({"who": id_}).decode(),

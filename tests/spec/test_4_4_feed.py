@@ -23,6 +23,7 @@ from tests.fakes.feeding import (
     revoked,
     subjects,
 )
+from tests.fakes.monitoring import made
 from tests.fakes.node import OpenNode, open_test_node
 from tests.spec.refusals import assert_free, assert_refused
 
@@ -286,6 +287,26 @@ async def test_a_key_sees_what_it_created_and_what_is_account_wide(tmp_path: Pat
         assert_refused(refused, "INVALID_REQUEST", 400)
         cursor = its["cursor"]
         assert subjects(await page(node, f"cursor={cursor}")) == [node.account], "a position is the whole account's"
+
+
+async def test_a_monitor_outlives_its_key_and_then_tells_the_whole_account(tmp_path: Path) -> None:
+    """Rule 5; decisions 12: revoking the key that made a Monitor does not stop it, so its events are the account's."""
+    async with open_test_node(tmp_path) as node:
+        maker, maker_id = await node.new_key(node.account)
+        monitor = await made(node, key=maker)
+        first = await node.operate("monitor.run", monitor=monitor, slot="2026-01-31T12:00:00Z")
+        seen = f"types=monitor.*&subject_id={monitor}"
+        assert (subjects(await page(node, seen)), subjects(await page(node, seen, key=maker))) == (
+            [],
+            [first["run_id"]],
+        )
+        await node.operate("key.revoke", key=maker_id)
+        later = await node.operate("monitor.run", monitor=monitor, slot="2026-01-31T13:00:00Z")
+        body = await page(node, seen)
+        assert subjects(body) == [later["run_id"]]
+        assert body["data"]["items"][0]["data"]["status"] == "ok"
+        assert (await node.get(f"{FEED}?{seen}", key=maker)).code == "INVALID_API_KEY"
+        await node.assert_sound()
 
 
 @pytest.mark.parametrize("account", ["type/%C3%BC", "a,b", "%2A"])

@@ -1,0 +1,115 @@
+"""Whose events those of a monitor are whose key was revoked or has expired: somebody's who can still read them."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+import trio
+
+from scheduler.monitors.records import Monitor
+from scheduler.monitors.run_rows import Lease
+from tests.fakes.scripted_recipes import gathered
+from tests.scheduler.desk import EPOCH, Desk, open_desk
+from tests.servers.postgres import PostgresServer
+from upstreams.errors import UpstreamFailed
+
+LOG = "SELECT type, key_id, parent_id, subject_id FROM events WHERE account_id = ? ORDER BY pos"
+TRIES = 30
+
+
+async def keyed(desk: Desk, account: str, *, expires_at: float | None = None, **terms: Any) -> Monitor:
+    key = await desk.keys.create(account, name="maker", expires_at=expires_at)
+    return await desk.monitor(account, key_id=key.id, **terms)
+
+
+async def owners(desk: Desk, monitor: Monitor) -> list[tuple[str, str | None]]:
+    """The type and the key of each of the monitor's events."""
+    rows = await desk.store.read(lambda tx: tx.all(LOG, (monitor.account_id,)))
+    return [(row[0].removeprefix("monitor."), row[1]) for row in rows if row[2] == monitor.id]
+
+
+def fails(_recipe: object) -> Any:
+    raise UpstreamFailed("api", "status 500")
+
+
+async def test_what_a_monitor_tells_is_its_keys_until_that_is_revoked_and_then_the_accounts(desk: Desk) -> None:
+    account = await desk.account()
+    monitor = await keyed(desk, account, rules=[{"metric": "stars", "op": "gt", "value": 1}])
+    other = await keyed(desk, account)
+    assert monitor.key_id is not None
+    await desk.ran(monitor, EPOCH)
+    await desk.keys.revoke(monitor.key_id)
+    await desk.ran(monitor, EPOCH + 1)
+    desk.recipes.answer = fails
+    await desk.ran(monitor, EPOCH + 2)
+    desk.recipes.answer = lambda _recipe: gathered({"stars": 1})
+    await desk.ran(other, EPOCH + 2)
+    mine = monitor.key_id
+    completed, alert = "run_completed", "alert_fired"
+    first, later = [(completed, mine), (alert, mine)], [(completed, None), (alert, None), ("run_failed", None)]
+    assert await owners(desk, monitor) == [*first, *later]
+    assert await owners(desk, other) == [(completed, other.key_id)], "another key's are its own as before"
+
+
+@pytest.mark.parametrize("ends_in_s", [0.0, -3600.0])
+async def test_a_key_that_has_expired_owns_no_events_any_more(desk: Desk, ends_in_s: float) -> None:
+    monitor = await keyed(desk, await desk.account(), expires_at=EPOCH + 10.0)
+    desk.time = EPOCH + 9.9
+    await desk.ran(monitor, EPOCH)
+    desk.time = EPOCH + 10.0 - ends_in_s
+    await desk.ran(monitor, EPOCH + 1)
+    assert [key for _, key in await owners(desk, monitor)] == [monitor.key_id, None]
+
+
+async def test_slots_that_are_skipped_are_told_to_the_account_too(desk: Desk) -> None:
+    monitor = await keyed(desk, await desk.account())
+    assert monitor.key_id is not None
+    await desk.keys.revoke(monitor.key_id)
+    await desk.lease(monitor, EPOCH)
+    await desk.store.write(lambda tx: desk.slots.open_one(tx, monitor.id, EPOCH + 1))
+    assert await owners(desk, monitor) == [("run_skipped", None)]
+
+
+async def raced(runs: Desk, revokes: Desk, lease: Lease, key_id: str, *, ahead_s: float) -> None:
+    """A run, and the revocation of its monitor's key while it is under way."""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(runs.runs.run, lease)
+        await trio.sleep(ahead_s)
+        await revokes.keys.revoke(key_id)
+
+
+async def assert_each_has_a_reader(runs: Desk, revokes: Desk) -> None:
+    """Goal: no event that nobody can read. Method: race, and compare the owners with the places in the log.
+
+    What stands before `key.revoked` was written while the key was good; what stands behind it has to be everybody's.
+    """
+    chance, account = Random(7), await runs.account()
+    began_at = trio.current_time()
+    await runs.ran(await runs.monitor(await runs.account()))
+    run_s = trio.current_time() - began_at
+    for attempt in range(TRIES):
+        monitor = await keyed(runs, account)
+        assert monitor.key_id is not None
+        ahead_s, lease = chance.uniform(0.0, 1.5 * run_s), await runs.lease(monitor, EPOCH + attempt)
+        await raced(runs, revokes, lease, monitor.key_id, ahead_s=ahead_s)
+    log = await runs.store.read(lambda tx: tx.all(LOG, (account,)))
+    revoked = {row[3]: place for place, row in enumerate(log) if row[0] == "key.revoked"}
+    made = {row[0]: row[1] for row in await runs.store.read(lambda tx: tx.all("SELECT id, key_id FROM monitors"))}
+    told = [(place, row[1], made[row[2]]) for place, row in enumerate(log) if row[0].startswith("monitor.")]
+    assert len(told) == len(revoked) == TRIES
+    for place, owner, maker in told:
+        assert owner == (maker if place < revoked[maker] else None)
+    assert len({owner is None for _, owner, _ in told}) == 2, "both came first at times"
+
+
+async def test_however_a_run_meets_the_revocation_of_its_key_somebody_can_read_of_it(desk: Desk) -> None:
+    await assert_each_has_a_reader(desk, desk)
+
+
+async def test_a_run_of_one_node_meets_a_revocation_on_another(postgres: PostgresServer) -> None:
+    url = postgres.fresh()
+    async with open_desk(url, "a", is_alone=False) as one, open_desk(url, "b", is_alone=False) as other:
+        await assert_each_has_a_reader(one, other)
+        await one.assert_sound()
