@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -18,11 +19,12 @@ from scheduler.monitors.sent import kind_of, object_at
 from scheduler.monitors.verdict import covered
 from scheduler.recipes import Gathered, Recipe, RecipeInvalid
 from upstreams.catalog import Catalog, Listing
+from upstreams.endpoint import Endpoint
 from upstreams.errors import InvalidArgument
 from upstreams.fetch import Plan, fetch
 from upstreams.params import Args, State, Value
 from upstreams.steps import Fetched
-from upstreams.walk import Walk, Walked
+from upstreams.walk import Walk, Walked, as_collecting
 
 _NOT_OF_MONITORS = ("cursor", "dry_run", "max_credits")
 _INTEGERS_END = 2**63
@@ -50,14 +52,19 @@ class CatalogRecipes:
         self._clock = clock
         self._stopping = stopping
 
-    def read(self, recipe: str, params: object) -> Recipe:
-        """A recipe as it was sent.
+    def read(self, recipe: str, params: object, *, rows: int | None = None) -> Recipe:
+        """A recipe as it was sent; a list is asked for `rows`, unless the parameters say how many.
 
         Raises:
             RecipeInvalid: it cannot be used; nothing was called.
         """
         listing = self._listing(recipe)
         values = _values(listing, params)
+        is_walked = False
+        if rows is not None and listing.endpoint.archetype.many and not _names_limit(params):
+            values["limit"] = _within(listing.endpoint, rows)
+            is_walked = listing.endpoint.collect is None
+            listing = _walked(listing)
         try:
             planned = begin(listing, self._args(listing, values))
         except InvalidArgument as exc:
@@ -65,7 +72,7 @@ class CatalogRecipes:
         dismiss(planned)
         least, most = price(planned, _cost(listing))
         endpoint, platform = listing.endpoint, listing.site.platform
-        return Recipe(listing.path, values, endpoint.archetype, platform.slug, least, most)
+        return Recipe(listing.path, values, endpoint.archetype, platform.slug, least, most, is_walked)
 
     async def gather(self, recipe: Recipe, credits_held: int, *, timeout_s: float) -> Gathered:
         """Call it, within the credits that are held for it, and within `timeout_s` from when its turn has come.
@@ -75,6 +82,8 @@ class CatalogRecipes:
         """
         listing = self._catalog.at(recipe.path)
         assert listing is not None, "a recipe was read from the catalog"
+        if recipe.is_walked:
+            listing = _walked(listing)
         planned = begin(listing, self._args(listing, recipe.values))
         async with self._shares[recipe.platform]:
             fetched = await self._fetch(planned, credits_held, _cost(listing), deadline_at=self._clock() + timeout_s)
@@ -122,6 +131,22 @@ class CatalogRecipes:
 
 def _cost(listing: Listing) -> int:
     return credits_for(listing.endpoint.tier)
+
+
+def _walked(listing: Listing) -> Listing:
+    return replace(listing, endpoint=as_collecting(listing.endpoint))
+
+
+def _names_limit(params: object) -> bool:
+    """An empty value counts as not sent, as everywhere."""
+    return isinstance(params, dict) and params.get("limit") not in (None, "")
+
+
+def _within(endpoint: Endpoint, rows: int) -> int:
+    """As many rows as a walk can have: where the endpoint collects by itself, its own maximum holds."""
+    if endpoint.collect is None:
+        return rows
+    return min([rows, *(param.maximum for param in endpoint.params if param.name == "limit" and param.maximum)])
 
 
 def _values(listing: Listing, params: object) -> dict[str, Value]:

@@ -19,7 +19,8 @@ class RecipeInvalid(MonitorInvalid):
 class Recipe:
     """An endpoint with parameters that it takes; the credits are its own, without the one for scheduling.
 
-    They differ where the endpoint collects page after page: the least that it is begun with, and the most it may use.
+    They differ where page after page is read: the least that it is begun with, and the most it may use. `is_walked`: so
+    is a list that its endpoint gives one page of at a time.
     """
 
     path: str
@@ -28,6 +29,7 @@ class Recipe:
     platform: str
     credits_least: int
     credits_most: int
+    is_walked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +54,10 @@ class Gathered:
 class Recipes(Protocol):
     """Reads and calls recipes."""
 
-    def read(self, recipe: str, params: object) -> Recipe:
+    def read(self, recipe: str, params: object, *, rows: int | None = None) -> Recipe:
         """A recipe as it was sent, such as `github/profile` with `{"handle": "octocat"}`.
+
+        A list is asked for as many `rows`, as far as its endpoint goes, unless the parameters say how many.
 
         Raises:
             RecipeInvalid: it cannot be used; nothing was called.

@@ -12,12 +12,15 @@ from typing import NamedTuple
 
 from limits.errors import LimitError
 from upstreams.archetypes import Record
-from upstreams.endpoint import Endpoint
+from upstreams.endpoint import Collect, Endpoint
 from upstreams.errors import UpstreamError
 from upstreams.fetch import Plan, fetch, plan, state_of
 from upstreams.params import Args, State
 from upstreams.site import Site
 from upstreams.steps import Fetched, Page
+
+_UNSIZED = Collect(per_page=10_000, spare_pages=19)
+"""How a list is walked whose endpoint has no `limit`: nobody knows how large its pages come, perhaps one has it all."""
 
 _SKIP = "skip"
 """In a cursor's state: how many items of its page were answered already."""
@@ -49,6 +52,14 @@ class Walked(NamedTuple):
 
 GoOn = Callable[[Walked], Awaitable[bool]]
 """Told after each page; False ends the walk there."""
+
+
+def as_collecting(endpoint: Endpoint) -> Endpoint:
+    """The endpoint of a list as one that collects: by pages as large as it gives them."""
+    if endpoint.collect is not None:
+        return endpoint
+    largest = next((param.maximum for param in endpoint.params if param.name == "limit"), None)
+    return replace(endpoint, collect=_UNSIZED if largest is None else Collect(largest))
 
 
 def plan_walk(site: Site, endpoint: Endpoint, args: Args) -> Walk:

@@ -72,7 +72,7 @@ class Draft:
             recipe=self.recipe_id,
             params=self.params,
             cadence=_json(self.cadence.to_json()),
-            track=None if self.track is None else _json(self.track.to_json()),
+            track=None if self.track is None else self.track.stored(),
             alert_rules=_json([rule.to_json() for rule in self.rules]),
             webhook_format=self.webhook_format,
             suppress=self.suppress,
@@ -100,6 +100,8 @@ def read_draft(sent: CreateBody, recipes: Recipes, *, now: float, allow_insecure
     recipe_id = read_text("recipe", sent.recipe, _RECIPE_HOW)
     recipe = recipes.read(recipe_id, sent.params)
     track = None if sent.track is None else read_track(sent.track, recipe.archetype).track
+    if track is not None and track.rows_asked is not None:
+        recipe = recipes.read(recipe_id, sent.params, rows=track.rows_asked)
     url = read_url(sent.webhook_url, allow_insecure=allow_insecure)
     if url is None and track is None:
         problem = "is required, since nothing is tracked"

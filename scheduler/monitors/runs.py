@@ -26,6 +26,7 @@ from scheduler.monitors import run_rows, store
 from scheduler.monitors.records import Monitor, Run
 from scheduler.monitors.run_rows import Lease
 from scheduler.monitors.telling import facts_of
+from scheduler.monitors.tracking import rows_asked
 from scheduler.monitors.verdict import SCHEDULING_CREDITS, Verdict, failed, judge_run, skipped
 from scheduler.recipes import Recipe, RecipeInvalid, Recipes
 from scheduler.webhooks.queue import Outbox
@@ -94,7 +95,8 @@ class Runs:
             await self._end(lease, failed(GIVEN_UP), None)
             return
         try:
-            recipe = self._recipes.read(monitor.recipe, orjson.loads(monitor.params))
+            rows = rows_asked(monitor.track)
+            recipe = self._recipes.read(monitor.recipe, orjson.loads(monitor.params), rows=rows)
             charge = await self._charges.take(charge_request(run, recipe))
         except RecipeInvalid as exc:
             await self._end(lease, failed(str(exc)), None)

@@ -12,7 +12,7 @@ from scheduler.monitors.cadence import cadence_of, runs_a_month
 from scheduler.monitors.records import Monitor
 from scheduler.monitors.rules import stored_rules, unresolved
 from scheduler.monitors.shapes import shape_of
-from scheduler.monitors.tracking import read_track
+from scheduler.monitors.tracking import Track, read_track, stored_track
 from scheduler.monitors.verdict import SCHEDULING_CREDITS
 from scheduler.recipes import Recipe, Recipes
 from scheduler.webhooks.records import Webhook
@@ -27,11 +27,14 @@ def shown_monitor(
 ) -> dict[str, Any]:
     """A monitor; `secret` is its webhook's, of which the end is shown. What its recipe costs is read anew each time."""
     warnings: list[str] = []
-    cost = None
+    cost = rows = None
+    track = None if monitor.track is None else stored_track(orjson.loads(monitor.track))
     try:
-        recipe = recipes.read(monitor.recipe, orjson.loads(monitor.params))
-        cost = recipe.credits_least + SCHEDULING_CREDITS
-        warnings += _of_rules(monitor, recipe) if monitor.track is None else _of_track(monitor.track, recipe)
+        recipe = recipes.read(
+            monitor.recipe, orjson.loads(monitor.params), rows=None if track is None else track.rows_asked
+        )
+        cost, rows = recipe.credits_least + SCHEDULING_CREDITS, recipe.values.get("limit")
+        warnings += _of_rules(monitor, recipe) if track is None else _of_track(track, recipe)
     except MonitorInvalid as exc:
         warnings.append(f"its runs fail now: {exc}")
     monthly = None
@@ -48,11 +51,12 @@ def shown_monitor(
         "params": orjson.Fragment(monitor.params),
         "cadence": orjson.Fragment(monitor.cadence),
         "status": monitor.status,
-        "track": None if monitor.track is None else orjson.Fragment(monitor.track),
+        "track": None if track is None else track.to_json(),
         "alert_rules": orjson.Fragment(monitor.alert_rules),
         "suppress_webhook_unless_alert": monitor.suppress,
         "webhook_format": monitor.webhook_format,
         "webhook": None if webhook is None else _webhook(webhook, secret),
+        "rows_asked": rows,
         "estimated_cost_per_run": cost,
         "estimated_monthly_cost": monthly,
         "next_run_at": iso_or_none(monitor.next_slot_at),
@@ -64,9 +68,9 @@ def shown_monitor(
     }
 
 
-def _of_track(track: str, recipe: Recipe) -> list[str]:
+def _of_track(track: Track, recipe: Recipe) -> list[str]:
     """What could not be checked, or what a later version of the recipe's answers does not have."""
-    return read_track(orjson.loads(track), recipe.archetype).warnings
+    return read_track(track.to_json(), recipe.archetype).warnings
 
 
 def _of_rules(monitor: Monitor, recipe: Recipe) -> list[str]:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+import orjson
+
 from scheduler.errors import TrackInvalid
 from scheduler.monitors.paths import PATH_MAX, Meant, is_path, meant_by, numbers_in
 from scheduler.monitors.sent import kind_of, nearest, object_at, shown
@@ -23,15 +25,28 @@ _PARAM, _KEY_PARAM = "track.metrics", "track.row_key"
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """Paths to numbers, the path in a row to its id (None: no rows are read), and how many rows are kept of a run."""
+    """Paths to numbers, the path in a row to its id (None: no rows are read), and how many rows are kept of a run.
+
+    `is_named`: its owner has named `max_rows`, so a run asks for as many.
+    """
 
     metrics: tuple[str, ...]
     row_key: str | None = None
     max_rows: int = ROWS_DEFAULT
+    is_named: bool = False
+
+    @property
+    def rows_asked(self) -> int | None:
+        """How many rows a run asks its recipe for; None leaves that to the recipe's own parameters."""
+        return self.max_rows if self.is_named and any(path.startswith(ROW) for path in self.metrics) else None
 
     def to_json(self) -> dict[str, Any]:
-        """The track as it is shown and stored."""
+        """The track as it is shown."""
         return {"metrics": list(self.metrics), "row_key": self.row_key, "max_rows": self.max_rows}
+
+    def stored(self) -> str:
+        """The track as it is stored."""
+        return orjson.dumps({**self.to_json(), "is_named": self.is_named}).decode()
 
 
 class ReadTrack(NamedTuple):
@@ -42,8 +57,13 @@ class ReadTrack(NamedTuple):
 
 
 def stored_track(kept: Mapping[str, Any]) -> Track:
-    """The track that `to_json` wrote."""
-    return Track(tuple(kept["metrics"]), kept["row_key"], kept["max_rows"])
+    """The track that `stored` wrote, read from JSON; before a run asked for rows, it did not say who named them."""
+    return Track(tuple(kept["metrics"]), kept["row_key"], kept["max_rows"], kept.get("is_named", False))
+
+
+def rows_asked(stored: str | None) -> int | None:
+    """How many rows a run of a monitor with this stored track asks its recipe for (see `Track.rows_asked`)."""
+    return None if stored is None else stored_track(orjson.loads(stored)).rows_asked
 
 
 def read_track(sent: object, archetype: Archetype | None) -> ReadTrack:
@@ -66,7 +86,8 @@ def read_track(sent: object, archetype: Archetype | None) -> ReadTrack:
             warnings.append(_unchecked(row_key))
     elif any(path.startswith(ROW) for path in metrics):
         row_key = _default_key(shape)
-    return ReadTrack(Track(metrics, row_key, _max_rows(fields.get("max_rows", ROWS_DEFAULT))), warnings)
+    max_rows = _max_rows(fields.get("max_rows", ROWS_DEFAULT))
+    return ReadTrack(Track(metrics, row_key, max_rows, "max_rows" in fields), warnings)
 
 
 def _metrics(sent: object) -> tuple[str, ...]:

@@ -16,6 +16,11 @@ from scheduler.monitors.service import ACTIVE_MAX, ALL_MAX
 from scheduler.monitors.slots import STILL_RUNS
 from scheduler.monitors.timeseries import POINTS_MAX
 from tests.fakes.commands import PROJECT
+from tests.fakes.shelf import read
+from upstreams.archetypes import POST_LIST
+from upstreams.endpoint import Collect, Endpoint
+from upstreams.params import limit
+from upstreams.walk import as_collecting
 
 PAGE = (PROJECT / "docs" / "monitors.md").read_text()
 SLOTS = re.findall(r"^\| (20\d\d-\d\d-\d\d)[^|]*\| (\S+Z)", PAGE, re.M)
@@ -53,6 +58,13 @@ def test_it_names_every_reason_that_monitors_give_for_a_refusal() -> None:
     reasons |= {MonitorInvalid("recipe", "is wrong", "Send another.").reason, "double_encoded", "invalid_utf8"}
     assert {"invalid_param", "monitor_limit_reached", "run_too_soon", "no_numbers"} <= reasons
     assert {reason for reason in reasons | {"unknown_monitor"} if f"`{reason}`" not in PAGE} == set()
+
+
+def test_what_it_says_of_pages_is_what_a_walk_is_planned_with() -> None:
+    sized, unsized = (as_collecting(Endpoint("x", "Xs.", POST_LIST, read, params)) for params in ((limit(100),), ()))
+    assert (sized.collect, unsized.collect) == (Collect(100, spare_pages=4), Collect(10_000, spare_pages=19))
+    told = " ".join(PAGE.split())
+    assert "the price of four more than full ones is held (where an endpoint has no `limit`, of 20 in all)" in told
 
 
 def test_its_numbers_are_the_codes() -> None:

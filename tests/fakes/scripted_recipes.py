@@ -34,7 +34,7 @@ class ScriptedRecipes:
     under_way: int = 0
     most_under_way: int = 0
 
-    def read(self, recipe: str, params: object) -> Recipe:
+    def read(self, recipe: str, params: object, *, rows: int | None = None) -> Recipe:
         assert isinstance(params, dict)
         if recipe == "gone/gone":
             raise RecipeInvalid("recipe", "names no data endpoint", "Send another.")

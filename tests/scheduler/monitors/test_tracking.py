@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import orjson
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from scheduler.errors import TrackInvalid
 from scheduler.monitors.paths import numbers_in
 from scheduler.monitors.shapes import shape_of
-from scheduler.monitors.tracking import Track, read_track, stored_track
+from scheduler.monitors.tracking import Track, read_track, rows_asked, stored_track
 from upstreams import archetypes
 from upstreams.archetypes import Archetype
 
@@ -195,7 +196,7 @@ def test_a_repositorys_row_key_may_be_any_text_or_number_of_the_row():
 def test_without_a_fixed_shape_paths_are_taken_and_told_as_unchecked(archetype):
     sent = {"metrics": ["repository.stars", "items[].n", "languages.Jupyter Notebook"], "row_key": "id", "max_rows": 7}
     read = read_track(sent, archetype)
-    assert read.track == Track(tuple(sent["metrics"]), "id", 7)
+    assert read.track == Track(tuple(sent["metrics"]), "id", 7, is_named=True)
     assert [warning.split(" could not be checked")[0] for warning in read.warnings] == [*sent["metrics"], "id"]
 
 
@@ -242,5 +243,16 @@ def test_a_track_that_is_none_is_refused(sent, param, problem, meant):
 def test_a_track_is_stored_and_read_back():
     for rows in (1, 200):
         track = read_track({"metrics": ["total", VIEWS], "row_key": "post.url", "max_rows": rows}, POSTS).track
-        assert stored_track(track.to_json()) == track
-        assert track.max_rows == rows
+        assert stored_track(orjson.loads(track.stored())) == track
+        assert (track.max_rows, track.rows_asked, rows_asked(track.stored())) == (rows, rows, rows)
+
+
+@pytest.mark.parametrize("sent", [{"metrics": [VIEWS]}, {"metrics": ["total"], "max_rows": 7}])
+def test_rows_are_asked_for_where_their_number_was_named_and_rows_are_tracked(sent):
+    track = read_track(sent, POSTS).track
+    assert (track.rows_asked, rows_asked(track.stored()), rows_asked(None)) == (None, None, None)
+
+
+def test_a_track_that_was_stored_before_runs_asked_for_rows_asks_for_none():
+    kept = {"metrics": [VIEWS], "row_key": "post.id", "max_rows": 100}
+    assert rows_asked(orjson.dumps(kept).decode()) is None

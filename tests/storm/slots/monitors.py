@@ -13,6 +13,7 @@ from gateway.ids import id_maker
 from scheduler.monitors import store
 from scheduler.monitors.cadence import next_slot, read_cadence
 from scheduler.monitors.records import Monitor
+from scheduler.monitors.tracking import Track
 from storage.opening import open_store
 from storage.store import Tx
 from tests.scheduler.desk import Desk
@@ -23,8 +24,10 @@ CADENCE: Final = {"cron": "*/5 * * * *"}
 PERIOD_S: Final = 300.0
 RULES: Final = [{"metric": "author.followers", "op": "gt", "value": 0}]
 POOR_CREDITS, CREDITS = 50, 10_000_000
-MISSING_EACH, RULED_EACH = 10, 5
-"""Of so many monitors one asks for what is not there, and one has a rule that fires."""
+MISSING_EACH, RULED_EACH, WALKING_EACH = 10, 5, 4
+"""Of so many monitors one asks for what is not there, one has a rule that fires, and one walks over two pages."""
+PAGE_ROWS: Final = 100
+WALKED: Final = Track(("items[].post.engagement.likes",), "post.id", 2 * PAGE_ROWS, is_named=True)
 
 
 async def make_monitors(url: str, clock: SharedClock, *, accounts: int, monitors: int) -> None:
@@ -39,9 +42,9 @@ async def make_monitors(url: str, clock: SharedClock, *, accounts: int, monitors
 
 
 def handle_of(monitor: MonitorRow) -> str:
-    """Which profile the monitor asks for, and no other."""
-    handle: str = orjson.loads(monitor.params)["handle"]
-    return handle
+    """Which profile the monitor asks for, or which tag, and no other."""
+    (handle,) = orjson.loads(monitor.params).values()
+    return str(handle)
 
 
 def is_missing(handle: str) -> bool:
@@ -55,17 +58,18 @@ def _add(tx: Tx, monitors: list[Monitor]) -> None:
 
 
 def _monitor(id_: str, account_id: str, number: int, now: float) -> Monitor:
-    handle = f"{'missing' if number % MISSING_EACH == 0 else 'user'}{number}"
+    is_walk = number % WALKING_EACH == 3
+    handle = f"{'tag' if is_walk else 'missing' if number % MISSING_EACH == 0 else 'user'}{number}"
     return Monitor(
         id=id_,
         account_id=account_id,
         key_id=None,
         name=handle,
-        recipe="github/profile",
-        params=orjson.dumps({"handle": handle}).decode(),
+        recipe="stackexchange/questions" if is_walk else "github/profile",
+        params=orjson.dumps({"tagged" if is_walk else "handle": handle}).decode(),
         cadence=orjson.dumps(CADENCE).decode(),
-        track=None,
-        alert_rules=orjson.dumps(RULES if number % RULED_EACH == 1 else []).decode(),
+        track=WALKED.stored() if is_walk else None,
+        alert_rules=orjson.dumps(RULES if number % RULED_EACH == 1 and not is_walk else []).decode(),
         webhook_format="full",
         suppress=False,
         status="active",

@@ -9,6 +9,7 @@ from math import inf
 from pathlib import Path
 from random import Random
 from typing import Any, Final
+from urllib.parse import parse_qs
 
 import orjson
 import trio
@@ -24,7 +25,7 @@ from tests.fakes.scripted_upstream import Told, Upstream, open_upstream, told
 from tests.storm.slots.clock import SharedClock
 from tests.storm.slots.judge import Found, MonitorRow, judge
 from tests.storm.slots.lives import Lives
-from tests.storm.slots.monitors import CADENCE, PERIOD_S, handle_of, is_missing, make_monitors
+from tests.storm.slots.monitors import CADENCE, PAGE_ROWS, PERIOD_S, handle_of, is_missing, make_monitors
 from tests.storm.slots.tables import Tables, open_tables
 
 SETTINGS: Final[dict[str, Setting]] = {
@@ -38,6 +39,16 @@ SETTINGS: Final[dict[str, Setting]] = {
 ENVIRON: Final = {"PATH": "/usr/bin:/bin", "SLUICE_SECRET": "a secret of tests, long enough"}
 UPSTREAM_S: Final = 0.1
 """How long a call takes, so that a kill meets runs that are under way."""
+TAGGED: Final = "/questions?"
+
+
+def _page(first: int, *, has_more: bool) -> Told:
+    rows = [{"question_id": row, "title": "A question", "score": row} for row in range(first, first + PAGE_ROWS)]
+    return replace(told({"items": rows, "has_more": has_more}), delay_s=UPSTREAM_S)
+
+
+PAGES: Final = (_page(0, has_more=True), _page(PAGE_ROWS, has_more=False))
+"""Of every tag there are two."""
 LOOK_S: Final = 0.02
 STEP_S: Final = 1.0
 BEHIND_MAX: Final = 200
@@ -152,7 +163,7 @@ async def storm(folder: Path, size: Size, *, store_url: str, state_url: str = "m
 
 
 async def _check(found: Found, upstream: Upstream, now: float, *, store_url: str) -> None:
-    asked = Counter(text.rpartition("/")[2] for text in upstream.requests)
+    asked = Counter(_wanted(text) for text in upstream.requests)
     calls = {monitor.id: asked[handle_of(monitor)] for monitor in found.monitors}
 
     def slots_of(monitor: MonitorRow) -> Sequence[float]:
@@ -166,7 +177,17 @@ async def _check(found: Found, upstream: Upstream, now: float, *, store_url: str
         raise Broken(f"{len(verdicts)} verdicts\n" + "\n".join(verdicts[:50]))
 
 
+def _wanted(asked: str) -> str:
+    """What a request asks for: a profile, or the last page of a tag, which a run asks for once; else nothing."""
+    if TAGGED not in asked:
+        return asked.rpartition("/")[2]
+    query = parse_qs(asked.partition("?")[2])
+    return query["tagged"][0] if query["page"] == ["2"] else ""
+
+
 def _answer(asked: str) -> Told | None:
+    if TAGGED in asked:
+        return PAGES["page=2" in asked]
     handle = asked.rpartition("/")[2]
     return replace(told({"message": "Not Found"}, 404), delay_s=UPSTREAM_S) if is_missing(handle) else None
 
@@ -185,6 +206,7 @@ def _figures(size: Size, lives: Lives, found: Found, upstream: Upstream, *, came
         "attempts": dict(sorted(Counter(run.attempt for run in found.runs).items())),
         "resumed": sum(run.attempt > 1 for run in found.runs),
         "upstream_calls": len(upstream.requests),
+        "cut_between_pages": sum(1 if "page=1" in text else -1 for text in upstream.requests if TAGGED in text),
         "credits": sum(run.credits_used for run in found.runs),
         "took_s": round(came_s, 1),
         "runs_per_s": round(ran / came_s),
