@@ -1,6 +1,7 @@
 """Appending: dense, in order, and in the transaction of what is told; on each real engine (decisions 13)."""
 
 import json
+from collections.abc import Sequence
 from functools import partial
 
 import pytest
@@ -8,7 +9,7 @@ import trio
 
 from events.filters import Filters, Moved
 from events.kinds import CreditsLow
-from events.log import Fact, Subject
+from events.log import Fact, Log, Subject
 from events.places import EMPTY, Head
 from storage.store import Tx
 from tests.events.desk import ACCOUNT, EPOCH, KEY, Desk, alert, all_rows, exhausted, low, places, revoked
@@ -110,6 +111,23 @@ async def test_waiters_are_told_of_each_event_after_its_commit(desk: Desk) -> No
         Moved(ACCOUNT, 1, "credits.low", None, ACCOUNT, None),
         Moved(ACCOUNT, 2, "monitor.alert_fired", KEY, "run_2", "mon_1"),
     ]
+
+
+async def test_what_belongs_to_a_key_that_has_ended_is_written_and_told_as_the_accounts(desk: Desk) -> None:
+    asked: list[Sequence[str]] = []
+
+    def ended(_tx: Tx, key_ids: Sequence[str]) -> set[str]:
+        asked.append(key_ids)
+        return {"key_gone"}
+
+    log = Log(now=desk.now, make_id=desk.make_id, base_url="", tell=desk.told.extend, ended=ended)
+    facts = [alert("run_1", key_id="key_gone"), alert("run_2"), low(), alert("run_3", key_id="key_gone")]
+    await desk.store.write(lambda tx: log.append(tx, facts))
+    await desk.store.write(lambda tx: log.append(tx, [low()]))
+    assert asked == [[KEY, "key_gone"]], "nobody asks where no key is named"
+    assert [moved.key_id for moved in desk.told] == [None, KEY, None, None, None]
+    assert places(await desk.page(key_id=KEY)) == [1, 2, 3, 4, 5]
+    assert places(await desk.page(key_id="key_other")) == [1, 3, 4, 5]
 
 
 async def test_many_writers_at_once_make_one_dense_order(desk: Desk) -> None:
