@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,32 @@ def test_documented_scripts_run(document: Path, tmp_path: Path) -> None:
 def test_links_to_files_lead_somewhere(document: Path) -> None:
     targets = re.findall(r"\]\((?!\w+:|#)([^)#\s]+)", document.read_text())
     assert [target for target in targets if not (document.parent / target).exists()] == []
+
+
+@of_each_document
+def test_links_to_headings_lead_to_one(document: Path) -> None:
+    targets = re.findall(r"\]\((?!\w+:)([^)#\s]*)#([^)\s]+)\)", document.read_text())
+    assert [(file, anchor) for file, anchor in targets if anchor not in anchors(document.parent / file, document)] == []
+
+
+@of_each_document
+def test_its_headings_are_told_apart_and_in_order(document: Path) -> None:
+    levels = [len(marks) for marks, _ in headings(document)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(below <= above + 1 for above, below in pairwise(levels))
+    assert len({text for _, text in headings(document)}) == len(levels)
+
+
+def headings(document: Path) -> list[tuple[str, str]]:
+    """The marks and words of each heading; what looks like one in a block of code is none."""
+    return re.findall(r"^(#+) (.+)$", re.sub(r"^ *```.*?^ *```", "", document.read_text(), flags=re.M | re.S), re.M)
+
+
+def anchors(file: Path, document: Path) -> set[str]:
+    """What a link can name in a file, or in the document itself where the link names no file."""
+    of = document if file == document.parent else file
+    return {re.sub(r"[^\w -]", "", text.lower()).replace(" ", "-") for _, text in headings(of)}
 
 
 def run_script(script: str, folder: Path) -> str:
