@@ -1,0 +1,56 @@
+"""docs/operating.md: it names every command, every admin operation and every metric that there is, and no others."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from gateway.cli import cli
+from tests.fakes.commands import PROJECT
+from tests.fakes.node import open_test_node
+
+PAGE = (PROJECT / "docs" / "operating.md").read_text()
+BENCH_PAGE = (PROJECT / "bench" / "README.md").read_text()
+SOURCES = [file.read_text() for file in (PROJECT / "gateway").rglob("*.py")]
+NAMED = set(re.findall(r"`(sluice_[a-z_]+)", PAGE))
+
+
+def leaves(command: click.Command, path: str) -> Iterator[str]:
+    """The whole names of a command's leaves."""
+    if not isinstance(command, click.Group):
+        yield path
+        return
+    for name, inner in command.commands.items():
+        yield from leaves(inner, f"{path} {name}")
+
+
+def in_sources(pattern: str) -> set[str]:
+    return {found for text in SOURCES for found in re.findall(pattern, text)}
+
+
+@pytest.mark.parametrize("command", sorted(leaves(cli, "sluice")))
+def test_every_command_is_named(command: str) -> None:
+    page = BENCH_PAGE if command.startswith("sluice bench ") else PAGE
+    assert re.search(rf"\b{command}\b", page)
+
+
+def test_every_admin_operation_is_named() -> None:
+    operations = in_sources(r'"([a-z.]+)": Operation\(') | in_sources(r'operations\.add\("([a-z.]+)"')
+    assert {"account.create", "monitor.run", "reload"} <= operations
+    assert {name for name in operations if f"`{name}`" not in PAGE} == set()
+
+
+async def test_every_metric_of_a_running_node_is_named(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        told = set(re.findall(r"^# HELP (\S+)", (await node.client.get(f"{node.admin_url}/metrics")).text, re.M))
+    assert "sluice_requests_total" in told
+    assert told - NAMED == set()
+
+
+def test_no_metric_is_named_that_nothing_gives() -> None:
+    # Counters get their ending from the library that prints them.
+    given = in_sources(r'"(sluice_[a-z_]+)"') | in_sources(r"# HELP (sluice_[a-z_]+)")
+    assert {name for name in NAMED if not {name, name.removesuffix("_total")} & given} == set()
+    assert {name for name in given if not {name, f"{name}_total"} & NAMED} == set()
