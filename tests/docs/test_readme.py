@@ -1,0 +1,42 @@
+"""README.md: its table is what is served, and its transcript is what a node answers."""
+
+import re
+from pathlib import Path
+
+from tests.docs.blocks import commands, shell_blocks
+from tests.docs.curl import Node, perform, read_call
+from tests.fakes.commands import PROJECT, open_commands
+from tests.fakes.sluice_process import Place
+from upstreams.platforms import load_platforms
+
+README = PROJECT / "README.md"
+CREDITS = 1_000
+"""As in a demo."""
+
+
+def test_its_table_is_every_endpoint_that_is_served() -> None:
+    rows = re.findall(r"^\| ([a-z]+) \| ([a-z]+[a-z/, ()-]+) \|$", README.read_text(), re.M)
+    told = {slug: {re.sub(r" \(.*\)", "", name) for name in names.split(", ")} for slug, names in rows}
+    served = {platform.slug: {endpoint.resource for endpoint in platform.endpoints} for platform in load_platforms()}
+    assert {slug: names for slug, names in told.items() if slug in served} == served
+
+
+def test_its_transcript_is_what_a_node_answers(tmp_path: Path) -> None:
+    calls = [block for block in shell_blocks(README) if block.text.startswith("curl")]
+    assert len(calls) == 2
+    with open_commands() as runner:
+        place = Place(tmp_path, runner)
+        place.configure()
+        _, key = place.new_key(balance=CREDITS)
+        with place.serve("--sandbox") as served:
+            node = Node(served.url, served.admin_url, key["key"], "")
+            for block in calls:
+                (command,) = commands(block.text)
+                body = perform(read_call(command.words), node).body.decode()
+                assert shown(block.output).fullmatch(body), body
+
+
+def shown(output: str) -> re.Pattern[str]:
+    """What fits shown output: three dots stand for what is left out, and an id is another at each call."""
+    pieces = re.split(r",? *\.\.\. *", re.sub(r"\n *", "", output))
+    return re.compile(re.sub(r"req_[0-9a-f]{32}", "req_[0-9a-f]{32}", ".*".join(map(re.escape, pieces))))
