@@ -24,7 +24,9 @@ _options = (
 )
 _steps = (
     click.option("--rate", "rates", type=click.FloatRange(0.1, 100_000), multiple=True, help="Requests a second."),
-    click.option("--repeats", type=click.IntRange(1, 100), default=5, show_default=True, help="Of every rate."),
+    click.option(
+        "--repeats", type=click.IntRange(1, 100), default=5, show_default=True, help="How often each rate is measured."
+    ),
 )
 
 
@@ -53,7 +55,7 @@ def _refusals() -> Iterator[None]:
 
 @click.group()
 def bench() -> None:
-    """Measure a node on this machine: everything runs on loopback and is gone afterwards."""
+    """Measure a node on this machine. Everything runs on loopback and is gone afterwards."""
 
 
 @bench.command("run")
@@ -64,7 +66,7 @@ def bench() -> None:
 @click.option("--events", type=click.IntRange(1_000, 100_000_000), help="In the log of `depth`; else 1,000,000.")
 @click.option("--deliveries", type=click.IntRange(100, 200_000), help="That wait in `deliveries`; else 10,000.")
 def run_(**o: Any) -> None:
-    """Latency, CPU and memory of scenarios at some rates; without a name, of all of them."""
+    """Measure latency, CPU and memory. Runs the named scenarios at some rates; without a name, all of them."""
     with _refusals():
         from bench.command import Files, run_scenarios  # noqa: PLC0415 - as in _refusals
 
@@ -84,7 +86,7 @@ def run_(**o: Any) -> None:
 @bench.command("marks")
 @_with(*_options)
 def marks(**o: Any) -> None:
-    """CPU of a request beside peers, and every mark that a node should keep."""
+    """Measure the marks. CPU of a request beside peers, and all else that a node should keep."""
     with _refusals():
         from bench.command import Files, measure_marks  # noqa: PLC0415 - as in _refusals
 
@@ -93,10 +95,10 @@ def marks(**o: Any) -> None:
 
 @bench.command("sweep")
 @click.argument("setting", metavar="KEY=VALUE,VALUE...")
-@click.option("--scenario", default="mixed", show_default=True)
+@click.option("--scenario", default="mixed", show_default=True, help="What is asked of the node.")
 @_with(*_steps, *_options)
 def sweep(**o: Any) -> None:
-    """A scenario under several values of a setting of config.toml, such as limits.concurrent_requests=10,50."""
+    """Try values of a setting. Runs a scenario under each, such as limits.concurrent_requests=10,50 of config.toml."""
     with _refusals():
         from bench.command import Files, sweep_setting  # noqa: PLC0415 - as in _refusals
 
@@ -115,7 +117,7 @@ def sweep(**o: Any) -> None:
 @click.argument("after", metavar="B.json", type=_EXISTING)
 @click.option("--all", "everything", is_flag=True, help="Also what did not change.")
 def compare(before: Path, after: Path, everything: bool) -> None:
-    """What changed from A to B, with noise told apart by their repeats; exit 1 when something is worse."""
+    """Tell what changed from A to B. Noise is told apart by their repeats; exit 1 when something is worse."""
     with _refusals():
         from bench.command import compare_results  # noqa: PLC0415 - as in _refusals
 

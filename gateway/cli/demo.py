@@ -28,7 +28,7 @@ _TRIES = (
 @click.command()
 @click.option("--port", type=int, default=0, help="0 picks a free one.")
 def demo(port: int) -> None:
-    """The main job on this machine: a node, the upstream sandbox, an account with a key, three calls to copy."""
+    """Try Sluice. Starts a node and the upstream sandbox, and prints a key and three calls to copy."""
     with TemporaryDirectory(prefix="sluice-demo-") as folder:
         config = _demo_config(Path(folder), port)
         secrets = read_secrets(config)

@@ -24,7 +24,7 @@ _CONSUMER = re.compile(r"[a-z0-9_-]{1,64}")
 
 @click.group()
 def events() -> None:
-    """The events of an account."""
+    """Follow an account's events."""
 
 
 @events.command("tail")
@@ -37,10 +37,16 @@ def events() -> None:
 @click.option(
     "--cursor-file", type=click.Path(dir_okay=False, path_type=Path), help="Begin at its cursor; keep it there."
 )
-@click.option("--attempts", type=click.IntRange(0), default=5, show_default=True, help="In a row; 0 for no end.")
+@click.option(
+    "--attempts",
+    type=click.IntRange(0),
+    default=5,
+    show_default=True,
+    help="Tries in a row before it gives up; 0 never does.",
+)
 @json_option
 def tail(**o: Any) -> None:
-    """Print events as they come, oldest first, until Ctrl-C; each once, also over restarts with a cursor file."""
+    """Print events as they come. Oldest first, until Ctrl-C; each once, even over restarts with a cursor file."""
     url, key = _address(o["url"]), _key(o["key_file"])
     filters = {"types": ",".join(o["types"]), "subject_id": ",".join(o["subject_id"])}
     _check_place(o["consumer"], o["start"], o["cursor_file"])

@@ -27,7 +27,7 @@ _TURNS = 6
 
 @click.group()
 def monitor() -> None:
-    """Monitors."""
+    """Run a Monitor's slot."""
 
 
 def _instant(_context: click.Context, _option: click.Parameter, text: str | None) -> str | None:
@@ -45,7 +45,7 @@ def _instant(_context: click.Context, _option: click.Parameter, text: str | None
 @click.argument("monitor_id")
 @click.option("--slot", callback=_instant, help="ISO 8601, to the second; this second when absent.")
 def monitor_run(config_path: str | None, monitor_id: str, slot: str | None) -> None:
-    """Run one slot now, as the scheduler would: charged, told of, and never twice. Prints the run record as JSON."""
+    """Run one slot now. It is charged and reported as any other, and never run twice. Prints the run as JSON."""
     for _ in range(_TURNS):
         record = operate(config_path, "monitor.run", do_here=_run_here, monitor=monitor_id, slot=slot)
         if record["finished_at"] is not None:

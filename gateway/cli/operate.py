@@ -129,13 +129,13 @@ def _error_of(body: bytes) -> str:
 
 @click.group()
 def account() -> None:
-    """Accounts."""
+    """Make and list accounts."""
 
 
 @account.command("create")
 @config_option
-@click.option("--name", required=True)
-@click.option("--credits", "credits_", type=int, default=None, help="First credits; the welcome 100 when absent.")
+@click.option("--name", required=True, help="What you call it.")
+@click.option("--credits", "credits_", type=int, default=None, help="Its first credits; the welcome 100 when absent.")
 @click.option("--plan", type=click.Choice(["free", "starter", "growth", "pro", "enterprise"]), default="free")
 @click.option(
     "--unlimited", is_flag=True, help="Never refuse for want of credits; every charge is entered all the same."
@@ -158,13 +158,13 @@ def account_create(**o: Any) -> None:
 @config_option
 @json_option
 def account_list(config_path: str | None, as_json: bool) -> None:
-    """Every account."""
+    """List every account."""
     show(operate(config_path, "account.list"), as_json=as_json)
 
 
 @click.group("credits")
 def credits_group() -> None:
-    """Credits."""
+    """Give credits."""
 
 
 @credits_group.command("grant")
@@ -179,18 +179,18 @@ def credits_grant(config_path: str | None, account_id: str, amount: int, as_json
 
 @click.group()
 def key() -> None:
-    """API keys."""
+    """Make, list, change and revoke API keys."""
 
 
 @key.command("create")
 @config_option
-@click.option("--account", "account_id", required=True)
-@click.option("--name", default="")
-@click.option("--credit-limit", type=int, default=None)
-@click.option("--expires-at", default=None, help="ISO 8601, such as 2030-01-31T12:00:00Z.")
+@click.option("--account", "account_id", required=True, help="The id of the account that it is for.")
+@click.option("--name", default="", help="What you call it.")
+@click.option("--credit-limit", type=int, default=None, help="The most that it may use; no limit when absent.")
+@click.option("--expires-at", default=None, help="ISO 8601, such as 2030-01-31T12:00:00Z; never when absent.")
 @json_option
 def key_create(**o: Any) -> None:
-    """Make a key; this is the only time that the whole key is shown."""
+    """Make a key. This is the only time that the whole key is shown."""
     made = operate(
         o["config_path"],
         "key.create",
@@ -204,10 +204,10 @@ def key_create(**o: Any) -> None:
 
 @key.command("list")
 @config_option
-@click.option("--account", "account_id", default=None)
+@click.option("--account", "account_id", default=None, help="Only the keys of this account.")
 @json_option
 def key_list(config_path: str | None, account_id: str | None, as_json: bool) -> None:
-    """Every key, or those of one account."""
+    """List every key, or those of one account."""
     show(operate(config_path, "key.list", account=account_id), as_json=as_json)
 
 
@@ -224,10 +224,10 @@ def key_revoke(config_path: str | None, key_id: str, as_json: bool) -> None:
 @config_option
 @click.argument("key_id")
 @click.option("--credit-limit", default=None, help="A number of credits, or none.")
-@click.option("--reset-usage", is_flag=True)
+@click.option("--reset-usage", is_flag=True, help="Count its usage from 0 again.")
 @json_option
 def key_update(**o: Any) -> None:
-    """Change a key's credit limit, or start its usage counter afresh."""
+    """Change a key's credit limit or reset its usage."""
     arguments: dict[str, Any] = {"key": o["key_id"], "reset_usage": o["reset_usage"]}
     if o["credit_limit"] is not None:
         arguments["credit_limit"] = _limit(o["credit_limit"])
@@ -242,14 +242,14 @@ def _limit(text: str) -> int | str:
 
 @click.group()
 def ledger() -> None:
-    """The ledger."""
+    """Prove the ledger."""
 
 
 @ledger.command("verify")
 @config_option
 @json_option
 def ledger_verify(config_path: str | None, as_json: bool) -> None:
-    """Prove the ledger's invariants; exit 1 with every violation."""
+    """Prove the ledger's invariants. Exit 1 with every violation."""
     result = operate(config_path, "ledger.verify")
     if as_json:
         show(result, as_json=True)

@@ -29,14 +29,14 @@ _CALL_S = 30.0
 
 @click.group()
 def platforms() -> None:
-    """Upstream platforms."""
+    """List, try, isolate and reset platforms."""
 
 
 @platforms.command("list")
 @click.argument("slug", required=False)
 @json_option
 def list_(slug: str | None, as_json: bool) -> None:
-    """Every platform and endpoint that this program knows."""
+    """List every platform and endpoint."""
     rows = [
         {
             "id": f"{platform.slug}/{endpoint.resource}",
@@ -59,7 +59,7 @@ def list_(slug: str | None, as_json: bool) -> None:
 @click.argument("slug")
 @json_option
 def isolate(config_path: str | None, slug: str, as_json: bool) -> None:
-    """Let the running node call a platform no more, until `platforms reset`."""
+    """Keep the running node from calling a platform. `platforms reset` lets it again."""
     show(operate_on_node(config_path, "platform.isolate", platform=slug), as_json=as_json)
 
 
@@ -68,7 +68,7 @@ def isolate(config_path: str | None, slug: str, as_json: bool) -> None:
 @click.argument("slug")
 @json_option
 def reset(config_path: str | None, slug: str, as_json: bool) -> None:
-    """Close a platform's circuits on the running node, and forget its failures."""
+    """Close a platform's circuits on the running node. Its failures are forgotten."""
     show(operate_on_node(config_path, "platform.reset", platform=slug), as_json=as_json)
 
 
@@ -77,7 +77,7 @@ def reset(config_path: str | None, slug: str, as_json: bool) -> None:
 @click.argument("slug", required=False)
 @json_option
 def smoke(config_path: str | None, slug: str | None, as_json: bool) -> None:
-    """One live call an endpoint, with its example parameters; exit 1 when one fails."""
+    """Make a live call to each endpoint. It has the example parameters; exit 1 when one fails."""
     config = read_config(config_path)
     if slug is not None and slug not in config.upstreams.platforms:
         raise Refusal(f"there is no platform {slug}", exit_code=2)

@@ -30,7 +30,11 @@ class Refusal(Exception):
 
 
 config_option = click.option(
-    "--config", "config_path", type=click.Path(), default=None, help="The file; else SLUICE_CONFIG, else ./config.toml."
+    "--config",
+    "config_path",
+    type=click.Path(),
+    default=None,
+    help="The config file; else SLUICE_CONFIG, else ./config.toml.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 

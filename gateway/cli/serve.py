@@ -65,18 +65,18 @@ def _supervise(config: Config) -> None:
 @click.command()
 @config_option
 def check(config_path: str | None) -> None:
-    """Validate the config; exit 2 with a line for each problem."""
+    """Validate the config. Exit 2 with a line for each problem."""
     read_config(config_path)
     click.echo("the config is good")
 
 
 @click.command("sandbox")
-@click.option("--host", default="127.0.0.1")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Where it listens.")
 @click.option("--port", type=int, default=0, help="0 picks a free one.")
-@click.option("--latency-ms", type=click.FloatRange(0, 60_000), default=0.0)
+@click.option("--latency-ms", type=click.FloatRange(0, 60_000), default=0.0, help="Added to each answer.")
 @click.option("--failure-rate", type=click.FloatRange(0, 1), default=0.0, help="Share of requests answered with a 503.")
 def sandbox(host: str, port: int, latency_ms: float, failure_rate: float) -> None:
-    """Run the upstream sandbox alone; set `upstreams.egress` to its address."""
+    """Run the upstream sandbox alone. Set `upstreams.egress` to its address."""
 
     async def main() -> None:
         behaviour = Behaviour(latency_ms / 1000, failure_rate)

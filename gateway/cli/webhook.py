@@ -37,7 +37,7 @@ tolerance_option = click.option(
 
 @click.group()
 def webhook() -> None:
-    """Help with building a receiver of webhooks."""
+    """Receive and verify webhooks."""
 
 
 @webhook.command("verify")
@@ -46,7 +46,7 @@ def webhook() -> None:
 @tolerance_option
 @json_option
 def verify_(secret: str, header: str, tolerance_s: float, as_json: bool) -> None:
-    """Check the signature of the body on stdin, which must be the exact bytes that came; exit 1 when it is wrong."""
+    """Check the signature of a body on stdin. Send the exact bytes that came; exit 1 when it is wrong."""
     body = sys.stdin.buffer.read()
     value = header.rpartition(": ")[2]  # pasted with the header's name
     try:
@@ -63,7 +63,7 @@ def verify_(secret: str, header: str, tolerance_s: float, as_json: bool) -> None
 @tolerance_option
 @json_option
 def listen(secret: str, port: int, header_name: str, tolerance_s: float, as_json: bool) -> None:
-    """Receive deliveries on this machine, verify and print each, until Ctrl-C.
+    """Receive, verify and print deliveries. It listens on this machine until Ctrl-C.
 
     Right ones are answered with 204, others with 401 and the reason.
     """
