@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from math import floor
@@ -16,6 +16,7 @@ import trio
 from events.instants import iso, unix
 from gateway.books import Books
 from gateway.config.settings import Config
+from gateway.deliveries import idle_office, open_office
 from gateway.logs import Log
 from gateway.monitor_records import run_record
 from gateway.operations import Operation, OperationRefused, Operations, Text
@@ -23,6 +24,7 @@ from gateway.recipes import CatalogRecipes
 from scheduler.backlog import Watch
 from scheduler.clockwork import Clock, ClockSetting, open_clock
 from scheduler.errors import MonitorUnknown
+from scheduler.instants import Instant
 from scheduler.monitors import run_rows
 from scheduler.monitors.payload import make_payload
 from scheduler.monitors.projections import Projections
@@ -32,10 +34,9 @@ from scheduler.monitors.service import MonitorService
 from scheduler.monitors.service import Setting as ServiceSetting
 from scheduler.monitors.slots import Slots
 from scheduler.webhooks.owner import Webhooks
-from scheduler.webhooks.queue import Instant, Outbox, instant_of
+from scheduler.webhooks.queue import Outbox
 from scheduler.webhooks.resolver import Resolve, SystemResolver
-from scheduler.webhooks.sender import Sender, open_sender
-from scheduler.webhooks.service import Deliveries, DeliverySetting, open_deliveries
+from scheduler.webhooks.service import Deliveries
 from storage.opening import is_shared
 from storage.store import Store, Tx
 from upstreams.catalog import Catalog
@@ -114,10 +115,11 @@ async def open_monitors(
     recipes = _recipes(config, catalog, now=now, stopping=stopping)
     slots = Slots(books.feed, now=now, make_id=make_id)
     async with AsyncExitStack() as stack:
-        office = _idle_office(config, now, make_id)
+        office = idle_office(config, now, make_id)
         if ticks:
-            sender = await stack.enter_async_context(_open_sender(config, log, resolve))
-            sending = _sending(config, books, sender, now=now, make_id=make_id, log=log, rng=rng, stopping=stopping)
+            sending = open_office(
+                config, books, now=now, make_id=make_id, log=log, rng=rng, stopping=stopping, resolve=resolve
+            )
             office = await stack.enter_async_context(sending)
         runs = Runs((books.store, books.charges, books.feed), recipes, make_payload, office.outbox, now=now)
         setting = ClockSetting(
@@ -132,18 +134,7 @@ async def open_monitors(
             ticks=ticks,
         )
         clock = await stack.enter_async_context(open_clock(setting))
-        owned = ServiceSetting(
-            books.store,
-            recipes,
-            books.cipher,
-            slots,
-            resolve or SystemResolver(trio.CapacityLimiter(_RESOLVING_MAX)),
-            now=now,
-            make_id=make_id,
-            wake=clock.wake,
-            allow_insecure=config.webhooks.allow_insecure_targets,
-        )
-        service = MonitorService(owned)
+        service = _service(config, books, recipes, slots, now=now, make_id=make_id, wake=clock.wake, resolve=resolve)
         webhooks = Webhooks(books.store, books.cipher, now=now, instant=office.instant, wake=office.wake)
         backlog = Watch(books.store, now=now, instant=office.instant)
         yield Monitors(
@@ -176,65 +167,31 @@ def _recipes(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Office:
-    """Where deliveries are queued: their clock, and who is told of a new one."""
-
-    outbox: Outbox
-    instant: Instant
-    wake: Callable[[], None]
-    deliveries: Deliveries | None = None
-
-
-def _idle_office(config: Config, now: Callable[[], float], make_id: Callable[[str], str]) -> _Office:
-    """One that sends nothing itself."""
-    instant = instant_of(now, is_alone=not is_shared(config.store.url))
-
-    def leave(*_: object) -> None:
-        """A node will look by itself."""
-
-    return _Office(Outbox(instant, make_id, leave), instant, leave)
-
-
-def _open_sender(config: Config, log: Log, resolve: Resolve | None) -> AbstractAsyncContextManager[Sender]:
-    allow_insecure = config.webhooks.allow_insecure_targets
-    if allow_insecure:
-        log.event("warning", "insecure_webhook_targets_allowed", setting="webhooks.allow_insecure_targets")
-    return open_sender(resolve=resolve, allow_insecure=allow_insecure)
-
-
-@asynccontextmanager
-async def _sending(
+def _service(
     config: Config,
     books: Books,
-    sender: Sender,
+    recipes: CatalogRecipes,
+    slots: Slots,
     *,
     now: Callable[[], float],
     make_id: Callable[[str], str],
-    log: Log,
-    rng: Random,
-    stopping: Callable[[], bool],
-) -> AsyncIterator[_Office]:
-    """One that sends what is queued while the block runs."""
-    webhooks = config.webhooks
-    setting = DeliverySetting(
-        store=books.store,
-        feed=books.feed,
-        cipher=books.cipher,
-        sender=sender,
-        node=books.charges.node,
-        log=log,
-        now=now,
-        make_id=make_id,
-        rng=rng,
-        is_alone=not is_shared(config.store.url),
-        stopping=stopping,
-        header_name=webhooks.signature_header,
-        timeout_s=webhooks.timeout_s,
-        backoff_s=webhooks.backoff_s,
+    wake: Callable[[], None],
+    resolve: Resolve | None,
+) -> MonitorService:
+    """What owners do with their monitors; `wake` is called after whatever may be due earlier than was known."""
+    return MonitorService(
+        ServiceSetting(
+            books.store,
+            recipes,
+            books.cipher,
+            slots,
+            resolve or SystemResolver(trio.CapacityLimiter(_RESOLVING_MAX)),
+            now=now,
+            make_id=make_id,
+            wake=wake,
+            allow_insecure=config.webhooks.allow_insecure_targets,
+        )
     )
-    async with open_deliveries(setting) as deliveries:
-        yield _Office(deliveries.outbox, deliveries.instant, deliveries.wake, deliveries)
 
 
 def _slot(text: str) -> float:

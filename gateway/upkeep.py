@@ -10,8 +10,8 @@ import trio
 from gateway.books import Books
 from gateway.logs import Log
 from limits.idempotency import forget_old
+from scheduler.instants import Instant
 from scheduler.retention import Retention, sweep
-from scheduler.webhooks.queue import Instant
 from storage.errors import StorageError
 from storage.store import Store
 

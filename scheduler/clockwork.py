@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 import trio
 
+from scheduler.instants import instant_of
 from scheduler.monitors import run_rows, store
 from scheduler.monitors.ahead import come_back
 from scheduler.monitors.due import Ready, in_turn
@@ -96,6 +97,7 @@ class Clock:
         self._log = setting.log
         self._now = setting.now
         self._is_alone = setting.is_alone
+        self._leases_at = instant_of(setting.now, is_alone=setting.is_alone)
         self._stopping = setting.stopping
         self._look_every_s = LOOK_ALONE_S if setting.is_alone else LOOK_S
         self._in_flight: dict[str, str] = {}
@@ -262,14 +264,6 @@ class Clock:
 
     def _renew(self, tx: Tx, run_ids: list[str]) -> int:
         return run_rows.renew_leases(tx, run_ids, self._node, leases_at=self._leases_at(tx))
-
-    def _leases_at(self, tx: Tx) -> float:
-        """The instant that leases are judged by: where nodes share a store, the database's."""
-        if self._is_alone:
-            return self._now()
-        row = tx.one("SELECT {now}")
-        assert row is not None, "a clock always tells"
-        return float(row[0])
 
 
 @asynccontextmanager

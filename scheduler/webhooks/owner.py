@@ -10,10 +10,10 @@ from typing import Final, NamedTuple
 
 from billing.sealing import Cipher
 from scheduler.errors import MonitorUnknown
+from scheduler.instants import Instant
 from scheduler.monitors import store as monitors
 from scheduler.webhooks import hook_rows, log_rows
 from scheduler.webhooks.errors import DeliveryUnknown, RedeliveryRefused, WebhookUnknown
-from scheduler.webhooks.queue import Instant
 from scheduler.webhooks.records import AttemptRow, Delivery, Webhook
 from scheduler.webhooks.signature import new_secret
 from storage.store import Store, Tx

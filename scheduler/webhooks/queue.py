@@ -10,10 +10,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Final
 
 from events.kinds import WebhookPaused
 from events.log import Fact, Log, Subject
+from scheduler.instants import Instant
 from scheduler.webhooks import hook_rows, rows
 from scheduler.webhooks.endings import Conclusion, Ended, conclude, is_held
 from scheduler.webhooks.known import HOST_MAX, Line, Look
@@ -25,22 +26,6 @@ from storage.store import Tx
 DUE_AT_ONCE: Final = 500
 WALKED_AT_ONCE: Final = 1_000
 MONITORS = "SELECT id, key_id, name FROM monitors WHERE id IN {in}"
-
-Instant: TypeAlias = Callable[[Tx], float]
-"""The clock by which deliveries are due and leases pass: the same for all nodes of a store."""
-
-
-def instant_of(now: Callable[[], float], *, is_alone: bool) -> Instant:
-    """The node's own clock where it has the store to itself, else the database's."""
-
-    def instant(tx: Tx) -> float:
-        if is_alone:
-            return now()
-        row = tx.one("SELECT {now}")
-        assert row is not None, "a clock always tells"
-        return float(row[0])
-
-    return instant
 
 
 class Outbox:

@@ -19,10 +19,11 @@ import trio
 from billing.sealing import Cipher
 from events.log import Log as Feed
 from scheduler.clockwork import Log
+from scheduler.instants import instant_of
 from scheduler.webhooks.endings import Ended
 from scheduler.webhooks.hook_rows import sealed_for
 from scheduler.webhooks.known import Known
-from scheduler.webhooks.queue import Outbox, Queue, instant_of
+from scheduler.webhooks.queue import Outbox, Queue
 from scheduler.webhooks.records import Leased
 from scheduler.webhooks.schedule import BACKOFF_S
 from scheduler.webhooks.sender import Attempt

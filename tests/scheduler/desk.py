@@ -24,6 +24,7 @@ from billing.verification import verify
 from events.log import Log
 from gateway.billing_facts import BillingFacts
 from scheduler.clockwork import Clock, ClockSetting, open_clock
+from scheduler.instants import instant_of
 from scheduler.monitors import run_rows, store
 from scheduler.monitors.cadence import next_slot, read_cadence
 from scheduler.monitors.records import Monitor, Run
@@ -31,7 +32,7 @@ from scheduler.monitors.run_rows import Lease
 from scheduler.monitors.runs import Runs
 from scheduler.monitors.slots import Slots
 from scheduler.monitors.verdict import Verdict
-from scheduler.webhooks.queue import Outbox, instant_of
+from scheduler.webhooks.queue import Outbox
 from storage.opening import open_store
 from storage.store import Tx
 from tests.fakes.scripted_recipes import ScriptedRecipes

@@ -12,10 +12,11 @@ from typing import Any
 import trio
 
 from billing.sealing import Cipher
+from scheduler.instants import instant_of
 from scheduler.monitors.records import Monitor
 from scheduler.webhooks import hook_rows, log_rows
 from scheduler.webhooks.owner import Webhooks
-from scheduler.webhooks.queue import Outbox, instant_of
+from scheduler.webhooks.queue import Outbox
 from scheduler.webhooks.records import AttemptRow, Delivery, Webhook
 from scheduler.webhooks.sender import Attempt
 from scheduler.webhooks.service import Deliveries, DeliverySetting, open_deliveries

@@ -1,0 +1,24 @@
+"""By which clock something is due, and a lease passes: one for all nodes of a store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from storage.store import Tx
+
+Instant: TypeAlias = Callable[[Tx], float]
+"""The instant as Unix seconds, asked for in a transaction."""
+
+
+def instant_of(now: Callable[[], float], *, is_alone: bool) -> Instant:
+    """The node's own clock where it has the store to itself, else the database's."""
+
+    def instant(tx: Tx) -> float:
+        if is_alone:
+            return now()
+        row = tx.one("SELECT {now}")
+        assert row is not None, "a clock always tells"
+        return float(row[0])
+
+    return instant
