@@ -177,24 +177,14 @@ class _Opened:
 
 def _build(setting: Setting, opened: _Opened) -> Node:
     config, log, books, gate = setting.config, setting.log, opened.books, opened.gate
-    catalog = opened.catalog
     signer = CursorSigner(setting.secrets.cursors)
     clock = trio.lowlevel.current_clock().current_time  # found once: `trio.current_time` costs three times as much
     admission = Admission(books.keys, gate, books.balances, key_prefix=config.keys.prefix)
     calls = _calls(setting, opened, signer, clock=clock)
     metrics = _metrics(opened, admission, calls)
     replies = Replies(books.balances, setting.base_url)
-    status = Status(catalog, now=setting.now)
-    routes = _routes(
-        setting,
-        opened,
-        catalog=catalog,
-        calls=calls,
-        admission=admission,
-        signer=signer,
-        replies=replies,
-        status=status,
-    )
+    status = Status(opened.catalog, now=setting.now)
+    routes = _routes(setting, opened, calls=calls, admission=admission, signer=signer, replies=replies, status=status)
     reload = Reload(
         config,
         setting.read_config,
@@ -202,13 +192,13 @@ def _build(setting: Setting, opened: _Opened) -> Node:
     )
     operations = books.operations
     operations.add("reload", Operation(Nothing, reload.operation))
-    Circuits(catalog).add_to(operations)
+    Circuits(opened.catalog).add_to(operations)
     opened.monitors.add_to(operations)
     return Node(
         api=Api(Parts(admission, routes, status, replies, metrics, log, opened.make_id, clock)),
         admin=_admin(setting, operations, metrics, readiness=partial(unready, books, opened.state, opened.draining)),
         books=books,
-        catalog=catalog,
+        catalog=opened.catalog,
         admission=admission,
         calls=calls,
         operations=operations,
@@ -239,15 +229,14 @@ def _routes(
     setting: Setting,
     opened: _Opened,
     *,
-    catalog: Catalog,
     calls: BilledCalls,
     admission: Admission,
     signer: CursorSigner,
     replies: Replies,
     status: Status,
 ) -> Routes:
+    catalog, feed, monitors = opened.catalog, opened.feed, opened.monitors
     guides = Guides(catalog, base_url=setting.base_url, signer=signer)
-    feed, monitors = opened.feed, opened.monitors
     return Routes(
         (
             *_data_routes(catalog, calls, replies),
