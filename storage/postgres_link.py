@@ -53,11 +53,6 @@ class Link:
         self.is_pending = False
         """Whether something was queued and not fetched."""
 
-    @property
-    def is_lost(self) -> bool:
-        """Whether it is of no use any more."""
-        return self._why is not None
-
     def queue(self, sql: str, params: Sequence[Value] = ()) -> None:
         """Run a statement; its errors and its result come with `fetch`."""
         self._send(sql, (), [encode(value) for value in params])
