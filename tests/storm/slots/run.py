@@ -11,7 +11,6 @@ from random import Random
 from typing import Any, Final
 from urllib.parse import parse_qs
 
-import orjson
 import trio
 
 from bench.settings import Setting, toml
@@ -211,8 +210,3 @@ def _figures(size: Size, lives: Lives, found: Found, upstream: Upstream, *, came
         "took_s": round(came_s, 1),
         "runs_per_s": round(ran / came_s),
     }
-
-
-def shown(figures: dict[str, Any]) -> str:
-    """Figures as text."""
-    return orjson.dumps(figures, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode()

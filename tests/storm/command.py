@@ -1,0 +1,42 @@
+"""What the commands of both storms share: where the store is, and figures that are printed."""
+
+import shutil
+import tempfile
+from argparse import ArgumentParser
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import orjson
+import trio
+
+from tests.servers.postgres import open_postgres
+from tests.servers.redis import open_redis
+
+Blow = Callable[[Path, dict[str, Any], dict[str, str]], Awaitable[dict[str, Any]]]
+"""Blows a storm with its files in a folder, of the chosen size, at `store_url` and `state_url`; gives its figures."""
+
+
+def parser_of(name: str, told: str | None) -> ArgumentParser:
+    """What every storm can be told."""
+    parser = ArgumentParser(prog=f"python -m {name}", description=told)
+    parser.add_argument("--store", choices=("sqlite", "postgresql"), default="sqlite")
+    parser.add_argument("--kill-every", type=float, default=5.0, metavar="S", dest="kill_every_s")
+    parser.add_argument("--seed", type=int, default=1)
+    return parser
+
+
+def run(parser: ArgumentParser, blow: Blow) -> None:
+    """Blow it as the command line says, and print its figures; what a broken one has left stays in its folder."""
+    chosen = vars(parser.parse_args())
+    folder = Path(tempfile.mkdtemp(prefix="storm-"))
+    with ExitStack() as servers:
+        urls = {"store_url": f"sqlite:///{folder / 'sluice.db'}"}
+        if chosen.pop("store") == "postgresql":
+            redis = servers.enter_context(open_redis(folder / "redis"))
+            urls = {"store_url": servers.enter_context(open_postgres()).url(), "state_url": redis.url}
+        print(f"seed {chosen['seed']}, files in {folder}", flush=True)
+        figures = trio.run(blow, folder, chosen, urls)
+    print(orjson.dumps(figures, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode())
+    shutil.rmtree(folder)
