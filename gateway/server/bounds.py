@@ -1,6 +1,7 @@
 """Every limit of the edge in one record, so that nothing a client sends is kept or awaited without a bound."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,8 @@ class Bounds:
     """While the client reads nothing of its answer; past it the connection is aborted."""
     bytes_per_s: int = 500
     """Slower than this, a body's or an answer's bytes use up `body_s` or `write_s` though some of them move."""
+    linger_s: float = 1.0
+    """Behind a connection's last answer, while the client still sends; it is dropped, or the answer could get lost."""
     connections: int = 20_000
     """Open at once; above it idle ones are closed, and new ones wait in the listener's backlog."""
     pipelined_bytes: int = 65_536
@@ -31,6 +34,20 @@ class Bounds:
     """A longer WebSocket message is answered with 1009 and read no further."""
     ping_s: float = 20.0
     """Between two pings on a WebSocket; a client that has not answered one when the next is due is gone."""
+
+    def at_a_stop(self) -> Self:
+        """The same, with less patience: who neither sends nor reads must not hold up a stop for long.
+
+        A request that is half there has not been carried out, so its client may send it again elsewhere. An answer was
+        carried out and paid: for its reader there is more time.
+        """
+        return replace(
+            self,
+            header_s=min(self.header_s, 1.0),
+            body_s=min(self.body_s, 1.0),
+            write_s=min(self.write_s, 5.0),
+            linger_s=min(self.linger_s, 0.5),
+        )
 
     @property
     def shortest_s(self) -> float:

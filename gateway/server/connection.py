@@ -15,7 +15,6 @@ from gateway.server.websocket import WebSocket
 from gateway.server.websocket_handshake import read_handshake
 from gateway.server.wire import HEAD_READ_BYTES, Wire
 
-LINGER_S = 1.0
 LINGER_BYTES = 65_536
 FAILED = "The app failed on %s %s"
 _logger = logging.getLogger("sluice.server")
@@ -145,7 +144,7 @@ class Connection:
         elif not exchange.finished:
             await self._mend(exchange, request, failed=failed)
         elif self.wire.unread or not exchange.body_read:
-            await self.wire.linger(linger_s=LINGER_S, discard_bytes=LINGER_BYTES)
+            await self.wire.linger(discard_bytes=LINGER_BYTES)
         return False
 
     async def _mend(self, exchange: Exchange, request: Head, *, failed: bool) -> None:
@@ -174,4 +173,4 @@ class Connection:
         lines += (b"content-length: %d" % len(body), b"connection: " + refusal.connection)
         lines += (b"", b"" if head_only else body)
         await self.wire.write(b"\r\n".join(lines))
-        await self.wire.linger(linger_s=LINGER_S, discard_bytes=LINGER_BYTES)
+        await self.wire.linger(discard_bytes=LINGER_BYTES)

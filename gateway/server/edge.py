@@ -59,19 +59,28 @@ class Edge:
     connections: set[Client] = field(default_factory=set)
     room: trio.lowlevel.ParkingLot = field(default_factory=trio.lowlevel.ParkingLot)
     """Where accepting waits while too many connections are open; one that closes wakes one waiter."""
+    shutdown: trio.Event = field(default_factory=trio.Event)
+    """Set for a graceful stop: from now on answers close their connections."""
     closing: bool = False
-    """Set at the start of a graceful stop: no connection is kept after its current answer."""
+    """Set a moment later, when nobody waits to be taken: those between two requests close too."""
     full: bool = False
     """Set while connections wait to be taken: those that are open close behind their answers."""
     date: bytes = field(default_factory=_date_line)
     now: Callable[[], float] = field(default_factory=_clock)
     """Trio's clock without the calls around it: it is read for every request."""
 
+    @property
+    def stopping(self) -> bool:
+        """Whether a graceful stop has begun. Not a flag of ours: who hears of the stop may answer before we do."""
+        return self.shutdown.is_set()
+
     def close_idle(self) -> None:
-        """Begin the graceful stop: answers now close their connections, those between requests close at once."""
+        """Close the connections between requests; the clients of the others have less time from now on."""
         self.closing = True
+        self.bounds = self.bounds.at_a_stop()
         for connection in self.connections:
             connection.close_if_idle()
+            connection.wire.hurry(self.bounds)
 
     async def wait_room(self) -> None:
         """Wait until a connection that asks to be taken may be taken.

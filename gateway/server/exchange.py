@@ -108,9 +108,10 @@ class Exchange:
         if data:
             await trio.lowlevel.checkpoint()
             return data
+        bounds = self._edge.bounds
         if self._patience is None:
-            self._patience = Patience(self._edge.bounds.body_s, self._edge.bounds.bytes_per_s)
-        wire.read_by = self._patience.begin()
+            self._patience = Patience(bounds.bytes_per_s)
+        wire.read_by = self._patience.begin(bounds.body_s)
         try:
             data = await wire.read(BODY_READ_BYTES)
         finally:
@@ -195,7 +196,7 @@ class Exchange:
                 lines.append(b"transfer-encoding: chunked")
             else:
                 self._closes = True
-        may_go_on = not (self._closes or edge.closing or edge.full)
+        may_go_on = not (self._closes or edge.stopping or edge.full)
         if not (may_go_on and (body is None or body.done or (not more and self._drain_nowait()))):
             self.keep_alive = False
         if not self.keep_alive:

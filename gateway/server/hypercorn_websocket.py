@@ -28,9 +28,10 @@ from gateway.server.response_head import switching_lines
 from gateway.server.websocket import REFUSED, said, switching_fields
 from gateway.server.websocket_frames import Control, Frames
 from gateway.server.websocket_handshake import Handshake, read_handshake
-from gateway.server.websocket_line import LINGER_S, LOST, End
+from gateway.server.websocket_line import LOST, End
 
 GOODBYE_S = 0.5
+LINGER_S = 1.0
 """How long the end of a graceful stop waits for one client to take the closing frame."""
 _logger = logging.getLogger("sluice.server")
 

@@ -39,7 +39,7 @@ async def serve_native(
         LifespanFailed: the app says it could not start or stop.
     """
     async with open_lifespan(app) as state:
-        edge = Edge(app, state, edge_answer, bounds, websocket_paths)
+        edge = Edge(app, state, edge_answer, bounds, websocket_paths, shutdown=shutdown)
         async with trio.open_nursery() as watching:
             watching.start_soon(edge.watch)
             watching.start_soon(edge.hangups.run)
@@ -48,6 +48,7 @@ async def serve_native(
                 task_status.started()
                 await accept_until(shutdown, listeners, accept)
                 edge.close_idle()
+                watching.start_soon(edge.watch)  # a finer one: the bounds are shorter now
                 connections.cancel_scope.deadline = trio.current_time() + drain_s
             watching.cancel_scope.cancel()
 

@@ -19,7 +19,6 @@ READ_BYTES = 4_096
 """Read at once: a client can make thousands of frames of more, and they are taken without a pause."""
 OWED_BYTES = 1_024
 """A client that reads nothing is owed no more than this in control frames."""
-LINGER_S = 1.0
 LINGER_BYTES = 1_048_576
 """Behind a close, as much of what the client still sends is dropped, so that it can read why."""
 
@@ -172,4 +171,4 @@ class Line:
     async def leave(self, code: CloseReason) -> None:
         """End it in good order: drop what the client still sends, for a moment."""
         if self.part(code):
-            await self._wire.linger(linger_s=LINGER_S, discard_bytes=LINGER_BYTES)
+            await self._wire.linger(discard_bytes=LINGER_BYTES)

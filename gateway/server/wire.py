@@ -25,17 +25,19 @@ _ABORT = struct.pack("ii", 1, 0)
 
 
 class Patience:
-    """How long one side of an exchange may still be waited for: at most `whole_s`, less after slow bytes."""
+    """How long one side of an exchange may still be waited for; less after slow bytes."""
 
     __slots__ = ("_bytes_per_s", "_left_s", "_since", "_whole_s")
 
-    def __init__(self, whole_s: float, bytes_per_s: int) -> None:
-        self._whole_s = self._left_s = whole_s
+    def __init__(self, bytes_per_s: int) -> None:
+        self._whole_s = self._left_s = math.inf
         self._bytes_per_s = bytes_per_s
         self._since = 0.0
 
-    def begin(self) -> float:
-        """A wait begins; when it must end."""
+    def begin(self, whole_s: float) -> float:
+        """A wait of at most `whole_s` begins; when it must end."""
+        self._whole_s = whole_s
+        self._left_s = min(self._left_s, whole_s)
         self._since = trio.current_time()
         return self._since + self._left_s
 
@@ -106,10 +108,10 @@ class Wire:
         Raises:
             ClientGone: it cannot be delivered.
         """
-        patience = Patience(self._bounds.write_s, self._bounds.bytes_per_s)
+        patience = Patience(self._bounds.bytes_per_s)
         try:
             while rest:
-                self.write_by = patience.begin()
+                self.write_by = patience.begin(self._bounds.write_s)
                 await trio.lowlevel.wait_writable(self.fd)
                 sent = self.write_nowait(rest)
                 patience.end(sent)
@@ -146,6 +148,15 @@ class Wire:
         while not (self.ended or self.expired or _has_hung_up(self._socket)):  # noqa: ASYNC110 - nothing announces it
             await trio.sleep(HANGUP_POLL_S)
 
+    def hurry(self, bounds: Bounds) -> None:
+        """Go on with shorter bounds, the wait that is under way included if it has one."""
+        self._bounds = bounds
+        now = trio.current_time()
+        if self.read_by < math.inf:
+            self.read_by = min(self.read_by, now + bounds.body_s)
+        if self.write_by < math.inf:
+            self.write_by = min(self.write_by, now + bounds.write_s)
+
     def expire(self) -> None:
         """End the wait that is under way: its time is up."""
         self.expired = True
@@ -156,7 +167,7 @@ class Wire:
         """Make a waiting `read` look once more and return."""
         trio.lowlevel.notify_closing(self.fd)
 
-    async def linger(self, *, linger_s: float, discard_bytes: int) -> None:
+    async def linger(self, *, discard_bytes: int) -> None:
         """End the answer, then read and drop what the client still sends for a moment.
 
         Closing at once would reset the connection, and the client could lose the answer it has not read.
@@ -166,7 +177,7 @@ class Wire:
         except OSError:
             return
         self.expired = False
-        with trio.move_on_after(linger_s):
+        with trio.move_on_after(self._bounds.linger_s):
             while discard_bytes > 0 and (data := await self.read(BODY_READ_BYTES)):
                 discard_bytes -= len(data)
 

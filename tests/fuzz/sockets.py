@@ -11,7 +11,6 @@ from gateway.server.bounds import Bounds
 from gateway.server.connection import Connection
 from gateway.server.edge import Edge
 from gateway.server.request_head import Peer
-from gateway.server.websocket_line import LINGER_S
 from gateway.server.wire import Wire
 from tests.fuzz.edge import Attack, no_errors_logged, receive_all, refusal, send_packets
 from tests.fuzz.frames import PIECE_BYTES
@@ -21,7 +20,7 @@ from tests.gateway.server.frames import PONG, TEXT, handshake
 from tests.gateway.server.socket_apps import say
 
 BOUNDS = Bounds(message_bytes=PIECE_BYTES)
-HANG_S = 3 * BOUNDS.ping_s + BOUNDS.write_s + LINGER_S + 10
+HANG_S = 3 * BOUNDS.ping_s + BOUNDS.write_s + BOUNDS.linger_s + 10
 """No WebSocket may stay longer than this behind its client's last byte."""
 
 

@@ -222,6 +222,7 @@ async def test_a_node_that_stops_answers_its_polls_with_an_unchanged_cursor(engi
             node.node.draining.set()
         for answer in answers:
             assert (answer.status, answer.json["data"]["items"], cursor_of(answer.json)) == (200, [], cursor)
+            assert answer.headers["connection"] == "close"
         told = {int(answer.headers["x-poll-interval"]) for answer in answers}
         assert told <= {1, 2, 3, 4, 5}
         assert len(told) > 1, "they do not all come again at once"

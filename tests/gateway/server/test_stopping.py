@@ -5,8 +5,9 @@ import socket
 import pytest
 import trio
 
+from gateway.server.asgi import Receive, Scope, Send
 from gateway.server.bounds import Bounds
-from tests.gateway.server.apps import PathApp
+from tests.gateway.server.apps import PathApp, answer
 from tests.gateway.server.raw_client import Client, open_served
 
 GET = b"GET /%b HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -106,3 +107,101 @@ async def test_an_app_that_fails_when_it_is_cancelled_does_not_spoil_the_stop(ca
         served.shutdown.set()
         await served.ended.wait()
     assert [record.message for record in caplog.records] == ["The app failed on GET /fall-down"]
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"G", 408),
+        ((GET % b"")[:-2], 408),
+        (b"GET /talk HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-", 408),
+        (b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nabc", 408),
+        (b"POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabc", 408),
+        (b"POST /echo HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n", 408),
+        ((GET % b"closing") * 2, 200),
+    ],
+)
+async def test_a_client_that_says_no_more_does_not_hold_up_a_stop(sent: bytes, status: int):
+    """Goal: a stop is over soon whatever a connection waits for. Method: the client stays and says nothing."""
+    async with open_served(PathApp(), drain_s=8) as served, await served.connect() as client:
+        await client.send(sent)
+        await trio.sleep(0.05)
+        served.shutdown.set()
+        with trio.fail_after(3):
+            *_, answer = await client.answers_until_close()
+            assert (answer.status, answer.header(b"connection")) == (status, b"close")
+            await served.ended.wait()
+
+
+async def test_bytes_that_drip_do_not_extend_the_time_at_a_stop():
+    head = b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n"
+    async with open_served(PathApp(), drain_s=8) as served, await served.connect() as client:
+        with trio.fail_after(4):
+            async with trio.open_nursery() as nursery:
+                await client.send(head)
+                served.shutdown.set()
+                nursery.start_soon(drip, client)
+                assert (await client.answer()).status == 408
+                nursery.cancel_scope.cancel()
+
+
+async def drip(client: Client) -> None:
+    while True:
+        await client.send(b"a")
+        await trio.sleep(0.2)
+
+
+async def test_a_body_that_keeps_coming_is_read_to_its_end_at_a_stop():
+    async with open_served(PathApp(), drain_s=8) as served, await served.connect() as client:
+        await client.send(b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 1600\r\n\r\n")
+        served.shutdown.set()
+        for _ in range(8):
+            await trio.sleep(0.2)
+            await client.send(b"a" * 200)
+        assert (await client.answer()).body == b"a" * 1600
+
+
+async def test_an_answer_that_nobody_reads_is_given_up_long_before_the_drain_ends():
+    app = PathApp()
+    async with (
+        open_served(app, drain_s=8, bounds=Bounds(write_s=60)) as served,
+        await served.connect(buffer_bytes=4_096) as client,
+    ):
+        await client.send(GET % b"flood")
+        await client.stream.receive_some(1)
+        served.shutdown.set()
+        with trio.fail_after(6.5):
+            await served.ended.wait()
+        assert app.seen == ["ClientGone"]
+
+
+class AnswersAtTheStop:
+    """Holds requests until the stop begins, and answers in the same step of the loop."""
+
+    def __init__(self) -> None:
+        self.shutdown = trio.Event()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.shutdown.wait()
+        await answer(send)
+
+
+@BOTH
+@pytest.mark.parametrize("backlog", [False, True])
+async def test_who_hears_of_the_stop_first_says_so_in_the_answer(engine: str, backlog: bool):
+    """Goal: no client is told to keep a connection that ends. Method: many are answered as the stop begins."""
+    app = AnswersAtTheStop()
+    async with open_served(app, engine=engine) as served:
+        app.shutdown = served.shutdown
+        clients = [await served.connect() for _ in range(20)]
+        for client in clients:
+            await client.send(GET % b"")
+        await trio.sleep(0.1)
+        served.shutdown.set()
+        if backlog:
+            late = socket.create_connection(("127.0.0.1", served.port))
+        for client in clients:
+            async with client:
+                assert [told.header(b"connection") for told in await client.answers_until_close()] == [b"close"]
+        if backlog:
+            late.close()
