@@ -22,6 +22,8 @@ from gateway.feed.tokens import FeedTokens
 
 FROM_OLDEST = "Read again with cursor=oldest."
 AHEAD = "is ahead of the account's log"
+LAST_EVENT_ID = "Last-Event-ID"
+_ANEW = "Open the stream anew, without Last-Event-ID and with cursor=oldest."
 GIVEN = "Acknowledge the next_cursor of a page that this consumer was given."
 AGAIN = "Correct the parameter and ask again; nothing was read."
 
@@ -44,6 +46,14 @@ def in_feeds_form(refused: Refused) -> Refused:
     details.setdefault("next_step", AGAIN)
     end = "" if refused.message.endswith((".", "?")) else "."  # whoever prints it puts the next step behind
     return Refused(refused.code.name, refused.message + end, details=details)
+
+
+def lay_on_last_event_id(refused: Refused) -> None:
+    """The cursor that is refused came as the id of the last event that a stream's client got."""
+    if refused.details is not None and refused.details.get("param") == "cursor":
+        refused.details = {**refused.details, "param": LAST_EVENT_ID, "next_step": _ANEW}
+        if refused.message.startswith("cursor "):
+            refused.message = LAST_EVENT_ID + refused.message.removeprefix("cursor")
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import trio
 from billing.key_cache import Key
 from events.pages import Page
 from gateway.admission import Admission
+from gateway.errors import Refused
 from gateway.feed import pages, refusals
 from gateway.feed.acks import acknowledge
 from gateway.feed.asks import FeedAsk, ask_of
@@ -73,8 +74,9 @@ class Events:
         While it is held, every coroutine on the way down to the socket stays: so there are few.
         """
         ask = ask_of(request)
-        last_id = request.headers.get(b"last-event-id") if request.stream is not None else None
-        if last_id and ask.consumer is None:
+        resumes = request.stream is not None and ask.consumer is None
+        last_id = request.headers.get(b"last-event-id") if resumes else None
+        if last_id:
             ask = replace(ask, cursor=last_id.decode("latin-1"))
         tokens = FeedTokens(self._signer, caller.key.account_id)
         known = request.headers.get(b"if-none-match")
@@ -85,6 +87,10 @@ class Events:
             if known is not None and (held := await self._still_holding(known, reading)):
                 return Reply(304, b"", (_TAGGED, (held, _CACHING)))
             polled = await self._read(request, reading, known)
+        except Refused as refused:
+            if last_id:
+                refusals.lay_on_last_event_id(refused)
+            raise
         except StorageError as exc:
             raise refusals.store_away() from exc
         return await self._reply(request, caller, polled, tokens=tokens, ask=ask)

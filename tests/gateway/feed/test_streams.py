@@ -157,6 +157,53 @@ async def test_what_is_wrong_is_refused_before_the_stream_begins(
         assert details["next_step"]
 
 
+@pytest.mark.parametrize(
+    "last_id", ["x", "evt_unknown", "ahead", "gone"], ids=["none", "no event", "ahead of the log", "removed"]
+)
+async def test_a_refused_last_event_id_is_named_as_the_header_that_it_is(last_id: str, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        await append_some(node, 4)
+        if last_id == "gone":
+            last_id = (await page(node, "limit=1"))["pagination"]["next_cursor"]
+            await drop_before(node, 4)
+        elif last_id == "ahead":
+            last_id = await end(node)
+            await node.node.books.store.write(lambda tx: tx.run("UPDATE feeds SET last_pos = 2"))
+        answer = await node.get(f"{FEED}?cursor=now", headers={**SSE, "last-event-id": last_id})
+        error = answer.json["error"]
+        assert answer.status in (400, 410)
+        assert error["details"]["param"] == "Last-Event-ID"
+        assert error["details"]["next_step"].startswith("Open the stream anew, without Last-Event-ID")
+        assert "cursor" not in error["message"].partition("oldest")[0]
+        plain = await node.get(f"{FEED}?limit=0", headers={**SSE, "last-event-id": last_id})
+        assert plain.json["error"]["details"]["param"] == "limit"
+
+
+@pytest.mark.parametrize(
+    ("accept", "streams"),
+    [
+        ("text/event-stream", True),
+        ("Text/Event-Stream;q=0.001", True),
+        ("application/json, text/event-stream ; charset=utf-8", True),
+        ("text/event-stream;q=0", False),
+        ("application/json, text/event-stream; Q=0.000", False),
+        ("text/event-stream;charset=utf-8;q=0", False),
+        ("xtext/event-streamx", False),
+        ("text/event-stream2, application/json", False),
+        ("application/json;profile=text/event-stream", False),
+    ],
+)
+async def test_who_names_event_streams_and_wants_them_gets_one(accept: str, streams: bool, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        await append_some(node, 1)
+        if streams:
+            async with streaming(node, headers={"accept": accept}) as stream:
+                assert await stream.events(1) == ["key_0"]
+        else:
+            answer = await node.get(FEED, headers={"accept": accept})
+            assert answer.headers["content-type"] == "application/json"
+
+
 async def test_an_old_position_is_refused_before_the_stream_begins(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 4)
