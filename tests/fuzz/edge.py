@@ -87,8 +87,19 @@ def check_attack(attack: Attack) -> FuzzedApp:
     known = KnownHeaders()
     app = _check_once(attack, known)
     again = _check_once(attack, known)
-    assert again.asked == app.asked
+    _check_same(*sorted((app.asked, again.asked), key=len), wanted=read_requests(attack.data))
     return app
+
+
+def _check_same(short: list[Asked], long: list[Asked], *, wanted: list[Asked]) -> None:
+    """Both times the app was asked the same, but for the end of the connection behind a body that the app left unread:
+    whether its bytes are there when it is answered, and the connection can be kept, is up to chance.
+    """
+    assert long[: len(short)] == short
+    if len(short) < len(long):
+        assert short
+        assert short[-1].body is None
+        assert wanted[len(short) - 1].body, "the connection ends, and no body is left unread"
 
 
 def _check_once(attack: Attack, known: KnownHeaders) -> FuzzedApp:
