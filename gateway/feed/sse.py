@@ -61,5 +61,5 @@ class EventSource:
         return False
 
     async def end(self, stopped: Stopped) -> None:
-        """Say when to come again."""
+        """Say when to come again; a client that has only half-closed, too, gets all and a whole answer."""
         await self._stream.write(b"retry: %d\n\n" % RETRY_MS.get(stopped, FULL_INTERVAL_S * 1000), is_last=True)

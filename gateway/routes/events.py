@@ -147,7 +147,7 @@ class Events:
                 sink=sink,
                 check_key=partial(self._admission.key_of, request),
             )
-            if stopped is not Stopped.GONE:
+            if stopped is not Stopped.GONE or request.socket is None:  # who has only half-closed still reads its stream
                 await sink.end(stopped)
         except ClientGone:
             await trio.lowlevel.checkpoint_if_cancelled()

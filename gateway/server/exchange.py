@@ -139,8 +139,8 @@ class Exchange:
             self._begin(message["status"], fields_of(message.get("headers", ())))
             return
         elif message["type"] == "sluice.hangup" and not self.watched:
-            self.watched = True
             self._edge.hangups.watch(self._wire.fd, message["left"])
+            self.watched = True
             return
         else:
             raise AppMisbehaved(f"The app sent {message['type']} out of turn.")

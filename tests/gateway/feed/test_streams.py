@@ -283,6 +283,19 @@ async def test_a_client_that_leaves_its_stream_frees_its_place(engine: str, tmp_
         await assert_nothing_left(node)
 
 
+async def test_a_client_that_half_closes_gets_what_there_is_and_a_whole_answer(tmp_path: Path) -> None:
+    """A reset, as for a client that is gone, could take events along that it has not read."""
+    async with open_test_node(tmp_path) as node:
+        await append_some(node, 200)
+        async with streaming(node, "limit=100") as stream:
+            await stream.socket.send_eof()
+            assert (await stream.events(100))[0] == "key_0"
+            with trio.fail_after(3):
+                while await stream.block():
+                    pass
+        await assert_nothing_left(node)
+
+
 async def test_a_stream_of_a_consumer_reads_on_and_acknowledges_nothing(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 3)
