@@ -24,7 +24,7 @@ from gateway.server.accepting import accept_one, accept_until
 from gateway.server.asgi import ASGIApp, HTTPScope, Receive, ResponseStart, Send, SendMessage, WebSocketScope
 from gateway.server.bounds import Bounds
 from gateway.server.errors import EdgeAnswer, Refused
-from gateway.server.hypercorn_protocol import GuardedConnection
+from gateway.server.hypercorn_protocol import GuardedConnection, Sends
 from gateway.server.hypercorn_websocket import Upgrades
 from gateway.server.lifespan import open_lifespan
 from gateway.server.websocket_handshake import read_handshake
@@ -55,13 +55,14 @@ async def serve_hypercorn(
     context = WorkerContext(None)
     config = _config(bounds)
     upgrades = Upgrades(websocket_paths, edge_answer)
+    sends = Sends(bounds.write_s)
     async with open_lifespan(app) as state, trio.open_nursery() as connections:
         guarded = cast("AppWrapper", ASGIWrapper(_Guarded(app, shutdown, upgrades)))
         shared = ConnectionState(dict(state or {}))
 
         def connect(stream: trio.abc.Stream) -> GuardedConnection:
             return GuardedConnection(
-                guarded, config, context, state=shared, stream=stream, write_s=bounds.write_s, upgrades=upgrades
+                guarded, config, context, state=shared, stream=stream, sends=sends, upgrades=upgrades
             )
 
         accept = partial(_accept, connect=connect, tls=tls, connections=connections, limit=bounds.connections)
@@ -69,6 +70,7 @@ async def serve_hypercorn(
         await accept_until(shutdown, listeners, accept)
         await context.terminated.set()
         connections.cancel_scope.deadline = trio.current_time() + drain_s
+        sends.end_by(connections.cancel_scope.deadline)
 
 
 async def _accept(

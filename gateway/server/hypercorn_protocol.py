@@ -15,7 +15,9 @@
 """
 
 import logging
-from contextlib import suppress
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import cast
 
 import h11
@@ -107,8 +109,34 @@ class PlainH11Protocol(H11Protocol):
             await super()._maybe_recycle()
 
 
+class Sends:
+    """What all connections send at this moment: no app can cancel it, its time and the end of a drain can."""
+
+    def __init__(self, write_s: float) -> None:
+        self._write_s = write_s
+        self._under_way: set[trio.CancelScope] = set()
+        self._end_at = math.inf
+
+    @contextmanager
+    def bounded(self) -> Iterator[trio.CancelScope]:
+        """Send within; the scope tells afterwards whether it took too long."""
+        deadline = min(trio.current_time() + self._write_s, self._end_at)
+        with trio.CancelScope(deadline=deadline, shield=True) as scope:
+            self._under_way.add(scope)
+            try:
+                yield scope
+            finally:
+                self._under_way.discard(scope)
+
+    def end_by(self, end_at: float) -> None:
+        """Let none last longer."""
+        self._end_at = end_at
+        for scope in self._under_way:
+            scope.deadline = min(scope.deadline, end_at)
+
+
 class GuardedConnection(TCPServer):
-    """One client's connection; a send may take `write_s`."""
+    """One client's connection."""
 
     def __init__(
         self,
@@ -118,12 +146,12 @@ class GuardedConnection(TCPServer):
         *,
         state: ConnectionState,
         stream: trio.abc.Stream,
-        write_s: float,
+        sends: Sends,
         upgrades: Upgrades,
     ) -> None:
         self._upgrades = upgrades
         super().__init__(app, config, context, state, stream)  # type: ignore[arg-type]  # plain ones work too
-        self._write_s = write_s
+        self._sends = sends
 
     async def run(self) -> None:
         """Serve the client; whatever goes wrong ends here."""
@@ -160,7 +188,7 @@ class GuardedConnection(TCPServer):
             return
         async with self.send_lock:
             try:
-                with trio.CancelScope(deadline=trio.current_time() + self._write_s, shield=True) as patience:
+                with self._sends.bounded() as patience:
                     await self.stream.send_all(event.data)
             except (trio.BrokenResourceError, trio.ClosedResourceError, trio.BusyResourceError):  # busy: it is closing
                 await self.protocol.handle(Closed())

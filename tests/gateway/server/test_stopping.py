@@ -89,9 +89,10 @@ async def test_a_half_sent_request_may_be_finished():
         assert [answer.body for answer in await client.answers_until_close()] == [b"ok"]
 
 
-async def test_a_stop_does_not_wait_for_a_client_that_does_not_read():
+@BOTH
+async def test_a_stop_does_not_wait_for_a_client_that_does_not_read(engine: str):
     app = PathApp()
-    async with open_served(app, drain_s=0.2) as served, await served.connect() as client:
+    async with open_served(app, engine=engine, drain_s=0.2) as served, await served.connect() as client:
         await client.send(GET % b"flood")
         await client.stream.receive_some(1)
         served.shutdown.set()
@@ -180,8 +181,12 @@ class AnswersAtTheStop:
 
     def __init__(self) -> None:
         self.shutdown = trio.Event()
+        self.asked = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            raise NotImplementedError
+        self.asked += 1
         await self.shutdown.wait()
         await answer(send)
 
@@ -196,7 +201,8 @@ async def test_who_hears_of_the_stop_first_says_so_in_the_answer(engine: str, ba
         clients = [await served.connect() for _ in range(20)]
         for client in clients:
             await client.send(GET % b"")
-        await trio.sleep(0.1)
+        while app.asked < 20:  # noqa: ASYNC110 - the app's state is looked at from outside
+            await trio.sleep(0.002)
         served.shutdown.set()
         if backlog:
             late = socket.create_connection(("127.0.0.1", served.port))
