@@ -25,7 +25,7 @@ from gateway.server.asgi import ASGIApp, HTTPScope, Receive, ResponseStart, Send
 from gateway.server.bounds import Bounds
 from gateway.server.errors import EdgeAnswer, Refused
 from gateway.server.hypercorn_protocol import GuardedConnection, Sends
-from gateway.server.hypercorn_websocket import Upgrades
+from gateway.server.hypercorn_websocket import GOODBYE_S, Upgrades
 from gateway.server.lifespan import open_lifespan
 from gateway.server.websocket_handshake import read_handshake
 
@@ -70,7 +70,7 @@ async def serve_hypercorn(
         await accept_until(shutdown, listeners, accept)
         await context.terminated.set()
         connections.cancel_scope.deadline = trio.current_time() + drain_s
-        sends.end_by(connections.cancel_scope.deadline)
+        sends.end_by(connections.cancel_scope.deadline + GOODBYE_S)
 
 
 async def _accept(
