@@ -4,11 +4,11 @@ import pytest
 import trio
 
 from tests.gateway.server.apps import PathApp
-from tests.gateway.server.conformance import framing, heads, targets
+from tests.gateway.server.conformance import corners, framing, heads, targets
 from tests.gateway.server.conformance.case import HOST, PROBE, Case
 from tests.gateway.server.raw_client import open_served, statuses
 
-CASES = framing.CASES | heads.CASES | targets.CASES
+CASES = framing.CASES | heads.CASES | targets.CASES | corners.CASES
 REFUSED = {name: case for name, case in CASES.items() if case.statuses[-1] not in (200, 404)}
 
 
@@ -36,7 +36,10 @@ def told(answers: tuple[int, ...]) -> list[int]:
 
 
 async def test_each_case_is_answered_alike_when_it_comes_byte_by_byte():
-    """Goal: no answer depends on how bytes arrive. Method: the short cases, a byte a packet, all at once."""
+    """Goal: no answer depends on how bytes arrive. Method: the short cases, a byte a packet, all at once.
+
+    Left out is what does depend on it: behind a body that the app leaves, the connection ends unless all of it is there.
+    """
 
     async def drip(case: Case) -> None:
         async with await served.connect() as client:
@@ -55,7 +58,7 @@ async def test_each_case_is_answered_alike_when_it_comes_byte_by_byte():
             pass  # refused in the middle
 
     async with open_served(PathApp()) as served, trio.open_nursery() as nursery:
-        for case in CASES.values():
+        for case in [case for name, case in CASES.items() if name not in corners.UNASKED]:
             if len(case.sent) < 1_000:
                 nursery.start_soon(drip, case)
 

@@ -26,9 +26,12 @@ NGINX = MappingProxyType(
             "a bare LF behind a chunk": _BOTH_READ,
             "a bare LF at the end": _BOTH_READ,
             "two CRs behind a header": IN_STEP,
+            "a request line with a bare LF": IN_STEP,
+            "a bare LF behind a trailer": _BOTH_READ,
         },
         "what stands behind a chunk's size, and trailers, are skipped unread": {
             "a blank behind a size": IN_STEP,
+            "a tab behind a size": IN_STEP,
             "a blank before an extension": IN_STEP,
             "NUL in an extension": IN_STEP,
             "a trailer without a colon": IN_STEP,
@@ -37,6 +40,7 @@ NGINX = MappingProxyType(
             "NUL in a trailer": IN_STEP,
             "endless trailers": (200,),
         },
+        "a chunk's size may have any number of zeros": {"a size with too many zeros": IN_STEP},
         "a header it cannot read is dropped, and the rest handed on": {
             "a header without a colon": IN_STEP,
             "a bad character in a name": IN_STEP,
@@ -54,6 +58,7 @@ NGINX = MappingProxyType(
         "the target's host stands for Host, which is not compared with it, and may have a user": {
             "absolute form with another host": IN_STEP,
             "a Host with a user": IN_STEP,
+            "absolute form with a port that Host lacks": IN_STEP,
         },
         "handed on and refused by us; its client's connection stays": {
             "a control character in a value": (400, 404),
@@ -88,9 +93,13 @@ NGINX = MappingProxyType(
             "an endless method": (414,),
             "the preface of HTTP/2": (400,),
             "the PROXY protocol": (400,),
+            "a byte too many behind a body": (200, 400),
         },
         "100 is answered though no body is announced": {"100-continue without a body": (100, 200, 404)},
-        "expectations other than 100-continue are dropped": {"an unknown expectation": IN_STEP},
+        "expectations other than 100-continue are dropped": {
+            "an unknown expectation": IN_STEP,
+            "100-continue and a parameter": IN_STEP,
+        },
     }
 )
 
@@ -101,6 +110,8 @@ HYPERCORN = MappingProxyType(
             "bare LF behind a header": IN_STEP,
             "bare LF as the empty line": _BOTH_READ,
             "a bare LF at the end": _BOTH_READ,
+            "a request line with a bare LF": IN_STEP,
+            "a bare LF behind a trailer": _BOTH_READ,
         },
         "h11 unfolds lines": {
             "a folded line": IN_STEP,
@@ -115,6 +126,7 @@ HYPERCORN = MappingProxyType(
             "NUL in an extension": IN_STEP,
             "a bare CR in an extension": IN_STEP,
             "a blank behind a size": IN_STEP,
+            "a tab behind a size": IN_STEP,
         },
         "h11 takes equal lengths as one, as RFC 9112, 6.3 allows": {
             "two equal lengths": IN_STEP,
@@ -132,12 +144,17 @@ HYPERCORN = MappingProxyType(
             "an unknown method": IN_STEP,
             "a method in lower case": IN_STEP,
             "an unknown expectation": IN_STEP,
+            "100-continue and a parameter": IN_STEP,
+            "100-continue twice": (100, 200, 404),
+            "a byte too many behind a body": IN_STEP,
             "absolute form": (404, 404),
             "absolute form without a path": (404, 404),
             "absolute form on HTTP/1.0 without Host": (404,),
             "absolute form with another host": (404, 404),
             "absolute form without a host": (404, 404),
             "absolute form with a user": (404, 404),
+            "absolute form in capitals": (404, 404),
+            "absolute form with a port that Host lacks": (404, 404),
             "absolute form of another scheme": (404, 404),
             "authority form": (404, 404),
             "asterisk form of GET": (404, 404),
@@ -145,7 +162,13 @@ HYPERCORN = MappingProxyType(
             "a fragment": (404, 404),
         },
         "h11 closes behind every answer to HTTP/1.0": {"HTTP/1.0 with keep-alive": (200,)},
-        "h11 takes no empty line before a request": {"empty lines first": (400,)},
+        "h11 takes no empty line before a request": {
+            "empty lines first": (400,),
+            "thousands of empty lines first": (400,),
+            "an empty line behind a body": (200, 400),
+            "empty lines behind chunks": (200, 400),
+            "a bare LF between requests": (200, 400),
+        },
         "its one limit of size is on a head that is not complete, and it has none of number": {
             "a long target": (404, 404),
             "a large header": IN_STEP,
