@@ -40,12 +40,14 @@ class Hangups:
         """Until cancelled: tell."""
         if self._epoll is None:
             return
-        try:
-            while True:
-                await trio.lowlevel.wait_readable(self._epoll.fileno())
-                for fd, _ in self._epoll.poll(0):
-                    left = self._left.pop(fd, None)
-                    if left is not None:
-                        left()
-        finally:
+        while True:
+            await trio.lowlevel.wait_readable(self._epoll.fileno())
+            for fd, _ in self._epoll.poll(0):
+                left = self._left.pop(fd, None)
+                if left is not None:
+                    left()
+
+    def close(self) -> None:
+        """Nobody is watched any more, and nobody will be; once all are forgotten."""
+        if self._epoll is not None:
             self._epoll.close()

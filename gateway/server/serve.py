@@ -5,6 +5,7 @@ One task a connection and none a request. Listeners come bound; the server close
 
 import socket
 from collections.abc import Sequence
+from contextlib import closing
 from functools import partial
 
 import trio
@@ -40,17 +41,18 @@ async def serve_native(
     """
     async with open_lifespan(app) as state:
         edge = Edge(app, state, edge_answer, bounds, websocket_paths, shutdown=shutdown)
-        async with trio.open_nursery() as watching:
-            watching.start_soon(edge.watch)
-            watching.start_soon(edge.hangups.run)
-            async with trio.open_nursery() as connections:
-                accept = partial(_accept, edge=edge, connections=connections)
-                task_status.started()
-                await accept_until(shutdown, listeners, accept)
-                edge.close_idle()
-                watching.start_soon(edge.watch)  # a finer one: the bounds are shorter now
-                connections.cancel_scope.deadline = trio.current_time() + drain_s
-            watching.cancel_scope.cancel()
+        with closing(edge.hangups):  # behind all connections, also when they and the watch are cancelled together
+            async with trio.open_nursery() as watching:
+                watching.start_soon(edge.watch)
+                watching.start_soon(edge.hangups.run)
+                async with trio.open_nursery() as connections:
+                    accept = partial(_accept, edge=edge, connections=connections)
+                    task_status.started()
+                    await accept_until(shutdown, listeners, accept)
+                    edge.close_idle()
+                    watching.start_soon(edge.watch)  # a finer one: the bounds are shorter now
+                    connections.cancel_scope.deadline = trio.current_time() + drain_s
+                watching.cancel_scope.cancel()
 
 
 async def _accept(listener: trio.SocketListener, *, edge: Edge, connections: trio.Nursery) -> None:

@@ -1,12 +1,16 @@
 """An app that asks for it is told once that its client has hung up, and never of another's."""
 
 import random
+from functools import partial
 
 import pytest
 import trio
 
+from gateway.edge import plain_edge_answer
 from gateway.server.asgi import Receive, Scope, Send
+from gateway.server.bounds import Bounds
 from gateway.server.hangups import AVAILABLE
+from gateway.server.serve import serve_native
 from tests.gateway.server.apps import answer
 from tests.gateway.server.raw_client import Served, open_served
 
@@ -122,6 +126,21 @@ async def test_behind_the_answer_nothing_is_told() -> None:
         assert app.left == ["next"]
 
 
+async def test_who_is_held_makes_no_room_for_others_and_the_idle_do() -> None:
+    app = Parking()
+    async with open_served(app, bounds=Bounds(connections=4)) as served:
+        held = [await park(app, served, path) for path in ("one", "other", "third")]
+        async with await served.connect() as idle:
+            assert (await idle.ask(GET % b"at-once")).status == 200
+            async with await served.connect() as fresh:
+                assert (await fresh.ask(GET % b"at-once")).status == 200
+            assert await idle.closed()
+        assert (list(app.parked), app.left) == (["one", "other", "third"], [])
+        for stream in held:
+            await stream.aclose()
+        await app.holds(0)
+
+
 @pytest.mark.parametrize("seed", range(5))
 async def test_of_many_each_is_told_of_its_own_client(seed: int) -> None:
     rng, app, expected = random.Random(seed), Parking(), []
@@ -153,6 +172,22 @@ async def test_an_app_that_is_cancelled_while_it_is_watched_leaves_nothing() -> 
         served.shutdown.set()
         await served.ended.wait()
         assert app.left == []
+        await stream.aclose()
+
+
+async def test_a_server_that_is_cancelled_as_a_whole_ends_without_a_failure(caplog: pytest.LogCaptureFixture) -> None:
+    app, [listener] = Parking(), await trio.open_tcp_listeners(0, host="127.0.0.1")
+    served = Served(listener.socket.getsockname()[1], trio.Event())
+    with trio.fail_after(5):
+        async with trio.open_nursery() as nursery:
+            serve = partial(
+                serve_native, app, [listener], shutdown=served.shutdown, drain_s=1, edge_answer=plain_edge_answer
+            )
+            await nursery.start(serve)
+            streams = [await park(app, served, str(nth)) for nth in range(10)]
+            nursery.cancel_scope.cancel()
+    assert caplog.records == []
+    for stream in streams:
         await stream.aclose()
 
 
