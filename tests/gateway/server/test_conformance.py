@@ -38,7 +38,7 @@ def told(answers: tuple[int, ...]) -> list[int]:
 async def test_each_case_is_answered_alike_when_it_comes_byte_by_byte():
     """Goal: no answer depends on how bytes arrive. Method: the short cases, a byte a packet, all at once.
 
-    Left out is what does depend on it: behind a body that the app leaves, the connection ends unless all of it is there.
+    Left out is what does depend on it: behind a body that the app leaves, the connection ends unless it is there.
     """
 
     async def drip(case: Case) -> None:
