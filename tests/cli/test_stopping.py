@@ -5,7 +5,7 @@ import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
@@ -165,3 +165,40 @@ def test_connections_that_only_wait_do_not_hold_up_a_stop(place: Place, number: 
             assert time.monotonic() - started < 4  # far below drain_s, far above what a stop takes
         assert node.popen.stdout is not None
         assert node.popen.stdout.read() == b""  # its first line is the only one
+
+
+def all_of(client: socket.socket) -> bytes:
+    """What comes until the end."""
+    pieces = []
+    while piece := client.recv(65_536):
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def test_clients_that_stop_in_the_middle_do_not_hold_up_a_stop(place: Place) -> None:
+    """Method: a held poll, and halves of a head, of a WebSocket's handshake and of a body, at one signal."""
+    place.configure(server={"drain_s": 20})
+    _, key = place.new_key()
+    own = f" HTTP/1.1\r\nhost: x\r\nx-api-key: {key['key']}\r\n"
+    sent = {
+        f"GET /v1/events?cursor=now&wait_s=25{own}\r\n": b"HTTP/1.1 200",
+        f"GET /v1/status{own}": b"HTTP/1.1 408",
+        f"GET /v1/events/ws{own}connection: upgrade\r\nupgrade: websocket\r\nsec-": b"HTTP/1.1 408",
+        f"POST /v1/events/consumers/a/ack{own}content-length: 20\r\n\r\n{{": b"HTTP/1.1 400",
+    }
+    with place.serve() as node, ExitStack() as clients:
+        parts = urlsplit(node.url)
+        sockets = [
+            clients.enter_context(socket.create_connection((parts.hostname, parts.port), timeout=10)) for _ in sent
+        ]
+        for client, text in zip(sockets, sent, strict=True):
+            client.sendall(text.encode())
+        wait_until(lambda: b"sluice_events_waiting 1.0" in node.admin("/metrics").body)
+        started = time.monotonic()
+        node.signal(signal.SIGTERM)
+        for client, status in zip(sockets, sent.values(), strict=True):
+            answer = all_of(client)
+            assert answer.startswith(status)
+            assert b"\r\nconnection: close\r\n" in answer
+        assert node.wait() == 0
+        assert time.monotonic() - started < 5  # two seconds, and what a busy machine takes
