@@ -131,8 +131,8 @@ class Exchange:
         if message["type"] == "sluice.answer" and self._lines is None:
             self._begin(message["status"], message["fields"])
             piece, more = message["body"], False
-            if not self._bodiless:
-                self._left = len(piece)
+            if self._left is None and not self._bodiless:
+                self._left = len(piece)  # of a HEAD too: this is what its GET would get
         elif message["type"] == "http.response.body":
             piece, more = message.get("body", b""), message.get("more_body", False)
         elif message["type"] == "http.response.start" and self._lines is None:
