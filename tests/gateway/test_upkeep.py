@@ -9,10 +9,10 @@ import trio
 import trio.testing
 
 from gateway.upkeep import SWEEP_EVERY_S, SWEEP_FIRST_S, sweep_monitors
+from scheduler.instants import instant_of
 from scheduler.monitors.records import Run
 from scheduler.monitors.run_rows import add_runs
 from scheduler.retention import Retention
-from scheduler.instants import instant_of
 from storage.errors import StoreUnavailable
 from storage.store import Tx
 from tests.fakes.inline_store import InlineStore
