@@ -122,17 +122,7 @@ async def open_monitors(
             )
             office = await stack.enter_async_context(sending)
         runs = Runs((books.store, books.charges, books.feed), recipes, make_payload, office.outbox, now=now)
-        setting = ClockSetting(
-            store=books.store,
-            slots=slots,
-            runs=runs,
-            node=books.charges.node,
-            log=log,
-            now=now,
-            is_alone=not is_shared(config.store.url),
-            stopping=stopping,
-            ticks=ticks,
-        )
+        setting = _clock_setting(config, books, slots, runs, log=log, now=now, stopping=stopping, ticks=ticks)
         clock = await stack.enter_async_context(open_clock(setting))
         service = _service(config, books, recipes, slots, now=now, make_id=make_id, wake=clock.wake, resolve=resolve)
         webhooks = Webhooks(books.store, books.cipher, now=now, instant=office.instant, wake=office.wake)
@@ -151,6 +141,30 @@ async def open_monitors(
             webhooks,
             office.outbox,
         )
+
+
+def _clock_setting(
+    config: Config,
+    books: Books,
+    slots: Slots,
+    runs: Runs,
+    *,
+    log: Log,
+    now: Callable[[], float],
+    stopping: Callable[[], bool],
+    ticks: bool,
+) -> ClockSetting:
+    return ClockSetting(
+        store=books.store,
+        slots=slots,
+        runs=runs,
+        node=books.charges.node,
+        log=log,
+        now=now,
+        is_alone=not is_shared(config.store.url),
+        stopping=stopping,
+        ticks=ticks,
+    )
 
 
 def _recipes(
