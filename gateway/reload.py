@@ -75,7 +75,7 @@ def reloadable(
     for site in sites:
         slug = site.platform.slug
         rules |= {
-            f"upstreams.platforms.{slug}.{name}": partial(_change_sources, site) for name in ("timeout_s", "retries")
+            f"upstreams.{slug}.{name}": partial(_change_sources, site) for name in ("timeout_s", "retries")
         }
     return rules
 
@@ -104,8 +104,9 @@ def _rule(path: str, apply: Mapping[str, Apply]) -> str | None:
 
 
 def _leaves(config: Config) -> dict[str, Any]:
-    """Every setting by its key path."""
-    return _flat(msgspec.to_builtins(config, enc_hook=dict))  # the hook is for the read-only mapping of platforms
+    """Every setting by its key path in the file."""
+    values = _flat(msgspec.to_builtins(config, enc_hook=dict))  # the hook is for the read-only mapping of platforms
+    return {path.replace("upstreams.platforms.", "upstreams.", 1): value for path, value in values.items()}
 
 
 def _flat(value: Any, path: str = "") -> dict[str, Any]:

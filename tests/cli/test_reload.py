@@ -26,7 +26,7 @@ def test_reload_names_what_it_applied_and_what_needs_a_restart(place: Place) -> 
         place.configure(limits=limits, **others)
         applied = ["limits.long_polls", "limits.requests_per_minute"]
         assert place.told("reload") == {
-            "applied": [*applied, "log.access", "upstreams.platforms.github.retries"],
+            "applied": [*applied, "log.access", "upstreams.github.retries"],
             "needs_restart": ["events.retention_days"],
         }
         statuses = [node.get(FREE, key["key"]).status for _ in range(4)]
