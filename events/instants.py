@@ -15,6 +15,11 @@ def iso_or_none(at: float | None) -> str | None:
     return None if at is None else iso(at)
 
 
+def no_instant(text: str) -> str:
+    """What somebody is told who wrote `text` for an instant."""
+    return f"{text} is no ISO 8601 instant, such as 2030-01-31T12:00:00Z"
+
+
 def unix(text: str) -> float:
     """ISO 8601 text as Unix seconds; without an offset it is UTC.
 

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import trio
 
-from events.instants import iso, unix
+from events.instants import iso, no_instant, unix
 from gateway.books import Books
 from gateway.config.settings import Config
 from gateway.deliveries import idle_office, open_office
@@ -214,7 +214,7 @@ def _slot(text: str) -> float:
         slot = float(floor(unix(text)))
         iso(slot)
     except (ValueError, OverflowError) as exc:
-        raise OperationRefused(f"{text} is no ISO 8601 instant, such as 2030-01-31T12:00:00Z") from exc
+        raise OperationRefused(no_instant(text)) from exc
     return slot
 
 

@@ -16,7 +16,7 @@ from billing.errors import BillingError, TermsInvalid
 from billing.key_records import KeyRecord
 from billing.keys import UNCHANGED, Keys, Unchanged
 from billing.verification import verify
-from events.instants import iso, unix
+from events.instants import iso, no_instant, unix
 from storage.store import Store
 
 Text = Annotated[str, msgspec.Meta(pattern=r"^[^\0]*\Z")]
@@ -169,7 +169,9 @@ def _limit(sent: int | str | msgspec.UnsetType) -> int | Unchanged | None:
 
 
 def _instant(text: str | None) -> float | None:
+    if text is None:
+        return None
     try:
-        return None if text is None else unix(text)
+        return unix(text)
     except ValueError as exc:
-        raise TermsInvalid(f"{text} is no ISO 8601 instant, such as 2030-01-31T12:00:00Z") from exc
+        raise TermsInvalid(no_instant(text)) from exc

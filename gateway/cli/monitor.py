@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from events.instants import iso, unix
+from events.instants import iso, no_instant, unix
 from gateway.app import open_node
 from gateway.cli.operate import operate
 from gateway.cli.run import Refusal, config_option, show
@@ -32,11 +32,12 @@ def monitor() -> None:
 
 def _instant(_context: click.Context, _option: click.Parameter, text: str | None) -> str | None:
     """An instant as it was written; wrong use where it is none (exit 2)."""
+    if text is None:
+        return None
     try:
-        if text is not None:
-            iso(unix(text))
+        iso(unix(text))
     except (ValueError, OverflowError) as exc:
-        raise click.BadParameter(f"{text} is no ISO 8601 instant, such as 2030-01-31T12:00:00Z") from exc
+        raise click.BadParameter(no_instant(text)) from exc
     return text
 
 

@@ -31,8 +31,9 @@ from gateway.server.websocket_handshake import Handshake, read_handshake
 from gateway.server.websocket_line import LOST, End
 
 GOODBYE_S = 0.5
-LINGER_S = 1.0
 """How long the end of a graceful stop waits for one client to take the closing frame."""
+LINGER_S = 1.0
+"""How long the client has for its part of a close."""
 _logger = logging.getLogger("sluice.server")
 
 

@@ -6,19 +6,18 @@ one that has been run has its record, so none is run twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from math import ceil
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 from scheduler.errors import CadenceInvalid
+from scheduler.instants import Instant
 from scheduler.monitors import store
 from scheduler.monitors.cadence import cadence_of, next_slot
 from scheduler.monitors.due import SPREAD_MAX_S
 from scheduler.monitors.records import Monitor
 from storage.store import Store, Tx
 
-Instant: TypeAlias = Callable[[Tx], float]
 AT_ONCE: Final = 200
 _WEEK_S = 7 * 86_400.0
 

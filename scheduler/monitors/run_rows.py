@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from dataclasses import fields
-from operator import attrgetter
 from typing import Final, NamedTuple
 
 from scheduler.monitors import store
 from scheduler.monitors.due import Ready
 from scheduler.monitors.records import Monitor, Run, RunData
+from scheduler.rows import values_of
 from storage.store import Tx
 
 LEASE_S: Final = 30.0
@@ -21,7 +20,7 @@ runs.lease_until, runs.started_at, runs.finished_at, runs.credits_used, runs.ski
 runs.warnings, runs.rows_count
 """
 WIDTH: Final = len(COLUMNS.split(","))
-_values = attrgetter(*(field.name for field in fields(Run)))  # `astuple` copies deeply, at twenty times the cost
+_values = values_of(Run)
 ADD = """
 INSERT INTO runs (id, monitor_id, account_id, scheduled_for, status, start_at, attempt, node, lease_until, started_at,
                   finished_at, credits_used, skip_reason, legs, alerts, warnings, rows_count)

@@ -6,10 +6,10 @@ Whoever locks several kinds of rows locks accounts first, then monitors, then ru
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple
 from typing import Final
 
 from scheduler.monitors.records import Monitor
+from scheduler.rows import values_of
 from storage.store import Row, Tx
 
 COLUMNS: Final = """
@@ -20,6 +20,7 @@ monitors.created_at, monitors.updated_at, monitors.version
 """
 SUPPRESS: Final = 10
 """Its place among them: databases have no truth values in common."""
+_values = values_of(Monitor)
 ADD = """
 INSERT INTO monitors (id, account_id, key_id, name, recipe, params, cadence, track, alert_rules, webhook_format,
                       suppress, status, next_slot_at, rule_state, baseline_run_id, runs_total, credits_spent,
@@ -50,7 +51,7 @@ REMOVE = "DELETE FROM monitors WHERE id = ? AND account_id = ?"
 
 def add_monitor(tx: Tx, monitor: Monitor) -> None:
     """Keep a new monitor."""
-    row = list(astuple(monitor))
+    row = list(_values(monitor))
     row[SUPPRESS] = int(monitor.suppress)
     tx.run_many(ADD, [row])
 

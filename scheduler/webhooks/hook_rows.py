@@ -6,10 +6,10 @@ Who locks several kinds of rows locks monitors first, then webhooks, then runs a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple
 from typing import Final
 from urllib.parse import urlsplit
 
+from scheduler.rows import values_of
 from scheduler.webhooks.records import PAUSED, REMOVED, FailReason, Webhook
 from storage.store import Tx
 
@@ -27,6 +27,7 @@ UPDATE webhooks SET status = changed.status, failures = changed.failures,
     last_delivery_at = CAST(changed.last_delivery_at AS DOUBLE PRECISION)
 FROM changed WHERE webhooks.monitor_id = changed.monitor_id
 """
+_values = values_of(Webhook)
 REMOVE = "DELETE FROM webhooks WHERE monitor_id = ?"
 # What is under way ends by itself.
 DROP_QUEUED = """
@@ -47,7 +48,7 @@ def host_of(url: str) -> str:
 
 def add_webhook(tx: Tx, webhook: Webhook) -> None:
     """Keep a new webhook."""
-    tx.run(ADD, astuple(webhook))
+    tx.run(ADD, _values(webhook))
 
 
 def read_webhooks(tx: Tx, monitor_ids: Sequence[str], *, locked: bool = False) -> Mapping[str, Webhook]:

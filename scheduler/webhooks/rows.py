@@ -7,9 +7,9 @@ died is due again like any other.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple
 from typing import Final, NamedTuple
 
+from scheduler.rows import values_of
 from scheduler.webhooks import hook_rows
 from scheduler.webhooks.records import PAUSED, REMOVED, AttemptRow, Delivery, Leased, Webhook
 from scheduler.webhooks.turns import Due
@@ -75,6 +75,7 @@ UPDATE deliveries SET status = changed.status, attempts = changed.attempts, node
     fail_reason = changed.fail_reason
 FROM changed WHERE deliveries.id = changed.id
 """
+_attempt_values = values_of(AttemptRow)
 ADD_ATTEMPTS = """
 INSERT INTO attempts (delivery_id, number, at, status, error, latency_ms, answer) VALUES {rows}
 """
@@ -160,7 +161,7 @@ def save_deliveries(tx: Tx, deliveries: Sequence[Delivery]) -> None:
 def add_attempts(tx: Tx, attempts: Sequence[AttemptRow]) -> None:
     """Keep attempts that were made."""
     if attempts:
-        tx.run_many(ADD_ATTEMPTS, [astuple(one) for one in attempts])
+        tx.run_many(ADD_ATTEMPTS, [_attempt_values(one) for one in attempts])
 
 
 def _saved(one: Delivery) -> tuple[Item, ...]:
