@@ -74,9 +74,7 @@ def reloadable(
     }
     for site in sites:
         slug = site.platform.slug
-        rules |= {
-            f"upstreams.{slug}.{name}": partial(_change_sources, site) for name in ("timeout_s", "retries")
-        }
+        rules |= {f"upstreams.{slug}.{name}": partial(_change_sources, site) for name in ("timeout_s", "retries")}
     return rules
 
 
