@@ -52,6 +52,8 @@ LOOK_S: Final = 0.02
 STEP_S: Final = 1.0
 BEHIND_MAX: Final = 200
 """Time stands still while so many slots that are due have not ended."""
+UNDER_WAY_S: Final = 2.0
+"""How long a kill waits for runs that it can cut short."""
 DOWNTIME: Final = 0.1
 DOWNTIME_S: Final = 700.0
 """How often a kill is a longer downtime of all, as the clock sees it, so that slots are missed."""
@@ -64,10 +66,11 @@ class Broken(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How big a storm is: it goes on for so many slots and kills, or for so many seconds."""
+    """How big a storm is: it goes on for so many slots, kills and runs taken over, or for so many seconds."""
 
     slots: int
     kills: int = 0
+    resumed: int = 0
     accounts: int = 20
     monitors: int = 1_000
     kill_every_s: float = 5.0
@@ -114,10 +117,16 @@ class Storm:
     async def _kill(self) -> None:
         while True:
             await trio.sleep(self.size.kill_every_s * self.rng.uniform(0.5, 1.5))
+            with trio.move_on_after(UNDER_WAY_S):
+                await self._until_runs_are_under_way()
             with trio.CancelScope(shield=True):  # else somebody would be left half started
                 await self.lives.kill_some()
             if self.rng.random() < DOWNTIME:
                 self.clock.advance(DOWNTIME_S)
+
+    async def _until_runs_are_under_way(self) -> None:
+        while not self.tables.running():  # noqa: ASYNC110 - other processes set no event
+            await trio.sleep(LOOK_S)
 
     async def _settle(self) -> None:
         """Until whatever is due by now has ended; no slot comes any more."""
@@ -129,7 +138,10 @@ class Storm:
         if not SPREAD_MAX_S < self.clock.now() % PERIOD_S < PERIOD_S / 2:
             return False
         slots = (self.clock.now() - self.began_at) / PERIOD_S * self.size.monitors
-        return passed_s > self.size.seconds or (slots > self.size.slots and self.lives.kills >= self.size.kills)
+        if passed_s > self.size.seconds:
+            return True
+        is_blown = slots > self.size.slots and self.lives.kills >= self.size.kills
+        return is_blown and self.tables.resumed() >= self.size.resumed
 
 
 async def storm(folder: Path, size: Size, *, store_url: str, state_url: str = "memory:") -> dict[str, Any]:

@@ -35,6 +35,8 @@ SELECT MIN(at) FROM (SELECT MIN(next_slot_at) AS at FROM monitors WHERE status =
 OPEN: Final = """
 SELECT (SELECT COUNT(*) FROM runs WHERE status IN ('pending', 'running')) + (SELECT SUM(held) FROM accounts)
 """
+RUNNING: Final = "SELECT COUNT(*) FROM runs WHERE status = 'running'"
+RESUMED: Final = "SELECT COUNT(*) FROM runs WHERE attempt > 1"
 LET_PASS: Final = "UPDATE runs SET lease_until = lease_until - 60 WHERE status = 'running' AND node <> ALL (?)"
 
 
@@ -54,6 +56,14 @@ class Tables:
         """When the next slot comes, or the next run starts."""
         at: float | None = self._one(COMING)
         return at
+
+    def running(self) -> int:
+        """How many runs are under way."""
+        return int(self._one(RUNNING))
+
+    def resumed(self) -> int:
+        """How many runs were cut short and taken up again."""
+        return int(self._one(RESUMED))
 
     def is_settled(self) -> bool:
         """Whether every run has ended and nothing is held."""
