@@ -6,7 +6,7 @@ in full after a success, refunded after a failure or a cancellation; what a cras
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
 from functools import partial
 
 import trio
@@ -106,23 +106,30 @@ class BilledCalls:
             return await self._hit(ask, stored)
         planned = begin(ask.listing, self._args(ask))
         arrived = self._clock()
-        lead = partial(self._miss, ask, planned, arrived)
         if ask.claim is not None:  # it may not wait for another's call: a second one under its key is told so at once
-            return await lead()
-        return await self._fly(ask, arrived, lead)
-
-    async def _fly(self, ask: Ask, arrived: float, lead: Callable[[], Awaitable[Outcome]]) -> Outcome:
-        """Lead the call, or follow an identical one that is under way and settle as a cache hit (decisions 8)."""
-        flight = (ask.cache_key, ask.refresh)
+            return await self._miss(ask, planned, arrived)
+        flight, outcome = (ask.cache_key, ask.refresh), None
         try:
-            outcome, is_followed = await self.flights.join(flight, arrived + self.timeout_s, lead)
-        except trio.TooSlowError as exc:
+            if flight in self.flights and (hit := await self._follow(ask, flight, arrived)) is not None:
+                return hit
+            self.flights.begin(flight)
+            try:
+                outcome = await self._miss(ask, planned, arrived)
+            finally:
+                self.flights.end(flight, outcome)
+        except trio.TooSlowError as exc:  # of another's call, here or on another node
             slug = ask.listing.site.platform.slug
             raise UpstreamFailed(slug, f"no answer within {self.timeout_s:g} s", passing=True) from exc
-        if not is_followed:
-            return outcome
+        return outcome
+
+    async def _follow(self, ask: Ask, flight: Hashable, arrived: float) -> Outcome | None:
+        """Follow an identical call that is under way and settle as a cache hit (decisions 8); None: lead the next."""
+        outcome = await self.flights.follow(flight, arrived + self.timeout_s)
+        if outcome is None:
+            return None
         hit = await self._hit(ask, outcome.fragment)
-        return hit._replace(upstream_s=self._clock() - arrived)
+        hit.upstream_s = self._clock() - arrived
+        return hit
 
     async def _take_turn(self, ask: Ask, planned: Plan | Walk, arrived: float) -> Outcome:
         """Lead the call for all nodes, or settle as a cache hit with what another one found (decisions 8)."""
@@ -138,7 +145,8 @@ class BilledCalls:
                     raise refusal
                 return await self._lead(ask, planned, arrived, turn)
             hit = await self._hit(ask, turn.found)
-            return hit._replace(upstream_s=turn.waited_s)
+            hit.upstream_s = turn.waited_s
+            return hit
 
     async def _lead(self, ask: Ask, planned: Plan | Walk, arrived: float, turn: Turn | None = None) -> Outcome:
         """Charge, ask the upstream, store the answer, close the charge."""
@@ -154,9 +162,11 @@ class BilledCalls:
                 fetched = await walk_within(
                     planned, charge.credits, ask.cost_credits, deadline_at=deadline_at, go_on=partial(self._go_on, ask)
                 )
-            shaped = self._shape(ask, fetched)
+            result = explained(fetched, "; next_cursor goes on")
+            shaped = shape(ask.listing.endpoint.archetype, result, partial(self._seal, ask))
             used = _used(ask, charge, fetched, shaped)
-            share_out(shaped.data.get("legs", ()), used)
+            if "legs" in shaped.data:
+                share_out(shaped.data["legs"], used)
             stored = envelope.fragment(ask.listing.site.platform.slug, ask.listing.path, shaped.data, shaped.pagination)
         except Exception as exc:
             kept = self._kept_refusal(ask, exc)
@@ -243,11 +253,8 @@ class BilledCalls:
         state = self._signer.open(binding(ask), str(token)) if token is not None else None
         return Args(ask.values, state, ask.listing.site.credentials, self._now())
 
-    def _shape(self, ask: Ask, fetched: Fetched) -> Shaped:
-        def seal(state: State) -> str:
-            return self._signer.seal(binding(ask), state)
-
-        return shape(ask.listing.endpoint.archetype, explained(fetched, "; next_cursor goes on"), seal)
+    def _seal(self, ask: Ask, state: State) -> str:
+        return self._signer.seal(binding(ask), state)
 
 
 async def balance_of(balances: Balances, account_id: str) -> int | None:

@@ -49,9 +49,10 @@ def _encoded_twice(value: str, *, is_url: bool) -> bool:
 
 
 class Declared:
-    """The parameters that a resource takes."""
+    """The parameters that a resource takes; of each group in `one_of` exactly one has to be sent."""
 
-    def __init__(self, params: Iterable[Param]) -> None:
+    def __init__(self, params: Iterable[Param], one_of: Iterable[tuple[str, ...]] = ()) -> None:
+        self._one_of = one_of
         self.by_name = {param.name: param for param in params}
         self._required = [param for param in self.by_name.values() if param.required]
         self._defaults = {p.name: p.default for p in self.by_name.values() if p.default is not None}
@@ -76,14 +77,19 @@ class Declared:
                 sent[name] = _value(param, text)
         if undeclared:
             raise self._undeclared(undeclared)
-        self.check_presence(sent)
+        self._check_presence(sent)
         return {**self._defaults, **sent}
 
-    def check_presence(self, sent: Mapping[str, Value]) -> None:
-        """Refuse when a required parameter is missing."""
+    def _check_presence(self, sent: Mapping[str, Value]) -> None:
+        """Refuse when a required parameter is missing, or a group has none or several of its own."""
         for param in self._required:
             if param.name not in sent:
                 raise invalid(param.name, f"is required: {param.description}")
+        for group in self._one_of:
+            found = [name for name in group if name in sent]
+            if len(found) != 1:
+                said = "none was sent" if not found else f"{' and '.join(found)} were sent"
+                raise invalid(group[0], f"or another of {', '.join(group)} must be sent, exactly one; {said}")
 
     def _undeclared(self, names: list[str]) -> Refused:
         first = names[0].lower()
@@ -100,22 +106,10 @@ class Declared:
         return Refused("INVALID_REQUEST", f"{problem}; did you mean {meant}?", details=details)
 
 
-class ParamRules(Declared):
+def declared_by(endpoint: Endpoint) -> Declared:
     """The parameters of one data endpoint, ready to check a query against (spec 4.1, decisions 5)."""
-
-    def __init__(self, endpoint: Endpoint) -> None:
-        paging = (CURSOR,) if endpoint.archetype.many else ()
-        super().__init__((*endpoint.params, *paging, MAX_CREDITS, DRY_RUN))
-        self._one_of = endpoint.one_of
-
-    def check_presence(self, sent: Mapping[str, Value]) -> None:
-        """Refuse when a required parameter is missing, or a group has none or several of its own."""
-        super().check_presence(sent)
-        for group in self._one_of:
-            found = [name for name in group if name in sent]
-            if len(found) != 1:
-                said = "none was sent" if not found else f"{' and '.join(found)} were sent"
-                raise invalid(group[0], f"or another of {', '.join(group)} must be sent, exactly one; {said}")
+    paging = (CURSOR,) if endpoint.archetype.many else ()
+    return Declared((*endpoint.params, *paging, MAX_CREDITS, DRY_RUN), endpoint.one_of)
 
 
 def read_free(query: Pairs, params: tuple[Param, ...]) -> dict[str, Value]:

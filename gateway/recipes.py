@@ -11,7 +11,7 @@ import trio
 
 from billing.prices import credits_for
 from gateway.errors import Refused
-from gateway.params import ParamRules
+from gateway.params import declared_by
 from gateway.planning import begin, dismiss, price, used_by, walk_within
 from gateway.run_legs import legs_of, warnings_of
 from gateway.shape import explained, shape, share_out
@@ -150,7 +150,7 @@ def _within(endpoint: Endpoint, rows: int) -> int:
 
 
 def _values(listing: Listing, params: object) -> dict[str, Value]:
-    rules = ParamRules(listing.endpoint)
+    rules = declared_by(listing.endpoint)
     sent = {} if params is None else params
     takes = [name for name in rules.by_name if name not in _NOT_OF_MONITORS]
     fields = object_at("params", sent, takes, refuse=RecipeInvalid)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 from gateway.errors import refusal_of
 from upstreams.archetypes import Archetype, Record
@@ -15,7 +15,8 @@ from upstreams.steps import Fetched, Leg, Missing, Page, Single
 Seal = Callable[[State], str]
 
 
-class Shaped(NamedTuple):
+@dataclass(slots=True)
+class Shaped:
     """`data`, `pagination` (lists only), whether it is whole enough to be cached, and the share of legs that came."""
 
     data: Record

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from typing import NamedTuple
 
 import trio
 
@@ -32,8 +31,9 @@ _RUNG = "rung"
 """In the state of a cursor that only one fallback understands: the name of its source."""
 
 
-class Plan(NamedTuple):
-    """A read that stands at its first call: its arguments are good, nothing was sent yet."""
+@dataclass(slots=True)
+class Plan:
+    """A read that stands at its first call: its arguments are good, nothing was sent yet. Nobody changes it."""
 
     site: Site
     endpoint: Endpoint
@@ -55,8 +55,8 @@ def plan(site: Site, endpoint: Endpoint, args: Args) -> Plan:
 
 
 def _rung_of(site: Site, endpoint: Endpoint, source: str | int) -> int:
-    for rung_index, fallback in enumerate(endpoint.fallbacks, 1):
-        if fallback.source == source and fallback.read is not None and site.offers(fallback):
+    for rung_index, fallback in site.rungs[endpoint.resource]:
+        if fallback.source == source and fallback.read is not None:
             return rung_index
     raise InvalidCursor("cursor belongs to a source that is no longer asked")
 
@@ -64,8 +64,7 @@ def _rung_of(site: Site, endpoint: Endpoint, source: str | int) -> int:
 def _plan(site: Site, endpoint: Endpoint, args: Args, rung_index: int) -> Plan:
     own = endpoint.fallbacks[rung_index - 1].read if rung_index else None
     steps = (own or endpoint.read)(args)
-    # As `Plan(...)`, which costs twice this.
-    return tuple.__new__(Plan, (site, endpoint, args, rung_index, steps, next(steps)))
+    return Plan(site, endpoint, args, rung_index, steps, next(steps))
 
 
 def fetch(planned: Plan, deadline_at: float) -> Awaitable[Fetched]:
@@ -94,7 +93,8 @@ async def _by_rungs(planned: Plan, below: list[int], deadline_at: float) -> Fetc
         now = trio.current_time()
         try:
             fetched = await _by(rung, now + (deadline_at - now) / (left + 1), waits=not left)
-            return fetched._replace(took_s=trio.current_time() - started)
+            fetched.took_s = trio.current_time() - started
+            return fetched
         except (UpstreamFailed, UpstreamThrottled, LimitError) as refusal:
             refusals.append(refusal)
         except NotFound as absence:
@@ -103,7 +103,8 @@ async def _by_rungs(planned: Plan, below: list[int], deadline_at: float) -> Fetc
     if isinstance(refusals[0], Throttled):
         with suppress(Throttled):  # it is not back in time
             fetched = await _by(_plan(planned.site, planned.endpoint, planned.args, planned.rung_index), deadline_at)
-            return fetched._replace(took_s=trio.current_time() - started)
+            fetched.took_s = trio.current_time() - started
+            return fetched
     raise _most_telling(refusals)
 
 
@@ -115,15 +116,11 @@ def sources_of(planned: Plan) -> list[str]:
 
 def _fallbacks_of(planned: Plan) -> list[int]:
     """The rungs below the plan's own; a cursor that only one understands has none."""
-    endpoint = planned.endpoint
-    if not endpoint.fallbacks or planned.rung_index:
+    offered = planned.site.rungs[planned.endpoint.resource]
+    if not offered or planned.rung_index:
         return []
     goes_on = planned.args.cursor is not None
-    below = []
-    for rung_index, fallback in enumerate(endpoint.fallbacks, 1):
-        if planned.site.offers(fallback) and not (goes_on and fallback.read is not None):
-            below.append(rung_index)
-    return below
+    return [rung_index for rung_index, fallback in offered if not (goes_on and fallback.read is not None)]
 
 
 def _fallback(planned: Plan, rung_index: int) -> Plan | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 import trio
@@ -11,47 +11,60 @@ T = TypeVar("T")
 
 
 class _Flight(Generic[T]):
-    """One call under way; `landed` is made by the first who waits for it."""
+    """One call under way that somebody waits for."""
 
-    landed: trio.Event | None = None
-    result: T | None = None
+    def __init__(self) -> None:
+        self.landed = trio.Event()
+        self.result: T | None = None
 
 
 class Flights(Generic[T]):
-    """Calls under way, by key. A leader that fails or is cancelled promotes one of those who wait, and only one."""
+    """Calls under way, by key. A leader that fails or is cancelled promotes one of those who wait, and only one.
+
+    Whoever finds no call under way, or has followed one that gave nothing, leads: it calls `begin` with no `await` in
+    between, and `end` whatever happens.
+    """
 
     def __init__(self, is_shared: Callable[[T], bool] = lambda _result: True) -> None:
         """`is_shared` tells whether a result is good for those who wait; if not, one of them leads next."""
         self._is_shared = is_shared
-        self._flying: dict[Hashable, _Flight[T]] = {}
+        self._flying: dict[Hashable, _Flight[T] | None] = {}  # None as long as nobody waits
         self.followed_total = 0
 
     def __len__(self) -> int:
         """How many calls are under way."""
         return len(self._flying)
 
-    async def join(self, key: Hashable, deadline_at: float, lead: Callable[[], Awaitable[T]]) -> tuple[T, bool]:
-        """The result of the call under way for `key`, or else of `lead`; and whether it was somebody else's.
+    def __contains__(self, key: Hashable) -> bool:
+        """Whether a call is under way for `key`."""
+        return key in self._flying
+
+    async def follow(self, key: Hashable, deadline_at: float) -> T | None:
+        """The result of the call under way for `key`, or of one that follows it; None when none is under way.
 
         Raises:
-            Whatever `lead` raises, to the one who leads; the others go on with another leader.
             trio.TooSlowError: nobody's call landed by `deadline_at` on Trio's clock.
         """
-        while (flight := self._flying.get(key)) is not None:
-            if flight.landed is None:
-                flight.landed = trio.Event()
+        while key in self._flying:
+            flight = self._flying[key]
+            if flight is None:
+                flight = self._flying[key] = _Flight()
             with trio.fail_at(deadline_at):
                 await flight.landed.wait()
             if flight.result is not None:
                 self.followed_total += 1
-                return flight.result, True
-        flight = self._flying[key] = _Flight()
-        try:
-            result = await lead()
-            if flight.landed is not None and self._is_shared(result):
+                return flight.result
+        return None
+
+    def begin(self, key: Hashable) -> None:
+        """A call is under way for `key`, where there was none."""
+        assert key not in self._flying, "one leads at a time"
+        self._flying[key] = None
+
+    def end(self, key: Hashable, result: T | None) -> None:
+        """It is over; without a result one of those who wait leads next."""
+        flight = self._flying.pop(key)
+        if flight is not None:
+            if result is not None and self._is_shared(result):
                 flight.result = result
-        finally:
-            del self._flying[key]
-            if flight.landed is not None:
-                flight.landed.set()
-        return result, False
+            flight.landed.set()

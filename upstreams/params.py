@@ -57,9 +57,12 @@ def collected(maximum: int, default: int) -> Param:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Args:
-    """What a `read` gets: validated parameters, the cursor's state, this platform's credentials and the instant."""
+    """What a `read` gets: validated parameters, the cursor's state, this platform's credentials and the instant.
+
+    Nobody changes them. They are not frozen: every request makes them, and that costs a fifth so.
+    """
 
     values: Mapping[str, Value]
     cursor: State | None = None

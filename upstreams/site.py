@@ -38,6 +38,8 @@ class Site:
         self.platform = platform
         self.sources = sources
         self.credentials = credentials
+        self.rungs = {one.resource: self._rungs_of(one) for one in platform.endpoints}
+        """Of each endpoint, by its resource: the fallbacks that can be asked, each behind its place, from 1 on."""
         self._first = next(iter(sources.values()))
         fixed = (("user-agent", user_agent), ("accept", "application/json"))
         self._headers = {name: _headers_to(name, platform, credentials, fixed) for name in sources}
@@ -47,6 +49,9 @@ class Site:
     def offers(self, asked: Endpoint | Fallback) -> bool:
         """Whether the credentials that it needs are configured."""
         return all(map(self.credentials.__contains__, asked.needs))
+
+    def _rungs_of(self, endpoint: Endpoint) -> tuple[tuple[int, Fallback], ...]:
+        return tuple(rung for rung in enumerate(endpoint.fallbacks, 1) if self.offers(rung[1]))
 
     def source_name(self, name: str) -> str:
         """The name of the source that a call's `source` means."""

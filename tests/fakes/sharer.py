@@ -79,7 +79,8 @@ class Sharer:
         ask = Ask(
             self.key, listing, credits_for(listing.endpoint.tier), values, named, f"req_{next(self._numbers)}", refresh
         )
-        return ask._replace(claim=claim_of(ask, claim)) if claim else ask
+        ask.claim = claim_of(ask, claim) if claim else None
+        return ask
 
     async def get(self, resource: str = "thing", **more: Any) -> Outcome:
         """Its answer."""

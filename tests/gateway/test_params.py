@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.errors import Refused
-from gateway.params import CURSOR, ParamRules, check_text, read_free
+from gateway.params import CURSOR, Declared, check_text, declared_by, read_free
 from gateway.request import query_of
 from upstreams.archetypes import AUTHOR, AUTHOR_LIST
 from upstreams.endpoint import Endpoint
@@ -24,12 +24,12 @@ ADDRESS = Param("url", "An address.", "https://a.test/b", type="url")
 EITHER, OTHER = Param("either", "One.", "1"), Param("other", "Another.", "2")
 
 
-def rules(*params: Param, many: bool = False, one_of: tuple[tuple[str, ...], ...] = ()) -> ParamRules:
+def rules(*params: Param, many: bool = False, one_of: tuple[tuple[str, ...], ...] = ()) -> Declared:
     archetype = AUTHOR_LIST if many else AUTHOR
-    return ParamRules(Endpoint("x", "X.", archetype, lambda _args: iter(()), params, one_of=one_of))  # type: ignore[arg-type,return-value]
+    return declared_by(Endpoint("x", "X.", archetype, lambda _args: iter(()), params, one_of=one_of))  # type: ignore[arg-type,return-value]
 
 
-def refused(checked: ParamRules, query: str) -> dict[str, Any]:
+def refused(checked: Declared, query: str) -> dict[str, Any]:
     with pytest.raises(Refused) as refusal:
         checked.read(parse_qsl(query, keep_blank_values=True))
     assert refusal.value.code.name == "INVALID_REQUEST"

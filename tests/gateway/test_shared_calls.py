@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -290,7 +291,7 @@ async def test_what_is_gone_meanwhile_is_not_made_above_max_credits(tmp_path: Pa
     async with open_two(tmp_path, empty_redis, upstream) as (one, two):
         await one.get()
         await settled(empty_redis)
-        ask = two.ask()._replace(credits_max=0)
+        ask = replace(two.ask(), credits_max=0)
         assert await two.calls.would_hit(ask)
         empty_redis.ask("FLUSHALL")
         with pytest.raises(Refused) as refused:
