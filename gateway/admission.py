@@ -137,7 +137,9 @@ WINDOW: tuple[bytes, ...] = (
 def window_values(state: WindowState) -> tuple[bytes, ...]:
     """The values of the headers `WINDOW`, the usual ones and the IETF draft's pair (decisions 2)."""
     remaining, reset_s = b"%d" % state.remaining, b"%d" % state.reset_s
-    return (*_limit_values(state.limit), remaining, reset_s, b'"key";r=%b;t=%b' % (remaining, reset_s))
+    limit, policy = _limit_values(state.limit)
+    # Added up: `b"..." % (...)` takes twice as long.
+    return limit, policy, remaining, reset_s, b'"key";r=' + remaining + b";t=" + reset_s
 
 
 @lru_cache(maxsize=16)

@@ -80,7 +80,9 @@ def binding(ask: Ask) -> bytes:
 
 
 def _binding(listing: Listing, values: Mapping[str, Value]) -> bytes:
-    bound = {name: value for name, value in values.items() if name not in _NOT_BINDING}
+    bound = values
+    if not _NOT_BINDING.isdisjoint(values):
+        bound = {name: value for name, value in values.items() if name not in _NOT_BINDING}
     return listing.id.encode() + b"?" + orjson.dumps(bound, option=orjson.OPT_SORT_KEYS)
 
 

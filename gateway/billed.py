@@ -177,7 +177,11 @@ class BilledCalls:
                 await self._close(ask, charge, used=0)
             raise
         if shaped.cacheable:
-            self._keep(ask, stored, turn)
+            ttl_s = ask.listing.endpoint.cache_ttl_s
+            if turn is None:
+                self._put(ask.cache_key, stored, ttl_s)
+            else:
+                turn.keep(stored, ttl_s)
         charge_s = started - arrived
         if used == charge.credits and ask.claim is None:  # nobody has to wait for its closing
             self._charges.settle_nowait(charge)
@@ -186,13 +190,6 @@ class BilledCalls:
         used, balance = await self._settle(ask, charge, used, stored)
         close_s = self._clock() - closing
         return Outcome(stored, used, balance, fetched.took_s, charge_s, close_s, whole=fetched.whole)
-
-    def _keep(self, ask: Ask, stored: bytes, turn: Turn | None) -> None:
-        ttl_s = ask.listing.endpoint.cache_ttl_s
-        if turn is None:
-            self._put(ask.cache_key, stored, ttl_s)
-        else:
-            turn.keep(stored, ttl_s)
 
     async def _go_on(self, ask: Ask, walked: Walked) -> bool:
         is_wanted = ask.go_on is None or await ask.go_on(walked)

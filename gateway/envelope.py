@@ -24,7 +24,9 @@ def success(stored: bytes, *, request_id: str, credits_used: int, balance: int |
         (
             b'{"success":true,',
             stored,
-            b',"credits_used":%d,"credits_remaining":' % credits_used,
+            b',"credits_used":',
+            b"%d" % credits_used,
+            b',"credits_remaining":',
             b"null" if balance is None else b"%d" % balance,
             b',"request_id":"',
             request_id.encode(),

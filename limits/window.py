@@ -91,7 +91,8 @@ class Window:
         times, first = ring.times, ring.first
         times[(first + count) % len(times)] = now
         ring.count = count = count + 1
-        return WindowState(self._limit, self._limit - count, whole_seconds(now, times[first] + self._period_s))
+        state = self._limit, self._limit - count, whole_seconds(now, times[first] + self._period_s)
+        return tuple.__new__(WindowState, state)  # as `WindowState(...)`, at half its cost
 
     def take_back(self, key: Hashable) -> None:
         """Undo the key's newest admission, which was just made and must not count."""

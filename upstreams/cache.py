@@ -57,7 +57,8 @@ class Cache:
 
     def put(self, key: bytes, body: bytes, ttl_s: float) -> None:
         """Store an answer; one that alone exceeds the bound is not stored."""
-        self.forget(key)
+        if key in self._entries:
+            self._drop(key)
         size = _size(key, body)
         if size > self.bytes_max:
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -64,21 +65,18 @@ class Site:
         """
         if call.optional:
             return self._or_missing(call, deadline_at, waits=waits)
-        return self._answer(call, deadline_at, waits)
+        if call.needs_session:
+            return self._answer_signed(call, deadline_at, waits=waits)
+        return self._ask(call, deadline_at, waits)
 
     async def _or_missing(self, call: Call, deadline_at: float, *, waits: bool) -> Answer | Missing:
         source = self.source_name(call.source)
         started = trio.current_time()
         try:
-            return await self._answer(call, deadline_at, waits)
+            return await self.call(replace(call, optional=False), deadline_at, waits=waits)
         except (UpstreamError, LimitError) as failure:
             took_s = trio.current_time() - started
             return Missing(str(failure), source, took_s, isinstance(failure, NotFound), failure)
-
-    def _answer(self, call: Call, deadline_at: float, waits: bool) -> Awaitable[Answer]:  # noqa: FBT001 - handed on
-        if call.needs_session:
-            return self._answer_signed(call, deadline_at, waits=waits)
-        return self._ask(call, deadline_at, waits)
 
     def _ask(self, call: Call, deadline_at: float, waits: bool, signature: Headers = ()) -> Awaitable[Answer]:  # noqa: FBT001
         source = self.sources[call.source] if call.source else self._first
