@@ -13,20 +13,20 @@ from storage.store import Tx
 
 # From the list to the table: a look-up `IN` a list first sorts it into a table of its own, at twice the cost.
 READ_ACCOUNTS = """
-SELECT accounts.id, balance, held, unlimited, version, pack FROM {in} AS asked
-JOIN accounts ON accounts.id = asked.value ORDER BY accounts.id {lock}
+SELECT accounts.id, balance, held, unlimited, version, pack FROM {in} AS asked, accounts
+WHERE accounts.id = asked.value ORDER BY accounts.id {lock}
 """
 READ_KEYS = """
-SELECT keys.id, account_id, credit_limit, used, expires_at, revoked_at FROM {in} AS asked
-JOIN keys ON keys.id = asked.value ORDER BY keys.id {lock}
+SELECT keys.id, account_id, credit_limit, used, expires_at, revoked_at FROM {in} AS asked, keys
+WHERE keys.id = asked.value ORDER BY keys.id {lock}
 """
 READ_OPEN = """
 SELECT request_id, account_id, key_id, credits, platform, endpoint FROM charges WHERE request_id IN {in}
 """
-COUNT_OPEN = "SELECT COUNT(*) FROM {in} AS asked JOIN charges ON charges.request_id = asked.value"
+COUNT_OPEN = "SELECT COUNT(*) FROM {in} AS asked, charges WHERE charges.request_id = asked.value"
 READ_CHARGED = """
-SELECT request_id FROM {in} AS asked
-JOIN ledger_entries ON ledger_entries.request_id = asked.value AND ledger_entries.kind = 'deduction'
+SELECT request_id FROM {in} AS asked, ledger_entries
+WHERE ledger_entries.request_id = asked.value AND ledger_entries.kind = 'deduction'
 """
 # The last of the one or two entries that closed a charge holds the balance just after.
 READ_CLOSED = """
@@ -50,12 +50,12 @@ INSERT INTO ledger_entries (account_id, kind, debit, credit, amount, balance_aft
                             endpoint, description, created_at)
 SELECT charges.account_id, 'settlement', 'held', 'spent', charges.credits, accounts.balance, charges.request_id,
        charges.key_id, charges.platform, charges.endpoint, 'Settlement', ?
-FROM {in} AS asked JOIN charges ON charges.request_id = asked.value JOIN accounts ON accounts.id = charges.account_id
+FROM {in} AS asked, charges, accounts WHERE charges.request_id = asked.value AND accounts.id = charges.account_id
 """
 ADD_CHARGES = """
 INSERT INTO charges (request_id, account_id, key_id, credits, node, platform, endpoint, taken_at)
-SELECT request_id, account_id, key_id, amount, ?, platform, endpoint, created_at FROM {in} AS asked
-JOIN ledger_entries ON ledger_entries.request_id = asked.value AND ledger_entries.kind = 'deduction'
+SELECT request_id, account_id, key_id, amount, ?, platform, endpoint, created_at FROM {in} AS asked, ledger_entries
+WHERE ledger_entries.request_id = asked.value AND ledger_entries.kind = 'deduction'
 """
 DROP_CHARGES = "DELETE FROM charges WHERE request_id IN {in}"
 

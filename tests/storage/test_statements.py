@@ -33,8 +33,26 @@ def test_a_statement_over_a_list_changes_what_the_list_names_and_counts_it(tx: S
     copy = "INSERT INTO numbers SELECT id, ? FROM {in} AS asked JOIN numbers ON id = asked.value"
     assert tx.run_in(copy, [*range(count)], (7,)) == count
     assert tx.all("SELECT COUNT(*) FROM numbers WHERE double = 7") == [(count,)]
+    again = "INSERT INTO numbers SELECT id, ? FROM {in} AS asked, numbers WHERE id = asked.value AND double = 7"
+    assert tx.run_in(again, [*range(count)], (8,)) == count
+    assert tx.run("DELETE FROM numbers WHERE double = 8") == count
     assert tx.run_in("DELETE FROM numbers WHERE id IN {in}", [*range(count), -1] if count else []) == 2 * count
     assert [row[0] for row in tx.all("SELECT id FROM numbers ORDER BY id")] == [count, count + 1]
+
+
+@pytest.mark.parametrize("numbers", [[1], [1, 3], [9]])
+def test_a_list_is_found_however_it_is_asked_for(tx: SqliteTx, numbers: list[int]) -> None:
+    tx.run_many("INSERT INTO numbers (id, double) VALUES {rows}", [(1, 2), (2, 4), (3, 6)])
+    found = [(number, 2 * number) for number in numbers if number < 9]
+    for sql in (
+        "SELECT id, double FROM numbers WHERE id IN {in} ORDER BY id {lock}",
+        "SELECT id, double FROM {in} AS asked, numbers WHERE id = asked.value ORDER BY id {lock}",
+        "SELECT id, double FROM {in} AS asked JOIN numbers ON id = asked.value ORDER BY id {lock}",
+        "SELECT asked.value, double FROM {in} AS asked, numbers WHERE id = asked.value ORDER BY 1",
+    ):
+        assert tx.all_in(sql, numbers) == found
+    rest = [(number,) for number in (1, 2, 3) if number not in numbers]
+    assert tx.all_in("SELECT id FROM numbers WHERE id NOT IN {in}", numbers) == rest
 
 
 def test_texts_in_a_list_stay_what_they_are(tx: SqliteTx) -> None:
