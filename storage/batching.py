@@ -9,8 +9,9 @@ import queue
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from itertools import islice
+from typing import Final
 
 import trio
 
@@ -25,8 +26,10 @@ BATCH_MAX = 512
 GATHER_RATIO = 2.0
 GATHER_S_MAX = 0.01
 # What nobody waits for goes along with the next call that somebody does, if one comes soon: a client that asks again at
-# once does not find the writer busy closing its last charge (at one connection: half the commits).
+# once does not find the writer busy closing its last charge (at one connection: half the commits). The thread waits for
+# that, which has nothing else to do then: a timer on the loop took it 80,000 instructions.
 LINGER_S = 0.003
+LINGER: Final = ()  # what the thread is told instead of a batch
 CLOSE_S = 10.0  # a disk that does not answer must not keep the process alive for longer
 
 _log = logging.getLogger(__name__)
@@ -42,14 +45,14 @@ class Writer:
         """
         self._run = run
         self._token = trio.lowlevel.current_trio_token()
-        self._batches: queue.SimpleQueue[list[Job] | None] = queue.SimpleQueue()
+        self._batches: queue.SimpleQueue[Sequence[Job] | None] = queue.SimpleQueue()
         self._pending: dict[Job, None] = {}
         self._running = False
         self._closed = False
         self._refusal: str | None = None
+        self._lingering = False
         self._quiet = trio.Event()
         self._asked = trio.Event()
-        self._lingering = trio.Event()
         self._commits = self._calls = self._failed = self._unheard = 0
 
     async def submit(self, job: Job) -> object:
@@ -65,7 +68,9 @@ class Writer:
     def submit_nowait(self, job: Job) -> None:
         """Queue the job. Raises StoreBusy or StoreUnavailable when it cannot be queued."""
         self._queue(job)
-        self._lingering.set()
+        if not self._running and not self._lingering:
+            self._lingering = True
+            self._batches.put(LINGER)
 
     def _queue(self, job: Job) -> None:
         if self._closed:
@@ -113,29 +118,51 @@ class Writer:
         else:
             for job in batch:
                 del self._pending[job]
+        self._lingering = False
         self._batches.put(batch)
 
     def _work(self) -> None:
         """The thread: one batch after another until it is told to stop."""
-        while (batch := self._batches.get()) is not None:
-            began = time.monotonic()
-            callbacks = self._run(batch)
-            took_s = time.monotonic() - began
-            try:
-                if _is_shared(batch):
-                    self._token.run_sync_soon(self._done, batch, callbacks)
-                    time.sleep(min(GATHER_RATIO * took_s, GATHER_S_MAX))
-                    self._token.run_sync_soon(self._dispatch)
-                else:  # one message instead of two: a lone caller pays for each with a wake-up of the loop
-                    self._token.run_sync_soon(self._go_on, batch, callbacks)
-            except trio.RunFinishedError:
-                _log.warning("%d calls ended after the program had", len(batch))
+        while (batch := self._next()) is not None:
+            self._run_batch(batch)
 
-    def _go_on(self, batch: list[Job], callbacks: list[Callback] | None) -> None:
+    def _next(self) -> Sequence[Job] | None:
+        """The next batch; says so to the loop when none has come while it lingered."""
+        batch = self._batches.get()
+        while batch == LINGER:
+            try:
+                batch = self._batches.get(timeout=LINGER_S)
+            except queue.Empty:
+                with suppress(trio.RunFinishedError):
+                    self._token.run_sync_soon(self._end_lingering)
+                batch = self._batches.get()
+        return batch
+
+    def _end_lingering(self) -> None:
+        self._lingering = False
+        if self._pending and not self._running:
+            self._running = True
+            self._dispatch()
+
+    def _run_batch(self, batch: Sequence[Job]) -> None:
+        began = time.monotonic()
+        callbacks = self._run(batch)
+        took_s = time.monotonic() - began
+        try:
+            if _is_shared(batch):
+                self._token.run_sync_soon(self._done, batch, callbacks)
+                time.sleep(min(GATHER_RATIO * took_s, GATHER_S_MAX))
+                self._token.run_sync_soon(self._dispatch)
+            else:  # one message instead of two: a lone caller pays for each with a wake-up of the loop
+                self._token.run_sync_soon(self._go_on, batch, callbacks)
+        except trio.RunFinishedError:
+            _log.warning("%d calls ended after the program had", len(batch))
+
+    def _go_on(self, batch: Sequence[Job], callbacks: list[Callback] | None) -> None:
         self._done(batch, callbacks)
         self._dispatch()
 
-    def _done(self, batch: list[Job], callbacks: list[Callback] | None) -> None:
+    def _done(self, batch: Sequence[Job], callbacks: list[Callback] | None) -> None:
         self._calls += len(batch)
         if callbacks is None:
             self._failed += 1
@@ -159,24 +186,12 @@ class Writer:
             job.on_failure()
 
     async def _keep_dispatching(self, scope: trio.CancelScope) -> None:
-        """Begin to commit when somebody waits, or what nobody waits for has lingered; until `scope` is cancelled."""
+        """Begin to commit when somebody waits, until `scope` is cancelled."""
         with scope:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._dispatch_asked)
-                nursery.start_soon(self._start_lingering)
-
-    async def _dispatch_asked(self) -> None:
-        while True:
-            await self._asked.wait()
-            self._asked = trio.Event()
-            self._dispatch()
-
-    async def _start_lingering(self) -> None:
-        while True:
-            await self._lingering.wait()
-            self._lingering = trio.Event()
-            await trio.sleep(LINGER_S)
-            self._start()
+            while True:
+                await self._asked.wait()
+                self._asked = trio.Event()
+                self._dispatch()
 
     async def _drain(self) -> None:
         """Wait until everything queued is committed; the deadline is the caller's."""
