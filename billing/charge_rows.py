@@ -23,7 +23,15 @@ WHERE keys.id = asked.value ORDER BY keys.id {lock}
 READ_OPEN = """
 SELECT request_id, account_id, key_id, credits, platform, endpoint FROM charges WHERE request_id IN {in}
 """
-COUNT_OPEN = "SELECT COUNT(*) FROM {in} AS asked, charges WHERE charges.request_id = asked.value"
+# Those of them that were open until just now: taken, and neither settled nor refunded.
+READ_DROPPED = """
+SELECT request_id, account_id, key_id, amount, platform, endpoint FROM ledger_entries AS taken
+WHERE kind = 'deduction' AND request_id IN {in} AND NOT EXISTS (
+    SELECT 1 FROM ledger_entries AS closing
+    WHERE closing.request_id = taken.request_id AND closing.kind IN ('settlement', 'refund')
+)
+"""
+DROP_CHARGES = "DELETE FROM charges WHERE request_id IN {in}"
 READ_CHARGED = """
 SELECT request_id FROM {in} AS asked, ledger_entries
 WHERE ledger_entries.request_id = asked.value AND ledger_entries.kind = 'deduction'
@@ -48,16 +56,16 @@ SAVE_KEY = "UPDATE keys SET used = ?2 WHERE id = ?1"
 SETTLE = """
 INSERT INTO ledger_entries (account_id, kind, debit, credit, amount, balance_after, request_id, key_id, platform,
                             endpoint, description, created_at)
-SELECT charges.account_id, 'settlement', 'held', 'spent', charges.credits, accounts.balance, charges.request_id,
-       charges.key_id, charges.platform, charges.endpoint, 'Settlement', ?
-FROM {in} AS asked, charges, accounts WHERE charges.request_id = asked.value AND accounts.id = charges.account_id
+SELECT taken.account_id, 'settlement', 'held', 'spent', taken.amount, accounts.balance, taken.request_id,
+       taken.key_id, taken.platform, taken.endpoint, 'Settlement', ?
+FROM {in} AS asked, ledger_entries AS taken, accounts
+WHERE taken.request_id = asked.value AND taken.kind = 'deduction' AND accounts.id = taken.account_id
 """
 ADD_CHARGES = """
 INSERT INTO charges (request_id, account_id, key_id, credits, node, platform, endpoint, taken_at)
 SELECT request_id, account_id, key_id, amount, ?, platform, endpoint, created_at FROM {in} AS asked, ledger_entries
 WHERE ledger_entries.request_id = asked.value AND ledger_entries.kind = 'deduction'
 """
-DROP_CHARGES = "DELETE FROM charges WHERE request_id IN {in}"
 
 
 def judge_charges(tx: Tx, requests: Sequence[Request], *, now: float, node: str) -> Decision:
@@ -68,7 +76,7 @@ def judge_charges(tx: Tx, requests: Sequence[Request], *, now: float, node: str)
 
 
 def read_books(tx: Tx, requests: Sequence[Request]) -> Books:
-    """All rows that `requests` can touch."""
+    """All rows that `requests` can touch; those of charges that they close are gone from here on."""
     taking = [request.request_id for request in requests if isinstance(request, ChargeRequest)]
     account_ids = sorted({request.account_id for request in requests})
     key_ids = sorted({request.key_id for request in requests if request.key_id is not None})
@@ -88,19 +96,24 @@ def read_books(tx: Tx, requests: Sequence[Request]) -> Books:
 
 
 def _read_closing(tx: Tx, books: Books, requests: Sequence[CloseRequest | Charge]) -> None:
-    """The charges that are to be closed.
+    """The charges that are to be closed, whose rows go at once: no request leaves an open charge that it names open.
 
-    Usually all of them are open and remembered by who closes them. Then counting is enough: each row read makes the
-    thread wait for the interpreter's lock once more.
+    Usually all of them are open and remembered by who closes them. Then how many went is enough: each row read makes
+    the thread wait for the interpreter's lock once more.
     """
     closing = [request.request_id for request in requests]
     partly = [request for request in requests if isinstance(request, CloseRequest)]
     remembered = [request.charge for request in partly if request.charge is not None]
-    if len(remembered) == len(partly) and tx.all_in(COUNT_OPEN, closing)[0][0] == len(set(closing)) == len(closing):
-        books.is_plain = True
-        books.open = {charge.request_id: charge for charge in remembered}
-        return
-    books.open = {row[0]: ChargeRequest(*row) for row in tx.all_in(READ_OPEN, closing)}
+    if len(remembered) == len(partly):
+        if tx.run_in(DROP_CHARGES, closing) == len(closing):
+            books.is_plain = True
+            books.open = {charge.request_id: charge for charge in remembered}
+            return
+        still = tx.all_in(READ_DROPPED, closing)
+    else:
+        still = tx.all_in(READ_OPEN, closing)
+        tx.run_in(DROP_CHARGES, closing)
+    books.open = {row[0]: ChargeRequest(*row) for row in still}
     books.closed = _read_closed(tx, [request_id for request_id in closing if request_id not in books.open])
 
 
@@ -116,10 +129,9 @@ def _read_closed(tx: Tx, request_ids: Sequence[str]) -> dict[str, Closed]:
 def write_decision(tx: Tx, decision: Decision, *, now: float, node: str) -> None:
     """Write what was decided, each kind of row with one statement."""
     settled = [charge.request_id for charge in decision.settled]
-    assert tx.run_in(SETTLE, settled, (now,)) == len(settled), "they were open when they were counted"
+    assert tx.run_in(SETTLE, settled, (now,)) == len(settled), "they were open until just now"
     add_entries(tx, decision.entries)
     tx.run_in(ADD_CHARGES, list(decision.opened), (node,))
-    tx.run_in(DROP_CHARGES, settled + decision.closed)
     accounts = [(id_, account.balance, account.held) for id_, account in decision.accounts.items()]
     tx.run_many(SAVE_ACCOUNTS, accounts, one=SAVE_ACCOUNT)
     tx.run_many(SAVE_KEYS, [(id_, key.used) for id_, key in decision.keys.items()], one=SAVE_KEY)

@@ -82,6 +82,23 @@ async def test_a_second_closing_changes_nothing_and_tells_the_first_ones_outcome
     assert await desk.charges.close(charge, used=second) == outcome
 
 
+async def test_what_was_closed_before_does_not_disturb_what_one_commit_closes_beside_it(desk: Desk) -> None:
+    account = await desk.accounts.create("Ada")
+    key = await desk.keys.create(account.id)
+    before, whole, partly = [await desk.charges.take(desk.request(account.id, key.id, credits=5)) for _ in range(3)]
+    assert await desk.charges.close(before, used=0) == Closed(0, 90)
+    commits = desk.store.statistics().commits
+    desk.charges.settle_nowait(before)
+    desk.charges.settle_nowait(whole)
+    assert await desk.charges.close(partly, used=2) == Closed(2, 93)
+    assert desk.store.statistics().commits == commits + 1
+    assert await kinds(desk, before.request_id) == [("deduction", 5), ("refund", 5)]
+    assert await kinds(desk, whole.request_id) == [("deduction", 5), ("settlement", 5)]
+    assert await kinds(desk, partly.request_id) == [("deduction", 5), ("settlement", 2), ("refund", 3)]
+    assert (await report(desk, account.id), await used(desk, key.id)) == ((93, 0), 7)
+    assert await desk.store.read(lambda tx: tx.all("SELECT COUNT(*) FROM charges")) == [(0,)]
+
+
 async def test_closings_at_the_same_time_agree(desk: Desk) -> None:
     account = await desk.accounts.create("Ada")
     charge = await desk.charges.take(desk.request(account.id, credits=5))
