@@ -1,8 +1,7 @@
 """What each `sluice bench` command does, once its arguments are read."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -11,20 +10,12 @@ from bench.compare import caveats, compare
 from bench.errors import NotAsExpected, WrongUse
 from bench.feed import FeedOptions
 from bench.report import changes_table, show
-from bench.results import FOLDER, Results, load
+from bench.results import Results, load
 from bench.suite import NAMES, Options, names_here, run_suite, works_of
 from bench.sweep import read_sweep, run_sweep, works_of_sweep
-from bench.terminal import Measure, measure_and_show
+from bench.terminal import Files, Measure, measure_and_show
 
 MARKS_S = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class Files:
-    """Where a run leaves its files; None: `bench/results`, and the time as the name."""
-
-    folder: Path | None = None
-    name: str | None = None
 
 
 def run_scenarios(
@@ -126,7 +117,5 @@ def _labelled(rates: Sequence[float]) -> dict[str, float]:
 
 
 def _measure(measure: Measure, *, works: int, files: Files, is_sweep: bool = False) -> None:
-    name = files.name or datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
-    folder = files.folder or FOLDER
-    if not measure_and_show(measure, works=works, folder=folder, name=name, is_sweep=is_sweep):
+    if not measure_and_show(measure, works=works, files=files, is_sweep=is_sweep):
         raise NotAsExpected("not every figure counts: the run was stopped, or the remarks say why")

@@ -13,7 +13,7 @@ from bench.errors import ChildFailed
 from bench.histogram import Histogram
 from bench.load import Load, Measured
 from bench.open_load import Heard, OpenLoad
-from bench.process import PYTHON, machine_ticks, run_command, usage
+from bench.process import PYTHON, Usage, has_ended, machine_ticks, run_command, usage
 from bench.results import Held, Step
 from bench.scenarios import Scenario
 from bench.servers import Target
@@ -125,16 +125,28 @@ async def generate(module: str, load: bytes, limit_s: float) -> bytes:
 
 
 async def _watch(pid: int, begin_s: float, end_s: float) -> Watched:
-    """Read the server's own CPU as the counting begins and ends, and its memory in between."""
-    await trio.sleep(begin_s - time.monotonic())
-    began, (idle, ticks) = usage(pid), machine_ticks()
+    """Read the server's own CPU as the counting begins and ends, and its memory in between.
+
+    Raises:
+        ChildFailed: the server is no more.
+    """
+    await trio.sleep(max(begin_s - time.monotonic(), 0))
+    began, (idle, ticks) = _usage(pid), machine_ticks()
     memory = [Held(time.monotonic(), began.rss_bytes, began.own_bytes)]
     while (left_s := end_s - time.monotonic()) > 0:
         await trio.sleep(min(left_s, SAMPLE_S))
-        now = usage(pid)
+        now = _usage(pid)
         memory.append(Held(time.monotonic(), now.rss_bytes, now.own_bytes))
     idle_after, ticks_after = machine_ticks()
-    return Watched(usage(pid).cpu_s - began.cpu_s, 1 - (idle_after - idle) / max(ticks_after - ticks, 1), tuple(memory))
+    return Watched(
+        _usage(pid).cpu_s - began.cpu_s, 1 - (idle_after - idle) / max(ticks_after - ticks, 1), tuple(memory)
+    )
+
+
+def _usage(pid: int) -> Usage:
+    if has_ended(pid):
+        raise ChildFailed("the server ended under the load")
+    return usage(pid)
 
 
 def step_of(pace: Pace, watched: Watched, heard: list[Heard]) -> Step:

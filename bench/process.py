@@ -86,12 +86,20 @@ def machine_ticks() -> tuple[int, int]:
     return ticks[3] + ticks[4], sum(ticks)
 
 
+def has_ended(pid: int) -> bool:
+    """Whether a process that this one has started is over, waited for or not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2][:1] in (b"Z", b"X")
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
 @asynccontextmanager
 async def open_server(command: Sequence[str], *, log: Path) -> AsyncIterator[Child]:
     """Run `command` until the block ends; entered once it has printed its first line. Its stderr goes to `log`.
 
     Raises:
-        ChildFailed: it ended, or stayed silent for `START_S`, before that line.
+        ChildFailed: it ended, or stayed silent for `START_S`, before that line; or the block failed since it ended.
     """
     with log.open("wb") as errors:
         # A session of its own: Ctrl-C reaches the bench alone, which then stops what it started, in order.
@@ -100,6 +108,10 @@ async def open_server(command: Sequence[str], *, log: Path) -> AsyncIterator[Chi
         )
     try:
         yield Child(pid=process.pid, ready_line=await _ready_line(process, log=log))
+    except ChildFailed as exc:
+        if process.poll():
+            raise ChildFailed(f"{_shown(process.args)} ended with {process.returncode}\n{end_of(log)}") from exc
+        raise
     finally:
         with trio.move_on_after(STOP_S, shield=True):
             process.terminate()

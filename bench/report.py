@@ -3,12 +3,13 @@
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 
+import msgspec
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, JustifyMethod
 from rich.table import Table
 
 from bench.compare import Change
-from bench.results import Cost, Figure, Mark, Point, Step
+from bench.results import Cost, Figure, Mark, Point, Results, Step
 
 WIDTH_OF_A_PIPE = 160
 """Columns of the output when it is no terminal."""
@@ -35,6 +36,20 @@ LEFT_OUT = frozenset(
     | {"refused/s", "CPU %", "p90 ms", "p99 from to", "p99.9 ms"}
 )
 WORDS = frozenset({"scenario", "mark", "measure", "unit", "figure", "verdict", "remark"})
+
+
+def show_results(results: Results, *, as_json: bool) -> None:
+    """Print everything that was measured, as tables or as the one document that is also written."""
+    if as_json:
+        print(msgspec.json.encode(results).decode())
+        return
+    wide = width() >= WIDE
+    show(
+        cost_table(results.costs, wide=wide),
+        points_table(results.points, wide=wide),
+        marks_table(results.marks),
+        figures_table(results.figures),
+    )
 
 
 def show(*tables: Table) -> None:

@@ -12,7 +12,7 @@ import trio
 T = TypeVar("T")
 Work = Callable[[], Awaitable[T]]
 
-_STOPPING = (signal.SIGINT, signal.SIGTERM)
+_STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 async def run_side_by_side(*works: Work[T]) -> list[T]:
@@ -40,7 +40,7 @@ def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 async def run_until_told(work: Work[None]) -> bool:
-    """Run `work`; SIGINT and SIGTERM cancel it, so that it cleans up. Whether it came to its own end."""
+    """Run `work`; Ctrl-C, SIGTERM and a closed terminal cancel it, so that it cleans up. Whether it came to its end."""
     with trio.CancelScope() as scope, _cancelled_by_signals(scope):
         await work()
     return not scope.cancelled_caught
@@ -53,7 +53,11 @@ def _cancelled_by_signals(scope: trio.CancelScope) -> Iterator[None]:
     def cancel(_number: int, _frame: FrameType | None) -> None:
         token.run_sync_soon(scope.cancel)
 
-    before = [(number, signal.signal(number, cancel)) for number in _STOPPING]
+    # Under nohup a closed terminal is to be ignored, and stays so.
+    heard = [
+        number for number in _STOPPING if number is signal.SIGINT or signal.getsignal(number) is not signal.SIG_IGN
+    ]
+    before = [(number, signal.signal(number, cancel)) for number in heard]
     try:
         yield
     finally:

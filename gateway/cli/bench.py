@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from gateway.cli.run import Refusal
+from gateway.cli.run import Refusal, json_option
 
 _INSTALL = "the bench needs more packages: pip install -c constraints.txt -e '.[bench]'"
 _EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -21,6 +21,7 @@ _options = (
     click.option("--seconds", type=click.FloatRange(0.1, 3_600), default=None, help="Counted seconds of a step."),
     click.option("--out", "folder", type=click.Path(file_okay=False, path_type=Path), help="Else bench/results."),
     click.option("--name", help="Of the files that are written; else the time."),
+    json_option,
 )
 _steps = (
     click.option("--rate", "rates", type=click.FloatRange(0.1, 100_000), multiple=True, help="Requests a second."),
@@ -68,7 +69,8 @@ def bench() -> None:
 def run_(**o: Any) -> None:
     """Measure latency, CPU and memory. Runs the named scenarios at some rates; without a name, all of them."""
     with _refusals():
-        from bench.command import Files, run_scenarios  # noqa: PLC0415 - as in _refusals
+        from bench.command import run_scenarios  # noqa: PLC0415 - as in _refusals
+        from bench.terminal import Files  # noqa: PLC0415 - as in _refusals
 
         run_scenarios(
             o["scenarios"],
@@ -79,7 +81,7 @@ def run_(**o: Any) -> None:
             polls=o["polls"],
             events=o["events"],
             deliveries=o["deliveries"],
-            files=Files(o["folder"], o["name"]),
+            files=Files(o["folder"], o["name"], o["as_json"]),
         )
 
 
@@ -88,9 +90,10 @@ def run_(**o: Any) -> None:
 def marks(**o: Any) -> None:
     """Measure the marks. CPU of a request beside peers, and all else that a node should keep."""
     with _refusals():
-        from bench.command import Files, measure_marks  # noqa: PLC0415 - as in _refusals
+        from bench.command import measure_marks  # noqa: PLC0415 - as in _refusals
+        from bench.terminal import Files  # noqa: PLC0415 - as in _refusals
 
-        measure_marks(seconds=o["seconds"], files=Files(o["folder"], o["name"]))
+        measure_marks(seconds=o["seconds"], files=Files(o["folder"], o["name"], o["as_json"]))
 
 
 @bench.command("sweep")
@@ -100,7 +103,8 @@ def marks(**o: Any) -> None:
 def sweep(**o: Any) -> None:
     """Try values of a setting. Runs a scenario under each, such as limits.concurrent_requests=10,50 of config.toml."""
     with _refusals():
-        from bench.command import Files, sweep_setting  # noqa: PLC0415 - as in _refusals
+        from bench.command import sweep_setting  # noqa: PLC0415 - as in _refusals
+        from bench.terminal import Files  # noqa: PLC0415 - as in _refusals
 
         sweep_setting(
             o["setting"],
@@ -108,7 +112,7 @@ def sweep(**o: Any) -> None:
             rates=o["rates"],
             seconds=o["seconds"],
             repeats=o["repeats"],
-            files=Files(o["folder"], o["name"]),
+            files=Files(o["folder"], o["name"], o["as_json"]),
         )
 
 

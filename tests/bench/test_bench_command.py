@@ -1,15 +1,18 @@
 """`sluice bench` as an operator meets it."""
 
+import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from bench.command import Files, compare_results, rates_of, run_scenarios, sweep_setting
+from bench.command import compare_results, rates_of, run_scenarios, sweep_setting
 from bench.errors import BenchError, WrongUse
-from bench.results import load, save
+from bench.results import Results, load, save
+from bench.terminal import Files
 from tests.bench.samples import noisy_results
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -63,6 +66,50 @@ def test_a_run_prints_a_table_and_leaves_its_files(tmp_path: Path) -> None:
     assert rates_of(results) == {"hit": {"40/s": 40.0}}
 
 
+def test_a_run_prints_the_document_that_it_leaves_when_json_is_asked_for(tmp_path: Path) -> None:
+    ended = sluice(
+        *("run", "hit", "--rate", "40", "--seconds", "0.3", "--repeats", "1", "--out", str(tmp_path), "--name", "a"),
+        "--json",
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert msgspec.json.decode(ended.stdout, type=Results) == load(tmp_path / "a.json")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--out", "/dev/null/x"), "nothing can be written in /dev/null/x (--out): "),
+        (("--name", "a/b"), "--name 'a/b' is no file's name"),
+        (("--name", ""), "--name '' is no file's name"),
+    ],
+)
+def test_a_place_where_nothing_can_be_written_is_refused_before_anything_runs(
+    options: tuple[str, str], said: str, tmp_path: Path
+) -> None:
+    ended = sluice("run", "hit", "--rate", "40", "--seconds", "0.3", *("--out", str(tmp_path)), *options)
+    assert ended.returncode == 2
+    assert ended.stderr.startswith(f"sluice: {said}")
+    assert ended.stderr.count("\n") == 1
+
+
+def test_a_node_that_dies_fails_the_run_by_name_and_what_was_measured_is_kept(tmp_path: Path) -> None:
+    """Method: the node is killed when the second step has begun."""
+    with running("hit", "--rate", "40", "--seconds", "1", "--repeats", "100", "--out", str(tmp_path)) as popen:
+        assert popen.stderr is not None
+        assert [popen.stderr.readline() for _ in range(3)][-1] == "hit: 40/s\n"
+        started = descendants(popen.pid)
+        (node,) = (pid for pid in started if b"\0serve\0" in Path(f"/proc/{pid}/cmdline").read_bytes())
+        os.kill(node, signal.SIGKILL)
+        out, err = popen.communicate(timeout=WAIT_S)
+    assert popen.returncode == 1
+    assert "ended with -9" in err
+    assert "\n hit " in out
+    assert [pid for pid in started if Path(f"/proc/{pid}").exists()] == []
+    results = load(tmp_path / "a.json")
+    assert not results.complete
+    assert len(results.points[0].steps) == 1
+
+
 def test_a_scenario_of_the_feed_prints_its_marks_and_figures_and_leaves_them(tmp_path: Path) -> None:
     ended = sluice("run", "depth", "--events", "1000", "--out", str(tmp_path), "--name", "a")
     assert ended.returncode == 0, ended.stderr
@@ -72,34 +119,16 @@ def test_a_scenario_of_the_feed_prints_its_marks_and_figures_and_leaves_them(tmp
     assert (len(results.marks), len(results.figures)) == (2, 3)
 
 
-def test_ctrl_c_ends_a_run_with_what_is_known_by_then(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_ctrl_c_and_a_closed_terminal_end_a_run_with_what_is_known_by_then(
+    number: signal.Signals, tmp_path: Path
+) -> None:
     """Method: the signal comes when the second step has begun; each would take a second, and there are a hundred."""
-    command = [
-        sys.executable,
-        "-c",
-        SLUICE,
-        "bench",
-        "run",
-        "hit",
-        "--rate",
-        "40",
-        "--seconds",
-        "1",
-        "--repeats",
-        "100",
-    ]
-    with subprocess.Popen(
-        [*command, "--out", str(tmp_path), "--name", "a"],
-        cwd=PROJECT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    ) as popen:
+    with running("hit", "--rate", "40", "--seconds", "1", "--repeats", "100", "--out", str(tmp_path)) as popen:
         assert popen.stderr is not None
         assert [popen.stderr.readline() for _ in range(3)][-1] == "hit: 40/s\n"
         started = descendants(popen.pid)
-        popen.send_signal(signal.SIGINT)
+        popen.send_signal(number)
         _, err = popen.communicate(timeout=WAIT_S)
     assert popen.returncode == 1
     assert "stopped before the end" in err
@@ -108,6 +137,18 @@ def test_ctrl_c_ends_a_run_with_what_is_known_by_then(tmp_path: Path) -> None:
     results = load(tmp_path / "a.json")
     assert not results.complete
     assert len(results.points[0].steps) == 1
+
+
+def running(*arguments: str) -> "subprocess.Popen[str]":
+    """A run under way, whose files are named `a`."""
+    return subprocess.Popen(
+        [sys.executable, "-c", SLUICE, "bench", "run", *arguments, "--name", "a"],
+        cwd=PROJECT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
 
 
 def descendants(pid: int) -> list[int]:

@@ -1,13 +1,14 @@
 """What the bench starts it stops, whatever happened in between."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
 import trio
 
 from bench.errors import ChildFailed
-from bench.process import PYTHON, machine_ticks, open_server, run_command, usage
+from bench.process import PYTHON, has_ended, machine_ticks, open_server, run_command, usage
 
 READY = "print('ready', flush=True);"
 SLEEPING = (PYTHON, "-c", READY + "import time; time.sleep(60)")
@@ -47,6 +48,27 @@ async def test_a_server_that_ends_before_it_is_ready_says_why(tmp_path: Path) ->
     with trio.fail_after(30), pytest.raises(ChildFailed, match="no such platform"):
         async with open_server(command, log=tmp_path / "log"):
             pytest.fail("the block was entered")
+
+
+async def test_a_server_that_ends_under_its_load_is_named_with_its_last_words(tmp_path: Path) -> None:
+    speaking = (PYTHON, "-c", f"import sys; print('no memory', file=sys.stderr, flush=True); {SLEEPING[2]}")
+    with trio.fail_after(30), pytest.raises(ChildFailed, match=r"ended with -9\s+no memory"):  # noqa: PT012 - a block
+        async with open_server(speaking, log=tmp_path / "log") as child:
+            assert not has_ended(child.pid)
+            os.kill(child.pid, signal.SIGKILL)
+            os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+            assert has_ended(child.pid)
+            raise ChildFailed("the load found nobody")
+    assert has_ended(child.pid)
+
+
+async def test_a_server_that_was_to_end_under_its_load_is_no_failure(tmp_path: Path) -> None:
+    """Method: as at a drain, where the load itself stops the node, which ends with 0."""
+    ending = (PYTHON, "-c", READY)
+    with trio.fail_after(30):
+        async with open_server(ending, log=tmp_path / "log") as child:
+            os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+            assert has_ended(child.pid)
 
 
 async def test_a_command_gives_what_it_prints() -> None:
