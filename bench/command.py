@@ -11,8 +11,9 @@ from bench.errors import NotAsExpected, WrongUse
 from bench.feed import FeedOptions
 from bench.report import changes_table, show
 from bench.results import Results, load
+from bench.scenarios import SCENARIOS
 from bench.suite import NAMES, Options, names_here, run_suite, works_of
-from bench.sweep import read_sweep, run_sweep, works_of_sweep
+from bench.sweep import check_sweep, read_sweep, run_sweep, works_of_sweep
 from bench.terminal import Files, Measure, measure_and_show
 
 MARKS_S = 5.0
@@ -61,6 +62,7 @@ def sweep_setting(
     sweep, (name,) = read_sweep(text), _known([scenario])
     if name in feed.SCENARIOS:
         raise WrongUse(f"{name} has no settings to vary")
+    check_sweep(sweep, SCENARIOS[name])
     options = Options((name,), {name: _labelled(rates)} if rates else {}, seconds, repeats)
     works = works_of_sweep(sweep, options)
     _measure(partial(run_sweep, sweep, options), works=works, files=files, is_sweep=True)

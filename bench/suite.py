@@ -13,7 +13,7 @@ from bench.load import Load
 from bench.results import Mark, Point, Results, Step
 from bench.scenarios import PEERS, SCENARIOS, Scenario, Stage
 from bench.servers import Target, can_run, open_stage
-from bench.settings import Setting
+from bench.settings import Setting, spelled
 
 NAMES = (*(name for name in SCENARIOS if name not in PEERS), *feed.SCENARIOS)
 """What can be run; those of the feed have no rates, so they are no rows of `SCENARIOS`."""
@@ -52,11 +52,14 @@ class Options:
 
 
 def works_of(options: Options) -> int:
-    """How often a run tells what is next: the rates of each scenario as often as they repeat, and one to find them."""
-    return sum(
-        1 if name in feed.SCENARIOS else 1 + options.repeats * len(options.rates.get(name) or SCENARIOS[name].shares)
-        for name in options.scenarios
-    )
+    """How often a run tells what is next."""
+    return sum(1 if name in feed.SCENARIOS else _works_of(name, options) for name in options.scenarios)
+
+
+def _works_of(name: str, options: Options) -> int:
+    """The bare server, the rates of the scenario as often as they repeat, and one more to find them."""
+    given = options.rates.get(name)
+    return 1 + (0 if given else 1) + options.repeats * len(given or SCENARIOS[name].shares)
 
 
 async def run_suite(options: Options, results: Results, tell: Tell) -> None:
@@ -94,17 +97,21 @@ def _with_settings(scenario: Scenario, settings: Mapping[str, Setting]) -> Scena
 
 
 async def _run_scenario(scenario: Scenario, options: Options, results: Results, tell: Tell) -> None:
-    tell(f"{scenario.name}: what the server can do")
+    setting = ", ".join(f"{key}={spelled(value)}" for key, value in options.settings.items())
+    named = f"{scenario.name} with {setting}" if setting else scenario.name
+    tell(f"{named}: the bare server first, for the machine's pace")
     results.hello_us.append(await measure_hello())
     async with open_stage(scenario.stage) as target:
-        rates = options.rates.get(scenario.name) or await find_rates(scenario, target)
-        setting = ", ".join(f"{key}={value}" for key, value in options.settings.items())
+        rates = options.rates.get(scenario.name)
+        if not rates:
+            tell(f"{named}: what the server can do")
+            rates = await find_rates(scenario, target)
         points = {label: Point(scenario.name, label, setting) for label in rates}
         results.points.extend(points.values())
         # Rate by rate and not repeat by repeat, so that a slower minute of the machine falls on all rates alike.
         plan = [(label, rate) for _ in range(options.repeats) for label, rate in rates.items()]
         for nth, (label, rate) in enumerate(plan, start=1):
-            tell(f"{scenario.name}: {label} of it, {rate:.0f}/s" if "%" in label else f"{scenario.name}: {label}")
+            tell(f"{named}: {label} of it, {rate:.0f}/s" if "%" in label else f"{named}: {label}")
             pace = Pace(rate, seconds_of(scenario, options, rate))
             points[label].steps.append(await drive_open(scenario, target, pace, first_key=nth * KEYS_A_STEP))
     results.marks.extend(soak_marks(scenario, list(points.values())))

@@ -1,13 +1,20 @@
 """One scenario under several values of one setting: `sluice bench sweep limits.concurrent_requests=10,50,200`."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from bench.errors import WrongUse
 from bench.results import Results
-from bench.scenarios import SCENARIOS
+from bench.scenarios import SCENARIOS, Scenario
 from bench.servers import open_stage
-from bench.settings import Setting, read_setting
+from bench.settings import Setting, check_settings, read_settings
 from bench.suite import Options, Tell, find_rates, run_suite, works_of
+
+_SHARED: Mapping[str, Setting] = MappingProxyType(
+    {"store.url": "postgresql://127.0.0.1/bench", "state.url": "redis://127.0.0.1"}
+)
+"""What `shared` stands on, in kind; the addresses are known when its servers run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +32,27 @@ def read_sweep(text: str) -> Sweep:
         WrongUse: it is none.
     """
     key, equals, values = text.partition("=")
-    if not equals or "." not in key or not all(values.split(",")):
-        raise WrongUse(f"{text} is no setting of config.toml with values, as in limits.concurrent_requests=10,50")
-    return Sweep(key.strip(), tuple(read_setting(value.strip()) for value in values.split(",")))
+    if not equals or not values.strip():
+        raise WrongUse(f"{text!r} is no setting with values, as in limits.concurrent_requests=10,50")
+    return Sweep(key.strip(), tuple(dict.fromkeys(read_settings(values))))
+
+
+def check_sweep(sweep: Sweep, scenario: Scenario) -> None:
+    """Refuse what a node would refuse, before anything is measured.
+
+    Raises:
+        WrongUse: the key or one of its values is not for the gateway's config.toml.
+    """
+    shared = _SHARED if scenario.stage.server == "shared" else {}
+    check_settings(sweep.key, sweep.values, {**scenario.stage.settings, **shared})
 
 
 def works_of_sweep(sweep: Sweep, options: Options) -> int:
     """How often `run_sweep` tells what is next."""
-    return 1 + len(sweep.values) * works_of(options)
+    finding = 0 if options.rates else 1
+    (name,) = options.scenarios
+    rates = {name: options.rates.get(name) or dict.fromkeys(map(str, SCENARIOS[name].shares), 1.0)}
+    return finding + len(sweep.values) * works_of(replace(options, rates=rates))
 
 
 async def run_sweep(sweep: Sweep, options: Options, results: Results, tell: Tell) -> None:
@@ -43,8 +63,8 @@ async def run_sweep(sweep: Sweep, options: Options, results: Results, tell: Tell
     """
     (name,) = options.scenarios
     scenario = SCENARIOS[name]
-    tell(f"{name}: what the server can do")
     if name not in options.rates:
+        tell(f"{name}: what the server can do")
         async with open_stage(scenario.stage) as target:
             options = replace(options, rates={name: await find_rates(scenario, target)})
     for value in sweep.values:

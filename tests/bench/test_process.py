@@ -20,6 +20,11 @@ def gone(pid: int) -> bool:
     return not Path(f"/proc/{pid}").exists()
 
 
+async def over(pid: int) -> None:
+    """Wait until a process has ended, and leave it to whoever has started it."""
+    await trio.to_thread.run_sync(os.waitid, os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+
+
 async def test_a_server_is_ready_with_its_first_line_and_stopped_with_the_block(tmp_path: Path) -> None:
     with trio.fail_after(30):
         async with open_server(SLEEPING, log=tmp_path / "log") as child:
@@ -56,7 +61,7 @@ async def test_a_server_that_ends_under_its_load_is_named_with_its_last_words(tm
         async with open_server(speaking, log=tmp_path / "log") as child:
             assert not has_ended(child.pid)
             os.kill(child.pid, signal.SIGKILL)
-            os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+            await over(child.pid)
             assert has_ended(child.pid)
             raise ChildFailed("the load found nobody")
     assert has_ended(child.pid)
@@ -67,7 +72,7 @@ async def test_a_server_that_was_to_end_under_its_load_is_no_failure(tmp_path: P
     ending = (PYTHON, "-c", READY)
     with trio.fail_after(30):
         async with open_server(ending, log=tmp_path / "log") as child:
-            os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+            await over(child.pid)
             assert has_ended(child.pid)
 
 

@@ -1,6 +1,7 @@
 """What a run is made of, and that the whole of it works: a real node, the sandbox and the load, each for a moment."""
 
 import os
+import re
 import stat
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +25,7 @@ from bench.suite import (
     soak_marks,
     works_of,
 )
-from bench.sweep import Sweep, read_sweep, run_sweep, works_of_sweep
+from bench.sweep import Sweep, check_sweep, read_sweep, run_sweep, works_of_sweep
 from bench.wrk import NEW_FROM, drive_wrk, script_for
 from tests.bench.samples import COST, STEP
 
@@ -117,12 +118,52 @@ def test_lost_throughput_is_that_of_both_turns() -> None:
 def test_a_sweep_is_read() -> None:
     assert read_sweep("cache.max_bytes=0,1000000") == Sweep("cache.max_bytes", (0, 1_000_000))
     assert read_sweep("server.engine=native,hypercorn").values == ("native", "hypercorn")
+    assert read_sweep("limits.long_polls = 5, 5, 10").values == (5, 10)
 
 
-@pytest.mark.parametrize("text", ["", "limits", "limits.x", "limits.x=", "limits.x=1,,2", "x=1"])
-def test_what_is_no_sweep_is_refused(text: str) -> None:
-    with pytest.raises(WrongUse, match="no setting of config"):
-        read_sweep(text)
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "no setting with values"),
+        ("limits.long_polls", "no setting with values"),
+        ("limits.long_polls=", "no setting with values"),
+        ("limits.long_polls=1,,2", "a value is missing"),
+        ("limits=1", "'limits' is no setting of config.toml"),
+        ("=1", "'' is no setting of config.toml"),
+        ("a b.c=1", "'a b.c' is no setting of config.toml"),
+        ("limits.long_poll=1,2", 'limits.long_poll: unknown key; did you mean "limits.long_polls"?'),
+        ("limits.long_polls=1,x", "limits.long_polls=x: limits.long_polls: must be a whole number"),
+        ("server.engine=native,hypercron", 'did you mean "hypercorn"?'),
+        ("webhooks.backoff_s=[5],[0]", r"webhooks.backoff_s=[0]: webhooks.backoff_s: must be an array"),
+        ("log.access=2024-01-01", "2024-01-01 is no value of a setting"),
+        ("server.workers=1,2", "server.workers=2: store.url: server.workers = 2 needs PostgreSQL"),
+        ("upstreams.egress=https://example.com", "upstreams.egress cannot be varied"),
+        ("store.url=postgresql://db/main", "store.url cannot be varied"),
+    ],
+)
+def test_what_a_node_would_refuse_is_refused_before_anything_runs(text: str, said: str) -> None:
+    with pytest.raises(WrongUse, match=re.escape(said)):
+        check_sweep(read_sweep(text), SCENARIOS["hit"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "webhooks.backoff_s=[5, 300],[1]",
+        "log.access=true,false",
+        "cache.max_bytes=0,64_000_000",
+        "server.engine=native,hypercorn",
+        'upstreams.operator_contact="a, b",me@example.com',
+        "upstreams.github.timeout_s=0.5,10",
+        "limits.concurrent_requests=10,50",
+    ],
+)
+def test_every_kind_of_setting_can_be_varied(text: str) -> None:
+    check_sweep(read_sweep(text), SCENARIOS["overload"])
+
+
+def test_workers_can_be_varied_where_their_servers_are() -> None:
+    check_sweep(Sweep("server.workers", (1, 2)), SCENARIOS["shared"])
 
 
 async def test_wrk_is_used_where_it_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
