@@ -1,12 +1,17 @@
 """What each `sluice bench` command does, once its arguments are read."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 
+import msgspec
+
 from bench import feed, marks
-from bench.compare import caveats, compare
+from bench.caveats import caveats
+from bench.compare import VERDICTS, Comparison, compare, compare_single
 from bench.errors import NotAsExpected, WrongUse
 from bench.feed import FeedOptions
 from bench.report import changes_table, show
@@ -38,8 +43,22 @@ def run_scenarios(
     """
     if rates and like:
         raise WrongUse("--rate and --like exclude each other")
-    scenarios = _known(names) or names_here()
-    given = rates_of(load(like)) if like else {name: _labelled(rates) for name in scenarios if rates}
+    liked = rates_of(load(like)) if like else {}
+    scenarios = _known(names) or tuple(name for name in names_here() if not like or name in liked)
+    given = liked if like else {name: _labelled(rates) for name in scenarios if rates}
+    missing = [name for name in scenarios if name not in given and name not in feed.SCENARIOS]
+    if like and (missing or not scenarios):
+        raise WrongUse(f"{like} has no rates of {', '.join(missing) or 'any scenario'}")
+    _check_for(
+        scenarios,
+        {
+            "--rate": (rates, tuple(SCENARIOS)),
+            "--seconds": (seconds, (*SCENARIOS, "reads", "deliveries")),
+            "--polls": (polls, ("parked",)),
+            "--events": (events, ("depth",)),
+            "--deliveries": (deliveries, ("deliveries",)),
+        },
+    )
     sizes = FeedOptions()
     sizes = replace(
         sizes,
@@ -49,6 +68,14 @@ def run_scenarios(
     )
     options = Options(scenarios=scenarios, rates=given, seconds=seconds, repeats=repeats, feed=sizes)
     _measure(partial(run_suite, options), works=works_of(options), files=files)
+
+
+def _check_for(scenarios: Sequence[str], options: Mapping[str, tuple[object, Sequence[str]]]) -> None:
+    """Refuse an option, here with its value and the scenarios it is for, that would change nothing."""
+    for option, (value, fitting) in options.items():
+        if value and not set(scenarios) & set(fitting):
+            whose = f"for {', '.join(fitting)} alone" if len(fitting) < len(SCENARIOS) else "for scenarios with rates"
+            raise WrongUse(f"{option} changes nothing in {', '.join(scenarios)}: it is {whose}")
 
 
 def sweep_setting(
@@ -77,24 +104,26 @@ def measure_marks(*, seconds: float | None, files: Files) -> None:
     _measure(partial(marks.measure_marks, seconds or MARKS_S), works=marks.WORKS, files=files)
 
 
-def compare_results(before: Path, after: Path, *, everything: bool) -> bool:
+def compare_results(before: Path, after: Path, *, everything: bool, as_json: bool = False) -> bool:
     """Print what changed between two results; whether something is worse.
 
     Raises:
         ResultsUnreadable: one of the files holds none.
+        WrongUse: nothing was measured in both.
     """
     old, new = load(before), load(after)
-    changes = compare(old, new)
+    changes, notes = [*compare(old, new), *compare_single(old, new)], caveats(old, new)
     if not changes:
-        raise WrongUse("the two results have no scenario at the same share or rate in common")
-    show(changes_table(changes, everything=everything))
-    for caveat in caveats(old, new):
-        print(f"note: {caveat}")
-    counts = {verdict: sum(each.verdict == verdict for each in changes) for verdict in ("better", "worse", "same")}
-    unknown = len(changes) - sum(counts.values())
-    print(
-        ", ".join(f"{count} {verdict}" for verdict, count in counts.items()), f"and {unknown} without repeats to tell"
-    )
+        raise WrongUse("nothing was measured in both: no scenario at the same share or rate, no cost, mark or figure")
+    counts = Counter(dict.fromkeys(VERDICTS, 0))
+    counts.update(change.verdict for change in changes)
+    if as_json:
+        print(msgspec.json.encode(Comparison(changes, notes, dict(counts))).decode())
+    else:
+        show(changes_table(changes, everything=everything))
+        print(*(f"note: {note}\n" for note in notes), sep="", end="")
+        *known, unknown = (f"{counts[verdict]} {verdict}" for verdict in VERDICTS)
+        print(f"{', '.join(known)} and {unknown}: measured once, so nobody can tell")
     return counts["worse"] > 0
 
 
@@ -110,7 +139,8 @@ def rates_of(results: Results) -> Mapping[str, Mapping[str, float]]:
 def _known(names: Sequence[str]) -> tuple[str, ...]:
     for name in names:
         if name not in NAMES:
-            raise WrongUse(f"there is no scenario {name}; there are {', '.join(NAMES)}")
+            nearest = "".join(f'did you mean "{close}"? ' for close in get_close_matches(name, NAMES, n=1, cutoff=0.5))
+            raise WrongUse(f"there is no scenario {name!r}; {nearest}there are {', '.join(NAMES)}")
     return tuple(dict.fromkeys(names))
 
 

@@ -14,8 +14,9 @@ from bench.results import Point, Results, Step
 
 SMALLEST = 0.02
 """Differences below it are not called a change, however sure they are."""
-RATE_SHARE = 0.02
-"""Offered rates that differ by more are said to: latencies are then of different loads."""
+FLOOR_SHARE = 0.01
+"""Of the largest value: what a figure counts as that fell below, so that 0 has a logarithm."""
+VERDICTS = ("better", "worse", "same", "unknown")
 # Student's t, two-sided, one in a thousand: degrees of freedom -> the bound; between two rows the lower one counts.
 _T_BOUNDS = (
     (1, 636.6),
@@ -61,7 +62,16 @@ class Change:
     noise: float | None
     """The share that a change must exceed to count; None when there are too few repeats to tell."""
     verdict: str
-    """`better`, `worse`, `same`, or `unknown` for want of repeats."""
+    """One of `VERDICTS`; `unknown` for want of repeats."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What `--json` prints."""
+
+    changes: Sequence[Change]
+    notes: Sequence[str]
+    counts: Mapping[str, int]
 
 
 def compare(before: Results, after: Results) -> list[Change]:
@@ -80,23 +90,43 @@ def _name(point: Point) -> tuple[str, str, str]:
 
 
 def _changes(before: Point, after: Point) -> Iterator[Change]:
+    label = " ".join(filter(None, (before.label, before.setting)))
     for figures, better_when in ((LOWER_IS_BETTER, -1), (HIGHER_IS_BETTER, 1)):
         for name, figure in figures.items():
             old, new = ([figure(step) for step in point.steps] for point in (before, after))
-            if min(*old, *new) > 0:
-                change, noise = difference(old, new)
-                verdict = _verdict(change, noise, better_when)
-                label = " ".join(filter(None, (before.label, before.setting)))
-                yield Change(
-                    before.scenario,
-                    label,
-                    name,
-                    _centre(old),
-                    _centre(new),
-                    change=change,
-                    noise=noise,
-                    verdict=verdict,
-                )
+            # Nothing served is the worst there is, where a latency or CPU of 0 says that there was nothing to measure.
+            if min(*old, *new) > 0 or (better_when > 0 and max(*old, *new) > 0):
+                yield _change((before.scenario, label, name), old, new, better_when=better_when)
+
+
+def _change(place: tuple[str, str, str], old: Sequence[float], new: Sequence[float], *, better_when: int) -> Change:
+    floor = FLOOR_SHARE * max(*old, *new)
+    old, new = ([max(value, floor) for value in values] for values in (old, new))
+    change, noise = difference(old, new)
+    verdict = _verdict(change, noise, better_when)
+    return Change(*place, _centre(old), _centre(new), change=change, noise=noise, verdict=verdict)
+
+
+def compare_single(before: Results, after: Results) -> list[Change]:
+    """What both results have measured once: costs, marks and figures. Without repeats no change can be judged."""
+    old, new = dict(_single(before)), dict(_single(after))
+    return [
+        Change(*place, value, new[place], change=new[place] / value - 1, noise=None, verdict="unknown")
+        for place, value in old.items()
+        if place in new and value > 0
+    ]
+
+
+def _single(results: Results) -> Iterator[tuple[tuple[str, str, str], float]]:
+    for cost in results.costs:
+        if not cost.unexpected:
+            at = f"{cost.connections} connections"
+            yield (cost.scenario, at, "us/req"), cost.cpu_us
+            yield (cost.scenario, at, "req/s"), cost.per_second
+    for kind, rows in (("mark", results.marks), ("figure", results.figures)):
+        for row in rows:
+            if row.value is not None:
+                yield (kind, row.unit, row.name), row.value
 
 
 def _centre(values: Sequence[float]) -> float:
@@ -128,27 +158,3 @@ def _verdict(change: float, noise: float | None, better_when: int) -> str:
     if abs(math.log1p(change)) <= math.log1p(noise):
         return "same"
     return "better" if change * better_when > 0 else "worse"
-
-
-def caveats(before: Results, after: Results) -> list[str]:
-    """What a reader should know before believing the comparison."""
-    notes = []
-    if (before.machine.cpu, before.machine.cpus) != (after.machine.cpu, after.machine.cpus):
-        notes.append("the results are of different machines")
-    if not (before.complete and after.complete):
-        notes.append("one of the results was stopped before its end")
-    if before.hello_us and after.hello_us:
-        change, noise = difference(before.hello_us, after.hello_us)
-        if noise is None or abs(change) > noise:
-            notes.append(f"the bare server changed by {change:+.1%} too: part of this is the machine, not the gateway")
-    if apart := sorted(set(_apart(before, after))):
-        notes.append(f"the offered rates differ in {', '.join(apart)}: run B with --like A.json to compare latencies")
-    return notes
-
-
-def _apart(before: Results, after: Results) -> Iterator[str]:
-    rates = {_name(point): point.steps[0].rate for point in after.points if point.steps}
-    for point in before.points:
-        rate = rates.get(_name(point))
-        if rate is not None and point.steps and abs(rate / point.steps[0].rate - 1) > RATE_SHARE:
-            yield point.scenario

@@ -2,7 +2,7 @@
 
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import msgspec
@@ -28,6 +28,7 @@ PER_PROCESS = 5_000
 """Requests a second that one process of the open loop is trusted with; it can do two or three times as many."""
 PROCESSES_MAX = 8
 REQUESTS_MAX = 5_000_000
+"""Of one step, which is as much shorter as it would have more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,7 @@ async def drive_open(scenario: Scenario, target: Target, pace: Pace, *, first_ke
     Raises:
         ChildFailed: a load generator failed or did not end in time.
     """
+    pace = bounded(pace)
     loads = split_load(ask_for(scenario, target), pace, connections=scenario.connections, first_key=first_key)
     begin_s, end_s = loads[0].counted_from_ns / 1e9, loads[0].first_ns / 1e9 + pace.warmup_s + pace.seconds
     watch = partial(_watch, target.pid, begin_s, end_s)
@@ -85,11 +87,16 @@ async def drive_open(scenario: Scenario, target: Target, pace: Pace, *, first_ke
     return step_of(pace, watched, [each for each in heard if isinstance(each, Heard)])
 
 
+def bounded(pace: Pace) -> Pace:
+    """The pace with as many of its seconds as `REQUESTS_MAX` allow."""
+    return replace(pace, seconds=min(pace.seconds, REQUESTS_MAX / pace.rate))
+
+
 def split_load(ask: Ask, pace: Pace, *, connections: int, first_key: int) -> list[OpenLoad]:
     """The parts of a load: each process sends every nth request, so that together they keep one even rate."""
     parts = min(math.ceil(pace.rate / PER_PROCESS), PROCESSES_MAX)
     interval_ns = round(1e9 / pace.rate)
-    count = min(max(round(pace.rate * (pace.warmup_s + pace.seconds)), 1), REQUESTS_MAX)
+    count = max(round(pace.rate * (pace.warmup_s + pace.seconds)), 1)
     first_ns = time.monotonic_ns() + round(LEAD_S * 1e9)
     return [
         OpenLoad(
@@ -174,6 +181,7 @@ def step_of(pace: Pace, watched: Watched, heard: list[Heard]) -> Step:
         connections=sum(each.connections for each in heard),
         unexpected=_summed([each.unexpected for each in heard]),
         memory=watched.memory,
+        seconds=pace.seconds,
     )
 
 

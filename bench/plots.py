@@ -1,5 +1,6 @@
 """The figures of a result as pictures, each as SVG and PNG."""
 
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
@@ -22,7 +23,6 @@ BANDED = ("p50", "p99")
 COLOURS = ("#1b6ca8", "#d9822b", "#3c9d5d", "#b5364a", "#7656a8", "#4a4a4a", "#1d9a9a", "#c05a9a", "#8a7a2a", "#2a4a8a")
 COLUMNS = 3
 DPI = 130
-_TINY_MS = 0.001
 
 
 def draw(results: Results, folder: Path, name: str) -> list[Path]:
@@ -53,9 +53,10 @@ def _latency(points: Sequence[Point]) -> Figure:
     scenarios = list(dict.fromkeys(point.scenario for point in points))
     rows = -(-len(scenarios) // COLUMNS)
     columns = min(len(scenarios), COLUMNS)
-    figure = Figure(figsize=(1.2 + 4.2 * columns, 0.9 + 2.9 * rows), layout="constrained")
+    figure = Figure(figsize=(1.2 + 4.2 * columns, 1.2 + 2.9 * rows), layout="constrained")
     figure.suptitle(
-        "Latency of the served against the offered rate (lines: medians of the repeats, bands: ranges of p50 and p99)"
+        "Latency of the served against the offered rate\nlines: medians of the repeats, bands: ranges of p50 and p99",
+        fontsize="medium",
     )
     grid = figure.subplots(rows, columns, squeeze=False)
     for axes, scenario in zip(grid.flat, scenarios, strict=False):
@@ -73,19 +74,27 @@ def _percentiles(axes: Axes, points: Sequence[Point]) -> None:
         low, middle, high = _spread(points, _visible(figure))
         axes.plot(rates, middle, marker="o", markersize=3.5, color=colour, label=label)
         if label in BANDED:
-            axes.fill_between(rates, low, high, color=colour, alpha=0.18, linewidth=0)
+            _band(axes, rates, (low, high), colour)
     _rate_axis(axes)
     _log_ms(axes, "latency, ms")
 
 
+def _band(axes: Axes, rates: Sequence[float], band: tuple[list[float], list[float]], colour: str) -> None:
+    if len(rates) == 1:  # an area without a width could not be seen
+        axes.vlines(rates, *band, color=colour, alpha=0.35, linewidth=5)
+    else:
+        axes.fill_between(rates, *band, color=colour, alpha=0.18, linewidth=0)
+
+
 def _visible(figure: Callable[[Step], float]) -> Callable[[Step], float]:
-    """The figure, but above 0, which a logarithmic axis does not have."""
-    return lambda step: max(figure(step), _TINY_MS)
+    """The figure, but a gap for 0: nothing was served, and a logarithmic axis has none."""
+    return lambda step: figure(step) or math.nan
 
 
 def _spread(points: Sequence[Point], figure: Callable[[Step], float]) -> tuple[list[float], list[float], list[float]]:
     """The lowest, the middle and the highest of each point's repeats."""
-    values = [[figure(step) for step in point.steps] for point in points]
+    found = [[value for step in point.steps if not math.isnan(value := figure(step))] for point in points]
+    values = [each or [math.nan] for each in found]
     return [min(each) for each in values], [median(each) for each in values], [max(each) for each in values]
 
 
@@ -104,18 +113,22 @@ def _cpu(points: Sequence[Point], hello_us: Sequence[float]) -> Figure:
     if hello_us:
         axes.axvline(median(hello_us), color="#4a4a4a", linestyle=":", label="bare Trio + httptools")
         figure.legend(loc="outside lower right", fontsize="small")
-    axes.set_yticks(range(len(scenarios)), [f"{name}  {_lowest_cpu(points, name):.0f} us" for name in scenarios])
+    axes.set_yticks(range(len(scenarios)), [_named(points, name) for name in scenarios])
     axes.set_ylim(len(scenarios) - 0.5, -0.5)
     axes.set_xscale("log")
+    if not any(map(math.isfinite, axes.dataLim.intervalx)):
+        axes.set_xlim(1, 1_000)  # as `_log_ms`
     _plain_numbers(axes.xaxis)
     axes.set_xlabel("CPU microseconds for each answer (beside the name: the lowest median of a rate)")
     axes.grid(which="both", axis="x", alpha=0.25)
     return figure
 
 
-def _lowest_cpu(points: Sequence[Point], scenario: str) -> float:
-    rows = [point for point in points if point.scenario == scenario]
-    return min(median(step.cpu_us for step in point.steps) for point in rows)
+def _named(points: Sequence[Point], scenario: str) -> str:
+    """A scenario with the lowest CPU of its rates, where there were answers."""
+    steps = [[step.cpu_us for step in point.steps if step.cpu_us] for point in points if point.scenario == scenario]
+    lowest = min((median(costs) for costs in steps if costs), default=None)
+    return f"{scenario}  {'no answers' if lowest is None else f'{lowest:.0f} us'}"
 
 
 def _memory(points: Sequence[Point]) -> Figure:
@@ -144,7 +157,8 @@ def _held(points: Sequence[Point], scenario: str) -> list[Held]:
 
 
 def _sweep(points: Sequence[Point]) -> Figure:
-    figure = Figure(figsize=(13, 4.4), layout="constrained")
+    settings = list(dict.fromkeys(point.setting for point in points))
+    figure = Figure(figsize=(13, 4.6 + 0.25 * (len(settings) // COLUMNS)), layout="constrained")
     figure.suptitle(f"{points[0].scenario}: a line for each setting (median of the repeats, band: their range)")
     panels = figure.subplots(1, 3)
     whats: tuple[tuple[str, Callable[[Step], float]], ...] = (
@@ -153,17 +167,18 @@ def _sweep(points: Sequence[Point]) -> Figure:
         ("CPU us for each answer", lambda step: step.cpu_us),
     )
     for axes, (what, value) in zip(panels, whats, strict=True):
-        for nth, setting in enumerate(dict.fromkeys(point.setting for point in points)):
+        for nth, setting in enumerate(settings):
             rows = [point for point in points if point.setting == setting]
             low, middle, high = _spread(rows, value)
             rates, colour = [_rate(point) for point in rows], COLOURS[nth % len(COLOURS)]
             axes.plot(rates, middle, marker="o", markersize=4, color=colour, label=setting)
-            axes.fill_between(rates, low, high, color=colour, alpha=0.18, linewidth=0)
+            _band(axes, rates, (low, high), colour)
         _rate_axis(axes)
         axes.set_ylabel(what)
     _log_ms(panels[1], whats[1][0])
-    panels[0].set_ylim(bottom=0)
-    panels[0].legend(fontsize="small")
+    for axes in (panels[0], panels[2]):
+        axes.set_ylim(bottom=0)
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=COLUMNS, fontsize="small")
     return figure
 
 
@@ -180,6 +195,8 @@ def _rate_axis(axes: Axes) -> None:
 
 def _log_ms(axes: Axes, label: str) -> None:
     axes.set_yscale("log")
+    if not any(map(math.isfinite, axes.dataLim.intervaly)):
+        axes.set_ylim(1, 100)  # nothing was served: an empty panel
     _plain_numbers(axes.yaxis)
     axes.set_ylabel(label)
 

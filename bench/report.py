@@ -1,14 +1,16 @@
 """The figures as tables on the terminal."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 
 import msgspec
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, JustifyMethod
 from rich.table import Table
+from rich.text import Text
 
 from bench.compare import Change
+from bench.machine import described
 from bench.results import Cost, Figure, Mark, Point, Results, Step
 
 WIDTH_OF_A_PIPE = 160
@@ -19,6 +21,7 @@ LAG_SHARE = 0.2
 """Of p99 that the generator's own lateness may be before a point says so."""
 FULL = 0.97
 """A machine this busy has nothing left for the server."""
+REQUESTS_FOR_P99, REQUESTS_FOR_P999 = 100, 1_000
 BUSY_SERVER = 0.9
 """A server of one process that takes so much of a CPU is itself the limit."""
 
@@ -33,9 +36,12 @@ POINT_COLUMNS = (
 )
 LEFT_OUT = frozenset(
     {"requests", "x plain", "RSS MB", "client us", "wrk req/s", "wrk us/req"}
-    | {"refused/s", "CPU %", "p90 ms", "p99 from to", "p99.9 ms"}
+    | {"refused/s", "CPU %", "p90 ms", "p99 from to", "p99.9 ms", "remark"}
 )
+"""By a narrow table; its remarks stand below it."""
 WORDS = frozenset({"scenario", "mark", "measure", "unit", "figure", "verdict", "remark"})
+LONG = frozenset({"mark", "measure", "figure", "remark"})
+"""Columns whose text may take several lines."""
 
 
 def show_results(results: Results, *, as_json: bool) -> None:
@@ -50,6 +56,27 @@ def show_results(results: Results, *, as_json: bool) -> None:
         marks_table(results.marks),
         figures_table(results.figures),
     )
+    for line in (*([] if wide else _remarks(results)), *_not_installed(results.costs)):
+        print(line)
+    print(f"on {described(results.machine)}; bench/README.md says how to read the figures")
+
+
+def _remarks(results: Results) -> Iterator[str]:
+    """What a narrow table has no room for."""
+    for cost in results.costs:
+        if said := invalid(cost.unexpected):
+            yield f"{cost.scenario}: {said}"
+    for point in results.points:
+        if point.steps and (said := remark(point)):
+            yield f"{point.scenario} {point.label}: {said}"
+
+
+def _not_installed(costs: Sequence[Cost]) -> Iterator[str]:
+    """Why columns are empty."""
+    if costs and all(cost.wrk_per_second is None for cost in costs):
+        yield "wrk is not installed, so nothing stands in its columns"
+    if costs and all(cost.scenario != "nginx" for cost in costs):
+        yield "nginx is not installed, so nothing stands beside it"
 
 
 def show(*tables: Table) -> None:
@@ -66,15 +93,16 @@ def width() -> int:
     return console.width if console.is_terminal else WIDTH_OF_A_PIPE
 
 
-def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, wide: bool = True) -> Table:
+def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *, wide: bool = True) -> Table:
     kept = [at for at, name in enumerate(columns) if wide or name not in LEFT_OUT]
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     for at in kept:
         name = columns[at]
         justify: JustifyMethod = "left" if name in WORDS else "right"
-        table.add_column(name, justify=justify, no_wrap=name != "remark", overflow="fold")
+        table.add_column(name, justify=justify, no_wrap=name not in LONG, overflow="fold")
     for row in rows:
-        table.add_row(*(row[at] for at in kept))
+        # As Text, since a setting such as ["a"] would be taken for markup.
+        table.add_row(*(cell if isinstance(cell := row[at], Text) else Text(cell) for at in kept))
     return table
 
 
@@ -105,7 +133,7 @@ def _cost_row(cost: Cost, peers_us: Mapping[str, float]) -> list[str]:
 
 def marks_table(marks: Sequence[Mark]) -> Table:
     """Each mark beside its figure."""
-    verdicts = {True: "[green]met[/]", False: "[red]not met[/]"}
+    verdicts = {True: Text("met", "green"), False: Text("not met", "red")}
     rows = [(mark.name, number(mark.value), f"{mark.limit:g}", mark.unit, verdicts[mark.met]) for mark in marks]
     return _table("Marks", ("mark", "measured", "at most", "unit", "verdict"), rows)
 
@@ -123,20 +151,27 @@ def points_table(points: Sequence[Point], *, wide: bool = True) -> Table:
 
 
 def _figures(steps: Sequence[Step]) -> list[str]:
-    p99s = [step.p99_ms for step in steps]
+    # Where nothing was served there is no latency.
+    served = [step for step in steps if step.max_ms]
+    p99s, cpus_us = [step.p99_ms for step in served], [step.cpu_us for step in steps if step.cpu_us]
     return [
         f"{steps[0].rate:.0f}",
         f"{median(step.served_per_s for step in steps):.0f}",
         f"{median(step.refused_per_s for step in steps):.0f}",
-        f"{median(step.cpu_us for step in steps):.0f}",
+        f"{median(cpus_us):.0f}" if cpus_us else "-",
         f"{100 * median(step.cpu_share for step in steps):.0f}",
-        number(median(step.p50_ms for step in steps)),
-        number(median(step.p90_ms for step in steps)),
-        number(median(p99s)),
-        f"{number(min(p99s))} to {number(max(p99s))}",
-        number(median(step.p999_ms for step in steps)),
+        _median(step.p50_ms for step in served),
+        _median(step.p90_ms for step in served),
+        _median(p99s),
+        f"{number(min(p99s))} to {number(max(p99s))}" if p99s else "-",
+        _median(step.p999_ms for step in served),
         f"{max(held.rss_bytes for step in steps for held in step.memory) / 1e6:.0f}",
     ]
+
+
+def _median(values: Iterable[float]) -> str:
+    known = list(values)
+    return number(median(known)) if known else "-"
 
 
 def remark(point: Point) -> str:
@@ -150,21 +185,26 @@ def remark(point: Point) -> str:
         notes.append("machine full")
     if median(step.lag_p99_ms for step in steps) > LAG_SHARE * median(step.p99_ms for step in steps):
         notes.append(f"generator late {median(step.lag_p99_ms for step in steps):.1f} ms")
+    # Of fewer than 100 a hundredth is less than one: such a percentile is the longest of all, and chance.
+    requests = max(step.requests for step in steps)
+    if requests < REQUESTS_FOR_P999:
+        notes.append(f"p99{'' if requests < REQUESTS_FOR_P99 else '.9'} of {requests}")
     return "; ".join(notes)
 
 
 def changes_table(changes: Sequence[Change], *, everything: bool) -> Table:
-    """What is different between two results: the changes alone, or every figure."""
+    """What is different between two results: what is not the same, or every figure."""
     columns = ("scenario", "offered", "figure", "A", "B", "change", "noise", "verdict")
-    shown = [change for change in changes if everything or change.verdict not in ("same", "unknown")]
+    shown = [change for change in changes if everything or change.verdict != "same"]
     return _table("B against A", columns, map(_change_row, shown))
 
 
-def _change_row(change: Change) -> list[str]:
+def _change_row(change: Change) -> list[str | Text]:
     colour = {"better": "green", "worse": "red"}.get(change.verdict, "default")
-    noise = "-" if change.noise is None else f"±{change.noise:.1%}"
+    # On the scale of ratios, on which a fall to 1/1.1 is as much as a rise to 1.1.
+    noise = "-" if change.noise is None else f"{1 / (1 + change.noise) - 1:+.1%} {change.noise:+.1%}"
     figures = [number(change.before), number(change.after), f"{change.change:+.1%}", noise]
-    return [change.scenario, change.label, change.figure, *figures, f"[{colour}]{change.verdict}[/]"]
+    return [change.scenario, change.label, change.figure, *figures, Text(change.verdict, colour)]
 
 
 def invalid(unexpected: dict[str, int]) -> str:

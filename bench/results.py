@@ -1,20 +1,17 @@
 """What a run of the bench leaves behind: one JSON document, and where it stands."""
 
-import os
-import platform
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
 from bench.errors import ResultsUnreadable
+from bench.machine import Machine, this_machine
 
 FORMAT = 1
 FOLDER = Path(__file__).resolve().parent / "results"
-_LIBRARIES = ("trio", "httptools", "httpx", "orjson", "msgspec")
 
 
 class Held(NamedTuple):
@@ -52,6 +49,8 @@ class Step:
     connections: int
     unexpected: dict[str, int]
     memory: tuple[Held, ...]
+    seconds: float = 0.0
+    """That were counted; 0 in files of before this was kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,20 +111,6 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
-    """What the figures were measured on."""
-
-    cpu: str
-    cpus: int
-    memory_bytes: int
-    system: str
-    python: str
-    libraries: dict[str, str]
-    load_average: float
-    """Of the minute before the run: above 0.5 something else was at work."""
-
-
-@dataclass(frozen=True, slots=True)
 class Results:
     """One run of the suite. Its lists grow while it runs; only the run itself adds to them."""
 
@@ -144,32 +129,6 @@ class Results:
 def new_results() -> Results:
     """Results without figures, of this machine and now."""
     return Results(machine=this_machine(), made_at=datetime.now(UTC).isoformat(timespec="seconds"))
-
-
-def this_machine() -> Machine:
-    """What this machine says of itself."""
-    return Machine(
-        cpu=_cpu_model(),
-        cpus=len(os.sched_getaffinity(0)),
-        memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-        system=f"{platform.system()} {platform.release()}",
-        python=f"{platform.python_implementation()} {platform.python_version()}",
-        libraries={name: found for name in _LIBRARIES if (found := _version(name))},
-        load_average=os.getloadavg()[0],
-    )
-
-
-def _cpu_model() -> str:
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(named, platform.machine())
-
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return ""
 
 
 def save(results: Results, file: Path) -> None:

@@ -18,13 +18,24 @@ _INSTALL = "the bench needs more packages: pip install -c constraints.txt -e '.[
 _EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 _options = (
-    click.option("--seconds", type=click.FloatRange(0.1, 3_600), default=None, help="Counted seconds of a step."),
+    click.option(
+        "--seconds",
+        type=click.FloatRange(0.1, 3_600),
+        default=None,
+        help="Counted seconds of a step; else 3, for `marks` 5.",
+    ),
     click.option("--out", "folder", type=click.Path(file_okay=False, path_type=Path), help="Else bench/results."),
     click.option("--name", help="Of the files that are written; else the time."),
     json_option,
 )
 _steps = (
-    click.option("--rate", "rates", type=click.FloatRange(0.1, 100_000), multiple=True, help="Requests a second."),
+    click.option(
+        "--rate",
+        "rates",
+        type=click.FloatRange(0.1, 100_000),
+        multiple=True,
+        help="Requests a second, once for each rate; else shares of what the node can do.",
+    ),
     click.option(
         "--repeats", type=click.IntRange(1, 100), default=5, show_default=True, help="How often each rate is measured."
     ),
@@ -67,7 +78,15 @@ def bench() -> None:
 @click.option("--events", type=click.IntRange(1_000, 100_000_000), help="In the log of `depth`; else 1,000,000.")
 @click.option("--deliveries", type=click.IntRange(100, 200_000), help="That wait in `deliveries`; else 10,000.")
 def run_(**o: Any) -> None:
-    """Measure latency, CPU and memory. Runs the named scenarios at some rates; without a name, all of them."""
+    """Measure latency, CPU and memory. Runs the named scenarios at some rates; without a name, all of them.
+
+    \b
+    At rates:  miss shared hit mixed replay unauthorized reject collect
+               slow failing overload soak
+    Without:   parked reads depth monitors deliveries
+
+    bench/README.md says what each shows, how to read the figures and which keys of config.toml move them.
+    """
     with _refusals():
         from bench.command import run_scenarios  # noqa: PLC0415 - as in _refusals
         from bench.terminal import Files  # noqa: PLC0415 - as in _refusals
@@ -120,10 +139,11 @@ def sweep(**o: Any) -> None:
 @click.argument("before", metavar="A.json", type=_EXISTING)
 @click.argument("after", metavar="B.json", type=_EXISTING)
 @click.option("--all", "everything", is_flag=True, help="Also what did not change.")
-def compare(before: Path, after: Path, everything: bool) -> None:
+@json_option
+def compare(before: Path, after: Path, everything: bool, as_json: bool) -> None:
     """Tell what changed from A to B. Noise is told apart by their repeats; exit 1 when something is worse."""
     with _refusals():
         from bench.command import compare_results  # noqa: PLC0415 - as in _refusals
 
-        if compare_results(before, after, everything=everything):
+        if compare_results(before, after, everything=everything, as_json=as_json):
             raise Refusal("something is worse")

@@ -1,17 +1,21 @@
 """`sluice bench` as an operator meets it."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from bench.command import compare_results, rates_of, run_scenarios, sweep_setting
+from bench.compare import Comparison
 from bench.errors import BenchError, WrongUse
 from bench.results import Results, load, save
+from bench.suite import NAMES
 from bench.terminal import Files
 from tests.bench.samples import noisy_results
 
@@ -40,7 +44,7 @@ def test_the_program_itself_loads_neither_the_suite_nor_its_packages() -> None:
 def test_wrong_use_is_one_line_and_exit_2() -> None:
     ended = sluice("run", "frobnicate")
     assert ended.returncode == 2
-    assert ended.stderr.startswith("sluice: there is no scenario frobnicate; there are miss, ")
+    assert ended.stderr.startswith("sluice: there is no scenario 'frobnicate'; there are miss, ")
     assert ended.stderr.count("\n") == 1
 
 
@@ -172,6 +176,52 @@ def test_comparing_says_what_changed_and_whether_something_is_worse(
     assert "16 worse" in capsys.readouterr().out
     assert not compare_results(after, before, everything=False)
     assert not compare_results(before, before, everything=True)
+    capsys.readouterr()
+    compare_results(before, after, everything=False, as_json=True)
+    said = msgspec.json.decode(capsys.readouterr().out, type=Comparison)
+    assert said.counts == {"better": 0, "worse": 16, "same": 8, "unknown": 0}
+    assert len(said.changes) == 24
+
+
+def test_results_with_nothing_in_common_cannot_be_compared(tmp_path: Path) -> None:
+    save(noisy_results(1, points=0), tmp_path / "a.json")
+    with pytest.raises(WrongUse, match="nothing was measured in both"):
+        compare_results(tmp_path / "a.json", tmp_path / "a.json", everything=True)
+
+
+@pytest.mark.parametrize(
+    ("names", "options", "said"),
+    [
+        (("mised",), {}, "there is no scenario 'mised'; did you mean \"mixed\"? there are miss, "),
+        (("hit",), {"polls": [1_000]}, "--polls changes nothing in hit: it is for parked alone"),
+        (("hit", "parked"), {"events": 1_000}, "--events changes nothing in hit, parked: it is for depth alone"),
+        (("hit",), {"deliveries": 100}, "--deliveries changes nothing in hit"),
+        (("depth",), {"rates": [5.0]}, "--rate changes nothing in depth: it is for scenarios with rates"),
+        (("depth", "parked"), {"seconds": 1.0}, "--seconds changes nothing in depth, parked"),
+    ],
+)
+def test_an_option_that_would_change_nothing_is_refused(
+    names: tuple[str, ...], options: dict[str, Any], said: str
+) -> None:
+    given = {"rates": (), "seconds": None, **options}
+    with pytest.raises(WrongUse, match=re.escape(said)):
+        run_scenarios(names, like=None, repeats=1, files=Files(), **given)
+
+
+def test_rates_like_those_of_a_result_need_the_scenario_in_it(tmp_path: Path) -> None:
+    save(noisy_results(1), tmp_path / "a.json")
+    save(noisy_results(1, points=0), tmp_path / "empty.json")
+    for names, file, said in (
+        (("hit", "miss"), "a.json", "has no rates of miss"),
+        ((), "empty.json", "has no rates of any scenario"),
+    ):
+        with pytest.raises(WrongUse, match=said):
+            run_scenarios(names, rates=(), like=tmp_path / file, seconds=1, repeats=1, files=Files())
+
+
+def test_the_help_names_every_scenario() -> None:
+    words = sluice("run", "--help").stdout.split()
+    assert set(NAMES) <= set(words)
 
 
 @pytest.mark.parametrize("names", [("hello",), ("hit", "nginx"), ("",)])

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.compare import caveats, compare, difference
-from bench.results import Results
-from tests.bench.samples import noisy_results
+from bench.caveats import caveats
+from bench.compare import compare, compare_single, difference
+from bench.results import Figure, Mark, Results
+from tests.bench.samples import COST, noisy_results
 
 RUNS = 200
 
@@ -79,6 +80,33 @@ def test_only_points_of_both_results_are_compared() -> None:
     assert {change.label for change in compare(before, after)} == {"00%", "10%"}
 
 
+@pytest.mark.parametrize(("repeats", "verdict"), [(5, "worse"), (1, "unknown")])
+def test_a_server_that_serves_nothing_any_more_is_no_missing_figure(repeats: int, verdict: str) -> None:
+    before, after = (noisy_results(seed, points=1, repeats=repeats, noise=0.01) for seed in (1, 2))
+    after.points[0].steps[:] = [replace(step, served_per_s=0.0) for step in after.points[0].steps]
+    (change,) = (each for each in compare(before, after) if each.figure == "served/s")
+    assert (change.verdict, change.change) == (verdict, pytest.approx(-0.99, abs=0.001))
+    (back,) = (each for each in compare(after, before) if each.figure == "served/s")
+    assert back.verdict == {"worse": "better"}.get(verdict, verdict)
+
+
+def test_what_was_measured_once_is_compared_without_a_verdict() -> None:
+    before, after = noisy_results(1, points=0), noisy_results(2, points=0)
+    for results, factor in ((before, 1.0), (after, 1.5)):
+        results.costs.append(replace(COST, cpu_us=200.0 * factor))
+        results.costs.append(replace(COST, scenario="hit", unexpected={"500": 1}))
+        results.marks.extend((Mark("waking", 2.0 * factor, 5, "s"), Mark("absent", None, 5, "s")))
+        results.figures.append(Figure("runs", 100.0 * factor, "runs/s"))
+    seen = compare_single(before, after)
+    assert {each.verdict for each in seen} == {"unknown"}
+    assert [(each.scenario, each.label, each.figure, round(each.change, 3)) for each in seen] == [
+        ("miss", "64 connections", "us/req", 0.5),
+        ("miss", "64 connections", "req/s", 0.0),
+        ("mark", "s", "waking", 0.5),
+        ("figure", "runs/s", "runs", 0.5),
+    ]
+
+
 def test_a_figure_that_is_missing_is_left_out() -> None:
     before, after = noisy_results(1, points=1), noisy_results(2, points=1)
     after.points[0].steps[:] = [replace(step, cpu_us=0.0) for step in after.points[0].steps]
@@ -109,10 +137,34 @@ def test_runs_of_one_machine_at_one_pace_and_the_same_rates_need_no_caveat() -> 
 
 def test_what_makes_a_comparison_doubtful_is_said() -> None:
     before, after = noisy_results(1), noisy_results(2)
-    other = replace(
-        after, machine=replace(after.machine, cpus=8), complete=False, hello_us=[each * 2 for each in after.hello_us]
+    machine = replace(
+        after.machine, cpus=8, python="CPython 3.12", libraries={"trio": "0.36.0", "sqlite": "3.45"}, load_average=9.0
     )
+    other = replace(after, machine=machine, complete=False, hello_us=[each * 2 for each in after.hello_us])
     other.points[0].steps[:] = [replace(step, rate=2_000.0) for step in other.points[0].steps]
-    said = "\n".join(caveats(before, other))
-    for words in ("different machines", "stopped", "the bare server changed by +100.0%", "rates differ in hit"):
-        assert words in said
+    other.points[1].steps[:] = [replace(step, unexpected={"500": 1}, unanswered=2) for step in other.points[1].steps]
+    assert caveats(before, other) == [
+        "the results are of different machines (cpus)",
+        "python: CPython 3.11 before, CPython 3.12 after",
+        "trio 0.35.0 before, 0.36.0 after",
+        "B was stopped before its end",
+        "something else was at work before B: a load average of 9.0",
+        "not every answer was as it should in B: hit",
+        "some requests got no answer in B: hit",
+        "the bare server changed by +100.0% too: part of this is the machine, not the gateway",
+        "the offered rates differ in hit: run B with --like A.json to compare latencies",
+    ]
+
+
+def test_steps_of_other_lengths_are_said_where_both_files_tell_them() -> None:
+    before, after = noisy_results(1), noisy_results(2)
+    for results, seconds in ((before, 3.0), (after, 1.0)):
+        for point in results.points:
+            point.steps[:] = [replace(step, seconds=seconds) for step in point.steps]
+    assert caveats(before, after) == ["the steps are not as long in both in hit: run B with the --seconds of A"]
+    assert caveats(before, noisy_results(2)) == []
+
+
+def test_a_pace_that_was_measured_once_is_not_judged_by_its_last_percent() -> None:
+    before, after = (replace(noisy_results(seed), hello_us=[us]) for seed, us in ((1, 10.0), (2, 10.1)))
+    assert caveats(before, after) == []

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.ask import Ask
-from bench.driving import Pace, drive_open, split_load
+from bench.driving import REQUESTS_MAX, Pace, bounded, drive_open, split_load
 from bench.histogram import Histogram
 from bench.keys import NEW_FROM
 from bench.open_load import Heard, OpenLoad, OpenLoop
@@ -202,3 +202,11 @@ async def test_a_run_that_is_cancelled_leaves_no_process() -> None:
         assert scope.cancelled_caught
         assert 0 < len(asked.heads) < 1_000
     assert generators() == []
+
+
+def test_a_step_of_too_many_requests_is_shorter_and_keeps_its_rate() -> None:
+    """The figures are divided by the seconds that were really counted."""
+    assert bounded(Pace(10_000, 3_600)) == Pace(10_000, REQUESTS_MAX / 10_000)
+    assert bounded(Pace(10_000, 5)) == Pace(10_000, 5)
+    loads = split_load(Ask("http://h:1", "/"), bounded(Pace(10_000, 3_600)), connections=100, first_key=1)
+    assert sum(load.count for load in loads) == REQUESTS_MAX + 10_000

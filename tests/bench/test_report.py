@@ -7,10 +7,10 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from bench.compare import compare
+from bench.compare import Change, compare
 from bench.cost import cost_marks, cost_of
 from bench.load import Measured
-from bench.report import changes_table, cost_table, marks_table, number, points_table, remark, show
+from bench.report import changes_table, cost_table, marks_table, number, points_table, remark, show, show_results
 from bench.results import Mark, Point
 from tests.bench.samples import COST, STEP, noisy_results
 
@@ -106,6 +106,8 @@ def test_a_point_that_was_not_measured_is_left_out() -> None:
         ({"machine_share": 1.0}, "machine full"),
         ({"machine_share": 1.0, "cpu_share": 0.99}, ""),
         ({"lag_p99_ms": 1.5}, "generator late 1.5 ms"),
+        ({"requests": 999}, "p99.9 of 999"),
+        ({"requests": 99}, "p99 of 99"),
         ({}, ""),
     ],
 )
@@ -141,4 +143,38 @@ def test_a_narrow_terminal_gets_the_columns_that_matter_most() -> None:
         with console.capture() as capture:
             console.print(table)
         assert "…" not in capture.get()
-        assert all(column in capture.get() for column in ("us/req", "p50 ms", "p99 ms", "remark"))
+        assert all(column in capture.get() for column in ("us/req", "p50 ms", "p99 ms"))
+
+
+def test_what_a_narrow_table_has_no_room_for_stands_below(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Method: COLUMNS and FORCE_COLOR make the output a terminal of that width."""
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    results = noisy_results(1, points=1)
+    results.points[0].steps[:] = [replace(STEP, unanswered=3)]
+    results.costs.append(replace(COST, unexpected={"429": 3}))
+    show_results(results, as_json=False)
+    out = capsys.readouterr().out
+    assert "\nhit 00%: 3 unanswered\n" in out
+    assert "\nmiss: invalid: 3 x 429\n" in out
+    assert "\nwrk is not installed" in out
+    assert "\non a CPU, 2 CPUs, 8 GB; " in out
+    assert "generat\n" not in out
+
+
+def test_where_nothing_was_served_there_is_no_latency() -> None:
+    nothing = {"p50_ms": 0.0, "p90_ms": 0.0, "p99_ms": 0.0, "p999_ms": 0.0, "max_ms": 0.0, "cpu_us": 0.0}
+    row = row_of(points_table([Point("hit", "50%", "", [replace(STEP, **nothing)])]), "hit")
+    assert row[5:12] == ["-", "10", "-", "-", "-", "-", "-"]
+
+
+def test_a_setting_is_no_markup() -> None:
+    point = Point("hit", "50%", 'webhooks.x=["a"][b]', [STEP])
+    assert row_of(points_table([point]), "hit")[-1] == 'webhooks.x=["a"][b]'
+
+
+def test_noise_is_told_in_both_directions() -> None:
+    change = Change("hit", "50%", "p99 ms", 1.0, 2.0, change=1.0, noise=0.25, verdict="worse")
+    assert "-20.0% +25.0%" in text_of(changes_table([change], everything=False))

@@ -1,5 +1,7 @@
 """Results are kept as one document, and drawn."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -7,7 +9,7 @@ import pytest
 
 from bench.errors import ResultsUnreadable
 from bench.plots import draw, draw_sweep
-from bench.results import Mark, Point, load, new_results, save
+from bench.results import Mark, Point, Results, load, new_results, save
 from tests.bench.samples import noisy_results
 
 PNG = b"\x89PNG\r\n"
@@ -18,13 +20,6 @@ def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
     results.marks.append(Mark("a mark", None, 5, "ms"))
     save(results, tmp_path / "new" / "a.json")
     assert load(tmp_path / "new" / "a.json") == results
-
-
-def test_new_results_name_the_machine() -> None:
-    machine = new_results().machine
-    assert machine.cpus >= 1
-    assert machine.memory_bytes > 10**8
-    assert set(machine.libraries) >= {"trio", "httptools"}
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{", b'{"format": 1}'])
@@ -72,6 +67,29 @@ def test_a_sweep_has_a_line_for_each_setting(tmp_path: Path) -> None:
     svg, png = draw_sweep(results, tmp_path, "r")
     assert "limits.concurrent_requests=10" in svg.read_text()
     assert png.read_bytes().startswith(PNG)
+
+
+@pytest.mark.parametrize("draw_it", [draw, draw_sweep])
+def test_where_nothing_was_served_an_empty_panel_is_drawn(
+    draw_it: Callable[[Results, Path, str], list[Path]], tmp_path: Path
+) -> None:
+    results = replace(noisy_results(1, points=1), hello_us=[])
+    nothing = {"served_per_s": 0.0, "p50_ms": 0.0, "p90_ms": 0.0, "p99_ms": 0.0, "p999_ms": 0.0, "cpu_us": 0.0}
+    results.points[0].steps[:] = [replace(step, **nothing) for step in results.points[0].steps]
+    files = draw_it(results, tmp_path, "r")
+    assert all(file.stat().st_size for file in files)
+    assert draw_it is draw_sweep or "no answers" in (tmp_path / "r-cpu.svg").read_text()
+
+
+def test_files_of_before_more_was_kept_are_read(tmp_path: Path) -> None:
+    document = msgspec.to_builtins(noisy_results(1))
+    for name in ("build", "cpu_quota", "store_on", "commit"):
+        del document["machine"][name]
+    for point in document["points"]:
+        for step in point["steps"]:
+            del step["seconds"]
+    (tmp_path / "a.json").write_bytes(msgspec.json.encode(document))
+    assert load(tmp_path / "a.json") == noisy_results(1)
 
 
 def test_results_without_points_draw_nothing(tmp_path: Path) -> None:

@@ -1,0 +1,150 @@
+"""What figures were measured on: the machine, the interpreter, the libraries, and which state of this program."""
+
+import os
+import platform
+import shutil
+import sqlite3
+import subprocess
+import sysconfig
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parents[1]
+GIT_S = 10
+_PACKAGES = (
+    "sluice",
+    "trio",
+    "httptools",
+    "httpx",
+    "orjson",
+    "msgspec",
+    "psycopg",
+    "coredis",
+    "hypercorn",
+    "quart-trio",
+)
+_CGROUP = Path("/sys/fs/cgroup")
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What the figures were measured on. What has a default is not told by older files."""
+
+    cpu: str
+    cpus: int
+    """That this process may use."""
+    memory_bytes: int
+    system: str
+    """With the kernel's version."""
+    python: str
+    libraries: dict[str, str]
+    load_average: float
+    """Of the minute before the run."""
+    build: str = ""
+    """How the interpreter was built: its compiler, and whether with profile-guided and link-time optimisation."""
+    cpu_quota: float | None = None
+    """CPUs' worth of time that a control group allows, where it allows less than all."""
+    store_on: str = ""
+    """The file system under the stores of a run, which lie in the temporary folder."""
+    commit: str = ""
+    """Of this program; with `and changes` when files differ from it."""
+
+
+def this_machine() -> Machine:
+    """What this machine says of itself."""
+    return Machine(
+        cpu=_cpu_model(),
+        cpus=len(os.sched_getaffinity(0)),
+        memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        system=f"{platform.system()} {platform.release()}",
+        python=f"{platform.python_implementation()} {platform.python_version()}",
+        libraries={
+            **{name: found for name in _PACKAGES if (found := _version(name))},
+            "sqlite": sqlite3.sqlite_version,
+        },
+        load_average=os.getloadavg()[0],
+        build=_build(),
+        cpu_quota=cpu_quota(_CGROUP / "cpu.max"),
+        store_on=_file_system(Path(tempfile.gettempdir()).resolve()),
+        commit=commit_of(PROJECT),
+    )
+
+
+def described(machine: Machine) -> str:
+    """The machine in one line, for whoever reads the tables."""
+    quota = "" if machine.cpu_quota is None else f" (no more than {machine.cpu_quota:g} of them at a time)"
+    libraries = [
+        f"{name} {machine.libraries[name]}" for name in ("trio", "httptools", "sqlite") if name in machine.libraries
+    ]
+    return "; ".join(
+        filter(
+            None,
+            (
+                f"{machine.cpu}, {machine.cpus} CPUs{quota}, {machine.memory_bytes / 1e9:.0f} GB",
+                machine.system,
+                f"{machine.python}{f' ({machine.build})' if machine.build else ''}",
+                ", ".join(libraries),
+                machine.store_on and f"store on {machine.store_on}",
+                machine.commit and f"commit {machine.commit}",
+                f"load average {machine.load_average:.2f} before",
+            ),
+        )
+    )
+
+
+def _cpu_model() -> str:
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, platform.processor() or platform.machine())
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return ""
+
+
+def _build() -> str:
+    asked = str(sysconfig.get_config_var("CONFIG_ARGS") or "")
+    optimised = "with" if "--enable-optimizations" in asked else "without"
+    linked = ", with link-time optimisation" if "--with-lto" in asked else ""
+    return f"{platform.python_compiler()}, {optimised} profile-guided optimisation{linked}"
+
+
+def cpu_quota(file: Path) -> float | None:
+    """CPUs' worth of time in a control group's `cpu.max`; None without a bound."""
+    try:
+        allowed, _, period = file.read_text().partition(" ")
+        return None if allowed == "max" else int(allowed) / int(period)
+    except (OSError, ValueError):
+        return None
+
+
+def _file_system(folder: Path) -> str:
+    """The kind of the file system that a folder is on, as the nearest mount above it has it."""
+    mounts = dict(_mounts())
+    return next((mounts[str(each)] for each in (folder, *folder.parents) if str(each) in mounts), "")
+
+
+def _mounts() -> Iterator[tuple[str, str]]:
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        before, _, after = line.partition(" - ")
+        yield before.split()[4], after.split()[0]
+
+
+def commit_of(folder: Path) -> str:
+    """The commit that a folder's files are of; empty where no git or no repository is."""
+    program = shutil.which("git")
+    if program is None or not (folder / ".git").exists():
+        return ""
+    commit, changed = (_git(program, folder, *words) for words in (("rev-parse", "HEAD"), ("diff", "--stat", "HEAD")))
+    return f"{commit} and changes" if commit and changed else commit
+
+
+def _git(program: str, folder: Path, *words: str) -> str:
+    done = subprocess.run([program, *words], cwd=folder, capture_output=True, text=True, timeout=GIT_S, check=False)
+    return done.stdout.strip() if done.returncode == 0 else ""

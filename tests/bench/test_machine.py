@@ -1,0 +1,50 @@
+"""Results say what they were measured on."""
+
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bench.machine import commit_of, cpu_quota, described, this_machine
+from tests.bench.samples import MACHINE
+
+
+def test_the_machine_is_described_down_to_the_interpreter_s_build() -> None:
+    machine = this_machine()
+    assert machine.cpus >= 1
+    assert machine.memory_bytes > 10**8
+    assert machine.system.startswith("Linux ")
+    assert "profile-guided optimisation" in machine.build
+    assert machine.store_on
+    assert set(machine.libraries) >= {"sluice", "trio", "httptools", "sqlite", "orjson", "msgspec"}
+
+
+@pytest.mark.parametrize(
+    ("written", "cpus"), [("max 100000\n", None), ("150000 100000\n", 1.5), ("", None), ("odd\n", None)]
+)
+def test_a_control_group_s_bound_counts(tmp_path: Path, written: str, cpus: float | None) -> None:
+    (tmp_path / "cpu.max").write_text(written)
+    assert cpu_quota(tmp_path / "cpu.max") == cpus
+    assert cpu_quota(tmp_path / "absent") is None
+
+
+def test_the_commit_is_named_and_whether_files_differ_from_it(tmp_path: Path) -> None:
+    assert commit_of(tmp_path) == ""
+    git = ("git", "-c", "user.name=a", "-c", "user.email=a@example.com")
+    (tmp_path / "a").write_text("1")
+    for words in (("init", "-q"), ("add", "a"), ("commit", "-q", "-m", "a")):
+        subprocess.run([*git, *words], cwd=tmp_path, check=True, timeout=30)
+    commit = commit_of(tmp_path)
+    assert len(commit) == 40
+    (tmp_path / "a").write_text("2")
+    assert commit_of(tmp_path) == f"{commit} and changes"
+
+
+def test_the_machine_in_one_line_leaves_out_what_an_older_file_does_not_tell() -> None:
+    assert described(MACHINE) == ("a CPU, 2 CPUs, 8 GB; Linux 6; CPython 3.11; trio 0.35.0; load average 0.10 before")
+    newer = described(
+        replace(MACHINE, build="GCC, with optimisation", cpu_quota=1.5, store_on="ext4", commit="abc and changes")
+    )
+    for words in ("2 CPUs (no more than 1.5", "CPython 3.11 (GCC, with", "store on ext4", "commit abc and changes"):
+        assert words in newer
