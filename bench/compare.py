@@ -46,7 +46,12 @@ LOWER_IS_BETTER: Mapping[str, Figure] = MappingProxyType(
         "own MB": lambda step: max(held.own_bytes for held in step.memory) / 1e6,
     }
 )
-HIGHER_IS_BETTER: Mapping[str, Figure] = MappingProxyType({"served/s": lambda step: step.served_per_s})
+# Of the offered ones: a run that found less to be possible was offered less, and serves less without being worse.
+HIGHER_IS_BETTER: Mapping[str, Figure] = MappingProxyType(
+    {"served %": lambda step: 100 * step.served_per_s / step.rate}
+)
+EDGE = 3
+"""Requests that the edges of the counted time take or give by chance; of few requests that is a large share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,24 +96,31 @@ def _name(point: Point) -> tuple[str, str, str]:
 
 def _changes(before: Point, after: Point) -> Iterator[Change]:
     label = " ".join(filter(None, (before.label, before.setting)))
+    edge = EDGE / max(min(step.requests for point in (before, after) for step in point.steps), 1)
     for figures, better_when in ((LOWER_IS_BETTER, -1), (HIGHER_IS_BETTER, 1)):
         for name, figure in figures.items():
             old, new = ([figure(step) for step in point.steps] for point in (before, after))
             # Nothing served is the worst there is, where a latency or CPU of 0 says that there was nothing to measure.
             if min(*old, *new) > 0 or (better_when > 0 and max(*old, *new) > 0):
-                yield _change((before.scenario, label, name), old, new, better_when=better_when)
+                yield _change((before.scenario, label, name), old, new, better_when=better_when, edge=edge)
 
 
-def _change(place: tuple[str, str, str], old: Sequence[float], new: Sequence[float], *, better_when: int) -> Change:
+def _change(
+    place: tuple[str, str, str], old: Sequence[float], new: Sequence[float], *, better_when: int, edge: float
+) -> Change:
     floor = FLOOR_SHARE * max(*old, *new)
     old, new = ([max(value, floor) for value in values] for values in (old, new))
     change, noise = difference(old, new)
+    if noise is not None and better_when > 0:
+        noise = max(noise, edge)
     verdict = _verdict(change, noise, better_when)
     return Change(*place, _centre(old), _centre(new), change=change, noise=noise, verdict=verdict)
 
 
 def compare_single(before: Results, after: Results) -> list[Change]:
-    """What both results have measured once: costs, marks and figures. Without repeats no change can be judged."""
+    """What both results have measured once: costs, marks, figures and, by the rates that are shares of it, what the
+    closed loop found possible. Without repeats no change can be judged.
+    """
     old, new = dict(_single(before)), dict(_single(after))
     return [
         Change(*place, value, new[place], change=new[place] / value - 1, noise=None, verdict="unknown")
@@ -120,9 +132,15 @@ def compare_single(before: Results, after: Results) -> list[Change]:
 def _single(results: Results) -> Iterator[tuple[tuple[str, str, str], float]]:
     for cost in results.costs:
         if not cost.unexpected:
-            at = f"{cost.connections} connections"
+            at = f"at {cost.connections}"
             yield (cost.scenario, at, "us/req"), cost.cpu_us
             yield (cost.scenario, at, "req/s"), cost.per_second
+    for point in results.points:
+        if point.steps and point.label.endswith("%"):
+            yield (
+                (point.scenario, " ".join(filter(None, (point.label, point.setting))), "offered/s"),
+                point.steps[0].rate,
+            )
     for kind, rows in (("mark", results.marks), ("figure", results.figures)):
         for row in rows:
             if row.value is not None:

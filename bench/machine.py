@@ -88,7 +88,7 @@ def described(machine: Machine) -> str:
                 f"{machine.python}{f' ({machine.build})' if machine.build else ''}",
                 ", ".join(libraries),
                 machine.store_on and f"store on {machine.store_on}",
-                machine.commit and f"commit {machine.commit}",
+                machine.commit and f"commit {machine.commit[:12]}{machine.commit[40:]}",
                 f"load average {machine.load_average:.2f} before",
             ),
         )

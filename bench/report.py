@@ -31,7 +31,19 @@ COST_COLUMNS = (
     *("client us", "wrk req/s", "wrk us/req", "remark"),
 )
 POINT_COLUMNS = (
-    *("scenario", "offered", "req/s", "served/s", "refused/s", "us/req", "CPU %", "p50 ms", "p90 ms", "p99 ms"),
+    *(
+        "scenario",
+        "setting",
+        "offered",
+        "req/s",
+        "served/s",
+        "refused/s",
+        "us/req",
+        "CPU %",
+        "p50 ms",
+        "p90 ms",
+        "p99 ms",
+    ),
     *("p99 from to", "p99.9 ms", "RSS MB", "remark"),
 )
 LEFT_OUT = frozenset(
@@ -40,8 +52,9 @@ LEFT_OUT = frozenset(
 )
 """By a narrow table; its remarks stand below it."""
 WORDS = frozenset({"scenario", "mark", "measure", "unit", "figure", "verdict", "remark"})
-LONG = frozenset({"mark", "measure", "figure", "remark"})
+LONG = frozenset({"mark", "measure", "figure", "remark", "setting"})
 """Columns whose text may take several lines."""
+LONG_AT_LEAST = 10
 
 
 def show_results(results: Results, *, as_json: bool) -> None:
@@ -68,7 +81,7 @@ def _remarks(results: Results) -> Iterator[str]:
             yield f"{cost.scenario}: {said}"
     for point in results.points:
         if point.steps and (said := remark(point)):
-            yield f"{point.scenario} {point.label}: {said}"
+            yield f"{' '.join(filter(None, (point.scenario, point.setting, point.label)))}: {said}"
 
 
 def _not_installed(costs: Sequence[Cost]) -> Iterator[str]:
@@ -93,13 +106,16 @@ def width() -> int:
     return console.width if console.is_terminal else WIDTH_OF_A_PIPE
 
 
-def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *, wide: bool = True) -> Table:
-    kept = [at for at, name in enumerate(columns) if wide or name not in LEFT_OUT]
+def _table(
+    title: str, columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *, without: frozenset[str] = frozenset()
+) -> Table:
+    kept = [at for at, name in enumerate(columns) if name not in without]
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     for at in kept:
         name = columns[at]
+        least = LONG_AT_LEAST if name in LONG else None
         justify: JustifyMethod = "left" if name in WORDS else "right"
-        table.add_column(name, justify=justify, no_wrap=name not in LONG, overflow="fold")
+        table.add_column(name, justify=justify, no_wrap=name not in LONG, overflow="fold", min_width=least)
     for row in rows:
         # As Text, since a setting such as ["a"] would be taken for markup.
         table.add_row(*(cell if isinstance(cell := row[at], Text) else Text(cell) for at in kept))
@@ -110,7 +126,7 @@ def cost_table(costs: Sequence[Cost], *, wide: bool = True) -> Table:
     """What a request costs in the closed loop. Ratios are CPU per request over that of a peer of the same run."""
     peers_us = {cost.scenario: cost.cpu_us for cost in costs if not cost.unexpected and cost.cpu_us}
     rows = [_cost_row(cost, peers_us) for cost in costs]
-    return _table("CPU of the server's process", COST_COLUMNS, rows, wide=wide)
+    return _table("CPU of the server's process", COST_COLUMNS, rows, without=frozenset() if wide else LEFT_OUT)
 
 
 def _cost_row(cost: Cost, peers_us: Mapping[str, float]) -> list[str]:
@@ -146,8 +162,10 @@ def figures_table(figures: Sequence[Figure]) -> Table:
 
 def points_table(points: Sequence[Point], *, wide: bool = True) -> Table:
     """Every rate of every scenario: the medians of its repeats, and how far p99 ranged."""
-    rows = [[point.scenario, point.label, *_figures(point.steps), remark(point)] for point in points if point.steps]
-    return _table("Open loop", POINT_COLUMNS, rows, wide=wide)
+    shown = [point for point in points if point.steps]
+    rows = [[each.scenario, each.setting, each.label, *_figures(each.steps), remark(each)] for each in shown]
+    without = frozenset() if any(each.setting for each in shown) else frozenset({"setting"})
+    return _table("Open loop", POINT_COLUMNS, rows, without=without | (frozenset() if wide else LEFT_OUT))
 
 
 def _figures(steps: Sequence[Step]) -> list[str]:
@@ -177,8 +195,7 @@ def _median(values: Iterable[float]) -> str:
 def remark(point: Point) -> str:
     """Why a point does not count, or what to know of it: lost requests, a late generator, a machine that is full."""
     steps = point.steps
-    notes = [point.setting] if point.setting else []
-    notes += sorted({note for step in steps if (note := invalid(step.unexpected))})
+    notes = sorted({note for step in steps if (note := invalid(step.unexpected))})
     if unanswered := sum(step.unanswered for step in steps):
         notes.append(f"{unanswered} unanswered")
     if median(step.machine_share for step in steps) > FULL and median(step.cpu_share for step in steps) < BUSY_SERVER:

@@ -63,7 +63,27 @@ def test_more_served_is_better() -> None:
     before, after = noisy_results(1, noise=0.01), noisy_results(2, noise=0.01)
     for point in after.points:
         point.steps[:] = [replace(step, served_per_s=step.served_per_s * 1.5) for step in point.steps]
-    assert verdicts(before, after, "served/s") == {"better": 4}
+    assert verdicts(before, after, "served %") == {"better": 4}
+
+
+def test_to_be_offered_less_is_not_to_serve_less_well_and_is_told() -> None:
+    """Method: what the closed loop found possible has halved, so half is offered, and all of it is served."""
+    before, after = noisy_results(1, noise=0.001), noisy_results(2, noise=0.001)
+    for point in after.points:
+        point.steps[:] = [replace(step, rate=step.rate / 2, served_per_s=step.rate / 2) for step in point.steps]
+    assert verdicts(before, after, "served %") == {"same": 4}
+    assert {(each.figure, each.change, each.verdict) for each in compare_single(before, after)} == {
+        ("offered/s", -0.5, "unknown")
+    }
+
+
+def test_one_request_more_of_few_is_no_change() -> None:
+    before, after = noisy_results(1, points=1), noisy_results(2, points=1)
+    for results, served in ((before, 40.0), (after, 41.0)):
+        results.points[0].steps[:] = [
+            replace(step, rate=40.0, requests=40, served_per_s=served) for step in results.points[0].steps
+        ]
+    assert verdicts(before, after, "served %") == {"same": 1}
 
 
 def test_without_repeats_nothing_is_claimed() -> None:
@@ -84,9 +104,9 @@ def test_only_points_of_both_results_are_compared() -> None:
 def test_a_server_that_serves_nothing_any_more_is_no_missing_figure(repeats: int, verdict: str) -> None:
     before, after = (noisy_results(seed, points=1, repeats=repeats, noise=0.01) for seed in (1, 2))
     after.points[0].steps[:] = [replace(step, served_per_s=0.0) for step in after.points[0].steps]
-    (change,) = (each for each in compare(before, after) if each.figure == "served/s")
+    (change,) = (each for each in compare(before, after) if each.figure == "served %")
     assert (change.verdict, change.change) == (verdict, pytest.approx(-0.99, abs=0.001))
-    (back,) = (each for each in compare(after, before) if each.figure == "served/s")
+    (back,) = (each for each in compare(after, before) if each.figure == "served %")
     assert back.verdict == {"worse": "better"}.get(verdict, verdict)
 
 
@@ -100,8 +120,8 @@ def test_what_was_measured_once_is_compared_without_a_verdict() -> None:
     seen = compare_single(before, after)
     assert {each.verdict for each in seen} == {"unknown"}
     assert [(each.scenario, each.label, each.figure, round(each.change, 3)) for each in seen] == [
-        ("miss", "64 connections", "us/req", 0.5),
-        ("miss", "64 connections", "req/s", 0.0),
+        ("miss", "at 64", "us/req", 0.5),
+        ("miss", "at 64", "req/s", 0.0),
         ("mark", "s", "waking", 0.5),
         ("figure", "runs/s", "runs", 0.5),
     ]

@@ -44,7 +44,14 @@ def test_the_commit_is_named_and_whether_files_differ_from_it(tmp_path: Path) ->
 def test_the_machine_in_one_line_leaves_out_what_an_older_file_does_not_tell() -> None:
     assert described(MACHINE) == ("a CPU, 2 CPUs, 8 GB; Linux 6; CPython 3.11; trio 0.35.0; load average 0.10 before")
     newer = described(
-        replace(MACHINE, build="GCC, with optimisation", cpu_quota=1.5, store_on="ext4", commit="abc and changes")
+        replace(
+            MACHINE, build="GCC, with optimisation", cpu_quota=1.5, store_on="ext4", commit=f"{'a' * 40} and changes"
+        )
     )
-    for words in ("2 CPUs (no more than 1.5", "CPython 3.11 (GCC, with", "store on ext4", "commit abc and changes"):
+    for words in (
+        "2 CPUs (no more than 1.5",
+        "CPython 3.11 (GCC, with",
+        "store on ext4",
+        f"commit {'a' * 12} and changes",
+    ):
         assert words in newer

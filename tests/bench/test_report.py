@@ -170,9 +170,10 @@ def test_where_nothing_was_served_there_is_no_latency() -> None:
     assert row[5:12] == ["-", "10", "-", "-", "-", "-", "-"]
 
 
-def test_a_setting_is_no_markup() -> None:
+@pytest.mark.parametrize("wide", [True, False])
+def test_a_setting_has_a_column_and_is_no_markup(wide: bool) -> None:
     point = Point("hit", "50%", 'webhooks.x=["a"][b]', [STEP])
-    assert row_of(points_table([point]), "hit")[-1] == 'webhooks.x=["a"][b]'
+    assert row_of(points_table([point], wide=wide), "hit")[1] == 'webhooks.x=["a"][b]'
 
 
 def test_noise_is_told_in_both_directions() -> None:
