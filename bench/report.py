@@ -173,9 +173,9 @@ def _figures(steps: Sequence[Step]) -> list[str]:
     served = [step for step in steps if step.max_ms]
     p99s, cpus_us = [step.p99_ms for step in served], [step.cpu_us for step in steps if step.cpu_us]
     return [
-        f"{steps[0].rate:.0f}",
-        f"{median(step.served_per_s for step in steps):.0f}",
-        f"{median(step.refused_per_s for step in steps):.0f}",
+        number(steps[0].rate),
+        number(median(step.served_per_s for step in steps)),
+        number(median(step.refused_per_s for step in steps)),
         f"{median(cpus_us):.0f}" if cpus_us else "-",
         f"{100 * median(step.cpu_share for step in steps):.0f}",
         _median(step.p50_ms for step in served),
@@ -204,7 +204,9 @@ def remark(point: Point) -> str:
         notes.append(f"generator late {median(step.lag_p99_ms for step in steps):.1f} ms")
     # Of fewer than 100 a hundredth is less than one: such a percentile is the longest of all, and chance.
     requests = max(step.requests for step in steps)
-    if requests < REQUESTS_FOR_P999:
+    if not requests:
+        notes.append("no request in so short a time")
+    elif requests < REQUESTS_FOR_P999:
         notes.append(f"p99{'' if requests < REQUESTS_FOR_P99 else '.9'} of {requests}")
     return "; ".join(notes)
 

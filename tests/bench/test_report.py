@@ -108,6 +108,7 @@ def test_a_point_that_was_not_measured_is_left_out() -> None:
         ({"lag_p99_ms": 1.5}, "generator late 1.5 ms"),
         ({"requests": 999}, "p99.9 of 999"),
         ({"requests": 99}, "p99 of 99"),
+        ({"requests": 0}, "no request in so short a time"),
         ({}, ""),
     ],
 )
@@ -162,6 +163,11 @@ def test_what_a_narrow_table_has_no_room_for_stands_below(
     assert "\nwrk is not installed" in out
     assert "\non a CPU, 2 CPUs, 8 GB; " in out
     assert "generat\n" not in out
+
+
+def test_rates_below_one_a_second_are_no_zero() -> None:
+    row = row_of(points_table([Point("hit", "0.5/s", "", [replace(STEP, rate=0.5, served_per_s=0.25)])]), "hit")
+    assert row[1:4] == ["0.5/s", "0.5", "0.25"]
 
 
 def test_where_nothing_was_served_there_is_no_latency() -> None:
