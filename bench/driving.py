@@ -4,6 +4,7 @@ import math
 import time
 from dataclasses import dataclass, replace
 from functools import partial
+from tempfile import TemporaryDirectory
 
 import msgspec
 import trio
@@ -125,8 +126,9 @@ async def generate(module: str, load: bytes, limit_s: float) -> bytes:
         ChildFailed: it failed or did not end in time.
     """
     try:
-        with trio.fail_after(limit_s):
-            return await run_command((PYTHON, "-m", module), stdin=load)
+        # What it keeps in files goes with this folder, also when it is stopped in the middle.
+        with TemporaryDirectory(prefix="sluice-bench-") as folder, trio.fail_after(limit_s):
+            return await run_command((PYTHON, "-m", module), stdin=load, environ={"TMPDIR": folder})
     except trio.TooSlowError as exc:
         raise ChildFailed("the load generator did not end in time") from exc
 

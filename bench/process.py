@@ -5,10 +5,11 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 import trio
 
@@ -141,8 +142,10 @@ async def _first_line(stdout: trio.abc.ReceiveStream) -> bytes:
     return line
 
 
-async def run_command(command: Sequence[str], *, stdin: bytes = b"") -> bytes:
-    """What `command` printed to stdout.
+async def run_command(
+    command: Sequence[str], *, stdin: bytes = b"", environ: Mapping[str, str] = MappingProxyType({})
+) -> bytes:
+    """What `command` printed to stdout; `environ` is added to this process's own environment.
 
     Raises:
         ChildFailed: it ended with an exit code other than 0.
@@ -154,6 +157,7 @@ async def run_command(command: Sequence[str], *, stdin: bytes = b"") -> bytes:
         capture_stderr=True,
         check=False,
         cwd=PROJECT,
+        env={**os.environ, **environ},
         start_new_session=True,
     )
     if done.returncode != 0:

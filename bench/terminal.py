@@ -50,7 +50,8 @@ def measure_and_show(measure: Measure, *, works: int, files: Files, is_sweep: bo
     results = replace(results, complete=ended)
     # The file comes first: whatever happens to the terminal or to a picture, the figures are kept.
     written = _write(results, folder, name, is_sweep=is_sweep)
-    show_results(results, as_json=files.as_json)
+    if written:
+        show_results(results, as_json=files.as_json)
     say(*(f"written: {each}" for each in written))
     if failure is not None:
         raise failure

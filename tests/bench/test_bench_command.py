@@ -5,7 +5,10 @@ import re
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -146,7 +149,24 @@ def test_ctrl_c_and_a_closed_terminal_end_a_run_with_what_is_known_by_then(
     assert len(results.points[0].steps) == 1
 
 
-def running(*arguments: str) -> "subprocess.Popen[str]":
+def test_a_long_log_that_is_stopped_in_the_middle_leaves_no_files(tmp_path: Path) -> None:
+    """Method: the signal comes once the store's process has begun to write it, in a folder of its own."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    command = ("depth", "--events", "1000000", "--out", str(tmp_path / "out"))
+    with running(*command, environ={"TMPDIR": str(temporary)}) as popen:
+        deadline = time.monotonic() + WAIT_S
+        while not any(temporary.rglob("sluice.db")):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        popen.send_signal(signal.SIGINT)
+        out, err = popen.communicate(timeout=WAIT_S)
+    assert (popen.returncode, out) == (1, "")
+    assert "stopped before the end" in err
+    assert list(temporary.iterdir()) == list((tmp_path / "out").iterdir()) == []
+
+
+def running(*arguments: str, environ: Mapping[str, str] = MappingProxyType({})) -> "subprocess.Popen[str]":
     """A run under way, whose files are named `a`."""
     return subprocess.Popen(
         [sys.executable, "-c", SLUICE, "bench", "run", *arguments, "--name", "a"],
@@ -154,6 +174,7 @@ def running(*arguments: str) -> "subprocess.Popen[str]":
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        env={**os.environ, **environ},
         start_new_session=True,
     )
 
