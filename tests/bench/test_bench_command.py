@@ -24,7 +24,7 @@ from tests.bench.samples import noisy_results
 
 PROJECT = Path(__file__).resolve().parents[2]
 SLUICE = "from gateway.cli import main; main()"
-WAIT_S = 60.0
+WAIT_S = 180.0
 
 
 def sluice(*arguments: str, before: str = "") -> "subprocess.CompletedProcess[str]":
