@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any, Literal
 
 import httpx
@@ -9,6 +11,7 @@ import orjson
 
 from upstreams.endpoint import Judge
 from upstreams.errors import NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
+from upstreams.fields import decoded
 from upstreams.steps import Answer
 from upstreams.told_waits import retry_after_s
 from upstreams.transport.http import HttpAnswer
@@ -19,6 +22,12 @@ _NOTHING = frozenset((b"", b"null"))
 """Bodies that say, with a good status, that there is nothing (spec 7.5)."""
 _NOTHING_BYTES_MAX = 16
 """Longer bodies are not looked at for blanks around it."""
+_NEARLY_JSON_BYTES_MAX = 1024 * 1024
+"""Longer bodies are JSON or they are not: a second look at them would hold up everybody else."""
+_INTEGER_DIGITS_MAX = 20
+_NO_TEXT = frozenset(("application/json", "text/html"))
+"""Types of what is no file's text: JSON that was cut short, a proxy's page."""
+_HALF_OF_A_PAIR = re.compile("[\ud800-\udfff]")
 
 
 def read_answer(raw: HttpAnswer, source: str, took_s: float, *, accepts: Accepts, judge: Judge) -> Answer:
@@ -27,9 +36,11 @@ def read_answer(raw: HttpAnswer, source: str, took_s: float, *, accepts: Accepts
     Raises:
         NotFound, InvalidArgument, UpstreamThrottled, UpstreamFailed: what it says instead.
     """
-    if 300 <= raw.status < 400:
-        raise UpstreamFailed(source, f"status {raw.status}")
     status = raw.status
+    if status == 202:  # it is still making what was asked for: GitHub's statistics
+        raise UpstreamFailed(source, "the answer is not ready yet", passing=True)
+    if 300 <= status < 400:
+        raise UpstreamFailed(source, f"status {status}")
     # As `Answer(...)`, which costs twice this.
     answer = tuple.__new__(Answer, (status, raw.headers, _body(raw, source, accepts), source, took_s))
     if status >= 400:
@@ -60,7 +71,27 @@ def _body(raw: HttpAnswer, source: str, accepts: Accepts) -> Any:
     try:
         return orjson.loads(raw.body)
     except orjson.JSONDecodeError as exc:
-        if raw.status < 400 and accepts == "json":
-            kind = raw.headers.get("content-type", "no content type").partition(";")[0]
+        words = decoded(raw.body)
+        if (found := _nearly_json(words)) is not None:
+            return found
+        kind = raw.headers.get("content-type", "no content type").partition(";")[0]
+        if raw.status < 400 and (accepts == "json" or kind in _NO_TEXT):
             raise UpstreamFailed(source, f"JSON was due, {kind} came", passing=True) from exc
-        return raw.body.decode("utf-8", errors="replace")
+        return words
+
+
+def _nearly_json(words: str) -> Any:
+    """What strict JSON refuses though every value in it is plain: a byte order mark, numbers beyond all bounds, NaN,
+    half of a surrogate pair where a text was cut. None where it is no JSON.
+    """
+    if not words.startswith(("{", "[")) or len(words) > _NEARLY_JSON_BYTES_MAX:
+        return None
+    try:
+        written = json.dumps(json.loads(words, parse_int=_bounded), ensure_ascii=False)
+        return json.loads(_HALF_OF_A_PAIR.sub("\ufffd", written))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _bounded(digits: str) -> float:
+    return int(digits) if len(digits) <= _INTEGER_DIGITS_MAX else float(digits)

@@ -7,7 +7,8 @@ without a loop, which costs a third less.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from html import unescape
 from time import gmtime, strftime
@@ -18,6 +19,7 @@ from upstreams.errors import UnexpectedBody
 Json = dict[str, Any]
 T = TypeVar("T")
 _INTEGER_BITS = 63
+_INTEGER_MAX = 2**_INTEGER_BITS - 1
 """Beyond them a JSON number is no longer read alike everywhere, nor written by every encoder."""
 _DIGITS_MAX = 20
 _YEAR_10000_S = 253_402_300_800
@@ -82,6 +84,21 @@ def number(value: Json, name: str, *others: str) -> int | None:
     return _first(number, value, others) if others else None
 
 
+def count(value: Json, name: str, *others: str) -> int | None:
+    """The first number under one of the names that can say how many there are; below zero is a placeholder."""
+    found = value.get(name)
+    told = found if type(found) is int else number(value, name)
+    if told is not None and 0 <= told <= _INTEGER_MAX:
+        return told
+    return _first(count, value, others) if others else None
+
+
+def total_of(counts: Iterable[int | None]) -> int | None:
+    """The sum of counts, those that are None left out; None when none is told, or beyond 64 bits."""
+    told = [one for one in counts if one is not None]
+    return sum(told) if told and sum(told) <= _INTEGER_MAX else None
+
+
 def _whole(found: Any) -> int | None:
     if isinstance(found, float) and found.is_integer():
         return int(found)
@@ -111,9 +128,9 @@ def ident(value: Json, name: str, *others: str) -> str | None:
 
 
 def texts(value: Json, name: str) -> list[str] | None:
-    """The strings of the list under `name`, or None when it was not sent."""
+    """The non-empty strings of the list under `name`, or None when it was not sent."""
     inner = value.get(name)
-    return [entry for entry in inner if isinstance(entry, str)] if isinstance(inner, list) else None
+    return [entry for entry in inner if isinstance(entry, str) and entry] if isinstance(inner, list) else None
 
 
 def instant(value: Json, name: str, *others: str) -> str | None:
@@ -203,6 +220,12 @@ def _without_markup(html: str) -> str:
     del pieces[1::3]  # now text and tag take turns
     pieces[1::2] = [_IN_PLACE_OF.get(tag.lower(), "") if tag else "" for tag in pieces[1::2]]
     return "".join(pieces)
+
+
+def decoded(raw: bytes) -> str:
+    """Bytes as text: UTF-8, or UTF-16 where a byte order mark tells so; the mark itself is no text."""
+    encoding = "utf-16" if raw.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "utf-8-sig"
+    return raw.decode(encoding, errors="replace")
 
 
 def joined(*pieces: str | None) -> str | None:

@@ -13,7 +13,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from upstreams.errors import UnexpectedBody
-from upstreams.fields import flag, ident, instant, joined, number, obj, part, parts, plain, rows, text, texts
+from upstreams.fields import (
+    count,
+    decoded,
+    flag,
+    ident,
+    instant,
+    joined,
+    number,
+    obj,
+    part,
+    parts,
+    plain,
+    rows,
+    text,
+    texts,
+    total_of,
+)
 
 ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{3})?Z", re.ASCII)
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
@@ -23,6 +39,7 @@ GETTERS: tuple[Callable[[dict[str, Any], str], object], ...] = (
     parts,
     text,
     number,
+    count,
     flag,
     ident,
     texts,
@@ -32,7 +49,17 @@ GETTERS: tuple[Callable[[dict[str, Any], str], object], ...] = (
 
 @given(JSON)
 def test_no_getter_raises_and_each_keeps_its_type(value: Any) -> None:
-    kinds = {part: dict, parts: list, text: str, number: int, flag: bool, ident: str, texts: list, instant: str}
+    kinds = {
+        part: dict,
+        parts: list,
+        text: str,
+        number: int,
+        count: int,
+        flag: bool,
+        ident: str,
+        texts: list,
+        instant: str,
+    }
     for getter in GETTERS:
         found = getter({"a": value}, "a")
         assert found is None or type(found) is kinds[getter]
@@ -41,7 +68,7 @@ def test_no_getter_raises_and_each_keeps_its_type(value: Any) -> None:
 
 @given(LEAVES)
 def test_what_a_getter_gives_can_be_written_as_json(value: Any) -> None:
-    for getter in (number, flag, instant):
+    for getter in (number, count, flag, instant):
         orjson.dumps(getter({"a": value}, "a"))
 
 
@@ -58,7 +85,7 @@ def test_a_body_of_another_shape_is_refused_by_one_error(value: Any) -> None:
 def test_rows_of_another_kind_are_left_out() -> None:
     assert rows([{"a": 1}, None, 3, "x", {"b": 2}]) == [{"a": 1}, {"b": 2}]
     assert parts({"items": [{"a": 1}, None]}, "items") == [{"a": 1}]
-    assert texts({"tags": ["a", 1, None, "b"]}, "tags") == ["a", "b"]
+    assert texts({"tags": ["a", 1, None, "", "b"]}, "tags") == ["a", "b"]
 
 
 def test_what_was_not_sent_is_none_and_what_was_sent_empty_is_empty() -> None:
@@ -68,6 +95,36 @@ def test_what_was_not_sent_is_none_and_what_was_sent_empty_is_empty() -> None:
     assert number({"likes": 0}, "likes") == 0
     assert flag({"pinned": False}, "pinned") is False
     assert flag({"pinned": None}, "pinned") is None
+
+
+@given(JSON)
+def test_a_count_is_a_number_that_is_not_below_zero(value: Any) -> None:
+    found, told = {"a": value}, number({"a": value}, "a")
+    assert count(found, "a") == (told if told is not None and told >= 0 else None)
+
+
+def test_a_count_below_zero_makes_room_for_another_name() -> None:
+    assert count({"a": -1, "b": 5}, "a", "b") == 5
+    assert count({"a": -1, "b": "0"}, "a", "b") == 0
+    assert count({"a": -1}, "a") is None
+
+
+@given(st.lists(st.none() | st.integers(0, 2**63 - 1)))
+def test_a_total_is_the_sum_of_what_was_told_as_long_as_it_can_be_written(counts: list[int | None]) -> None:
+    told = [one for one in counts if one is not None]
+    total = total_of(counts)
+    assert total == (sum(told) if told and sum(told) < 2**63 else None)
+    orjson.dumps(total)
+
+
+@given(st.text(), st.sampled_from(["utf-8", "utf-8-sig", "utf-16"]))
+def test_bytes_are_text_as_their_mark_says(words: str, encoding: str) -> None:
+    assert decoded(words.encode(encoding)) == words.removeprefix("\ufeff" if encoding == "utf-8" else "")
+
+
+@given(st.binary())
+def test_bytes_that_are_no_text_are_read_as_far_as_they_go(raw: bytes) -> None:
+    assert isinstance(decoded(raw), str)
 
 
 def test_the_first_name_with_a_value_wins() -> None:

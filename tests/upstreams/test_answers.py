@@ -1,0 +1,108 @@
+"""Bodies that are not quite what they should be: what is plain is read, and nothing else is taken for it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from upstreams.answers import Accepts, read_answer
+from upstreams.endpoint import by_status
+from upstreams.errors import UpstreamError, UpstreamFailed
+from upstreams.transport.http import HttpAnswer
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def body_of(raw: bytes, accepts: Accepts = "json", kind: str = "application/json", status: int = 200) -> Any:
+    came = HttpAnswer(status, {"content-type": kind}, raw)
+    return read_answer(came, "main", 0.0, accepts=accepts, judge=by_status).body
+
+
+@given(JSON.filter(lambda body: isinstance(body, dict | list)), st.sampled_from(["utf-8-sig", "utf-16"]))
+def test_a_byte_order_mark_before_json_is_no_harm(body: Any, encoding: str) -> None:
+    text = json.dumps(body, ensure_ascii=False)
+    assert body_of(text.encode(encoding)) == json.loads(text)
+
+
+@pytest.mark.parametrize(
+    ("raw", "read"),
+    [
+        (b'{"id":7,"text":"cut \\ud83d"}', {"id": 7, "text": "cut \N{REPLACEMENT CHARACTER}"}),
+        (b'[{"id":1,"a":"\\ude00\\ud83d\\ude00"}]', [{"id": 1, "a": "\N{REPLACEMENT CHARACTER}\N{GRINNING FACE}"}]),
+        (b'{"id":7,"n":' + b"9" * 4_000 + b"}", {"id": 7, "n": float("inf")}),
+        (b'{"id":7,"n":-1e999}', {"id": 7, "n": float("-inf")}),
+        (b'[{"id":18446744073709551615,"n":Infinity}]', [{"id": 2**64 - 1, "n": float("inf")}]),
+    ],
+)
+def test_a_value_that_strict_json_has_not_takes_no_other_with_it(raw: bytes, read: Any) -> None:
+    with pytest.raises(orjson.JSONDecodeError):
+        orjson.loads(raw)
+    assert body_of(raw) == read
+
+
+def test_a_number_that_is_none_is_read_beside_the_others() -> None:
+    body = body_of(b'{"id":7,"n":NaN}')
+    assert body["id"] == 7
+    assert body["n"] != body["n"]
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"NaN",
+        b'"\\ud83d"',
+        b'{"id":7',
+        b'[{"id":7},{"i',
+        b"{'id': 7}",
+        b'{"id":7}{"id":8}',
+        b"[" * 100_000,
+        b"[" * 5_000 + b"]" * 5_000,
+        b'["' + b"x" * 2_000_000 + b'","\\ud83d"]',
+        b"callback([])",
+        b"\xef\xbb\xbf",
+    ],
+)
+def test_what_is_no_json_or_too_much_of_it_is_a_failure_that_may_pass(raw: bytes) -> None:
+    with pytest.raises(UpstreamFailed, match="main: JSON was due, application/json came") as failed:
+        body_of(raw)
+    assert failed.value.passing
+
+
+@given(st.binary(max_size=200), st.sampled_from([200, 201, 206, 400, 404, 503]))
+def test_whatever_the_bytes_are_they_are_read_or_refused(raw: bytes, status: int) -> None:
+    for accepts in ("json", "json or text"):
+        try:
+            body_of(raw, accepts, "text/plain", status)  # type: ignore[arg-type] - mypy widens the tuple's texts
+        except UpstreamError:
+            continue
+
+
+@pytest.mark.parametrize("raw", ["# Título".encode("utf-8-sig"), "# Título".encode("utf-16"), "# Título".encode()])
+def test_a_text_is_read_as_its_mark_says(raw: bytes) -> None:
+    assert body_of(raw, "json or text", "text/plain; charset=utf-8") == "# Título"
+
+
+@pytest.mark.parametrize(
+    ("raw", "kind"),
+    [(b"<html>Sorry</html>", "text/html; charset=utf-8"), (b'{"name":"README.md","conte', "application/json")],
+)
+def test_what_is_no_text_is_not_taken_for_one(raw: bytes, kind: str) -> None:
+    with pytest.raises(UpstreamFailed, match="JSON was due") as failed:
+        body_of(raw, "json or text", kind)
+    assert failed.value.passing
+
+
+@pytest.mark.parametrize("raw", [b"", b"{}", b'{"id":7}'])
+def test_an_answer_that_is_still_being_made_is_a_failure_that_may_pass(raw: bytes) -> None:
+    with pytest.raises(UpstreamFailed, match="main: the answer is not ready yet") as failed:
+        body_of(raw, status=202)
+    assert failed.value.passing
