@@ -124,7 +124,15 @@ def test_a_page_whose_next_link_carries_a_cursor_goes_on_with_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "link", ["", '<https://api.github.com/x?page=1>; rel="first"', "<>", "rel=next", "<x>; rel=next"]
+    "link",
+    [
+        "",
+        '<https://api.github.com/x?page=1>; rel="first"',
+        "<>",
+        "rel=next",
+        "<x>; rel=next",
+        f'<https://api.github.com/x?page={"9" * 30}>; rel="next"',
+    ],
 )
 def test_a_page_without_a_next_page_is_the_last(link: str) -> None:
     assert page("repo/releases", {"url": REPO}, always([], link=link)).next is None
@@ -183,6 +191,29 @@ def test_a_pull_request_is_told_from_an_issue() -> None:
     assert [post["ext"]["is_pr"] for post in posts] == [False, True, False]
 
 
+def test_a_label_may_be_a_bare_name() -> None:
+    issue = {"number": 1, "labels": ["bug", {"name": "help wanted"}, {"name": None}, None, 5, ""]}
+    assert single("issue", {"url": ISSUE}, always(issue))["ext"]["labels"] == ["bug", "help wanted"]
+
+
+@pytest.mark.parametrize("kind", ["User", "Organization", "Bot", "Mannequin", "SomethingNew"])
+def test_whoever_wrote_it_is_its_author(kind: str) -> None:
+    user = {"id": 41898282, "login": "github-actions[bot]", "type": kind, "html_url": "https://github.com/apps/x"}
+    post = single("issue", {"url": ISSUE}, always({"number": 7, "user": user}))
+    assert (post["author"]["id"], post["author"]["username"]) == ("41898282", "github-actions[bot]")
+
+
+def test_counts_that_no_sum_of_ours_can_hold_are_null() -> None:
+    release = {"id": 1, "assets": [{"download_count": 2**63 - 1}] * 3}
+    assert page("repo/releases", {"url": REPO}, always([release])).records[0]["ext"] == {"downloads": None}
+
+
+def test_a_count_below_zero_is_null() -> None:
+    body = {"id": 1, "followers": -1, "following": 0, "public_repos": "-2"}
+    author = single("profile", {"handle": "octocat"}, always(body))
+    assert (author["followers"], author["following"], author["posts_count"]) == (None, 0, None)
+
+
 def test_downloads_are_summed_over_all_assets() -> None:
     assets = [{"download_count": 3}, {"download_count": 4}]
     releases = [{"assets": assets}, {"assets": []}, {"assets": [*assets, {"name": "uncounted"}]}]
@@ -199,6 +230,12 @@ def test_a_readme_may_come_as_raw_text() -> None:
 def test_a_readme_with_bytes_that_are_no_text_is_read_as_far_as_it_goes() -> None:
     body = {"encoding": "base64", "content": b64encode(b"caf\xe9").decode()}
     assert single("repo/readme", {"url": REPO}, always(body))["text"] == "caf\ufffd"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_a_readme_with_a_byte_order_mark_is_read_as_it_says(encoding: str) -> None:
+    body = {"encoding": "base64", "content": b64encode("# Título".encode(encoding)).decode()}
+    assert single("repo/readme", {"url": REPO}, always(body))["text"] == "# Título"
 
 
 def test_a_readme_too_large_for_its_content_to_be_sent_has_no_text() -> None:
@@ -279,6 +316,7 @@ def test_a_403_that_is_no_throttling_is_a_failure() -> None:
         (410, {"message": "Issues are disabled for this repo"}),
         (451, {"message": "Repository access blocked", "block": {"reason": "dmca"}}),
         (403, {"message": "Repository access blocked", "block": {"reason": "tos"}}),
+        (409, {"message": "Git Repository is empty."}),
     ],
 )
 def test_what_is_gone_taken_down_or_never_was_is_not_found(status: int, body: Any) -> None:

@@ -116,6 +116,7 @@ def test_errors_of_graphql_come_with_a_good_status(resource: str, params: Mappin
     for upstream, refusal in (
         (errors("NOT_FOUND", **{root: None}), NotFound),
         (errors("RATE_LIMITED"), UpstreamThrottled),
+        (errors("RATE_LIMIT"), UpstreamThrottled),
         (errors("FORBIDDEN", **{root: None}), UpstreamFailed),
         (errors(None), UpstreamFailed),
         (data(**{root: None}), UpstreamFailed),

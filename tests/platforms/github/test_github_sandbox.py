@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from tests.platforms.case import NOW_AT, drive, from_sandbox, walk
-from tests.platforms.drive import Upstream, told
+from tests.platforms.drive import Upstream, always, told
 from tests.platforms.github.asking import ISSUE, REPO, page, single
 from upstreams.errors import NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
 from upstreams.platforms.github import PLATFORM
@@ -54,7 +54,7 @@ def test_velocity_counts_what_moved_before_now() -> None:
     ]
 
     def upstream(host_and_path: str, _call: Call) -> Answer:
-        return told(repos if host_and_path.endswith("/repos") else {"login": "octocat"})
+        return told(repos if host_and_path.endswith("/repos") else {"id": 1, "login": "octocat"})
 
     assert single("user/profile-velocity", {"handle": "octocat"}, upstream)["velocity"] == {
         "repos_seen": 3,
@@ -67,6 +67,38 @@ def test_velocity_counts_what_moved_before_now() -> None:
     alone = drive(PLATFORM, "user/profile-velocity", {"handle": "octocat"}, partly("/octocat"), now_at=NOW_AT)
     assert isinstance(alone, Single)
     assert alone.record["velocity"] is None
+
+
+def test_velocity_without_a_list_of_repositories_stands_without_that_part() -> None:
+    def upstream(host_and_path: str, _call: Call) -> Answer:
+        return told({"message": "odd"} if host_and_path.endswith("/repos") else {"id": 1, "login": "octocat"})
+
+    found = drive(PLATFORM, "user/profile-velocity", {"handle": "octocat"}, upstream)
+    assert isinstance(found, Single)
+    assert (found.record["author"]["id"], found.record["velocity"]) == ("1", None)
+    assert [bool(leg.answer) for leg in found.legs] == [True, False]
+
+
+def test_velocity_counts_no_movement_that_nobody_told() -> None:
+    def upstream(host_and_path: str, _call: Call) -> Answer:
+        return told([{"id": 5}, {"id": 6}] if host_and_path.endswith("/repos") else {"id": 1})
+
+    assert single("user/profile-velocity", {"handle": "octocat"}, upstream)["velocity"] == {
+        "repos_seen": 2,
+        "repos_pushed_30d": None,
+        "repos_pushed_365d": None,
+        "own_repos_created_365d": None,
+        "own_repos_stars": None,
+        "last_pushed_at": None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("resource", "params"), [("repo/dossier", {"url": REPO}), ("user/profile-velocity", {"handle": "octocat"})]
+)
+def test_a_composite_about_nothing_is_not_found(resource: str, params: Mapping[str, str | int]) -> None:
+    with pytest.raises(NotFound):
+        drive(PLATFORM, resource, params, always({}))
 
 
 # The stand-in

@@ -5,10 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 
 from upstreams.archetypes import Record
-from upstreams.fields import Json, instant, number, rows
+from upstreams.errors import NotFound
+from upstreams.fields import Json, count, instant, rows, total_of
 from upstreams.params import Args
 from upstreams.platforms.github.reads import repo_path, user_path
-from upstreams.steps import Call, Leg, Part, Single, Steps
+from upstreams.steps import Call, Leg, Missing, Part, Single, Steps
 
 _DAY_S = 86_400.0
 
@@ -24,6 +25,7 @@ def dossier(args: Args) -> Steps:
     )
     repo_path(args)  # refuses an address that names no repository before anything is charged
     repo, readme, releases, issues = answers = yield parts
+    _known(repo.result.record)
     record: Record = {
         "repository": repo.result.record,
         "article": readme.result.record if readme else None,
@@ -41,6 +43,9 @@ def velocity(args: Args) -> Steps:
         Part("profile", {"handle": args.text("handle")}),
         Call(f"{path}/repos", {"sort": "pushed", "per_page": 100}, optional=True),
     )
+    _known(user.result.record)
+    if repos and not isinstance(repos.body, list):
+        repos = Missing("no list came", repos.source, repos.took_s)
     record: Record = {
         "author": user.result.record,
         "velocity": _movement(rows(repos.body), args.now_at) if repos else None,
@@ -48,19 +53,26 @@ def velocity(args: Args) -> Steps:
     return Single(record, legs=(Leg("github/profile", user), Leg("github/profile/repos", repos)))
 
 
+def _known(about: Record) -> None:
+    """A composite without what it is about is nothing (spec 7.5)."""
+    if about["id"] is None:
+        raise NotFound("The upstream answered without usable data.")
+
+
 def _movement(repos: list[Json], now_at: float) -> Record:
     own = [repo for repo in repos if repo.get("fork") is not True]
-    stars = [count for repo in own if (count := number(repo, "stargazers_count")) is not None]
     return {
         "repos_seen": len(repos),
         "repos_pushed_30d": _since(repos, "pushed_at", now_at - 30 * _DAY_S),
         "repos_pushed_365d": _since(repos, "pushed_at", now_at - 365 * _DAY_S),
         "own_repos_created_365d": _since(own, "created_at", now_at - 365 * _DAY_S),
-        "own_repos_stars": sum(stars) if stars else None,
+        "own_repos_stars": total_of(count(repo, "stargazers_count") for repo in own),
         "last_pushed_at": max(filter(None, (instant(repo, "pushed_at") for repo in repos)), default=None),
     }
 
 
-def _since(repos: list[Json], name: str, since_at: float) -> int:
-    moments = (instant(repo, name) for repo in repos)
+def _since(repos: list[Json], name: str, since_at: float) -> int | None:
+    moments = [instant(repo, name) for repo in repos]
+    if repos and not any(moments):
+        return None
     return sum(1 for moment in moments if moment and datetime.fromisoformat(moment).timestamp() >= since_at)

@@ -11,7 +11,7 @@ from typing import Any
 
 from upstreams.archetypes import Record
 from upstreams.errors import InvalidArgument, NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
-from upstreams.fields import Json, number, obj, part, parts, text
+from upstreams.fields import Json, count, obj, part, parts, text, total_of
 from upstreams.params import Args
 from upstreams.platforms.github import queries
 from upstreams.platforms.github.reads import issue_named, login_of, repo_named
@@ -19,6 +19,7 @@ from upstreams.platforms.github.records import author_of, issue_of, release_of, 
 from upstreams.steps import Call, Page, Single, Steps
 
 _SOURCE = "graphql"
+_THROTTLED = frozenset(("RATE_LIMITED", "RATE_LIMIT"))
 
 
 def profile(args: Args) -> Steps:
@@ -76,7 +77,7 @@ def _asked(what: str, query: str, variables: Mapping[str, str | int | None]) -> 
 def _refusal(errors: list[Json]) -> UpstreamError:
     problem = "; ".join(message for error in errors if (message := text(error, "message"))) or "no data came"
     kinds = {text(error, "type") for error in errors}
-    if "RATE_LIMITED" in kinds:
+    if kinds & _THROTTLED:
         return UpstreamThrottled(_SOURCE)
     return NotFound(problem) if kinds == {"NOT_FOUND"} else UpstreamFailed(_SOURCE, problem)
 
@@ -101,14 +102,14 @@ def _rows(node: Json, name: str) -> list[Json] | None:
 
 def _repository_as_rest(node: Json) -> Json:
     counted = _counted(node)
-    opened = (number(counted, "issues"), number(counted, "pullRequests"))
+    opened = (count(counted, "issues"), count(counted, "pullRequests"))
     topics = _rows(node, "topics")
     return {
         **counted,
         "language": text(part(node, "language"), "name"),
         "default_branch": text(part(node, "default_branch"), "name"),
         "topics": topics and [text(part(entry, "topic"), "name") for entry in topics],
-        "open_issues_count": None if None in opened else sum(filter(None, opened)),
+        "open_issues_count": None if None in opened else total_of(opened),
     }
 
 
@@ -122,7 +123,7 @@ def _issue_as_rest(node: Json) -> Json:
         "state_reason": (text(node, "state_reason") or "").lower(),
         "user": _user_as_rest(part(node, "user")),
         "labels": _rows(node, "labels"),
-        "reactions": {"total_count": number(part(node, "reactions"), "totalCount")},
+        "reactions": {"total_count": count(part(node, "reactions"), "totalCount")},
         "pull_request": {"html_url": text(node, "html_url")} if is_pull else None,
     }
 

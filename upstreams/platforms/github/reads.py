@@ -7,13 +7,14 @@ from collections.abc import Callable
 
 from upstreams.archetypes import Record
 from upstreams.errors import InvalidArgument
-from upstreams.fields import Json, number, obj, rows
+from upstreams.fields import Json, count, obj, rows
 from upstreams.params import Args, State, path_of_url
 from upstreams.platforms.github.records import author_of, comment_of, issue_of, readme_of, release_of, repository_of
 from upstreams.steps import Answer, Call, Page, Single, Steps, segment
 
 _SHORT = re.compile(r"[\w.-]+/[\w.-]+")
 _NUMBER = re.compile(r"[0-9]+")
+_PAGE = re.compile(r"[0-9]{1,9}")
 _SEARCH_DEPTH = 1_000
 """Results of one search that GitHub serves; beyond that a query has to be narrowed."""
 
@@ -93,7 +94,7 @@ def _next_page(answer: Answer) -> State | None:
     if (after := answer.next_link("after")) is not None:
         return {"c": after}
     page = answer.next_link("page")
-    return {"p": int(page)} if page is not None and _NUMBER.fullmatch(page) else None
+    return {"p": int(page)} if page is not None and _PAGE.fullmatch(page) else None
 
 
 def _list_of(answer: Answer, record: Callable[[Json], Record]) -> Page:
@@ -139,7 +140,7 @@ def _search_page(args: Args, answer: Answer, record: Callable[[Json], Record]) -
     return Page(
         [record(row) for row in rows(body.get("items"))],
         next=following,
-        total=number(body, "total_count"),
+        total=count(body, "total_count"),
         warnings=("GitHub answered before its search was complete",) if incomplete else (),
     )
 

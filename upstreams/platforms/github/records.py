@@ -6,7 +6,21 @@ from base64 import b64decode
 from typing import Any
 
 from upstreams.archetypes import Record, article, author, byline, comment, post, release, repository
-from upstreams.fields import Json, flag, ident, instant, joined, number, obj, part, parts, text, texts
+from upstreams.fields import (
+    Json,
+    count,
+    decoded,
+    flag,
+    ident,
+    instant,
+    joined,
+    obj,
+    part,
+    parts,
+    text,
+    texts,
+    total_of,
+)
 
 
 def author_of(user: Json) -> Record:
@@ -17,9 +31,9 @@ def author_of(user: Json) -> Record:
         display_name=text(user, "name"),
         avatar_url=text(user, "avatar_url"),
         bio=text(user, "bio"),
-        followers=number(user, "followers"),
-        following=number(user, "following"),
-        posts_count=number(user, "public_repos"),
+        followers=count(user, "followers"),
+        following=count(user, "following"),
+        posts_count=count(user, "public_repos"),
         url=text(user, "html_url"),
         joined_at=instant(user, "created_at"),
         location=text(user, "location"),
@@ -28,7 +42,7 @@ def author_of(user: Json) -> Record:
             "company": text(user, "company"),
             "twitter_username": text(user, "twitter_username"),
             "type": text(user, "type"),
-            "public_gists": number(user, "public_gists"),
+            "public_gists": count(user, "public_gists"),
         },
     )
 
@@ -46,11 +60,11 @@ def repository_of(repo: Json) -> Record:
         language=text(repo, "language"),
         topics=texts(repo, "topics"),
         license=text(part(repo, "license"), "spdx_id"),
-        stars=number(repo, "stargazers_count"),
-        forks=number(repo, "forks_count"),
-        watchers=number(repo, "subscribers_count"),
-        open_issues=number(repo, "open_issues_count"),
-        size_kb=number(repo, "size"),
+        stars=count(repo, "stargazers_count"),
+        forks=count(repo, "forks_count"),
+        watchers=count(repo, "subscribers_count"),
+        open_issues=count(repo, "open_issues_count"),
+        size_kb=count(repo, "size"),
         default_branch=text(repo, "default_branch"),
         archived=flag(repo, "archived"),
         fork=flag(repo, "fork"),
@@ -86,8 +100,8 @@ def issue_of(issue: Json) -> Record:
         url=text(issue, "html_url"),
         text=joined(text(issue, "title"), text(issue, "body")),
         author=_byline_of(issue),
-        likes=number(part(issue, "reactions"), "total_count"),
-        comments=number(issue, "comments"),
+        likes=count(part(issue, "reactions"), "total_count"),
+        comments=count(issue, "comments"),
         published_at=instant(issue, "created_at"),
         ext={
             "node": ident(issue, "id"),
@@ -101,9 +115,11 @@ def issue_of(issue: Json) -> Record:
 
 
 def _labels_of(issue: Json) -> list[str] | None:
+    """The labels' names; GitHub documents a bare name in place of a label as well."""
     if not isinstance(issue.get("labels"), list):
         return None
-    return [name for label in parts(issue, "labels") if (name := text(label, "name"))]
+    labels = (label if isinstance(label, dict) else {"name": label} for label in issue["labels"])
+    return [name for label in labels if (name := text(label, "name"))]
 
 
 def _is_pull_request(issue: Json) -> bool:
@@ -119,7 +135,7 @@ def comment_of(entry: Json, post_id: str) -> Record:
         post_id=post_id,
         text=text(entry, "body"),
         author=_byline_of(entry),
-        likes=number(part(entry, "reactions"), "total_count"),
+        likes=count(part(entry, "reactions"), "total_count"),
         published_at=instant(entry, "created_at"),
     )
 
@@ -141,9 +157,10 @@ def release_of(entry: Json) -> Record:
 
 def _downloads_of(entry: Json) -> int | None:
     """The downloads of all assets; a release that has none was downloaded zero times."""
-    counts = [number(asset, "download_count") for asset in parts(entry, "assets")]
-    told = [count for count in counts if count is not None]
-    return sum(told) if isinstance(entry.get("assets"), list) and len(told) == len(counts) else None
+    if not isinstance(entry.get("assets"), list):
+        return None
+    counts = [count(asset, "download_count") for asset in parts(entry, "assets")]
+    return None if None in counts else total_of((0, *counts))
 
 
 def readme_of(body: Any, full_name: str) -> Record:
@@ -156,7 +173,7 @@ def readme_of(body: Any, full_name: str) -> Record:
         url=text(file, "html_url"),
         title=text(file, "name"),
         text=_decoded(file),
-        ext={"path": text(file, "path"), "size_bytes": number(file, "size")},
+        ext={"path": text(file, "path"), "size_bytes": count(file, "size")},
     )
 
 
@@ -165,4 +182,4 @@ def _decoded(file: Json) -> str | None:
     content = text(file, "content")
     if content is None or text(file, "encoding") != "base64":
         return content
-    return b64decode(content).decode("utf-8", errors="replace") or None
+    return decoded(b64decode(content)) or None

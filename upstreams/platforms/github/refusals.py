@@ -16,6 +16,8 @@ def judge(answer: Answer) -> UpstreamError | None:
         return UpstreamThrottled(answer.source, _wait_s(answer))
     if answer.status == 403 and "block" in body:
         return NotFound("GitHub has blocked access to this repository.")
+    if answer.status == 409 and "empty" in (text(body, "message") or ""):
+        return NotFound("The repository is empty.")
     if answer.status == 422:
         return _unsearchable(body)
     return by_status(answer)
