@@ -215,6 +215,39 @@ def test_replies_that_are_gone_or_blocked_stay_as_tombstones_in_the_tree() -> No
     assert (below["flags"]["deleted"], below["author"]) == (True, None)
 
 
+def test_a_reply_that_tells_of_nothing_is_no_tombstone() -> None:
+    """What is not even named cannot be said to be deleted."""
+    kept = {"$type": "app.bsky.feed.defs#somethingNew", "uri": "at://x/app.bsky.feed.post/new"}
+    replies = [{}, {"post": None}, {"post": {}, "uri": 5}, None, "gone", kept]
+    thread = {"post": {"uri": "at://x/app.bsky.feed.post/root"}, "replies": replies}
+    [row] = _page("post/comments", always({"thread": thread}), url=_DID_URL).records
+    assert (row["id"], row["flags"]["deleted"]) == ("new", True)
+
+
+@pytest.mark.parametrize(
+    "record_view",
+    [
+        {"$type": "app.bsky.embed.record#viewBlocked", "uri": "at://y/z/3", "blocked": True},
+        {"$type": "app.bsky.embed.record#viewNotFound", "uri": "at://y/z/3", "notFound": True},
+        {"$type": "app.bsky.embed.record#viewDetached", "uri": "at://y/z/3", "detached": True},
+        {"$type": "app.bsky.graph.defs#starterPackViewBasic", "uri": "at://y/z/3"},
+        {},
+        None,
+        "gone",
+    ],
+)
+def test_whatever_became_of_the_quoted_post_the_media_beside_it_are_there(record_view: Any) -> None:
+    media = {
+        "$type": "app.bsky.embed.images#view",
+        "images": [{"thumb": "https://cdn/t", "fullsize": "https://cdn/f", "alt": ""}, None, {"fullsize": None}],
+    }
+    embed = {"$type": "app.bsky.embed.recordWithMedia#view", "record": {"record": record_view}, "media": media}
+    post = _post({"uri": "at://x/app.bsky.feed.post/3l", "record": {"text": "see"}, "embed": embed})
+    assert (post["content"]["media_urls"], post["content"]["thumbnail_url"]) == (["https://cdn/f"], "https://cdn/t")
+    alone = _post({"uri": "at://x/y/3l", "embed": {"$type": "app.bsky.embed.record#view", "record": record_view}})
+    assert (alone["content"]["media_urls"], alone["ext"]["link"]) == ([], None)
+
+
 @given(st.integers(1, 30), st.integers(1, 12))
 def test_a_tree_is_never_deeper_than_was_asked_for(levels: int, depth: int) -> None:
     """Goal: the answer stays within what JSON can nest. Method: threads that go on below the depth."""
@@ -316,6 +349,19 @@ def test_a_page_without_a_cursor_is_the_last_one(resource: str) -> None:
     body = {"accessJwt": "token", "did": "did:plc:ada", **{name: [] for name in names}}
     page = _page(resource, always(body), **_LISTS[resource])
     assert (page.records, page.next) == ([], None)
+
+
+def test_a_cursor_that_leads_back_to_its_own_page_is_the_end() -> None:
+    """Bluesky gives the last cursor again where a page holds none that may be shown."""
+    upstream = always({"followers": [{"did": "did:plc:ada"}], "cursor": "3l"})
+    page = drive(PLATFORM, "followers", {"handle": "ada.test"}, upstream, cursor={"c": "3l"})
+    assert isinstance(page, Page)
+    assert (len(page.records), page.next) == (1, None)
+    assert _page("followers", upstream, handle="ada.test").next == {"c": "3l"}
+
+
+def test_a_cursor_that_is_a_number_leads_on_as_well() -> None:
+    assert _page("followers", always({"followers": [], "cursor": 1735689600}), handle="a.b").next == {"c": "1735689600"}
 
 
 def test_a_later_page_sends_the_cursor_back() -> None:

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 from upstreams.archetypes import Record
 from upstreams.errors import InvalidArgument, NotFound, UnexpectedBody
-from upstreams.fields import Json, number, obj, part, rows, text
+from upstreams.fields import Json, count, ident, obj, part, rows, text
 from upstreams.params import Args, Value, path_of_url
 from upstreams.platforms.bluesky.records import author_of, feed_post_of, id_of, post_of, replies_of
 from upstreams.steps import Answer, Call, Page, Single, Steps
@@ -51,14 +51,16 @@ def _paged(args: Args, **query: Value | None) -> dict[str, Value | None]:
     return {**query, "limit": args.number("limit"), "cursor": args.token()}
 
 
-def _page_of(answer: Answer, name: str, record: Callable[[Json], Record]) -> Page:
-    """The rows under `name`; a page may be short or empty, only a missing cursor ends the list."""
+def _page_of(args: Args, answer: Answer, name: str, record: Callable[[Json], Record]) -> Page:
+    """The rows under `name`; a page may be short or empty, only a missing cursor ends the list, or one that leads
+    nowhere else.
+    """
     body = obj(answer.body)
-    cursor = text(body, "cursor")
+    cursor = ident(body, "cursor")
     return Page(
         [record(row) for row in rows(body.get(name))],
-        next={"c": cursor} if cursor else None,
-        total=number(body, "hitsTotal"),
+        next={"c": cursor} if cursor and cursor != args.token() else None,
+        total=count(body, "hitsTotal"),
     )
 
 
@@ -72,19 +74,19 @@ def user_posts(args: Args) -> Steps:
     """An account's posts and reposts."""
     query = _paged(args, actor=_actor(args), filter=args.text("filter"))
     answer = yield Call("/app.bsky.feed.getAuthorFeed", query)
-    return _page_of(answer, "feed", feed_post_of)
+    return _page_of(args, answer, "feed", feed_post_of)
 
 
 def followers(args: Args) -> Steps:
     """Who follows an account."""
     answer = yield Call("/app.bsky.graph.getFollowers", _paged(args, actor=_actor(args)))
-    return _page_of(answer, "followers", author_of)
+    return _page_of(args, answer, "followers", author_of)
 
 
 def following(args: Args) -> Steps:
     """Whom an account follows."""
     answer = yield Call("/app.bsky.graph.getFollows", _paged(args, actor=_actor(args)))
-    return _page_of(answer, "follows", author_of)
+    return _page_of(args, answer, "follows", author_of)
 
 
 def post(args: Args) -> Steps:
@@ -113,17 +115,17 @@ def likes(args: Args) -> Steps:
     """Who liked a post."""
     uri = yield from _post_uri(args)
     answer = yield Call("/app.bsky.feed.getLikes", _paged(args, uri=uri))
-    return _page_of(answer, "likes", lambda like: author_of(part(like, "actor")))
+    return _page_of(args, answer, "likes", lambda like: author_of(part(like, "actor")))
 
 
 def users_by(args: Args) -> Steps:
     """Accounts by query."""
     answer = yield Call("/app.bsky.actor.searchActors", _paged(args, q=args.text("query")))
-    return _page_of(answer, "actors", author_of)
+    return _page_of(args, answer, "actors", author_of)
 
 
 def search(args: Args) -> Steps:
     """Posts by query, which Bluesky answers to signed-in accounts only."""
     query = _paged(args, q=args.text("query"), sort=args.text("sort"))
     answer = yield Call("/app.bsky.feed.searchPosts", query, source="pds", needs_session=True)
-    return _page_of(answer, "posts", post_of)
+    return _page_of(args, answer, "posts", post_of)

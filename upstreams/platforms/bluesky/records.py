@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from upstreams.archetypes import Record, author, byline, comment, post
-from upstreams.fields import Json, instant, number, part, parts, text, texts
+from upstreams.fields import Json, count, instant, part, parts, text, texts, total_of
 
 _SITE = "https://bsky.app/profile"
 _UNVERIFIED_HANDLE = "handle.invalid"
@@ -41,9 +41,9 @@ def author_of(actor: Json) -> Record:
     return author(
         **_identity(actor),
         bio=text(actor, "description"),
-        followers=number(actor, "followersCount"),
-        following=number(actor, "followsCount"),
-        posts_count=number(actor, "postsCount"),
+        followers=count(actor, "followersCount"),
+        following=count(actor, "followsCount"),
+        posts_count=count(actor, "postsCount"),
         joined_at=instant(actor, "createdAt"),
         external_url=text(actor, "website"),
     )
@@ -90,11 +90,6 @@ def _adult(view: Json) -> bool | None:
     return any(label.get("val") in _ADULT and label.get("neg") is not True for label in parts(view, "labels"))
 
 
-def _sum(*counts: int | None) -> int | None:
-    told = [count for count in counts if count is not None]
-    return sum(told) if told else None
-
-
 def feed_post_of(row: Json) -> Record:
     """A row of an author's feed: a post and why it is there, as a repost or pinned to the top."""
     return post_of(part(row, "post"), part(row, "reason"))
@@ -103,7 +98,7 @@ def feed_post_of(row: Json) -> Record:
 def post_of(view: Json, reason: Json | None = None) -> Record:
     """A post; `shares` counts reposts and quotes, whose parts are in `ext`."""
     record, embed, why = part(view, "record"), part(view, "embed"), reason or {}
-    reposts, quotes, langs = number(view, "repostCount"), number(view, "quoteCount"), texts(record, "langs")
+    reposts, quotes, langs = count(view, "repostCount"), count(view, "quoteCount"), texts(record, "langs")
     media_urls, thumbnail_url = _media_of(embed)
     return post(
         id=id_of(view),
@@ -112,10 +107,10 @@ def post_of(view: Json, reason: Json | None = None) -> Record:
         author=_byline_of(part(view, "author")),
         media_urls=media_urls,
         thumbnail_url=thumbnail_url,
-        likes=number(view, "likeCount"),
-        comments=number(view, "replyCount"),
-        shares=_sum(reposts, quotes),
-        saves=number(view, "bookmarkCount"),
+        likes=count(view, "likeCount"),
+        comments=count(view, "replyCount"),
+        shares=total_of((reposts, quotes)),
+        saves=count(view, "bookmarkCount"),
         pinned=True if text(why, "$type") == "app.bsky.feed.defs#reasonPin" else None,
         nsfw=_adult(view),
         published_at=instant(record, "createdAt"),
@@ -140,7 +135,8 @@ def replies_of(node: Json, post_id: str | None, levels: int) -> list[Record]:
     if levels < 1:
         return []
     parent_id = id_of(part(node, "post"))
-    return [_comment_of(reply, parent_id, post_id, levels) for reply in parts(node, "replies")]
+    told = (reply for reply in parts(node, "replies") if part(reply, "post") or text(reply, "uri"))
+    return [_comment_of(reply, parent_id, post_id, levels) for reply in told]
 
 
 def _comment_of(node: Json, parent_id: str | None, post_id: str | None, levels: int) -> Record:
@@ -154,8 +150,8 @@ def _comment_of(node: Json, parent_id: str | None, post_id: str | None, levels: 
         post_id=post_id,
         text=text(part(view, "record"), "text"),
         author=_byline_of(part(view, "author")),
-        likes=number(view, "likeCount"),
-        replies_count=number(view, "replyCount"),
+        likes=count(view, "likeCount"),
+        replies_count=count(view, "replyCount"),
         published_at=instant(part(view, "record"), "createdAt"),
         replies=replies_of(node, post_id, levels - 1),
     )
