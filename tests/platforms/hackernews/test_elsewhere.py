@@ -113,6 +113,13 @@ def test_a_deleted_comment_is_a_tombstone_that_keeps_its_replies() -> None:
     assert [reply["id"] for reply in found["replies"]] == ["11"]
 
 
+@pytest.mark.parametrize("kids", ["12", {"0": 12}, 12, True, [None, "12", {"id": 12}, True, 1.0]])
+def test_replies_that_cannot_be_told_take_no_comment_with_them(kids: Any) -> None:
+    page = threads(items(story(1, 2), item(1) | {"kids": kids}, item(2, 21), item(21)))
+    assert [row["id"] for row in page.records] == ["1", "2"]
+    assert [len(row["replies"]) for row in page.records] == [0, 1]
+
+
 def test_comments_that_do_not_come_are_left_out_and_said() -> None:
     page = threads(items(story(1, 2), item(1, 11)))
     assert ([row["id"] for row in page.records], page.records[0]["replies"]) == (["1"], [])

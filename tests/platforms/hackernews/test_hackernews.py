@@ -381,6 +381,20 @@ def test_what_is_not_sent_is_null_and_never_a_zero() -> None:
     assert {name for name, value in author.items() if value is not None} == {"id", "username", "url", "ext"}
 
 
+def test_a_count_below_zero_is_null_and_points_may_be_below_it() -> None:
+    story = record("story", {"id": "1"}, always({"id": 1, "descendants": -1, "points": -3}))
+    assert (story["engagement"]["comments"], story["engagement"]["likes"]) == (None, -3)
+
+
+def test_a_hit_that_is_null_or_has_nothing_in_it_takes_no_other_with_it() -> None:
+    names = ("title", "url", "author", "points", "num_comments", "story_text", "created_at", "created_at_i", "_tags")
+    empty = {"objectID": "2", **dict.fromkeys(names), "children": None}
+    hits = [{"objectID": "1", "title": "One"}, None, empty, [], "gone", {"objectID": "3", "title": "Three"}]
+    found = page("search", {"query": "trio"}, always({"hits": hits, "nbHits": None, "nbPages": None, "page": None}))
+    assert [post["id"] for post in found.records] == ["1", "2", "3"]
+    assert (found.next, found.total) == (None, None)
+
+
 @pytest.mark.parametrize(
     ("resource", "params", "body"),
     [

@@ -114,4 +114,5 @@ def _beyond(asked: int) -> tuple[str, ...]:
 
 
 def _kids(item: Json) -> list[int]:
-    return list(dict.fromkeys(numbers(item["kids"]))) if item.get("kids") else []
+    kids = item.get("kids")
+    return list(dict.fromkeys(numbers(kids))) if isinstance(kids, list) else []

@@ -10,7 +10,7 @@ from typing import Any
 
 from upstreams.endpoint import Read
 from upstreams.errors import InvalidArgument, NotFound, UnexpectedBody, UpstreamFailed
-from upstreams.fields import Json, ident, instant, number, obj, parts, rows, text
+from upstreams.fields import Json, count, ident, instant, number, obj, parts, rows, text
 from upstreams.params import Args
 from upstreams.platforms.hackernews.records import author_of, comment_of, post_of
 from upstreams.steps import Answer, Call, Missing, Page, Single, Steps, segment
@@ -37,7 +37,7 @@ def search(args: Args) -> Steps:
     }
     answer = yield Call("/search_by_date" if args.text("sort") == "recent" else "/search", query)
     body = obj(answer.body)
-    return replace(hits_page(body, page), total=number(body, "nbHits"))
+    return replace(hits_page(body, page), total=count(body, "nbHits"))
 
 
 def hits_page(body: Json, page: int) -> Page:
@@ -170,7 +170,7 @@ def numbers(body: Any) -> list[int]:
     """The items' numbers that a list of Firebase's holds."""
     if not isinstance(body, list):
         raise UnexpectedBody(f"a list was due, {type(body).__name__} came")
-    return [entry for entry in body if isinstance(entry, int)]
+    return [entry for entry in body if type(entry) is int]
 
 
 def left_out(count: int, answers: Sequence[Answer | Missing]) -> tuple[str, ...]:

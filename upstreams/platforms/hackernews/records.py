@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import unescape
 
 from upstreams.archetypes import Record, author, byline, comment, post
-from upstreams.fields import Json, flag, ident, instant, joined, number, parts, plain, text, texts
+from upstreams.fields import Json, count, flag, ident, instant, joined, number, parts, plain, text, texts
 from upstreams.steps import segment
 
 _SITE = "https://news.ycombinator.com"
@@ -37,7 +37,7 @@ def post_of(item: Json) -> Record:
         text=joined(_title(item, "title"), plain(text(item, "story_text", "comment_text", "text"))),
         author=_byline_of(item),
         likes=number(item, "points", "score"),
-        comments=number(item, "num_comments", "descendants"),
+        comments=count(item, "num_comments", "descendants"),
         deleted=flag(item, "deleted", "dead"),
         published_at=_published_at(item),
         ext={
