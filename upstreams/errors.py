@@ -5,6 +5,9 @@ from __future__ import annotations
 HELD_MAX_S = 86_400.0
 """Quotas come back within a day; what an upstream says beyond that is a slip of its own and is told to nobody."""
 
+THROTTLED_S = 30.0
+"""How long a source is left alone that throttles without saying for how long (spec 7.2)."""
+
 
 class UpstreamError(Exception):
     """The base of all refusals of this package."""

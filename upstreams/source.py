@@ -15,13 +15,11 @@ from limits.governor import Governor, Turn
 from limits.retries import RetryBudget, full_jitter
 from upstreams.answers import Accepts, failure_of, read_answer
 from upstreams.endpoint import Backoff, Judge
-from upstreams.errors import UpstreamError, UpstreamFailed, UpstreamThrottled
+from upstreams.errors import THROTTLED_S, UpstreamError, UpstreamFailed, UpstreamThrottled
 from upstreams.redirects import FOLLOWED, follow
 from upstreams.steps import Answer
 from upstreams.transport.http import Exchange, HttpCall, origin_of
 
-THROTTLED_S = 30.0
-"""How long a source is left alone that throttles without saying for how long (spec 7.2)."""
 _WHOLE = ""
 """The governor's name for the source itself; its other names are methods."""
 

@@ -258,6 +258,32 @@ def test_an_error_is_read_by_its_id(
         drive(PLATFORM, resource, ALL[resource], failing(error_id, message, status))
 
 
+@pytest.mark.parametrize("status", [200, 400])
+@pytest.mark.parametrize(
+    ("error_id", "message", "refusal"),
+    [
+        (502, "Violation of backoff parameter", UpstreamThrottled),
+        (503, "temporarily unavailable", UpstreamThrottled),
+        (400, "ids", NotFound),
+        (400, "tagged", InvalidArgument),
+        (500, "an unexpected error", UpstreamFailed),
+        (403, "access denied", UpstreamFailed),
+    ],
+)
+@pytest.mark.parametrize("resource", ALL)
+def test_an_error_means_the_same_with_a_good_status(
+    resource: str, error_id: int, message: str, status: int, refusal: type[UpstreamError]
+) -> None:
+    with pytest.raises(refusal):
+        drive(PLATFORM, resource, ALL[resource], failing(error_id, message, status))
+
+
+def test_an_internal_error_may_pass_though_it_comes_with_status_400() -> None:
+    with pytest.raises(UpstreamFailed, match="error 500: an unexpected error") as refusal:
+        drive(PLATFORM, "questions", {}, failing(500, "an unexpected error"))
+    assert refusal.value.passing
+
+
 @pytest.mark.parametrize(
     ("message", "param"),
     [
@@ -305,6 +331,9 @@ def test_throttling_tells_how_long_it_lasts_when_it_can(upstream: Upstream, wait
         ({"items": [], "backoff": 0}, None),
         ({"items": [], "backoff": -3}, None),
         ({"items": []}, None),
+        ({"error_id": 502, "error_message": "more requests available in 60 seconds"}, Backoff(60.0, "source")),
+        ({"error_id": 502, "error_message": "Violation of backoff parameter"}, Backoff(30.0, "source")),
+        ({"error_id": 400, "error_message": "tagged"}, None),
         ({"items": [], "backoff": None, "quota_remaining": None}, None),
         ([], None),
         ("text", None),

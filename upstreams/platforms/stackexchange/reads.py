@@ -6,10 +6,11 @@ import re
 from collections.abc import Callable
 
 from upstreams.archetypes import Record
-from upstreams.errors import InvalidArgument, NotFound
-from upstreams.fields import Json, number, obj, rows
+from upstreams.errors import InvalidArgument, NotFound, UnexpectedBody
+from upstreams.fields import Json, count, obj, rows
 from upstreams.params import Args, Value
 from upstreams.platforms.stackexchange.records import author_of, comment_of, question_of
+from upstreams.platforms.stackexchange.refusals import judge
 from upstreams.steps import Answer, Call, Page, Single, Steps
 
 _NUMBER = re.compile(r"[0-9]+")
@@ -35,18 +36,26 @@ def _id(args: Args, name: str) -> str:
 
 def _page_of(args: Args, answer: Answer, record: Callable[[Json], Record]) -> Page:
     """One page of a list; its depth is finite for those without a key (spec 4.3)."""
-    body = obj(answer.body)
+    body = _told(answer)
     page = args.position("p", 1)
     served = bool(args.credentials.get("key")) or page < _PAGES_WITHOUT_KEY
     return Page(
         [record(row) for row in rows(body.get("items"))],
         next={"p": page + 1} if body.get("has_more") is True and served else None,
-        total=number(body, "total"),
+        total=count(body, "total"),
     )
 
 
+def _told(answer: Answer) -> Json:
+    """The answer's wrapper; an error may come in it with a good status."""
+    body = obj(answer.body)
+    if "error_id" in body:
+        raise judge(answer) or UnexpectedBody("an error came with a good status")
+    return body
+
+
 def _first_of(answer: Answer) -> Json:
-    found = rows(obj(answer.body).get("items"))
+    found = rows(_told(answer).get("items"))
     if not found:
         raise NotFound
     return found[0]

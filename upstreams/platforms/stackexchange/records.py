@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import unescape
 
 from upstreams.archetypes import Record, author, byline, comment, post
-from upstreams.fields import Json, flag, ident, instant, joined, number, part, plain, text, texts
+from upstreams.fields import Json, count, flag, ident, instant, joined, number, part, plain, text, texts, total_of
 
 
 def _unescaped(item: Json, name: str) -> str | None:
@@ -34,15 +34,15 @@ def question_of(item: Json) -> Record:
         url=text(item, "link"),
         text=joined(_unescaped(item, "title"), plain(text(item, "body"))),
         author=_byline_of(item),
-        views=number(item, "view_count"),
+        views=count(item, "view_count"),
         likes=number(item, "score"),
-        comments=number(item, "answer_count"),
+        comments=count(item, "answer_count"),
         published_at=instant(item, "creation_date"),
         ext={
             "tags": texts(item, "tags"),
             "is_answered": flag(item, "is_answered"),
             "accepted_answer_id": ident(item, "accepted_answer_id"),
-            "comment_count": number(item, "comment_count"),
+            "comment_count": count(item, "comment_count"),
             "last_activity_date": instant(item, "last_activity_date"),
         },
     )
@@ -80,5 +80,5 @@ def author_of(user: Json) -> Record:
 
 def _posts_of(user: Json) -> int | None:
     """Questions and answers together; one of the two alone would pass for both."""
-    asked, answered = number(user, "question_count"), number(user, "answer_count")
-    return None if asked is None or answered is None else asked + answered
+    told = count(user, "question_count"), count(user, "answer_count")
+    return None if None in told else total_of(told)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 from upstreams.endpoint import Backoff, by_status
-from upstreams.errors import InvalidArgument, NotFound, UpstreamError, UpstreamThrottled
+from upstreams.errors import THROTTLED_S, InvalidArgument, NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
 from upstreams.fields import Json, number, text
 from upstreams.steps import Answer
 
-_BAD_PARAMETER, _NO_METHOD = 400, 404
+_BAD_PARAMETER, _NO_METHOD, _INTERNAL = 400, 404, 500
 _THROTTLED = frozenset((502, 503))
 _WAIT = re.compile(r"in ([0-9]{1,6}) seconds")
 _IDS = re.compile(r"/[0-9][0-9;]*(?=/|$)")
@@ -26,6 +26,8 @@ def judge(answer: Answer) -> UpstreamError | None:
     if error in _THROTTLED or answer.status == 503:
         wait = _WAIT.search(message)
         return UpstreamThrottled(answer.source, float(wait[1]) if wait else None)
+    if error == _INTERNAL:
+        return UpstreamFailed(answer.source, f"error {error}: {message}", passing=True)
     if error == _NO_METHOD:
         return NotFound()
     if error == _BAD_PARAMETER:
@@ -43,8 +45,12 @@ def _bad_parameter(message: str) -> UpstreamError | None:
 
 
 def backoff(answer: Answer) -> Backoff | None:
-    """What a good answer asks for: that its method rests a while, or that nobody calls once the quota is used up."""
+    """What an answer of a good status asks for: that its method rests a while, or that nobody calls for the time that
+    an error in it names, or once the quota is used up.
+    """
     body: Json = answer.body if isinstance(answer.body, dict) else {}
+    if "error_id" in body and isinstance(refusal := judge(answer), UpstreamThrottled):
+        return Backoff(refusal.retry_after_s or THROTTLED_S, "source")
     if number(body, "quota_remaining") == 0:
         return Backoff(_QUOTA_S, "source")
     rest_s = number(body, "backoff") or 0
