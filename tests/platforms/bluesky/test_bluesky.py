@@ -192,6 +192,23 @@ def test_what_a_profile_does_not_say_is_null() -> None:
     assert {name for name, value in found.items() if value is not None} == told_fields
 
 
+@pytest.mark.parametrize(
+    ("status", "verified"),
+    [
+        ("valid", True),
+        ("invalid", False),
+        ("none", False),
+        ("something new", None),
+        (None, None),
+        (True, None),
+        ([], None),
+    ],
+)
+def test_an_account_is_verified_as_far_as_its_status_is_known(status: Any, verified: bool | None) -> None:
+    actor = {"did": "did:plc:ada", "verification": {"verifiedStatus": status}}
+    assert _record("profile", always(actor), handle="ada.test")["verified"] is verified
+
+
 def test_an_account_whose_handle_no_longer_holds_is_addressed_by_its_did() -> None:
     found = _record("profile", always({"did": "did:plc:ada", "handle": "handle.invalid"}), user_id="plc:ada")
     assert found["url"] == "https://bsky.app/profile/did:plc:ada"

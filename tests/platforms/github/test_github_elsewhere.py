@@ -148,7 +148,13 @@ def test_an_app_that_wrote_an_issue_has_the_name_that_rest_gives_it() -> None:
     pull = {"type": "PullRequest", "number": 7, "title": "Bump", "pull_state": "MERGED", "user": author}
     found = single("issue", {"url": ISSUE}, data(repository={"issue": pull}))
     assert found["author"]["username"] == "dependabot[bot]"
-    assert (found["ext"]["state"], found["ext"]["is_pr"], found["ext"]["node"]) == ("closed", False, None)
+    assert (found["ext"]["state"], found["ext"]["is_pr"], found["ext"]["node"]) == ("closed", True, None)
+
+
+def test_an_app_without_a_name_gets_none() -> None:
+    found = {"issue": {"type": "Issue", "number": 7, "user": {"type": "Bot", "login": None, "id": 5}}}
+    author = single("issue", {"url": ISSUE}, data(repository=found))["author"]
+    assert (author["id"], author["username"]) == ("5", None)
 
 
 def test_what_graphql_does_not_send_is_null_and_never_a_zero() -> None:

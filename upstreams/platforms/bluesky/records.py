@@ -8,6 +8,7 @@ from upstreams.fields import Json, count, instant, part, parts, text, texts, tot
 _SITE = "https://bsky.app/profile"
 _UNVERIFIED_HANDLE = "handle.invalid"
 """What Bluesky puts in place of a handle whose domain no longer points to the account: it names nobody."""
+_VERIFIED = {"valid": True, "invalid": False, "none": False}
 _ADULT = frozenset(("porn", "sexual", "nudity", "graphic-media"))
 
 
@@ -19,8 +20,8 @@ def _address(actor: Json) -> str | None:
 
 
 def _verified(actor: Json) -> bool | None:
-    status = text(part(actor, "verification"), "verifiedStatus")
-    return None if status is None else status == "valid"
+    """Whether an account is verified; a status that is new to us tells nothing."""
+    return _VERIFIED.get(text(part(actor, "verification"), "verifiedStatus") or "")
 
 
 def _identity(actor: Json) -> Record:

@@ -124,10 +124,11 @@ def _issue_as_rest(node: Json) -> Json:
         "user": _user_as_rest(part(node, "user")),
         "labels": _rows(node, "labels"),
         "reactions": {"total_count": count(part(node, "reactions"), "totalCount")},
-        "pull_request": {"html_url": text(node, "html_url")} if is_pull else None,
+        "pull_request": {"told": is_pull},
     }
 
 
 def _user_as_rest(actor: Json) -> Record:
     """Who wrote something; to an app's name REST adds what it is."""
-    return {**actor, "login": f"{text(actor, 'login')}[bot]"} if text(actor, "type") == "Bot" else actor
+    login = text(actor, "login")
+    return {**actor, "login": f"{login}[bot]"} if login and text(actor, "type") == "Bot" else actor
