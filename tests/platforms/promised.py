@@ -1,0 +1,233 @@
+"""What the API promises of each record (spec 2.2, decisions 3), written from their tables and not from the code.
+
+A promise is a function that says whether a value keeps it. Whatever an upstream does not send is null, so that None
+keeps every promise but that of an object or a list which is always there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+Promise = Callable[[Any], bool]
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{3})?Z")
+_INTEGER_MAX = 2**64
+
+
+def words(value: Any) -> bool:
+    """Text; an empty one would say that there is one."""
+    return value is None or (isinstance(value, str) and value != "")
+
+
+def truth(value: Any) -> bool:
+    """True or false."""
+    return value is None or isinstance(value, bool)
+
+
+def points(value: Any) -> bool:
+    """A whole number, also below zero: votes against count as well."""
+    return value is None or (type(value) is int and abs(value) < _INTEGER_MAX)
+
+
+def count(value: Any) -> bool:
+    """How many there are of something."""
+    return value is None or (type(value) is int and 0 <= value < _INTEGER_MAX)
+
+
+def rate(value: Any) -> bool:
+    """A share of 1."""
+    return value is None or (isinstance(value, float | int) and not isinstance(value, bool) and 0 <= value <= 1)
+
+
+def moment(value: Any) -> bool:
+    """An instant in UTC."""
+    return value is None or (isinstance(value, str) and _INSTANT.fullmatch(value) is not None)
+
+
+def each(promise: Promise) -> Promise:
+    """A list that is always there."""
+    return lambda value: isinstance(value, list) and all(map(promise, value))
+
+
+def maybe(promise: Promise) -> Promise:
+    """What may be missing as a whole."""
+    return lambda value: value is None or promise(value)
+
+
+def tells(value: Any) -> bool:
+    """A text that is there."""
+    return isinstance(value, str) and words(value)
+
+
+def extras(value: Any) -> bool:
+    """`ext`: named scalars and lists of texts."""
+    return isinstance(value, dict) and all(map(_extra, value.values()))
+
+
+def _extra(value: Any) -> bool:
+    return words(value) or truth(value) or points(value) or each(tells)(value)
+
+
+def fields(**promised: Promise) -> Promise:
+    """An object with exactly these members."""
+
+    def kept(value: Any) -> bool:
+        assert isinstance(value, dict), f"{value!r} is no object"
+        assert value.keys() == promised.keys(), f"{value.keys() ^ promised.keys()} are too many or too few"
+        for name, promise in promised.items():
+            assert promise(value[name]), f"{name} is {value[name]!r}"
+        return True
+
+    return kept
+
+
+BYLINE = fields(id=words, username=words, display_name=words, avatar_url=words, verified=truth, url=words)
+AUTHOR = fields(
+    id=words,
+    username=words,
+    display_name=words,
+    avatar_url=words,
+    bio=words,
+    verified=truth,
+    followers=count,
+    following=count,
+    posts_count=count,
+    likes_count=points,
+    url=words,
+    private=truth,
+    joined_at=moment,
+    location=words,
+    external_url=words,
+    ext=extras,
+)
+POST = fields(
+    id=words,
+    url=words,
+    content=fields(text=words, media_urls=each(tells), thumbnail_url=words, duration_seconds=count),
+    author=maybe(BYLINE),
+    engagement=fields(views=count, likes=points, comments=count, shares=count, saves=count),
+    flags=fields(pinned=truth, deleted=truth, nsfw=truth, spoiler=truth),
+    published_at=moment,
+    ext=extras,
+)
+
+
+def comment(value: Any) -> bool:
+    """A comment and the replies to it; of a deleted one neither text nor author is left."""
+    assert fields(
+        id=words,
+        url=words,
+        parent_id=words,
+        post_id=words,
+        text=words,
+        author=maybe(BYLINE),
+        engagement=fields(likes=points, replies=count),
+        flags=fields(pinned=truth, deleted=truth),
+        published_at=moment,
+        replies=each(comment),
+    )(value)
+    return value["flags"]["deleted"] is not True or (value["text"] is None and value["author"] is None)
+
+
+REPOSITORY = fields(
+    id=words,
+    url=words,
+    full_name=words,
+    name=words,
+    owner=maybe(fields(username=words, avatar_url=words, type=words)),
+    description=words,
+    homepage=words,
+    language=words,
+    topics=maybe(each(tells)),
+    license=words,
+    stars=count,
+    forks=count,
+    watchers=count,
+    open_issues=count,
+    size_kb=count,
+    default_branch=words,
+    archived=truth,
+    fork=truth,
+    created_at=moment,
+    updated_at=moment,
+    pushed_at=moment,
+)
+RELEASE = fields(
+    id=words,
+    url=words,
+    tag=words,
+    name=words,
+    text=words,
+    prerelease=truth,
+    author=words,
+    published_at=moment,
+    ext=extras,
+)
+ARTICLE = fields(
+    id=words,
+    url=words,
+    title=words,
+    text=words,
+    description=words,
+    image_url=words,
+    language=words,
+    updated_at=moment,
+    ext=extras,
+)
+COMPUTED = fields(engagement_rate=rate, language=words, content_category=tells, estimated_reach=count)
+LEG = fields(
+    endpoint=tells,
+    source=tells,
+    rung=tells,
+    rung_index=count,
+    status=tells,
+    credits_used=count,
+    latency_ms=count,
+    error=words,
+)
+DOSSIER = fields(
+    repository=REPOSITORY,
+    article=maybe(ARTICLE),
+    releases=maybe(each(RELEASE)),
+    top_issues=maybe(each(POST)),
+    legs=each(LEG),
+)
+VELOCITY = fields(
+    author=AUTHOR,
+    velocity=maybe(
+        fields(
+            repos_seen=count,
+            repos_pushed_30d=count,
+            repos_pushed_365d=count,
+            own_repos_created_365d=count,
+            own_repos_stars=count,
+            last_pushed_at=moment,
+        )
+    ),
+    legs=each(LEG),
+)
+
+ROWS: Mapping[str, Promise] = {
+    "Author": fields(author=AUTHOR, computed=COMPUTED),
+    "Post": fields(post=POST, computed=COMPUTED),
+    "Comment": fields(comment=comment),
+    "Repository": fields(repository=REPOSITORY),
+    "Release": fields(release=RELEASE),
+    "Article": fields(article=ARTICLE),
+    "RepositoryDossier": DOSSIER,
+    "ProfileVelocity": VELOCITY,
+}
+"""By the archetype's name, of a list without its `List`: what stands in `data`, or in each of its items."""
+
+
+def check_data(archetype: str, data: dict[str, Any]) -> None:
+    """`data` is what the archetype of this name promises."""
+    told = {name: value for name, value in data.items() if name != "_warnings"}
+    assert each(tells)(data.get("_warnings", []))
+    if not archetype.endswith("List"):
+        assert ROWS[archetype](told)
+        return
+    assert told.keys() <= {"items", "total"}
+    assert "total" not in told or (type(told["total"]) is int and told["total"] >= 0), f"total is {told['total']!r}"
+    assert each(ROWS[archetype.removesuffix("List")])(told["items"])
