@@ -88,6 +88,7 @@ async def test_a_body_with_odd_values_is_read_or_refused_and_never_a_lie(platfor
             check_envelope(question, answer)
             if answer.status == 200:
                 check_numbers(question, answer, body, wanted)
+                check_emptiness(question, answer, wanted)
                 assert b"None" not in answer.body or any(b"None" in one.body for one in (told, good))
             if question.endpoint.archetype.many and None not in rows and len(question.odd_ones) == 1:
                 check_other_rows(question, answer, len(wanted))
@@ -104,6 +105,12 @@ def check_numbers(question: Question, answer: Answered, body: Any, wanted: list[
         before, brought = dict(counts_in(question.data)), numbers_in([change.value for change in wanted])
         for path, value in counts_in(data):
             assert value in brought or value == before.get(path), f"{path} became {value}"
+
+
+def check_emptiness(question: Question, answer: Answered, wanted: list[Change]) -> None:
+    """A list is empty only where one came that is, or none at all; not where something else came in its place."""
+    if answer.json["data"].get("items") == [] and lengths(question.data) > len(wanted):
+        assert any(change.kind != "put" or change.value is None or isinstance(change.value, list) for change in wanted)
 
 
 def lengths(data: Record) -> int:

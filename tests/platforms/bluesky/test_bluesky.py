@@ -278,6 +278,15 @@ def test_a_tree_is_never_deeper_than_was_asked_for(levels: int, depth: int) -> N
     assert deep == min(levels, depth)
 
 
+@pytest.mark.parametrize("replies", ["none", {"0": {}}, 3, True])
+def test_replies_that_cannot_be_told_are_not_an_empty_list(replies: Any) -> None:
+    thread = {"post": {"uri": "at://x/app.bsky.feed.post/root"}, "replies": replies}
+    with pytest.raises(UpstreamFailed):
+        _page("post/comments", always({"thread": thread}), url=_DID_URL)
+    below = {"post": {"uri": "at://x/app.bsky.feed.post/root"}, "replies": [thread]}
+    assert _page("post/comments", always({"thread": below}), url=_DID_URL).records[0]["replies"] == []
+
+
 def test_a_thread_whose_root_is_gone_is_not_found() -> None:
     gone = {"$type": "app.bsky.feed.defs#notFoundPost", "uri": "at://x/y/3l", "notFound": True}
     with pytest.raises(NotFound):

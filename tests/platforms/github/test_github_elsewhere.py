@@ -173,6 +173,12 @@ def test_downloads_are_told_only_when_all_assets_came() -> None:
     assert told_of == [5, None]
 
 
+@pytest.mark.parametrize("releases", [{}, {"nodes": None}, {"nodes": {}}, None])
+def test_releases_that_do_not_come_are_not_an_empty_list(releases: Any) -> None:
+    with pytest.raises(UpstreamFailed):
+        page(data(repository={"releases": releases}))
+
+
 def test_releases_go_on_where_graphql_says() -> None:
     place = {"hasNextPage": True, "endCursor": "Y3Vyc29y"}
     asked: list[Call] = []

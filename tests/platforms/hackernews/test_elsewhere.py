@@ -120,6 +120,12 @@ def test_replies_that_cannot_be_told_take_no_comment_with_them(kids: Any) -> Non
     assert [len(row["replies"]) for row in page.records] == [0, 1]
 
 
+@pytest.mark.parametrize("body", [{}, {"error": "odd"}, story() | {"kids": "12"}, story() | {"kids": {"0": 12}}])
+def test_what_is_no_item_is_no_story_without_comments(body: Json) -> None:
+    with pytest.raises(UpstreamFailed):
+        threads(always(body))
+
+
 def test_comments_that_do_not_come_are_left_out_and_said() -> None:
     page = threads(items(story(1, 2), item(1, 11)))
     assert ([row["id"] for row in page.records], page.records[0]["replies"]) == (["1"], [])

@@ -108,7 +108,8 @@ def comments(args: Args) -> Steps:
     view = part(thread, "post")
     if not view:  # a #notFoundPost or #blockedPost
         raise NotFound("Bluesky shows no such post.")
-    return Page(replies_of(thread, id_of(view), depth))
+    post_id = id_of(view)
+    return Page(replies_of(rows(thread.get("replies") or []), post_id, post_id, depth))
 
 
 def likes(args: Args) -> Steps:

@@ -131,12 +131,11 @@ def post_of(view: Json, reason: Json | None = None) -> Record:
     )
 
 
-def replies_of(node: Json, post_id: str | None, levels: int) -> list[Record]:
-    """The replies below a node of a thread, at most `levels` deep."""
+def replies_of(replies: list[Json], parent_id: str | None, post_id: str | None, levels: int) -> list[Record]:
+    """The replies below a node of a thread, at most `levels` deep; one that is not even named tells of nothing."""
     if levels < 1:
         return []
-    parent_id = id_of(part(node, "post"))
-    told = (reply for reply in parts(node, "replies") if part(reply, "post") or text(reply, "uri"))
+    told = (reply for reply in replies if part(reply, "post") or text(reply, "uri"))
     return [_comment_of(reply, parent_id, post_id, levels) for reply in told]
 
 
@@ -154,5 +153,5 @@ def _comment_of(node: Json, parent_id: str | None, post_id: str | None, levels: 
         likes=count(view, "likeCount"),
         replies_count=count(view, "replyCount"),
         published_at=instant(part(view, "record"), "createdAt"),
-        replies=replies_of(node, post_id, levels - 1),
+        replies=replies_of(parts(node, "replies"), id_of(view), post_id, levels - 1),
     )

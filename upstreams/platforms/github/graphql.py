@@ -11,7 +11,7 @@ from typing import Any
 
 from upstreams.archetypes import Record
 from upstreams.errors import InvalidArgument, NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
-from upstreams.fields import Json, count, obj, part, parts, text, total_of
+from upstreams.fields import Json, count, obj, part, parts, rows, text, total_of
 from upstreams.params import Args
 from upstreams.platforms.github import queries
 from upstreams.platforms.github.reads import issue_named, login_of, repo_named
@@ -43,7 +43,7 @@ def releases(args: Args) -> Steps:
     place = part(listed, "pageInfo")
     after = text(place, "endCursor") if place.get("hasNextPage") is True else None
     return Page(
-        [release_of({**entry, "assets": _rows(entry, "assets")}) for entry in parts(listed, "nodes")],
+        [release_of({**entry, "assets": _rows(entry, "assets")}) for entry in rows(listed.get("nodes"))],
         next={"c": after} if after else None,
     )
 

@@ -66,7 +66,7 @@ def comments(args: Args) -> Steps:
     """A story's comments by Firebase, item by item; a page is a part of those at the top, each with its replies."""
     item = yield from _story_asked_for(args)
     start, end = args.position("o", 0), args.position("o", 0) + args.number("limit")
-    top = _kids(item)
+    top = list(dict.fromkeys(numbers(item.get("kids") or [])))
     if not top[start:end]:
         return Page([])
     threads = yield from _threads(top[start:end])
@@ -114,5 +114,6 @@ def _beyond(asked: int) -> tuple[str, ...]:
 
 
 def _kids(item: Json) -> list[int]:
+    """The replies to a comment; what cannot be read of them takes no other comment with it."""
     kids = item.get("kids")
     return list(dict.fromkeys(numbers(kids))) if isinstance(kids, list) else []

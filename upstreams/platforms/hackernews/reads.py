@@ -76,7 +76,12 @@ def story_number(args: Args) -> str:
 
 
 def only_story(item: Json) -> Json:
-    """The item, refused where it is a comment or a poll's option: those have numbers too, but are no stories."""
+    """The item, refused where it is a comment or a poll's option: those have numbers too, but are no stories.
+
+    Without a number it is no item: it must not pass for a story that nobody commented on.
+    """
+    if ident(item, "id") is None:
+        raise UnexpectedBody("an item was due")
     if text(item, "type") in ("comment", "pollopt"):
         raise NotFound("This number is not a story's.")
     return item
@@ -98,7 +103,7 @@ def comments(args: Args) -> Steps:
     """A story's comments; a page is a part of those at the top, each with its replies."""
     item = yield from _story_asked_for(args)
     start, end = args.position("o", 0), args.position("o", 0) + args.number("limit")
-    threads = parts(item, "children")
+    threads = rows(item.get("children") or [])
     shown = threads[start:end]
     return Page(
         [comment_of(thread, ident(item, "id"), LEVELS_MAX) for thread in shown],
