@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final, Generic, Literal, TypeVar
+from typing import Generic, Literal, TypeVar
 
 from events import consumer_rules as rules
 from events.consumer_rows import Consumer, read_consumer
 from events.consumer_rules import Start, Status
 from events.errors import FiltersConflict, Lapsed, UnknownConsumer
-from events.filters import Filters
+from events.filters import ALL, Filters
 from events.pages import SCAN_MAX, Ask, Page, check_kept, count, read_head, read_page
 from events.places import Head, Position
 from storage.store import Tx
 
 Outcome = TypeVar("Outcome", covariant=True)  # noqa: PLC0105 - the word says what it is
 
-ALL: Final = Filters()
 Omitted = frozenset[Literal["types", "subjects"]]
 """The filters of a read that it has left out; the bound ones hold in their place."""
 

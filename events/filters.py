@@ -31,3 +31,7 @@ class Filters:
         if self.types is not None and moved.type not in self.types:
             return False
         return self.subjects is None or moved.subject_id in self.subjects or moved.parent_id in self.subjects
+
+
+ALL = Filters()
+"""None at all."""

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from billing.key_cache import Key
-from events.wakeups import Ended, Waiter
+from events.waiter import Ended, Waiter
 from gateway.feed.pages import Shown
 from gateway.feed.polling import HELD, Polls
 

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 import orjson
 
-from events.filters import Filters
+from events.filters import ALL, Filters
 from events.instants import iso
 from events.pages import Page
 from events.places import Head, Position
@@ -124,7 +124,7 @@ def still_holding(sent: bytes, ask: FeedAsk, key_id: str, *, after: int, head: H
         end, has_more = int(found["end"]), found["more"] == b"m"
         if not (has_more or (end == head.last_pos and not ask.wait_s)):
             continue
-        if one == _tag(ask, key_id, after, ask.filters or Filters(), end=end, has_more=has_more):
+        if one == _tag(ask, key_id, after, ask.filters or ALL, end=end, has_more=has_more):
             return one
     return None
 

@@ -9,7 +9,8 @@ from random import Random
 from typing import NamedTuple
 
 from billing.key_cache import Key
-from events.wakeups import Ended, Hub
+from events.waiter import Ended
+from events.wakeups import Hub
 from gateway.feed.pages import Shown
 from gateway.request import Request
 from gateway.server.asgi import Receive

@@ -8,7 +8,7 @@ from functools import partial
 from billing.key_cache import Key
 from events.consumers import Consumers
 from events.errors import CursorAhead, CursorExpired, EventsError
-from events.filters import Filters
+from events.filters import ALL
 from events.pages import Ask, find_event, read_head
 from events.places import Head, Position
 from events.reader import PageReader
@@ -46,7 +46,7 @@ class ByCursor:
         Raises:
             Refused: 410 when some of it was removed, 400 when the log does not reach so far.
         """
-        filters = self.ask.filters or Filters()
+        filters = self.ask.filters or ALL
         page = None
         try:
             page = await self.readers.pages.read(

@@ -13,8 +13,10 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
+from events.deadlines import Deadlines
 from events.filters import Filters, Moved
-from events.wakeups import LOOK_EVERY_S, Ended, Hub, Waiter
+from events.waiter import Ended, Waiter
+from events.wakeups import LOOK_EVERY_S, Hub
 from storage.state import LOOK_AGAIN
 from tests.events.desk import ACCOUNT, KEY, Desk, alert, low
 
@@ -45,7 +47,11 @@ async def wait(waiter: Waiter, patience_s: float = 1.0) -> Ended:
 
 
 async def wait_told(waiter: Waiter, patience_s: float = 1.0) -> Ended:
-    return await waiter.wait(trio.current_time() + patience_s)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(waiter._deadlines.keep)
+        ended = await waiter.wait(trio.current_time() + patience_s)
+        nursery.cancel_scope.cancel()
+    return ended
 
 
 WAYS = pytest.mark.parametrize("wait", [wait, wait_told], ids=["hears its client", "is told of its client"])
@@ -194,7 +200,7 @@ def test_it_is_woken_exactly_by_what_a_read_would_find(
     chosen: frozenset[str] | None,
     behind: int,
 ) -> None:
-    waiter = Waiter(ACCOUNT, KEY)
+    waiter = Waiter(ACCOUNT, KEY, Deadlines())
     waiter.expect(Filters(types, chosen), behind=behind)
     found = [
         pos

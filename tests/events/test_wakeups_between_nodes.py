@@ -7,7 +7,8 @@ from collections.abc import Callable
 import trio
 
 from events.filters import Filters, Moved
-from events.wakeups import Ended, Hub
+from events.waiter import Ended
+from events.wakeups import Hub
 from storage.redis import open_redis
 from tests.servers.redis import RedisServer
 

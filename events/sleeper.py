@@ -1,0 +1,41 @@
+"""One task that sleeps until it is woken, with nothing around it: no event, no cancel scope."""
+
+from __future__ import annotations
+
+import trio
+
+
+class Sleeper:
+    """Whoever waits here, and whoever wakes it. `found` is what it was woken with."""
+
+    __slots__ = ("_task", "found")
+
+    def __init__(self) -> None:
+        """Nobody sleeps yet."""
+        self._task: trio.lowlevel.Task | None = None
+        self.found: object = None
+
+    @property
+    def is_asleep(self) -> bool:
+        """Whether its task sleeps here."""
+        return self._task is not None
+
+    async def sleep(self) -> None:
+        """Sleep until `rouse` or `give`."""
+        self._task = trio.lowlevel.current_task()
+        await trio.lowlevel.wait_task_rescheduled(self._abort)
+
+    def rouse(self) -> None:
+        """Wake it, if it sleeps."""
+        if self._task is not None:
+            trio.lowlevel.reschedule(self._task)
+            self._task = None
+
+    def give(self, found: object) -> None:
+        """Wake it with what was found for it; it may have gone."""
+        self.found = found
+        self.rouse()
+
+    def _abort(self, _raise_cancel: object) -> trio.lowlevel.Abort:
+        self._task = None
+        return trio.lowlevel.Abort.SUCCEEDED
