@@ -9,29 +9,19 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
+from itertools import islice
 
 import trio
 
 from events.news import Found, read_pages
 from events.pages import Ask, Page, read_heads
 from events.places import EMPTY, Head
+from events.sleeper import Sleeper
 from storage.store import Store, Tx
 
 READS_AT_ONCE = 3
 """Reads under way at a time on a database of its own, so that one slow answer does not hold up everybody's."""
 PAGES_PER_READ = 1_000
-
-
-class _Job:
-    """One page that is waited for, or the head of the log of an account that is named. The reading task sets `found`
-    and wakes `task`, unless it has gone."""
-
-    __slots__ = ("ask", "found", "task")
-
-    def __init__(self, ask: Ask | str) -> None:
-        self.ask = ask
-        self.found: Found | Head | None = None
-        self.task: trio.lowlevel.Task | None = None
 
 
 class PageReader:
@@ -40,12 +30,13 @@ class PageReader:
     def __init__(self, store: Store) -> None:
         """Its tasks (`keep_reading`) have to run."""
         self._store = store
-        self._jobs: list[_Job] = []
+        self._wanted: dict[Ask | str, list[Sleeper]] = {}
+        """By what is to be read: polls of one key that wait at one place ask for the same page, which is read once."""
         self._idle = trio.lowlevel.ParkingLot()
 
     def __len__(self) -> int:
-        """How many pages and heads wait for a reading task."""
-        return len(self._jobs)
+        """How many wait for a page or a head that no task reads yet."""
+        return sum(map(len, self._wanted.values()))
 
     async def read(self, ask: Ask) -> Page:
         """The page as it stands now or a moment later.
@@ -68,36 +59,40 @@ class PageReader:
         assert isinstance(head, Head)
         return head
 
-    async def _found(self, ask: Ask | str) -> Page | Head:
-        job = _Job(ask)
-        job.task = trio.lowlevel.current_task()
-        self._jobs.append(job)
+    def begin(self, ask: Ask | str, sleeper: Sleeper) -> None:
+        """Read a page, or the head of the log of an account that is named, and give it to who sleeps; or why not."""
+        sleepers = self._wanted.get(ask)
+        if sleepers is not None:
+            sleepers.append(sleeper)
+            return
+        self._wanted[ask] = [sleeper]
         if self._idle:
             self._idle.unpark()
 
-        def abort(_raise_cancel: object) -> trio.lowlevel.Abort:
-            job.task = None
-            return trio.lowlevel.Abort.SUCCEEDED
-
-        await trio.lowlevel.wait_task_rescheduled(abort)
-        if isinstance(job.found, Exception):
-            raise job.found
-        assert job.found is not None
-        return job.found
+    async def _found(self, ask: Ask | str) -> object:
+        sleeper = Sleeper()
+        self.begin(ask, sleeper)
+        await sleeper.sleep()
+        if isinstance(sleeper.found, Exception):
+            raise sleeper.found
+        return sleeper.found
 
     async def keep_reading(self) -> None:
         """Until cancelled: one of the tasks that read what is waited for."""
         while True:
-            if not self._jobs:
+            if not self._wanted:
                 await self._idle.park()
-            jobs = [job for job in self._jobs[:PAGES_PER_READ] if job.task is not None]
-            del self._jobs[:PAGES_PER_READ]
-            if not jobs:
-                continue
-            for job, found in zip(jobs, await self._read([job.ask for job in jobs]), strict=True):
-                job.found = found
-                if job.task is not None:
-                    trio.lowlevel.reschedule(job.task)
+            wanted = self._take()
+            if wanted:
+                for sleepers, found in zip(wanted.values(), await self._read(list(wanted)), strict=True):
+                    for sleeper in sleepers:
+                        sleeper.give(found)
+
+    def _take(self) -> dict[Ask | str, list[Sleeper]]:
+        """What is read next, without what nobody waits for any more."""
+        first = list(islice(self._wanted, PAGES_PER_READ))
+        taken = ((ask, self._wanted.pop(ask)) for ask in first)
+        return {ask: sleepers for ask, sleepers in taken if any(sleeper.is_asleep for sleeper in sleepers)}
 
     async def _read(self, asks: Sequence[Ask | str]) -> Sequence[Found | Head]:
         try:
@@ -107,10 +102,9 @@ class PageReader:
 
 
 def _read_all(asks: Sequence[Ask | str], tx: Tx) -> list[Found | Head]:
-    """What was found for each; polls of one key that wait at one place ask for the same page, which is read once."""
-    different = dict.fromkeys(asks)
-    pages = read_pages(tx, [ask for ask in different if isinstance(ask, Ask)])
-    heads = read_heads(tx, [ask for ask in different if isinstance(ask, str)])
+    """What was found for each; no two are the same."""
+    pages = read_pages(tx, [ask for ask in asks if isinstance(ask, Ask)])
+    heads = read_heads(tx, [ask for ask in asks if isinstance(ask, str)])
     return [heads.get(ask, EMPTY) if isinstance(ask, str) else pages[ask] for ask in asks]
 
 

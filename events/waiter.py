@@ -11,6 +11,8 @@ from events.deadlines import Deadlines
 from events.filters import ALL, Filters, Moved
 from events.sleeper import Sleeper
 
+BeginRead = Callable[[Sleeper], None]
+
 
 class Ended(enum.Enum):
     """Why a wait is over."""
@@ -25,10 +27,12 @@ class Waiter(Sleeper):
     """One reader of an account's log."""
 
     __slots__ = (
+        "_begin_read",
         "_closing",
         "_deadlines",
         "_filters",
         "_has_left",
+        "_is_reading",
         "_key_id",
         "_moved",
         "_scope",
@@ -48,6 +52,8 @@ class Waiter(Sleeper):
         self._deadlines = deadlines
         self._filters = ALL
         self._seen_pos = 0
+        self._begin_read: BeginRead | None = None
+        self._is_reading = False
         self._moved = False
         self._closing = False
         self._has_left = False
@@ -67,10 +73,15 @@ class Waiter(Sleeper):
         """Whether something was told since `arm`: a wait would be over before it began."""
         return self._moved
 
-    def expect(self, filters: Filters, *, behind: int) -> None:
-        """It has read up to the position `behind`, and waits for what `filters` admit."""
+    def expect(self, filters: Filters, *, behind: int, begin_read: BeginRead | None = None) -> None:
+        """It has read up to the position `behind`, and waits for what `filters` admit.
+
+        With `begin_read`, which has what is read given to it, news end a wait without `gone` once the store has been
+        read for it: it is woken once, with what was `found`.
+        """
         self._filters = filters
         self._seen_pos = behind
+        self._begin_read = begin_read
 
     async def wait(self, until: float, gone: Callable[[], Awaitable[object]] | None = None) -> Ended:
         """Wait until something was told since `arm`, until Trio's clock shows `until`, or until `gone` returns.
@@ -80,6 +91,7 @@ class Waiter(Sleeper):
         needs a cancellation, which takes a third of the CPU.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
+        self.found = None
         has_left = self._has_left
         if self._moved or self._closing or has_left:
             await trio.lowlevel.cancel_shielded_checkpoint()
@@ -88,6 +100,7 @@ class Waiter(Sleeper):
             try:
                 await self.sleep()
             finally:
+                self._is_reading = False
                 self._deadlines.drop(self, tick)
             has_left = self._has_left
         else:
@@ -100,6 +113,8 @@ class Waiter(Sleeper):
             has_left = not scope.cancelled_caught
         if has_left:
             return Ended.GONE
+        if self.found is not None:
+            return Ended.MOVED
         if self._closing:
             return Ended.CLOSING
         return Ended.MOVED if self._moved else Ended.TIME_UP
@@ -119,13 +134,19 @@ class Waiter(Sleeper):
             self.wake()
 
     def wake(self) -> None:
-        """Let it read the store again."""
-        self._moved = True
-        self._end_wait()
+        """Let it read the store again, or read it for it; what comes while that is under way has to be read too."""
+        if self._begin_read is None or self._is_reading or self._task is None:
+            self._moved = True
+            self._end_wait()
+        else:
+            self._is_reading = True
+            self.is_behind = False  # as `arm`: this read finds it
+            self._begin_read(self)
 
     def lose(self) -> None:
         """Its client is gone."""
         self._has_left = True
+        self._is_reading = False
         self._end_wait()
 
     def close(self) -> None:
@@ -140,5 +161,5 @@ class Waiter(Sleeper):
     def _end_wait(self) -> None:
         if self._scope is not None:
             self._scope.cancel()
-        else:
+        elif not self._is_reading:
             self.rouse()

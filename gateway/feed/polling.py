@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from random import Random
 from typing import NamedTuple
 
-from billing.key_cache import Key
+from events.pages import Page
 from events.waiter import Ended
 from events.wakeups import Hub
 from gateway.feed.pages import Shown
+from gateway.feed.reading import ByConsumer, ByCursor
 from gateway.request import Request
 from gateway.server.asgi import Receive
 from gateway.server.hangups import AVAILABLE
@@ -45,40 +46,37 @@ class Polls:
     beat_s: float = BEAT_S
 
     async def poll(
-        self,
-        key: Key,
-        request: Request,
-        wait_s: float,
-        *,
-        read: Callable[[], Awaitable[Shown]],
-        is_news: Callable[[Shown], bool],
+        self, request: Request, reading: ByCursor | ByConsumer, *, is_news: Callable[[Shown], bool]
     ) -> Polled:
         """Read, and go on waiting and reading until there is news, the time is up, the node stops or the client leaves.
 
-        An empty page ends where the log does when it is given, though nothing that has come was for its reader.
+        An empty page ends where the log does when it is given, though nothing that has come was for its reader. A page
+        by cursor is read before its poll is woken, together with those of all others that the same event wakes.
 
         Raises:
             StateUnavailable: who counts the key's polls cannot be asked.
-            What `read` raises.
+            What the reading raises.
         """
-        hub = self.hub
+        hub, key = self.hub, reading.key
+        by_cursor = reading if isinstance(reading, ByCursor) else None
         waiter = hub.listen(key.account_id, key.id)
         held = None
         try:
             held = await self.gate.hold(key.account_id, key.id, name=HELD, limit=self.per_key)
-            shown = await read()
+            shown = await reading.read()
             if held is None:
                 return Polled(shown, FULL_INTERVAL_S)
             if is_news(shown):
                 return Polled(shown)
-            until = self.clock() + wait_s * (1 - self.rng.uniform(0, EARLY))
+            until = self.clock() + reading.ask.wait_s * (1 - self.rng.uniform(0, EARLY))
             gone = None
             if request.send is None or not AVAILABLE:
                 gone = partial(hung_up, request.receive)
             else:
                 await request.send({"type": "sluice.hangup", "left": waiter.lose})
             while True:
-                waiter.expect(shown.filters, behind=shown.page.end.pos)
+                begin_read = None if by_cursor is None else by_cursor.next_read()
+                waiter.expect(shown.filters, behind=shown.page.end.pos, begin_read=begin_read)
                 began = self.clock()
                 ended = await waiter.wait(until, gone)
                 request.held_s += self.clock() - began
@@ -86,8 +84,11 @@ class Polls:
                     return Polled(shown, self.rng.randint(1, STOP_INTERVAL_S))
                 if ended is Ended.GONE or (ended is Ended.TIME_UP and not waiter.is_behind):
                     return Polled(shown)
-                waiter.arm()
-                shown = await read()
+                if by_cursor is not None and isinstance(waiter.found, Page):
+                    shown = by_cursor.shown(waiter.found)
+                else:  # also where that read has failed: this one says why
+                    waiter.arm()
+                    shown = await reading.read()
                 if ended is Ended.TIME_UP or is_news(shown):
                     return Polled(shown)
         finally:

@@ -9,9 +9,10 @@ from billing.key_cache import Key
 from events.consumers import Consumers
 from events.errors import CursorAhead, CursorExpired, EventsError
 from events.filters import ALL
-from events.pages import Ask, find_event, read_head
+from events.pages import Ask, Page, find_event, read_head
 from events.places import Head, Position
 from events.reader import PageReader
+from events.waiter import BeginRead
 from gateway.feed import refusals
 from gateway.feed.asks import FeedAsk
 from gateway.feed.pages import Shown
@@ -46,12 +47,9 @@ class ByCursor:
         Raises:
             Refused: 410 when some of it was removed, 400 when the log does not reach so far.
         """
-        filters = self.ask.filters or ALL
         page = None
         try:
-            page = await self.readers.pages.read(
-                Ask(self.key.account_id, self.key.id, self.after.pos, self.ask.limit, filters)
-            )
+            page = await self.readers.pages.read(self._next())
         except CursorExpired as exc:
             if self.ask.cursor != "oldest" or self.after != self.origin:
                 raise refusals.expired(exc.head, self.after, self.tokens) from exc
@@ -60,9 +58,20 @@ class ByCursor:
             raise refusals.unusable(refusals.AHEAD, exc.head, self.tokens) from exc
         if page is None:  # retention passed just now, and nothing was given that could come to lack what follows it
             return await self.read()
+        return self.shown(page)
+
+    def shown(self, page: Page) -> Shown:
+        """The page as it is shown, once it was read."""
         if not (page.items or page.has_more):
             self.after = page.end
-        return Shown(page, self.origin, filters)
+        return Shown(page, self.origin, self.ask.filters or ALL)
+
+    def next_read(self) -> BeginRead:
+        """Begins what `read` would read now; what is found is a Page for `shown`, or why there is none."""
+        return partial(self.readers.pages.begin, self._next())
+
+    def _next(self) -> Ask:
+        return Ask(self.key.account_id, self.key.id, self.after.pos, self.ask.limit, self.ask.filters or ALL)
 
     async def read_on(self) -> Shown:
         """As `read`, and the next read begins behind what this one gives."""

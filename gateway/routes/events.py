@@ -167,7 +167,7 @@ class Events:
                 return bool(page.items)
             return not pages.matches(known, pages.tag(shown, reading.ask, reading.key.id))
 
-        return self._polls.poll(reading.key, request, reading.ask.wait_s, read=reading.read, is_news=is_news)
+        return self._polls.poll(request, reading, is_news=is_news)
 
     async def _still_holding(self, known: bytes, reading: ByCursor | ByConsumer) -> bytes | None:
         """The tag of the page, if the client has it already, found out without reading that."""

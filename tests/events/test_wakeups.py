@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
 from events.deadlines import Deadlines
 from events.filters import Filters, Moved
+from events.sleeper import Sleeper
 from events.waiter import Ended, Waiter
 from events.wakeups import LOOK_EVERY_S, Hub
 from storage.state import LOOK_AGAIN
@@ -265,3 +267,95 @@ async def test_without_any_message_it_looks_now_and_then(
         assert await wait(reader, 60) is Ended.TIME_UP, "it has read all that there is"
         assert await wait(other, 1) is Ended.TIME_UP
         nursery.cancel_scope.cancel()
+
+
+class Reads:
+    """Reads that are begun for a waiter, and are over when the test says so."""
+
+    def __init__(self) -> None:
+        self.begun: list[Sleeper] = []
+
+    def begin(self, sleeper: Sleeper) -> None:
+        self.begun.append(sleeper)
+
+
+@asynccontextmanager
+async def parked(reads: Reads, hub: Hub, patience_s: float = 9.0) -> AsyncIterator[tuple[Waiter, list[Ended]]]:
+    """A waiter that has its reads begun, parked in a task, and how its wait has ended."""
+    waiter, ends = hub.listen(ACCOUNT, KEY), list[Ended]()
+    waiter.expect(Filters(types=frozenset({"credits.low"})), behind=1, begin_read=reads.begin)
+
+    async def park() -> None:
+        ends.append(await wait_told(waiter, patience_s))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(park)
+        await trio.testing.wait_all_tasks_blocked()
+        yield waiter, ends
+        nursery.cancel_scope.cancel()
+
+
+async def test_news_begin_a_read_and_what_it_finds_ends_the_wait(autojump_clock: trio.abc.Clock) -> None:
+    hub, reads = Hub(), Reads()
+    async with parked(reads, hub) as (waiter, ends):
+        hub.tell([moved(2)])
+        assert not reads.begun, "it is not for it"
+        hub.tell([moved(3, type="credits.low")])
+        await trio.testing.wait_all_tasks_blocked()
+        assert (reads.begun, ends, waiter.is_behind) == ([waiter], [], False)
+        reads.begun[0].give("a page")
+        await trio.testing.wait_all_tasks_blocked()
+        assert (ends, waiter.found, waiter.has_news) == ([Ended.MOVED], "a page", False)
+
+
+async def test_what_comes_while_a_read_is_under_way_ends_the_next_wait(autojump_clock: trio.abc.Clock) -> None:
+    """The read may have begun before it: it has to be read again."""
+    hub, reads = Hub(), Reads()
+    async with parked(reads, hub) as (waiter, ends):
+        hub.tell([moved(2, type="credits.low")])
+        hub.tell([moved(3, type="credits.low")])
+        assert len(reads.begun) == 1
+        waiter.give("a page")
+        await trio.testing.wait_all_tasks_blocked()
+        assert ends == [Ended.MOVED]
+        assert (await wait_told(waiter), waiter.found) == (Ended.MOVED, None)
+
+
+@pytest.mark.parametrize("end", ["time up", "close", "nothing"])
+async def test_a_read_that_is_under_way_is_waited_for(end: str, autojump_clock: trio.abc.Clock) -> None:
+    hub, reads = Hub(), Reads()
+    async with parked(reads, hub) as (waiter, ends):
+        hub.tell([moved(2, type="credits.low")])
+        if end == "close":
+            hub.close()
+        elif end == "time up":
+            await trio.sleep(60)
+        await trio.testing.wait_all_tasks_blocked()
+        assert ends == []
+        waiter.give("a page")
+        await trio.testing.wait_all_tasks_blocked()
+        assert ends == [Ended.MOVED]
+        assert await wait_told(waiter, 1) is (Ended.CLOSING if end == "close" else Ended.TIME_UP)
+
+
+async def test_a_client_that_leaves_while_a_read_is_under_way_is_not_waited_with(
+    autojump_clock: trio.abc.Clock,
+) -> None:
+    hub, reads = Hub(), Reads()
+    async with parked(reads, hub) as (waiter, ends):
+        hub.tell([moved(2, type="credits.low")])
+        waiter.lose()
+        await trio.testing.wait_all_tasks_blocked()
+        assert ends == [Ended.GONE]
+        waiter.give("a page that nobody takes any more")
+
+
+async def test_a_wait_that_is_cancelled_while_a_read_is_under_way_takes_nothing(
+    autojump_clock: trio.abc.Clock,
+) -> None:
+    hub, reads = Hub(), Reads()
+    async with parked(reads, hub) as (waiter, ends):
+        hub.tell([moved(2, type="credits.low")])
+    assert (ends, waiter.is_parked) == ([], False)
+    waiter.give("a page that nobody takes any more")
+    waiter.time_up()

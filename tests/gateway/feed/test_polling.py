@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 import trio
@@ -122,6 +123,22 @@ async def test_all_of_one_transaction_is_on_the_page_of_a_woken_poll(tmp_path: P
     async with open_test_node(tmp_path) as node, polling(node, "cursor=now&wait_s=25") as answer:
         await append_some(node, 40)
         assert subjects((await answer()).json) == [f"key_{number}" for number in range(40)]
+
+
+async def test_a_poll_that_retention_overtakes_as_it_is_woken_is_told_so(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        await append_some(node, 2)
+
+        def overtake(tx: Any) -> None:
+            node.node.books.feed.append(tx, [revoked(node.account, number) for number in range(3)])
+            tx.run("UPDATE feeds SET first_pos = 5 WHERE account_id = ?", (node.account,))
+
+        async with polling(node, f"cursor={await end(node)}&wait_s=25") as answer:
+            await node.node.books.store.write(overtake)
+            with trio.fail_after(5):
+                answered = await answer()
+        assert (answered.status, answered.json["error"]["type"]) == (410, "CURSOR_EXPIRED")
+        await assert_nothing_left(node)
 
 
 async def test_one_event_wakes_every_poll_that_waits_for_it(tmp_path: Path) -> None:
