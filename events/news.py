@@ -27,7 +27,9 @@ _News = list[tuple[Item, Moved]]
 
 
 def read_pages(tx: Tx, asks: Sequence[Ask]) -> dict[Ask, Found]:
-    """What `read_page` gives or raises for each, all on one snapshot."""
+    """What `read_page` gives or raises for each, all on one snapshot. Asks of one account that find the same news get
+    one page, so that its text has to be made only once.
+    """
     if len(asks) == 1:
         return {asks[0]: _read_one(tx, asks[0])}
     of_accounts: defaultdict[str, list[Ask]] = defaultdict(list)
@@ -40,7 +42,12 @@ def read_pages(tx: Tx, asks: Sequence[Ask]) -> dict[Ask, Found]:
         near = [ask for ask in of_account if _is_near(ask, head)]
         if near:
             news = _read_news(tx, account_id, min(ask.after for ask in near), head)
-            found.update({ask: _page_of(news, ask, head) for ask in near})
+            pages: dict[tuple[Item, ...], Page] = {}
+            for ask in near:
+                items = _items_for(ask, news)
+                found[ask] = pages.get(items) or pages.setdefault(
+                    items, Page(items, head.end, has_more=False, head=head)
+                )
         found.update({ask: _read_one(tx, ask) for ask in of_account if ask not in found})
     return found
 
@@ -58,13 +65,14 @@ def _read_news(tx: Tx, account_id: str, after: int, head: Head) -> _News:
     return [(Item(pos, at, body.encode()), Moved(account_id, pos, *told)) for pos, at, body, *told in rows]
 
 
-def _page_of(news: _News, ask: Ask, head: Head) -> Page:
-    items = [
-        item
-        for item, moved in news
-        if item.pos > ask.after and moved.key_id in (None, ask.key_id) and ask.filters.admit(moved)
-    ]
-    return Page(tuple(items), head.end, has_more=False, head=head)
+def _items_for(ask: Ask, news: _News) -> tuple[Item, ...]:
+    return tuple(
+        [
+            item
+            for item, moved in news
+            if item.pos > ask.after and moved.key_id in (None, ask.key_id) and ask.filters.admit(moved)
+        ]
+    )
 
 
 def _read_one(tx: Tx, ask: Ask) -> Found:

@@ -38,16 +38,24 @@ _CACHING = b"private, no-cache"
 
 @dataclass(frozen=True, slots=True)
 class _Answered:
-    """The last page that was answered: polls of one key that wait at one place wake together, and get the same one."""
+    """The last page that was answered: polls that wait at one place wake together, and get the same one.
+
+    A consumer's answer tells more than its page, and is never another's.
+    """
 
     page: Page
     ask: FeedAsk
+    key_id: str
     tag: bytes
     fragment: bytes
 
-    def serves(self, shown: Shown, ask: FeedAsk) -> bool:
-        """Whether this read gets the same answer; a consumer's page tells more than the page."""
-        return self.page is shown.page and ask.consumer is None and self.ask == ask
+    def has_tag_of(self, ask: FeedAsk, key: Key) -> bool:
+        """Whether a read of the same page has the same tag, and so the same text."""
+        return self.key_id == key.id and self.ask == ask
+
+    def has_text_of(self, ask: FeedAsk) -> bool:
+        """Whether a read of the same page, by whichever key, has the same text."""
+        return self.ask.limit == ask.limit and self.ask.sent == ask.sent
 
 
 class Events:
@@ -112,12 +120,16 @@ class Events:
 
     def _answered(self, shown: Shown, ask: FeedAsk, key: Key, tokens: FeedTokens) -> _Answered:
         last = self._last
-        if last is None or not last.serves(shown, ask):
-            made = pages.tag(shown, ask, key.id)
-            last = self._last = _Answered(
-                shown.page, ask, made, pages.fragment(shown, ask, tokens, self._replies.base_url)
-            )
-        return last
+        if last is not None and (last.page is not shown.page or ask.consumer is not None):
+            last = None
+        if last is not None and last.has_tag_of(ask, key):
+            return last
+        if last is not None and last.has_text_of(ask):
+            text = last.fragment
+        else:
+            text = pages.fragment(shown, ask, tokens, self._replies.base_url)
+        self._last = _Answered(shown.page, ask, key.id, pages.tag(shown, ask, key.id), text)
+        return self._last
 
     async def answer_socket(self, request: Request, caller: Caller) -> Reply:
         """The same feed over a WebSocket."""

@@ -52,3 +52,13 @@ async def test_who_reads_beside_others_gets_what_it_would_get_alone(desk: Desk) 
 
         together, apart = await desk.store.read(read)
         assert together == apart
+
+
+async def test_asks_of_one_account_that_find_the_same_get_one_page(desk: Desk) -> None:
+    await desk.append(low(), alert())
+    everything = Ask("acc_1", "key_1", 0, 100, Filters())
+    alike = [everything, everything._replace(limit=50), everything._replace(filters=Filters(types=select("*")))]
+    others = [everything._replace(key_id="key_2"), everything._replace(filters=FILTERS[1])]
+    found = await desk.store.read(lambda tx: read_pages(tx, alike + others))
+    assert all(found[ask] is found[everything] for ask in alike)
+    assert found[others[0]] != found[others[1]] != found[everything]

@@ -158,6 +158,32 @@ async def test_one_event_wakes_every_poll_that_waits_for_it(tmp_path: Path) -> N
         await assert_nothing_left(node)
 
 
+async def test_polls_of_many_keys_that_wake_together_get_what_each_would_get_alone(tmp_path: Path) -> None:
+    """Method: each answer, which may have been made for another poll too, is compared with a later read's."""
+    async with open_test_node(tmp_path, **ROOMY) as node:
+        await append_some(node, 2)
+        other = await node.node.books.keys.create(node.account)
+        queries = ("", "limit=50", "types=*", "types=credits.*,monitor.*", "types=credits.*", "subject_id=run_1")
+        cursor, answers = await end(node), dict[tuple[str, str, int], Answered]()
+
+        async def poll(key: str, query: str, nth: int) -> None:
+            target = f"{FEED}?cursor={cursor}&wait_s=25&{query}"
+            answers[key, query, nth] = await node.get(target, key=key)
+
+        async with trio.open_nursery() as nursery:
+            polls = [(key, query, nth) for nth in range(3) for query in queries for key in (node.key, other.key)]
+            for one in polls:
+                nursery.start_soon(poll, *one)
+            await until(lambda: node.node.feed.hub.parked() == len(polls))
+            await append(node, low(node.account), alert(node.account, node.key_id), alert(node.account, other.id))
+        assert len(answers) == len(polls)
+        for (key, query, _), answer in answers.items():
+            alone = await node.get(f"{FEED}?cursor={cursor}&{query}", key=key)
+            assert answer.json["data"] == alone.json["data"]
+            assert answer.json["pagination"] == alone.json["pagination"]
+            assert answer.headers["etag"] == alone.headers["etag"]
+
+
 @pytest.mark.parametrize("seed", range(4))
 async def test_whenever_events_come_a_reader_that_polls_gets_each_once_and_in_order(seed: int, tmp_path: Path) -> None:
     """Races of reading and waiting with appending: what comes in between is missed by nobody, nor slept over."""
