@@ -54,6 +54,7 @@ class Connection:
             self._cut_off()
             raise
         finally:
+            self._edge.hangups.drop(self.wire.fd)
             self.wire.close()
             self._edge.connections.discard(self)
             self._edge.room.unpark()

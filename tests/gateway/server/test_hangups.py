@@ -126,6 +126,34 @@ async def test_behind_the_answer_nothing_is_told() -> None:
         assert app.left == ["next"]
 
 
+async def test_a_connection_that_is_held_again_and_again_is_told_of_when_it_is_held_and_its_client_leaves() -> None:
+    app = Parking()
+    async with open_served(app) as served:
+        async with await served.connect() as client:
+            for nth in range(3):
+                await client.send(GET % b"%d" % nth)
+                await app.holds(1)
+                app.parked[str(nth)].set()
+                assert (await client.answer()).body == b"%d" % nth
+            await client.send(GET % b"last")
+            await app.holds(1)
+            assert app.left == []
+        await app.holds(0)
+        assert app.left == ["last"]
+
+
+async def test_who_has_left_is_told_of_by_each_request_that_it_has_sent_before() -> None:
+    app = Parking()
+    async with open_served(app) as served:
+        stream = await park(app, served, "one")
+        await stream.send_all(GET % b"other")
+        await stream.send_eof()
+        while len(app.left) < 2:  # noqa: ASYNC110 - as above
+            await trio.sleep(0.001)
+        assert app.left == ["one", "other"]
+        await stream.aclose()
+
+
 async def test_who_is_held_makes_no_room_for_others_and_the_idle_do() -> None:
     app = Parking()
     async with open_served(app, bounds=Bounds(connections=4)) as served:
