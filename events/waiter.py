@@ -39,6 +39,7 @@ class Waiter(Sleeper):
         "_seen_pos",
         "account_id",
         "is_behind",
+        "read_since",
     )
 
     def __init__(self, account_id: str, key_id: str, deadlines: Deadlines) -> None:
@@ -48,6 +49,8 @@ class Waiter(Sleeper):
         self.account_id = account_id
         self.is_behind = False
         """The log has grown since `arm`, if only by what is not for it."""
+        self.read_since = 0.0
+        """When what was `found` began to be read, by Trio's clock."""
         self._key_id = key_id
         self._deadlines = deadlines
         self._filters = ALL
@@ -141,6 +144,7 @@ class Waiter(Sleeper):
         else:
             self._is_reading = True
             self.is_behind = False  # as `arm`: this read finds it
+            self.read_since = trio.current_time()
             self._begin_read(self)
 
     def lose(self) -> None:

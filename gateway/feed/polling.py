@@ -79,7 +79,7 @@ class Polls:
                 waiter.expect(shown.filters, behind=shown.page.end.pos, begin_read=begin_read)
                 began = self.clock()
                 ended = await waiter.wait(until, gone)
-                request.held_s += self.clock() - began
+                request.held_s += (self.clock() if waiter.found is None else waiter.read_since) - began
                 if ended is Ended.CLOSING:
                     return Polled(shown, self.rng.randint(1, STOP_INTERVAL_S))
                 if ended is Ended.GONE or (ended is Ended.TIME_UP and not waiter.is_behind):

@@ -303,6 +303,7 @@ async def test_news_begin_a_read_and_what_it_finds_ends_the_wait(autojump_clock:
         hub.tell([moved(3, type="credits.low")])
         await trio.testing.wait_all_tasks_blocked()
         assert (reads.begun, ends, waiter.is_behind) == ([waiter], [], False)
+        assert waiter.read_since == trio.current_time()
         reads.begun[0].give("a page")
         await trio.testing.wait_all_tasks_blocked()
         assert (ends, waiter.found, waiter.has_news) == ([Ended.MOVED], "a page", False)
