@@ -1,14 +1,17 @@
 """What tests of more than one package stand on, and how the whole suite is shared out among processes."""
 
+import inspect
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture.providers import Constants, HypothesisProvider
 from xdist.scheduler import LoadFileScheduling
 
 from tests.fakes.commands import Commands, open_commands
+from tests.fakes.patient_clock import run_patiently
 from tests.fakes.stores import Stores, engine, open_stores
 from tests.servers.postgres import PostgresServer, open_postgres
 from tests.servers.redis import RedisServer, open_redis
@@ -18,8 +21,13 @@ CROWDS = ("tests/crash/", "tests/many/", "tests/storm/")
 PROCESSES = 3
 """More would gain nothing: the crowds take as long as all else takes in two processes."""
 
-settings.register_profile("shared machine", settings(), deadline=None)
-settings.load_profile("shared machine")
+# Hypothesis plays the same examples each time and everywhere, until their test changes: what has passed passes again.
+# `pytest --hypothesis-profile search` looks for new ones. No machine is too slow for either.
+UNHURRIED = settings(deadline=None, database=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("same", UNHURRIED, derandomize=True)
+settings.register_profile("search", UNHURRIED, derandomize=False)
+settings.load_profile("same")
+HypothesisProvider._local_constants = Constants()  # else examples hang on the constants of all modules loaded so far
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
@@ -27,11 +35,16 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return PROCESSES if config.args == config.getini("testpaths") else 0
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The crowds come first where processes share the work; else last, when whatever is quicker to fail has failed.
 
-    Without SQLite there is nothing to ask the tests that speak of it.
+    Without SQLite there is nothing to ask the tests that speak of it. All are run on the patient clock that do not ask
+    for another one.
     """
+    for item in items:
+        if inspect.iscoroutinefunction(getattr(item, "obj", None)) and item.get_closest_marker("trio") is None:
+            item.add_marker(pytest.mark.trio(run=run_patiently))
     if engine() != "sqlite":
         about_sqlite = {item for item in items if item.get_closest_marker("sqlite")}
         items[:] = [item for item in items if item not in about_sqlite]

@@ -519,7 +519,7 @@ def quoted(text: str) -> str:
     return plain.replace("\x7f", "\\u007f")
 
 
-FUZZ = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FUZZ = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
 def loads_or_refuses(tmp_path: Path, content: bytes) -> None:

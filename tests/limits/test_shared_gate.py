@@ -127,7 +127,9 @@ STEPS = st.one_of(
     st.tuples(st.just("concurrent"), st.integers(1, 4)),
     st.tuples(st.just("renew"), st.integers(0, 1)),
 )
-for_each_example = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+for_each_example = settings(
+    deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 
 
 @for_each_example

@@ -53,9 +53,18 @@ async def open_nginx(folder: Path, port: int) -> AsyncIterator[str]:
     async with trio.open_nursery() as nursery:
         process = await nursery.start(partial(run, check=False))
         try:
-            while not (folder / "socket").exists():
+            while not await _listens(folder / "socket"):
                 assert process.returncode is None, "nginx did not start"
                 await trio.sleep(0.01)
             yield str(folder / "socket")
         finally:
             process.terminate()
+
+
+async def _listens(socket: Path) -> bool:
+    """Whether one is let in there; a socket that is bound has a file before that."""
+    try:
+        await (await trio.open_unix_socket(socket)).aclose()
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,49 @@
+import time
+
+import pytest
+import trio
+
+from tests.fakes.patient_clock import STEP_S, PatientClock
+
+
+async def test_what_the_loop_sleeps_counts_in_full() -> None:
+    began, really = trio.current_time(), time.perf_counter()
+    await trio.sleep(0.1)
+    assert trio.current_time() - began >= 0.1
+    assert time.perf_counter() - really >= 0.1
+
+
+async def test_what_the_machine_takes_between_two_turns_counts_next_to_nothing() -> None:
+    with trio.move_on_after(0.1) as bound:
+        for _ in range(4):
+            time.sleep(0.1)  # noqa: ASYNC251 - the process has no turn
+            await trio.lowlevel.checkpoint()
+    assert not bound.cancelled_caught
+
+
+async def test_who_is_late_from_a_sleep_has_slept_as_long_as_he_meant_to() -> None:
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(trio.sleep, 0.05)
+        began = trio.current_time()
+        await trio.sleep(0.01)
+        time.sleep(0.2)  # noqa: ASYNC251 - as above
+        assert trio.current_time() - began < 0.01 + 4 * STEP_S
+
+
+@pytest.mark.trio(run=trio.run)
+async def test_a_test_may_ask_for_the_machines_own_clock() -> None:
+    began = trio.current_time()
+    time.sleep(0.1)  # noqa: ASYNC251 - what this clock is to count
+    assert trio.current_time() - began >= 0.1
+
+
+async def test_a_test_may_bring_its_own_clock(autojump_clock: trio.testing.MockClock) -> None:
+    await trio.sleep(80_000)
+    assert autojump_clock.current_time() >= 80_000
+
+
+def test_it_never_goes_back() -> None:
+    clock = PatientClock()
+    clock.start_clock()
+    seen = [clock.current_time(), -clock.deadline_to_sleep_time(0.0), clock.current_time()]
+    assert seen == sorted(seen)
