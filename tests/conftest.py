@@ -1,6 +1,7 @@
 """What tests of more than one package stand on, and how the whole suite is shared out among processes."""
 
 import inspect
+import signal
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -28,6 +29,12 @@ settings.register_profile("same", UNHURRIED, derandomize=True)
 settings.register_profile("search", UNHURRIED, derandomize=False)
 settings.load_profile("same")
 HypothesisProvider._local_constants = Constants()  # else examples hang on the constants of all modules loaded so far
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Tests end programs with Ctrl-C; what a shell runs in its background ignores that, and so would all it starts."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:

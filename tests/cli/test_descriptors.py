@@ -40,7 +40,7 @@ def test_without_descriptors_a_node_neither_spins_nor_dies_and_then_goes_on(plac
         resource.prlimit(node.popen.pid, resource.RLIMIT_NOFILE, (limit, limit))
         with ExitStack() as clients:
             for _ in range(2 * SPARE):
-                clients.enter_context(socket.create_connection((parts.hostname, parts.port), timeout=5))
+                clients.enter_context(socket.create_connection((parts.hostname, parts.port), timeout=60))
             wait_until(lambda: descriptors(node) >= limit)
             used_s = cpu_s(node)
             time.sleep(WATCHED_S)

@@ -17,9 +17,11 @@ from tests.fakes.sluice_process import Place, Served
 from tests.fakes.waiting import wait_until
 
 BILLED = "/v1/github/profile?handle=octocat"
-LATENCY_S = 1.5
-UNREADY_S = 0.1
-LEAVES_S = 1.0
+LATENCY_S = 3.0
+UNREADY_S = 2.0
+"""Less than the requests under way take, and far more than a node does."""
+LEAVES_S = 10.0
+"""Far less than its drain may take."""
 UPSTREAM_CALL = b'sluice_upstream_calls_total{platform="github",source="api"} 1.0'
 
 
@@ -41,7 +43,7 @@ def accepts(node: Served) -> bool:
     """Whether a new connection to the public address is taken."""
     parts = urlsplit(node.url)
     try:
-        socket.create_connection((parts.hostname, parts.port), timeout=5).close()
+        socket.create_connection((parts.hostname, parts.port), timeout=60).close()
     except ConnectionRefusedError:
         return False
     return True
@@ -93,7 +95,7 @@ class Crowd:
     async def ask_and_stop(self, handles: list[str]) -> float:
         """All ask, the node is told to stop, all are answered; how long it took to be no longer ready."""
         running = f"sluice_leases {len(handles)}.0".encode()
-        with trio.fail_after(30):
+        with trio.fail_after(90):
             async with trio.open_nursery() as asking:
                 for handle in handles:
                     asking.start_soon(self.ask, handle)
@@ -154,15 +156,16 @@ def test_a_second_signal_ends_the_node_at_once_and_the_next_start_refunds(place:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_connections_that_only_wait_do_not_hold_up_a_stop(place: Place, number: signal.Signals) -> None:
+    place.configure(server={"drain_s": 60})
     with place.serve("--sandbox") as node:
         parts = urlsplit(node.url)
-        with socket.create_connection((parts.hostname, parts.port), timeout=5) as idle:
+        with socket.create_connection((parts.hostname, parts.port), timeout=60) as idle:
             idle.sendall(b"GET /v1/status HTTP/1.1\r\nhost: x\r\n\r\n")
             assert idle.recv(12) == b"HTTP/1.1 200"
             started = time.monotonic()
             node.signal(number)
             assert node.wait() == 0
-            assert time.monotonic() - started < 4  # far below drain_s, far above what a stop takes
+            assert time.monotonic() - started < 20  # far below drain_s, far above what a stop takes
         assert node.popen.stdout is not None
         assert node.popen.stdout.read() == b""  # its first line is the only one
 
@@ -189,7 +192,7 @@ def test_clients_that_stop_in_the_middle_do_not_hold_up_a_stop(place: Place) -> 
     with place.serve() as node, ExitStack() as clients:
         parts = urlsplit(node.url)
         sockets = [
-            clients.enter_context(socket.create_connection((parts.hostname, parts.port), timeout=10)) for _ in sent
+            clients.enter_context(socket.create_connection((parts.hostname, parts.port), timeout=60)) for _ in sent
         ]
         for client, text in zip(sockets, sent, strict=True):
             client.sendall(text.encode())
@@ -201,4 +204,4 @@ def test_clients_that_stop_in_the_middle_do_not_hold_up_a_stop(place: Place) -> 
             assert answer.startswith(status)
             assert b"\r\nconnection: close\r\n" in answer
         assert node.wait() == 0
-        assert time.monotonic() - started < 5  # two seconds, and what a busy machine takes
+        assert time.monotonic() - started < 15  # two seconds, and what a busy machine takes; below drain_s

@@ -9,27 +9,31 @@ from pathlib import Path
 
 import trio
 
-from tests.crash.run import ordeal
+from tests.crash.run import Report, ordeal
 
 KILLS = 200
 SEED = 20
-PATIENCE_S = 400.0
+PATIENCE_S = 900.0
+TO_HAPPEN = (
+    "cached",
+    "half refunded",
+    "replayed",
+    "taken over",
+    "retried",
+    "hung up",
+    "plain 502",
+    "plain 404",
+)
+"""What a machine's own timing decides, so that it is killed on until all have happened."""
+
+
+def has_met_all(report: Report) -> bool:
+    """Whether the kills found calls under way, and clients met whatever they are to outlive."""
+    return report.recovered > KILLS and all(report.counts[happened] > 10 for happened in TO_HAPPEN)
 
 
 async def test_two_hundred_kills_lose_no_finished_outcome_and_charge_nobody_twice(tmp_path: Path) -> None:
     with trio.fail_after(PATIENCE_S):
-        report = await ordeal(tmp_path, kills=KILLS, seed=SEED)
-    assert report.kills == KILLS
+        report = await ordeal(tmp_path, kills=KILLS, seed=SEED, is_enough=has_met_all)
+    assert report.kills >= KILLS
     assert report.during_start > KILLS // 10
-    assert report.recovered > KILLS, "kills found calls under way"
-    for happened in (
-        "cached",
-        "half refunded",
-        "replayed",
-        "taken over",
-        "retried",
-        "hung up",
-        "plain 502",
-        "plain 404",
-    ):
-        assert report.counts[happened] > 10, happened

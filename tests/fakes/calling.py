@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from pathlib import Path
 import orjson
 
 PROJECT = Path(__file__).resolve().parents[2]
-COMMAND_S = 30.0
+COMMAND_S = 90.0
 
 
 class Commands:

@@ -28,7 +28,7 @@ import trio
 from gateway.presence import Pace
 from tests.fakes.commands import PROJECT, become
 
-READY_S = 20.0
+READY_S = 90.0
 LOOK_EVERY_S = 0.005
 
 

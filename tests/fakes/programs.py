@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.fakes.commands import PROJECT
 from tests.fakes.sluice_process import Place, Process
 
-LINE_S = 20.0
+LINE_S = 90.0
 
 
 @contextmanager

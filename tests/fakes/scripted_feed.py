@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import orjson
 
-PARKED_S = 30.0
+PARKED_S = 90.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,8 @@ from tests.servers.ports import free_port
 
 SLUICE = (sys.executable, "-c", "from gateway.cli import main; main()")
 QUICK_NODE = (sys.executable, "-m", "tests.fakes.quick_node")
-READY_S = 20.0
-STOP_S = 15.0
+READY_S = 90.0
+STOP_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 TICK_S = 0.01
 
 
-def wait_until(holds: Callable[[], object], *, within_s: float = 10.0) -> None:
+def wait_until(holds: Callable[[], object], *, within_s: float = 60.0) -> None:
     """Return as soon as `holds()` is true; fail when it does not become so."""
     give_up_at = time.monotonic() + within_s
     while not holds():

@@ -23,9 +23,10 @@ from upstreams.transport import open_transport
 from upstreams.transport.http import Exchange, HttpCall, Origin, origin_of
 
 COUNT = 3
-PROOF_S = 120.0
+PROOF_S = 300.0
 PATIENCE_S = 60.0
 SETTLED_S = 1.0
+TRIES = 10
 ENVIRON = {"PATH": "/usr/bin:/bin", "SLUICE_SECRET": "a secret of tests, long enough"}
 SETTINGS: dict[str, Setting] = {
     "server.port": 0,
@@ -116,6 +117,16 @@ class Cluster:
         self.answers.append(answer)
         return answer
 
+    async def told(self, node: Node, target: str, key: str = "", *, tries: int = TRIES, **headers: str) -> Answer:
+        """As `ask`, and again while the node says that a server took too long for it, as on a busy machine it may."""
+        for _ in range(tries):
+            answer = await self.ask(node, target, key, **headers)
+            if answer.status != 503:
+                break
+            assert (answer.headers["retry-after"], answer.json["credits_used"]) == ("1", 0), answer
+            await trio.sleep(1)
+        return answer
+
     async def operate(self, node: Node, operation: str, /, **arguments: object) -> Any:
         """An operation of the operator's, by a node's admin address."""
         headers = (("authorization", f"Bearer {self.admin_token}"), ("content-type", "application/json"))
@@ -184,7 +195,7 @@ class Cluster:
         ((count,),) = await self.rows("SELECT count(*) FROM charges")
         return int(count)
 
-    async def assert_sound(self, *, settled_within_s: float = 10.0) -> dict[str, int]:
+    async def assert_sound(self, *, settled_within_s: float = 60.0) -> dict[str, int]:
         """Every charge gets closed, each answer cost what it says, nobody else paid, and the ledger proves itself.
 
         Gives what each request cost.

@@ -48,14 +48,14 @@ async def calls_of(cluster: Cluster, node: Node) -> AsyncIterator[list[Answer]]:
     async with trio.open_nursery() as nursery:
         for number in range(CALLS):
             nursery.start_soon(call, number)
-        await until(all_are_under_way, within_s=10)
+        await until(all_are_under_way, within_s=30)
         yield answers
 
 
 async def test_what_a_node_killed_under_load_left_open_is_refunded_once_by_the_others(cluster_of: OpenCluster) -> None:
     """Goal: no overcharge, nothing lost, nothing held for longer than a minute, though two nodes race for the dead."""
     async with cluster_of(pace=PACE) as cluster:
-        cluster.upstream.behaviour.latency_s = 0.2
+        cluster.upstream.behaviour.latency_s = 0.3
         doomed, *others = cluster.nodes
         async with open_load(cluster) as answers:
             await trio.sleep(LOAD_S)
@@ -79,7 +79,7 @@ async def test_a_node_that_stood_still_is_overcharging_nobody_and_goes_on_under_
     """Method: SIGSTOP while calls are under way, until another has refunded them; their answers come after that."""
     async with cluster_of(pace=PACE, skews_s=(0.0, 0.0)) as cluster:
         paused, other = cluster.nodes
-        cluster.upstream.behaviour.latency_s = 0.5
+        cluster.upstream.behaviour.latency_s = 2.0
         async with calls_of(cluster, paused) as answers:
             paused.forked.signal(signal.SIGSTOP)
             await until(lambda: nothing_is_held(cluster), within_s=RECOVERED_WITHIN_S)
@@ -104,7 +104,7 @@ async def test_a_node_that_stood_still_is_overcharging_nobody_and_goes_on_under_
 
 async def test_nodes_that_stop_cleanly_leave_nothing_to_recover(cluster_of: OpenCluster) -> None:
     async with cluster_of(pace=PACE, skews_s=(0.0, 0.0)) as cluster:
-        cluster.upstream.behaviour.latency_s = 0.3
+        cluster.upstream.behaviour.latency_s = 2.0
         stopping = cluster.nodes[0]
         before = await cluster.balance()
         async with calls_of(cluster, stopping) as answers:

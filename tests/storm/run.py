@@ -32,11 +32,13 @@ SETTINGS: dict[str, Setting] = {
     "limits.concurrent_requests": 1000,
     "log.access": False,
 }
+TO_MEET = ("lost_connections", "long_polls", "rereads", "restarts", "acknowledged")
+"""What readers of nodes that are killed are to have met, so that it goes on until they have."""
 WALKERS = 2
 """Walkers of each account: one sees all that its key may see, the other has filters."""
 LOOK_S = 0.05
 POLL_S, POLL_LEAST_S = 1, 0.9
-POLLS_FREE_S = 45.0
+POLLS_FREE_S = 90.0
 """A dead node's polls count until their leases have run out."""
 
 
@@ -112,7 +114,8 @@ class Storm:
 
     @property
     def _is_enough(self) -> bool:
-        return self.lives.reported.facts >= self.size.events and self.lives.kills >= self.size.kills
+        has_met_all = not self.size.kills or all(getattr(self.nodes.figures, name) for name in TO_MEET)
+        return self.lives.reported.facts >= self.size.events and self.lives.kills >= self.size.kills and has_met_all
 
     async def _check_ends(self) -> None:
         """Nothing is unread, and every poll of every key is free again."""

@@ -14,7 +14,7 @@ from tests.servers.postgres import PostgresServer
 from tests.servers.redis import RedisServer
 from tests.storm.run import Size, storm
 
-PATIENCE_S = 150.0
+PATIENCE_S = 600.0
 EVENTS, KILLS = 5_000, 4
 SIZE = Size(EVENTS, KILLS, accounts=3, consumers=4, kill_every_s=1.5)
 

@@ -14,7 +14,7 @@ from tests.servers.postgres import PostgresServer
 from tests.servers.redis import RedisServer
 from tests.storm.slots.run import Size, storm
 
-PATIENCE_S = 150.0
+PATIENCE_S = 600.0
 SLOTS, KILLS, RESUMED = 600, 3, 5
 SIZE = Size(SLOTS, KILLS, RESUMED, accounts=6, monitors=120, kill_every_s=1.5)
 
