@@ -12,7 +12,7 @@ from bench.compare import compare, compare_single, difference
 from bench.results import Figure, Mark, Results
 from tests.bench.samples import COST, noisy_results
 
-RUNS = 200
+RUNS = 50
 
 
 def verdicts(before: Results, after: Results, *figures: str) -> Counter[str]:
@@ -22,7 +22,7 @@ def verdicts(before: Results, after: Results, *figures: str) -> Counter[str]:
 @pytest.mark.parametrize("noise", [0.005, 0.05, 0.3])
 @pytest.mark.parametrize("repeats", [2, 3, 5])
 def test_noise_is_not_called_a_change(noise: float, repeats: int) -> None:
-    """Method: 200 pairs of runs of the same server; of their 4,800 figures as good as none may count as changed."""
+    """Method: 50 pairs of runs of the same server; of their 1,200 figures as good as none may count as changed."""
     seen = sum(
         (
             verdicts(

@@ -6,7 +6,7 @@ from tests.fuzz.edge import Attack, check_attack
 from tests.fuzz.reference import Asked, read_requests
 from tests.fuzz.requests import ATTACKS, SOUND_ATTACKS
 
-SHORT = settings(deadline=None, max_examples=500, suppress_health_check=[HealthCheck.too_slow])
+SHORT = settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 
 
 @SHORT

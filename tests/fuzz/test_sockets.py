@@ -6,7 +6,7 @@ from tests.fuzz.edge import Attack
 from tests.fuzz.frames import SOCKET_ATTACKS, SOUND_SOCKET_ATTACKS
 from tests.fuzz.sockets import check_socket
 
-SHORT = settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+SHORT = settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 
 
 @SHORT

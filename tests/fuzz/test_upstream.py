@@ -6,7 +6,7 @@ from tests.fuzz.answers import SOUND_TURNS, TURNS
 from tests.fuzz.reference import read_answer
 from tests.fuzz.upstream import Turn, check_turns
 
-SHORT = settings(deadline=None, max_examples=500, suppress_health_check=[HealthCheck.too_slow])
+SHORT = settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 
 
 @SHORT
