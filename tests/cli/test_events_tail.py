@@ -14,7 +14,7 @@ import pytest
 import trustme
 
 from tests.fakes.commands import PROJECT
-from tests.fakes.programs import happen, has_line, open_program, read_line, rest_of
+from tests.fakes.programs import happen, has_line, read_line, rest_of
 from tests.fakes.scripted_feed import LOST, ScriptedFeed, Step, event, open_scripted_feed, page, refusal
 from tests.fakes.sluice_process import SLUICE, Place, Process, Served
 from tests.fakes.waiting import wait_until
@@ -26,11 +26,15 @@ OVER = refusal(401, "INVALID_API_KEY")
 
 
 @contextmanager
-def tailing(folder: Path, url: str, *options: str, key: str = KEY, stdout: int = subprocess.PIPE) -> Iterator[Process]:
+def tailing(place: Place, url: str, *options: str, key: str = KEY, stdout: int | None = None) -> Iterator[Process]:
     """A tail, killed at the end of the block if it still runs."""
-    words = (*SLUICE, "events", "tail", "--url", url, *options)
-    with open_program(words, folder, {"SLUICE_API_KEY": key}, stdout=stdout) as process:
-        yield process
+    environ = {"PATH": os.environ["PATH"], "TMPDIR": str(place.folder), "SLUICE_API_KEY": key}
+    arguments, log = ("events", "tail", "--url", url, *options), place.folder / "program.err"
+    with place.commands.start(arguments, folder=place.folder, environ=environ, err=log, out=stdout) as started:
+        try:
+            yield Process(started, log)
+        finally:
+            started.kill()
 
 
 def ids(lines: Sequence[str]) -> list[str]:
@@ -49,10 +53,10 @@ def subject_of(line: bytes) -> str:
     return str(orjson.loads(line)["subject"]["id"])
 
 
-def test_events_are_printed_as_they_come_in_one_line_each(place: Place, tmp_path: Path) -> None:
+def test_events_are_printed_as_they_come_in_one_line_each(place: Place) -> None:
     with a_node(place) as (node, account, key):
         (first,) = happen(place, account, "first")
-        with tailing(tmp_path, node.url, key=key) as tail:
+        with tailing(place, node.url, key=key) as tail:
             before = read_line(tail)
             (second,) = happen(place, account, "se\ncond \x1b[31m")
             after = read_line(tail)
@@ -62,18 +66,16 @@ def test_events_are_printed_as_they_come_in_one_line_each(place: Place, tmp_path
     assert after.endswith(f"Z  key.revoked  key {second} (se?cond ?[31m)  last4={after[-5:-1].decode()}\n".encode())
 
 
-def test_json_lines_are_the_events_as_the_feed_gives_them(place: Place, tmp_path: Path) -> None:
+def test_json_lines_are_the_events_as_the_feed_gives_them(place: Place) -> None:
     with a_node(place) as (node, account, key):
         happen(place, account, "a", "b")
         given = node.get("/v1/events", key).json["data"]["items"]
-        with tailing(tmp_path, node.url, "--json", key=key) as tail:
+        with tailing(place, node.url, "--json", key=key) as tail:
             printed = [orjson.loads(read_line(tail)) for _ in given]
     assert printed == given
 
 
-def test_a_cursor_file_goes_on_where_the_last_run_stood_also_over_a_restarted_node(
-    place: Place, tmp_path: Path
-) -> None:
+def test_a_cursor_file_goes_on_where_the_last_run_stood_also_over_a_restarted_node(place: Place) -> None:
     options = ("--json", "--cursor-file", "at.cursor")
     printed = []
     account, made = place.new_key()
@@ -82,14 +84,14 @@ def test_a_cursor_file_goes_on_where_the_last_run_stood_also_over_a_restarted_no
     for name in "ab":
         with place.recovering().serve() as node:
             happened += happen(place, account, f"{name}1", f"{name}2")
-            with tailing(tmp_path, node.url, *options, key=key) as tail:
+            with tailing(place, node.url, *options, key=key) as tail:
                 printed += [subject_of(read_line(tail)), subject_of(read_line(tail))]
                 tail.signal(signal.SIGINT)
                 assert (tail.wait(), rest_of(tail)) == (0, [])
     assert printed == happened
 
 
-def test_a_node_that_is_restarted_under_a_tail_loses_and_repeats_nothing(place: Place, tmp_path: Path) -> None:
+def test_a_node_that_is_restarted_under_a_tail_loses_and_repeats_nothing(place: Place) -> None:
     place.configure(server={"port": 0, "drain_s": 1})
     account, key = place.new_key()
     with place.serve() as node:
@@ -97,7 +99,7 @@ def test_a_node_that_is_restarted_under_a_tail_loses_and_repeats_nothing(place: 
     place.configure(server={"port": port, "drain_s": 1})
     happened: list[str] = []
     place = place.recovering()
-    with place.serve() as node, tailing(tmp_path, node.url, "--json", "--attempts", "0", key=key["key"]) as tail:
+    with place.serve() as node, tailing(place, node.url, "--json", "--attempts", "0", key=key["key"]) as tail:
         happened += happen(place, account, "before")
         printed = [subject_of(read_line(tail))]
         assert node.stop() == 0
@@ -110,14 +112,14 @@ def test_a_node_that_is_restarted_under_a_tail_loses_and_repeats_nothing(place: 
     assert printed == happened
 
 
-def test_a_consumer_acknowledges_what_was_printed(place: Place, tmp_path: Path) -> None:
+def test_a_consumer_acknowledges_what_was_printed(place: Place) -> None:
     options = ("--json", "--consumer", "invoices", "--types", "key.*")
     with a_node(place) as (node, account, key):
         printed = []
         happened = []
         for name in "ab":
             happened += happen(place, account, name)
-            with tailing(tmp_path, node.url, *options, key=key) as tail:
+            with tailing(place, node.url, *options, key=key) as tail:
                 printed.append(subject_of(read_line(tail)))
                 wait_until(lambda: consumer_of(node, key)["unread"] == 0)
                 assert tail.stop() == 0
@@ -141,36 +143,36 @@ def test_what_a_node_refuses_is_said_with_the_way_on(place: Place) -> None:
 def test_what_came_before_is_left_out_from_now_on(place: Place, tmp_path: Path) -> None:
     with a_node(place) as (node, account, key):
         happen(place, account, "old")
-        with tailing(tmp_path, node.url, "--json", "--from", "now", "--cursor-file", "at", key=key) as tail:
+        with tailing(place, node.url, "--json", "--from", "now", "--cursor-file", "at", key=key) as tail:
             wait_until((tmp_path / "at").exists)
             (new,) = happen(place, account, "new")
             assert subject_of(read_line(tail)) == new
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_while_nothing_comes_ends_it_at_once_without_a_word(tmp_path: Path, number: signal.Signals) -> None:
-    with open_scripted_feed() as feed, tailing(tmp_path, feed.url) as tail:
+def test_a_signal_while_nothing_comes_ends_it_at_once_without_a_word(place: Place, number: signal.Signals) -> None:
+    with open_scripted_feed() as feed, tailing(place, feed.url) as tail:
         assert feed.parked.wait(WAIT_S)
         tail.signal(number)
         assert (tail.wait(), rest_of(tail), tail.log.read_bytes()) == (0, [], b"")
 
 
-def test_it_ends_when_nobody_reads_its_output_any_more_even_while_nothing_comes(tmp_path: Path) -> None:
+def test_it_ends_when_nobody_reads_its_output_any_more_even_while_nothing_comes(place: Place) -> None:
     reading, writing = os.pipe()
-    with open_scripted_feed() as feed, tailing(tmp_path, feed.url, stdout=writing) as tail:
+    with open_scripted_feed() as feed, tailing(place, feed.url, stdout=writing) as tail:
         os.close(writing)
         assert feed.parked.wait(WAIT_S)
         os.close(reading)
         assert (tail.wait(), tail.log.read_bytes()) == (0, b"")
 
 
-def test_a_page_that_could_not_be_printed_does_not_move_the_cursor(tmp_path: Path) -> None:
+def test_a_page_that_could_not_be_printed_does_not_move_the_cursor(place: Place, tmp_path: Path) -> None:
     file = tmp_path / "at"
     file.write_text("cur_0\n")
     with (
         open("/dev/full", "wb") as full,
         open_scripted_feed(page(event(1))) as feed,
-        tailing(tmp_path, feed.url, "--cursor-file", "at", stdout=full.fileno()) as tail,
+        tailing(place, feed.url, "--cursor-file", "at", stdout=full.fileno()) as tail,
     ):
         assert tail.wait() == 1
     assert tail.log.read_text() == "sluice: stdout cannot be written: No space left on device\n"
@@ -289,10 +291,10 @@ def test_a_refused_acknowledgement_ends_it(place: Place) -> None:
         assert ended(place, feed, "--consumer", "c")[1] == ["sluice: 404 RESOURCE_NOT_FOUND: It is refused."]
 
 
-def test_a_signal_while_a_page_is_acknowledged_lets_that_end_first(tmp_path: Path) -> None:
+def test_a_signal_while_a_page_is_acknowledged_lets_that_end_first(place: Place) -> None:
     with (
         open_scripted_feed(page(event(1)), page(event(2))) as feed,
-        tailing(tmp_path, feed.url, "--consumer", "c") as tail,
+        tailing(place, feed.url, "--consumer", "c") as tail,
     ):
         read_line(tail)
         tail.signal(signal.SIGTERM)
@@ -301,9 +303,9 @@ def test_a_signal_while_a_page_is_acknowledged_lets_that_end_first(tmp_path: Pat
         assert len(feed.acked()) == 1 + len(rest_of(tail))
 
 
-def test_the_poll_interval_is_kept(tmp_path: Path) -> None:
+def test_the_poll_interval_is_kept(place: Place) -> None:
     later = page(event(1), headers={"x-poll-interval": "3600"})
-    with open_scripted_feed(later, OVER) as feed, tailing(tmp_path, feed.url) as tail:
+    with open_scripted_feed(later, OVER) as feed, tailing(place, feed.url) as tail:
         read_line(tail)
         with pytest.raises(subprocess.TimeoutExpired):
             tail.popen.wait(0.5)
@@ -359,12 +361,14 @@ def test_a_certificate_is_checked(place: Place) -> None:
     assert "key_1" in trusting.out
 
 
-def test_a_reader_that_stands_still_lets_the_second_signal_end_it_and_the_cursor_stays(tmp_path: Path) -> None:
+def test_a_reader_that_stands_still_lets_the_second_signal_end_it_and_the_cursor_stays(
+    place: Place, tmp_path: Path
+) -> None:
     (tmp_path / "at").write_text("cur_0\n")
     many = [event(number, name="x" * 1_000) for number in range(1, 60)]
     with (
         open_scripted_feed(page(*many, *many)) as feed,
-        tailing(tmp_path, feed.url, "--json", "--cursor-file", "at") as tail,
+        tailing(place, feed.url, "--json", "--cursor-file", "at") as tail,
     ):
         wait_until(lambda: has_line(tail, 0.01))
         tail.signal(signal.SIGTERM)

@@ -14,13 +14,13 @@ from typing import Any
 import orjson
 
 from tests.fakes.calling import Answered, get
-from tests.fakes.commands import PROJECT, Commands
+from tests.fakes.commands import PROJECT, SLUICE, Commands
 from tests.fakes.outsider import open_outsider
+from tests.fakes.started import Started
 from tests.fakes.stores import engine, store_at
 from tests.fakes.waiting import wait_until
 from tests.servers.ports import free_port
 
-SLUICE = (sys.executable, "-c", "from gateway.cli import main; main()")
 QUICK_NODE = (sys.executable, "-m", "tests.fakes.quick_node")
 READY_S = 90.0
 STOP_S = 60.0
@@ -51,7 +51,7 @@ class Ended:
 class Process:
     """A running command; its stderr is in `log`, and what it printed besides its first line stays in its pipe."""
 
-    popen: "subprocess.Popen[bytes]"
+    popen: "subprocess.Popen[bytes] | Started"
     log: Path
     first_line: bytes = b""
 
@@ -191,8 +191,21 @@ class Place:
     def start(self, *arguments: str, **environ: str) -> Iterator[Process]:
         """A command that goes on running; entered with its first line, and killed at the end if it still runs."""
         log = self.folder / f"{arguments[0]}.log"
+        popen = self._forked(arguments, environ, log) if self.program == SLUICE else self._run(arguments, environ, log)
+        with popen:
+            try:
+                process = Process(popen, log)
+                process.first_line = _first_line(process)
+                yield process
+            finally:
+                popen.kill()
+
+    def _forked(self, arguments: Sequence[str], environ: Mapping[str, str], log: Path) -> Started:
+        return self.commands.start(arguments, folder=self.folder, environ=self._environ(environ), err=log)
+
+    def _run(self, arguments: Sequence[str], environ: Mapping[str, str], log: Path) -> "subprocess.Popen[bytes]":
         with log.open("wb") as errors:
-            popen = subprocess.Popen(
+            return subprocess.Popen(
                 [*self.program, *arguments],
                 cwd=self.folder,
                 env=self._environ(environ),
@@ -202,13 +215,6 @@ class Place:
                 bufsize=0,  # so that `select` sees all that has not been read
                 start_new_session=True,
             )
-        with popen:
-            try:
-                process = Process(popen, log)
-                process.first_line = _first_line(process)
-                yield process
-            finally:
-                popen.kill()
 
     def _environ(self, more: Mapping[str, str]) -> dict[str, str]:
         return {

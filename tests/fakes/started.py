@@ -1,0 +1,56 @@
+"""A program that was forked and goes on running, as `subprocess.Popen` would show it."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+from collections.abc import Callable
+from types import TracebackType
+
+
+class Started:
+    """A process that is another's child: its end is seen here, and that other is asked for its exit code."""
+
+    def __init__(self, pid: int, stdout: int, exit_code: Callable[[int], int]) -> None:
+        """`stdout` is where what it prints is read; `exit_code` gives that of a process that has ended, once."""
+        self.pid = pid
+        self.stdout = open(stdout, "rb", buffering=0)  # noqa: SIM115 - closed with this
+        self.returncode: int | None = None
+        self._exit_code = exit_code
+        self._end = os.pidfd_open(pid)
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send it a signal, unless it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self.send_signal(signal.SIGKILL)
+
+    def poll(self) -> int | None:
+        """Its exit code, if it has ended."""
+        try:
+            return self.wait(0.0)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Its exit code, minus the signal's number when one ended it. Raises subprocess.TimeoutExpired."""
+        if self.returncode is None:
+            if not select.select([self._end], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0.0)
+            self.returncode = self._exit_code(self.pid)
+            os.close(self._end)
+        return self.returncode
+
+    def __enter__(self) -> Started:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stdout.close()
+        self.wait()
