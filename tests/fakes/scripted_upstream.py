@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
@@ -51,11 +51,22 @@ class Upstream:
         self.behaviour = Behaviour()
         self.script: Callable[[str], Told | None] = lambda _asked: None
         self.requests: list[str] = []
+        self._open = trio.Event()
+        self._open.set()
         self._sandbox = Sandbox(self.behaviour, Random(0))
 
     def always(self, answer: Told | None) -> None:
         """Answer every request alike; None goes back to the sandbox."""
         self.script = lambda _asked: answer
+
+    @contextmanager
+    def holding(self) -> Iterator[None]:
+        """Requests that come in the block are answered when it ends."""
+        self._open = trio.Event()
+        try:
+            yield
+        finally:
+            self._open.set()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
@@ -63,6 +74,7 @@ class Upstream:
         query = scope["query_string"].decode()
         asked = scope["raw_path"].decode().removeprefix("/") + (f"?{query}" if query else "")
         self.requests.append(asked)
+        await self._open.wait()
         answer = self.script(asked)
         if answer is None:
             await self._sandbox(scope, receive, send)

@@ -28,7 +28,7 @@ def replay(seed: int, *options: str, hash_seed: str = "0", **more: str) -> subpr
     """The command that a failing seed names."""
     command = [sys.executable, "-m", "tests.simulation", str(seed), *options]
     environ = {**os.environ, "PYTHONHASHSEED": hash_seed, **more}
-    return subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=300, check=False)
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, PART))

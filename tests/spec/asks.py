@@ -76,12 +76,11 @@ async def twice(node: OpenNode) -> Answered:
 
 async def while_another_runs(node: OpenNode, target: str = PROFILE, idempotency_key: str | None = None) -> Answered:
     headers = {} if idempotency_key is None else {"idempotency-key": idempotency_key}
-    node.upstream.always(Told(body=told({"id": 1, "login": "slow"}).body, delay_s=0.5))
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(partial(node.get, SLOW, headers=headers))
-        await until(lambda: node.upstream.requests)
-        answer = await node.get(target, headers=headers)
-    node.upstream.always(None)
+        with node.upstream.holding():
+            nursery.start_soon(partial(node.get, SLOW, headers=headers))
+            await until(lambda: node.upstream.requests)
+            answer = await node.get(target, headers=headers)
     return answer
 
 

@@ -85,14 +85,13 @@ async def test_what_is_refused_stands_in_no_counter(tmp_path: Path) -> None:
 @asynccontextmanager
 async def running(node: OpenNode, count: int) -> AsyncIterator[None]:
     """So many requests of the node's key are under way, all of them answered when the block ends."""
-    node.upstream.behaviour.latency_s = 0.6
     asked = len(node.upstream.requests)
     async with trio.open_nursery() as nursery:
-        for number in range(count):
-            nursery.start_soon(node.get, f"/v1/github/profile?handle=slow{asked + number}")
-        await until(lambda: len(node.upstream.requests) == asked + count)
-        yield
-    node.upstream.behaviour.latency_s = 0
+        with node.upstream.holding():
+            for number in range(count):
+                nursery.start_soon(node.get, f"/v1/github/profile?handle=slow{asked + number}")
+            await until(lambda: len(node.upstream.requests) == asked + count)
+            yield
 
 
 async def test_the_leases_are_as_many_as_the_limit_and_each_comes_back(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ import pytest
 import trio
 
 from tests.fakes.node import OpenNode, open_test_node
-from tests.fakes.scripted_upstream import Told, told
 from tests.fakes.upstream_server import until
 from tests.spec.records import TIME, assert_shape
 from tests.spec.refusals import assert_free, assert_refused
@@ -54,12 +53,12 @@ async def test_the_balance_tells_what_can_be_spent_is_held_and_was_deducted(tmp_
 
 async def test_a_running_call_is_held_and_its_answer_ends_that(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=10) as node:
-        node.upstream.always(Told(body=told({"id": 1, "login": "octocat"}).body, delay_s=0.3))
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(node.get, PROFILE)
-            await until(lambda: node.upstream.requests)
-            shown = (await node.get(BALANCE)).json
-            assert (shown["data"]["balance"], shown["data"]["held"], shown["credits_remaining"]) == (9, 1, 9)
+            with node.upstream.holding():
+                nursery.start_soon(node.get, PROFILE)
+                await until(lambda: node.upstream.requests)
+                shown = (await node.get(BALANCE)).json
+                assert (shown["data"]["balance"], shown["data"]["held"], shown["credits_remaining"]) == (9, 1, 9)
         assert await node.money() == (9, 0)
 
 

@@ -15,7 +15,7 @@ import trio
 from limits.gate import MemoryGate
 from tests.fakes.calling import Answered
 from tests.fakes.node import OpenNode, open_test_node
-from tests.fakes.scripted_upstream import Told, told
+from tests.fakes.scripted_upstream import told
 from tests.fakes.upstream_server import until
 from tests.spec.raw import raw_request
 from tests.spec.refusals import assert_refused
@@ -87,17 +87,17 @@ async def test_the_ways_in_refuse_in_their_order_and_count_nothing(tmp_path: Pat
     async with open_test_node(tmp_path, credits=0, **TIGHT) as node:
         rich = await node.new_account()
         slow, _ = await node.new_key(rich)
-        node.upstream.always(Told(body=told({"id": 1, "login": "x"}).body, delay_s=0.6))
         key = f"x-api-key: {slow}"
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(lambda: node.get(PROFILE, key=slow))
-            await until(lambda: node.upstream.requests)
-            before = await node.gauge("sluice_lease_keys")
-            for target in ("/v1/nowhere/at-all", BAD):
-                assert_refused(await wrong(node, "POST", target), "MISSING_API_KEY", 401)
-                assert_refused(await wrong(node, "POST", target, key + "x"), "INVALID_API_KEY", 401)
-                assert_refused(await wrong(node, "POST", target, key), "CONCURRENCY_LIMIT", 429)
-            assert await node.gauge("sluice_lease_keys") == before == 1
+            with node.upstream.holding():
+                nursery.start_soon(lambda: node.get(PROFILE, key=slow))
+                await until(lambda: node.upstream.requests)
+                before = await node.gauge("sluice_lease_keys")
+                for target in ("/v1/nowhere/at-all", BAD):
+                    assert_refused(await wrong(node, "POST", target), "MISSING_API_KEY", 401)
+                    assert_refused(await wrong(node, "POST", target, key + "x"), "INVALID_API_KEY", 401)
+                    assert_refused(await wrong(node, "POST", target, key), "CONCURRENCY_LIMIT", 429)
+                assert await node.gauge("sluice_lease_keys") == before == 1
         answer = await node.get(FREE, key=slow)
         assert answer.headers["x-ratelimit-remaining"] == "0", "none of those stands in the window of two"
         for target in ("/v1/nowhere/at-all", BAD, PROFILE):
@@ -106,9 +106,9 @@ async def test_the_ways_in_refuse_in_their_order_and_count_nothing(tmp_path: Pat
 
 
 async def test_a_full_window_is_told_before_a_held_lease(tmp_path: Path) -> None:
-    async with open_test_node(tmp_path, limits={"requests_per_minute": 1, "concurrent_requests": 1}) as node:
-        node.upstream.always(Told(delay_s=0.5))
-        async with trio.open_nursery() as nursery:
+    limits = {"requests_per_minute": 1, "concurrent_requests": 1}
+    async with open_test_node(tmp_path, limits=limits) as node, trio.open_nursery() as nursery:
+        with node.upstream.holding():
             nursery.start_soon(node.get, PROFILE)
             await until(lambda: node.upstream.requests)
             assert_refused(await node.get(FREE), "RATE_LIMITED", 429)
