@@ -87,7 +87,7 @@ def test_documented_curl_calls_are_answered(document: Path, node: Node) -> None:
 @of_each_document
 def test_documented_blocks_are_shell(document: Path) -> None:
     for block in shell_blocks(document):
-        done = subprocess.run(["sh", "-n"], input=block.text.encode(), capture_output=True, timeout=30, check=False)
+        done = subprocess.run(["sh", "-n"], input=block.text.encode(), capture_output=True, timeout=90, check=False)
         assert (done.returncode, done.stderr) == (0, b""), block.text
 
 

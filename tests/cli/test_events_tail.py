@@ -19,7 +19,7 @@ from tests.fakes.scripted_feed import LOST, ScriptedFeed, Step, event, open_scri
 from tests.fakes.sluice_process import SLUICE, Place, Process, Served
 from tests.fakes.waiting import wait_until
 
-WAIT_S = 20.0
+WAIT_S = 90.0
 KEY = "sk_scripted"
 OVER = refusal(401, "INVALID_API_KEY")
 """The step that ends a tail."""

@@ -124,6 +124,6 @@ def test_commands_at_the_same_time_wait_for_each_other(place: Place) -> None:
     running = [
         subprocess.Popen(command, cwd=place.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(4)
     ]
-    ended = [(each.communicate(timeout=30)[1], each.returncode) for each in running]
+    ended = [(each.communicate(timeout=90)[1], each.returncode) for each in running]
     assert ended == [(b"", 0)] * 4
     assert len(place.told("account", "list")) == 4

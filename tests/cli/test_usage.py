@@ -47,6 +47,6 @@ def test_a_reader_that_leaves_early_ends_a_command_quietly(place: Place) -> None
     reader, writer = os.pipe()
     os.close(reader)
     command = [*SLUICE, "platforms", "list"]
-    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, cwd=PROJECT, timeout=30, check=False)
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, cwd=PROJECT, timeout=90, check=False)
     os.close(writer)
     assert (done.returncode, done.stderr) == (1, b"")

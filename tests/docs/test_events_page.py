@@ -29,7 +29,7 @@ from tests.fakes.waiting import wait_until
 
 PAGE = PROJECT / "docs" / "events.md"
 LANGUAGES = {"python": (sys.executable, ".py"), "javascript": ("node", ".mjs"), "bash": ("sh", ".sh")}
-HELD_S = 20.0
+HELD_S = 90.0
 AWAY = refusal(503, "SERVICE_UNAVAILABLE", headers={"retry-after": "0"})
 of_each_loop = pytest.mark.parametrize("language", LANGUAGES)
 

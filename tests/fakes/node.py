@@ -28,7 +28,7 @@ from upstreams.endpoint import Platform
 from upstreams.platforms import load_platforms
 
 CREDITS = 100_000
-PATIENCE_S = 30.0
+PATIENCE_S = 90.0
 SECRET = {"SLUICE_SECRET": "a secret of tests, long enough"}
 
 

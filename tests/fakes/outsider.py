@@ -85,7 +85,7 @@ def open_outsider(url: str) -> Iterator[Outsider]:
     """Another program on the store at this address."""
     if url.startswith("sqlite:///"):
         file = url.removeprefix("sqlite:///")
-        with closing(sqlite3.connect(file, timeout=10, isolation_level=None, check_same_thread=False)) as connection:
+        with closing(sqlite3.connect(file, timeout=60, isolation_level=None, check_same_thread=False)) as connection:
             yield Outsider(connection)
     else:
         with psycopg.connect(url, autocommit=True) as server:

@@ -26,7 +26,7 @@ from tests.servers.redis import RedisServer
 from tests.servers.waiting import until
 from upstreams.errors import UpstreamFailed
 
-WAIT_S = 30
+WAIT_S = 60
 
 
 @asynccontextmanager

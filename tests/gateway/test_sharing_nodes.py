@@ -28,7 +28,7 @@ from tests.servers.waiting import until
 from tests.simulation.platform import PLATFORM
 from upstreams.transport.http import Exchange
 
-WAIT_S = 30
+WAIT_S = 60
 THING = "/v1/sim/thing?id=1"
 
 

@@ -14,7 +14,7 @@ from tests.servers.redis import RedisServer
 from tests.servers.waiting import until
 
 RULES = BreakerRules(failures=2, open_s=0.5)
-WAIT_S = 20
+WAIT_S = 60
 
 
 @asynccontextmanager

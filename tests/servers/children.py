@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-GONE_S = 10.0
+GONE_S = 60.0
 
 
 @contextmanager

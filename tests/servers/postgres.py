@@ -16,8 +16,8 @@ import pytest
 from bench.shared_servers import postgres_folder, unprivileged
 from tests.servers.ports import free_port
 
-START_S = 30.0
-STOP_S = 10.0
+START_S = 90.0
+STOP_S = 60.0
 USER = "sluice"
 END_ALL = """
 SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity

@@ -22,7 +22,7 @@ from upstreams.cache import Cache
 from upstreams.shared_cache import open_shared_cache
 
 ADD = Script(b"return redis.call('INCRBY', KEYS[1], ARGV[1])")
-WAIT_S = 30
+WAIT_S = 60
 open_state = partial(open_redis, round_trip_s=2)  # patient, since the machine may be busy
 KEYS = [b"key:{%d}" % number for number in range(60)]
 

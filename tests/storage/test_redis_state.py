@@ -24,7 +24,7 @@ from tests.servers.waiting import until
 
 ADD = Script(b"return redis.call('INCRBY', KEYS[1], ARGV[1])")
 ECHO = Script(b"return ARGV[1]")
-WAIT_S = 20
+WAIT_S = 60
 
 
 @pytest.fixture

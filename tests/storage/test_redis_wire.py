@@ -21,7 +21,7 @@ from tests.servers.ports import free_port
 from tests.servers.redis import open_redis
 from tests.servers.waiting import until
 
-WAIT_S = 20
+WAIT_S = 60
 GREETING = b"%1\r\n$5\r\nproto\r\n:3\r\n"
 Answer = Callable[[trio.SocketStream], Awaitable[None]]
 

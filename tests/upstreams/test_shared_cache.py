@@ -16,7 +16,7 @@ from tests.servers.waiting import until
 from upstreams.cache import Cache
 from upstreams.shared_cache import BODY_BYTES_MAX, LOCK_S, POLL_S, RENEW_S, SharedCache, open_shared_cache
 
-WAIT_S = 20
+WAIT_S = 60
 KEY = b"/v1/a/b?c=d"
 
 

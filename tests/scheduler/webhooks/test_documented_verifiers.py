@@ -20,7 +20,7 @@ import { isGenuine } from "./verifier.mjs";
 const [, , header, secret] = process.argv;
 process.exit(isGenuine(header, readFileSync(0), secret) ? 0 : 1);
 """
-RUN_S = 30.0
+RUN_S = 90.0
 SECRET = new_secret(bytes)
 BODY = '{"run_id":"run_1","text":"ünï %s \\\\n"}\n\n'.encode() + b"\xff\r\n"
 
