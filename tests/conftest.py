@@ -19,6 +19,8 @@ from tests.servers.redis import RedisServer, open_redis
 
 CROWDS = ("tests/crash/", "tests/many/", "tests/storm/")
 """Folders whose tests are many processes each, hold them to bounds of time and take longest, mostly by waiting."""
+MEASURING = (*CROWDS, "tests/bench/")
+"""Folders whose tests compare times with those of other processes, by the machine's own clock."""
 PROCESSES = 3
 """More would gain nothing: the crowds take as long as all else takes in two processes."""
 
@@ -46,11 +48,12 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The crowds come first where processes share the work; else last, when whatever is quicker to fail has failed.
 
-    Without SQLite there is nothing to ask the tests that speak of it. All are run on the patient clock that do not ask
-    for another one.
+    Without SQLite there is nothing to ask the tests that speak of it. All are run on the patient clock that do not
+    measure, nor ask for another one.
     """
     for item in items:
-        if inspect.iscoroutinefunction(getattr(item, "obj", None)) and item.get_closest_marker("trio") is None:
+        is_async = inspect.iscoroutinefunction(getattr(item, "obj", None))
+        if is_async and not item.nodeid.startswith(MEASURING) and item.get_closest_marker("trio") is None:
             item.add_marker(pytest.mark.trio(run=run_patiently))
     if engine() != "sqlite":
         about_sqlite = {item for item in items if item.get_closest_marker("sqlite")}
