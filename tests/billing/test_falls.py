@@ -216,7 +216,7 @@ def check(desk: Desk, welcome: int, steps: Sequence[Step]) -> None:
 
 
 @given(welcome=st.integers(0, 40), steps=STEPS)
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=75, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_any_batches_of_grants_charges_and_closings_tell_what_the_ledger_tells(
     welcome: int,
     steps: Sequence[Step],

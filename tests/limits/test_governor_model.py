@@ -195,7 +195,7 @@ class Run:
 
 
 @given(st.lists(holdings, max_size=4), st.lists(callings, min_size=1, max_size=12))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_holds_are_kept_in_order_with_one_trial_at_a_time_and_nobody_is_forgotten(
     holdings: list[Holding], calls: list[Calling]
 ) -> None:

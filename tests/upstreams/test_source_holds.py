@@ -336,7 +336,7 @@ CALLS = st.tuples(
     st.lists(CALLS, min_size=1, max_size=15),
     st.sampled_from((1.0, 3.0, 20.0)),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_no_call_is_made_while_held_one_tries_at_a_time_and_all_end_in_time(
     script: list[Slow], calls: list[tuple[int, int, int | None]], timeout_s: float
 ) -> None:

@@ -135,20 +135,20 @@ def check_alike(pieces: list[bytes], method: str = "GET") -> None:
             assert pieces[-1].endswith((b"\r", b"\n"))
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(HEADS, BODIES, st.sampled_from(["GET", "GET", "HEAD", "POST"]))
 def test_an_answer_in_one_piece_is_read_as_httptools_reads_it(head: bytes, body: bytes, method: str):
     check_alike([head + body], method)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(HEADS, BODIES, st.lists(st.integers(0, 500), max_size=4))
 def test_an_answer_in_pieces_is_read_as_httptools_reads_it(head: bytes, body: bytes, cuts: list[int]):
     check_alike([head, *cut(body, cuts)])
     check_alike(cut(head + body, cuts))
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(st.data())
 def test_an_ordinary_answer_with_one_odd_byte_is_read_as_httptools_reads_it(data: st.DataObject):
     head = data.draw(ORDINARY_HEADS.map(lambda parts: "".join(parts).encode("latin-1")))

@@ -63,7 +63,7 @@ def outcome(data: bytes, known: KnownHeaders) -> object:
     return head.scope, type(head.body), head.behind, head.keep_alive, head.expects_continue, reader.begun
 
 
-@settings(deadline=None, max_examples=1_000)
+@settings(deadline=None, max_examples=300)
 @given(BLOCKS_OF_ALL_KINDS, LINES, MUTATIONS, BEHIND)
 def test_no_head_is_judged_otherwise_because_its_block_came_before(
     headers: bytes, line: bytes, mutations: list[Mutation], behind: bytes

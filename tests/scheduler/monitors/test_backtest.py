@@ -103,14 +103,14 @@ async def agrees(track: Any, history: Sequence[Came], ruled: Sequence[Rule], set
         kept.close()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(histories(PAGES), rules(STARS, FORKS, "total"), st.sampled_from([0, 0, 1, 3]))
 def test_what_fired_on_a_numbers_only_monitor_fires_in_its_backtest(history, ruled, set_at) -> None:
     """Goal: past and present agree. Method: runs through the real store, rules set before any of them, then tried."""
     trio.run(agrees, TRACK, history, ruled, set_at)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(histories(RECORDS), rules("stars", "deep.forks"), st.sampled_from([0, 0, 1, 3]))
 def test_what_fired_on_an_ordinary_monitor_fires_in_its_backtest(history, ruled, set_at) -> None:
     trio.run(agrees, None, history, ruled, set_at)
