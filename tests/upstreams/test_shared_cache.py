@@ -84,10 +84,10 @@ async def test_what_one_node_stored_all_find_and_keep(nodes: list[SharedCache]):
 
 async def test_an_answer_lasts_no_longer_on_the_node_that_found_it(nodes: list[SharedCache]):
     upstream = Upstream(takes_s=0)
-    await get(nodes[0], upstream, ttl_s=0.3)
-    await trio.sleep(0.15)
+    await get(nodes[0], upstream, ttl_s=1.5)
+    await trio.sleep(0.75)
     await get(nodes[1], upstream)
-    await trio.sleep(0.16)
+    await trio.sleep(0.76)
     assert nodes[1].local.get(KEY) is None
     assert await get(nodes[1], upstream) == b"answer 2"
 
@@ -151,7 +151,7 @@ async def test_at_its_deadline_a_leader_loses_its_lock_and_another_leads(nodes: 
         assert stuck.found is None
         began = trio.current_time()
         assert await get(nodes[1], upstream) == b"answer 1"
-        assert 0.2 < trio.current_time() - began < 1.0
+        assert 0.05 < trio.current_time() - began < LOCK_S - 0.2
         stuck.keep(b"from a leader that lost its lock", 60)
     nodes[1].local.forget(KEY)
     assert await get(nodes[1], late) == b"answer 1"
@@ -163,7 +163,7 @@ async def test_a_lock_is_short_and_lasts_no_longer_than_what_is_left_of_its_hold
     for left_s, lock_s in ((7, 2.0), (1, 1.0)):
         async with nodes[0].turn(KEY, trio.current_time() + left_s):
             [lock] = empty_redis.ask("KEYS", "*:lock")  # type: ignore[misc]
-            assert lock_s - 0.5 < empty_redis.ask("PTTL", lock) / 1000 <= lock_s  # type: ignore[operator]
+            assert lock_s - 0.9 < empty_redis.ask("PTTL", lock) / 1000 <= lock_s  # type: ignore[operator]
         await until(lambda: empty_redis.ask("KEYS", "*:lock") == [])
 
 
@@ -196,7 +196,7 @@ async def test_a_leader_that_cannot_renew_is_followed_by_another_and_overwrites_
                 cutter.to_server = lambda _data: False
                 began = trio.current_time()
                 assert await get(nodes[1], Upstream()) == b"answer 1"
-                assert trio.current_time() - began < LOCK_S + 0.5
+                assert trio.current_time() - began < LOCK_S + 5
                 cutter.to_server = lambda _data: True
                 cutter.cut()
                 await until(lambda: state.statistics().connects == 2)
