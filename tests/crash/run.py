@@ -30,7 +30,7 @@ BALANCE = 10_000_000
 PLAIN, CLAIMING = 10, 10
 DURING_START = 0.3
 """The share of kills that meet a node which does not serve yet."""
-START_S_MAX, LOAD_S_MAX = 0.25, 0.25
+START_S_MAX, LOAD_S_MAX = 0.25, 0.4
 VERIFY_EVERY = 20
 RECOVERED_S = 60.0
 ENVIRON = {"SLUICE_SECRET": "a secret of tests, long enough"}
