@@ -20,7 +20,7 @@ NOW = "((julianday('now') - 2440587.5) * 86400.0)"
 # One text whatever the list's length, so it is prepared once; and one parameter, where each costs 600 instructions.
 LIST = "(SELECT value FROM json_each(?))"
 BUSY_MS = 5000  # only an outside tool on the file can make the writer wait
-CACHE_KIB = 65536
+CACHE_KIB = 8192
 MMAP_BYTES = 268435456
 # Pages between checkpoints: a checkpoint costs two more fsyncs, so it should pay for many commits (16 MB of log).
 CHECKPOINT_PAGES = 4000
