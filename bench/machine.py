@@ -44,7 +44,7 @@ class Machine:
     load_average: float
     """Of the minute before the run."""
     build: str = ""
-    """How the interpreter was built: its compiler, and whether with profile-guided and link-time optimisation."""
+    """How the interpreter was built: its compiler, and which optimisations were asked for by name."""
     cpu_quota: float | None = None
     """CPUs' worth of time that a control group allows, where it allows less than all."""
     store_on: str = ""
@@ -109,10 +109,9 @@ def _version(name: str) -> str:
 
 
 def _build() -> str:
-    asked = str(sysconfig.get_config_var("CONFIG_ARGS") or "")
-    optimised = "with" if "--enable-optimizations" in asked else "without"
-    linked = ", with link-time optimisation" if "--with-lto" in asked else ""
-    return f"{platform.python_compiler()}, {optimised} profile-guided optimisation{linked}"
+    configured = str(sysconfig.get_config_var("CONFIG_ARGS") or "")
+    asked = [option for option in ("--enable-optimizations", "--with-lto") if option in configured]
+    return ", ".join([platform.python_compiler(), *asked])  # distributions may do the same unasked
 
 
 def cpu_quota(file: Path) -> float | None:
