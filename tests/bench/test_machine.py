@@ -1,5 +1,6 @@
 """Results say what they were measured on."""
 
+import platform
 import subprocess
 from dataclasses import replace
 from pathlib import Path
