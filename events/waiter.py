@@ -44,8 +44,7 @@ class Waiter(Sleeper):
 
     def __init__(self, account_id: str, key_id: str, deadlines: Deadlines) -> None:
         """`deadlines` end its waits."""
-        self._task = None
-        self.found = None
+        super().__init__()
         self.account_id = account_id
         self.is_behind = False
         """The log has grown since `arm`, if only by what is not for it."""
