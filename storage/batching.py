@@ -140,9 +140,7 @@ class Writer:
 
     def _end_lingering(self) -> None:
         self._lingering = False
-        if self._pending and not self._running:
-            self._running = True
-            self._dispatch()
+        self._start()
 
     def _run_batch(self, batch: Sequence[Job]) -> None:
         began = time.monotonic()
