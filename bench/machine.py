@@ -66,7 +66,7 @@ def this_machine() -> Machine:
             "sqlite": sqlite3.sqlite_version,
         },
         load_average=os.getloadavg()[0],
-        build=_build(),
+        build=interpreter_build(),
         cpu_quota=cpu_quota(_CGROUP / "cpu.max"),
         store_on=_file_system(Path(tempfile.gettempdir()).resolve()),
         commit=commit_of(PROJECT),
@@ -108,7 +108,8 @@ def _version(name: str) -> str:
         return ""
 
 
-def _build() -> str:
+def interpreter_build() -> str:
+    """How the interpreter was built: its compiler, and which optimisations were asked for by name."""
     configured = str(sysconfig.get_config_var("CONFIG_ARGS") or "")
     asked = [option for option in ("--enable-optimizations", "--with-lto") if option in configured]
     return ", ".join([platform.python_compiler(), *asked])  # distributions may do the same unasked

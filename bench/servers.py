@@ -26,11 +26,15 @@ CREDITS = "1000000000"
 
 @dataclass(frozen=True, slots=True)
 class Bed:
-    """What a server stands on: a folder for its files, the address of the sandbox, and what the scenario asks for."""
+    """What a server stands on: a folder for its files, the address of the sandbox, and what the scenario asks for.
+
+    `under` are the words of a program that runs the gateway, such as a profiler.
+    """
 
     folder: Path
     upstream_url: str = ""
     stage: Stage = field(default_factory=Stage)
+    under: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +74,10 @@ OpenServer = Callable[[Bed], AbstractAsyncContextManager[Target]]
 
 
 @asynccontextmanager
-async def open_stage(stage: Stage) -> AsyncIterator[Target]:
+async def open_stage(stage: Stage, *, under: tuple[str, ...] = ()) -> AsyncIterator[Target]:
     """The server of a stage, with the sandbox behind it and a folder of its own; nothing of it is left afterwards.
+
+    `under` are the words of a program that runs the gateway, such as a profiler.
 
     Raises:
         ChildFailed: one of them did not start.
@@ -81,7 +87,7 @@ async def open_stage(stage: Stage) -> AsyncIterator[Target]:
             if stage.server == "sandbox":
                 yield sandbox
                 return
-            async with SERVERS[stage.server](Bed(Path(folder), sandbox.url, stage)) as target:
+            async with SERVERS[stage.server](Bed(Path(folder), sandbox.url, stage, under)) as target:
                 yield target
 
 
@@ -162,7 +168,7 @@ async def open_shared(bed: Bed) -> AsyncIterator[Target]:
 async def _open_gateway(bed: Bed, where: Mapping[str, Setting]) -> AsyncIterator[Target]:
     config = _write_config(bed, where)
     key = await _new_key(config)
-    serve = (*SLUICE, "serve", "--config", config)
+    serve = (*bed.under, *SLUICE, "serve", "--config", config)
     async with open_listening(*serve, log=bed.folder / "gateway.log") as target:
         yield Target(url=target.url, pid=target.pid, key_headers=(("x-api-key", key),))
 

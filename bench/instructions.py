@@ -1,0 +1,230 @@
+"""Counted instructions of the hot paths: `python -m bench.instructions`, with `--check` against the committed figures.
+
+Times on a shared machine scatter by tens of percent; the instructions that a request takes are the same to one or two
+percent, however busy the machine is. A node runs under valgrind's callgrind with a fixed hash seed, real sockets and a
+real store, and 64 connections ask it; each figure is the median of three counts. Figures hold for one build of the
+interpreter, so `instructions.json` beside this file keeps them by build.
+"""
+
+import argparse
+import platform
+import re
+import shutil
+import sqlite3
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import msgspec
+import trio
+
+from bench.cost import staged
+from bench.driving import ask_for
+from bench.errors import ChildFailed
+from bench.machine import interpreter_build
+from bench.scenarios import Scenario
+from bench.servers import Target, open_stage
+from bench.tasks import run_until_told
+from bench.wire import Wire
+
+COUNTED = ("miss", "hit", "replay", "unauthorized", "reject")
+ABOVE_AT_MOST = 1.03
+"""A figure over that of its build by more than this fails the check; one below it by as much ought to be recorded."""
+FIGURES = Path(__file__).with_name("instructions.json")
+CONNECTIONS = 64
+COUNTS = 3
+ANSWERS_S = 300.0
+ANSWER_DRAIN_S = 60.0
+_COMMAND_S = 60
+_TOTAL = re.compile(r"^(?:summary|totals): (\d+)", re.MULTILINE)
+
+Figures = Mapping[str, int]
+"""Instructions a request, by scenario."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One scenario's count beside the committed figure."""
+
+    scenario: str
+    counted: int
+    committed: int
+
+    @property
+    def ratio(self) -> float:
+        """The count over the figure."""
+        return self.counted / self.committed
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the hot path has become more expensive than the check allows."""
+        return self.ratio > ABOVE_AT_MOST
+
+
+def build_name() -> str:
+    """The interpreter, its compiler and the library of the store: figures of another build do not compare."""
+    python = f"{platform.python_implementation()} {platform.python_version()}"
+    return f"{python}, {interpreter_build()}, SQLite {sqlite3.sqlite_version}, {platform.machine()}"
+
+
+def read_figures(file: Path = FIGURES) -> dict[str, dict[str, int]]:
+    """The committed figures of each build."""
+    return msgspec.json.decode(file.read_bytes(), type=dict[str, dict[str, int]])
+
+
+def compare(counted: Figures, committed: Figures) -> list[Compared]:
+    """Each scenario that both have."""
+    return [Compared(name, counted[name], committed[name]) for name in counted if name in committed]
+
+
+def total_of(profile: str) -> int:
+    """The instructions that a callgrind profile sums up.
+
+    Raises:
+        ChildFailed: it holds no sum.
+    """
+    found = _TOTAL.search(profile)
+    if found is None:
+        raise ChildFailed("callgrind wrote a profile without a sum")
+    return int(found[1])
+
+
+class Callgrind:
+    """Valgrind's callgrind around one process, which writes its profiles to `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._taken = 0
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """The words before the command that is to be counted; counting begins switched off."""
+        return (
+            *("env", "PYTHONHASHSEED=0", "valgrind", "--tool=callgrind", "--instr-atstart=no"),
+            *(f"--callgrind-out-file={self._folder}/profile", f"--vgdb-prefix={self._folder}/vgdb"),
+        )
+
+    def begin(self, pid: int) -> None:
+        """Count from here, at zero."""
+        self._tell(pid, "instrumentation", "on")
+        self._tell(pid, "zero")
+
+    def end(self, pid: int) -> int:
+        """The instructions counted since `begin`, all threads together."""
+        self._tell(pid, "dump")
+        self._taken += 1
+        return total_of((self._folder / f"profile.{self._taken}").read_text())
+
+    def _tell(self, pid: int, *words: str) -> None:
+        command = ["vgdb", f"--vgdb-prefix={self._folder}/vgdb", f"--pid={pid}", *words]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_COMMAND_S, check=False)
+        if done.returncode:
+            raise ChildFailed(f"{' '.join(words)}: {done.stderr.strip()}")
+
+
+def count_once(scenario: Scenario, target: Target, callgrind: Callgrind, *, requests: int, first_key: int) -> int:
+    """Instructions a request of a scenario, counted over `requests` once half as many have warmed it up.
+
+    Raises:
+        ChildFailed: answers were not as expected, or did not come.
+    """
+    wire = Wire(ask_for(scenario, target), first_key=first_key)
+    try:
+        wire.prime()
+        wire.open(CONNECTIONS)
+        wire.run(until=time.perf_counter() + ANSWERS_S, answers_max=requests // 2)
+        wire.latencies_s.clear()
+        callgrind.begin(target.pid)
+        wire.run(until=time.perf_counter() + ANSWERS_S, answers_max=requests)
+        counted = callgrind.end(target.pid)
+        answered = len(wire.latencies_s)
+        wire.drain(until=time.perf_counter() + ANSWER_DRAIN_S)
+    finally:
+        wire.close()
+    if wire.tally.unexpected or answered != requests:
+        raise ChildFailed(f"{scenario.name}: {answered} of {requests} answered, unexpected {wire.tally.unexpected}")
+    return counted // requests
+
+
+async def count(
+    figures: dict[str, int], *, requests: int, counts: int = COUNTS, names: Sequence[str] = COUNTED
+) -> None:
+    """Add to `figures` the instructions a request of each scenario takes: the median of `counts` counts.
+
+    Raises:
+        ChildFailed: a node did not run, or did not answer as expected.
+    """
+    for rows in staged(names):
+        with TemporaryDirectory(prefix="sluice-instructions-") as folder:
+            callgrind = Callgrind(Path(folder))
+            async with open_stage(rows[0].stage, under=callgrind.command) as target:
+                for row in rows:
+                    several = [
+                        await trio.to_thread.run_sync(
+                            partial(
+                                count_once, row, target, callgrind, requests=requests, first_key=1 + turn * 1_000_000
+                            )
+                        )
+                        for turn in range(counts)
+                    ]
+                    figures[row.name] = int(statistics.median(several))
+                    print(f"{row.name}: {figures[row.name]:,} ({min(several):,} to {max(several):,})", flush=True)
+
+
+def check(counted: Figures, committed: Figures | None) -> list[str]:
+    """A line for each hot path that takes more instructions than committed; nothing to compare with is told too."""
+    if committed is None:
+        print(f"no figures of this build, so nothing was compared; --record keeps these: {build_name()}")
+        return []
+    lines = []
+    for each in compare(counted, committed):
+        print(f"{each.scenario}: {each.ratio:.3f} of {each.committed:,}")
+        if each.is_over:
+            lines.append(f"{each.scenario} takes {each.counted:,} instructions, {each.ratio:.3f} of {each.committed:,}")
+    return lines
+
+
+def record(counted: Figures, file: Path = FIGURES) -> None:
+    """Keep the counts as the figures of this build."""
+    builds = read_figures(file) if file.exists() else {}
+    builds[build_name()] = dict(counted)
+    file.write_bytes(msgspec.json.format(msgspec.json.encode(builds), indent=2) + b"\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Count and print. Exit 1: a hot path takes more than was committed, or nothing could be counted."""
+    parser = argparse.ArgumentParser(prog="python -m bench.instructions", description=__doc__)
+    parser.add_argument("--requests", type=int, default=1_000, help="counted in each count (default 1,000)")
+    wanted = parser.add_mutually_exclusive_group()
+    wanted.add_argument("--check", action="store_true", help="fail above the committed figures of this build")
+    wanted.add_argument("--record", action="store_true", help="keep the counts as the figures of this build")
+    given = parser.parse_args(arguments)
+    if given.requests < 1:
+        parser.error("--requests must be above 0")
+    if shutil.which("valgrind") is None:
+        print("valgrind is not installed", file=sys.stderr)
+        return 1
+    counted: dict[str, int] = {}
+    try:
+        ended = trio.run(run_until_told, partial(count, counted, requests=given.requests))
+    except ChildFailed as exc:
+        print(exc, file=sys.stderr)
+        return 1
+    if not ended:
+        return 1
+    if given.record:
+        record(counted)
+    over = check(counted, read_figures().get(build_name())) if given.check else []
+    for line in over:
+        print(line, file=sys.stderr)
+    return 1 if over else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

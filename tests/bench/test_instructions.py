@@ -1,0 +1,79 @@
+"""Hot paths are held by counted instructions: a request that takes more than was committed fails the gate."""
+
+import os
+import shutil
+from dataclasses import replace
+from functools import partial
+
+import pytest
+import trio
+
+from bench.errors import ChildFailed
+from bench.instructions import COUNTED, Callgrind, build_name, check, count, count_once, read_figures, record, total_of
+from bench.scenarios import SCENARIOS
+from bench.servers import open_stage
+
+FIGURES = {"miss": 600_000, "hit": 200_000}
+
+
+def test_every_path_with_a_mark_is_counted() -> None:
+    assert COUNTED == ("miss", "hit", "replay", "unauthorized", "reject")
+    assert all(set(figures) == set(COUNTED) for figures in read_figures().values())
+
+
+def test_three_percent_above_the_figure_fails_and_less_does_not(capsys: pytest.CaptureFixture[str]) -> None:
+    assert check({"miss": 617_999, "hit": 206_000}, FIGURES) == []
+    over = check({"miss": 618_001, "hit": 150_000}, FIGURES)
+    assert over == ["miss takes 618,001 instructions, 1.030 of 600,000"]
+    assert "hit: 0.750 of 200,000" in capsys.readouterr().out
+
+
+def test_another_build_s_figures_are_compared_with_nothing_and_that_is_said(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert check(FIGURES, None) == []
+    assert "nothing was compared" in capsys.readouterr().out
+
+
+def test_recorded_figures_are_kept_by_build(tmp_path) -> None:
+    file = tmp_path / "figures.json"
+    file.write_text('{"another build": {"miss": 1}}')
+    record(FIGURES, file)
+    assert read_figures(file) == {"another build": {"miss": 1}, build_name(): FIGURES}
+
+
+def test_a_profile_without_a_sum_is_no_count() -> None:
+    assert total_of("events: Ir\nsummary: 1234\n") == 1234
+    assert total_of("fn=(1)\n1 2\ntotals: 99\n") == 99
+    with pytest.raises(ChildFailed):
+        total_of("events: Ir\n")
+
+
+class Uncounted(Callgrind):
+    """Counts nothing: the process does not run under callgrind."""
+
+    def begin(self, pid: int) -> None:
+        pass
+
+    def end(self, pid: int) -> int:
+        return 1
+
+
+async def test_answers_that_are_not_as_expected_make_no_figure(tmp_path) -> None:
+    """Goal: no figure of a path that was not taken. Method: hits are asked for, and each request is a miss."""
+    wrong = replace(SCENARIOS["miss"], head="x-cache: hit")
+    async with open_stage(wrong.stage) as target:
+        with pytest.raises(ChildFailed, match="without x-cache: hit"):
+            await trio.to_thread.run_sync(
+                partial(count_once, wrong, target, Uncounted(tmp_path), requests=100, first_key=1)
+            )
+
+
+async def test_a_real_node_s_instructions_are_counted() -> None:
+    """Goal: figures of the right size, from a node under callgrind that a real client asks. Method: few requests."""
+    if shutil.which("valgrind") is None:
+        assert not os.environ.get("SLUICE_REQUIRE_SERVERS"), "valgrind is not installed"
+        pytest.skip("valgrind is not installed")
+    figures: dict[str, int] = {}
+    await count(figures, requests=200, counts=1, names=("hit", "unauthorized"))
+    assert 20_000 < figures["unauthorized"] < figures["hit"] < 2_000_000
