@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from msgspec import UnsetType
 
-from billing.accounts import read_account
+from billing.accounts import Account, read_account
 from billing.errors import SealBroken
 from billing.sealing import Cipher
 from scheduler.errors import MonitorLimitReached, MonitorPaused, MonitorUnknown, RunTooSoon
@@ -224,8 +224,7 @@ class MonitorService:
         return Webhook(monitor_id, url, self._setting.cipher.seal(secret, bound_to=sealed_for(monitor_id)))
 
     def _add(self, tx: Tx, monitor: Monitor, webhook: Webhook | None, *, run_now: bool) -> None:
-        """The account's row is locked first, which makes the count exact on any number of nodes."""
-        _check_plan(tx, monitor.account_id)
+        _check_plan(tx, read_account(tx, monitor.account_id))
         if lists.all_monitors(tx, monitor.account_id) >= ALL_MAX:
             raise MonitorLimitReached("of every account", ALL_MAX, "monitors, paused ones too")
         store.add_monitor(tx, monitor)
@@ -235,10 +234,11 @@ class MonitorService:
             self._setting.slots.open_one(tx, monitor.id)
 
     def _change(self, tx: Tx, account_id: str, monitor_id: str, patch: Patch, secret: str) -> tuple[View, bool]:
-        monitor = owned(tx, account_id, monitor_id)
-        if patch.status == "active" and monitor.status == "paused":
-            _check_plan(tx, account_id)
-        monitor = patched(owned(tx, account_id, monitor_id, locked=True), patch, self._now())
+        account = read_account(tx, account_id) if patch.status == "active" else None
+        before = owned(tx, account_id, monitor_id, locked=True)
+        if account is not None and before.status == "paused":
+            _check_plan(tx, account)
+        monitor = patched(before, patch, self._now())
         lists.save_monitor(tx, monitor)
         if monitor.status == "paused":
             lists.drop_pending(tx, monitor_id)
@@ -286,11 +286,14 @@ def _view(tx: Tx, monitor: Monitor) -> View:
     return View(monitor, hook_rows.read_webhooks(tx, [monitor.id]).get(monitor.id))
 
 
-def _check_plan(tx: Tx, account_id: str) -> None:
-    """Lock the account, and refuse one more active monitor than its plan allows."""
-    plan = read_account(tx, account_id).plan
-    if lists.active_monitors(tx, account_id) >= ACTIVE_MAX[plan]:
-        raise MonitorLimitReached(plan, ACTIVE_MAX[plan], "active monitors")
+def _check_plan(tx: Tx, account: Account) -> None:
+    """Refuse one more active monitor than the plan allows.
+
+    The account was locked before anything was read that this decides about, so the count is exact on any number of
+    nodes.
+    """
+    if lists.active_monitors(tx, account.id) >= ACTIVE_MAX[account.plan]:
+        raise MonitorLimitReached(account.plan, ACTIVE_MAX[account.plan], "active monitors")
 
 
 def _unschedule(tx: Tx, account_id: str, monitor_id: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -70,6 +72,78 @@ async def test_the_plans_limit_is_exact_between_two_nodes(store_url: str) -> Non
         assert sorted(outcomes) == ["made"] * 10 + ["starter 10"] * 30
         assert await one.store.read(lambda tx: lists.active_monitors(tx, account)) == 10
         await one.assert_sound(account)
+
+
+@asynccontextmanager
+async def open_nodes(store_url: str) -> AsyncIterator[tuple[Desk, Sequence[MonitorService]]]:
+    """Two nodes of one PostgreSQL; on SQLite, which one process owns, one node twice."""
+    is_shared = store_url.startswith("postgresql")
+    async with AsyncExitStack() as stack:
+        one = await stack.enter_async_context(open_desk(store_url, is_alone=not is_shared))
+        other = await stack.enter_async_context(open_desk(store_url, "n2", is_alone=False)) if is_shared else one
+        yield one, (service_of(one), service_of(other))
+
+
+async def active_count(desk: Desk, account: str) -> int:
+    count: int = await desk.store.read(lambda tx: lists.active_monitors(tx, account))
+    return count
+
+
+async def test_no_race_of_resumes_pauses_and_creates_passes_the_plans_limit(store_url: str) -> None:
+    """Goal: a monitor that somebody pauses amid its resume is counted anew. Method: a hundred rounds at the limit.
+
+    In each one monitor is paused and resumed at once, while paused ones and new ones wait for its place.
+    """
+    async with open_nodes(store_url) as (desk, services):
+        account = (await desk.accounts.create("test", plan="free")).id
+        ids = [(await services[0].create(services[0].draft(PLAIN), account, "key_1")).view.monitor.id for _ in "123"]
+        refusals = 0
+
+        async def change(service: MonitorService, id_: str, status: str) -> None:
+            nonlocal refusals
+            try:
+                await service.change(account, id_, PatchBody(status=status))
+            except MonitorLimitReached:
+                refusals += 1
+
+        async def create(service: MonitorService) -> None:
+            nonlocal refusals
+            try:
+                ids.append((await service.create(service.draft(PLAIN), account, "key_1")).view.monitor.id)
+            except MonitorLimitReached:
+                refusals += 1
+
+        for turn in range(100):
+            view = await services[0].list(account, "all", before=None, limit=100)
+            active = [one.monitor.id for one in view if one.monitor.status == "active"]
+            paused = [one.monitor.id for one in view if one.monitor.status == "paused"]
+            toggled = active[turn % len(active)]
+            pausing, resuming = services[turn % 2], services[1 - turn % 2]
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(change, pausing, toggled, "paused")
+                for id_ in paused[:2]:
+                    nursery.start_soon(change, pausing, id_, "active")
+                for _ in range(4):
+                    nursery.start_soon(change, resuming, toggled, "active")
+                nursery.start_soon(create, resuming)
+            count = await active_count(desk, account)
+            assert 1 <= count <= 3, f"round {turn}"
+        assert refusals > 50
+
+
+async def test_no_resume_is_refused_below_the_plans_limit(store_url: str) -> None:
+    """Method: each of the three that a plan allows is resumed four times at once, on two nodes, a hundred times."""
+    async with open_nodes(store_url) as (desk, services):
+        account = (await desk.accounts.create("test", plan="free")).id
+        ids = [(await services[0].create(services[0].draft(PLAIN), account, "key_1")).view.monitor.id for _ in "123"]
+        for _ in range(100):
+            for id_ in ids:
+                await services[0].change(account, id_, PatchBody(status="paused"))
+            async with trio.open_nursery() as nursery:
+                for service in (*services, *services):
+                    for id_ in ids:
+                        nursery.start_soon(service.change, account, id_, PatchBody(status="active"))
+            assert await active_count(desk, account) == 3
 
 
 async def test_the_clock_is_woken_by_all_that_it_does_not_know_of(desk: Desk) -> None:
