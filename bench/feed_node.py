@@ -23,7 +23,7 @@ from events.log import Fact, Subject
 from events.pages import Ask
 from gateway.cli.run import known_platforms, read_config, read_secrets, run
 from gateway.config import load_config
-from gateway.logs import Log
+from gateway.logs import open_log
 from gateway.node import Node
 from gateway.operations import Nothing, Operation
 from gateway.serve import Start, open_served_node, print_line, tune_garbage_collection
@@ -131,15 +131,9 @@ async def serve(start: Start) -> None:
 def main(path: str) -> None:
     """Run the node of a config."""
     config = read_config(path)
-    log = Log(config.log.level, access=config.log.access)
-    start = Start(
-        config,
-        partial(load_config, path, os.environ, known_platforms()),
-        read_secrets(config),
-        os.environ,
-        log,
-    )
-    run(partial(serve, start))
+    read_again = partial(load_config, path, os.environ, known_platforms())
+    with open_log(config.log.level, access=config.log.access) as log:
+        run(partial(serve, Start(config, read_again, read_secrets(config), os.environ, log)))
 
 
 if __name__ == "__main__":

@@ -170,9 +170,7 @@ class Api:
         parts.metrics.count(parts.routes.label(request.path), reply, overhead_s)
         caller = request.caller
         if parts.log.access:
-            parts.log.event(
-                "info",
-                "request",
+            parts.log.request(
                 request_id=request.id,
                 method=request.method,
                 path=request.path,

@@ -24,6 +24,7 @@ from gateway.feed.service import Feed, FeedSetting, open_feed
 from gateway.gauges import gather
 from gateway.guide import Guides
 from gateway.ids import id_maker
+from gateway.logs import Log
 from gateway.metrics import Metrics
 from gateway.monitors import Monitors, open_monitors
 from gateway.node import Node, Setting
@@ -181,7 +182,7 @@ def _build(setting: Setting, opened: _Opened) -> Node:
     clock = trio.lowlevel.current_clock().current_time  # found once: `trio.current_time` costs three times as much
     admission = Admission(books.keys, gate, books.balances, key_prefix=config.keys.prefix)
     calls = _calls(setting, opened, signer, clock=clock)
-    metrics = _metrics(opened, admission, calls)
+    metrics = _metrics(opened, admission, calls, log)
     replies = Replies(books.balances, setting.base_url)
     status = Status(opened.catalog, now=setting.now)
     routes = _routes(setting, opened, calls=calls, admission=admission, signer=signer, replies=replies, status=status)
@@ -210,7 +211,7 @@ def _build(setting: Setting, opened: _Opened) -> Node:
     )
 
 
-def _metrics(opened: _Opened, admission: Admission, calls: BilledCalls) -> Metrics:
+def _metrics(opened: _Opened, admission: Admission, calls: BilledCalls, log: Log) -> Metrics:
     metrics = Metrics()
     metrics.gather = lambda: gather(
         opened.catalog,
@@ -221,6 +222,7 @@ def _metrics(opened: _Opened, admission: Admission, calls: BilledCalls) -> Metri
         presence=opened.presence,
         feed=opened.feed,
         monitors=opened.monitors,
+        log=log.statistics(),
     )
     return metrics
 

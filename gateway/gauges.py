@@ -10,6 +10,7 @@ from gateway.admission import Admission
 from gateway.billed import BilledCalls
 from gateway.books import Books
 from gateway.feed.service import Feed
+from gateway.log_writer import LogStatistics
 from gateway.monitors import Monitors
 from gateway.presence import Presence
 from limits.breaker import BreakerStatistics
@@ -31,6 +32,7 @@ def gather(
     presence: Presence,
     feed: Feed,
     monitors: Monitors,
+    log: LogStatistics,
 ) -> Iterator[Metric]:
     """Every part's metrics."""
     yield from _limits(admission)
@@ -42,6 +44,7 @@ def gather(
     yield from _presence(presence)
     yield from _feed(feed)
     yield from _monitors(monitors)
+    yield from _log(log)
     if state is not None:
         yield from _state(state)
     yield from _sources(catalog)
@@ -134,6 +137,12 @@ def _monitors(monitors: Monitors) -> Iterator[Metric]:
         yield GaugeMetricFamily("sluice_webhook_attempts_in_flight", under_way, sending.in_flight())
         made = "Attempts that this node has made, by what became of their delivery; queued: it is tried again."
         yield _by("sluice_webhook_attempts", made, "result", sending.ended)
+
+
+def _log(now: LogStatistics) -> Iterator[Metric]:
+    yield GaugeMetricFamily("sluice_log_lines_waiting", "Log lines that stderr has not yet taken.", now.waiting)
+    dropped = "Log lines that were dropped since stderr took none."
+    yield CounterMetricFamily("sluice_log_lines_dropped", dropped, now.dropped_total)
 
 
 def _state(state: State) -> Iterator[Metric]:

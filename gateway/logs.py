@@ -1,22 +1,39 @@
-"""Structured logs: one JSON object a line on stderr, never with a key, a secret or a query string in it."""
+"""Structured logs: one JSON object a line on stderr, never with a key, a secret or a query string in it.
+
+Logging never waits and never raises, whatever becomes of stderr.
+"""
 
 from __future__ import annotations
 
+import io
 import logging
 import re
-import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Any, BinaryIO
+from typing import Any, Protocol
 
 import orjson
+
+from gateway.log_writer import LogStatistics, LogWriter
+from gateway.standard_streams import STDERR, discard
 
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 _TEXT_MAX = 4_000
 KEY_SHAPE = re.compile(r"[A-Za-z0-9_-]{46,}")
 """Anything that looks like an API key, or may hold one: it is struck out of every text before it is written."""
+
+
+class LogSink(Protocol):
+    """Takes lines; neither call waits or raises."""
+
+    def write(self, line: bytes, /) -> object:
+        """Take a line, which may wait a moment for others."""
+
+    def flush(self) -> object:
+        """Let nothing wait."""
 
 
 class Log:
@@ -26,39 +43,99 @@ class Log:
     """
 
     def __init__(
-        self,
-        level: str,
-        *,
-        access: bool = True,
-        stream: BinaryIO | None = None,
-        also: Mapping[str, int] = MappingProxyType({}),
+        self, level: str, *, stream: LogSink, access: bool = True, also: Mapping[str, int] = MappingProxyType({})
     ) -> None:
         self.level = LEVELS[level]
         self.access = access
-        self._stream = stream or sys.stderr.buffer
+        self.statistics: Callable[[], LogStatistics] = LogStatistics
+        self._stream = stream
         self._also = also
 
     def event(self, level: str, event: str, **fields: Any) -> None:
-        """Write one line: `at`, `level`, `event`, and the fields."""
-        if LEVELS[level] < self.level:
-            return
-        at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        line = {"at": at, "level": level, "event": event, **self._also}
-        line.update({name: _clean(value) for name, value in fields.items()})
-        self._stream.write(orjson.dumps(line, default=str, option=orjson.OPT_APPEND_NEWLINE))
-        self._stream.flush()
+        """Write one line at once: `at`, `level`, `event`, and the fields."""
+        if LEVELS[level] >= self.level:
+            self._stream.write(self._line(level, event, fields))
+            self._stream.flush()
+
+    def request(self, **fields: Any) -> None:
+        """Write the line of an answered request, which goes out with those of others."""
+        if LEVELS["info"] >= self.level:
+            self._stream.write(self._line("info", "request", fields))
 
     def failure(self, event: str, exc: BaseException, **fields: Any) -> None:
         """Write an exception with its traceback."""
         self.event("error", event, error="".join(traceback.format_exception(exc)), **fields)
 
+    def tell_dropped(self, lines: int) -> None:
+        """Say where lines are missing, whatever the level."""
+        self._stream.write(self._line("error", "log_lines_dropped", {"lines": lines}))
+
+    def _line(self, level: str, event: str, fields: Mapping[str, Any]) -> bytes:
+        at = datetime.now(UTC).isoformat(timespec="milliseconds")[: -len("+00:00")]
+        line = {"at": f"{at}Z", "level": level, "event": event, **self._also}
+        for name, value in fields.items():
+            line[name] = _clean(value)
+        try:
+            return orjson.dumps(line, default=str, option=orjson.OPT_APPEND_NEWLINE)
+        except TypeError:  # such as a file's name that is no UTF-8
+            plain = {name: _plain(value) for name, value in line.items()}
+            return orjson.dumps(plain, option=orjson.OPT_APPEND_NEWLINE)
+
+
+@contextmanager
+def open_log(
+    level: str, *, access: bool = True, also: Mapping[str, int] = MappingProxyType({}), descriptor: int = STDERR
+) -> Iterator[Log]:
+    """The log of this process on stderr, with what libraries log and what Python itself says there.
+
+    At the end it waits a moment for what is not yet written; where stderr does not take that, nothing is written there
+    any more, so that the process can end.
+    """
+    writer = LogWriter(descriptor)
+    log = Log(level, stream=writer, access=access, also=also)
+    log.statistics, writer.tell_dropped = writer.statistics, log.tell_dropped
+    carry_library_logs(log)
+    writer.start()
+    try:
+        with redirect_stderr(_PythonErrors(log)):
+            yield log
+    finally:
+        if not writer.close():
+            discard(descriptor)
+
 
 def _clean(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    if len(value) > 45:
-        value = KEY_SHAPE.sub("[struck out]", value)
-    return value if len(value) <= _TEXT_MAX else f"{value[:_TEXT_MAX]}..."
+    if isinstance(value, str):
+        if len(value) > 45:
+            value = KEY_SHAPE.sub("[struck out]", value)
+        return value if len(value) <= _TEXT_MAX else f"{value[:_TEXT_MAX]}..."
+    return [_clean(entry) for entry in value] if isinstance(value, list) else value
+
+
+def _plain(value: Any) -> str:
+    """A value as text that can always be encoded."""
+    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else ascii(value)
+
+
+class _PythonErrors(io.TextIOBase):
+    """What is written to Python's own stderr, such as warnings, as events."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._begun = ""
+
+    def writable(self) -> bool:
+        """As a text stream."""
+        return True
+
+    def write(self, text: str) -> int:
+        """Log each line once it is whole, or too long to wait for."""
+        *lines, self._begun = (self._begun + text).split("\n")
+        if len(self._begun) > _TEXT_MAX:
+            lines, self._begun = [*lines, self._begun], ""
+        for line in filter(None, lines):
+            self._log.event("error", "stderr", text=line)
+        return len(text)
 
 
 class LogHandler(logging.Handler):
@@ -70,13 +147,20 @@ class LogHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a record, with its traceback when it has one."""
-        fields = {"logger": record.name, "message": record.getMessage()}
+        fields = {"logger": record.name, "message": _message(record)}
         if record.exc_info:
             fields["error"] = logging.Formatter().formatException(record.exc_info)
         level = max(
             (name for name in LEVELS if LEVELS[name] <= record.levelno), key=LEVELS.__getitem__, default="debug"
         )
         self._log.event(level, "library", **fields)
+
+
+def _message(record: logging.LogRecord) -> str:
+    try:
+        return record.getMessage()
+    except Exception:  # noqa: BLE001 - a library's mistake in what it logs; whoever logs must not fail by it
+        return str(record.msg)
 
 
 def carry_library_logs(log: Log) -> None:

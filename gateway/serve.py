@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import signal
-import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -27,6 +26,7 @@ from gateway.secrets import Secrets
 from gateway.server.bounds import Bounds
 from gateway.server.descriptors import connections_possible
 from gateway.server.serve import serve_native
+from gateway.standard_streams import STDOUT, print_out, write_all
 from gateway.workers.worker import Worker, leave_the_end_to_the_supervisor, stop_at_the_end_of_input
 from scheduler.webhooks.resolver import Resolve
 from upstreams.endpoint import Platform
@@ -116,8 +116,8 @@ async def serve(start: Start) -> None:
         if start.worker is not None:
             leave_the_end_to_the_supervisor()
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
-            print_line(line)  # whoever has read it may send signals
             async with trio.open_nursery() as watching:
+                watching.start_soon(announce, line, start.log)  # whoever has read it may send signals
                 if start.worker is not None:
                     watching.start_soon(stop_at_the_end_of_input)
                 async for number in signals:
@@ -170,9 +170,20 @@ async def _take_addresses(start: Start) -> _Addresses:
 
 
 def print_line(line: Mapping[str, str]) -> None:
-    """One JSON line on stdout, for whoever started us."""
-    sys.stdout.buffer.write(orjson.dumps(dict(line), option=orjson.OPT_APPEND_NEWLINE))
-    sys.stdout.buffer.flush()
+    """Print one JSON line on stdout, for whoever started us."""
+    write_all(STDOUT, _encoded(line))
+
+
+async def announce(line: Mapping[str, str], log: Log) -> None:
+    """Print such a line beside all else that runs; a stdout that is full or gone is no fault of the node."""
+    try:
+        await print_out(_encoded(line))
+    except OSError as exc:
+        log.event("warning", "not_announced", error=str(exc), line=dict(line))
+
+
+def _encoded(line: Mapping[str, str]) -> bytes:
+    return orjson.dumps(dict(line), option=orjson.OPT_APPEND_NEWLINE)
 
 
 def _engine(name: Literal["native", "hypercorn"]) -> Callable[..., Awaitable[None]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 import click
@@ -16,6 +15,7 @@ from gateway.cli.platforms import platforms
 from gateway.cli.run import Refusal, complain
 from gateway.cli.serve import check, sandbox, serve
 from gateway.cli.webhook import webhook
+from gateway.standard_streams import STDOUT, discard, open_missing
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -46,6 +46,7 @@ for command in _COMMANDS:
 
 def main() -> None:
     """The command's entry point."""
+    open_missing()
     try:
         cli.main(prog_name="sluice", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as exc:
@@ -59,7 +60,7 @@ def main() -> None:
         sys.exit(exc.exit_code)
     except BrokenPipeError:
         # Whoever read the output has seen enough; what is left in the buffer must not fail once more at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard(STDOUT)
         sys.exit(1)
     except (click.Abort, KeyboardInterrupt):
         sys.exit(130)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import click
 import trio
 
-from gateway.cli.run import known_platforms, read_secrets, run
+from gateway.cli.run import known_platforms, read_secrets, run, say_beside
 from gateway.config import load_config
 from gateway.config.settings import Config, with_egress
-from gateway.logs import Log, carry_library_logs
+from gateway.logs import Log, open_log
 from gateway.serve import Start, open_sandbox, open_served_node
 from upstreams.sandbox.app import Behaviour
 
@@ -32,10 +33,8 @@ def demo(port: int) -> None:
     with TemporaryDirectory(prefix="sluice-demo-") as folder:
         config = _demo_config(Path(folder), port)
         secrets = read_secrets(config)
-        log = Log("warning", access=False)
-        carry_library_logs(log)
 
-        async def main() -> None:
+        async def main(log: Log) -> None:
             # SIGHUP too: a terminal that is closed must not leave the folder behind.
             with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
                 async with open_sandbox(Behaviour()) as egress:
@@ -44,11 +43,14 @@ def demo(port: int) -> None:
                         operations = node.operations
                         account = await operations.run("account.create", {"name": "demo", "credits": _CREDITS})
                         key = await operations.run("key.create", {"account": account["id"], "name": "demo"})
-                        _welcome(line["url"], key["key"])
-                        async for _ in signals:
-                            break
+                        async with trio.open_nursery() as saying:
+                            saying.start_soon(say_beside, _welcome(line["url"], key["key"]))
+                            async for _ in signals:
+                                break
+                            saying.cancel_scope.cancel()
 
-        run(main)
+        with open_log("warning", access=False) as log:
+            run(partial(main, log))
 
 
 def _demo_config(folder: Path, port: int) -> Config:
@@ -60,9 +62,9 @@ def _demo_config(folder: Path, port: int) -> Config:
     return load_config(file, os.environ, known_platforms())
 
 
-def _welcome(url: str, key: str) -> None:
+def _welcome(url: str, key: str) -> str:
     calls = "\n\n".join(f"  curl -s -H 'x-api-key: {key}' '{url}{path}'" for path in _TRIES)
-    click.echo(
+    return (
         f"Sluice is running at {url}\n"
         f"Your key, with {_CREDITS} credits: {key}\n\n"
         f"Try these, here or in another terminal:\n\n{calls}\n\n"

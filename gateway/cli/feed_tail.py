@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +14,7 @@ from gateway.cli.endings import Ended
 from gateway.cli.feed_client import WAIT_S, Answer, FeedClient, Question, details_of, printable, words_of
 from gateway.cli.feed_places import Place
 from gateway.cli.run import Refusal, complain
+from gateway.standard_streams import STDOUT, write_all
 
 
 class _Data(msgspec.Struct):
@@ -116,10 +115,8 @@ def _print(lines: bytes) -> None:
         Ended: nobody reads it.
         Refusal: it cannot be written.
     """
-    rest = memoryview(lines)
     try:
-        while rest:
-            rest = rest[os.write(sys.stdout.fileno(), rest) :]
+        write_all(STDOUT, lines)
     except BrokenPipeError as exc:
         raise Ended from exc
     except OSError as exc:

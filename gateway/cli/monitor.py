@@ -15,7 +15,7 @@ from gateway.app import open_node
 from gateway.cli.operate import operate
 from gateway.cli.run import Refusal, config_option, show
 from gateway.config import Config
-from gateway.logs import Log
+from gateway.logs import Log, open_log
 from gateway.node import Setting
 from gateway.operations import OperationRefused
 from gateway.secrets import Secrets
@@ -56,19 +56,27 @@ def monitor_run(config_path: str | None, monitor_id: str, slot: str | None) -> N
 
 
 async def _run_here(config: Config, secrets: Secrets, name: str, arguments: Mapping[str, Any]) -> Any:
+    with open_log("warning", access=False) as log:
+        return await _run_logged(_setting(config, secrets, log), name, arguments)
+
+
+def _setting(config: Config, secrets: Secrets, log: Log) -> Setting:
     """A node without its addresses, and without the clock: nothing else that may be due is run."""
-    setting = Setting(
+    return Setting(
         config=config,
         read_config=lambda: config,
         secrets=secrets,
         environ=os.environ,
         base_url=config.server.public_url(config.server.port),
-        log=Log("warning", access=False),
+        log=log,
         platforms=load_platforms(),
         now=time.time,
         rng=Random(),
         keeps_time=False,
     )
+
+
+async def _run_logged(setting: Setting, name: str, arguments: Mapping[str, Any]) -> Any:
     async with open_node(setting) as node:
         try:
             record = await node.operations.run(name, arguments)

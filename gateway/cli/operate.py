@@ -15,7 +15,7 @@ import click
 import orjson
 
 from gateway.books import open_books
-from gateway.cli.run import Refusal, config_option, json_option, read_config, read_secrets, run, show
+from gateway.cli.run import Refusal, config_option, json_option, read_config, read_secrets, run, say, show
 from gateway.config import Config
 from gateway.ids import id_maker
 from gateway.listening import in_url
@@ -256,7 +256,7 @@ def ledger_verify(config_path: str | None, as_json: bool) -> None:
     if not result["ok"]:
         raise Refusal(*(f"{v['rule']}: {v['subject']}: {v['detail']}" for v in result["violations"]))
     if not as_json:
-        click.echo("the ledger holds")
+        say("the ledger holds")
 
 
 @click.command()

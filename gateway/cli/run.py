@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, NoReturn, TypeVar
 
 import click
@@ -14,6 +15,7 @@ import trio
 from gateway.config import Config, ConfigError, load_config
 from gateway.listening import AddressUnusable
 from gateway.secrets import Secrets, SecretUnusable, load_secret
+from gateway.standard_streams import STDOUT, print_out, write_all
 from storage.errors import StorageError
 from upstreams.platforms import load_platforms
 
@@ -86,20 +88,47 @@ def _refuse_group(group: BaseExceptionGroup[BaseException]) -> NoReturn:
     inner: BaseException = group
     while isinstance(inner, BaseExceptionGroup) and len(inner.exceptions) == 1:
         inner = inner.exceptions[0]
-    if isinstance(inner, Refusal | KeyboardInterrupt):
+    if isinstance(inner, Refusal | KeyboardInterrupt | BrokenPipeError):
         raise inner from None
     if isinstance(inner, AddressUnusable | StorageError):
         raise Refusal(str(inner)) from group
     raise group
 
 
+def say(text: str) -> None:
+    """Print a line on stdout.
+
+    Raises:
+        BrokenPipeError: nobody reads it.
+        Refusal: it cannot be written.
+    """
+    with _stdout_refusals():
+        write_all(STDOUT, f"{text}\n".encode())
+
+
+async def say_beside(text: str) -> None:
+    """Print a line on stdout beside all else that runs; cancelled, it leaves what nobody reads. Raises as `say`."""
+    with _stdout_refusals():
+        await print_out(f"{text}\n".encode())
+
+
+@contextmanager
+def _stdout_refusals() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as exc:
+        raise Refusal(f"stdout cannot be written: {exc.strerror}") from exc
+
+
 def show(value: Any, *, as_json: bool) -> None:
     """Print a result: JSON on one line, or `name  value` lines."""
     if as_json:
-        click.echo(orjson.dumps(value).decode())
+        say(orjson.dumps(value).decode())
         return
     for entry in value if isinstance(value, list) else [value]:
-        click.echo("  ".join(f"{name}={_shown(item)}" for name, item in entry.items()))
+        say("  ".join(f"{name}={_shown(item)}" for name, item in entry.items()))
 
 
 def _shown(item: Any) -> str:
@@ -107,6 +136,7 @@ def _shown(item: Any) -> str:
 
 
 def complain(*lines: str) -> None:
-    """Lines on stderr."""
-    for line in lines:
-        sys.stderr.write(f"sluice: {line}\n")
+    """Print lines on stderr; where it cannot be written, only the exit code tells."""
+    if sys.stderr is not None:
+        with suppress(OSError):
+            sys.stderr.write("".join(f"sluice: {line}\n" for line in lines))

@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from functools import partial
 
 import click
 import trio
 
-from gateway.cli.run import Refusal, config_option, known_platforms, read_config, read_secrets, run
+from gateway.cli.run import Refusal, config_option, known_platforms, read_config, read_secrets, run, say
 from gateway.config import Config, load_config
 from gateway.config.settings import with_egress
-from gateway.logs import Log, carry_library_logs
-from gateway.serve import Start, open_sandbox, print_line
+from gateway.logs import Log, open_log
+from gateway.serve import Start, announce, open_sandbox
 from gateway.serve import serve as serve_node
 from gateway.workers.supervisor import Plan, WorkersRefused, supervise
 from gateway.workers.worker import read_worker
@@ -31,33 +32,31 @@ def serve(config_path: str | None, sandbox: bool) -> None:
     if worker is None and config.server.workers > 1:
         _supervise(config)
         return
-    also = {} if worker is None else {"worker": worker.number}
-    log = Log(config.log.level, access=config.log.access, also=also)
-    carry_library_logs(log)
 
-    def start(egress: str) -> Start:
+    def start(egress: str, log: Log) -> Start:
         def read_again() -> Config:
             return with_egress(load_config(config_path, os.environ, known_platforms()), egress)
 
         return Start(with_egress(config, egress), read_again, secrets, os.environ, log, worker=worker)
 
-    async def main() -> None:
+    async def main(log: Log) -> None:
         if not sandbox:
-            await serve_node(start(""))
+            await serve_node(start("", log))
             return
         async with open_sandbox(Behaviour()) as url:
-            await serve_node(start(url))
+            await serve_node(start(url, log))
 
-    run(main)
+    also = {} if worker is None else {"worker": worker.number}
+    with open_log(config.log.level, access=config.log.access, also=also) as log:
+        run(partial(main, log))
 
 
 def _supervise(config: Config) -> None:
     """Run this very command line as each of the workers."""
-    log = Log(config.log.level)
-    carry_library_logs(log)
-    plan = Plan(config, (sys.executable, *sys.orig_argv[1:]), os.environ, log)
+    program = (sys.executable, *sys.orig_argv[1:])
     try:
-        run(lambda: supervise(plan))
+        with open_log(config.log.level) as log:
+            run(partial(supervise, Plan(config, program, os.environ, log)))
     except WorkersRefused as exc:
         raise Refusal(str(exc)) from exc
 
@@ -67,7 +66,7 @@ def _supervise(config: Config) -> None:
 def check(config_path: str | None) -> None:
     """Validate the config. Exit 2 with a line for each problem."""
     read_config(config_path)
-    click.echo("the config is good")
+    say("the config is good")
 
 
 @click.command("sandbox")
@@ -78,12 +77,14 @@ def check(config_path: str | None) -> None:
 def sandbox(host: str, port: int, latency_ms: float, failure_rate: float) -> None:
     """Run the upstream sandbox alone. Set `upstreams.egress` to its address."""
 
-    async def main() -> None:
+    async def main(log: Log) -> None:
         behaviour = Behaviour(latency_ms / 1000, failure_rate)
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-            async with open_sandbox(behaviour, host=host, port=port) as url:
-                print_line({"event": "listening", "url": url})
+            async with open_sandbox(behaviour, host=host, port=port) as url, trio.open_nursery() as announcing:
+                announcing.start_soon(announce, {"event": "listening", "url": url}, log)
                 async for _ in signals:
                     break
+                announcing.cancel_scope.cancel()
 
-    run(main)
+    with open_log("warning") as log:
+        run(partial(main, log))

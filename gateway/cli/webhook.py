@@ -13,7 +13,7 @@ import click
 import orjson
 import trio
 
-from gateway.cli.run import Refusal, json_option, run, show
+from gateway.cli.run import Refusal, json_option, run, say_beside, show
 from gateway.cli.webhook_receiver import Received, Receiver
 from gateway.edge import plain_edge_answer
 from gateway.listening import port_of
@@ -75,12 +75,16 @@ async def _listen(secret: str, port: int, *, header_name: str, tolerance_s: floa
         listeners = await trio.open_tcp_listeners(port, host=_HOST)
     except OSError as exc:
         raise Refusal(f"cannot listen on {_HOST}:{port}: {os.strerror(exc.errno or 0)}") from exc
-    unread = trio.Event()
+    unread, one_at_a_time = trio.Event(), trio.Lock()
+    failures: list[BrokenPipeError | Refusal] = []
 
-    def tell(received: Received) -> None:
+    async def tell(received: Received) -> None:
+        """Print a delivery before it is answered, so that who reads slowly is sent no more than that."""
         try:
-            click.echo(_line(received, as_json=as_json))
-        except BrokenPipeError:
+            async with one_at_a_time:
+                await say_beside(_line(received, as_json=as_json))
+        except (BrokenPipeError, Refusal) as exc:
+            failures.append(exc)
             unread.set()
 
     check = partial(verify, secret, tolerance_s=tolerance_s)
@@ -90,12 +94,14 @@ async def _listen(secret: str, port: int, *, header_name: str, tolerance_s: floa
         async with trio.open_nursery() as nursery:
             await nursery.start(serve)
             url = f"http://{_HOST}:{port_of(listeners)}"
-            click.echo(orjson.dumps({"event": "listening", "url": url}).decode() if as_json else f"listening on {url}")
             nursery.start_soon(_end_on_signal, signals, nursery.cancel_scope)
+            await say_beside(
+                orjson.dumps({"event": "listening", "url": url}).decode() if as_json else f"listening on {url}"
+            )
             await unread.wait()
             nursery.cancel_scope.cancel()
-    if unread.is_set():
-        raise BrokenPipeError
+    if failures:
+        raise failures[0]
 
 
 async def _end_on_signal(signals: AsyncIterator[int], scope: trio.CancelScope) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -34,7 +34,7 @@ class Receiver:
     """Tells of everything that is posted to it, at any path."""
 
     def __init__(
-        self, verify: Verify, *, header_name: str, tell: Callable[[Received], None], now: Callable[[], float]
+        self, verify: Verify, *, header_name: str, tell: Callable[[Received], Awaitable[None]], now: Callable[[], float]
     ) -> None:
         self._verify = verify
         self._header_name = header_name
@@ -58,7 +58,7 @@ class Receiver:
         if body is None:
             return 413, "the body is too long, or did not arrive whole"
         received = self._judge(headers, body)
-        self._tell(received)
+        await self._tell(received)
         return (204, "") if received.problem is None else (401, received.problem)
 
     def _judge(self, headers: dict[bytes, bytes], body: bytes) -> Received:

@@ -155,8 +155,12 @@ class Slots:
         slot.state = "is starting"
         assert process.stdout is not None
         listening = await _wait_listening(process.stdout)
-        if listening is None:
-            return
+        if listening is not None:
+            self._note_ready(slot, process, listening)
+        async for _ in process.stdout:  # whatever else it prints: a pipe that nobody reads would stop it
+            pass
+
+    def _note_ready(self, slot: Slot, process: trio.Process, listening: _Listening) -> None:
         slot.admin_url = listening.admin_url
         if slot.is_stale:
             slot.is_stale = False

@@ -18,7 +18,7 @@ from gateway.config import Config
 from gateway.edge import plain_edge_answer
 from gateway.listening import bind, in_url, port_of, reserve
 from gateway.logs import Log
-from gateway.serve import print_line
+from gateway.serve import announce
 from gateway.server.serve import serve_native
 from gateway.workers.admin import AllWorkers
 from gateway.workers.health import kill_hung
@@ -74,18 +74,18 @@ async def _run(slots: Slots, private: list[trio.SocketListener], line: Mapping[s
         await private_side.start(serve_admin)
         async with trio.open_nursery() as watching:
             watching.start_soon(_obey, slots, plan)
-            watching.start_soon(_announce, slots, line)
+            watching.start_soon(_announce, slots, line, plan.log)
             watching.start_soon(kill_hung, slots, plan.log)
             await slots.run()
             watching.cancel_scope.cancel()
         gone.set()
 
 
-async def _announce(slots: Slots, line: Mapping[str, str]) -> None:
+async def _announce(slots: Slots, line: Mapping[str, str], log: Log) -> None:
     """Say once that all are ready."""
     await slots.all_ready.wait()
     if not slots.stopping.is_set():
-        print_line(line)
+        await announce(line, log)
 
 
 async def _obey(slots: Slots, plan: Plan) -> None:

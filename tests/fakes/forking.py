@@ -149,14 +149,15 @@ def _serve_at_pace(config_file: Path, pace: Pace) -> None:
     """`sluice serve`, but for how often it beats and how soon silence is death."""
     from gateway.cli.run import known_platforms  # noqa: PLC0415 - as above
     from gateway.config import load_config  # noqa: PLC0415
-    from gateway.logs import Log  # noqa: PLC0415
+    from gateway.logs import open_log  # noqa: PLC0415
     from gateway.secrets import load_secret  # noqa: PLC0415
     from gateway.serve import Start, serve  # noqa: PLC0415
 
     read_config = partial(load_config, str(config_file), os.environ, known_platforms())
     config = read_config()
     secrets = load_secret(os.environ, config.store.data_dir)
-    trio.run(serve, Start(config, read_config, secrets, os.environ, Log("info", access=False), pace=pace))
+    with open_log("info", access=False) as log:
+        trio.run(serve, Start(config, read_config, secrets, os.environ, log, pace=pace))
 
 
 def _serve_skewed(request: Mapping[str, Any]) -> None:
@@ -164,7 +165,7 @@ def _serve_skewed(request: Mapping[str, Any]) -> None:
     from gateway.app import open_node  # noqa: PLC0415 - as above
     from gateway.config import load_config  # noqa: PLC0415
     from gateway.listening import bind, port_of  # noqa: PLC0415
-    from gateway.logs import Log  # noqa: PLC0415
+    from gateway.logs import Log, open_log  # noqa: PLC0415
     from gateway.node import Setting  # noqa: PLC0415 - as above
     from gateway.secrets import load_secret  # noqa: PLC0415
     from gateway.serve import print_line  # noqa: PLC0415
@@ -173,7 +174,7 @@ def _serve_skewed(request: Mapping[str, Any]) -> None:
 
     skew_s, platforms = float(request["skew_s"]), load_platforms()
 
-    async def serve() -> None:
+    async def serve(log: Log) -> None:
         known = {platform.slug for platform in platforms}
         read_config = partial(load_config, os.fsdecode(bytes.fromhex(request["arguments"][2])), os.environ, known)
         public, private = await bind("127.0.0.1", 0, key_path="server"), await bind("127.0.0.1", 0, key_path="admin")
@@ -183,7 +184,7 @@ def _serve_skewed(request: Mapping[str, Any]) -> None:
             secrets=load_secret(os.environ, Path(request["folder"])),
             environ=os.environ,
             base_url=f"http://127.0.0.1:{port_of(public)}",
-            log=Log("info", access=False),
+            log=log,
             platforms=platforms,
             now=lambda: time.time() + skew_s,
             rng=Random(),
@@ -196,7 +197,8 @@ def _serve_skewed(request: Mapping[str, Any]) -> None:
             print_line({"event": "listening", "url": setting.base_url, "admin_url": admin_url})
             await trio.sleep_forever()
 
-    trio.run(serve, strict_exception_groups=True)
+    with open_log("info", access=False) as log:
+        trio.run(serve, log, strict_exception_groups=True)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import trio
 from gateway.cli.run import known_platforms, read_secrets
 from gateway.config import Config, load_config
 from gateway.config.settings import with_egress
-from gateway.logs import Log
+from gateway.logs import Log, open_log
 from gateway.presence import Pace
 from gateway.serve import Start, open_sandbox, serve
 from upstreams.sandbox.app import Behaviour
@@ -24,9 +24,9 @@ def main() -> None:
         return load_config(path, os.environ, known_platforms())
 
     config = read_config()
-    secrets, log = read_secrets(config), Log(config.log.level, access=config.log.access)
+    secrets = read_secrets(config)
 
-    def start(egress: str) -> Start:
+    def start(egress: str, log: Log) -> Start:
         return Start(
             with_egress(config, egress),
             lambda: with_egress(read_config(), egress),
@@ -36,14 +36,15 @@ def main() -> None:
             pace=Pace(beat_s=BEAT_S),
         )
 
-    async def run() -> None:
+    async def run(log: Log) -> None:
         if "--sandbox" not in sys.argv:
-            await serve(start(""))
+            await serve(start("", log))
             return
         async with open_sandbox(Behaviour()) as url:
-            await serve(start(url))
+            await serve(start(url, log))
 
-    trio.run(run)
+    with open_log(config.log.level, access=config.log.access) as log:
+        trio.run(run, log)
 
 
 if __name__ == "__main__":

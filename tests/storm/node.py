@@ -19,7 +19,7 @@ import trio
 
 from gateway.cli.run import known_platforms
 from gateway.config import Config, load_config
-from gateway.logs import Log
+from gateway.logs import open_log
 from gateway.node import Node
 from gateway.secrets import load_secret
 from gateway.serve import Start, open_served_node, print_line
@@ -110,5 +110,6 @@ def main() -> None:
     plan = msgspec.json.decode(Path(os.environ["STORM"]).read_bytes(), type=Plan)
     config = read_config()
     secrets = load_secret(os.environ, config.store.data_dir)
-    start = Start(config, read_config, secrets, dict(os.environ), Log("info", access=False))
-    trio.run(partial(run, start, plan, int(os.environ["STORM_LIFE"])))
+    with open_log("info", access=False) as log:
+        start = Start(config, read_config, secrets, dict(os.environ), log)
+        trio.run(partial(run, start, plan, int(os.environ["STORM_LIFE"])))

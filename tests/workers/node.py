@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from gateway.cli.run import known_platforms
 from gateway.config import Config, load_config
 from gateway.config.settings import StoreSettings
-from gateway.logs import Log
+from gateway.logs import open_log
 from gateway.secrets import load_secret
 from gateway.serve import Start, serve
 from gateway.workers.worker import read_worker
@@ -30,8 +30,8 @@ def main() -> None:
         return replace(config, store=StoreSettings(f"sqlite:///{folder}/sluice.db"))
 
     secrets = load_secret({"SLUICE_SECRET": SECRET}, folder)
-    log = Log("info", also={"worker": worker.number})
-    trio.run(serve, Start(read_config(), read_config, secrets, {}, log, worker=worker))
+    with open_log("info", also={"worker": worker.number}) as log:
+        trio.run(serve, Start(read_config(), read_config, secrets, {}, log, worker=worker))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from gateway.cli.run import known_platforms
 from gateway.config import load_config
-from gateway.logs import Log
+from gateway.logs import open_log
 from gateway.workers.supervisor import Plan, supervise
 
 
@@ -17,7 +17,8 @@ def main() -> None:
     _, count, module, *_, file = sys.argv
     config = load_config(file, {}, known_platforms())
     config = replace(config, server=replace(config.server, workers=int(count)))
-    trio.run(supervise, Plan(config, (sys.executable, "-m", module, file), os.environ, Log("info")))
+    with open_log("info") as log:
+        trio.run(supervise, Plan(config, (sys.executable, "-m", module, file), os.environ, log))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import trio
 
 from gateway.cli.run import known_platforms
 from gateway.config import Config, load_config
-from gateway.logs import Log
+from gateway.logs import open_log
 from gateway.presence import Pace
 from gateway.secrets import load_secret
 from gateway.serve import Start, open_served_node, print_line
@@ -39,5 +39,5 @@ def main() -> None:
 
     config, clock = read_config(), SharedClock(Path(os.environ["STORM_CLOCK"]))
     secrets = load_secret(os.environ, config.store.data_dir)
-    log = Log("warning", access=False)
-    trio.run(partial(run, Start(config, read_config, secrets, dict(os.environ), log, pace=PACE, now=clock.now)))
+    with open_log("warning", access=False) as log:
+        trio.run(partial(run, Start(config, read_config, secrets, dict(os.environ), log, pace=PACE, now=clock.now)))
