@@ -1,5 +1,6 @@
 """Opening the store that an address names."""
 
+import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,12 +18,13 @@ EXPECTED = f"expected {SQLITE}path/to/file.db or {POSTGRES[0]}user:password@host
 
 
 @asynccontextmanager
-async def open_store(url: str, migrations: Sequence[MigrationSet]) -> AsyncIterator[Store]:
+async def open_store(url: str, migrations: Sequence[MigrationSet], *, new_store: bool = False) -> AsyncIterator[Store]:
     """The store at `url`; what was submitted is committed on leaving.
 
     `sqlite:///data/x.db` is relative to the working folder, `sqlite:////srv/x.db` is absolute; the file is owned by
     this process while the block runs. A `postgresql://` database may be open in many. `migrations` are all sets of the
-    program, since a database with an unknown one is refused.
+    program, since a database with an unknown one is refused. A file that is gone from where there was one is made anew
+    only if `new_store`.
 
     Raises:
         StoreInUse, StoreCorrupt, StoreTooNew, StoreUnusable: with words for the operator.
@@ -34,7 +36,7 @@ async def open_store(url: str, migrations: Sequence[MigrationSet]) -> AsyncItera
         async with open_postgres(_checked(url), sets) as shared:
             yield shared
     else:
-        async with open_sqlite(_file(url), sets) as store:
+        async with open_sqlite(_file(url), sets, new_store=new_store) as store:
             yield store
 
 
@@ -48,11 +50,17 @@ def is_shared(url: str) -> bool:
     return url.startswith(POSTGRES)
 
 
+def real_data_folder(url: str, otherwise: Path) -> Path:
+    """The folder that the database at `url` lies in, whatever links lead there; `otherwise` for a server's."""
+    return _file(url).parent if url.startswith(SQLITE) and url != SQLITE else otherwise
+
+
 def _file(url: str) -> Path:
+    """The file without links in its path: SQLite makes the log's name of it, and its owner the note's."""
     if not url.startswith(SQLITE) or url == SQLITE:
         without_password = url.rpartition("@")[2]
         raise StoreUnusable(f"not the address of a store: {without_password!r}; {EXPECTED}")
-    return Path(url.removeprefix(SQLITE))
+    return Path(os.path.realpath(url.removeprefix(SQLITE)))
 
 
 def _checked(url: str) -> str:

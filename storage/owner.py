@@ -1,88 +1,181 @@
-"""Exclusive ownership of a database file: a lock that ends with the process, and a note for those who find it taken."""
+"""Exclusive ownership of a database file: a lock on the file itself, which the kernel ends with the process.
 
+The lock is flock(2)'s, which knows the file by its inode, not by its name, and has nothing to do with the record locks
+that SQLite takes. Closing any descriptor of a file drops all of its process's record locks on it, so the locked one is
+open for longer than SQLite, and nothing else here opens the database. Beside the file lies a note for those who find it
+taken; it is locked too, for nodes of earlier versions knew no other lock.
+"""
+
+import errno
 import fcntl
 import json
 import os
+import struct
+import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from storage.errors import StoreInUse, StoreUnusable
+from storage.private_files import open_private
 
 NOTE_BYTES_MAX = 4096
+SHARED_LOCK_AT = 0x40000002
+SHARED_LOCK_BYTES = 510
+"""Where SQLite's connections hold a shared lock; the last one that closes has it alone, and clears the log away."""
 
 
 class Ownership:
-    """The held lock of `<database>.lock`."""
+    """The held locks of a database and of its note."""
 
-    def __init__(self, descriptor: int) -> None:
-        """`descriptor` is the locked file."""
-        self._descriptor = descriptor
+    def __init__(self, database: Path, file: int, note: int) -> None:
+        """`file` and `note` are the locked descriptors, which `close` closes."""
+        self.file = file
+        self._database = database
+        self._note = note
+        self._text = b""
+        self._lock = threading.Lock()
 
     def announce(self, note: Mapping[str, str]) -> None:
         """Replace the note that `read_note` gives to other processes."""
         text = json.dumps(dict(note)).encode()
         assert len(text) <= NOTE_BYTES_MAX
-        # One write, padded over the old note, so that a reader never sees half of each.
-        os.pwrite(self._descriptor, text.ljust(NOTE_BYTES_MAX), 0)
+        with self._lock:
+            # One write, padded over the old note, so that a reader never sees half of each.
+            self._text = text.ljust(NOTE_BYTES_MAX)
+            os.pwrite(self._note, self._text, 0)
+
+    def keep_note(self) -> None:
+        """Make the note again if it was removed; while that cannot be, it is left to the next call."""
+        with self._lock, suppress(OSError):
+            if _is_at(_note_path(self._database), self._note):
+                return
+            made = open_private(_note_path(self._database))
+            try:
+                fcntl.flock(made, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.pwrite(made, self._text, 0)
+            except OSError:
+                os.close(made)
+                raise
+            os.close(self._note)
+            self._note = made
+
+    def keep_log_apart(self) -> None:
+        """Have SQLite leave the log as it is when it closes, instead of writing it into the file.
+
+        A shared lock of another owner than the process keeps SQLite from being the last that uses the file.
+        """
+        lock = struct.pack("hhqqi4x", fcntl.F_RDLCK, os.SEEK_SET, SHARED_LOCK_AT, SHARED_LOCK_BYTES, 0)
+        with suppress(OSError):
+            fcntl.fcntl(self.file, fcntl.F_OFD_SETLK, lock)
+
+    def close(self) -> None:
+        """Give the file up; SQLite must have closed it."""
+        os.close(self._note)
+        os.close(self.file)
 
 
 @contextmanager
 def own(database: Path) -> Iterator[Ownership]:
-    """Hold the lock of `database` while the block runs; the kernel frees it should the process die.
+    """Hold the lock of `database`, a path without links, while the block runs; the file is made where it is missing.
+
+    A process owns a database once: a second try is refused by the note's lock, before it opens the file.
 
     Raises:
         StoreInUse: another process, or another opening in this one, holds it.
-        StoreUnusable: the lock file cannot be made.
+        StoreUnusable: the file cannot be written or locked, or has a second name.
     """
+    ownership = _take(database)
     try:
-        descriptor = os.open(_lock_path(database), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as exc:
-        raise StoreUnusable(f"cannot write {_lock_path(database)}: {exc.strerror}") from exc
-    try:
-        _lock(descriptor, database)
-        ownership = Ownership(descriptor)
         ownership.announce({})
         yield ownership
     finally:
-        os.close(descriptor)
+        ownership.close()
 
 
 def read_note(database: Path) -> dict[str, str] | None:
-    """The owner's note while somebody owns `database`; None when nobody does.
+    """The owner's note while somebody owns `database`; None when nobody does, or when it has just been removed.
 
     Raises:
         StoreUnusable: this user may not see the lock.
     """
+    path = _note_path(database)
     try:
-        descriptor = os.open(_lock_path(database), os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as exc:
-        raise StoreUnusable(f"cannot read {_lock_path(database)}: {exc.strerror}") from exc
+        raise StoreUnusable(f"cannot read {path}: {exc.strerror}") from exc
     try:
         if _is_free(descriptor):
             return None
         return _parse(os.pread(descriptor, NOTE_BYTES_MAX, 0))
+    except OSError as exc:
+        raise StoreUnusable(f"cannot read {path}: {exc.strerror}") from exc
     finally:
         os.close(descriptor)
 
 
-def _lock_path(database: Path) -> Path:
-    return database.with_name(database.name + ".lock")
+def _take(database: Path) -> Ownership:
+    note = _locked(_note_path(database), database)
+    try:
+        file = _locked(database, database)
+    except BaseException:
+        os.close(note)
+        raise
+    ownership = Ownership(database, file, note)
+    try:
+        _refuse_other_names(file, database)
+    except BaseException:
+        ownership.close()
+        raise
+    return ownership
 
 
-def _lock(descriptor: int, database: Path) -> None:
+def _locked(path: Path, database: Path) -> int:
+    """A descriptor of the locked file at `path`."""
+    try:
+        descriptor = open_private(path)
+    except OSError as exc:
+        raise StoreUnusable(f"cannot write {path}: {exc.strerror}") from exc
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as exc:
-        raise StoreInUse(f"{database} is in use by another process; stop it, or use its admin address") from exc
+        os.close(descriptor)
+        if exc.errno in {errno.EWOULDBLOCK, errno.EACCES}:
+            words = f"{database} is in use by another process; stop it, or use its admin address"
+            raise StoreInUse(words) from exc
+        raise StoreUnusable(f"cannot lock {path}: {exc.strerror}; a database needs a local disk") from exc
+    return descriptor
+
+
+def _refuse_other_names(file: int, database: Path) -> None:
+    """A second name would have a second log beside it, and two logs destroy a file."""
+    if not _is_at(database, file):
+        raise StoreInUse(f"{database} was replaced while it was being opened")
+    names = os.fstat(file).st_nlink
+    if names > 1:
+        raise StoreUnusable(
+            f"{database} has more than one name ({names} hard links), and SQLite keeps a log beside each; "
+            "remove the others (find them with: find DIR -samefile FILE), or copy the file"
+        )
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(descriptor))
+    except OSError:
+        return False
+
+
+def _note_path(database: Path) -> Path:
+    return database.with_name(database.name + ".lock")
 
 
 def _is_free(descriptor: int) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
+    except BlockingIOError:
         return False
     return True
 

@@ -1,8 +1,11 @@
 """The store on one SQLite file: a writer that groups commits, readers on worker threads, one owner."""
 
+import logging
 import sqlite3
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import ExitStack, asynccontextmanager, closing
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager, closing, contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -13,22 +16,32 @@ from storage.batching import Writer, open_writer
 from storage.errors import StoreInUse, StoreUnavailable, StoreUnusable
 from storage.migrations import MigrationSet
 from storage.owner import Ownership, own
-from storage.sqlite_files import check, damaged, make_file, make_folder, migrate
-from storage.sqlite_transaction import SqliteEngine, SqliteTx, connect, translate
+from storage.private_files import exposures
+from storage.sqlite_engine import SqliteEngine
+from storage.sqlite_files import check, damaged, make_data_folder, migrate, name_life
+from storage.sqlite_marks import mark_made, refuse_missing, refuse_mixed
+from storage.sqlite_transaction import SqliteTx, connect, translate
+from storage.sqlite_watch import FileWatch
 from storage.store import BatchHandler, Req, Res, StoreStatistics, T, Tx
-from storage.transactions import Job, run_batch
+from storage.transactions import Callback, Job, run_batch
 
 READERS = 4
 OPEN_TRIES = 10  # somebody who only looks whether the store is in use holds the lock for a moment
 OPEN_RETRY_S = 0.02
+WATCH_CLOSE_S = 10.0  # as the writer's: a disk that does not answer must not keep the process alive for longer
+
+_log = logging.getLogger(__name__)
 
 
 class SqliteStore:
     """An open file (see `storage.store.Store`)."""
 
-    def __init__(self, writer: Writer, readers: Sequence[sqlite3.Connection], ownership: Ownership) -> None:
+    def __init__(
+        self, writer: Writer, readers: Sequence[sqlite3.Connection], ownership: Ownership, watch: FileWatch
+    ) -> None:
         """Everything given is owned by `open_sqlite`."""
         self._writer = writer
+        self._watch = watch
         self._idle = list(readers)
         self._limiter = trio.CapacityLimiter(len(readers))
         self._ownership = ownership
@@ -64,6 +77,7 @@ class SqliteStore:
         return self._writer.statistics()
 
     def _read(self, fn: Callable[[Tx], T]) -> T:
+        self._watch.check()
         connection = self._idle.pop()
         try:
             connection.execute("BEGIN")
@@ -77,18 +91,57 @@ class SqliteStore:
 
 
 @asynccontextmanager
-async def open_sqlite(path: Path, migrations: Sequence[MigrationSet]) -> AsyncIterator[SqliteStore]:
-    """Own, check and migrate the file at `path`, which is made when it is not there, and serve it.
+async def open_sqlite(
+    path: Path, migrations: Sequence[MigrationSet], *, new_store: bool = False
+) -> AsyncIterator[SqliteStore]:
+    """Own, check and migrate the file at `path`, which has no links in it, and serve it while its files stay in their places.
+
+    It is made where there was none; where there was one that is gone, only if `new_store`.
 
     Raises:
         StoreInUse, StoreCorrupt, StoreTooNew, StoreUnusable: with words for the operator.
     """
-    make_folder(path)
+    make_data_folder(path.parent)
+    refuse_missing(path, new_store=new_store)
+    token = trio.lowlevel.current_trio_token()
     with ExitStack() as stack:
         ownership = await _own_soon(path, stack)
-        writing, readers = await trio.to_thread.run_sync(_open_connections, path, migrations, stack)
-        async with open_writer(partial(run_batch, SqliteEngine(writing))) as writer:
-            yield SqliteStore(writer, readers, ownership)
+        refuse_mixed(path)
+        connections = await trio.to_thread.run_sync(_open_connections, path, migrations, stack)
+        mark_made(path)
+        for warning in exposures(path):
+            _log.warning("%s", warning)
+        watch = FileWatch(path, ownership, connections.watching, lambda fault: _soon(token, refuse, fault))
+        engine = SqliteEngine(connections.writing, watch, lambda doubts: _soon(token, _call_all, doubts))
+
+        def refuse(fault: str | None) -> None:
+            writer.refuse(fault)
+
+        async with open_writer(partial(run_batch, engine)) as writer:
+            stack.enter_context(_running(watch))  # until all is committed, and then for one look more
+            yield SqliteStore(writer, connections.readers, ownership, watch)
+
+
+@contextmanager
+def _running(watch: FileWatch) -> Iterator[None]:
+    """The thread of `watch`, in the block."""
+    thread = threading.Thread(target=watch.run, name="storage-watch", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        watch.stop()
+        thread.join(WATCH_CLOSE_S)
+
+
+def _soon(token: trio.lowlevel.TrioToken, fn: Callable[..., None], *args: object) -> None:
+    with suppress(trio.RunFinishedError):
+        token.run_sync_soon(fn, *args)
+
+
+def _call_all(callbacks: Sequence[Callback]) -> None:
+    for callback in callbacks:
+        callback()
 
 
 async def _own_soon(path: Path, stack: ExitStack) -> Ownership:
@@ -101,16 +154,25 @@ async def _own_soon(path: Path, stack: ExitStack) -> Ownership:
     return stack.enter_context(own(path))
 
 
-def _open_connections(
-    path: Path, migrations: Sequence[MigrationSet], stack: ExitStack
-) -> tuple[sqlite3.Connection, list[sqlite3.Connection]]:
-    """The checked and migrated file's writing connection and its readers; the writer's, closed last, tidies the log."""
-    make_file(path)
+@dataclass(frozen=True, slots=True)
+class _Connections:
+    """All connections to the file, each used by one thread at a time."""
+
+    writing: sqlite3.Connection
+    watching: sqlite3.Connection
+    readers: list[sqlite3.Connection]
+
+
+def _open_connections(path: Path, migrations: Sequence[MigrationSet], stack: ExitStack) -> _Connections:
+    """The checked and migrated file's connections; the writing one, closed last, tidies the log."""
     try:
         writing = stack.enter_context(closing(connect(path)))
         check(writing, path)
         migrate(writing, migrations)
-        return writing, [stack.enter_context(closing(connect(path, query_only=True))) for _ in range(READERS)]
+        name_life(writing)
+        watching = stack.enter_context(closing(connect(path)))
+        readers = [stack.enter_context(closing(connect(path, query_only=True))) for _ in range(READERS)]
+        return _Connections(writing, watching, readers)
     except sqlite3.DatabaseError as exc:
         if getattr(exc, "sqlite_errorcode", None) in {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT}:
             raise damaged(path, str(exc)) from exc
@@ -121,4 +183,4 @@ def _open_connections(
 
 def _touch(tx: Tx) -> None:
     """A write that changes nothing anyone reads."""
-    tx.run("PRAGMA user_version = 1")
+    tx.run(f"PRAGMA user_version = {(tx.one('PRAGMA user_version') or (0,))[0]}")

@@ -1,6 +1,6 @@
 """The database file before it serves: its folder, its health and its schema."""
 
-import os
+import secrets
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,6 +9,7 @@ from sqlite_utils import Database, Migrations
 
 from storage.errors import StoreCorrupt, StoreUnusable
 from storage.migrations import Migration, MigrationSet, refuse_newer
+from storage.private_files import make_folder
 
 CHECKED_BYTES_MAX = 268435456  # a whole check of more would hold up the start for seconds
 
@@ -38,20 +39,12 @@ class SqliteSchema:
             )
 
 
-def make_folder(database: Path) -> None:
+def make_data_folder(folder: Path) -> None:
     """Make the folder of the file. Raises StoreUnusable when that cannot be."""
     try:
-        database.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
     except OSError as exc:
-        raise StoreUnusable(f"cannot make the data folder {database.parent}: {exc.strerror}") from exc
-
-
-def make_file(database: Path) -> None:
-    """Make the file where it is missing, for its owner's eyes only. Raises StoreUnusable when it cannot be written."""
-    try:
-        os.close(os.open(database, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-    except OSError as exc:
-        raise StoreUnusable(f"cannot write the database {database}: {exc.strerror}") from exc
+        raise StoreUnusable(f"cannot make the data folder {folder}: {exc.strerror}") from exc
 
 
 def check(connection: sqlite3.Connection, path: Path) -> None:
@@ -80,6 +73,15 @@ def migrate(connection: sqlite3.Connection, sets: Sequence[MigrationSet]) -> Non
     database = Database(connection)
     for one in sets:
         _register(one, SqliteSchema(connection)).apply(database)
+
+
+def name_life(connection: sqlite3.Connection) -> None:
+    """Draw a new application id, by which `storage.sqlite_watch` knows the file, and have it written there."""
+    connection.execute("BEGIN IMMEDIATE")
+    connection.execute(f"PRAGMA application_id = {1 + secrets.randbelow(2**31 - 1)}")
+    connection.execute("PRAGMA user_version = 0")
+    connection.execute("COMMIT")
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
 def _applied(connection: sqlite3.Connection) -> list[tuple[str, str]]:

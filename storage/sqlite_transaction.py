@@ -2,7 +2,6 @@
 
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
@@ -86,12 +85,15 @@ def _because(refusal: Exception, cause: Exception) -> Exception:
 class SqliteTx:
     """A transaction on one connection (see `storage.store.Tx`)."""
 
-    __slots__ = ("_callbacks", "_cursor")
+    __slots__ = ("_callbacks", "_cursor", "_doubts")
 
-    def __init__(self, cursor: sqlite3.Cursor, callbacks: list[Callback] | None = None) -> None:
-        """`callbacks` receives what `on_commit` is told; None on a query-only connection."""
+    def __init__(
+        self, cursor: sqlite3.Cursor, callbacks: list[Callback] | None = None, doubts: list[Callback] | None = None
+    ) -> None:
+        """The lists receive what `on_commit` and `on_doubt` are told; None where a commit cannot be, or not be lost."""
         self._cursor = cursor
         self._callbacks = callbacks
+        self._doubts = doubts
 
     def all(self, sql: str, params: Sequence[Value] = ()) -> list[Row]:
         """All rows."""
@@ -143,7 +145,9 @@ class SqliteTx:
         self._callbacks.append(callback)
 
     def on_doubt(self, callback: Callable[[], None]) -> None:
-        """A commit to a file is known to have happened or not."""
+        """Ask for `callback` should the commit be in a file that is gone."""
+        if self._doubts is not None:
+            self._doubts.append(callback)
 
 
 @lru_cache(maxsize=STATEMENTS_KEPT)
@@ -184,54 +188,3 @@ def _listed(values: Sequence[Item]) -> str:
     if "\\u0000" in text and any(isinstance(value, str) and "\0" in value for value in values):
         raise ConstraintViolated("a text holds a NUL")
     return text
-
-
-class SqliteEngine:
-    """The writing connection (see `storage.transactions.Engine`)."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        """The connection is used by the writer's thread only."""
-        self._cursor = connection.cursor()
-        self._connection = connection
-
-    def begin(self) -> None:
-        """Open a transaction, with the write lock from the start."""
-        self.rollback()  # one that an earlier error left open, should undoing it have failed then
-        self._cursor.execute("BEGIN IMMEDIATE")
-
-    def commit(self) -> None:
-        """Make it durable."""
-        self._cursor.execute("COMMIT")
-
-    def rollback(self) -> None:
-        """Undo it; after some errors SQLite has done so already."""
-        if self._connection.in_transaction:
-            with suppress(sqlite3.Error):
-                self._cursor.execute("ROLLBACK")
-
-    def mark(self) -> None:
-        """Set the savepoint."""
-        self._cursor.execute("SAVEPOINT call")
-
-    def settle(self) -> None:
-        """Every statement is waited for."""
-
-    def keep(self) -> None:
-        """Release the savepoint."""
-        self._cursor.execute("RELEASE call")
-
-    def undo(self) -> bool:
-        """Return to the savepoint; False when SQLite has dropped the whole transaction, as it does on a full disk."""
-        if not self._connection.in_transaction:
-            return False
-        self._cursor.execute("ROLLBACK TO call")
-        self._cursor.execute("RELEASE call")
-        return True
-
-    def transaction(self, callbacks: list[Callback]) -> SqliteTx:
-        """The calls' view of the transaction."""
-        return SqliteTx(self._cursor, callbacks)
-
-    def translate(self, error: Exception) -> Exception:
-        """The store's word for an error of the driver."""
-        return translate(error)

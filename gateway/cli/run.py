@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 import click
@@ -17,6 +18,8 @@ from gateway.listening import AddressUnusable
 from gateway.secrets import Secrets, SecretUnusable, load_secret
 from gateway.standard_streams import STDOUT, print_out, write_all
 from storage.errors import StorageError
+from storage.opening import real_data_folder
+from storage.private_files import make_folder
 from upstreams.platforms import load_platforms
 
 T = TypeVar("T")
@@ -64,13 +67,20 @@ def read_secrets(config: Config) -> Secrets:
     Raises:
         Refusal: exit 1, why.
     """
+    folder = _secret_folder(config)
     try:
-        config.store.data_dir.mkdir(parents=True, exist_ok=True)
-        return load_secret(os.environ, config.store.data_dir)
+        make_folder(folder)
+        return load_secret(os.environ, folder)
     except OSError as exc:
-        raise Refusal(f"{config.store.data_dir}: cannot be made: {exc.strerror}") from exc
+        raise Refusal(f"{folder}: cannot be made: {exc.strerror}") from exc
     except SecretUnusable as exc:
         raise Refusal(str(exc)) from exc
+
+
+def _secret_folder(config: Config) -> Path:
+    """The folder of the database itself, or of a symbolic link to it where there is a secret already."""
+    named = config.store.data_dir
+    return named if (named / "secret").exists() else real_data_folder(config.store.url, named)
 
 
 def run(main: Callable[[], Awaitable[T]]) -> T:

@@ -1,0 +1,54 @@
+"""Files and folders for their owner's eyes only, whatever the umask; and who else may read those that were there."""
+
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+FILE_MODE = 0o600
+FOLDER_MODE = 0o700
+OTHERS = 0o077
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder where it is missing. Raises OSError."""
+    if folder.is_dir():
+        return
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        folder.mkdir(mode=FOLDER_MODE)
+        folder.chmod(FOLDER_MODE)
+    if not folder.is_dir():
+        folder.mkdir()  # which says why it cannot be
+
+
+def open_private(file: Path) -> int:
+    """A descriptor that reads and writes a regular file, which is made where it is missing.
+
+    It never waits: a pipe or a device in the file's place is refused.
+
+    Raises:
+        OSError: it cannot be opened, or is not a regular file.
+    """
+    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+    try:
+        descriptor = os.open(file, flags | os.O_CREAT | os.O_EXCL, FILE_MODE)
+    except FileExistsError:
+        descriptor = os.open(file, flags)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise OSError(0, "not a regular file") from None
+    else:
+        os.fchmod(descriptor, FILE_MODE)
+    return descriptor
+
+
+def exposures(database: Path) -> list[str]:
+    """A warning for the folder and the file of a database that others than their owner may enter or read."""
+    found = []
+    for place, verb in ((database.parent, "enter"), (database, "read")):
+        with suppress(OSError):
+            mode = stat.S_IMODE(place.stat().st_mode)
+            if mode & OTHERS:
+                found.append(f"others may {verb} {place} (mode {mode:04o}); allow its owner only: chmod go= {place}")
+    return found

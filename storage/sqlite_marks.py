@@ -1,0 +1,76 @@
+"""Marks beside a database that outlive it: that there was one, and that its contents were replaced under a node.
+
+The first is a hidden file, which `rm data/*` leaves, and an attribute of the folder, where the file system has those.
+"""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from storage.errors import StoreUnusable
+from storage.private_files import open_private
+
+MISSING = (
+    "{database} is gone or empty, and there was a store: put it back, or a backup of it with its secret; "
+    "to begin with an empty one: sluice serve --new-store"
+)
+REPLACED = (
+    "the contents of {database} were replaced while a node ran, and {log} belongs to those before: to go on from a "
+    "backup, copy it into place again, remove {log} and {index}, and start"
+)
+
+
+def refuse_missing(database: Path, *, new_store: bool) -> None:
+    """Raises StoreUnusable where a store was made earlier and has no file now, unless a new one is wanted."""
+    if new_store or not _was_made(database):
+        return
+    with suppress(OSError):
+        if database.stat().st_size > 0:
+            return
+    raise StoreUnusable(MISSING.format(database=database))
+
+
+def mark_made(database: Path) -> None:
+    """Leave the marks of a store that has been made; where one cannot be left, the other has to do."""
+    with suppress(OSError):
+        os.close(open_private(_made(database)))
+    with suppress(OSError, AttributeError):  # only Linux has attributes
+        os.setxattr(database.parent, _attribute(database), b"1")
+
+
+def mark_replaced(database: Path) -> None:
+    """Leave a mark that the log no longer belongs to the file."""
+    with suppress(OSError):
+        os.close(open_private(_replaced(database)))
+
+
+def refuse_mixed(database: Path) -> None:
+    """Raises StoreUnusable while the log of a file whose contents were replaced lies beside it; then all is well."""
+    mark = _replaced(database)
+    if not mark.exists():
+        return
+    log, index = (database.with_name(database.name + end) for end in ("-wal", "-shm"))
+    if log.exists():
+        raise StoreUnusable(REPLACED.format(database=database, log=log.name, index=index.name))
+    with suppress(OSError):
+        mark.unlink()
+
+
+def _was_made(database: Path) -> bool:
+    if _made(database).exists():
+        return True
+    with suppress(OSError, AttributeError):
+        return bool(os.getxattr(database.parent, _attribute(database)))
+    return False
+
+
+def _made(database: Path) -> Path:
+    return database.with_name(f".{database.name}.made")
+
+
+def _replaced(database: Path) -> Path:
+    return database.with_name(f"{database.name}-replaced")
+
+
+def _attribute(database: Path) -> str:
+    return f"user.sluice.made.{database.name}"

@@ -1,0 +1,119 @@
+"""A second node never starts on a database file that has one, by whichever name it reaches the file."""
+
+import os
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.commands import SLUICE
+from tests.fakes.sluice_process import Place
+from tests.fakes.waiting import wait_until
+
+pytestmark = pytest.mark.sqlite
+BILLED = "/v1/github/profile?handle=octocat"
+MOUNTED = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
+"""Run a program in a mount namespace of its own, in which one file is another as well."""
+
+
+def other_place(place: Place, database: Path) -> Place:
+    """Another folder's config on the database at this path."""
+    folder = place.folder / "other"
+    folder.mkdir(exist_ok=True)
+    other = replace(place, folder=folder, environ={"SLUICE_SECRET": (database_folder(place) / "secret").read_text()})
+    other.configure(store={"url": f"sqlite:///{database}"})
+    return other
+
+
+def database_folder(place: Place) -> Path:
+    return place.database.parent
+
+
+def by_symbolic_link(place: Place) -> Path:
+    link = place.folder / "elsewhere.db"
+    link.symlink_to(place.database)
+    return link
+
+
+def by_hard_link(place: Place) -> Path:
+    link = place.folder / "elsewhere.db"
+    link.hardlink_to(place.database)
+    return link
+
+
+def by_dots(place: Place) -> Path:
+    (place.folder / "other").mkdir()
+    return place.folder / "other" / ".." / "data" / "sluice.db"
+
+
+def by_a_linked_folder(place: Place) -> Path:
+    (place.folder / "linked").symlink_to(place.database.parent)
+    return place.folder / "linked" / "sluice.db"
+
+
+def by_its_name_without_the_lock_file(place: Place) -> Path:
+    place.database.with_name("sluice.db.lock").unlink()
+    return place.database
+
+
+@pytest.mark.parametrize(
+    "reach", [by_symbolic_link, by_hard_link, by_dots, by_a_linked_folder, by_its_name_without_the_lock_file]
+)
+def test_a_second_node_does_not_start_on_the_same_file(place: Place, reach: Callable[[Place], Path]) -> None:
+    _, key = place.new_key()
+    with place.serve("--sandbox") as node:
+        other = other_place(place, reach(place))
+        said = other.operate("serve").refused(1)
+        assert "in use by another process" in said or "more than one name" in said
+        assert node.get(BILLED, key["key"]).json["credits_remaining"] == 99
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
+def test_a_second_node_does_not_start_on_the_same_file_in_another_mount(place: Place) -> None:
+    """Method: a mount namespace in which the file is bound to a name in another folder, without a lock beside it."""
+    _, key = place.new_key()
+    with place.serve("--sandbox") as node:
+        mounted = place.folder / "mounted.db"
+        mounted.touch()
+        other = other_place(place, mounted)
+        command = ["unshare", "-m", "sh", "-c", MOUNTED, "sh", str(place.database), str(mounted)]
+        ended = subprocess.run(
+            [*command, *SLUICE, "serve", "--config", str(other.config)],
+            env=other._environ({}),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert (ended.returncode, ended.stdout) == (1, ""), ended.stderr
+        assert "in use by another process" in ended.stderr
+        assert node.get(BILLED, key["key"]).json["credits_remaining"] == 99
+
+
+@pytest.mark.parametrize("reach", [by_symbolic_link, by_dots, by_a_linked_folder])
+def test_commands_reach_the_running_node_by_any_path_to_its_file(place: Place, reach: Callable[[Place], Path]) -> None:
+    account, _ = place.new_key()
+    with place.serve("--sandbox"):
+        other = replace(other_place(place, reach(place)), environ={})
+        assert other.told("credits", "grant", account, "7")["balance"] == 107
+        assert other.told("ledger", "verify")["ok"]
+
+
+def test_a_removed_note_is_made_again_and_commands_go_on(place: Place) -> None:
+    account, _ = place.new_key()
+    lock = place.database.with_name("sluice.db.lock")
+    with place.serve("--sandbox"):
+        lock.unlink()
+        assert place.told("credits", "grant", account, "7")["balance"] == 107
+        lock.unlink(missing_ok=True)
+        wait_until(lock.exists)
+        assert place.told("credits", "grant", account, "7")["balance"] == 114
+
+
+def test_a_command_without_a_node_works_by_a_symbolic_link_too(place: Place) -> None:
+    account, _ = place.new_key()
+    other = replace(other_place(place, by_symbolic_link(place)), environ={})
+    assert other.told("credits", "grant", account, "7")["balance"] == 107
+    assert sorted(file.name for file in other.folder.iterdir()) == ["config.toml", "err", "out"]
