@@ -12,6 +12,8 @@ from pathlib import Path
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from storage.private_files import make_folder
+
 MASTER_CHARACTERS_MIN = 16
 _FILE_BYTES_MAX = 4096
 
@@ -64,7 +66,7 @@ def _read_or_make(file: Path) -> str:
 
 
 def _read(file: Path) -> str:
-    with file.open("rb") as opened:
+    with os.fdopen(os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY), "rb") as opened:
         status = os.fstat(opened.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise SecretUnusable(f"{file}: not a regular file")
@@ -75,11 +77,12 @@ def _read(file: Path) -> str:
 
 def _make(file: Path) -> None:
     """Put a new secret in place whole and durable, or leave the one that another process just put there."""
-    file.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(file.parent)
     draft = file.with_name(f".secret-{os.getpid()}-{secrets.token_hex(4)}")
     handle = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     try:
         with os.fdopen(handle, "w") as opened:
+            os.fchmod(handle, 0o600)  # whatever the umask
             opened.write(secrets.token_urlsafe(32) + "\n")
             opened.flush()
             os.fsync(opened.fileno())

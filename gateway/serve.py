@@ -29,6 +29,7 @@ from gateway.server.serve import serve_native
 from gateway.standard_streams import STDOUT, print_out, write_all
 from gateway.workers.worker import Worker, leave_the_end_to_the_supervisor, stop_at_the_end_of_input
 from scheduler.webhooks.resolver import Resolve
+from storage.opening import open_store
 from upstreams.endpoint import Platform
 from upstreams.platforms import load_platforms
 from upstreams.sandbox.app import Behaviour, Sandbox
@@ -52,6 +53,8 @@ class Start:
     now: Callable[[], float] = time.time
     resolve: Resolve | None = None
     """What the hosts of webhooks mean; None asks the system."""
+    new_store: bool = False
+    """Whether a store that is gone is made anew."""
 
 
 @asynccontextmanager
@@ -74,6 +77,7 @@ async def open_served_node(start: Start) -> AsyncIterator[tuple[Node, dict[str, 
         rng=Random(),
         pace=start.pace,
         resolve=start.resolve,
+        open_store=partial(open_store, new_store=start.new_store),
     )
     async with open_node(setting) as node, trio.open_nursery() as private_side:
         admin_stop = trio.Event()

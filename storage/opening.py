@@ -9,6 +9,7 @@ from storage.errors import StoreUnusable
 from storage.migrations import MigrationSet
 from storage.nodes import MIGRATIONS as NODES
 from storage.owner import read_note
+from storage.private_files import exposures
 from storage.sqlite import open_sqlite
 from storage.store import Store
 
@@ -53,6 +54,11 @@ def is_shared(url: str) -> bool:
 def real_data_folder(url: str, otherwise: Path) -> Path:
     """The folder that the database at `url` lies in, whatever links lead there; `otherwise` for a server's."""
     return _file(url).parent if url.startswith(SQLITE) and url != SQLITE else otherwise
+
+
+def exposures_of(url: str) -> list[str]:
+    """Warnings of others than their owner who may enter the folder or read the file of the database at `url`."""
+    return exposures(_file(url)) if url.startswith(SQLITE) and url != SQLITE else []
 
 
 def _file(url: str) -> Path:

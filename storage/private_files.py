@@ -1,5 +1,6 @@
 """Files and folders for their owner's eyes only, whatever the umask; and who else may read those that were there."""
 
+import errno
 import os
 import stat
 from contextlib import suppress
@@ -35,12 +36,29 @@ def open_private(file: Path) -> int:
         descriptor = os.open(file, flags | os.O_CREAT | os.O_EXCL, FILE_MODE)
     except FileExistsError:
         descriptor = os.open(file, flags)
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        try:
+            _refuse_other_kinds(descriptor)
+        except OSError:
             os.close(descriptor)
-            raise OSError(0, "not a regular file") from None
+            raise
     else:
         os.fchmod(descriptor, FILE_MODE)
     return descriptor
+
+
+def read_small(file: Path, *, bytes_max: int) -> bytes:
+    """All of a regular file; it never waits, as for a pipe or a device.
+
+    Raises:
+        OSError: it cannot be read, is longer, or is not a regular file.
+    """
+    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    with os.fdopen(descriptor, "rb") as opened:
+        _refuse_other_kinds(descriptor)
+        content = opened.read(bytes_max + 1)
+    if len(content) > bytes_max:
+        raise OSError(errno.EFBIG, f"longer than {bytes_max} bytes")
+    return content
 
 
 def exposures(database: Path) -> list[str]:
@@ -52,3 +70,11 @@ def exposures(database: Path) -> list[str]:
             if mode & OTHERS:
                 found.append(f"others may {verb} {place} (mode {mode:04o}); allow its owner only: chmod go= {place}")
     return found
+
+
+def _refuse_other_kinds(descriptor: int) -> None:
+    kind = os.fstat(descriptor).st_mode
+    if stat.S_ISDIR(kind):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if not stat.S_ISREG(kind):
+        raise OSError(errno.EINVAL, "not a regular file")

@@ -94,7 +94,7 @@ class SqliteStore:
 async def open_sqlite(
     path: Path, migrations: Sequence[MigrationSet], *, new_store: bool = False
 ) -> AsyncIterator[SqliteStore]:
-    """Own, check and migrate the file at `path`, which has no links in it, and serve it while its files stay in their places.
+    """Own, check and migrate the file at `path`, which has no links in it, and serve it.
 
     It is made where there was none; where there was one that is gone, only if `new_store`.
 

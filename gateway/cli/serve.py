@@ -10,7 +10,7 @@ from functools import partial
 import click
 import trio
 
-from gateway.cli.run import Refusal, config_option, known_platforms, read_config, read_secrets, run, say
+from gateway.cli.run import Refusal, complain, config_option, known_platforms, read_config, read_secrets, run, say
 from gateway.config import Config, load_config
 from gateway.config.settings import with_egress
 from gateway.logs import Log, open_log
@@ -18,13 +18,15 @@ from gateway.serve import Start, announce, open_sandbox
 from gateway.serve import serve as serve_node
 from gateway.workers.supervisor import Plan, WorkersRefused, supervise
 from gateway.workers.worker import read_worker
+from storage.opening import exposures_of
 from upstreams.sandbox.app import Behaviour
 
 
 @click.command()
 @config_option
 @click.option("--sandbox", is_flag=True, help="Answer from the built-in upstream sandbox instead of the platforms.")
-def serve(config_path: str | None, sandbox: bool) -> None:
+@click.option("--new-store", is_flag=True, help="Make the database anew where the one that was there is gone.")
+def serve(config_path: str | None, sandbox: bool, new_store: bool) -> None:
     """Run a node."""
     config = read_config(config_path)
     secrets = read_secrets(config)
@@ -37,7 +39,9 @@ def serve(config_path: str | None, sandbox: bool) -> None:
         def read_again() -> Config:
             return with_egress(load_config(config_path, os.environ, known_platforms()), egress)
 
-        return Start(with_egress(config, egress), read_again, secrets, os.environ, log, worker=worker)
+        return Start(
+            with_egress(config, egress), read_again, secrets, os.environ, log, worker=worker, new_store=new_store
+        )
 
     async def main(log: Log) -> None:
         if not sandbox:
@@ -64,8 +68,9 @@ def _supervise(config: Config) -> None:
 @click.command()
 @config_option
 def check(config_path: str | None) -> None:
-    """Validate the config. Exit 2 with a line for each problem."""
-    read_config(config_path)
+    """Validate the config. Exit 2 with a line for each problem; who else may read the data is a warning."""
+    config = read_config(config_path)
+    complain(*(f"warning: {warning}" for warning in exposures_of(config.store.url)))
     say("the config is good")
 
 

@@ -12,6 +12,9 @@ from gateway.config.errors import ConfigError, Problem
 from gateway.config.reading import TableReader, field_names
 from gateway.config.rules import broken_rules
 from gateway.config.settings import Config, UpstreamSettings
+from storage.private_files import read_small
+
+_BYTES_MAX = 1_048_576
 
 _POSITION = re.compile(r"^(?P<what>.*) \(at (?:line (?P<line>\d+), column \d+|end of document)\)$", re.DOTALL)
 
@@ -29,7 +32,7 @@ def load_config(path: str | Path | None, environ: Mapping[str, str], known_platf
 
 def _read_bytes(file: Path, *, is_named: bool) -> bytes:
     try:
-        return file.read_bytes()
+        return read_small(file, bytes_max=_BYTES_MAX)
     except (OSError, ValueError) as exc:
         reason = (exc.strerror if isinstance(exc, OSError) else None) or "not a path"
         hint = "" if is_named else "; name the file with --config or SLUICE_CONFIG"
