@@ -21,11 +21,12 @@ from events.filters import Filters
 from events.kinds import DiscoverCounts, DiscoverCredits, DiscoverLegs, DiscoverRun
 from events.log import Fact, Subject
 from events.pages import Ask
-from gateway.cli.run import known_platforms, read_config, read_secrets, run
+from gateway.cli.run import known_platforms, read_config, run
 from gateway.config import load_config
 from gateway.logs import open_log
 from gateway.node import Node
 from gateway.operations import Nothing, Operation
+from gateway.secrets import load_secret
 from gateway.serve import Start, open_served_node, print_line, tune_garbage_collection
 from storage.store import Tx
 
@@ -132,8 +133,9 @@ def main(path: str) -> None:
     """Run the node of a config."""
     config = read_config(path)
     read_again = partial(load_config, path, os.environ, known_platforms())
+    secrets = load_secret({}, config.store.data_dir)  # its own, whatever the operator has set: its token is sent
     with open_log(config.log.level, access=config.log.access) as log:
-        run(partial(serve, Start(config, read_again, read_secrets(config), os.environ, log)))
+        run(partial(serve, Start(config, read_again, secrets, os.environ, log)))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """How each server of the bench is started: the sandbox that plays the upstreams, the gateway, the peers."""
 
-import os
 import shutil
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -147,7 +146,7 @@ async def open_feed(bed: Bed) -> AsyncIterator[Target]:
     config = _write_config(bed, {"store.url": f"sqlite:///{bed.folder}/sluice.db"})
     node = (PYTHON, "-m", "bench.feed_node", config)
     async with open_listening(*node, log=bed.folder / "feed.log") as target:
-        token = load_secret(os.environ, bed.folder).admin_token
+        token = load_secret({}, bed.folder).admin_token
         yield replace(target, orders=Place(target.orders.url, token))
 
 

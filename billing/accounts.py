@@ -9,17 +9,22 @@ from billing.balances import Balances, read_balance
 from billing.entries import Entry, add_entries, issue
 from billing.errors import AccountUnknown, TermsInvalid
 from limits.gate import Told
-from storage.store import Row, Store, Tx
+from storage.store import Row, Store, Tx, Write
 
 Plan: TypeAlias = Literal["free", "starter", "growth", "pro", "enterprise"]
 
 WELCOME_CREDITS = 100
+PAGE_MAX = 1_000
 GRANT_MAX = 1_000_000_000_000  # far below where a sum could leave 64 bits
 
 COLUMNS = "id, name, plan, unlimited, balance, held, created_at"
 ADD = f"INSERT INTO accounts ({COLUMNS}, pack) VALUES (?, ?, ?, ?, ?, 0, ?, ?)"  # noqa: S608 - constants
 READ = f"SELECT {COLUMNS} FROM accounts WHERE id = ? {{lock}}"  # noqa: S608 - constants
 LIST = f"SELECT {COLUMNS} FROM accounts ORDER BY created_at, id LIMIT ?"  # noqa: S608 - constants
+LIST_AFTER = f"""
+SELECT {COLUMNS} FROM accounts WHERE (created_at, id) > (SELECT created_at, id FROM accounts WHERE id = ?)
+ORDER BY created_at, id LIMIT ?
+"""  # noqa: S608 - constants
 GRANT = "UPDATE accounts SET balance = balance + ?, pack = ?, version = version + 1 WHERE id = ?"
 
 
@@ -55,8 +60,9 @@ class Accounts:
         plan: Plan = "free",
         credits: int = WELCOME_CREDITS,  # noqa: A002 - the spec's noun
         unlimited: bool = False,
+        write: Write | None = None,
     ) -> Account:
-        """A new account with its first credits, entered as a bonus.
+        """A new account with its first credits, entered as a bonus. `write` stands in for the store's own.
 
         Raises:
             TermsInvalid: no such plan, an empty name, or credits below 0.
@@ -64,15 +70,16 @@ class Accounts:
         if plan not in get_args(Plan) or not name.strip() or not 0 <= credits <= GRANT_MAX:
             raise TermsInvalid(f"an account needs a name, a plan of {', '.join(get_args(Plan))}, and credits from 0 up")
         account = Account(self._make_id("acc_"), name, plan, unlimited, credits, 0, self._now())
-        await self._store.write(partial(self._add, account))
-        return account
+        return await (write or self._store.write)(partial(self._add, account))
 
     async def get(self, account_id: str) -> Account:
         """The account. Raises AccountUnknown."""
         return await self._store.read(partial(read_account, account_id=account_id))
 
-    async def grant(self, account_id: str, amount: int, description: str = "Credit pack") -> int:
-        """Enter a purchase; the balance after it.
+    async def grant(
+        self, account_id: str, amount: int, description: str = "Credit pack", *, write: Write | None = None
+    ) -> int:
+        """Enter a purchase; the balance after it. `write` stands in for the store's own.
 
         Raises:
             AccountUnknown: there is no such account.
@@ -80,13 +87,13 @@ class Accounts:
         """
         if not 0 < amount <= GRANT_MAX:
             raise TermsInvalid(f"an amount is from 1 to {GRANT_MAX} credits")
-        return await self._store.write(partial(self._grant, account_id, amount, description))
+        return await (write or self._store.write)(partial(self._grant, account_id, amount, description))
 
-    async def list(self, *, limit: int = 1000) -> list[Account]:
-        """The oldest `limit` accounts, oldest first."""
-        return await self._store.read(lambda tx: [_account(row) for row in tx.all(LIST, (limit,))])
+    async def list(self, *, after: str | None = None, limit: int = PAGE_MAX) -> list[Account]:
+        """The oldest `limit` accounts, or those behind the account `after`, oldest first. Raises AccountUnknown."""
+        return await self._store.read(partial(_list, after, limit))
 
-    def _add(self, account: Account, tx: Tx) -> None:
+    def _add(self, account: Account, tx: Tx) -> Account:
         unlimited, credits_ = int(account.unlimited), account.balance
         tx.run(ADD, (account.id, account.name, account.plan, unlimited, credits_, account.created_at, credits_))
         if account.balance:
@@ -99,6 +106,7 @@ class Accounts:
                 now=account.created_at,
             )
             self._enter(tx, entry, account.id, Told(0, account.balance))
+        return account
 
     def _grant(self, account_id: str, amount: int, description: str, tx: Tx) -> int:
         tx.run(GRANT, (amount, amount, account_id))
@@ -120,6 +128,13 @@ def read_account(tx: Tx, account_id: str) -> Account:
     if row is None:
         raise AccountUnknown(account_id)
     return _account(row)
+
+
+def _list(after: str | None, limit: int, tx: Tx) -> list[Account]:
+    if after is None:
+        return [_account(row) for row in tx.all(LIST, (limit,))]
+    read_account(tx, after)
+    return [_account(row) for row in tx.all(LIST_AFTER, (after, limit))]
 
 
 def _account(row: Row) -> Account:

@@ -14,7 +14,7 @@ from functools import partial
 
 import trio
 
-from billing.accounts import read_account
+from billing.accounts import PAGE_MAX, read_account
 from billing.errors import KeyUnknown, KeyUnusable, TermsInvalid, TooManyKeys
 from billing.facts import SILENT, Facts
 from billing.key_cache import Key, KeyCache, Refused
@@ -23,15 +23,16 @@ from billing.key_text import KeyText, digest
 from billing.sealing import Cipher
 from limits.gate import KNOWN_S, NO_GENERATION, Gate
 from storage.errors import StateUnavailable
-from storage.store import Store, Tx
+from storage.store import Store, Tx, Write
 
 ACTIVE_KEYS_MAX = 5
 TELL_S = 1.0
 
 COLUMNS = "id, account_id, name, last4, credit_limit, used, expires_at, revoked_at, created_at"
 READ = f"SELECT {COLUMNS} FROM keys WHERE id = ?"  # noqa: S608 - constants
-LIST = f"SELECT {COLUMNS} FROM keys ORDER BY created_at, id LIMIT ?"  # noqa: S608 - constants
-LIST_OF_ACCOUNT = f"SELECT {COLUMNS} FROM keys WHERE account_id = ? ORDER BY created_at, id LIMIT ?"  # noqa: S608 - constants
+OF_ACCOUNT = "account_id = ?"
+AFTER = "(created_at, id) > (SELECT created_at, id FROM keys WHERE id = ?)"
+LIST = f"SELECT {COLUMNS} FROM keys WHERE {{where}} ORDER BY created_at, id LIMIT ?"  # noqa: S608 - constants
 COUNT_ACTIVE = """
 SELECT COUNT(*) FROM keys WHERE account_id = ? AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?)
 """
@@ -127,9 +128,15 @@ class Keys:
         return self._unexpired(found)
 
     async def create(
-        self, account_id: str, *, name: str = "", credit_limit: int | None = None, expires_at: float | None = None
+        self,
+        account_id: str,
+        *,
+        name: str = "",
+        credit_limit: int | None = None,
+        expires_at: float | None = None,
+        write: Write | None = None,
     ) -> NewKey:
-        """A new key of the account.
+        """A new key of the account. `write` stands in for the store's own, here and where else it is taken.
 
         Raises:
             AccountUnknown: there is no such account.
@@ -139,21 +146,25 @@ class Keys:
         _check_limit(credit_limit)
         text = self._text.make()
         new = NewKey(self._make_id("key_"), text, text[-4:])
-        await self._store.write(
+        return await (write or self._store.write)(
             partial(self._add, new, account_id=account_id, name=name, credit_limit=credit_limit, expires_at=expires_at)
         )
-        return new
 
     async def get(self, key_id: str) -> KeyRecord:
         """The key's record. Raises KeyUnknown."""
         return await self._store.read(partial(_read, key_id=key_id))
 
-    async def list(self, account_id: str | None = None, *, limit: int = 1000) -> list[KeyRecord]:
-        """The oldest `limit` keys, of one account or of all, revoked ones too; oldest first."""
-        sql, params = (LIST, (limit,)) if account_id is None else (LIST_OF_ACCOUNT, (account_id, limit))
-        return await self._store.read(lambda tx: [KeyRecord(*row) for row in tx.all(sql, params)])
+    async def list(
+        self, account_id: str | None = None, *, after: str | None = None, limit: int = PAGE_MAX
+    ) -> list[KeyRecord]:
+        """The oldest `limit` keys, or those behind the key `after`, of one account or of all, revoked ones too.
 
-    async def revoke(self, key_id: str) -> KeyRecord:
+        Raises:
+            KeyUnknown: there is no key `after`.
+        """
+        return await self._store.read(partial(_list, account_id, after, limit))
+
+    async def revoke(self, key_id: str, *, write: Write | None = None) -> KeyRecord:
         """End the key for good; once is as good as twice. Raises KeyUnknown."""
         now = self._now()
 
@@ -161,10 +172,15 @@ class Keys:
             if tx.run(REVOKE, (now, key_id)):
                 self._facts.key_revoked(tx, _read(tx, key_id))
 
-        return await self._change(key_id, change)
+        return await self._change(key_id, change, write)
 
     async def update(
-        self, key_id: str, *, credit_limit: int | Unchanged | None = UNCHANGED, reset_usage: bool = False
+        self,
+        key_id: str,
+        *,
+        credit_limit: int | Unchanged | None = UNCHANGED,
+        reset_usage: bool = False,
+        write: Write | None = None,
     ) -> KeyRecord:
         """Set or remove (None) the key's limit, or start its counter afresh.
 
@@ -181,7 +197,7 @@ class Keys:
             if reset_usage:
                 tx.run(RESET, (key_id,))
 
-        return await self._change(key_id, change)
+        return await self._change(key_id, change, write)
 
     async def reveal(self, key_id: str) -> str:
         """The whole key, for its owner.
@@ -199,18 +215,18 @@ class Keys:
         """Look every key up anew: what other nodes have told of their changes may be lost."""
         self._cache.forget_all()
 
-    async def _change(self, key_id: str, change: Callable[[Tx], object]) -> KeyRecord:
+    async def _change(self, key_id: str, change: Callable[[Tx], object], write: Write | None) -> KeyRecord:
         if self._shared is None:
-            return await self._commit(key_id, change)
+            return await self._commit(key_id, change, write)
         account_id = (await self.get(key_id)).account_id
         await _tell(self._shared, account_id, key_id)
         try:
-            return await self._commit(key_id, change)
+            return await self._commit(key_id, change, write)
         finally:  # cancelled or failed, it may have happened
             with trio.move_on_after(TELL_S, shield=True):
                 await _tell(self._shared, account_id, key_id)
 
-    async def _commit(self, key_id: str, change: Callable[[Tx], object]) -> KeyRecord:
+    async def _commit(self, key_id: str, change: Callable[[Tx], object], write: Write | None) -> KeyRecord:
         def run(tx: Tx) -> KeyRecord:
             row = tx.one(READ_HASH, (key_id,))
             if row is None:
@@ -219,7 +235,7 @@ class Keys:
             tx.on_commit(partial(self._cache.forget, row[0]))
             return _read(tx, key_id)
 
-        return await self._store.write(run)
+        return await (write or self._store.write)(run)
 
     def _add(
         self,
@@ -230,13 +246,14 @@ class Keys:
         name: str,
         credit_limit: int | None,
         expires_at: float | None,
-    ) -> None:
+    ) -> NewKey:
         now = self._now()
         read_account(tx, account_id)
         if tx.all(COUNT_ACTIVE, (account_id, now))[0][0] >= ACTIVE_KEYS_MAX:
             raise TooManyKeys(limit=ACTIVE_KEYS_MAX)
         sealed = self._cipher.seal(new.key, bound_to=new.id)
         tx.run(ADD, (new.id, account_id, name, digest(new.key), sealed, new.last4, credit_limit, expires_at, now))
+        return new
 
     def _unexpired(self, key: Key) -> Key:
         if key.expires_at is not None and key.expires_at <= self._now():
@@ -256,6 +273,14 @@ def _find(digested: str, generation: bytes, known_until: float | None, tx: Tx) -
         return "unknown"
     id_, account_id, name, expires_at, revoked_at = row
     return "revoked" if revoked_at is not None else Key(id_, account_id, name, expires_at, generation, known_until)
+
+
+def _list(account_id: str | None, after: str | None, limit: int, tx: Tx) -> list[KeyRecord]:
+    if after is not None:
+        _read(tx, after)
+    bounds = {rule: value for rule, value in ((OF_ACCOUNT, account_id), (AFTER, after)) if value is not None}
+    sql = LIST.format(where=" AND ".join(bounds) or "1 = 1")
+    return [KeyRecord(*row) for row in tx.all(sql, (*bounds.values(), limit))]
 
 
 def _read(tx: Tx, key_id: str) -> KeyRecord:

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from billing.prices import credits_for
 from events.wakeups import Hub
-from gateway.admin import Admin, OwnOperations, Readiness
+from gateway.admin.app import Admin, OwnOperations, Readiness, doorkeeper_of
 from gateway.admission import Admission
 from gateway.api import Api, Parts
 from gateway.billed import BilledCalls
@@ -286,5 +286,6 @@ def _admin(setting: Setting, operations: Operations, metrics: Metrics, *, readin
         await trio.lowlevel.checkpoint()
         return generate_latest(registry)
 
-    own = OwnOperations(operations, token=setting.secrets.admin_token, log=setting.log)
-    return Admin(readiness=readiness, scrape=scrape, operate=own.operate)
+    doorkeeper = doorkeeper_of(setting.config, setting.secrets.admin_token)
+    own = OwnOperations(operations, log=setting.log)
+    return Admin(doorkeeper, readiness=readiness, scrape=scrape, operate=own.operate)

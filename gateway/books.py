@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import billing.migrations
 import events.migrations
+import gateway.admin.operation_records
 import limits.idempotency
 import scheduler.migrations
 from billing.accounts import Accounts
@@ -35,6 +36,7 @@ MIGRATIONS = (
     limits.idempotency.MIGRATIONS,
     events.migrations.MIGRATIONS,
     scheduler.migrations.MIGRATIONS,
+    gateway.admin.operation_records.MIGRATIONS,
 )
 
 
@@ -54,11 +56,12 @@ class Books:
     ledger: Ledger
     feed: Log
     cipher: Cipher
+    now: Callable[[], float]
 
     @property
     def operations(self) -> Operations:
         """A fresh table of the operations over these books."""
-        return Operations(self.accounts, self.keys, self.store)
+        return Operations(self.accounts, self.keys, self.store, now=self.now)
 
     def doubt(self) -> None:
         """Read keys and balances anew: what other nodes have told of them may be lost."""
@@ -104,4 +107,5 @@ async def open_books(
             ledger=Ledger(store, now=now),
             feed=feed,
             cipher=cipher,
+            now=now,
         )

@@ -8,7 +8,7 @@ from random import Random
 
 import trio
 
-from gateway.admin import Admin
+from gateway.admin.app import Admin
 from gateway.admission import Admission
 from gateway.api import Api
 from gateway.billed import BilledCalls

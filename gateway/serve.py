@@ -15,6 +15,7 @@ from typing import Literal
 import orjson
 import trio
 
+from gateway.admin.app import BOUNDS as ADMIN_BOUNDS
 from gateway.app import open_node
 from gateway.config import Config, ConfigError
 from gateway.edge import plain_edge_answer
@@ -83,7 +84,13 @@ async def open_served_node(start: Start) -> AsyncIterator[tuple[Node, dict[str, 
         admin_stop = trio.Event()
         await private_side.start(
             partial(
-                serve_native, node.admin, taken.private, shutdown=admin_stop, drain_s=1.0, edge_answer=node.edge_answer
+                serve_native,
+                node.admin,
+                taken.private,
+                shutdown=admin_stop,
+                drain_s=1.0,
+                edge_answer=node.edge_answer,
+                bounds=ADMIN_BOUNDS,
             )
         )
         # A worker listens only now: what the kernel gives to it waits for it and for no other.

@@ -7,6 +7,7 @@ from random import Random
 
 import trio
 
+from gateway.admin.operation_records import forget_operations
 from gateway.books import Books
 from gateway.logs import Log
 from limits.idempotency import forget_old
@@ -36,11 +37,12 @@ async def finish_charges(books: Books, log: Log) -> None:
 
 
 async def forget_old_claims(books: Books, log: Log, now: Callable[[], float]) -> None:
-    """Drop the outcomes of idempotency keys whose day has passed."""
+    """Drop the outcomes of idempotency keys whose day has passed, and of operation ids whose month has."""
     while True:
         await trio.sleep(FORGET_EVERY_S)
         try:
             await books.store.write(lambda tx: forget_old(tx, now()))
+            await books.store.write(lambda tx: forget_operations(tx, now()))
         except StorageError as exc:
             log.event("warning", "claims_kept", error=str(exc))
 

@@ -71,6 +71,14 @@ class Tx(Protocol):
         ...
 
 
+class Write(Protocol):
+    """Runs a function in a transaction, as `Store.write` does; so that a caller may record there what came of it."""
+
+    async def __call__(self, fn: Callable[[Tx], T], /) -> T:
+        """As `Store.write`."""
+        ...
+
+
 # One result (or refusal) per request, in order. Runs on the writer's thread, inside a savepoint.
 BatchHandler: TypeAlias = Callable[[Tx, Sequence[Req]], Sequence[Res | Exception]]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
+from math import floor
 from random import Random
 from typing import Any
 
@@ -12,7 +13,7 @@ import click
 
 from events.instants import iso, no_instant, unix
 from gateway.app import open_node
-from gateway.cli.operate import operate
+from gateway.cli.dispatch import operate
 from gateway.cli.run import Refusal, config_option, show
 from gateway.config import Config
 from gateway.logs import Log, open_log
@@ -47,6 +48,7 @@ def _instant(_context: click.Context, _option: click.Parameter, text: str | None
 @click.option("--slot", callback=_instant, help="ISO 8601, to the second; this second when absent.")
 def monitor_run(config_path: str | None, monitor_id: str, slot: str | None) -> None:
     """Run one slot now. It is charged and reported as any other, and never run twice. Prints the run as JSON."""
+    slot = slot or iso(floor(time.time()))  # chosen here, so that a repeat runs no other one
     for _ in range(_TURNS):
         record = operate(config_path, "monitor.run", do_here=_run_here, monitor=monitor_id, slot=slot)
         if record["finished_at"] is not None:

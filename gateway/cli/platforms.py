@@ -11,7 +11,7 @@ import click
 import trio
 
 from billing.prices import credits_for
-from gateway.cli.operate import operate_on_node
+from gateway.cli.dispatch import operate_on_node
 from gateway.cli.run import Refusal, config_option, json_option, read_config, run, show
 from gateway.config import Config
 from gateway.sites import open_sites

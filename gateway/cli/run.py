@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -101,19 +101,19 @@ def _refuse_group(group: BaseExceptionGroup[BaseException]) -> NoReturn:
     if isinstance(inner, Refusal | KeyboardInterrupt | BrokenPipeError):
         raise inner from None
     if isinstance(inner, AddressUnusable | StorageError):
-        raise Refusal(str(inner)) from group
+        raise Refusal(str(inner)) from inner
     raise group
 
 
-def say(text: str) -> None:
-    """Print a line on stdout.
+def say(text: str, *, end: str = "\n") -> None:
+    """Print a line on stdout, or its beginning.
 
     Raises:
         BrokenPipeError: nobody reads it.
         Refusal: it cannot be written.
     """
     with _stdout_refusals():
-        write_all(STDOUT, f"{text}\n".encode())
+        write_all(STDOUT, f"{text}{end}".encode())
 
 
 async def say_beside(text: str) -> None:
@@ -139,6 +139,20 @@ def show(value: Any, *, as_json: bool) -> None:
         return
     for entry in value if isinstance(value, list) else [value]:
         say("  ".join(f"{name}={_shown(item)}" for name, item in entry.items()))
+
+
+def show_pages(pages: Iterable[Sequence[Mapping[str, Any]]], *, as_json: bool) -> None:
+    """Print a list as `show` does, page by page, so that it may be of any length."""
+    if not as_json:
+        for page in pages:
+            show(page, as_json=False)
+        return
+    before = "["
+    for page in pages:
+        if page:
+            say(before + orjson.dumps(page)[1:-1].decode(), end="")
+            before = ","
+    say("[]" if before == "[" else "]")
 
 
 def _shown(item: Any) -> str:

@@ -14,6 +14,7 @@ from gateway.cli.run import Refusal, complain, config_option, known_platforms, r
 from gateway.config import Config, load_config
 from gateway.config.settings import with_egress
 from gateway.logs import Log, open_log
+from gateway.secrets import Secrets
 from gateway.serve import Start, announce, open_sandbox
 from gateway.serve import serve as serve_node
 from gateway.workers.supervisor import Plan, WorkersRefused, supervise
@@ -32,7 +33,7 @@ def serve(config_path: str | None, sandbox: bool, new_store: bool) -> None:
     secrets = read_secrets(config)
     worker = read_worker(os.environ)
     if worker is None and config.server.workers > 1:
-        _supervise(config)
+        _supervise(config, secrets)
         return
 
     def start(egress: str, log: Log) -> Start:
@@ -55,12 +56,12 @@ def serve(config_path: str | None, sandbox: bool, new_store: bool) -> None:
         run(partial(main, log))
 
 
-def _supervise(config: Config) -> None:
+def _supervise(config: Config, secrets: Secrets) -> None:
     """Run this very command line as each of the workers."""
     program = (sys.executable, *sys.orig_argv[1:])
     try:
         with open_log(config.log.level) as log:
-            run(partial(supervise, Plan(config, program, os.environ, log)))
+            run(partial(supervise, Plan(config, secrets.admin_token, program, os.environ, log)))
     except WorkersRefused as exc:
         raise Refusal(str(exc)) from exc
 

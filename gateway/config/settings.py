@@ -75,6 +75,7 @@ class AdminSettings(Struct, frozen=True):
 
     host: Host = "127.0.0.1"
     port: Port = 8081
+    hosts: tuple[Host, ...] = ()
 
 
 class StoreSettings(Struct, frozen=True):

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import orjson
 import trio
 
-from gateway.admin import Answer, answered, read_arguments, refused
-from gateway.operations import OperationRefused
-from gateway.server.asgi import HTTPScope, Receive
-from gateway.workers.asking import Question, WorkerSilent, WorkerUnreached, ask
+from gateway.admin.app import Answer, answered, refused, unsettled
+from gateway.admin.asking import AdminSilent, AdminUnproved, AdminUnreached, Question, ask, ask_proved
 from gateway.workers.metrics import merge, own_metrics
 from gateway.workers.slots import Slot, Slots
 
@@ -22,19 +23,24 @@ _OF_EVERY_WORKER = frozenset({"reload", "platform.isolate", "platform.reset"})
 """Operations on what each process has for itself; all others are on what they share, and one does it for all."""
 _NAME = re.compile(r"[a-z_.]+")
 
+Ask = Callable[[str], Awaitable[Answer]]
+"""Asks one worker, whose admin address this is; see `asking`."""
+
 
 class AllWorkers:
-    """What an `Admin` asks, when several workers serve; tokens and arguments are theirs to check."""
+    """What an `Admin` asks, when several workers serve; arguments are theirs to check."""
 
-    def __init__(self, slots: Slots) -> None:
+    def __init__(self, slots: Slots, token: str) -> None:
+        """`token` is the workers' own, which is never sent."""
         self._slots = slots
+        self._token = token
 
     async def readiness(self) -> str | None:
         """As `Readiness`: ready when every worker is; else a line for each that is not."""
         if self._slots.stopping.is_set():
             await trio.lowlevel.checkpoint()
             return "draining"
-        answers = await self._ask_ready(Question("GET", "/readyz"), within_s=READY_WITHIN_S)
+        answers = await self._ask_ready(partial(ask, question=Question("GET", "/readyz")), within_s=READY_WITHIN_S)
         reasons = [
             f"worker {slot.number}: {reason}"
             for slot in self._slots.slots
@@ -44,7 +50,7 @@ class AllWorkers:
 
     async def scrape(self) -> bytes:
         """As `Scrape`: every sample with the number of its worker."""
-        answers = await self._ask_ready(Question("GET", "/metrics"), within_s=METRICS_WITHIN_S)
+        answers = await self._ask_ready(partial(ask, question=Question("GET", "/metrics")), within_s=METRICS_WITHIN_S)
         texts = {
             number: answer.body.decode()
             for number, answer in sorted(answers.items())
@@ -52,52 +58,43 @@ class AllWorkers:
         }
         return (merge(texts) + own_metrics(self._slots.slots, texts)).encode()
 
-    async def operate(self, scope: HTTPScope, receive: Receive) -> Answer:
+    async def operate(self, name: str, body: bytes) -> Answer:
         """As `Operate`: done by every worker, or by one for all."""
-        name = scope["path"].removeprefix("/admin/")
         if not _NAME.fullmatch(name):
             return refused(400, f"there is no operation {name}")
-        try:
-            body = await read_arguments(receive)
-        except OperationRefused as exc:
-            return refused(400, str(exc))
-        authorization = dict(scope["headers"]).get(b"authorization", b"")
-        question = Question(scope["method"], scope["path"], authorization, body)
+        ask_it = partial(ask_proved, token=self._token, question=Question("POST", f"/admin/{name}", body))
         if name not in _OF_EVERY_WORKER:
-            return await self._ask_one(question)
-        answers = await self._ask_ready(question, within_s=OPERATION_WITHIN_S)
+            return await self._ask_one(ask_it)
+        answers = await self._ask_ready(ask_it, within_s=OPERATION_WITHIN_S)
         merged = _merged(answers)
         if name == "reload" and merged.status == 200:
             self._slots.reload(done=answers)
         return merged
 
-    async def _ask_one(self, question: Question) -> Answer:
-        """Ask the first worker that can be reached; one that was reached and is silent may have done it."""
+    async def _ask_one(self, ask_it: Ask) -> Answer:
+        """Ask the first worker that can be reached; one that was asked and is silent may have done it."""
         for slot in self._slots.ready():
             try:
                 with trio.fail_after(OPERATION_WITHIN_S):
-                    return await ask(slot.admin_url, question)
-            except WorkerUnreached:
+                    return await ask_it(slot.admin_url)
+            except (AdminUnreached, AdminUnproved):
                 continue
-            except (WorkerSilent, trio.TooSlowError):
+            except (AdminSilent, trio.TooSlowError):
                 return _silent(slot.number)
         return refused(503, "no worker is ready")
 
-    async def _ask_ready(self, question: Question, *, within_s: float) -> dict[int, Answer | None]:
+    async def _ask_ready(self, ask_it: Ask, *, within_s: float) -> dict[int, Answer | None]:
         """What every ready worker answers, by its number; None of one that does not."""
         answers: dict[int, Answer | None] = {}
 
-        async def ask_it(slot: Slot) -> None:
+        async def ask_slot(slot: Slot) -> None:
             answers[slot.number] = None
-            try:
-                with trio.move_on_after(within_s):
-                    answers[slot.number] = await ask(slot.admin_url, question)
-            except (WorkerUnreached, WorkerSilent):
-                pass
+            with suppress(AdminUnreached, AdminUnproved, AdminSilent), trio.move_on_after(within_s):
+                answers[slot.number] = await ask_it(slot.admin_url)
 
         async with trio.open_nursery() as nursery:
             for slot in self._slots.ready():
-                nursery.start_soon(ask_it, slot)
+                nursery.start_soon(ask_slot, slot)
         return answers
 
 
@@ -126,4 +123,4 @@ def _merged(answers: dict[int, Answer | None]) -> Answer:
 
 
 def _silent(number: int) -> Answer:
-    return refused(503, f"worker {number} does not answer; look before you do it again")
+    return unsettled(503, f"worker {number} does not answer; it may have happened")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import trio
 
+from gateway.admin.asking import AdminSilent, AdminUnreached, Question, ask
 from gateway.logs import Log
-from gateway.workers.asking import Question, WorkerSilent, WorkerUnreached, ask
 from gateway.workers.slots import Slot, Slots
 
 SILENT_S = 10.0
@@ -40,6 +40,6 @@ async def _answers(admin_url: str, until: float) -> bool:
         with trio.move_on_at(until):
             await ask(admin_url, Question("GET", "/healthz"))
             return True
-    except (WorkerUnreached, WorkerSilent):
+    except (AdminUnreached, AdminSilent):
         pass
     return False

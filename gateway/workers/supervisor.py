@@ -13,7 +13,7 @@ from functools import partial
 
 import trio
 
-from gateway.admin import Admin
+from gateway.admin.app import BOUNDS, Admin, doorkeeper_of
 from gateway.config import Config
 from gateway.edge import plain_edge_answer
 from gateway.listening import bind, in_url, port_of, reserve
@@ -32,9 +32,13 @@ class WorkersRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is supervised: the config, the program that each worker is and its environment, and the log."""
+    """What is supervised: the config, the program that each worker is and its environment, and the log.
+
+    `admin_token` is the supervisor's as it is the workers'.
+    """
 
     config: Config
+    admin_token: str
     program: Sequence[str]
     environ: Mapping[str, str]
     log: Log
@@ -67,9 +71,12 @@ async def supervise(plan: Plan) -> None:
 
 
 async def _run(slots: Slots, private: list[trio.SocketListener], line: Mapping[str, str], plan: Plan) -> None:
-    gone, workers = trio.Event(), AllWorkers(slots)
-    app = Admin(readiness=workers.readiness, scrape=workers.scrape, operate=workers.operate)
-    serve_admin = partial(serve_native, app, private, shutdown=gone, drain_s=1.0, edge_answer=plain_edge_answer)
+    gone, workers = trio.Event(), AllWorkers(slots, plan.admin_token)
+    doorkeeper = doorkeeper_of(plan.config, plan.admin_token)
+    app = Admin(doorkeeper, readiness=workers.readiness, scrape=workers.scrape, operate=workers.operate)
+    serve_admin = partial(
+        serve_native, app, private, shutdown=gone, drain_s=1.0, edge_answer=plain_edge_answer, bounds=BOUNDS
+    )
     async with trio.open_nursery() as private_side:
         await private_side.start(serve_admin)
         async with trio.open_nursery() as watching:

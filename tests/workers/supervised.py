@@ -2,6 +2,7 @@
 
 import os
 import sys
+from pathlib import Path
 
 import trio
 from msgspec.structs import replace
@@ -9,7 +10,9 @@ from msgspec.structs import replace
 from gateway.cli.run import known_platforms
 from gateway.config import load_config
 from gateway.logs import open_log
+from gateway.secrets import load_secret
 from gateway.workers.supervisor import Plan, supervise
+from tests.workers.node import SECRET
 
 
 def main() -> None:
@@ -17,8 +20,9 @@ def main() -> None:
     _, count, module, *_, file = sys.argv
     config = load_config(file, {}, known_platforms())
     config = replace(config, server=replace(config.server, workers=int(count)))
+    token = load_secret({"SLUICE_SECRET": SECRET}, Path()).admin_token
     with open_log("info") as log:
-        trio.run(supervise, Plan(config, (sys.executable, "-m", module, file), os.environ, log))
+        trio.run(supervise, Plan(config, token, (sys.executable, "-m", module, file), os.environ, log))
 
 
 if __name__ == "__main__":

@@ -1,25 +1,32 @@
-"""The admin address: health, readiness, metrics, and the operations behind a token. Bind it to loopback.
+"""The admin address: health, readiness, metrics, and the operations for who knows the token. Bind it to loopback.
 
 A node and a supervisor of several answer alike, each from what it knows.
 """
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 import orjson
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
+from gateway.admin.access import AdminAccess, ChallengeRefused
+from gateway.admin.hosts import KnownHosts
+from gateway.admin.proof import CHALLENGE_PATH
+from gateway.config.settings import Config
 from gateway.errors import refusal_of
 from gateway.logs import Log
 from gateway.operations import OperationRefused, Operations
 from gateway.server.asgi import HTTPScope, Receive, Scope, Send
+from gateway.server.bounds import Bounds
 from gateway.server.errors import BodyTooLong, ClientGone
 from gateway.server.whole_body import read_body
-from storage.errors import StorageError
+from storage.errors import CommitUnknown, StorageError
 
+BOUNDS = Bounds(connections=256, header_s=5.0, idle_s=15.0, body_s=5.0, write_s=15.0)
+"""Of the address's own server: few ask here, and none of them may take what requests need."""
 _BODY_BYTES_MAX = 65_536
 _JSON = b"application/json"
 _TEXT = b"text/plain; charset=utf-8"
@@ -38,14 +45,29 @@ Readiness = Callable[[], Awaitable[str | None]]
 """Gives why it cannot serve, in lines without the last one's end, or None when it can."""
 Scrape = Callable[[], Awaitable[bytes]]
 """Gives the metrics as Prometheus reads them."""
-Operate = Callable[[HTTPScope, Receive], Awaitable[Answer]]
-"""Does the operation that a request to /admin/ asks for, or says why not."""
+Operate = Callable[[str, bytes], Awaitable[Answer]]
+"""Does the operation of this name with these arguments, encoded as JSON, or says why not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Doorkeeper:
+    """What lets a request in: the names it may be asked by, and what proves that an operation may be done."""
+
+    hosts: KnownHosts
+    access: AdminAccess
+
+
+def doorkeeper_of(config: Config, token: str) -> Doorkeeper:
+    """The doorkeeper of an admin address on this config."""
+    public = urlsplit(config.server.base_url).hostname or ""
+    return Doorkeeper(KnownHosts((config.admin.host, public, *config.admin.hosts)), AdminAccess(token))
 
 
 class Admin:
     """ASGI app of an admin address."""
 
-    def __init__(self, *, readiness: Readiness, scrape: Scrape, operate: Operate) -> None:
+    def __init__(self, doorkeeper: Doorkeeper, *, readiness: Readiness, scrape: Scrape, operate: Operate) -> None:
+        self._doorkeeper = doorkeeper
         self._readiness = readiness
         self._scrape = scrape
         self._operate = operate
@@ -61,8 +83,15 @@ class Admin:
 
     async def _answer(self, scope: HTTPScope, receive: Receive) -> Answer:
         path = scope["path"]
+        if refusal := self._doorkeeper.hosts.refusal(scope):
+            status, why = refusal
+            return refused(status, why) if path.startswith("/admin/") else Answer(status, _TEXT, f"{why}\n".encode())
         if path.startswith("/admin/"):
-            return await self._operate(scope, receive)
+            return await self._answer_operation(scope, receive)
+        return await self._answer_read(scope)
+
+    async def _answer_read(self, scope: HTTPScope) -> Answer:
+        path = scope["path"]
         if scope["method"] not in ("GET", "HEAD"):
             return Answer(405, _TEXT, b"use GET\n")
         if path == "/healthz":
@@ -74,25 +103,35 @@ class Admin:
             return Answer(200, CONTENT_TYPE_LATEST.encode(), await self._scrape())
         return Answer(404, _TEXT, b"here are /healthz, /readyz, /metrics and POST /admin/{operation}\n")
 
-
-class OwnOperations:
-    """The operations of this process, for whoever has the token."""
-
-    def __init__(self, operations: Operations, *, token: str, log: Log) -> None:
-        self._operations = operations
-        self._token = token.encode()
-        self._log = log
-
-    async def operate(self, scope: HTTPScope, receive: Receive) -> Answer:
-        """As `Operate`."""
-        presented = dict(scope["headers"]).get(b"authorization", b"")
-        if not hmac.compare_digest(presented, b"Bearer " + self._token):
-            return refused(401, "the admin token is missing or wrong")
+    async def _answer_operation(self, scope: HTTPScope, receive: Receive) -> Answer:
+        access, is_challenge = self._doorkeeper.access, scope["path"] == CHALLENGE_PATH
+        is_proved = None if is_challenge else access.judge(scope)
+        if is_proved is None and not is_challenge:
+            return _UNPROVED
         if scope["method"] != "POST":
             return refused(405, "use POST")
-        name = scope["path"].removeprefix("/admin/")
         try:
-            arguments = orjson.loads(await read_arguments(receive) or b"{}")
+            body = await _read_arguments(receive)
+            if is_proved is None:
+                return answered(access.challenge(scope, body))
+        except (OperationRefused, ChallengeRefused) as exc:
+            return refused(400, str(exc))
+        if not is_proved(body):
+            return _UNPROVED
+        return await self._operate(scope["path"].removeprefix("/admin/"), body)
+
+
+class OwnOperations:
+    """The operations of this process."""
+
+    def __init__(self, operations: Operations, *, log: Log) -> None:
+        self._operations = operations
+        self._log = log
+
+    async def operate(self, name: str, body: bytes) -> Answer:
+        """As `Operate`."""
+        try:
+            arguments = orjson.loads(body or b"{}")
             if not isinstance(arguments, dict):
                 return refused(400, "the arguments must be a JSON object")
             result = await self._operations.run(name, arguments)
@@ -100,7 +139,8 @@ class OwnOperations:
             return refused(400, str(exc))
         except StorageError as exc:
             self._log.failure("operation_failed", exc, operation=name)
-            return refused(refusal_of(exc).code.status, str(exc))
+            say = unsettled if isinstance(exc, CommitUnknown) else refused
+            return say(refusal_of(exc).code.status, str(exc))
         self._log.event("info", "operation", operation=name)
         return answered(result)
 
@@ -115,7 +155,15 @@ def refused(status: int, text: str) -> Answer:
     return Answer(status, _JSON, orjson.dumps({"error": text}))
 
 
-async def read_arguments(receive: Receive) -> bytes:
+def unsettled(status: int, text: str) -> Answer:
+    """Why nobody knows whether an operation was done."""
+    return Answer(status, _JSON, orjson.dumps({"error": text, "may_have_happened": True}))
+
+
+_UNPROVED = refused(401, "the admin token is missing or wrong")
+
+
+async def _read_arguments(receive: Receive) -> bytes:
     """The arguments of an operation as they were sent.
 
     Raises:

@@ -1,0 +1,1 @@
+"""The admin address: who may ask there, how a node and a command prove themselves, and what is answered."""

@@ -1,0 +1,100 @@
+"""Who may have operations done at an admin address: who presents the token, or proves to know it (`proof`)."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import msgspec
+import trio
+
+from gateway.admin import proof
+from gateway.server.asgi import HTTPScope
+
+CHALLENGES_MAX = 1_024
+CHALLENGE_S = 30.0
+
+IsProved = Callable[[bytes], bool]
+"""Whether a request with this body is one that may be done."""
+
+
+class Challenge(msgspec.Struct, frozen=True):
+    """The body of a challenge."""
+
+    nonce: str
+
+
+class ChallengeRefused(Exception):
+    """A challenge cannot be answered; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Issued:
+    """A challenge that was answered and not yet used."""
+
+    handshake: proof.Handshake
+    until: float
+
+
+class AdminAccess:
+    """Answers challenges and checks requests; of what was answered it keeps a bounded number for a bounded time."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token
+        self._bearer = b"Bearer " + token.encode()
+        self._issued: dict[str, _Issued] = {}
+
+    def challenge(self, scope: HTTPScope, body: bytes) -> dict[str, str]:
+        """The node's nonce and its proof, which hold for one request on this connection.
+
+        Raises:
+            ChallengeRefused: it is none, or the connection's ends are not known.
+        """
+        ends = _ends(scope)
+        try:
+            nonce = msgspec.json.decode(body, type=Challenge).nonce
+        except msgspec.DecodeError as exc:
+            raise ChallengeRefused(str(exc)) from exc
+        if ends is None or not proof.is_nonce(nonce):
+            raise ChallengeRefused(f"a nonce has {proof.NONCE_CHARACTERS} hexadecimal digits")
+        handshake = proof.Handshake(nonce, secrets.token_hex(proof.NONCE_CHARACTERS // 2), *ends)
+        self._keep(handshake)
+        return {"nonce": handshake.node_nonce, "proof": proof.node_proof(self._token, handshake)}
+
+    def judge(self, scope: HTTPScope) -> IsProved | None:
+        """How to tell from its body whether a request may be done; None when no body could make it so.
+
+        A challenge is used up by this.
+        """
+        presented = dict(scope["headers"]).get(b"authorization", b"")
+        if hmac.compare_digest(presented, self._bearer):
+            return lambda _body: True
+        if not presented.startswith(proof.SCHEME):
+            return None
+        nonce, _, sent = presented.removeprefix(proof.SCHEME).decode("latin-1").partition(":")
+        issued = self._issued.pop(nonce, None)
+        if issued is None or issued.until < trio.current_time():
+            return None
+        if _ends(scope) != (issued.handshake.client, issued.handshake.node):
+            return None
+        return partial(self._is_proved, scope, issued.handshake, sent)
+
+    def _is_proved(self, scope: HTTPScope, handshake: proof.Handshake, sent: str, body: bytes) -> bool:
+        expected = proof.request_proof(self._token, handshake, method=scope["method"], path=scope["path"], body=body)
+        return proof.is_same(sent, expected)
+
+    def _keep(self, handshake: proof.Handshake) -> None:
+        """Keep it, and drop the oldest: who floods with challenges may cost others theirs, and they ask again."""
+        if len(self._issued) >= CHALLENGES_MAX:
+            del self._issued[next(iter(self._issued))]
+        self._issued[handshake.node_nonce] = _Issued(handshake, trio.current_time() + CHALLENGE_S)
+
+
+def _ends(scope: HTTPScope) -> tuple[proof.End, proof.End] | None:
+    client, server = scope.get("client"), scope.get("server")
+    if client is None or server is None or server[1] is None:
+        return None
+    return (client[0], client[1]), (server[0], server[1])

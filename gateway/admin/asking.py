@@ -1,0 +1,199 @@
+"""Asking an admin address: of a worker by its supervisor, of a node by a command. Nothing secret is ever sent.
+
+A connection is asked at most twice, and each answer is read by its length. Deadlines are the callers', but for the
+challenge's own.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+import msgspec
+import trio
+
+from gateway.admin import proof
+from gateway.admin.app import Answer
+
+PROOF_WITHIN_S = 10.0
+_PROOF_BYTES_MAX = 4_096
+_HEAD_BYTES_MAX = 32_768
+_ANSWER_BYTES_MAX = 64 * 1024 * 1024
+_RECEIVE_BYTES = 65_536
+_NUMBER = re.compile(rb"[0-9]{1,15}")
+
+
+class AdminUnreached(Exception):
+    """Nobody listens at the address: nobody was asked anything."""
+
+
+class AdminSilent(Exception):
+    """It was asked, and what it did is not known; the text says how its answer failed."""
+
+
+class AdminUnproved(Exception):
+    """What listens at the address has not proved to know the token: it was told nothing. The text says why."""
+
+
+class AdminSlow(AdminUnproved):
+    """What listens there has not even answered, so it may be the node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A request, already free of what could break out of its place."""
+
+    method: str
+    path: str
+    body: bytes = b""
+
+
+class Proven(msgspec.Struct, frozen=True):
+    """The answer to a challenge."""
+
+    nonce: str
+    proof: str
+
+
+async def ask(admin_url: str, question: Question) -> Answer:
+    """Ask for what everybody may know.
+
+    Raises:
+        AdminUnreached: it was not asked.
+        AdminSilent: it did not answer.
+    """
+    async with _connected(admin_url) as line:
+        return await line.ask(question, is_last=True)
+
+
+async def ask_proved(admin_url: str, token: str, question: Question) -> Answer:
+    """Have an operation done by a node which has proved first that it knows the token.
+
+    Raises:
+        AdminUnreached: it was not asked.
+        AdminUnproved: it was not asked either, since it is not the node.
+        AdminSilent: it did not answer, and may have done it.
+    """
+    async with _connected(admin_url) as line:
+        handshake = await _prove_node(line, token)
+        proved = proof.request_proof(token, handshake, method=question.method, path=question.path, body=question.body)
+        authorization = proof.SCHEME + f"{handshake.node_nonce}:{proved}".encode()
+        return await line.ask(question, authorization=authorization, is_last=True)
+
+
+async def _prove_node(line: _Line, token: str) -> proof.Handshake:
+    """The handshake of a node that has proved itself.
+
+    Raises:
+        AdminUnproved: it has not.
+    """
+    nonce = secrets.token_hex(proof.NONCE_CHARACTERS // 2)
+    question = Question("POST", proof.CHALLENGE_PATH, msgspec.json.encode({"nonce": nonce}))
+    try:
+        with trio.fail_after(PROOF_WITHIN_S):
+            answer = await line.ask(question, answer_bytes_max=_PROOF_BYTES_MAX)
+        found = msgspec.json.decode(answer.body, type=Proven)
+    except trio.TooSlowError as exc:
+        raise AdminSlow(f"no proof within {PROOF_WITHIN_S:g} s") from exc
+    except AdminSilent as exc:
+        raise AdminUnproved(str(exc)) from exc
+    except msgspec.DecodeError as exc:
+        raise AdminUnproved("its answer is no proof") from exc
+    handshake = proof.Handshake(nonce, found.nonce, line.client, line.node)
+    if not proof.is_nonce(found.nonce) or not proof.is_same(found.proof, proof.node_proof(token, handshake)):
+        raise AdminUnproved("its proof is wrong")
+    return handshake
+
+
+class _Line:
+    """One connection to an admin address."""
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        self._stream = stream
+        self._received = bytearray()
+        self.client = _end(stream.socket.getsockname())
+        self.node = _end(stream.socket.getpeername())
+
+    async def ask(
+        self,
+        question: Question,
+        *,
+        authorization: bytes = b"",
+        is_last: bool = False,
+        answer_bytes_max: int = _ANSWER_BYTES_MAX,
+    ) -> Answer:
+        """Send a request and read its whole answer.
+
+        Raises:
+            AdminSilent: there is none, or none that can be read.
+        """
+        try:
+            await self._stream.send_all(self._encoded(question, authorization, is_last=is_last))
+            return await self._read(answer_bytes_max)
+        except trio.BrokenResourceError as exc:
+            raise AdminSilent("it closed the connection") from exc
+
+    def _encoded(self, question: Question, authorization: bytes, *, is_last: bool) -> bytes:
+        host, port = self.node
+        lines = [f"{question.method} {question.path} HTTP/1.1", f"host: {f'[{host}]' if ':' in host else host}:{port}"]
+        lines.append(f"content-length: {len(question.body)}")
+        if question.body:
+            lines.append("content-type: application/json")
+        if is_last:
+            lines.append("connection: close")
+        if authorization:
+            lines.append(f"authorization: {authorization.decode()}")
+        return "\r\n".join(lines).encode() + b"\r\n\r\n" + question.body
+
+    async def _read(self, answer_bytes_max: int) -> Answer:
+        while (end := self._received.find(b"\r\n\r\n")) < 0:
+            await self._receive(_HEAD_BYTES_MAX)
+        status, content_type, length = _parsed(bytes(self._received[:end]))
+        if length > answer_bytes_max:
+            raise AdminSilent(f"its answer is over {answer_bytes_max} bytes")
+        del self._received[: end + 4]
+        while len(self._received) < length:
+            await self._receive(answer_bytes_max + _RECEIVE_BYTES)
+        body = bytes(self._received[:length])
+        del self._received[:length]
+        return Answer(status, content_type, body)
+
+    async def _receive(self, bytes_max: int) -> None:
+        data = await self._stream.receive_some(_RECEIVE_BYTES)
+        if not data or len(self._received) > bytes_max:
+            raise AdminSilent("its answer is not whole" if not data else f"its answer is over {bytes_max} bytes")
+        self._received += data
+
+
+@asynccontextmanager
+async def _connected(admin_url: str) -> AsyncIterator[_Line]:
+    try:
+        parts = urlsplit(admin_url)
+        stream = await trio.open_tcp_stream(parts.hostname or "", parts.port or 0)
+        line = _Line(stream)
+    except (OSError, ValueError) as exc:  # a note of a store may hold anything
+        raise AdminUnreached(str(exc)) from exc
+    async with stream:
+        yield line
+
+
+def _end(name: tuple[str, int]) -> proof.End:
+    return name[0], name[1]
+
+
+def _parsed(head: bytes) -> tuple[int, bytes, int]:
+    """The status, the type and the length of an answer.
+
+    Raises:
+        AdminSilent: this is no head of one.
+    """
+    first, *lines = head.split(b"\r\n")
+    headers = {name.lower(): value.strip() for name, _, value in (line.partition(b":") for line in lines)}
+    words, length = [*first.split(b" "), b""], headers.get(b"content-length", b"")
+    if not first.startswith(b"HTTP/1.") or not all(map(_NUMBER.fullmatch, (words[1], length))):
+        raise AdminSilent("its answer is not whole")
+    return int(words[1]), headers.get(b"content-type", b""), int(length)
