@@ -151,21 +151,23 @@ class _Line:
 
     async def _read(self, answer_bytes_max: int) -> Answer:
         while (end := self._received.find(b"\r\n\r\n")) < 0:
-            await self._receive(_HEAD_BYTES_MAX)
+            if len(self._received) > _HEAD_BYTES_MAX:
+                raise AdminSilent(f"its answer's head is over {_HEAD_BYTES_MAX} bytes")
+            await self._receive()
         status, content_type, length = _parsed(bytes(self._received[:end]))
         if length > answer_bytes_max:
             raise AdminSilent(f"its answer is over {answer_bytes_max} bytes")
         del self._received[: end + 4]
         while len(self._received) < length:
-            await self._receive(answer_bytes_max + _RECEIVE_BYTES)
+            await self._receive()
         body = bytes(self._received[:length])
         del self._received[:length]
         return Answer(status, content_type, body)
 
-    async def _receive(self, bytes_max: int) -> None:
+    async def _receive(self) -> None:
         data = await self._stream.receive_some(_RECEIVE_BYTES)
-        if not data or len(self._received) > bytes_max:
-            raise AdminSilent("its answer is not whole" if not data else f"its answer is over {bytes_max} bytes")
+        if not data:
+            raise AdminSilent("its answer is not whole")
         self._received += data
 
 

@@ -1,0 +1,147 @@
+"""What listens where the node should, and is not it: no command tells it a secret or believes it."""
+
+import itertools
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+
+import pytest
+
+from gateway.secrets import load_secret
+from storage.owner import NOTE_BYTES_MAX, own
+from tests.fakes.impostor import Answer, Impostor, http, open_impostor, relay_to
+from tests.fakes.outsider import open_outsider
+from tests.fakes.sluice_process import Place, Served
+from tests.fakes.stores import engine
+from tests.servers.ports import free_port
+
+ZEROS = json.dumps({"nonce": "0" * 64, "proof": "0" * 64}).encode()
+AGREEING = http(b'{"ok":true,"violations":[],"balance":1,"applied":[],"finished_at":"x","key":"sl_x","nonce":"x"}')
+ANSWERS: dict[str, Answer] = {
+    "makes up a proof": lambda _data: http(ZEROS),
+    "hangs up": lambda _data: b"",
+    "asks for the token": lambda _data: http(b'{"error":"the admin token is missing or wrong"}', 401),
+    "speaks no HTTP": lambda _data: b"220 smtp.example.com ESMTP\r\n\r\n",
+    "sends a head without an end": lambda _data: b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 10_000,
+    "promises 5 TB": lambda _data: b"HTTP/1.1 200 OK\r\ncontent-length: 5000000000000\r\n\r\n",
+}
+
+
+def commands_of(account: str, key: str) -> list[tuple[str, ...]]:
+    """Every command that asks a node for something."""
+    return [
+        ("account", "create", "--name", "Mallory", "--credits", "5"),
+        ("account", "list"),
+        ("credits", "grant", account, "5"),
+        ("key", "create", "--account", account),
+        ("key", "list"),
+        ("key", "update", key, "--reset-usage"),
+        ("key", "revoke", key),
+        ("ledger", "verify"),
+        ("monitor", "run", "mon_none"),
+        ("platforms", "isolate", "github"),
+        ("platforms", "reset", "github"),
+        ("reload",),
+    ]
+
+
+@contextmanager
+def impostor_at(place: Place, answer: Answer) -> Iterator[Impostor]:
+    """An impostor where commands look for this store's node; on a file it has also taken the store and said so."""
+    with ExitStack() as stack:
+        if engine() == "sqlite":
+            ownership = stack.enter_context(own(place.database))
+            impostor = stack.enter_context(open_impostor(answer))
+            ownership.announce({"admin_url": impostor.url})
+        else:
+            impostor = stack.enter_context(open_impostor(answer, port=place.admin_port))
+        yield impostor
+
+
+def secrets_of(place: Place) -> list[bytes]:
+    """What nobody may be told: the master secret and the token."""
+    master = (place.database.parent / "secret").read_bytes().strip()
+    return [master, load_secret({}, place.database.parent).admin_token.encode()]
+
+
+def stored(place: Place) -> list[list[tuple[object, ...]]]:
+    """What commands change."""
+    with open_outsider(place.store_url) as other:
+        return [other.run("SELECT id, balance FROM accounts ORDER BY id"), other.run("SELECT * FROM keys ORDER BY id")]
+
+
+def test_no_command_tells_an_impostor_a_secret_or_does_anything(place: Place) -> None:
+    account, made = place.new_key()
+    before = stored(place)
+    with impostor_at(place, lambda _data: AGREEING) as impostor:
+        for command in commands_of(account, made["id"]):
+            told = len(impostor.told)
+            said = place.operate(*command).refused(1)
+            assert said.startswith(f"what listens on 127.0.0.1:{impostor.port} is not this node: "), command
+            assert len(impostor.told) > told, f"{command} asked nobody"
+        heard = impostor.heard
+    assert not [secret for secret in secrets_of(place) if secret in heard]
+    assert b"authorization" not in heard.lower()
+    assert account.encode() not in heard
+    assert stored(place) == before
+
+
+@pytest.mark.parametrize("how", ANSWERS)
+def test_whatever_an_impostor_answers_it_is_found_out(place: Place, how: str) -> None:
+    account, _ = place.new_key()
+    with impostor_at(place, ANSWERS[how]) as impostor:
+        said = place.operate("credits", "grant", account, "5").refused(1)
+    assert said.startswith(f"what listens on 127.0.0.1:{impostor.port} is not this node: ")
+    assert [row for row in stored(place)[0] if row == (account, 100)]
+
+
+def test_one_that_answers_byte_by_byte_for_ever_is_left_in_time(place: Place) -> None:
+    account, _ = place.new_key()
+    began_at = time.monotonic()
+    with impostor_at(place, drip) as impostor:
+        said = place.operate("credits", "grant", account, "5").refused(1)
+    assert said == f"the running node does not answer at {impostor.url}: no proof within 10 s"
+    assert 9 < time.monotonic() - began_at < 50
+    assert [row for row in stored(place)[0] if row == (account, 100)]
+
+
+def drip(_data: bytes) -> Iterator[bytes]:
+    """A head that comes in a byte every fifth of a second, and has no end."""
+    for byte in itertools.cycle(b"x-padding: yes\r\n"):
+        yield bytes([byte])
+        time.sleep(0.2)
+
+
+def test_a_relay_to_the_true_node_is_found_out(place: Place) -> None:
+    """Method: the relay writes its address over the node's note; with a server it listens where the config says."""
+    account, made = place.new_key()
+    with place.serve("--sandbox") as node:
+        before = stored(place)
+        elsewhere, answer = in_between(place, node)
+        with open_impostor(answer, port=elsewhere.admin_port) as relay:
+            write_note(place, relay.url)
+            for command in commands_of(account, made["id"]):
+                said = elsewhere.operate(*command).refused(1)
+                assert said.startswith(f"what listens on 127.0.0.1:{relay.port} is not this node: its proof is wrong")
+        assert stored(place) == before
+    assert not [secret for secret in secrets_of(place) if secret in relay.heard]
+
+
+def in_between(place: Place, node: Served) -> tuple[Place, Answer]:
+    """A place whose commands meet the relay, and the relay's answers."""
+    answer = relay_to("127.0.0.1", int(node.admin_url.rpartition(":")[2]))
+    if engine() == "sqlite":
+        return place, answer
+    elsewhere = replace(place, admin_port=free_port())
+    elsewhere.configure()
+    return elsewhere, answer
+
+
+def write_note(place: Place, url: str) -> None:
+    if engine() == "sqlite":
+        file = os.open(place.database.with_name("sluice.db.lock"), os.O_RDWR)
+        os.pwrite(file, json.dumps({"admin_url": url}).encode().ljust(NOTE_BYTES_MAX), 0)
+        os.close(file)

@@ -1,0 +1,81 @@
+"""Who listens where a node should: it keeps all that it is sent, and answers as it likes or as a true node does."""
+
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from threading import Thread
+
+LIFE_S = 60.0
+READ_BYTES = 65_536
+
+Answer = Callable[[bytes], bytes | Iterator[bytes]]
+"""Gives what is answered to what has just come, at once or piece by piece; nothing closes the connection."""
+
+
+class Impostor:
+    """Listens on a loopback port of its own or on a given one; `told` is all that it was sent."""
+
+    def __init__(self, listener: socket.socket, answer: Answer) -> None:
+        """`listener` is the caller's to close."""
+        self._listener = listener
+        self._answer = answer
+        self.told: list[bytes] = []
+        self.port: int = listener.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+
+    @property
+    def heard(self) -> bytes:
+        """All that it was sent, on all connections."""
+        return b"\n".join(self.told)
+
+    def run(self) -> None:
+        """Take connections one after another until the listener is closed."""
+        with suppress(OSError):
+            while True:
+                connection, _ = self._listener.accept()
+                with connection, suppress(OSError):
+                    connection.settimeout(LIFE_S)
+                    self._serve(connection)
+
+    def _serve(self, connection: socket.socket) -> None:
+        while data := connection.recv(READ_BYTES):
+            self.told.append(data)
+            answer = self._answer(data)
+            if not answer:
+                return
+            for piece in [answer] if isinstance(answer, bytes) else answer:
+                connection.sendall(piece)
+
+
+@contextmanager
+def open_impostor(answer: Answer, *, port: int = 0) -> Iterator[Impostor]:
+    """One that listens while the block runs."""
+    with socket.create_server(("127.0.0.1", port)) as listener:
+        impostor = Impostor(listener, answer)
+        thread = Thread(target=impostor.run, daemon=True)
+        thread.start()
+        try:
+            yield impostor
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join(LIFE_S)
+
+
+def http(body: bytes, status: int = 200) -> bytes:
+    """An answer of HTTP/1.1."""
+    return b"HTTP/1.1 %d X\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (
+        status,
+        len(body),
+        body,
+    )
+
+
+def relay_to(host: str, port: int) -> Answer:
+    """Passes everything on to a true node, and back what that answers."""
+
+    def answer(data: bytes) -> bytes:
+        with socket.create_connection((host, port), timeout=LIFE_S) as there:
+            there.sendall(data)
+            return there.recv(READ_BYTES)
+
+    return answer
