@@ -10,13 +10,17 @@ import orjson
 import pytest
 import trio
 
-from gateway.admin import Admin
+from gateway.admin.access import AdminAccess
+from gateway.admin.app import Admin, Doorkeeper
+from gateway.admin.hosts import KnownHosts
+from gateway.admin.proof import Handshake, node_proof
 from gateway.logs import Log
 from gateway.server.asgi import Scope
 from gateway.workers.admin import AllWorkers
 from gateway.workers.slots import Command, Slots
 from tests.servers.ports import free_port
 
+TOKEN = "t"
 ABSENT = None
 SILENT = b""
 
@@ -30,19 +34,28 @@ def answer(status: int, body: bytes, content_type: bytes = b"text/plain") -> byt
     )
 
 
+def proof_for(stream: trio.SocketStream, request: bytes, token: str) -> bytes:
+    nonce = orjson.loads(request.partition(b"\r\n\r\n")[2])["nonce"]
+    ends = stream.socket.getpeername(), stream.socket.getsockname()
+    return answer(200, orjson.dumps({"nonce": "5" * 64, "proof": node_proof(token, Handshake(nonce, "5" * 64, *ends))}))
+
+
 READY = answer(200, b"ready\n")
 
 
 class Workers:
-    """Scripted workers: what each answers to everything, and what it was sent."""
+    """Scripted workers: what each answers to everything but a challenge, and what it was sent besides."""
 
-    def __init__(self, *answers: bytes | None) -> None:
+    def __init__(self, *answers: bytes | None, token: str = TOKEN) -> None:
+        """`token` is what they prove to know."""
         self.sent: list[list[bytes]] = [[] for _ in answers]
         log = Log("error", stream=BytesIO())
         self.slots = Slots(len(answers), Command((), lambda _number: {}), drain_s=0, log=log)
-        every = AllWorkers(self.slots)
-        self.admin = Admin(readiness=every.readiness, scrape=every.scrape, operate=every.operate)
+        every = AllWorkers(self.slots, TOKEN)
+        doorkeeper = Doorkeeper(KnownHosts(()), AdminAccess(TOKEN))
+        self.admin = Admin(doorkeeper, readiness=every.readiness, scrape=every.scrape, operate=every.operate)
         self._answers = answers
+        self._token = token
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["Workers"]:
@@ -58,10 +71,15 @@ class Workers:
                 nursery.cancel_scope.cancel()
 
     async def _serve(self, number: int, said: bytes, stream: trio.SocketStream) -> None:
-        self.sent[number].append(bytes(await stream.receive_some(65_536)))
-        if said == SILENT:
-            await trio.sleep_forever()
-        await stream.send_all(said)
+        request = bytes(await stream.receive_some(65_536))
+        if request.startswith(b"POST /admin/challenge "):
+            await stream.send_all(proof_for(stream, request, self._token))
+            request = bytes(await stream.receive_some(65_536))
+        if request:
+            self.sent[number].append(request)
+            if said == SILENT:
+                await trio.sleep_forever()
+            await stream.send_all(said)
         await stream.aclose()
 
     async def ask(self, path: str, *, method: str = "GET", body: bytes = b"") -> tuple[int, bytes]:
@@ -120,16 +138,24 @@ async def test_an_operation_goes_to_the_first_that_can_be_reached_as_it_was_sent
         assert await workers.ask("/admin/credits.grant", method="POST", body=b'{"a":1}') == (200, b"{}")
         ((sent,), untold) = workers.sent[1:]
     assert sent.startswith(b"POST /admin/credits.grant HTTP/1.1\r\n")
-    assert b"\r\nauthorization: Bearer t\r\n" in sent
+    assert b"\r\nauthorization: Sluice-Proof " + b"5" * 64 + b":" in sent
+    assert b"Bearer" not in sent
     assert sent.endswith(b'\r\n\r\n{"a":1}')
     assert not untold
+
+
+async def test_who_took_a_workers_port_is_told_no_operation() -> None:
+    async with Workers(answer(200, b"{}"), token="guessed").running() as workers:
+        assert await workers.error_of("credits.grant") == (503, "no worker is ready")
+        assert (await workers.error_of("reload"))[0] == 503
+        assert workers.sent == [[]]
 
 
 async def test_an_operation_that_may_have_been_done_is_not_done_by_another_too() -> None:
     async with Workers(b"HTTP/1.1 200 X\r\ncontent-length: 9\r\n\r\nhalf", answer(200, b"{}")).running() as workers:
         status, text = await workers.error_of("credits.grant")
         assert not workers.sent[1]
-    assert (status, text) == (503, "worker 0 does not answer; look before you do it again")
+    assert (status, text) == (503, "worker 0 does not answer; it may have happened")
 
 
 @pytest.mark.parametrize("operation", ["reload", "account.list"])
@@ -158,7 +184,7 @@ async def test_a_reload_that_one_refuses_is_refused(answers: tuple[bytes, ...]) 
 async def test_a_reload_that_one_does_not_answer_is_no_success() -> None:
     async with Workers(answer(200, b'{"applied":[]}'), ABSENT).running() as workers:
         status, text = await workers.error_of("reload")
-    assert (status, text) == (503, "worker 1 does not answer; look before you do it again")
+    assert (status, text) == (503, "worker 1 does not answer; it may have happened")
 
 
 async def test_arguments_beyond_the_bound_reach_no_worker() -> None:

@@ -1,0 +1,170 @@
+"""Who is let in at the admin address: by the names it is asked by, and by a proof that holds for one request only."""
+
+import secrets
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from http.client import HTTPConnection
+from typing import Any
+
+import orjson
+import pytest
+
+from gateway.admin.access import CHALLENGES_MAX
+from gateway.admin.proof import Handshake, node_proof, request_proof
+from gateway.secrets import load_secret
+from tests.fakes.calling import call
+from tests.fakes.commands import Commands
+from tests.fakes.sluice_process import Place
+
+LIST = "/admin/account.list"
+
+
+@dataclass(frozen=True, slots=True)
+class AdminDoor:
+    """A node's admin address and its token."""
+
+    place: Place
+    url: str
+    token: str
+
+    @property
+    def at(self) -> tuple[str, int]:
+        """Where it listens."""
+        return "127.0.0.1", int(self.url.rpartition(":")[2])
+
+    def connect(self) -> HTTPConnection:
+        """A connection of one's own."""
+        connection = HTTPConnection(*self.at, timeout=60)
+        connection.connect()
+        return connection
+
+
+@pytest.fixture(scope="module")
+def door(tmp_path_factory: pytest.TempPathFactory, commands: Commands) -> Iterator[AdminDoor]:
+    """A node for all tests here."""
+    place = Place(tmp_path_factory.mktemp("door"), commands)
+    place.configure(server={"base_url": "https://api.example.com"}, admin={"hosts": ["sluice", "Node.Internal"]})
+    with place.serve("--sandbox") as node:
+        yield AdminDoor(place, node.admin_url, load_secret({}, place.database.parent).admin_token)
+
+
+def challenged(connection: HTTPConnection, token: str) -> Handshake:
+    """The handshake of a challenge, whose proof is right."""
+    nonce = secrets.token_hex(32)
+    status, found = post(connection, "/admin/challenge", orjson.dumps({"nonce": nonce}))
+    assert status == 200
+    handshake = Handshake(nonce, found["nonce"], connection.sock.getsockname(), connection.sock.getpeername())
+    assert found["proof"] == node_proof(token, handshake)
+    return handshake
+
+
+def post(connection: HTTPConnection, path: str, body: bytes, **headers: str) -> tuple[int, Any]:
+    connection.request("POST", path, body, headers)
+    answer = connection.getresponse()
+    return answer.status, orjson.loads(answer.read())
+
+
+def proved(token: str, handshake: Handshake, path: str, body: bytes) -> str:
+    mac = request_proof(token, handshake, method="POST", path=path, body=body)
+    return f"Sluice-Proof {handshake.node_nonce}:{mac}"
+
+
+def test_a_proof_lets_one_request_in_and_no_second(door: AdminDoor) -> None:
+    with closing(door.connect()) as connection:
+        authorization = proved(door.token, challenged(connection, door.token), LIST, b"{}")
+        assert post(connection, LIST, b"{}", authorization=authorization) == (200, [])
+        assert post(connection, LIST, b"{}", authorization=authorization)[0] == 401
+
+
+@pytest.mark.parametrize(("path", "body"), [(LIST, b'{"limit":1}'), ("/admin/ledger.verify", b"{}"), (LIST, b"")])
+def test_a_proof_is_of_one_operation_with_one_body(door: AdminDoor, path: str, body: bytes) -> None:
+    with closing(door.connect()) as connection:
+        authorization = proved(door.token, challenged(connection, door.token), LIST, b"{}")
+        assert post(connection, path, body, authorization=authorization)[0] == 401
+        assert post(connection, LIST, b"{}", authorization=authorization)[0] == 401, "a challenge is used up"
+
+
+def test_a_proof_holds_on_its_own_connection_only(door: AdminDoor) -> None:
+    with closing(door.connect()) as connection, closing(door.connect()) as other:
+        authorization = proved(door.token, challenged(connection, door.token), LIST, b"{}")
+        assert post(other, LIST, b"{}", authorization=authorization)[0] == 401
+
+
+def test_without_the_token_nothing_is_proved(door: AdminDoor) -> None:
+    with closing(door.connect()) as connection:
+        authorization = proved("guessed", challenged(connection, door.token), LIST, b"{}")
+        assert post(connection, LIST, b"{}", authorization=authorization)[0] == 401
+        for made_up in ("Sluice-Proof ", "Sluice-Proof :", "Sluice-Proof " + "0" * 64 + ":" + "0" * 64):
+            assert post(connection, LIST, b"{}", authorization=made_up)[0] == 401
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b'{"nonce":""}', b'{"nonce":"xyz"}', b'{"nonce":7}', b"[" * 60_000])
+def test_what_is_no_challenge_is_refused(door: AdminDoor, body: bytes) -> None:
+    assert call(f"{door.url}/admin/challenge", method="POST", body=body).status == 400
+
+
+def test_a_flood_of_challenges_is_bounded_and_costs_nobody_a_fresh_one(door: AdminDoor) -> None:
+    with closing(door.connect()) as flood, closing(door.connect()) as connection:
+        first = challenged(connection, door.token)
+        for _ in range(CHALLENGES_MAX):
+            challenged(flood, door.token)
+        forgotten = proved(door.token, first, LIST, b"{}")
+        assert post(connection, LIST, b"{}", authorization=forgotten)[0] == 401
+        fresh = proved(door.token, challenged(connection, door.token), LIST, b"{}")
+        assert post(connection, LIST, b"{}", authorization=fresh)[0] == 200
+
+
+PATHS = ["/healthz", "/readyz", "/metrics", LIST]
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize(
+    "host", ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example:8081", "sluice.evil"]
+)
+def test_a_name_that_is_not_known_is_answered_with_421(door: AdminDoor, path: str, host: str) -> None:
+    """Goal: a web page whose name was made to mean this machine reads nothing (DNS rebinding)."""
+    answered = call(door.url + path, headers={"host": host, "authorization": f"Bearer {door.token}"})
+    assert answered.status == 421
+    assert b"admin.hosts" in answered.body
+
+
+KNOWN = ["127.0.0.1", "127.0.0.1:8081", "[::1]:8081", "10.1.2.3:80", "LocalHost:9", "sluice:8081", "node.internal."]
+
+
+@pytest.mark.parametrize("host", [*KNOWN, "api.example.com"])
+def test_known_names_and_addresses_in_digits_are_answered(door: AdminDoor, host: str) -> None:
+    assert call(f"{door.url}/healthz", headers={"host": host}).status == 200
+
+
+def test_a_request_without_a_host_comes_from_no_page(door: AdminDoor) -> None:
+    with socket.create_connection(door.at, timeout=60) as sock:
+        sock.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
+        assert sock.recv(100).split(b" ")[1] == b"200"
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:8080"])
+def test_what_a_page_of_another_site_sends_is_refused(door: AdminDoor, path: str, origin: str) -> None:
+    for method in ("GET", "POST"):
+        headers = {"origin": origin, "authorization": f"Bearer {door.token}"}
+        assert call(door.url + path, method=method, headers=headers).status == 403
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "Text/Plain; charset=utf-8", "multipart/form-data; boundary=x"])
+def test_what_a_form_can_send_is_no_operation(door: AdminDoor, kind: str) -> None:
+    for path in (LIST, "/admin/challenge"):
+        headers = {"content-type": kind, "authorization": f"Bearer {door.token}"}
+        assert call(door.url + path, method="POST", headers=headers, body=b"{}").status == 415
+
+
+def test_idle_connections_beyond_the_bound_keep_nobody_out(door: AdminDoor) -> None:
+    """Goal: the admin address takes no descriptors that requests need. Method: more connections than it holds."""
+    socks = [socket.create_connection(door.at, timeout=60) for _ in range(400)]
+    try:
+        assert call(f"{door.url}/healthz").status == 200
+        assert door.place.told("account", "list") == []
+    finally:
+        for sock in socks:
+            sock.close()
