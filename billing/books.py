@@ -93,6 +93,8 @@ class Books:
     closed: dict[str, Closed]
     charged: set[str]
     """Those of the batch's new request ids that the ledger knows already."""
+    uncounted: set[str] = field(default_factory=set)
+    """Those of `open` that their keys' counters do not hold: they were reset since."""
     is_plain: bool = False
     """Each charge that the batch closes is known to be open, and is closed once; `open` has no need of those that are
     settled in full."""

@@ -20,9 +20,6 @@ READ_KEYS = """
 SELECT keys.id, account_id, credit_limit, used, expires_at, revoked_at FROM {in} AS asked, keys
 WHERE keys.id = asked.value ORDER BY keys.id {lock}
 """
-READ_OPEN = """
-SELECT request_id, account_id, key_id, credits, platform, endpoint FROM charges WHERE request_id IN {in}
-"""
 # Those of them that were open until just now: taken, and neither settled nor refunded.
 READ_DROPPED = """
 SELECT request_id, account_id, key_id, amount, platform, endpoint FROM ledger_entries AS taken
@@ -31,6 +28,8 @@ WHERE kind = 'deduction' AND request_id IN {in} AND NOT EXISTS (
     WHERE closing.request_id = taken.request_id AND closing.kind IN ('settlement', 'refund')
 )
 """
+DROP_COUNTED = "DELETE FROM charges WHERE counted = 1 AND request_id IN {in}"
+READ_UNCOUNTED = "SELECT request_id FROM charges WHERE counted = 0 AND request_id IN {in}"
 DROP_CHARGES = "DELETE FROM charges WHERE request_id IN {in}"
 READ_CHARGED = """
 SELECT request_id FROM {in} AS asked, ledger_entries
@@ -98,22 +97,19 @@ def read_books(tx: Tx, requests: Sequence[Request]) -> Books:
 def _read_closing(tx: Tx, books: Books, requests: Sequence[CloseRequest | Charge]) -> None:
     """The charges that are to be closed, whose rows go at once: no request leaves an open charge that it names open.
 
-    Usually all of them are open and remembered by who closes them. Then how many went is enough: each row read makes
-    the thread wait for the interpreter's lock once more.
+    Usually all of them are open, counted by their keys, and remembered by who closes them. Then how many went is
+    enough: each row read makes the thread wait for the interpreter's lock once more.
     """
     closing = [request.request_id for request in requests]
     partly = [request for request in requests if isinstance(request, CloseRequest)]
     remembered = [request.charge for request in partly if request.charge is not None]
-    if len(remembered) == len(partly):
-        if tx.run_in(DROP_CHARGES, closing) == len(closing):
-            books.is_plain = True
-            books.open = {charge.request_id: charge for charge in remembered}
-            return
-        still = tx.all_in(READ_DROPPED, closing)
-    else:
-        still = tx.all_in(READ_OPEN, closing)
-        tx.run_in(DROP_CHARGES, closing)
-    books.open = {row[0]: ChargeRequest(*row) for row in still}
+    if len(remembered) == len(partly) and tx.run_in(DROP_COUNTED, closing) == len(closing):
+        books.is_plain = True
+        books.open = {charge.request_id: charge for charge in remembered}
+        return
+    books.uncounted = {row[0] for row in tx.all_in(READ_UNCOUNTED, closing)}
+    tx.run_in(DROP_CHARGES, closing)
+    books.open = {row[0]: ChargeRequest(*row) for row in tx.all_in(READ_DROPPED, closing)}
     books.closed = _read_closed(tx, [request_id for request_id in closing if request_id not in books.open])
 
 

@@ -154,11 +154,11 @@ def _close(books: Books, decision: Decision, request: CloseRequest, now: float) 
 
 
 def _give_back(books: Books, decision: Decision, charge: ChargeRequest | Charge, amount: int) -> None:
-    """Return credits to the account and to the key's counter, which its owner may have reset in between."""
+    """Return credits to the account, and to the key's counter if it still holds them."""
     books.accounts[charge.account_id].balance += amount
-    if charge.key_id is not None:
+    if charge.key_id is not None and charge.request_id not in books.uncounted:
         key = decision.keys[charge.key_id] = books.keys[charge.key_id]
-        key.used = max(0, key.used - amount)
+        key.used -= amount
 
 
 def _entry(

@@ -47,7 +47,8 @@ SELECT keys.id, expires_at, revoked_at FROM {in} AS asked JOIN keys ON keys.id =
 """
 REVOKE = "UPDATE keys SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL"
 LIMIT = "UPDATE keys SET credit_limit = ? WHERE id = ?"
-RESET = "UPDATE keys SET used = 0 WHERE id = ?"
+# In this order: whoever takes or closes a charge of the key holds the key's row.
+RESET = ("UPDATE keys SET used = 0 WHERE id = ?", "UPDATE charges SET counted = 0 WHERE key_id = ?")
 
 
 class Unchanged(enum.Enum):
@@ -182,7 +183,7 @@ class Keys:
         reset_usage: bool = False,
         write: Write | None = None,
     ) -> KeyRecord:
-        """Set or remove (None) the key's limit, or start its counter afresh.
+        """Set or remove (None) the key's limit, or start its counter afresh, without what is open.
 
         Raises:
             KeyUnknown: there is no such key.
@@ -195,7 +196,8 @@ class Keys:
             if credit_limit is not UNCHANGED:
                 tx.run(LIMIT, (credit_limit, key_id))
             if reset_usage:
-                tx.run(RESET, (key_id,))
+                for sql in RESET:
+                    tx.run(sql, (key_id,))
 
         return await self._change(key_id, change, write)
 

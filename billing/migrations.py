@@ -90,6 +90,15 @@ WHERE accounts.id = last.account_id
 """
 
 
+# A counter below what is open was reset meanwhile by a version that did not say so.
+FIND_UNCOUNTED = """
+UPDATE charges SET counted = 0 WHERE key_id IN (
+    SELECT keys.id FROM keys JOIN charges AS running ON running.key_id = keys.id
+    GROUP BY keys.id, keys.used HAVING keys.used < SUM(running.credits)
+)
+"""
+
+
 def m0001_accounts(schema: Schema) -> None:
     """Accounts, their keys, the ledger and the charges that are open."""
     for table in (ACCOUNTS, KEYS, LEDGER_ENTRIES, CHARGES):
@@ -110,4 +119,10 @@ def m0003_packs(schema: Schema) -> None:
     schema.execute(FILL_PACKS)
 
 
-MIGRATIONS = MigrationSet("billing", (m0001_accounts, m0002_versions, m0003_packs))
+def m0004_counted(schema: Schema) -> None:
+    """Whether the key's counter holds an open charge, which a refund returns to it: a reset leaves out what is open."""
+    schema.execute("ALTER TABLE charges ADD COLUMN counted BIGINT NOT NULL DEFAULT 1 CHECK (counted IN (0, 1))")
+    schema.execute(FIND_UNCOUNTED)
+
+
+MIGRATIONS = MigrationSet("billing", (m0001_accounts, m0002_versions, m0003_packs, m0004_counted))

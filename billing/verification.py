@@ -141,6 +141,14 @@ RULES = (
         "SELECT id, used, 0 FROM keys WHERE used < 0 OR account_id NOT IN (SELECT id FROM accounts)",
         "the key's account is not there, or its counter of {} is below 0",
     ),
+    Rule(
+        "a key's counter holds its open charges since the last reset",
+        """
+        SELECT keys.id, MIN(keys.used), SUM(charges.credits) FROM charges JOIN keys ON keys.id = charges.key_id
+        WHERE charges.counted = 1 GROUP BY keys.id HAVING MIN(keys.used) < SUM(charges.credits)
+        """,
+        "the key's counter is {} and its open charges since the last reset sum up to {}",
+    ),
 )
 
 

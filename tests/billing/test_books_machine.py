@@ -52,6 +52,7 @@ class Model:
         self.unlimited = unlimited
         self.limit: int | None = None
         self.used = 0
+        self.resets = 0
         self.revoked = False
 
     def within_means(self, request: ChargeRequest) -> int:
@@ -73,9 +74,10 @@ class Model:
         self.used += credits
         return None
 
-    def give_back(self, credits: int) -> None:  # noqa: A002
+    def give_back(self, credits: int, *, resets: int) -> None:  # noqa: A002
+        """Of a charge that was taken after so many resets of the counter."""
         self.balance += credits
-        self.used = max(0, self.used - credits)
+        self.used -= credits if resets == self.resets else 0
 
 
 class BooksMachine(RuleBasedStateMachine):
@@ -89,6 +91,8 @@ class BooksMachine(RuleBasedStateMachine):
         self.store = self.open_store()
         self.desk = Desk(self.store)
         self.charges: dict[str, tuple[Model, Charge]] = {}
+        self.resets: dict[str, int] = {}
+        """Of the keys of charges, when they were taken."""
         self.closed: dict[str, tuple[CloseRequest, Closed]] = {}
         self.all: list[Model] = []
         return multiple(self._account(credits, unlimited=False), self._account(more, unlimited=True))
@@ -142,10 +146,11 @@ class BooksMachine(RuleBasedStateMachine):
         assert isinstance(outcome, Charge)
         assert (outcome.credits, outcome.balance_after) == (price, model.balance)
         self.charges[request.request_id] = (model, outcome)
+        self.resets[request.request_id] = model.resets
 
     def _expect_closed(self, request: CloseRequest, outcome: object) -> None:
         model, charge = self.charges.pop(request.request_id)
-        model.give_back(charge.credits - request.used)
+        model.give_back(charge.credits - request.used, resets=self.resets[request.request_id])
         assert outcome == Closed(request.used, model.balance)
         self.closed[request.request_id] = (request, outcome)
 
@@ -193,7 +198,8 @@ class BooksMachine(RuleBasedStateMachine):
     @rule(model=models, limit=st.none() | st.integers(0, 30), reset=st.booleans())
     def change_key(self, model: Model, limit: int | None, reset: bool) -> None:
         model.limit = limit
-        model.used = 0 if reset else model.used
+        if reset:
+            model.used, model.resets = 0, model.resets + 1
         wait(self.desk.keys.update(model.key_id, credit_limit=limit, reset_usage=reset))
 
     @rule(model=models)
@@ -215,7 +221,7 @@ class BooksMachine(RuleBasedStateMachine):
         recovered = wait(recover(self.store, now=self.desk.now))
         assert recovered.charges == len(self.charges)
         for model, charge in self.charges.values():
-            model.give_back(charge.credits)
+            model.give_back(charge.credits, resets=self.resets[charge.request_id])
         self.charges.clear()
 
     @invariant()

@@ -252,16 +252,6 @@ async def test_an_unlimited_account_is_given_exactly_what_it_lacks(desk: Desk) -
     assert await desk.charges.close(charge, used=4) == Closed(4, 6)
 
 
-async def test_a_counter_that_was_reset_meanwhile_does_not_fall_below_zero(desk: Desk) -> None:
-    account = await desk.accounts.create("Ada")
-    key = await desk.keys.create(account.id)
-    charge = await desk.charges.take(desk.request(account.id, key.id, credits=5))
-    await desk.keys.update(key.id, reset_usage=True)
-    await desk.charges.take(desk.request(account.id, key.id, credits=2))
-    await desk.charges.close(charge, used=0)
-    assert await used(desk, key.id) == 0
-
-
 async def test_the_last_committed_balance_is_in_memory(desk: Desk) -> None:
     account = await desk.accounts.create("Ada")
     assert desk.balances.nowait(account.id) == 100

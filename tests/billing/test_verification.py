@@ -74,6 +74,7 @@ TAMPERING = [
     ("entries name real keys", "DELETE FROM keys"),
     ("entries name real keys", "UPDATE keys SET account_id = 'acc_00000006'"),
     ("keys belong to accounts", "UPDATE keys SET used = -1"),
+    ("a key's counter holds its open charges since the last reset", "UPDATE keys SET used = 0"),
     ("keys belong to accounts", "UPDATE keys SET account_id = 'acc_none'"),
 ]
 
@@ -128,7 +129,7 @@ def test_tampering_is_found(store: InlineStore, rule: str, sql: str) -> None:
     for trigger in ("update", "delete"):
         cursor.execute(f"DROP TRIGGER ledger_entries_refuses_{trigger}")
     cursor.execute("DROP INDEX ledger_of_request")
-    assert cursor.execute(sql).rowcount > 0
+    assert cursor.execute(sql.replace("INSERT INTO charges VALUES", INSERT_CHARGE)).rowcount > 0
     found = verify(SqliteTx(cursor))
     assert rule in {violation.rule for violation in found}
     assert all(violation.subject and "{}" not in violation.detail for violation in found)

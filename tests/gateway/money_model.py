@@ -35,6 +35,7 @@ class Key:
     limit: int | None
     used: int = 0
     revoked: bool = False
+    resets: int = 0
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,8 @@ class Open:
     account: str
     key: str | None
     credits: int
+    resets: int = 0
+    """How often the key's counter had been reset when it was taken."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +144,8 @@ class Money:
         account.balance = max(0, account.balance - wanted)
         if key is not None:
             key.used += wanted
-        self.open[request.request_id] = Open(request.account_id, request.key_id, wanted)
+        resets = 0 if key is None else key.resets
+        self.open[request.request_id] = Open(request.account_id, request.key_id, wanted, resets)
         return wanted, account.balance
 
     def _within_means(self, request: ChargeRequest, account: Account, key: Key | None) -> int:
@@ -160,9 +164,8 @@ class Money:
         if charge is not None:
             self.cost[request_id] = used
             self.accounts[charge.account].balance += charge.credits - used
-            if charge.key is not None:
-                key = self.keys[charge.key]
-                key.used = max(0, key.used - (charge.credits - used))
+            if charge.key is not None and (key := self.keys[charge.key]).resets == charge.resets:
+                key.used -= charge.credits - used
         return self.cost[request_id]
 
 

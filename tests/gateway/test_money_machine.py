@@ -84,7 +84,9 @@ class MoneyMachine(RuleBasedStateMachine):
     @rule(key=keys, limit=st.none() | st.integers(0, 30), reset=st.booleans())
     def change_key(self, key: str, limit: int | None, reset: bool) -> None:
         known = self.model.keys[key]
-        known.limit, known.used = limit, 0 if reset else known.used
+        known.limit = limit
+        if reset:
+            known.used, known.resets = 0, known.resets + 1
         wait(self.desk.keys.update(key, credit_limit=limit, reset_usage=reset))
 
     @rule(key=consumes(keys), data=st.data())

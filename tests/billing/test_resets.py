@@ -1,0 +1,138 @@
+"""A key's counter that is reset while charges are open: what they are refunded is not the new counter's."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+
+import pytest
+import trio
+
+from billing.books import Charge, CloseRequest, Request
+from billing.charges import close_request
+from billing.migrations import MIGRATIONS
+from billing.recovery import recover
+from storage.errors import StoreUnavailable
+from storage.migrations import MigrationSet
+from storage.opening import open_store
+from storage.store import Tx
+from tests.billing.desk import Desk
+from tests.fakes.inline_calls import InlineCalls
+from tests.fakes.inline_store import open_inline
+
+
+async def used(desk: Desk, key_id: str) -> int:
+    return (await desk.keys.get(key_id)).used
+
+
+def inline(desk: Desk) -> InlineCalls:
+    assert isinstance(desk.store, InlineCalls)
+    return desk.store
+
+
+def together(desk: Desk, requests: Sequence[Request]) -> None:
+    inline(desk).together(desk.charges.judge, requests)
+
+
+async def close_whole(desk: Desk, charge: Charge) -> None:
+    await desk.charges.close(charge, used=0)
+
+
+async def close_partly(desk: Desk, charge: Charge) -> None:
+    await desk.charges.close(charge, used=3)
+
+
+async def close_unremembered(desk: Desk, charge: Charge) -> None:
+    together(desk, [CloseRequest(charge.request_id, charge.account_id, charge.key_id, 0)])
+
+
+async def close_beside_others(desk: Desk, charge: Charge) -> None:
+    """In one batch with a charge of the same key that its counter holds, and one that is settled."""
+    newer = [await desk.charges.take(desk.request(charge.account_id, charge.key_id, credits=4)) for _ in range(2)]
+    closing: list[Request] = [close_request(newer[0], used=0), close_request(charge, used=1), newer[1]]
+    together(desk, closing)
+
+
+async def die(desk: Desk, _charge: Charge) -> None:
+    """The process dies; what it had open is refunded, the newer charge too."""
+    await recover(desk.store, now=desk.now)
+
+
+async def lose_the_store(desk: Desk, charge: Charge) -> None:
+    inline(desk).failing = StoreUnavailable("away")
+    with pytest.raises(StoreUnavailable):
+        await desk.charges.close(charge, used=0)
+    inline(desk).failing = None
+    assert await desk.charges.finish() == 1
+
+
+ENDS = {
+    close_whole: 2,
+    close_partly: 2,
+    close_unremembered: 2,
+    close_beside_others: 6,
+    die: 0,
+    lose_the_store: 2,
+}
+
+
+@pytest.mark.parametrize(("end", "left"), ENDS.items(), ids=lambda one: getattr(one, "__name__", str(one)))
+async def test_a_refund_of_what_was_taken_before_a_reset_is_not_credited_to_the_counter_after_it(
+    end: Callable[[Desk, Charge], Awaitable[None]], left: int
+) -> None:
+    """Method: 5 credits are open when the counter is reset, 2 are taken after it, and then the first charge ends."""
+    store = open_inline([MIGRATIONS])
+    desk = Desk(store)
+    account = await desk.accounts.create("Ada")
+    key = await desk.keys.create(account.id)
+    charge = await desk.charges.take(desk.request(account.id, key.id, credits=5))
+    await desk.keys.update(key.id, reset_usage=True)
+    assert await used(desk, key.id) == 0
+    await desk.charges.take(desk.request(account.id, key.id, credits=2))
+    await end(desk, charge)
+    assert await used(desk, key.id) == left
+    await desk.assert_sound()
+    store.close()
+
+
+async def test_a_refund_of_what_was_taken_after_a_reset_is_credited(desk: Desk) -> None:
+    account = await desk.accounts.create("Ada")
+    key = await desk.keys.create(account.id)
+    await desk.keys.update(key.id, reset_usage=True)
+    charge = await desk.charges.take(desk.request(account.id, key.id, credits=5))
+    await desk.charges.close(charge, used=2)
+    assert await used(desk, key.id) == 2
+
+
+async def test_charges_that_an_earlier_version_left_open_across_a_reset_are_refunded_without_the_counter(
+    store_url: str,
+) -> None:
+    """Method: a store of the migration before, with a counter below what its key has open."""
+    before = MigrationSet(MIGRATIONS.name, MIGRATIONS.migrations[:3])
+    with trio.fail_after(60):
+        async with open_store(store_url, [before]) as old:
+            desk = Desk(old)
+            account = await desk.accounts.create("Ada")
+            reset, plain = [await desk.keys.create(account.id) for _ in range(2)]
+            await old.write(partial(_leave_open, account_id=account.id, reset=reset.id, plain=plain.id))
+        async with open_store(store_url, [MIGRATIONS]) as new:
+            desk = Desk(new)
+            assert (await recover(new, now=desk.now)).credits == 12
+            assert [await used(desk, key.id) for key in (reset, plain)] == [2, 0]
+            await desk.assert_sound()
+
+
+def _leave_open(tx: Tx, *, account_id: str, reset: str, plain: str) -> None:
+    """Two open charges: of 5 on a key whose counter was reset since and is at 2, of 7 on one whose counter holds it."""
+    entry = """
+    INSERT INTO ledger_entries (account_id, kind, debit, credit, amount, balance_after, request_id, key_id, platform,
+        endpoint, description, created_at) VALUES (?, 'deduction', 'available', 'held', ?, ?, ?, ?, 'p', 'e', 'e', 0)
+    """
+    charge = """
+    INSERT INTO charges (request_id, account_id, key_id, credits, node, platform, endpoint, taken_at)
+    VALUES (?, ?, ?, ?, 'node-1', 'p', 'e', 0)
+    """
+    for request_id, key_id, credits, balance in (("req_a", reset, 5, 95), ("req_b", plain, 7, 88)):  # noqa: A001
+        tx.run(entry, (account_id, credits, balance, request_id, key_id))
+        tx.run(charge, (request_id, account_id, key_id, credits))
+    tx.run("UPDATE accounts SET balance = 88, held = 12 WHERE id = ?", (account_id,))
+    tx.run("UPDATE keys SET used = 2 WHERE id = ?", (reset,))
+    tx.run("UPDATE keys SET used = 7 WHERE id = ?", (plain,))
