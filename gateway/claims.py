@@ -13,6 +13,7 @@ from billing.errors import ChargeUnknown
 from gateway.errors import Refused
 from limits.errors import ClaimConflict, ClaimInProgress, ClaimMismatch, ClaimRefused, ReplayUnavailable
 from limits.idempotency import Claim, Held, Kept, finished, judge, read_claims, save_claims
+from limits.shares import Shares
 from storage.store import Store, Tx
 
 _KEY_CHARS_MAX = 255
@@ -54,6 +55,8 @@ class Claims:
         self._now = now
         self.counts = dict.fromkeys(("claimed", "replayed", "in_progress", "conflict", "mismatch", "unavailable"), 0)
         """How requests with a key went, since the start."""
+        self.shares = Shares()
+        """What accounts keep for their keys, to be trimmed now and then."""
 
     async def begin(self, step: Begin) -> Begun:
         """Claim the key and take the charge, both or neither.
@@ -67,6 +70,8 @@ class Claims:
             self.counts[_REFUSED[type(refusal)]] += 1
             raise
         self.counts["replayed" if isinstance(begun, Kept) else "claimed"] += 1
+        if begun is None and step.kept is not None:
+            self.shares.put(step.claim.account_id, step.kept)
         return begun
 
     async def end(self, step: End) -> Closed:
@@ -78,7 +83,10 @@ class Claims:
         return await self._charges.close_by(step.close.request_id, partial(self._submit_end, step))
 
     async def _submit_end(self, step: End) -> Closed:
-        return cast("Closed", await self._store.submit(self.judge, step))
+        closed = cast("Closed", await self._store.submit(self.judge, step))
+        if step.kept is not None:
+            self.shares.put(step.claim.account_id, step.kept)
+        return closed
 
     def judge(self, tx: Tx, steps: Sequence[Step]) -> Sequence[object]:
         """The batch handler, on the store's thread: claims first, one after another, then all of the money at once."""
@@ -102,7 +110,7 @@ class Claims:
                 results[place] = outcome
                 if isinstance(outcome, Exception) and isinstance(request, ChargeRequest):
                     claims[ids[place]] = None  # what was there before had expired, or it would not be claimed
-        changed = {id_: held for id_, held in claims.items() if held != before.get(id_)}
+        changed = {id_: held for id_, held in claims.items() if held is not before.get(id_)}
         if changed:
             save_claims(tx, changed)
         return results
@@ -129,13 +137,13 @@ def _begin(held: Held | None, step: Begin, now: float) -> Judged:
     verdict = judge(held, step.claim, now)
     if not isinstance(verdict, Held):
         return verdict, None, held
-    return None, step.charge, verdict if step.kept is None else finished(verdict, step.kept, now)
+    return None, step.charge, verdict if step.kept is None else finished(verdict, step.kept, now, free=True)
 
 
 def _end(held: Held | None, step: End, now: float) -> Judged:
     if held is None or held.owner != step.claim.owner or held.kept is not None:
         return None, step.close._replace(used=0), held
-    return None, step.close, None if step.kept is None else finished(held, step.kept, now)
+    return None, step.close, None if step.kept is None else finished(held, step.kept, now, free=not step.close.used)
 
 
 def idempotency_key(header: bytes | None) -> str | None:

@@ -70,10 +70,13 @@ class ClaimMismatch(ClaimRefused):
 
 
 class ReplayUnavailable(ClaimRefused):
-    """The request under the key has finished, but its answer was too long to keep."""
+    """The request under the key has finished, but its answer is not kept."""
 
     def __init__(self) -> None:
-        super().__init__("the answer under this idempotency key was too long to be kept")
+        super().__init__(
+            "the request of this idempotency key has finished, but its answer was too long to be kept, "
+            "or has made room for newer ones"
+        )
 
 
 class GenerationPassed(LimitError):

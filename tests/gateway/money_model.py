@@ -15,6 +15,8 @@ from limits.idempotency import Kept
 RUNS_S = 300.0
 KEPT_S = 86_400.0
 TEXT_BYTES_MAX = 65_536
+LATE_S = 300.0
+"""How much younger a claim may be than what is said of the text that it names."""
 
 Step = Begin | End | ChargeRequest | CloseRequest
 Taken = tuple[int, int]
@@ -51,11 +53,13 @@ class Open:
 class ClaimRow:
     """A claim: `asked` is what was asked for, of which the place is the first part; without `kept` it runs."""
 
+    account: str
     place: str
     asked: str
     owner: str
     at: float
     kept: Kept | None = None
+    free: bool = False
 
     def is_gone(self, now: float) -> bool:
         return now >= self.at + (RUNS_S if self.kept is None else KEPT_S)
@@ -71,6 +75,8 @@ class Money:
     cost: dict[str, int] = field(default_factory=dict)
     """Of each charge that is closed."""
     claims: dict[str, ClaimRow] = field(default_factory=dict)
+    replies: dict[tuple[str, str], float] = field(default_factory=dict)
+    """The texts that are kept of each account, and since when at least no claim has named them."""
 
     def held(self, account: str) -> int:
         return sum(one.credits for one in self.open.values() if one.account == account)
@@ -106,15 +112,18 @@ class Money:
     def _begin(self, step: Begin, now: float) -> tuple[Expected, ChargeRequest | None]:
         claim, found = step.claim, self.claims.get(step.claim.id)
         if found is None or found.is_gone(now):
-            kept = None if step.kept is None else as_kept(step.kept)
-            self.claims[claim.id] = ClaimRow(claim.place, claim.fingerprint, claim.owner, now, kept)
+            kept = None if step.kept is None else self._keep(claim.account_id, step.kept, now)
+            row = ClaimRow(claim.account_id, claim.place, claim.fingerprint, claim.owner, now, kept, kept is not None)
+            self.claims[claim.id] = row
             return None, step.charge
         if found.asked != claim.fingerprint:
             elsewhere = found.kept is None and found.place != claim.place
             return (ClaimConflict if elsewhere else ClaimMismatch), None
         if found.kept is None:
             return ClaimInProgress, None
-        return (ReplayUnavailable if found.kept.text is None else found.kept), None
+        kept = self.as_found(found).kept
+        assert kept is not None
+        return (ReplayUnavailable if kept.text is None else kept), None
 
     def _end(self, step: End, now: float) -> tuple[Expected, CloseRequest]:
         found = self.claims.get(step.claim.id)
@@ -123,8 +132,29 @@ class Money:
         if step.kept is None:
             del self.claims[step.claim.id]
         else:
-            self.claims[step.claim.id] = replace(found, kept=as_kept(step.kept), at=now)
+            kept = self._keep(found.account, step.kept, now)
+            self.claims[step.claim.id] = replace(found, kept=kept, at=now, free=step.close.used == 0)
         return None, step.close
+
+    def as_found(self, row: ClaimRow) -> ClaimRow:
+        """The claim with its text, or without it when the account has kept too much since."""
+        if row.kept is None or (row.account, row.kept.text) in self.replies:
+            return row
+        return replace(row, kept=replace(row.kept, text=None))
+
+    def forget_old(self, now: float) -> None:
+        """Claims go after their day, and texts after the last claim that can name them."""
+        self.claims = {id_: one for id_, one in self.claims.items() if one.at >= now - KEPT_S}
+        self.replies = {name: at for name, at in self.replies.items() if at >= now - KEPT_S - LATE_S}
+
+    def _keep(self, account: str, kept: Kept, now: float) -> Kept:
+        """An outcome as it is kept, its text once: of one that is too long there is only the mark."""
+        if kept.text is None or len(kept.text) > TEXT_BYTES_MAX:
+            return replace(kept, text=None)
+        name = (account, kept.text)
+        if self.replies.get(name, 0.0) < now - LATE_S:
+            self.replies[name] = now
+        return kept
 
     def _move(self, move: ChargeRequest | CloseRequest) -> type[Exception] | Taken:
         if isinstance(move, ChargeRequest):
@@ -167,8 +197,3 @@ class Money:
             if charge.key is not None and (key := self.keys[charge.key]).resets == charge.resets:
                 key.used -= charge.credits - used
         return self.cost[request_id]
-
-
-def as_kept(kept: Kept) -> Kept:
-    """An outcome as it is kept: of one that is too long there is only the mark."""
-    return replace(kept, text=None) if kept.text is not None and len(kept.text) > TEXT_BYTES_MAX else kept

@@ -18,7 +18,8 @@ from billing.errors import InsufficientCredits
 from gateway.claims import Begin, Claims, End, fingerprint, idempotency_key
 from gateway.errors import Refused
 from limits.errors import ClaimInProgress
-from limits.idempotency import KEPT_S, UNFINISHED_S, Claim, Held, Kept, read_claims
+from limits.idempotency import UNFINISHED_S, Claim, Held, Kept, read_claims
+from limits.stored_replies import KEPT_S
 from storage.errors import StoreUnavailable
 from tests.billing.desk import Desk
 from tests.fakes.inline_calls import InlineCalls

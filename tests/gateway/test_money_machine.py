@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 import pytest
@@ -24,7 +25,10 @@ from billing.recovery import recover
 from billing.verification import verify
 from gateway.claims import Begin, Claims, End, fingerprint
 from limits.idempotency import Claim, Kept, forget_old, forget_running
+from limits.shares import Share, trim
+from limits.stored_replies import forget_old_replies
 from storage.errors import StoreUnavailable
+from storage.store import Row
 from tests.billing.desk import Desk
 from tests.fakes.inline_store import open_inline
 from tests.gateway.money_model import KEPT_S, RUNS_S, TEXT_BYTES_MAX, Account, ClaimRow, Expected, Key, Money, Step
@@ -33,7 +37,11 @@ T = TypeVar("T")
 CREDITS = st.integers(0, 12)
 PRICES = st.integers(0, 5)
 AWAY = StoreUnavailable("the disk is full")
-ROWS = "SELECT id, place, fingerprint, owner, at, status, body, cached FROM claims"
+ROWS = """
+SELECT claims.id, claims.account_id, place, fingerprint, owner, at, status, body, cached, free
+FROM claims LEFT JOIN replies ON replies.id = claims.reply
+"""
+REPLIES = "SELECT account_id, body, kept_at, bytes FROM replies"
 
 
 def wait(awaitable: Awaitable[T]) -> T:
@@ -216,9 +224,33 @@ class MoneyMachine(RuleBasedStateMachine):
 
     @rule()
     def forget_old_outcomes(self) -> None:
-        wait(self.store.write(lambda tx: forget_old(tx, self.desk.time)))
-        claims = self.model.claims
-        self.model.claims = {id_: one for id_, one in claims.items() if one.at >= self.desk.time - KEPT_S}
+        for forget in (forget_old, forget_old_replies):
+            while wait(self.store.write(partial(forget, now=self.desk.time))):
+                pass
+        self.model.forget_old(self.desk.time)
+
+    @rule(key=keys, kept_bytes=st.integers(1, 3) | st.just(100), free_keys=st.integers(0, 3))
+    def an_account_keeps_too_much(self, key: str, kept_bytes: int, free_keys: int) -> None:
+        """Its oldest texts go, and the oldest of its claims that cost nothing; nothing else does."""
+        account, share = self.model.keys[key].account, Share(kept_bytes * 560, free_keys)
+        before, claims = dict(self.model.replies), dict(self.model.claims)
+        trimmed = wait(trim(self.store, account, share, pause_s=0))
+        self.model.replies = {(one, text): at for one, text, at, _ in self._reply_rows()}
+        left = self._claim_rows().keys()
+        self.model.claims = {id_: one for id_, one in claims.items() if id_ in left}
+        lost = before.keys() - self.model.replies.keys()
+        freed = [claims[id_] for id_ in claims.keys() - left]
+        assert trimmed == (len(lost), len(freed))
+        assert {one for one, _text in lost} <= {account}
+        assert all(claim.free and claim.account == account for claim in freed)
+        still = [claim.at for claim in self.model.claims.values() if claim.free and claim.account == account]
+        assert len(still) == min(free_keys, len(still) + len(freed))
+        assert max([claim.at for claim in freed], default=0) <= min(still, default=self.desk.time)
+        ages = [at for (one, _text), at in self.model.replies.items() if one == account]
+        assert max([before[name] for name in lost], default=0) <= min(ages, default=self.desk.time)
+        kept = [size for one, _text, _at, size in self._reply_rows() if one == account]
+        assert sum(kept) <= share.bytes
+        assert not lost or sum(kept) + 512 + max(len(text) for _one, text in lost) > share.bytes
 
     @rule()
     def crash(self) -> None:
@@ -244,7 +276,10 @@ class MoneyMachine(RuleBasedStateMachine):
             assert self.desk.balances.nowait(id_) in (account.balance, None)
         for id_, key in self.model.keys.items():
             assert wait(self.desk.keys.get(id_)).used == key.used
-        assert self._claim_rows() == self.model.claims
+        assert self._claim_rows() == {id_: self.model.as_found(row) for id_, row in self.model.claims.items()}
+        assert self._reply_rows() == sorted(
+            (account, text, at, 512 + len(text)) for (account, text), at in self.model.replies.items()
+        )
 
     @invariant()
     def no_claim_runs_without_its_charge(self) -> None:
@@ -253,9 +288,14 @@ class MoneyMachine(RuleBasedStateMachine):
 
     def _claim_rows(self) -> dict[str, ClaimRow]:
         return {
-            id_: ClaimRow(place, asked, owner, at, None if status is None else Kept(status, body, owner, bool(cached)))
-            for id_, place, asked, owner, at, status, body, cached in self.store.look(lambda tx: tx.all(ROWS))
+            id_: ClaimRow(account, place, asked, owner, at, _kept(status, body, owner, cached), bool(free))
+            for id_, account, place, asked, owner, at, status, body, cached, free in self.store.look(
+                lambda tx: tx.all(ROWS)
+            )
         }
+
+    def _reply_rows(self) -> list[Row]:
+        return sorted(self.store.look(lambda tx: tx.all(REPLIES)))
 
     def _steps(self, keys: list[str], data: st.DataObject, *, claimed: list[bool]) -> list[Step]:
         """New charges on these keys, claimed or not, and closings of some that run, in any order."""
@@ -279,7 +319,8 @@ class MoneyMachine(RuleBasedStateMachine):
         asked = fingerprint(place.encode(), query.encode())
         claim = Claim(account, data.draw(st.sampled_from("xxy")), place, asked, request.request_id)
         if data.draw(st.integers(0, 5)) == 0:
-            return Begin(claim, None, Kept(200, f"hit {claim.owner}", claim.owner, cached=True))
+            text = data.draw(st.sampled_from(["hit", f"hit {claim.owner}"]))
+            return Begin(claim, None, Kept(200, text, claim.owner, cached=True))
         return Begin(claim, request)
 
     def _closing(self, request_id: str, data: st.DataObject) -> End | CloseRequest:
@@ -290,7 +331,8 @@ class MoneyMachine(RuleBasedStateMachine):
         kind = data.draw(st.sampled_from(["finished", "finished", "freed", "refused", "long"]))
         if kind in ("freed", "refused"):
             request = request._replace(used=0)
-        text = "x" * (TEXT_BYTES_MAX + 1) if kind == "long" else f"{kind} {claim.owner}"
+        owner = data.draw(st.sampled_from(["", claim.owner]))
+        text = "x" * (TEXT_BYTES_MAX + 1) if kind == "long" else f"{kind} {owner}"
         kept = None if kind == "freed" else Kept(404 if kind == "refused" else 200, text, claim.owner)
         return End(claim, request, kept)
 
@@ -316,6 +358,10 @@ class MoneyMachine(RuleBasedStateMachine):
                 self.running.pop(step.close.request_id if isinstance(step, End) else step.request_id)  # type: ignore[union-attr]
         else:
             assert outcome == right
+
+
+def _kept(status: int | None, body: str | None, owner: str, cached: int) -> Kept | None:
+    return None if status is None else Kept(status, body, owner, bool(cached))
 
 
 MoneyMachine.TestCase.settings = settings(

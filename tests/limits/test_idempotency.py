@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from limits.errors import ClaimConflict, ClaimInProgress, ClaimMismatch, LimitError, ReplayUnavailable
 from limits.idempotency import (
-    KEPT_S,
     MIGRATIONS,
     REPLAY_BYTES_MAX,
     UNFINISHED_S,
@@ -27,13 +26,14 @@ from limits.idempotency import (
     read_claims,
     save_claims,
 )
+from limits.stored_replies import KEPT_S
 from storage.errors import ConstraintViolated
 from storage.opening import open_store
 from storage.store import Store
 
 NOW = 1_750_000_000.0
 MINE = Claim("acc_1", "key", "GET a/b", "print", "req_new")
-TAKEN = Held("GET a/b", "print", "req_new", NOW)
+TAKEN = Held("acc_1", "GET a/b", "print", "req_new", NOW)
 KEPT = Kept(200, '"data":1', "req_old")
 CUT = Kept(200, None, "req_old")
 
@@ -66,7 +66,7 @@ def test_a_claim_that_stands_is_judged_as_decided(
     kept: Kept | None, age_s: float, same_print: bool, same_place: bool
 ) -> None:
     place, fingerprint = "GET a/b" if same_place else "GET c/d", "print" if same_print else "other"
-    verdict = judge(Held(place, fingerprint, "req_old", NOW - age_s, kept), MINE, NOW)
+    verdict = judge(Held("acc_1", place, fingerprint, "req_old", NOW - age_s, kept), MINE, NOW)
     due = expected(kept, same_print=same_print, same_place=same_place)
     assert verdict == due if isinstance(due, Kept) else type(verdict) is due
 
@@ -77,7 +77,7 @@ def test_an_expired_claim_is_taken_over_by_any_request(
     kept: Kept | None, age_s: float, same_print: bool, same_place: bool
 ) -> None:
     place, fingerprint = "GET a/b" if same_place else "GET c/d", "print" if same_print else "other"
-    assert judge(Held(place, fingerprint, "req_old", NOW - age_s, kept), MINE, NOW) == TAKEN
+    assert judge(Held("acc_1", place, fingerprint, "req_old", NOW - age_s, kept), MINE, NOW) == TAKEN
 
 
 def test_a_free_key_is_taken() -> None:
@@ -88,13 +88,13 @@ def test_a_free_key_is_taken() -> None:
 def test_an_outcome_is_kept_up_to_64_kb_to_the_byte(unit: str) -> None:
     text = unit * (REPLAY_BYTES_MAX // len(unit.encode()))
     assert len(text.encode()) == 65_536
-    assert finished(TAKEN, Kept(200, text, "req_new"), NOW + 1).kept == Kept(200, text, "req_new")
-    assert finished(TAKEN, Kept(200, text + "x", "req_new"), NOW + 1).kept == Kept(200, None, "req_new")
+    assert finished(TAKEN, Kept(200, text, "req_new"), NOW + 1, free=False).kept == Kept(200, text, "req_new")
+    assert finished(TAKEN, Kept(200, text + "x", "req_new"), NOW + 1, free=False).kept == Kept(200, None, "req_new")
 
 
 def test_finishing_starts_the_day_and_changes_nothing_else() -> None:
-    held = finished(TAKEN, KEPT, NOW + 299)
-    assert held == Held("GET a/b", "print", "req_new", NOW + 299, KEPT)
+    held = finished(TAKEN, KEPT, NOW + 299, free=False)
+    assert held == Held("acc_1", "GET a/b", "print", "req_new", NOW + 299, KEPT)
     assert judge(held, MINE, NOW + 299 + KEPT_S - 1) == KEPT
 
 
@@ -113,7 +113,7 @@ TIMES = st.floats(0, 2e9)
 def helds(draw: st.DrawFn) -> Held:
     owner = draw(SHORT)
     kept = st.builds(Kept, st.integers(200, 499), st.none() | SHORT, st.just(owner), st.booleans())
-    return Held(draw(SHORT), draw(SHORT), owner, draw(TIMES), draw(st.none() | kept))
+    return Held("acc_1", draw(SHORT), draw(SHORT), owner, draw(TIMES), draw(st.none() | kept))
 
 
 @given(before=st.none() | helds(), after=helds(), now=TIMES)
@@ -141,11 +141,11 @@ async def store(store_url: str) -> AsyncIterator[Store]:
 
 
 ROWS = {
-    "running": Held("GET a/b", "print", "req_1", NOW),
-    "finished": Held("GET a/b", "print", "req_2", NOW + 0.25, Kept(200, '"data":"é"', "req_2")),
-    "cached": Held("GET a/b", "print", "req_3", NOW, Kept(200, '"data":1', "req_3", cached=True)),
-    "refused": Held("GET c/d", "other", "req_4", NOW, Kept(404, '"error":{}', "req_4")),
-    "too long": Held("GET a/b", "print", "req_5", NOW, Kept(200, None, "req_5")),
+    "running": Held("acc_1", "GET a/b", "print", "req_1", NOW),
+    "finished": Held("acc_1", "GET a/b", "print", "req_2", NOW + 0.25, Kept(200, '"data":"é"', "req_2")),
+    "cached": Held("acc_1", "GET a/b", "print", "req_3", NOW, Kept(200, '"data":1', "req_3", cached=True)),
+    "refused": Held("acc_1", "GET c/d", "other", "req_4", NOW, Kept(404, '"error":{}', "req_4")),
+    "too long": Held("acc_1", "GET a/b", "print", "req_5", NOW, Kept(200, None, "req_5")),
 }
 
 
@@ -166,7 +166,7 @@ async def test_saving_overwrites_and_frees(store: Store) -> None:
 
 @pytest.mark.parametrize("status", [199, 500, 503])
 async def test_the_store_itself_refuses_an_outcome_that_is_worth_a_retry(store: Store, status: int) -> None:
-    kept = Held("GET a/b", "print", "req_1", NOW, Kept(status, "text", "req_1"))
+    kept = Held("acc_1", "GET a/b", "print", "req_1", NOW, Kept(status, "text", "req_1"))
     with pytest.raises(ConstraintViolated):
         await store.write(partial(save_claims, claims={"one": kept}))
 
@@ -181,7 +181,9 @@ async def test_a_new_process_forgets_what_ran_and_nothing_else(store: Store) -> 
 
 async def test_what_is_forgotten_as_old_had_expired(store: Store) -> None:
     ages_s = {"new": 0.0, "last": KEPT_S, "old": KEPT_S + 1, "older": 2 * KEPT_S}
-    claims: dict[str, Held | None] = {id_: Held("p", "f", "o", NOW - age_s, KEPT) for id_, age_s in ages_s.items()}
+    claims: dict[str, Held | None] = {
+        id_: Held("acc_1", "p", "f", "o", NOW - age_s, KEPT) for id_, age_s in ages_s.items()
+    }
     await store.write(partial(save_claims, claims=claims))
     assert await store.write(partial(forget_old, now=NOW)) == 2
     left = await store.read(partial(read_claims, ids=list(claims)))
@@ -197,5 +199,5 @@ async def test_claims_of_the_first_version_are_kept_when_the_store_is_upgraded(s
             await old.write(lambda tx: tx.run(insert, ("one", "GET a/b", "print", "req_old", NOW, 200, '"data":1')))
         async with open_store(store_url, [MIGRATIONS]) as new:
             assert await new.read(partial(read_claims, ids=["one"])) == {
-                "one": Held("GET a/b", "print", "req_old", NOW, KEPT)
+                "one": Held("", "GET a/b", "print", "req_old", NOW, KEPT)
             }

@@ -28,6 +28,7 @@ WATCH_COUNTERS_OF_A_SERVER = (
     "CREATE TRIGGER sim_counted AFTER UPDATE OF used ON keys FOR EACH ROW EXECUTE FUNCTION sim_count()",
 )
 """A test's own record of how each key's counter moved, since the counter itself forgets."""
+CLAIMS = "SELECT claims.id, owner, status, body FROM claims LEFT JOIN replies ON replies.id = claims.reply"
 COUNTERS = "SELECT id, key_id, used, entry_id FROM sim_counters WHERE id > ? ORDER BY id"
 ENTRIES = """
 SELECT id, account_id, kind, amount, balance_after, request_id, key_id, description
@@ -109,5 +110,5 @@ def read_rows(tx: Tx, *, after_entry: int, after_counter: int) -> Rows:
         accounts={row[0]: (row[1], row[2]) for row in run("SELECT id, balance, held FROM accounts")},
         keys={row[0]: KeyRow(*row[1:]) for row in run("SELECT id, used, credit_limit, revoked_at FROM keys")},
         charges={row[0]: (row[1], row[2]) for row in run("SELECT request_id, account_id, credits FROM charges")},
-        claims={row[0]: (row[1], row[2], row[3]) for row in run("SELECT id, owner, status, body FROM claims")},
+        claims={row[0]: (row[1], row[2], row[3]) for row in run(CLAIMS)},
     )

@@ -1,0 +1,136 @@
+"""What an account may keep for its idempotency keys, and how what is beyond it goes.
+
+Beyond the share the oldest replies go first: their claims stay, and are refused as `ReplayUnavailable`, so that nobody
+pays twice. Claims whose outcome cost nothing are bounded too, and the oldest of them go as if they had never been:
+whoever repeats one is charged for the first time. Claims that were paid for stay for their day.
+
+No request counts what its account keeps. A node adds up what it has put for each account, and looks at an account
+again once that is a part of the share.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, NamedTuple
+
+import trio
+
+from limits.idempotency import Kept
+from limits.stored_replies import ROW_BYTES
+from storage.store import Row, Store, Tx
+
+PAUSE_S: Final = 0.05
+LOOKS_A_SHARE: Final = 16
+
+COUNT_BYTES = "SELECT COALESCE(SUM(bytes), 0) FROM replies WHERE account_id = ?"
+COUNT_FREE = "SELECT COUNT(*) FROM claims WHERE account_id = ? AND free = 1"
+OLDEST_REPLIES = "SELECT id, kept_at, bytes FROM replies WHERE account_id = ? ORDER BY kept_at, id LIMIT ?"
+OLDEST_FREE = "SELECT id, at, 1 FROM claims WHERE account_id = ? AND free = 1 ORDER BY at, id LIMIT ?"
+# One that was used again since it was found is not among the oldest any more.
+DROP_REPLIES = "DELETE FROM replies WHERE kept_at <= ? AND id IN {in}"
+DROP_FREE = "DELETE FROM claims WHERE free = 1 AND at <= ? AND id IN {in}"
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """The most that an account keeps: bytes of replies, with `ROW_BYTES` for each, and keys that cost nothing."""
+
+    bytes: int = 64 * 1024 * 1024
+    free_keys: int = 100_000
+
+
+class Trimmed(NamedTuple):
+    """How many of each an account has lost."""
+
+    replies: int
+    free_keys: int
+
+
+class _Kind(NamedTuple):
+    """How rows of one kind are counted, found from the oldest on (id, instant, what it counts for), and dropped."""
+
+    total: str
+    oldest: str
+    drop: str
+    at_once: int
+
+
+# Replies are large, and freeing their pages is what takes time.
+REPLIES: Final = _Kind(COUNT_BYTES, OLDEST_REPLIES, DROP_REPLIES, 100)
+FREE_KEYS: Final = _Kind(COUNT_FREE, OLDEST_FREE, DROP_FREE, 500)
+
+
+class Shares:
+    """The accounts that may have outgrown their share by what this node has put, and the work of trimming them."""
+
+    def __init__(self, share: Share | None = None) -> None:
+        """`share` is each account's; by default the built-in one."""
+        self._share = share or Share()
+        self._put: dict[str, int] = {}
+        self._due: dict[str, None] = {}
+        self._is_due = trio.Event()
+
+    def put(self, account_id: str, kept: Kept) -> None:
+        """Add an outcome that was kept for the account."""
+        put = self._put.get(account_id, 0) + max(self._key_bytes, ROW_BYTES + len(kept.text or ""))
+        if put * LOOKS_A_SHARE < self._share.bytes:
+            self._put[account_id] = put
+            return
+        self._put.pop(account_id, None)
+        self._due[account_id] = None
+        self._is_due.set()
+
+    async def trim_next(self, store: Store) -> tuple[str, Trimmed]:
+        """Wait for an account that may have outgrown its share, and trim it to that.
+
+        Raises:
+            StorageError: the account is tried again.
+        """
+        while not self._due:
+            self._is_due = trio.Event()
+            await self._is_due.wait()
+        account_id = next(iter(self._due))
+        trimmed = await trim(store, account_id, self._share)
+        del self._due[account_id]
+        return account_id, trimmed
+
+    @property
+    def _key_bytes(self) -> int:
+        """What a key counts for, so that keys alone reach the bound of both at once."""
+        return self._share.bytes // self._share.free_keys
+
+
+async def trim(store: Store, account_id: str, share: Share, *, pause_s: float = PAUSE_S) -> Trimmed:
+    """Remove the account's oldest replies and free keys beyond its share, a few rows a write.
+
+    Raises:
+        StorageError: some may be left.
+    """
+    drop = partial(_drop, store, account_id, pause_s=pause_s)
+    return Trimmed(await drop(REPLIES, share.bytes), await drop(FREE_KEYS, share.free_keys))
+
+
+async def _drop(store: Store, account_id: str, kind: _Kind, most: int, *, pause_s: float) -> int:
+    removed = 0
+    while found := await store.read(partial(_find, account_id=account_id, kind=kind, most=most)):
+        ids, newest_at = [row[0] for row in found], found[-1][1]
+        removed += await store.write(partial(_drop_some, sql=kind.drop, ids=ids, newest_at=newest_at))
+        await trio.sleep(pause_s)
+    return removed
+
+
+def _find(tx: Tx, account_id: str, kind: _Kind, most: int) -> list[Row]:
+    """The oldest rows that are too many, some at once."""
+    ((kept,),) = tx.all(kind.total, (account_id,))
+    rows: list[Row] = []
+    for row in tx.all(kind.oldest, (account_id, kind.at_once)) if kept > most else ():
+        if kept <= most:
+            break
+        rows.append(row)
+        kept -= row[2]
+    return rows
+
+
+def _drop_some(tx: Tx, sql: str, ids: list[str], newest_at: float) -> int:
+    return tx.run_in(sql, ids, (newest_at,))
