@@ -46,12 +46,14 @@ from gateway.routing import Route, Routes
 from gateway.sharing import ROUND_TRIP_S, open_sharing
 from gateway.sites import open_sites
 from gateway.state import open_gate
-from gateway.upkeep import finish_charges, forget_old_claims, sweep_monitors
+from gateway.upkeep import finish_charges, forget_old_claims, sweep_events, sweep_monitors, trim_shares
 from limits.gate import Gate
+from scheduler.instants import instant_of
 from scheduler.retention import Retention
 from storage.opening import is_shared
 from storage.state import State
 from storage.store import Store
+from storage.sweep_clock import SweepClock
 from upstreams.cache import Cache
 from upstreams.catalog import Catalog
 from upstreams.cursors import CursorSigner
@@ -103,27 +105,31 @@ async def open_node(setting: Setting) -> AsyncIterator[Node]:
         trio.open_nursery() as nursery,
     ):
         opened = _Opened(state, gate, books, presence, sites, catalog, cache, shared, feed, monitors, draining, make_id)
-        _start_upkeep(nursery, setting, opened)
-        yield _build(setting, opened)
+        node = _build(setting, opened)
+        _start_upkeep(nursery, setting, opened, node.calls.claims)
+        yield node
         nursery.cancel_scope.cancel()
 
 
-def _start_upkeep(nursery: trio.Nursery, setting: Setting, opened: _Opened) -> None:
+def _start_upkeep(nursery: trio.Nursery, setting: Setting, opened: _Opened, claims: Claims) -> None:
     """What the node does by itself, in the nursery that `open_node` ends."""
-    books, presence = opened.books, opened.presence
+    books, presence, config, log = opened.books, opened.presence, setting.config, setting.log
+    instant = instant_of(setting.now, is_alone=not is_shared(config.store.url))
+    sweep_at = SweepClock(books.store, instant, event=log.event).look
+    sweep = partial(sweep_events, sweep_at=sweep_at, rng=setting.rng)
     if opened.state is not None:
         opened.state.on_connect(books.doubt)
-    if is_shared(setting.config.store.url):
+    if is_shared(config.store.url):
         nursery.start_soon(presence.keep_beating)
         nursery.start_soon(presence.keep_recovering)
-    nursery.start_soon(finish_charges, books, setting.log)
-    nursery.start_soon(forget_old_claims, books, setting.log, setting.now)
+    nursery.start_soon(finish_charges, books, log)
+    nursery.start_soon(forget_old_claims, books.store, log, sweep_at)
+    nursery.start_soon(trim_shares, books.store, claims.shares, log)
+    nursery.start_soon(sweep, books.store, config.events.retention_days, log)
     if setting.keeps_time:
-        kept, monitors = setting.config.monitors, opened.monitors
-        retention = Retention(kept.runs_retention_days, kept.results_retention_days)
-        sweeping = partial(sweep_monitors, instant=monitors.instant, rng=setting.rng)
-        nursery.start_soon(sweeping, books.store, retention, setting.log)
-        nursery.start_soon(monitors.backlog.keep_looking)
+        retention = Retention(config.monitors.runs_retention_days, config.monitors.results_retention_days)
+        nursery.start_soon(partial(sweep_monitors, sweep_at=sweep_at, rng=setting.rng), books.store, retention, log)
+        nursery.start_soon(opened.monitors.backlog.keep_looking)
 
 
 def _feed_setting(setting: Setting, store: Store, hub: Hub, gate: Gate) -> FeedSetting:
@@ -134,10 +140,8 @@ def _feed_setting(setting: Setting, store: Store, hub: Hub, gate: Gate) -> FeedS
         gate,
         is_alone=not is_shared(config.store.url),
         long_polls=config.limits.long_polls,
-        retention_days=config.events.retention_days,
         now=setting.now,
         rng=setting.rng,
-        log=setting.log,
     )
 
 

@@ -11,6 +11,7 @@ import events.migrations
 import gateway.admin.operation_records
 import limits.idempotency
 import scheduler.migrations
+import storage.sweep_clock
 from billing.accounts import Accounts
 from billing.balances import Balances
 from billing.charges import Charges
@@ -37,6 +38,7 @@ MIGRATIONS = (
     events.migrations.MIGRATIONS,
     scheduler.migrations.MIGRATIONS,
     gateway.admin.operation_records.MIGRATIONS,
+    storage.sweep_clock.MIGRATIONS,
 )
 
 

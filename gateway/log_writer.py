@@ -32,7 +32,7 @@ class LogStatistics:
 
 
 class LogWriter:
-    """Writes lines to a descriptor; `tell_dropped` is called where some are missing, once the sink takes lines again."""
+    """Writes lines to a descriptor; `tell_dropped` is called where some are missing, once lines are taken again."""
 
     def __init__(self, descriptor: int) -> None:
         self.tell_dropped: Callable[[int], None] = lambda _count: None

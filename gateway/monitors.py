@@ -24,7 +24,6 @@ from gateway.recipes import CatalogRecipes
 from scheduler.backlog import Watch
 from scheduler.clockwork import Clock, ClockSetting, open_clock
 from scheduler.errors import MonitorUnknown
-from scheduler.instants import Instant
 from scheduler.monitors import run_rows
 from scheduler.monitors.payload import make_payload
 from scheduler.monitors.projections import Projections
@@ -57,7 +56,7 @@ class MonitorRun(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Monitors:
-    """What the routes of monitors stand on, and what is told of them; `instant` is the deliveries' clock."""
+    """What the routes of monitors stand on, and what is told of them."""
 
     store: Store
     recipes: CatalogRecipes
@@ -67,7 +66,6 @@ class Monitors:
     deliveries: Deliveries | None
     """None where nothing is sent."""
     backlog: Watch
-    instant: Instant
     service: MonitorService
     projections: Projections
     webhooks: Webhooks
@@ -135,7 +133,6 @@ async def open_monitors(
             runs,
             office.deliveries,
             backlog,
-            office.instant,
             service,
             Projections(books.store),
             webhooks,

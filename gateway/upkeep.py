@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from random import Random
+from typing import TypeAlias
 
 import trio
 
+import events.retention
+import scheduler.retention
 from gateway.admin.operation_records import forget_operations
 from gateway.books import Books
 from gateway.logs import Log
 from limits.idempotency import forget_old
-from scheduler.instants import Instant
-from scheduler.retention import Retention, sweep
+from limits.shares import PAUSE_S, Shares
+from limits.stored_replies import forget_old_replies
+from scheduler.retention import Retention
 from storage.errors import StorageError
-from storage.store import Store
+from storage.store import Store, Tx
 
 FINISH_EVERY_S = 1.0
 FORGET_EVERY_S = 600.0
+TRIM_PAUSE_S = 1.0
 SWEEP_EVERY_S = 3_600.0
 SWEEP_FIRST_S = 300.0
 """A machine that started with a wrong clock has put it right by then: what is swept does not come back."""
+
+SweepAt: TypeAlias = Callable[[], Awaitable[float | None]]
+"""Gives the instant to remove by, or None: nothing may be removed now."""
 
 
 async def finish_charges(books: Books, log: Log) -> None:
@@ -36,24 +45,58 @@ async def finish_charges(books: Books, log: Log) -> None:
             log.event("error", "charges_unfinished", charges=books.charges.unfinished(), error=str(exc))
 
 
-async def forget_old_claims(books: Books, log: Log, now: Callable[[], float]) -> None:
-    """Drop the outcomes of idempotency keys whose day has passed, and of operation ids whose month has."""
+async def forget_old_claims(store: Store, log: Log, sweep_at: SweepAt) -> None:
+    """Drop idempotency keys' outcomes after their day, replies that no key names any more, and old operation ids."""
     while True:
         await trio.sleep(FORGET_EVERY_S)
         try:
-            await books.store.write(lambda tx: forget_old(tx, now()))
-            await books.store.write(lambda tx: forget_operations(tx, now()))
+            if (at := await sweep_at()) is not None:
+                await _repeat(store, partial(forget_old, now=at))
+                await _repeat(store, partial(forget_old_replies, now=at))
+                await store.write(partial(forget_operations, now=at))
         except StorageError as exc:
             log.event("warning", "claims_kept", error=str(exc))
 
 
-async def sweep_monitors(store: Store, retention: Retention, log: Log, *, instant: Instant, rng: Random) -> None:
+async def _repeat(store: Store, remove_some: Callable[[Tx], int]) -> None:
+    """Remove a few rows a write until none are left, so that other writes do not wait."""
+    removed = 1
+    while removed:
+        removed = await store.write(remove_some)
+        await trio.sleep(PAUSE_S)
+
+
+async def trim_shares(store: Store, shares: Shares, log: Log) -> None:
+    """Keep what each account has stored for its idempotency keys within its share."""
+    while True:
+        try:
+            account_id, trimmed = await shares.trim_next(store)
+            if any(trimmed):
+                log.event("info", "share_trimmed", account=account_id, **trimmed._asdict())
+        except StorageError as exc:
+            log.event("warning", "share_not_trimmed", error=str(exc))
+        await trio.sleep(TRIM_PAUSE_S)
+
+
+async def sweep_events(store: Store, retention_days: int, log: Log, *, sweep_at: SweepAt, rng: Random) -> None:
+    """Remove events that retention has passed; nodes that share a store take their turns by chance."""
+    while True:
+        try:
+            if (at := await sweep_at()) is not None:
+                await events.retention.sweep(store, at, retention_days)
+        except StorageError as exc:
+            log.event("warning", "events_kept", error=str(exc))
+        await trio.sleep(SWEEP_EVERY_S * rng.uniform(0.5, 1.5))
+
+
+async def sweep_monitors(store: Store, retention: Retention, log: Log, *, sweep_at: SweepAt, rng: Random) -> None:
     """Remove what is kept of monitors' runs no longer; nodes that share a store take their turns by chance."""
     await trio.sleep(SWEEP_FIRST_S)
     while True:
         try:
-            swept = await sweep(store, await store.read(instant), retention)
-            if any(swept):
+            at = await sweep_at()
+            swept = None if at is None else await scheduler.retention.sweep(store, at, retention)
+            if swept is not None and any(swept):
                 log.event("info", "monitors_swept", **swept._asdict())
         except StorageError as exc:
             log.event("warning", "monitors_not_swept", error=str(exc))

@@ -1,4 +1,4 @@
-"""The feed of a node while it runs: its readers, its waiters, and what it does now and then."""
+"""The feed of a node while it runs: its readers and its waiters."""
 
 from __future__ import annotations
 
@@ -11,16 +11,11 @@ import trio
 
 from events.consumers import Consumers
 from events.reader import open_page_reader
-from events.retention import sweep
 from events.wakeups import Hub
 from gateway.feed.polling import Polls
 from gateway.feed.reading import Readers
-from gateway.logs import Log
 from limits.gate import Gate
-from storage.errors import StorageError
 from storage.store import Store
-
-SWEEP_EVERY_S = 3_600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +36,8 @@ class FeedSetting:
     gate: Gate
     is_alone: bool
     long_polls: int
-    retention_days: int
     now: Callable[[], float]
     rng: Random
-    log: Log
 
 
 @asynccontextmanager
@@ -55,7 +48,6 @@ async def open_feed(setting: FeedSetting, draining: trio.Event) -> AsyncIterator
     async with open_page_reader(store, is_alone=setting.is_alone) as pages, trio.open_nursery() as nursery:
         nursery.start_soon(_close_at, draining, hub)
         nursery.start_soon(hub.deadlines.keep)
-        nursery.start_soon(_keep_sweeping, setting)
         if hub.is_shared:
             nursery.start_soon(hub.keep_hearing)
         if not setting.is_alone:
@@ -71,13 +63,3 @@ async def open_feed(setting: FeedSetting, draining: trio.Event) -> AsyncIterator
 async def _close_at(draining: trio.Event, hub: Hub) -> None:
     await draining.wait()
     hub.close()
-
-
-async def _keep_sweeping(setting: FeedSetting) -> None:
-    """Remove what retention has passed, again and again; nodes that share a store take their turns by chance."""
-    while True:
-        try:
-            await sweep(setting.store, setting.now(), setting.retention_days)
-        except StorageError as exc:
-            setting.log.event("warning", "events_kept", error=str(exc))
-        await trio.sleep(SWEEP_EVERY_S * setting.rng.uniform(0.5, 1.5))

@@ -1,69 +1,201 @@
-"""What a node does now and then, in virtual time."""
+"""What a node does now and then, in virtual time, also while the machine's clock is wrong."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
 from random import Random
+from typing import NamedTuple
 
 import trio
-import trio.testing
+from trio.testing import MockClock
 
-from gateway.upkeep import SWEEP_EVERY_S, SWEEP_FIRST_S, sweep_monitors
+import limits.idempotency
+import storage.sweep_clock
+from gateway.upkeep import SWEEP_EVERY_S, SWEEP_FIRST_S, forget_old_claims, sweep_events, sweep_monitors
+from limits.idempotency import Held, Kept, save_claims
 from scheduler.instants import instant_of
 from scheduler.monitors.records import Run
 from scheduler.monitors.run_rows import add_runs
 from scheduler.retention import Retention
 from storage.errors import StoreUnavailable
 from storage.store import Tx
+from storage.sweep_clock import SECOND_LOOK_S, SweepClock
+from tests.events.desk import low
 from tests.fakes.inline_store import InlineStore
 from tests.scheduler.desk import EPOCH, MIGRATIONS, Desk
 
 DAY_S = 86_400.0
+ALL = (*MIGRATIONS, limits.idempotency.MIGRATIONS, storage.sweep_clock.MIGRATIONS)
+TWO_LOOKS_S = 2 * SECOND_LOOK_S + 2 * SWEEP_EVERY_S
+"""By then every sweeper has looked twice, an hour apart at least."""
 
 
-def move(desk: Desk, seconds: float) -> None:
-    """Set the machine's clock."""
-    assert desk.starts_at is not None
-    desk.starts_at += seconds
+class Left(NamedTuple):
+    """How many there are of what is removed by age."""
+
+    events: int
+    runs: int
+    claims: int
+    replies: int
 
 
-async def test_monitors_are_swept_again_and_again_through_times_without_a_store(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    desk = Desk(InlineStore(MIGRATIONS))
-    desk.starts_at = EPOCH - trio.current_time()
-    monitor = await desk.monitor(await desk.account())
-    slots = [EPOCH + hour * 3600.0 for hour in range(72)]
+class Machine:
+    """A store with something of every kind, all of one instant, under a clock that can be set."""
 
-    def add(tx: Tx) -> None:
-        add_runs(
-            tx,
-            [
-                Run(desk.make_id("run_"), monitor.id, monitor.account_id, at, "failed", at, finished_at=at)
-                for at in slots
-            ],
-        )
+    def __init__(self) -> None:
+        self.desk = Desk(InlineStore(ALL))
+        self.desk.starts_at = EPOCH - trio.current_time()
 
-    await desk.store.write(add)
-    instant = instant_of(desk.now, is_alone=True)
-    sweeping = partial(sweep_monitors, desk.store, Retention(1, 1), desk.log, instant=instant, rng=Random(1))
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(sweeping)
-        move(desk, 500 * DAY_S)
-        await trio.sleep(SWEEP_FIRST_S - 1)
-        move(desk, -500 * DAY_S)  # a wrong clock at the start takes nothing away
-        await trio.sleep(DAY_S)
-        assert len(await desk.all_runs(monitor.id)) == 72
-        desk.store.failing = StoreUnavailable("it is away")
-        await trio.sleep(DAY_S)
-        desk.store.failing = None
-        await trio.sleep(2 * SWEEP_EVERY_S)
-        midnight = desk.now() // DAY_S * DAY_S
-        assert [run.scheduled_for for run in await desk.all_runs(monitor.id)] == [
-            slot for slot in slots if slot >= midnight - DAY_S
+    def set_clock(self, seconds: float) -> None:
+        """Set the machine's clock on or back."""
+        assert self.desk.starts_at is not None
+        self.desk.starts_at += seconds
+
+    async def fill(self) -> None:
+        monitor = await self.desk.monitor(await self.desk.account())
+        await self.desk.store.write(partial(self._add, monitor_id=monitor.id, account_id=monitor.account_id))
+
+    def _add(self, tx: Tx, *, monitor_id: str, account_id: str) -> None:
+        at = self.desk.now()
+        runs = [
+            Run(self.desk.make_id("run_"), monitor_id, account_id, at + hour, "failed", at, finished_at=at)
+            for hour in range(3)
         ]
+        add_runs(tx, runs)
+        self.desk.feed.append(tx, [low(account_id), low(account_id)])
+        kept = Kept(200, '"data":1', "req_1")
+        save_claims(tx, {"one": Held(account_id, "GET a/b", "print", "req_1", at, kept)})
+
+    def left(self) -> Left:
+        def count(tx: Tx) -> Left:
+            return Left(*(tx.all(f"SELECT COUNT(*) FROM {name}")[0][0] for name in Left._fields))
+
+        left: Left = self.desk.store.look(count)
+        return left
+
+    @asynccontextmanager
+    async def process(self) -> AsyncIterator[None]:
+        """All sweepers of a process, for as long as it lives."""
+        store, log, rng = self.desk.store, self.desk.log, Random(1)
+        instant = instant_of(self.desk.now, is_alone=True)
+        look = SweepClock(store, instant, event=log.event).look
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(partial(sweep_monitors, sweep_at=look, rng=rng), store, Retention(7, 7), log)
+            nursery.start_soon(partial(sweep_events, sweep_at=look, rng=rng), store, 7, log)
+            nursery.start_soon(partial(forget_old_claims, sweep_at=look), store, log)
+            yield
+            nursery.cancel_scope.cancel()
+
+
+ALL_OF_IT = Left(events=2, runs=3, claims=1, replies=1)
+NOTHING = Left(0, 0, 0, 0)
+
+
+async def test_nothing_is_swept_by_a_clock_that_jumped_forty_days_and_was_put_right_within_the_hour(
+    autojump_clock: MockClock,
+) -> None:
+    machine = Machine()
+    await machine.fill()
+    async with machine.process():
+        await trio.sleep(TWO_LOOKS_S)
+        machine.set_clock(40 * DAY_S)
+        await trio.sleep(SECOND_LOOK_S)
+        assert machine.left() == ALL_OF_IT
+        machine.set_clock(-40 * DAY_S)
+        await trio.sleep(TWO_LOOKS_S)
+        assert machine.left() == ALL_OF_IT
+    assert [name for name, _ in machine.desk.log.events] == ["clock_doubted"]
+    machine.desk.store.close()
+
+
+async def test_restarts_under_a_wrong_clock_sweep_nothing(autojump_clock: MockClock) -> None:
+    machine = Machine()
+    await machine.fill()
+    async with machine.process():
+        await trio.sleep(TWO_LOOKS_S)
+    machine.set_clock(40 * DAY_S)
+    for _ in range(5):
+        async with machine.process():
+            await trio.sleep(SECOND_LOOK_S)
+    assert machine.left() == ALL_OF_IT
+    machine.desk.store.close()
+
+
+async def test_a_store_of_an_earlier_version_is_not_swept_by_a_wrong_clock_at_its_first_start(
+    autojump_clock: MockClock,
+) -> None:
+    machine = Machine()
+    await machine.fill()
+    machine.set_clock(40 * DAY_S)
+    async with machine.process():
+        await trio.sleep(SECOND_LOOK_S)
+        assert machine.left() == ALL_OF_IT
+    machine.desk.store.close()
+
+
+async def test_a_node_that_was_off_for_weeks_sweeps_once_it_has_looked_twice(autojump_clock: MockClock) -> None:
+    machine = Machine()
+    await machine.fill()
+    async with machine.process():
+        await trio.sleep(TWO_LOOKS_S)
+    await trio.sleep(40 * DAY_S)
+    async with machine.process():
+        await trio.sleep(TWO_LOOKS_S)
+        assert machine.left() == NOTHING
+    machine.desk.store.close()
+
+
+async def test_a_clock_that_was_set_back_sweeps_nothing_that_is_young(autojump_clock: MockClock) -> None:
+    machine = Machine()
+    await machine.fill()
+    async with machine.process():
+        await trio.sleep(TWO_LOOKS_S)
+        machine.set_clock(-400 * DAY_S)
+        await trio.sleep(TWO_LOOKS_S)
+        machine.set_clock(400 * DAY_S)
+        await trio.sleep(TWO_LOOKS_S)
+        assert machine.left() == ALL_OF_IT
+        await trio.sleep(9 * DAY_S)
+        assert machine.left() == NOTHING
+    machine.desk.store.close()
+
+
+async def test_sweeps_go_on_after_times_without_a_store(autojump_clock: MockClock) -> None:
+    machine = Machine()
+    await machine.fill()
+    async with machine.process():
+        await trio.sleep(TWO_LOOKS_S)
+        machine.desk.store.failing = StoreUnavailable("it is away")
+        await trio.sleep(10 * DAY_S)
+        assert machine.left() == ALL_OF_IT
+        machine.desk.store.failing = None
+        await trio.sleep(TWO_LOOKS_S)
+        assert machine.left() == NOTHING
+    names = {name for name, _ in machine.desk.log.events}
+    assert names == {"monitors_not_swept", "monitors_swept", "events_kept", "claims_kept"}
+    machine.desk.store.close()
+
+
+async def test_runs_go_by_whole_days_and_none_in_a_nodes_first_minutes(autojump_clock: MockClock) -> None:
+    machine = Machine()
+    await machine.fill()
+    swept_at: list[float] = []
+
+    async def look() -> float | None:
+        await trio.lowlevel.checkpoint()
+        swept_at.append(trio.current_time())
+        return machine.desk.now()
+
+    async with trio.open_nursery() as nursery:
+        sweeping = partial(sweep_monitors, sweep_at=look, rng=Random(1))
+        nursery.start_soon(sweeping, machine.desk.store, Retention(1, 1), machine.desk.log)
+        await trio.sleep(2 * DAY_S - (EPOCH % DAY_S) - 1)
+        assert machine.left().runs == 3
+        await trio.sleep(2 * SWEEP_EVERY_S)
+        assert machine.left().runs == 0
         nursery.cancel_scope.cancel()
-    names = [name for name, _fields in desk.log.events]
-    assert set(names) == {"monitors_not_swept", "monitors_swept"}
-    assert sum(fields.get("runs", 0) for _name, fields in desk.log.events) == 72 - len(await desk.all_runs(monitor.id))
-    desk.store.close()
+    assert swept_at[0] == SWEEP_FIRST_S
+    assert machine.desk.log.events == [("monitors_swept", {"deliveries": 0, "results": 0, "runs": 3})]
+    machine.desk.store.close()

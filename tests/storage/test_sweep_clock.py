@@ -1,0 +1,169 @@
+"""When whoever removes what is old may believe the clock, in virtual time; the row in the store outlives processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from storage.errors import StoreUnavailable
+from storage.sweep_clock import AHEAD_S, MIGRATIONS, SECOND_LOOK_S, SweepClock
+from tests.fakes.inline_store import InlineStore
+
+EPOCH = 1_800_000_000.0
+DAY_S = 86_400.0
+
+
+class Machine:
+    """A machine whose clock can be set, with a store; each `process` has a look of its own."""
+
+    def __init__(self) -> None:
+        self.store = InlineStore([MIGRATIONS])
+        self.wrong_s = 0.0
+        self.events: list[tuple[str, str, dict[str, Any]]] = []
+
+    def now(self) -> float:
+        return EPOCH + trio.current_time() + self.wrong_s
+
+    def process(self) -> SweepClock:
+        return SweepClock(self.store, lambda _tx: self.now(), event=self.event)
+
+    def event(self, level: str, name: str, **fields: Any) -> None:
+        self.events.append((level, name, fields))
+
+    async def trusted(self) -> SweepClock:
+        """A process that has looked twice."""
+        clock = self.process()
+        assert await clock.look() is None
+        await trio.sleep(SECOND_LOOK_S)
+        assert await clock.look() == self.now()
+        return clock
+
+
+@pytest.fixture
+def machine() -> Iterator[Machine]:
+    opened = Machine()
+    yield opened
+    opened.store.close()
+
+
+async def test_a_store_that_was_never_swept_is_swept_at_the_second_look_and_nobody_is_warned(
+    machine: Machine, autojump_clock: MockClock
+) -> None:
+    clock = machine.process()
+    assert await clock.look() is None
+    await trio.sleep(SECOND_LOOK_S - 1)
+    assert await clock.look() is None
+    await trio.sleep(1)
+    assert await clock.look() == machine.now()
+    assert machine.events == []
+
+
+@pytest.mark.parametrize("passes_s", [0.0, 600.0, 10 * DAY_S])
+async def test_a_clock_that_goes_on_evenly_is_believed_at_every_look(
+    machine: Machine, autojump_clock: MockClock, passes_s: float
+) -> None:
+    clock = await machine.trusted()
+    for wrong_s in (0.0, 60.0, AHEAD_S, AHEAD_S - 60):
+        machine.wrong_s += wrong_s
+        await trio.sleep(passes_s)
+        assert await clock.look() == machine.now()
+    assert machine.events == []
+
+
+async def test_a_jump_of_more_than_a_day_is_told_and_believed_after_an_hour_of_going_on_evenly(
+    machine: Machine,
+    autojump_clock: MockClock,
+) -> None:
+    clock = await machine.trusted()
+    machine.wrong_s += 40 * DAY_S
+    told = {"at": machine.now(), "ahead_s": 40 * 86_400, "sweeps_again_in_s": SECOND_LOOK_S}
+    for _ in range(6):
+        assert await clock.look() is None
+        await trio.sleep(SECOND_LOOK_S / 6)
+    assert machine.events == [("warning", "clock_doubted", told)]
+    assert await clock.look() == machine.now()
+
+
+async def test_a_clock_that_is_put_right_again_is_believed_at_once(machine: Machine, autojump_clock: MockClock) -> None:
+    clock = await machine.trusted()
+    machine.wrong_s += 40 * DAY_S
+    assert await clock.look() is None
+    machine.wrong_s -= 40 * DAY_S
+    await trio.sleep(10)
+    assert await clock.look() == machine.now()
+    machine.wrong_s += 40 * DAY_S
+    assert await clock.look() is None, "the first doubt has ended, and its hour with it"
+
+
+async def test_a_second_jump_begins_the_hour_anew(machine: Machine, autojump_clock: MockClock) -> None:
+    clock = await machine.trusted()
+    for jump_s in (40 * DAY_S, 300 * DAY_S, -100 * DAY_S):
+        machine.wrong_s += jump_s
+        assert await clock.look() is None
+        await trio.sleep(SECOND_LOOK_S - 1)
+    assert await clock.look() is None
+    await trio.sleep(1)
+    assert await clock.look() == machine.now()
+    assert [fields["ahead_s"] // 86_400 for _, _, fields in machine.events] == [40, 340, 240]
+
+
+async def test_a_process_that_starts_under_a_wrong_clock_knows_it_from_the_store(
+    machine: Machine, autojump_clock: MockClock
+) -> None:
+    await machine.trusted()
+    machine.wrong_s += 40 * DAY_S
+    for _ in range(3):
+        restarted = machine.process()
+        assert await restarted.look() is None
+        await trio.sleep(SECOND_LOOK_S - 1)
+        assert await restarted.look() is None, "each process needs its own hour"
+    assert len(machine.events) == 3
+    machine.wrong_s -= 40 * DAY_S
+    assert await machine.process().look() == machine.now()
+
+
+async def test_a_node_that_was_off_for_a_week_removes_again_after_an_hour(
+    machine: Machine, autojump_clock: MockClock
+) -> None:
+    await machine.trusted()
+    await trio.sleep(7 * DAY_S)
+    restarted = machine.process()
+    assert await restarted.look() is None
+    await trio.sleep(SECOND_LOOK_S)
+    assert await restarted.look() == machine.now()
+    assert [name for _, name, _ in machine.events] == ["clock_doubted"]
+
+
+async def test_a_clock_that_goes_back_is_believed_and_its_way_forward_is_a_jump(
+    machine: Machine, autojump_clock: MockClock
+) -> None:
+    clock = await machine.trusted()
+    machine.wrong_s -= 400 * DAY_S
+    assert await clock.look() == machine.now()
+    machine.wrong_s += 400 * DAY_S
+    assert await clock.look() is None
+    await trio.sleep(SECOND_LOOK_S)
+    assert await clock.look() == machine.now()
+
+
+async def test_what_one_node_has_looked_at_twice_another_believes(machine: Machine, autojump_clock: MockClock) -> None:
+    one, other = await machine.trusted(), machine.process()
+    machine.wrong_s += 40 * DAY_S
+    assert [await clock.look() for clock in (one, other)] == [None, None]
+    await trio.sleep(SECOND_LOOK_S)
+    assert [await clock.look() for clock in (one, machine.process())] == [machine.now()] * 2
+
+
+async def test_a_look_that_the_store_refuses_is_raised_and_decides_nothing(
+    machine: Machine, autojump_clock: MockClock
+) -> None:
+    clock = await machine.trusted()
+    machine.store.failing = StoreUnavailable("away")
+    with pytest.raises(StoreUnavailable):
+        await clock.look()
+    machine.store.failing = None
+    assert await clock.look() == machine.now()
