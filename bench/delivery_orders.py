@@ -30,6 +30,7 @@ from gateway.node import Node
 from gateway.operations import Nothing, Operation
 from scheduler.monitors import run_rows, store
 from scheduler.monitors.records import Run
+from scheduler.webhooks.urls import host_in
 from storage.store import Tx
 
 BODY = msgspec.json.encode({"result": {"text": "As long as a run's result usually is. " * 50}})
@@ -97,7 +98,12 @@ class ObeyingDeliveries:
         run_rows.add_runs(tx, [run for _, run in runs])
         for one, run in runs:
             self._node.monitors.outbox.queue(
-                tx, run_id=run.id, monitor_id=one.monitor_id, account_id=one.account_id, url=one.url, body=BODY
+                tx,
+                run_id=run.id,
+                monitor_id=one.monitor_id,
+                account_id=one.account_id,
+                host=host_in(one.url),
+                body=BODY,
             )
 
     async def _posted(self, args: Posted) -> Any:

@@ -17,7 +17,7 @@ from gateway.operations import Nothing, Operation
 from scheduler.monitors import store
 from scheduler.monitors.records import Monitor
 from scheduler.webhooks import hook_rows
-from scheduler.webhooks.records import Webhook
+from scheduler.webhooks.urls import new_webhook
 from storage.store import Tx
 
 DAY_S = 86_400.0
@@ -86,7 +86,7 @@ def _read(tx: Tx) -> Ran:
 
 def add_hook(tx: Tx, cipher: Cipher, monitor_id: str, url: str) -> None:
     """Let a monitor deliver to `url`."""
-    hook_rows.add_webhook(tx, Webhook(monitor_id, url, cipher.seal(SECRET, bound_to=hook_rows.sealed_for(monitor_id))))
+    hook_rows.add_webhook(tx, new_webhook(cipher, monitor_id, url, SECRET))
 
 
 def bench_monitor(monitor_id: str, account_id: str, *, next_slot_at: float | None) -> Monitor:

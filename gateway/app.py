@@ -46,7 +46,14 @@ from gateway.routing import Route, Routes
 from gateway.sharing import ROUND_TRIP_S, open_sharing
 from gateway.sites import open_sites
 from gateway.state import open_gate
-from gateway.upkeep import finish_charges, forget_old_claims, sweep_events, sweep_monitors, trim_shares
+from gateway.upkeep import (
+    finish_charges,
+    forget_old_claims,
+    seal_webhook_urls,
+    sweep_events,
+    sweep_monitors,
+    trim_shares,
+)
 from limits.gate import Gate
 from scheduler.instants import instant_of
 from scheduler.retention import Retention
@@ -130,6 +137,7 @@ def _start_upkeep(nursery: trio.Nursery, setting: Setting, opened: _Opened, clai
         retention = Retention(config.monitors.runs_retention_days, config.monitors.results_retention_days)
         nursery.start_soon(partial(sweep_monitors, sweep_at=sweep_at, rng=setting.rng), books.store, retention, log)
         nursery.start_soon(opened.monitors.backlog.keep_looking)
+        nursery.start_soon(seal_webhook_urls, books, log)
 
 
 def _feed_setting(setting: Setting, store: Store, hub: Hub, gate: Gate) -> FeedSetting:

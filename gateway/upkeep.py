@@ -18,12 +18,14 @@ from limits.idempotency import forget_old
 from limits.shares import PAUSE_S, Shares
 from limits.stored_replies import forget_old_replies
 from scheduler.retention import Retention
+from scheduler.webhooks.urls import seal_plain_urls
 from storage.errors import StorageError
 from storage.store import Store, Tx
 
 FINISH_EVERY_S = 1.0
 FORGET_EVERY_S = 600.0
 TRIM_PAUSE_S = 1.0
+SEAL_AGAIN_S = 60.0
 SWEEP_EVERY_S = 3_600.0
 SWEEP_FIRST_S = 300.0
 """A machine that started with a wrong clock has put it right by then: what is swept does not come back."""
@@ -101,3 +103,16 @@ async def sweep_monitors(store: Store, retention: Retention, log: Log, *, sweep_
         except StorageError as exc:
             log.event("warning", "monitors_not_swept", error=str(exc))
         await trio.sleep(SWEEP_EVERY_S * rng.uniform(0.5, 1.5))
+
+
+async def seal_webhook_urls(books: Books, log: Log) -> None:
+    """Seal the webhooks' URLs that an earlier release has left in clear, as soon as the store takes it."""
+    while True:
+        try:
+            if sealed := await seal_plain_urls(books.store, books.cipher):
+                log.event("info", "webhook_urls_sealed", webhooks=sealed)
+        except StorageError as exc:
+            log.event("warning", "webhook_urls_not_sealed", error=str(exc))
+            await trio.sleep(SEAL_AGAIN_S)
+        else:
+            return

@@ -32,7 +32,8 @@ CREATE TABLE monitors (
 )
 """
 
-# The secrets are sealed. The previous one signs too until `previous_until`.
+# The secrets are sealed, and so is the URL of a row that has a `host` (0004). The previous secret signs too until
+# `previous_until`.
 WEBHOOKS = """
 CREATE TABLE webhooks (
     monitor_id TEXT PRIMARY KEY REFERENCES monitors (id) ON DELETE CASCADE,
@@ -169,5 +170,10 @@ def m0003_retention(schema: Schema) -> None:
         schema.execute(statement)
 
 
-MIGRATIONS = MigrationSet("scheduler", (m0001_monitors, m0002_redeliveries, m0003_retention))
+def m0004_sealed_urls(schema: Schema) -> None:
+    """The host in clear beside a URL that is sealed; NULL where the URL is not yet (`scheduler.webhooks.urls`)."""
+    schema.execute("ALTER TABLE webhooks ADD COLUMN host TEXT")
+
+
+MIGRATIONS = MigrationSet("scheduler", (m0001_monitors, m0002_redeliveries, m0003_retention, m0004_sealed_urls))
 """What `open_store` is given, after billing's."""

@@ -70,9 +70,9 @@ class DeliveryRoutes:
     async def resume(self, request: Request, caller: Caller) -> Reply:
         """The webhook, which takes deliveries again."""
         read_free(request.query, ())
-        webhook = await self._webhooks.resume(caller.key.account_id, monitor_id_of(request))
+        webhook, url, _ = await self._webhooks.resume(caller.key.account_id, monitor_id_of(request))
         told = {
-            "url": webhook.url,
+            "url": url,
             "status": webhook.status,
             "failure_count": webhook.failures,
             "last_delivery_at": iso_or_none(webhook.last_delivery_at),

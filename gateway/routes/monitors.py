@@ -73,7 +73,7 @@ class MonitorRoutes:
             told = {**await self._monitors.preview(draft, account_id), "id": None}
             return await self._free(request, caller, {"valid": True, "monitor": told})
         saved = await self._monitors.create(draft, account_id, caller.key.id)
-        shown = self._monitors.shown(saved.view, secret=saved.secret)
+        shown = self._monitors.shown(saved.view)
         body = {"platform": "account", "endpoint": MONITORS, "monitor": shown, "webhook_secret": saved.secret}
         made = await self._replies.free(request, caller, orjson.dumps(body)[1:-1])
         return replace(

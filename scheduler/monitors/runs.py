@@ -178,11 +178,11 @@ class Runs:
     def _queue_delivery(self, tx: Tx, monitor: Monitor, run: Run, verdict: Verdict) -> None:
         if not verdict.counts or (monitor.suppress and not verdict.alerts):
             return
-        url = store.hook_of(tx, monitor.id)
-        if url is not None:
+        host = store.hook_host(tx, monitor.id)
+        if host is not None:
             body = self._make_payload(monitor, run, verdict)
             self._outbox.queue(
-                tx, run_id=run.id, monitor_id=run.monitor_id, account_id=run.account_id, url=url, body=body
+                tx, run_id=run.id, monitor_id=run.monitor_id, account_id=run.account_id, host=host, body=body
             )
 
 

@@ -12,7 +12,6 @@ from typing import Any, Final, NamedTuple
 from msgspec import UnsetType
 
 from billing.accounts import Account, read_account
-from billing.errors import SealBroken
 from billing.sealing import Cipher
 from scheduler.errors import MonitorLimitReached, MonitorPaused, MonitorUnknown, RunTooSoon
 from scheduler.monitors import lists, store
@@ -25,11 +24,11 @@ from scheduler.monitors.shown import shown_monitor
 from scheduler.monitors.slots import Slots
 from scheduler.recipes import Recipes
 from scheduler.webhooks import hook_rows
-from scheduler.webhooks.hook_rows import sealed_for
 from scheduler.webhooks.records import Webhook
 from scheduler.webhooks.registration import check_target
 from scheduler.webhooks.resolver import Resolve
 from scheduler.webhooks.signature import new_secret
+from scheduler.webhooks.urls import OpenedWebhook, host_in, new_webhook, opened, seal_url
 from storage.store import Store, Tx
 from upstreams.errors import TargetRefused
 
@@ -98,7 +97,8 @@ class MonitorService:
         await self._check_target(draft.webhook_url)
         monitor = draft.monitor("", account_id, None, self._now())
         url = draft.webhook_url
-        return self.shown(View(monitor, None if url is None else Webhook("", url, "")), secret=draft.secret)
+        hook = None if url is None else OpenedWebhook(Webhook("", url, ""), url, draft.secret)
+        return self._shown(monitor, hook)
 
     async def create(self, draft: Draft, account_id: str, key_id: str) -> Saved:
         """Make it, within the account's plan, and run it at once where that is asked for.
@@ -111,7 +111,9 @@ class MonitorService:
         id_ = self._setting.make_id("mon_")
         monitor = draft.monitor(id_, account_id, key_id, self._now())
         secret = None if draft.webhook_url is None else draft.secret or new_secret()
-        webhook = self._webhook(id_, draft.webhook_url, secret)
+        webhook = None
+        if draft.webhook_url is not None and secret is not None:
+            webhook = new_webhook(self._setting.cipher, id_, draft.webhook_url, secret)
         await self._store.write(partial(self._add, monitor=monitor, webhook=webhook, run_now=draft.run_now))
         self._setting.wake()
         return Saved(View(monitor, webhook), secret)
@@ -197,12 +199,13 @@ class MonitorService:
 
         return await self._store.read(read)
 
-    def shown(self, view: View, *, secret: str | None = None) -> dict[str, Any]:
+    def shown(self, view: View) -> dict[str, Any]:
         """A monitor as it is told; of the webhook's secret only the end."""
         monitor, webhook = view
-        if secret is None and webhook is not None and webhook.secret:
-            secret = self._unsealed(webhook)
-        return shown_monitor(monitor, webhook, recipes=self._setting.recipes, secret=secret, now=self._now())
+        return self._shown(monitor, None if webhook is None else opened(self._setting.cipher, webhook))
+
+    def _shown(self, monitor: Monitor, hook: OpenedWebhook | None) -> dict[str, Any]:
+        return shown_monitor(monitor, hook, recipes=self._setting.recipes, now=self._now())
 
     async def _check_target(self, url: str | UnsetType | None) -> None:
         if isinstance(url, str):
@@ -210,18 +213,6 @@ class MonitorService:
                 await check_target(url, self._setting.resolve, allow_insecure=self._setting.allow_insecure)
             except TargetRefused as exc:
                 raise uncallable(exc) from exc
-
-    def _unsealed(self, webhook: Webhook) -> str | None:
-        """The secret; None where this node has another master secret than the one that sealed it."""
-        try:
-            return self._setting.cipher.unseal(webhook.secret, bound_to=sealed_for(webhook.monitor_id))
-        except SealBroken:
-            return None
-
-    def _webhook(self, monitor_id: str, url: str | None, secret: str | None) -> Webhook | None:
-        if url is None or secret is None:
-            return None
-        return Webhook(monitor_id, url, self._setting.cipher.seal(secret, bound_to=sealed_for(monitor_id)))
 
     def _add(self, tx: Tx, monitor: Monitor, webhook: Webhook | None, *, run_now: bool) -> None:
         _check_plan(tx, read_account(tx, monitor.account_id))
@@ -252,12 +243,15 @@ class MonitorService:
         if url is None:
             hook_rows.remove_webhook(tx, monitor_id, at=self._now())
             return False
-        if hook_rows.save_url(tx, monitor_id, url):
-            return False
-        webhook = self._webhook(monitor_id, url, secret)
-        assert webhook is not None, "it has a URL and a secret"
-        hook_rows.add_webhook(tx, webhook)
-        return True
+        cipher = self._setting.cipher
+        before = hook_rows.read_webhooks(tx, [monitor_id]).get(monitor_id)
+        if before is None:
+            hook_rows.add_webhook(tx, new_webhook(cipher, monitor_id, url, secret))
+            return True
+        # The same URL stays sealed as it was: what is under way there still tells of this webhook.
+        is_same = before.host is not None and opened(cipher, before).url == url
+        hook_rows.save_url(tx, monitor_id, before.url if is_same else seal_url(cipher, monitor_id, url), host_in(url))
+        return False
 
     def _open_slot(self, tx: Tx, account_id: str, monitor_id: str) -> Run:
         monitor = owned(tx, account_id, monitor_id, locked=True)

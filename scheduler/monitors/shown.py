@@ -17,15 +17,15 @@ from scheduler.monitors.verdict import SCHEDULING_CREDITS
 from scheduler.recipes import Recipe, Recipes
 from scheduler.webhooks.records import Webhook
 from scheduler.webhooks.schedule import FAILURES_UNTIL_PAUSE
+from scheduler.webhooks.urls import OpenedWebhook
 
 _HINT: Final = 4
 """Characters of a secret that are shown, and never more than a quarter of it."""
 
 
-def shown_monitor(
-    monitor: Monitor, webhook: Webhook | None, *, recipes: Recipes, secret: str | None, now: float
-) -> dict[str, Any]:
-    """A monitor; `secret` is its webhook's, of which the end is shown. What its recipe costs is read anew each time."""
+def shown_monitor(monitor: Monitor, hook: OpenedWebhook | None, *, recipes: Recipes, now: float) -> dict[str, Any]:
+    """A monitor; of its webhook's secret the end. What its recipe costs is read anew each time."""
+    webhook = None if hook is None else hook.webhook
     warnings: list[str] = []
     cost = rows = None
     track = None if monitor.track is None else stored_track(orjson.loads(monitor.track))
@@ -55,7 +55,7 @@ def shown_monitor(
         "alert_rules": orjson.Fragment(monitor.alert_rules),
         "suppress_webhook_unless_alert": monitor.suppress,
         "webhook_format": monitor.webhook_format,
-        "webhook": None if webhook is None else _webhook(webhook, secret),
+        "webhook": None if hook is None else _webhook(hook),
         "rows_asked": rows,
         "estimated_cost_per_run": cost,
         "estimated_monthly_cost": monthly,
@@ -94,9 +94,10 @@ def _of_webhook(monitor: Monitor, webhook: Webhook | None) -> list[str]:
     return told
 
 
-def _webhook(webhook: Webhook, secret: str | None) -> dict[str, Any]:
+def _webhook(hook: OpenedWebhook) -> dict[str, Any]:
+    webhook, url, secret = hook
     return {
-        "url": webhook.url,
+        "url": url,
         "status": webhook.status,
         "failure_count": webhook.failures,
         "last_delivery_at": iso_or_none(webhook.last_delivery_at),

@@ -10,6 +10,7 @@ from typing import Final
 
 from scheduler.monitors.records import Monitor
 from scheduler.rows import values_of
+from scheduler.webhooks.urls import host_in
 from storage.store import Row, Tx
 
 COLUMNS: Final = """
@@ -45,7 +46,7 @@ SETTLE = """
 UPDATE monitors SET baseline_run_id = ?, rule_state = ?, runs_total = runs_total + 1, credits_spent = credits_spent + ?
 WHERE id = ?
 """
-HOOK = "SELECT url FROM webhooks WHERE monitor_id = ? AND status = 'active'"
+HOOK = "SELECT host, url FROM webhooks WHERE monitor_id = ? AND status = 'active'"
 REMOVE = "DELETE FROM monitors WHERE id = ? AND account_id = ?"
 
 
@@ -101,10 +102,14 @@ def settle(tx: Tx, monitor: Monitor, *, credits_used: int) -> None:
     tx.run(SETTLE, (monitor.baseline_run_id, monitor.rule_state, credits_used, monitor.id))
 
 
-def hook_of(tx: Tx, monitor_id: str) -> str | None:
-    """Where the monitor's runs are delivered; None while they are not."""
+def hook_host(tx: Tx, monitor_id: str) -> str | None:
+    """The host that the monitor's runs are delivered to; None while they are not."""
     row = tx.one(HOOK, (monitor_id,))
-    return None if row is None else row[0]
+    if row is None:
+        return None
+    host, url = row
+    found: str = host_in(url) if host is None else host
+    return found
 
 
 def remove_monitor(tx: Tx, monitor_id: str, account_id: str) -> bool:

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Final
-from urllib.parse import urlsplit
 
 from scheduler.rows import values_of
 from scheduler.webhooks.records import PAUSED, REMOVED, FailReason, Webhook
 from storage.store import Tx
 
-COLUMNS: Final = "monitor_id, url, secret, previous_secret, previous_until, status, failures, last_delivery_at"
-ADD = f"INSERT INTO webhooks ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608 - made of constants
+COLUMNS: Final = "monitor_id, url, secret, previous_secret, previous_until, status, failures, last_delivery_at, host"
+ADD = f"INSERT INTO webhooks ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608 - made of constants
 READ = f"SELECT {COLUMNS} FROM webhooks WHERE monitor_id IN {{in}}"  # noqa: S608 - made of constants
 LOCK = f"{READ} ORDER BY monitor_id {{lock}}"
-SAVE_URL = "UPDATE webhooks SET url = ?, status = 'active', failures = 0 WHERE monitor_id = ?"
+SAVE_URL = "UPDATE webhooks SET url = ?, host = ?, status = 'active', failures = 0 WHERE monitor_id = ?"
 MOVE = "UPDATE deliveries SET host = ? WHERE monitor_id = ? AND status = 'queued'"
 RESUME = "UPDATE webhooks SET status = 'active', failures = 0 WHERE monitor_id = ?"
 ROTATE = "UPDATE webhooks SET previous_secret = secret, previous_until = ?, secret = ? WHERE monitor_id = ?"
@@ -36,16 +35,6 @@ WHERE status = 'queued' AND lease_until IS NULL AND monitor_id IN {in}
 """
 
 
-def sealed_for(monitor_id: str) -> str:
-    """What a webhook's secrets are bound to when they are sealed."""
-    return f"webhook of {monitor_id}"
-
-
-def host_of(url: str) -> str:
-    """Whose line the deliveries to a URL stand in."""
-    return urlsplit(url).hostname or ""
-
-
 def add_webhook(tx: Tx, webhook: Webhook) -> None:
     """Keep a new webhook."""
     tx.run(ADD, _values(webhook))
@@ -56,12 +45,10 @@ def read_webhooks(tx: Tx, monitor_ids: Sequence[str], *, locked: bool = False) -
     return {row[0]: Webhook(*row) for row in tx.all_in(LOCK if locked else READ, monitor_ids)}
 
 
-def save_url(tx: Tx, monitor_id: str, url: str) -> bool:
-    """Deliver there from now on, what is queued too; a webhook that was paused goes on. False: there is none."""
-    if not tx.run(SAVE_URL, (url, monitor_id)):
-        return False
-    tx.run(MOVE, (host_of(url), monitor_id))
-    return True
+def save_url(tx: Tx, monitor_id: str, url: str, host: str) -> None:
+    """Deliver to a sealed URL of this host from now on, what is queued too; a webhook that was paused goes on."""
+    tx.run(SAVE_URL, (url, host, monitor_id))
+    tx.run(MOVE, (host, monitor_id))
 
 
 def resume(tx: Tx, monitor_id: str) -> bool:

@@ -16,6 +16,7 @@ from scheduler.webhooks import hook_rows, log_rows
 from scheduler.webhooks.errors import DeliveryUnknown, RedeliveryRefused, WebhookUnknown
 from scheduler.webhooks.records import AttemptRow, Delivery, Webhook
 from scheduler.webhooks.signature import new_secret
+from scheduler.webhooks.urls import OpenedWebhook, host_of, opened, sealed_for
 from storage.store import Store, Tx
 
 PREVIOUS_S: Final = 24 * 3600.0
@@ -65,7 +66,7 @@ class Webhooks:
             MonitorUnknown, WebhookUnknown: nothing was changed.
         """
         secret, until = new_secret(), self._now() + PREVIOUS_S
-        sealed = self._cipher.seal(secret, bound_to=hook_rows.sealed_for(monitor_id))
+        sealed = self._cipher.seal(secret, bound_to=sealed_for(monitor_id))
 
         def rotate(tx: Tx) -> None:
             _check_owner(tx, account_id, monitor_id, locked=True)
@@ -75,7 +76,7 @@ class Webhooks:
         await self._store.write(rotate)
         return Rotated(secret, until)
 
-    async def resume(self, account_id: str, monitor_id: str) -> Webhook:
+    async def resume(self, account_id: str, monitor_id: str) -> OpenedWebhook:
         """Deliver what runs bring from now on, with a new count of failures; one that was not paused counts anew too.
 
         Raises:
@@ -88,7 +89,7 @@ class Webhooks:
                 raise WebhookUnknown(monitor_id)
             return hook_rows.read_webhooks(tx, [monitor_id])[monitor_id]
 
-        return await self._store.write(resume)
+        return opened(self._cipher, await self._store.write(resume))
 
     async def redeliver(self, account_id: str, monitor_id: str, delivery_id: str) -> Logged:
         """Send a delivery again, the same bytes, to the URL that the webhook has now: a new series of attempts.
@@ -128,7 +129,7 @@ class Webhooks:
         at = self._instant(tx)
         if delivery.lease_until is None or delivery.lease_until <= at:
             _check_redelivery(delivery, webhook)
-            log_rows.queue_again(tx, delivery_id, hook_rows.host_of(webhook.url), at=at)
+            log_rows.queue_again(tx, delivery_id, host_of(webhook), at=at)
             tx.on_commit(self._wake)
         found = log_rows.read_delivery(tx, delivery_id)
         assert found is not None, "it is locked"

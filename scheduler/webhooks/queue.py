@@ -37,12 +37,12 @@ class Outbox:
         self._make_id = make_id
         self._tell = tell
 
-    def queue(self, tx: Tx, *, run_id: str, monitor_id: str, account_id: str, url: str, body: bytes) -> str:
+    def queue(self, tx: Tx, *, run_id: str, monitor_id: str, account_id: str, host: str, body: bytes) -> str:
         """Queue a run's delivery, due at once, in the transaction that ends the run; its id.
 
-        Every attempt sends these very bytes, to the URL that the webhook has then.
+        Every attempt sends these very bytes, to the URL that the webhook has then; `host` is the one that it has now.
         """
-        due = Due(self._instant(tx), hook_rows.host_of(url), account_id, self._make_id("whd_"))
+        due = Due(self._instant(tx), host, account_id, self._make_id("whd_"))
         rows.add_delivery(tx, Queued(due.id, run_id, monitor_id, account_id, due.host, body), at=due.next_at)
         tx.on_commit(partial(self._tell, due))
         return due.id

@@ -13,9 +13,9 @@ REMOVED: Final[FailReason] = "webhook_removed"
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """A webhook's row; its secrets are sealed. The previous one signs too, until `previous_until`.
+    """A webhook's row; its URL and its secrets are sealed. The previous secret signs too, until `previous_until`.
 
-    `failures` are its failed deliveries in a row.
+    `failures` are its failed deliveries in a row. Without a `host` its URL is one that still stands in clear.
     """
 
     monitor_id: str
@@ -26,6 +26,7 @@ class Webhook:
     status: Literal["active", "paused"] = "active"
     failures: int = 0
     last_delivery_at: float | None = None
+    host: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

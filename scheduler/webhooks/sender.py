@@ -18,6 +18,7 @@ import trio
 
 from scheduler.webhooks.resolver import Resolve, SystemResolver
 from scheduler.webhooks.signature import Headers
+from scheduler.webhooks.urls import struck
 from upstreams.errors import TargetRefused
 from upstreams.guard import Target, check_addresses, check_url
 from upstreams.told_waits import retry_after_s
@@ -77,7 +78,7 @@ class Sender:
         try:
             answer = await self._ask(url, body, headers, deadline_at)
         except (TargetRefused, _NameUnknown, httpx.TransportError) as exc:
-            problem = _storable(str(exc))[:_PROBLEM_CHARACTERS]
+            problem = _storable(str(exc), url)[:_PROBLEM_CHARACTERS]
             return Attempt(None, _class_of(exc), problem, trio.current_time() - began_at)
         return Attempt(
             answer.status,
@@ -85,7 +86,7 @@ class Sender:
             "",
             trio.current_time() - began_at,
             retry_after_s(answer.headers),
-            _storable(answer.body.decode("utf-8", "replace"))[:ANSWER_CHARACTERS_KEPT],
+            _storable(answer.body.decode("utf-8", "replace"), url)[:ANSWER_CHARACTERS_KEPT],
         )
 
     async def _ask(self, url: str, body: bytes, headers: Headers, deadline_at: float) -> HttpAnswer:
@@ -161,6 +162,6 @@ def _class_of(exc: Exception) -> ErrorClass:
             return "answer_malformed"
 
 
-def _storable(text: str) -> str:
-    """Without NUL, which PostgreSQL does not take."""
-    return text.replace("\0", "\N{REPLACEMENT CHARACTER}")
+def _storable(text: str, url: str) -> str:
+    """Without the URL's tokens, and without NUL, which PostgreSQL does not take."""
+    return struck(text, url).replace("\0", "\N{REPLACEMENT CHARACTER}")

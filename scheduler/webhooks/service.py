@@ -21,7 +21,6 @@ from events.log import Log as Feed
 from scheduler.clockwork import Log
 from scheduler.instants import instant_of
 from scheduler.webhooks.endings import Ended
-from scheduler.webhooks.hook_rows import sealed_for
 from scheduler.webhooks.known import Known
 from scheduler.webhooks.queue import Outbox, Queue
 from scheduler.webhooks.records import Leased
@@ -29,6 +28,7 @@ from scheduler.webhooks.schedule import BACKOFF_S
 from scheduler.webhooks.sender import Attempt
 from scheduler.webhooks.signature import Headers, signed_headers
 from scheduler.webhooks.turns import Due
+from scheduler.webhooks.urls import sealed_for, url_of
 from storage.errors import StorageError
 from storage.store import Store
 
@@ -220,9 +220,8 @@ class Deliveries:
         deadline_at = began_at + setting.timeout_s
         try:
             headers = self._headers(leased, at)
-            made = await setting.sender.attempt(
-                leased.webhook.url, leased.body, headers=headers, deadline_at=deadline_at
-            )
+            url = url_of(setting.cipher, leased.webhook)
+            made = await setting.sender.attempt(url, leased.body, headers=headers, deadline_at=deadline_at)
         except Exception as exc:  # noqa: BLE001 - a delivery attempt: one receiver never takes another's down
             setting.log.failure("delivery_failed", exc, delivery=leased.delivery.id)
             latency_s = trio.current_time() - began_at

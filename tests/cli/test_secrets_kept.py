@@ -1,7 +1,14 @@
 """Keys, the master secret, the admin token and platforms' credentials are in no log, no table and no answer."""
 
+import json
 import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
+from typing import Any
 
 import pytest
 
@@ -79,6 +86,76 @@ def show_failures(node: Served, key: str) -> bytes:
     answers = [node.get(PROFILE, key), node.get("/v1/status"), node.get("/v1/utility/endpoint?id=github/profile", key)]
     assert [each.status for each in answers] == [502, 200, 200]
     return b"".join(each.body for each in answers)
+
+
+@contextmanager
+def receiving() -> Iterator[str]:
+    """A receiver that repeats what it was asked for, and fails at first; its address."""
+    statuses = [500, 500, 200, 500, 200]
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["content-length"]))
+            self.send_response(statuses.pop(0) if len(statuses) > 1 else statuses[0])
+            self.end_headers()
+            self.wfile.write(f"Cannot POST {self.path}, said a receiver".encode())
+
+        def log_message(self, *_: object) -> None:
+            """Nobody reads it."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+        thread.join()
+
+
+def deliveries_of(node: Served, key: str, path: str, *, attempts: int) -> list[Any]:
+    """A monitor's deliveries, once so many attempts have been made."""
+    deadline = time.monotonic() + 30
+    while True:
+        items: list[Any] = node.get(f"{path}/deliveries", key).json["data"]["items"]
+        if sum(len(one["attempts"]) for one in items) >= attempts:
+            return items
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_token_in_a_webhook_s_url_is_known_to_its_owner_alone(place: Place) -> None:
+    """Method: a delivery fails, is tried again, and is sent once more by hand; its receiver repeats the URL."""
+    place.configure(log={"level": "debug"}, webhooks={"allow_insecure_targets": True, "backoff_s": [0.1, 0.1]})
+    _, made = place.new_key()
+    key: str = made["key"]
+    with receiving() as receiver, place.serve("--sandbox") as node:
+        url = f"{receiver}/in/SECRETTOKENOFAPATH?token=SECRETTOKEN&other=%53ECRETTOKEN"
+
+        def send(path: str, body: dict[str, Any], method: str = "POST") -> Any:
+            answer = call(
+                f"{node.url}/v1/monitors{path}",
+                method=method,
+                headers={"x-api-key": key},
+                body=json.dumps(body).encode(),
+            )
+            assert answer.status < 300, answer.body
+            return answer.json.get("data", answer.json)
+
+        monitor = {"recipe": "github/profile", "params": {"handle": "octocat"}, "cadence": "hourly", "webhook_url": url}
+        id_ = send("", {**monitor, "run_now": True})["monitor"]["id"]
+        path = f"/v1/monitors/{id_}"
+        (delivery,) = deliveries_of(node, key, path, attempts=3)
+        assert [one["status"] for one in delivery["attempts"]] == [500, 500, 200]
+        assert "said a receiver" in delivery["attempts"][0]["answer"]
+        send(f"/{id_}/deliveries/{delivery['id']}/redeliver", {})
+        deliveries_of(node, key, path, attempts=5)
+        assert node.get(path, key).json["data"]["monitor"]["webhook"]["url"] == url
+        assert send(f"/{id_}", {"webhook_url": f"{url}2"}, "PATCH")["monitor"]["webhook"]["url"] == f"{url}2"
+        told = node.get(f"{path}/deliveries", key).body + node.get("/v1/events", key).body + node.admin("/metrics").body
+        while_running = kept_by(place)
+        assert id_.encode() in while_running
+        assert node.stop() == 0
+    for found in (while_running, kept_by(place), node.log.read_bytes(), told):
+        assert b"SECRETTOKEN" not in found
 
 
 @pytest.mark.sqlite

@@ -21,6 +21,7 @@ from scheduler.monitors.patch import PatchBody
 from scheduler.monitors.service import ALL_MAX, MonitorService, Setting
 from scheduler.webhooks import hook_rows
 from scheduler.webhooks.resolver import Resolve
+from scheduler.webhooks.urls import sealed_for, url_of
 from tests.scheduler.desk import Desk, open_desk
 from tests.scheduler.webhooks.receivers import PUBLIC, Resolver
 
@@ -196,7 +197,7 @@ async def test_a_secret_is_sealed_for_its_monitor(desk: Desk) -> None:
     saved = await service.create(service.draft(PLAIN), account, "key_1")
     webhooks = await desk.store.read(lambda tx: hook_rows.read_webhooks(tx, [saved.view.monitor.id]))
     sealed = webhooks[saved.view.monitor.id].secret
-    assert Cipher(b"k" * 32).unseal(sealed, bound_to=hook_rows.sealed_for(saved.view.monitor.id)) == saved.secret
+    assert Cipher(b"k" * 32).unseal(sealed, bound_to=sealed_for(saved.view.monitor.id)) == saved.secret
     assert service.shown(saved.view)["webhook"]["signing_secret_hint"] == f"...{(saved.secret or '')[-4:]}"
     other = MonitorService(
         Setting(
@@ -281,4 +282,5 @@ async def test_a_webhook_whose_name_leads_to_a_private_address_is_not_registered
     assert resolver.asked == [("example.com", 443)] * 3 + [("hooks.example.com", 8443)]
     (left,) = await service.list(account, "all", before=None, limit=9)
     assert left.webhook is not None
-    assert (left.monitor.name, left.webhook.url) == (f"{PLAIN.recipe} monitor", PLAIN.webhook_url)
+    url = url_of(Cipher(b"k" * 32), left.webhook)
+    assert (left.monitor.name, url) == (f"{PLAIN.recipe} monitor", PLAIN.webhook_url)

@@ -22,6 +22,7 @@ from scheduler.webhooks.sender import Attempt
 from scheduler.webhooks.service import Deliveries, DeliverySetting, open_deliveries
 from scheduler.webhooks.signature import Headers
 from scheduler.webhooks.turns import Due
+from scheduler.webhooks.urls import host_in, new_webhook
 from storage.store import Tx
 from tests.fakes.inline_store import InlineStore
 from tests.scheduler.desk import EPOCH, MIGRATIONS, Desk
@@ -142,8 +143,8 @@ class Office:
     async def monitor(self, account: str, url: str = URL, secret: str = "whsec_c2VjcmV0") -> Monitor:
         """A monitor with a webhook; nothing is scheduled."""
         monitor = await self.desk.monitor(account, status="paused")
-        sealed = self.cipher.seal(secret, bound_to=hook_rows.sealed_for(monitor.id))
-        await self.store.write(lambda tx: hook_rows.add_webhook(tx, Webhook(monitor.id, url, sealed)))
+        webhook = new_webhook(self.cipher, monitor.id, url, secret)
+        await self.store.write(lambda tx: hook_rows.add_webhook(tx, webhook))
         return monitor
 
     async def queue(self, monitor: Monitor, count: int = 1, *, url: str = URL, body: bytes = b"{}") -> list[str]:
@@ -164,7 +165,7 @@ class Office:
             (run_id, monitor.id, monitor.account_id, slot, slot, slot),
         )
         return self.outbox.queue(
-            tx, run_id=run_id, monitor_id=monitor.id, account_id=monitor.account_id, url=url, body=body
+            tx, run_id=run_id, monitor_id=monitor.id, account_id=monitor.account_id, host=host_in(url), body=body
         )
 
     async def delivery(self, delivery_id: str) -> Delivery:

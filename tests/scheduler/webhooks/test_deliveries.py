@@ -10,6 +10,7 @@ from scheduler.webhooks.hook_rows import remove_webhook, save_url
 from scheduler.webhooks.schedule import BACKOFF_S
 from scheduler.webhooks.sender import Attempt
 from scheduler.webhooks.signature import verify
+from scheduler.webhooks.urls import host_in, seal_url
 from storage.errors import StoreUnavailable
 from tests.fakes.upstream_server import until
 from tests.scheduler.webhooks.office import BROKEN, GONE, OK, SILENT, URL, Office, Receivers, Sent
@@ -198,7 +199,9 @@ async def test_deliveries_go_where_the_webhook_is_now(virtual: Office, autojump_
     async with virtual.open(receivers):
         (id_,) = await virtual.queue(monitor)
         await trio.sleep(1)
-        await virtual.store.write(lambda tx: save_url(tx, monitor.id, new))
+        await virtual.store.write(
+            lambda tx: save_url(tx, monitor.id, seal_url(virtual.cipher, monitor.id, new), host_in(new))
+        )
         await trio.sleep(60)
     assert [sent.url for sent in receivers.sent] == [URL, new]
     assert (await virtual.delivery(id_)).status == "delivered"

@@ -16,7 +16,7 @@ from scheduler.webhooks.hook_rows import remove_webhook
 from scheduler.webhooks.owner import ATTEMPTS_MAX, PREVIOUS_S
 from scheduler.webhooks.sender import Attempt
 from scheduler.webhooks.signature import verify
-from tests.scheduler.webhooks.office import BROKEN, GONE, OK, Office, Receivers, Sent
+from tests.scheduler.webhooks.office import BROKEN, GONE, OK, URL, Office, Receivers, Sent
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # both packages are of others' making
@@ -60,8 +60,8 @@ async def test_a_resumed_webhook_takes_deliveries_and_counts_anew(virtual: Offic
         await virtual.queue(monitor)
         await trio.sleep(1)
         assert (await virtual.webhook(monitor)).status == "paused"
-        webhook = await virtual.webhooks.resume(account, monitor.id)
-        assert (webhook.status, webhook.failures) == ("active", 0)
+        webhook, url, _ = await virtual.webhooks.resume(account, monitor.id)
+        assert (webhook.status, webhook.failures, url) == ("active", 0, URL)
         (id_,) = await virtual.queue(monitor)
         await trio.sleep(1)
     assert (await virtual.delivery(id_)).status == "delivered"
