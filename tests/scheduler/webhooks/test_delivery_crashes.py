@@ -7,6 +7,7 @@ import time
 import trio
 from trio.testing import MockClock
 
+from scheduler.webhooks.known import HOST_MAX
 from scheduler.webhooks.sender import Attempt
 from storage.opening import open_store
 from tests.fakes.cancelling import cancel_everywhere
@@ -14,6 +15,8 @@ from tests.fakes.upstream_server import until
 from tests.scheduler.desk import MIGRATIONS, Desk
 from tests.scheduler.webhooks.office import BROKEN, OK, Office, Receivers, Sent
 from tests.servers.postgres import PostgresServer
+
+HOSTS = 10
 
 
 async def test_a_node_that_stops_at_any_step_loses_nothing_and_counts_once(
@@ -93,7 +96,10 @@ async def test_a_lease_that_passed_is_another_nodes(virtual: Office, autojump_cl
 
 
 async def test_nodes_that_share_a_store_never_attempt_a_delivery_twice_at_a_time(postgres: PostgresServer) -> None:
-    """Method: three nodes, one of which is cancelled amid its attempts, and receivers that fail now and then."""
+    """Method: three nodes, one of which is cancelled amid its attempts, and receivers that fail now and then.
+
+    What the cancelled one had under way, as many as it may have at the hosts, was sent and is not counted.
+    """
     url = postgres.fresh()
     receivers = Receivers()
 
@@ -114,7 +120,7 @@ async def test_nodes_that_share_a_store_never_attempt_a_delivery_twice_at_a_time
             ]
             first = nodes[0]
             ids: list[str] = []
-            for number in range(10):
+            for number in range(HOSTS):
                 target = f"https://h{number}.example.com/in"
                 monitor = await first.monitor(await first.desk.account(), target)
                 ids += await first.queue(monitor, 40, url=target)
@@ -135,4 +141,5 @@ async def test_nodes_that_share_a_store_never_attempt_a_delivery_twice_at_a_time
             found = [await first.delivery(id_) for id_ in ids]
     assert {one.status for one in found} == {"delivered"}
     assert max(receivers.most_at_once[id_] for id_ in ids) == 1
-    assert sum(one.attempts for one in found) <= len(receivers.sent) <= sum(one.attempts for one in found) + 64
+    counted = sum(one.attempts for one in found)
+    assert counted <= len(receivers.sent) <= counted + HOSTS * HOST_MAX
