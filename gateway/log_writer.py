@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Condition, Event, RLock, Thread
@@ -13,14 +14,12 @@ from gateway.standard_streams import wait_writable
 LINES_MAX = 10_000
 BYTES_MAX = 4 * 1024 * 1024
 """What is kept for a sink that takes nothing; beyond that lines are dropped until half of it is written."""
-GATHER_S = 0.02
-"""So long lines that nobody hurries wait for others, to be written with one call."""
+GATHER_S = 0.05
+"""So long after one write lines that nobody hurries wait for others, to be written together."""
 RETRY_S = 1.0
 """Between two tries to write to a sink that failed."""
 FLUSH_S = 1.0
 """At the end the sink has so long to take what waits."""
-_WRITE_BYTES = select.PIPE_BUF
-"""Whole lines up to here are written at once: a pipe takes them in one piece, so those of other processes never mix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +31,12 @@ class LogStatistics:
 
 
 class LogWriter:
-    """Writes lines to a descriptor; `tell_dropped` is called where some are missing, once lines are taken again."""
+    """Writes lines to a descriptor; `tell_dropped` is called once it takes lines again, where some are missing."""
 
     def __init__(self, descriptor: int) -> None:
         self.tell_dropped: Callable[[int], None] = lambda _count: None
         self._descriptor = descriptor
+        self._write_bytes = BYTES_MAX if stat.S_ISREG(os.fstat(descriptor).st_mode) else select.PIPE_BUF
         self._lock = RLock()  # the garbage collector may end what logs while a line is added
         self._wanted = Condition(self._lock)
         self._lines: list[bytes] = []
@@ -88,7 +88,7 @@ class LogWriter:
         while batch := self._next_batch():
             begin = 0
             while begin < len(batch):
-                end = _end_of_lines(batch, begin)
+                end = self._end_of_lines(batch, begin)
                 if not self._write_out(batch[begin:end]):
                     return
                 self._let_go(batch.count(b"\n", begin, end), end - begin)
@@ -97,11 +97,11 @@ class LogWriter:
     def _next_batch(self) -> bytes:
         """All lines that wait, once there are some; nothing when there are none at the end."""
         with self._lock:
+            if not (self._is_hurried or self._closing.is_set()):
+                self._wanted.wait(GATHER_S)
             while not (self._lines or self._closing.is_set()):
                 self._is_idle = True
                 self._wanted.wait()
-            if not self._is_hurried:
-                self._wanted.wait(GATHER_S)
             self._is_idle = self._is_hurried = False
             batch = b"".join(self._lines)
             self._lines.clear()
@@ -131,10 +131,12 @@ class LogWriter:
                 if dropped:
                     self.tell_dropped(dropped)
 
+    def _end_of_lines(self, batch: bytes, begin: int) -> int:
+        """Where the lines end that one write may take, so that those of other processes never come in between.
 
-def _end_of_lines(batch: bytes, begin: int) -> int:
-    """Where the lines end that are written at once; a longer line goes alone."""
-    end = begin + _WRITE_BYTES
-    if end >= len(batch):
-        return len(batch)
-    return batch.rfind(b"\n", begin, end) + 1 or batch.index(b"\n", end) + 1
+        A pipe takes so many bytes in one piece, a file takes all of a write. A longer line goes alone.
+        """
+        end = begin + self._write_bytes
+        if end >= len(batch):
+            return len(batch)
+        return batch.rfind(b"\n", begin, end) + 1 or batch.index(b"\n", end) + 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import logging
 import re
+import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr
@@ -50,6 +51,7 @@ class Log:
         self.statistics: Callable[[], LogStatistics] = LogStatistics
         self._stream = stream
         self._also = also
+        self._second = 0, ""
 
     def event(self, level: str, event: str, **fields: Any) -> None:
         """Write one line at once: `at`, `level`, `event`, and the fields."""
@@ -57,10 +59,16 @@ class Log:
             self._stream.write(self._line(level, event, fields))
             self._stream.flush()
 
-    def request(self, **fields: Any) -> None:
-        """Write the line of an answered request, which goes out with those of others."""
+    def request(self, *, method: str, path: str, **own: Any) -> None:
+        """Write the line of an answered request, which goes out with those of others.
+
+        `own` are the fields that hold nothing of the client's, so that what every request pays for is little.
+        """
         if LEVELS["info"] >= self.level:
-            self._stream.write(self._line("info", "request", fields))
+            line = {"at": self._at(), "level": "info", "event": "request", **self._also}
+            line |= own
+            line["method"], line["path"] = _clean(method), _clean(path)
+            self._stream.write(_encoded(line))
 
     def failure(self, event: str, exc: BaseException, **fields: Any) -> None:
         """Write an exception with its traceback."""
@@ -71,15 +79,19 @@ class Log:
         self._stream.write(self._line("error", "log_lines_dropped", {"lines": lines}))
 
     def _line(self, level: str, event: str, fields: Mapping[str, Any]) -> bytes:
-        at = datetime.now(UTC).isoformat(timespec="milliseconds")[: -len("+00:00")]
-        line = {"at": f"{at}Z", "level": level, "event": event, **self._also}
-        for name, value in fields.items():
-            line[name] = _clean(value)
-        try:
-            return orjson.dumps(line, default=str, option=orjson.OPT_APPEND_NEWLINE)
-        except TypeError:  # such as a file's name that is no UTF-8
-            plain = {name: _plain(value) for name, value in line.items()}
-            return orjson.dumps(plain, option=orjson.OPT_APPEND_NEWLINE)
+        line = {"at": self._at(), "level": level, "event": event, **self._also}
+        line.update({name: _clean(value) for name, value in fields.items()})
+        return _encoded(line)
+
+    def _at(self) -> str:
+        """The present instant in ISO 8601; what is the same for a second is written once in it."""
+        now = time.time()
+        second, text = self._second
+        if second != int(now):
+            second = int(now)
+            text = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+            self._second = second, text
+        return f"{text}.{int((now - second) * 1000):03d}Z"
 
 
 @contextmanager
@@ -110,6 +122,14 @@ def _clean(value: Any) -> Any:
             value = KEY_SHAPE.sub("[struck out]", value)
         return value if len(value) <= _TEXT_MAX else f"{value[:_TEXT_MAX]}..."
     return [_clean(entry) for entry in value] if isinstance(value, list) else value
+
+
+def _encoded(line: Mapping[str, Any]) -> bytes:
+    try:
+        return orjson.dumps(line, default=str, option=orjson.OPT_APPEND_NEWLINE)
+    except TypeError:  # such as a file's name that is no UTF-8
+        plain = {name: _plain(value) for name, value in line.items()}
+        return orjson.dumps(plain, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def _plain(value: Any) -> str:

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
@@ -75,12 +75,12 @@ def fill(pipe: int) -> None:
 
 
 @contextmanager
-def serving(place: Place, *sinks: Sink, **tables: dict[str, object]) -> Iterator[Served]:
+def serving(place: Place, *sinks: Sink, **tables: Mapping[str, object]) -> Iterator[Served]:
     """A node that writes to these sinks, and elsewhere to nothing; gone when the block ends."""
     files = {sink.descriptor: sink.file for sink in sinks}
     closing_them = " ".join(f"{number}>&-" for number, file in files.items() if file is None)
     server, admin = free_ports(2)
-    place.configure(**{"server": {"port": server, "drain_s": DRAIN_S}, "admin": {"port": admin}, **tables})
+    place.configure(server={"port": server, "drain_s": DRAIN_S}, admin={"port": admin}, **tables)
     with subprocess.Popen(
         ["/bin/sh", "-c", f'exec "$@" {closing_them}', "sh", *SLUICE, "serve", "--config", str(place.config)],
         cwd=place.folder,

@@ -1,0 +1,172 @@
+"""The log's writer over real pipes, sockets and files: it keeps what it can, counts the rest, and never makes wait."""
+
+import fcntl
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from select import PIPE_BUF
+
+import orjson
+import pytest
+
+from gateway import log_writer
+from gateway.log_writer import BYTES_MAX, LINES_MAX, LogStatistics, LogWriter
+from gateway.logs import open_log
+from tests.fakes.waiting import wait_until
+
+
+@contextmanager
+def open_pipe() -> Iterator[tuple[int, int]]:
+    """A pipe's two ends."""
+    reading, writing = os.pipe()
+    with ExitStack() as held:
+        held.callback(os.close, writing)
+        held.callback(os.close, reading)
+        yield reading, writing
+
+
+@contextmanager
+def open_writer(descriptor: int) -> Iterator[LogWriter]:
+    """A writer that is closed at the end, and whose notices are lines too."""
+    writer = LogWriter(descriptor)
+    writer.tell_dropped = lambda count: writer.write(b"dropped %d\n" % count)
+    writer.start()
+    try:
+        yield writer
+    finally:
+        writer.close()
+
+
+def numbered(count: int, *, first: int = 0) -> list[bytes]:
+    return [b"line %d\n" % number for number in range(first, first + count)]
+
+
+def read_all(reading: int, until: bytes) -> list[bytes]:
+    """All lines up to the given one."""
+    text = b""
+    while not text.endswith(until):
+        text += os.read(reading, 65_536)
+    return text.splitlines(keepends=True)
+
+
+def test_a_sink_that_takes_nothing_makes_nobody_wait_and_gets_what_was_kept_once_it_does() -> None:
+    with open_pipe() as (reading, writing), open_writer(writing) as writer:
+        lines = numbered(3 * LINES_MAX)
+        for line in lines:
+            writer.write(line)
+        dropped = writer.statistics().dropped_total
+        assert 0 < dropped < len(lines)
+        received = read_all(reading, b"dropped %d\n" % dropped)
+        assert received[:-1] == lines[: len(lines) - dropped]
+        writer.write(b"more\n")
+        assert read_all(reading, b"more\n") == [b"more\n"]
+        wait_until(lambda: writer.statistics() == LogStatistics(0, dropped))
+
+
+def test_few_long_lines_are_too_much_just_as_many_short_ones() -> None:
+    with open_pipe() as (_, writing), open_writer(writing) as writer:
+        line = b"x" * 99_999 + b"\n"
+        for _ in range(100):
+            writer.write(line)
+        waiting = writer.statistics().waiting
+        assert BYTES_MAX <= waiting * len(line) < BYTES_MAX + 2 * len(line)
+
+
+def test_lines_are_kept_for_a_disk_that_is_full_until_it_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_writer, "RETRY_S", 0.01)
+    descriptor = os.open("/dev/full", os.O_WRONLY)
+    with open_writer(descriptor) as writer, open(tmp_path / "log", "wb") as file:
+        for line in numbered(100):
+            writer.write(line)
+        time.sleep(0.1)  # some tries fail
+        assert writer.statistics() == LogStatistics(100, 0)
+        os.dup2(file.fileno(), descriptor)
+        wait_until(lambda: writer.statistics().waiting == 0)
+        assert (tmp_path / "log").read_bytes() == b"".join(numbered(100))
+    os.close(descriptor)
+
+
+def test_lines_are_kept_for_a_reader_that_comes_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_writer, "RETRY_S", 0.01)
+    os.mkfifo(tmp_path / "log")
+    reading = os.open(tmp_path / "log", os.O_RDONLY | os.O_NONBLOCK)
+    writing = os.open(tmp_path / "log", os.O_WRONLY)
+    os.close(reading)
+    with open_writer(writing) as writer:
+        writer.write(b"unread\n")
+        time.sleep(0.1)  # some tries fail
+        with open(tmp_path / "log", "rb") as again:
+            assert again.readline() == b"unread\n"
+    os.close(writing)
+
+
+def test_a_sink_that_others_have_made_non_blocking_stays_so_and_gets_whole_lines() -> None:
+    with open_pipe() as (reading, writing):
+        os.set_blocking(writing, False)
+        flags = fcntl.fcntl(writing, fcntl.F_GETFL)
+        with open_writer(writing) as writer:
+            lines = [b"%d" % number * 3_000 + b"\n" for number in range(100)]
+            for line in lines:
+                writer.write(line)
+            time.sleep(0.1)  # the pipe is full
+            assert read_all(reading, lines[-1]) == lines
+        assert fcntl.fcntl(writing, fcntl.F_GETFL) == flags
+
+
+def test_lines_of_two_processes_never_mix_in_the_pipe_that_they_share() -> None:
+    """Method: two writers fill one pipe, so that each write has to wait for room."""
+    with open_pipe() as (reading, writing), open_writer(writing) as one, open_writer(writing) as other:
+        for _ in range(2_000):
+            one.write(b"a" * 99 + b"\n")
+            other.write(b"b" * 99 + b"\n")
+        received = b""
+        while len(received) < 400_000:
+            received += os.read(reading, 1_000)
+        assert set(received.splitlines()) == {b"a" * 99, b"b" * 99}
+
+
+def test_lines_that_come_together_are_written_together() -> None:
+    """Method: a socket that shows each write as a message of its own."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs, open_writer(theirs.fileno()) as writer:
+        lines = numbered(1_000)
+        for line in lines:
+            writer.write(line)
+        received: list[bytes] = []
+        while sum(map(len, received)) < len(b"".join(lines)):
+            received.append(ours.recv(65_536))
+        assert b"".join(received) == b"".join(lines)
+        assert len(received) < 100
+        assert max(map(len, received)) <= PIPE_BUF
+        assert all(message.endswith(b"\n") for message in received)
+
+
+def test_an_event_leaves_at_once_and_a_requests_line_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_writer, "GATHER_S", 3_600.0)
+    with open_pipe() as (reading, writing), closing(os.fdopen(os.dup(reading), "rb")) as file:
+        with open_log("info", descriptor=writing) as log:
+            log.request(method="GET", path="/v1/status")
+            log.event("warning", "unusual")
+            assert [orjson.loads(file.readline())["event"] for _ in range(2)] == ["request", "unusual"]
+            log.request(method="GET", path="/v1/status")
+        assert orjson.loads(file.readline())["event"] == "request"  # at the end nothing is left
+
+
+def test_a_log_that_cannot_be_written_is_left_at_the_end_and_nothing_waits_for_it_any_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(log_writer, "FLUSH_S", 0.1)
+    with open_pipe() as (reading, writing):
+        began_at = time.monotonic()
+        with open_log("info", descriptor=writing) as log:
+            for _ in range(2_000):
+                log.event("info", "unread", text="x" * 100)
+        assert time.monotonic() - began_at < 30
+        assert os.readlink(f"/proc/self/fd/{writing}") == os.devnull
+        while os.read(reading, 65_536):  # which lets the thread go
+            pass
