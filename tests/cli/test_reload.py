@@ -31,6 +31,7 @@ def test_reload_names_what_it_applied_and_what_needs_a_restart(place: Place) -> 
         }
         statuses = [node.get(FREE, key["key"]).status for _ in range(4)]
         assert statuses == [200, 200, 200, 429]
+        node.wait_logged()
         assert not node.events("request")
         assert place.told("reload") == {"applied": [], "needs_restart": ["events.retention_days"]}
 

@@ -149,7 +149,7 @@ def test_a_second_signal_ends_the_node_at_once_and_the_next_start_refunds(place:
             running.result()
     with place.recovering().serve("--sandbox") as node:
         node.wait_for_recovery()
-        (recovered,) = node.events("recovered")
+        (recovered,) = node.logged("recovered")
         assert (recovered["charges"], recovered["credits"]) == (1, 1)
         assert balance(place) == 100
 

@@ -1,6 +1,7 @@
 """The `sluice` command as an operator meets it: child processes, each ended by its own id whatever happens."""
 
 import os
+import re
 import select
 import signal
 import subprocess
@@ -74,6 +75,11 @@ class Process:
         events = [orjson.loads(line) for line in self.log.read_bytes().split(b"\n")[:-1]]
         return [event for event in events if event["event"] == name]
 
+    def logged(self, name: str, count: int = 1) -> list[dict[str, Any]]:
+        """The events of this name, as soon as there are so many: a log is written beside all else."""
+        wait_until(lambda: len(self.events(name)) >= count)
+        return self.events(name)
+
 
 @dataclass(slots=True)
 class Served(Process):
@@ -94,6 +100,11 @@ class Served(Process):
     def admin(self, target: str) -> Answered:
         """GET on the admin address."""
         return get(self.admin_url + target)
+
+    def wait_logged(self) -> None:
+        """Until each line so far is written, of each worker where there are some."""
+        waiting = re.compile(rb"^sluice_log_lines_waiting(?:{.*})? (.*)$", re.MULTILINE)
+        wait_until(lambda: set(waiting.findall(self.admin("/metrics").body)) == {b"0.0"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,7 +113,7 @@ def test_refunds_that_did_not_commit_survive_the_death_of_their_node(place: Plac
         assert len(pending) == len(FAILING)
         with place.recovering().serve("--sandbox") as node:
             node.wait_for_recovery()
-            (recovered,) = node.events("recovered")
+            (recovered,) = node.logged("recovered")
             assert (recovered["charges"], recovered["credits"]) == (len(FAILING), sum(f.cost for f in FAILING))
             assert_made_up_for(node, key["key"], pending)
             (record,) = place.told("key", "list")

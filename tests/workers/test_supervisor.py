@@ -31,7 +31,7 @@ NUMBERS = {str(number) for number in range(WORKERS)}
 
 def pids(node: Served) -> dict[int, int]:
     """The process of each worker, the newest one."""
-    return {event["worker"]: event["pid"] for event in node.events("worker_ready")}
+    return {event["worker"]: event["pid"] for event in node.logged("worker_ready", WORKERS)}
 
 
 def answered_by(node: Served) -> dict[str, float]:
@@ -90,6 +90,7 @@ def test_two_workers_share_the_address_and_one_admin_address_answers_for_both(ru
         assert running.get(STATUS).status == 200
     assert answered_by(running).keys() == NUMBERS
     assert sum(answered_by(running).values()) - before == 40
+    running.wait_logged()
     assert {event["worker"] for event in running.events("request")} == {0, 1}
     assert (running.admin("/readyz").status, running.admin("/readyz").body) == (200, b"ready\n")
     assert running.admin("/healthz").status == 200
@@ -100,6 +101,7 @@ def test_what_is_shared_is_done_by_one_worker(running: Served) -> None:
     made = operate(running, "account.create", name="of all")
     assert isinstance(made, dict)
     assert made["balance"] == 100
+    running.wait_logged()
     assert len(running.events("operation")) == 1
 
 
@@ -247,6 +249,7 @@ def test_a_reload_reaches_every_worker(place: Place, way: str) -> None:
             assert told == {"applied": ["log.access"], "needs_restart": ["server.drain_s"]}
         for _ in range(20):
             assert node.get(STATUS).status == 200
+        node.wait_logged()
         assert not node.events("request")
 
 
