@@ -21,12 +21,12 @@ from tests.servers.ports import free_port
 ZEROS = json.dumps({"nonce": "0" * 64, "proof": "0" * 64}).encode()
 AGREEING = http(b'{"ok":true,"violations":[],"balance":1,"applied":[],"finished_at":"x","key":"sl_x","nonce":"x"}')
 ANSWERS: dict[str, Answer] = {
-    "makes up a proof": lambda _data: http(ZEROS),
-    "hangs up": lambda _data: b"",
-    "asks for the token": lambda _data: http(b'{"error":"the admin token is missing or wrong"}', 401),
-    "speaks no HTTP": lambda _data: b"220 smtp.example.com ESMTP\r\n\r\n",
-    "sends a head without an end": lambda _data: b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 10_000,
-    "promises 5 TB": lambda _data: b"HTTP/1.1 200 OK\r\ncontent-length: 5000000000000\r\n\r\n",
+    "makes up a proof": lambda _data, _connection: http(ZEROS),
+    "hangs up": lambda _data, _connection: b"",
+    "asks for the token": lambda _data, _connection: http(b'{"error":"the admin token is missing or wrong"}', 401),
+    "speaks no HTTP": lambda _data, _connection: b"220 smtp.example.com ESMTP\r\n\r\n",
+    "sends a head without an end": lambda _data, _connection: b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 10_000,
+    "promises 5 TB": lambda _data, _connection: b"HTTP/1.1 200 OK\r\ncontent-length: 5000000000000\r\n\r\n",
 }
 
 
@@ -76,7 +76,7 @@ def stored(place: Place) -> list[list[tuple[object, ...]]]:
 def test_no_command_tells_an_impostor_a_secret_or_does_anything(place: Place) -> None:
     account, made = place.new_key()
     before = stored(place)
-    with impostor_at(place, lambda _data: AGREEING) as impostor:
+    with impostor_at(place, lambda _data, _connection: AGREEING) as impostor:
         for command in commands_of(account, made["id"]):
             told = len(impostor.told)
             said = place.operate(*command).refused(1)
@@ -108,7 +108,7 @@ def test_one_that_answers_byte_by_byte_for_ever_is_left_in_time(place: Place) ->
     assert [row for row in stored(place)[0] if row == (account, 100)]
 
 
-def drip(_data: bytes) -> Iterator[bytes]:
+def drip(_data: bytes, _connection: object) -> Iterator[bytes]:
     """A head that comes in a byte every fifth of a second, and has no end."""
     for byte in itertools.cycle(b"x-padding: yes\r\n"):
         yield bytes([byte])

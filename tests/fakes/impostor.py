@@ -5,11 +5,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from threading import Thread
 
+import orjson
+
+from gateway.admin.proof import CHALLENGE_PATH, Handshake, node_proof
+from tests.fakes.calling import call
+
 LIFE_S = 60.0
 READ_BYTES = 65_536
 
-Answer = Callable[[bytes], bytes | Iterator[bytes]]
-"""Gives what is answered to what has just come, at once or piece by piece; nothing closes the connection."""
+Answer = Callable[[bytes, socket.socket], bytes | Iterator[bytes]]
+"""Gives what is answered to what has just come on a connection, at once or piece by piece; nothing closes it."""
 
 
 class Impostor:
@@ -40,7 +45,7 @@ class Impostor:
     def _serve(self, connection: socket.socket) -> None:
         while data := connection.recv(READ_BYTES):
             self.told.append(data)
-            answer = self._answer(data)
+            answer = self._answer(data, connection)
             if not answer:
                 return
             for piece in [answer] if isinstance(answer, bytes) else answer:
@@ -73,9 +78,29 @@ def http(body: bytes, status: int = 200) -> bytes:
 def relay_to(host: str, port: int) -> Answer:
     """Passes everything on to a true node, and back what that answers."""
 
-    def answer(data: bytes) -> bytes:
+    def answer(data: bytes, _connection: socket.socket) -> bytes:
         with socket.create_connection((host, port), timeout=LIFE_S) as there:
             there.sendall(data)
             return there.recv(READ_BYTES)
+
+    return answer
+
+
+def losing(token: str, node_url: str, answers: int) -> Answer:
+    """A true node, all of whose answers to operations but the last of so many are lost on their way."""
+    lost = iter(range(1, answers))
+
+    def answer(data: bytes, connection: socket.socket) -> bytes:
+        head, _, body = data.partition(b"\r\n\r\n")
+        path = head.split(b" ")[1].decode()
+        if path == CHALLENGE_PATH:
+            handshake = Handshake(
+                orjson.loads(body)["nonce"], "7" * 64, connection.getpeername(), connection.getsockname()
+            )
+            proof = {"nonce": handshake.node_nonce, "proof": node_proof(token, handshake)}
+            return http(orjson.dumps(proof))
+        headers = {"authorization": f"Bearer {token}"}
+        done = call(node_url + path, method="POST", headers=headers, body=body)
+        return b"" if next(lost, None) is not None else http(done.body, done.status)
 
     return answer

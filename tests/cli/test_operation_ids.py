@@ -1,0 +1,244 @@
+"""A change happens once under its operation id, whatever is lost, cut or killed on the way."""
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from gateway.admin.operation_records import KEPT_S, MIGRATIONS, forget_operations
+from gateway.secrets import load_secret
+from storage.opening import open_store
+from storage.store import Tx
+from tests.fakes.commands import Commands
+from tests.fakes.impostor import losing, open_impostor
+from tests.fakes.outsider import open_outsider
+from tests.fakes.sluice_process import Place
+from tests.fakes.started import Started
+from tests.fakes.stores import engine
+from tests.servers.cutter import Cutter, open_cutter
+from tests.servers.postgres import PostgresServer
+
+ID = "--operation-id"
+MOMENTS_S = (0.0, 0.02, 0.04, 0.07, 0.1, 0.15)
+"""When something is killed, from the command's first byte on: before it has begun, while it works, and after."""
+
+
+@pytest.fixture(scope="module", params=["nobody else on the store", "a node on the store"])
+def shared(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, commands: Commands
+) -> Iterator[Place]:
+    """A place for all tests here, alone and then beside a running node."""
+    place = Place(tmp_path_factory.mktemp("ids"), commands)
+    place.configure()
+    if request.param == "nobody else on the store":
+        yield place
+        return
+    with place.serve("--sandbox"):
+        yield place
+
+
+def balance_of(place: Place, account: str) -> int:
+    """As the store has it."""
+    with open_outsider(place.store_url) as other:
+        return int(other.run("SELECT balance FROM accounts WHERE id = ?", account)[0][0])
+
+
+def keys_of(place: Place, account: str) -> list[str]:
+    """The ids of an account's keys, as the store has them."""
+    with open_outsider(place.store_url) as other:
+        return [id_ for (id_,) in other.run("SELECT id FROM keys WHERE account_id = ?", account)]
+
+
+def test_credits_are_granted_once_and_the_repeat_says_what_came_of_it(shared: Place) -> None:
+    account, _ = shared.new_key()
+    grant = ("credits", "grant", account, "5")
+    first = shared.told(*grant, ID, "op_granted")
+    assert first == {"account": account, "balance": 105}
+    shared.told("credits", "grant", account, "1")
+    assert shared.told(*grant, ID, "op_granted") == first
+    assert balance_of(shared, account) == 106
+
+
+def test_an_id_is_for_one_operation_with_the_same_arguments(shared: Place) -> None:
+    account, _ = shared.new_key()
+    shared.told("credits", "grant", account, "5", ID, "op_one_thing")
+    for other in (("credits", "grant", account, "6"), ("key", "create", "--account", account)):
+        said = shared.operate(*other, ID, "op_one_thing").refused(1)
+        assert said == "the operation id op_one_thing was used for something else"
+    assert balance_of(shared, account) == 105
+
+
+def test_a_key_is_made_once_and_the_repeat_shows_it_whole(shared: Place) -> None:
+    account = shared.told("account", "create", "--name", "once", ID, "op_account")["id"]
+    create = ("key", "create", "--account", account, ID, "op_created")
+    made = shared.told(*create)
+    assert shared.told(*create) == made
+    assert keys_of(shared, account) == [made["id"]]
+    with open_outsider(shared.store_url) as other:
+        kept = [str(row) for row in other.run("SELECT * FROM operations")]
+    assert not [row for row in kept if made["key"] in row]
+    assert shared.told("account", "create", "--name", "once", ID, "op_account")["id"] == account
+
+
+def test_usage_is_reset_once(shared: Place) -> None:
+    _, made = shared.new_key()
+    reset = ("key", "update", made["id"], "--reset-usage", ID, "op_reset_usage")
+    shared.told(*reset)
+    with open_outsider(shared.store_url) as other:
+        other.run("UPDATE keys SET used = 7 WHERE id = ?", made["id"])
+    assert shared.told(*reset)["used"] == 0  # as it was then
+    (record,) = [each for each in shared.told("key", "list") if each["id"] == made["id"]]
+    assert record["used"] == 7
+
+
+def test_what_was_refused_can_be_done_later_under_the_same_id(shared: Place) -> None:
+    account = shared.told("account", "create", "--name", "five")["id"]
+    keys = [shared.told("key", "create", "--account", account)["id"] for _ in range(5)]
+    create = ("key", "create", "--account", account, ID, "op_the_sixth")
+    assert "5 active keys" in shared.operate(*create).refused(1)
+    shared.told("key", "revoke", keys[0], ID, "op_revoked")
+    made = shared.told(*create)
+    assert keys_of(shared, account).count(made["id"]) == 1
+
+
+@pytest.mark.parametrize("wrong", ["short", "x" * 65, "two words", "é" * 9, "a\nbcdefgh"])
+def test_what_is_no_id_is_refused(shared: Place, wrong: str) -> None:
+    assert "operation_id" in shared.operate("account", "create", "--name", "x", ID, wrong).refused(1)
+
+
+async def test_records_are_kept_for_30_days(tmp_path: Path) -> None:
+    async with open_store(f"sqlite:///{tmp_path}/store.db", [MIGRATIONS]) as store:
+        for age_s in (KEPT_S + 1, KEPT_S - 1):
+            await store.write(partial(add_record, at=1e9 - age_s))
+        assert await store.write(lambda tx: forget_operations(tx, 1e9)) == 1
+        assert await store.read(lambda tx: tx.all("SELECT at FROM operations")) == [(1e9 - KEPT_S + 1,)]
+
+
+def add_record(tx: Tx, at: float) -> None:
+    tx.run("INSERT INTO operations VALUES (?, ?, ?, ?)", (f"op_{at}", "f", "{}", at))
+
+
+@pytest.mark.parametrize("answers", [2, 3])
+def test_an_answer_that_is_lost_is_asked_for_again(place: Place, answers: int) -> None:
+    account, _ = place.new_key()
+    with place.serve("--sandbox") as node, open_impostor(losing(token_of(place), node.admin_url, answers)) as lossy:
+        point_to(place, lossy.port)
+        assert place.told("credits", "grant", account, "5") == {"account": account, "balance": 105}
+    assert balance_of(place, account) == 105
+
+
+def test_who_gives_up_says_that_it_may_have_happened_and_how_to_repeat_it(place: Place) -> None:
+    account = place.told("account", "create", "--name", "lost")["id"]
+    with place.serve("--sandbox") as node, open_impostor(losing(token_of(place), node.admin_url, 100)) as lossy:
+        point_to(place, lossy.port)
+        said = place.operate("key", "create", "--account", account).refused(1)
+        assert said.startswith(
+            f"the running node does not answer at {lossy.url}: its answer is not whole; it may have "
+        )
+        operation_id = said.partition(f"repeat it with {ID} ")[2].partition(",")[0]
+        read = place.operate("account", "list").refused(1)
+        assert read.endswith("; it is harmless to repeat")
+    point_to(place, place.admin_port)
+    made = place.told("key", "create", "--account", account, ID, operation_id)
+    assert keys_of(place, account) == [made["id"]]
+    assert made["key"].endswith(made["last4"])
+
+
+def token_of(place: Place) -> str:
+    return load_secret({}, place.database.parent).admin_token
+
+
+def point_to(place: Place, port: int) -> None:
+    """Have commands ask at this port."""
+    if engine() != "sqlite":
+        place.configure(admin={"port": port})
+        return
+    note = place.database.with_name("sluice.db.lock")
+    file = os.open(note, os.O_RDWR)
+    os.pwrite(file, b'{"admin_url":"http://127.0.0.1:%d"}'.ljust(4096) % port, 0)
+    os.close(file)
+
+
+def begin(place: Place, *command: str) -> Started:
+    """Start a command, and go on as soon as it runs."""
+    arguments = (*command, "--config", str(place.config))
+    environ = {"PATH": os.environ["PATH"]}
+    return place.commands.start(arguments, folder=place.folder, environ=environ, err=place.folder / "begun")
+
+
+@pytest.mark.parametrize("command", [("credits", "grant", "ACCOUNT", "5"), ("key", "create", "--account", "ACCOUNT")])
+def test_a_command_that_is_killed_and_repeated_happens_once(place: Place, command: tuple[str, ...]) -> None:
+    """Method: kill -9 at many moments, with nobody else on the store; then the same under the same id."""
+    for moment, after_s in enumerate(MOMENTS_S):
+        account = place.told("account", "create", "--name", "killed", "--credits", "100")["id"]
+        whole = [account if word == "ACCOUNT" else word for word in command]
+        with begin(place, *whole, ID, f"op_killed_{moment}") as begun:
+            time.sleep(after_s)
+            begun.kill()
+        place.told(*whole, ID, f"op_killed_{moment}")
+        assert (balance_of(place, account), len(keys_of(place, account))) in ((105, 0), (100, 1))
+    assert place.told("ledger", "verify")["ok"]
+
+
+def test_a_node_that_is_killed_under_a_command_has_done_it_once(place: Place) -> None:
+    """Method: kill -9 of the node at many moments; the command goes on by itself, or says how to repeat it."""
+    account = place.told("account", "create", "--name", "killed", "--credits", "100")["id"]
+    for moment, after_s in enumerate(MOMENTS_S):
+        grant = ("credits", "grant", account, "5", ID, f"op_under_{moment}")
+        with place.serve("--sandbox") as node, begin(place, *grant) as begun:
+            time.sleep(after_s)
+            node.popen.kill()
+            node.wait()
+            begun.wait(60)
+        place.bury()
+        place.told(*grant)
+        assert balance_of(place, account) == 100 + 5 * (moment + 1)
+    assert place.told("ledger", "verify")["ok"]
+
+
+@pytest.mark.parametrize("arrives", [True, False])
+def test_a_commit_whose_answer_is_lost_happens_once(
+    tmp_path: Path, commands: Commands, postgres: PostgresServer, arrives: bool
+) -> None:
+    """Method: on PostgreSQL cut the connection at the command's commit, before or behind the server."""
+    postgres.fresh()
+    place = Place(tmp_path, commands)
+    place.configure(store={"url": postgres.url()})
+    account = place.told("account", "create", "--name", "cut", "--credits", "100")["id"]
+    with open_cutter(postgres.port) as cutter:
+        place.configure(store={"url": postgres.url(cutter.port)})
+        cut = cut_at_commit(cutter, arrives=arrives)
+        ended = place.operate("credits", "grant", account, "5", ID, "op_commit", "--json")
+        place.configure(store={"url": postgres.url()})
+        assert place.told("credits", "grant", account, "5", ID, "op_commit") == {"account": account, "balance": 105}
+    assert cut.is_set()
+    assert (ended.exit_code, ended.err) == (0, ""), "the command has repeated it by itself"
+    assert ended.json["balance"] == 105
+    assert [each["balance"] for each in place.told("account", "list")] == [105]
+
+
+def cut_at_commit(cutter: Cutter, *, arrives: bool) -> threading.Event:
+    """Cut every connection at the first commit that comes by; then the event is set, and all is well again."""
+    cut = threading.Event()
+
+    def to_server(data: bytes) -> bool:
+        if b"COMMIT" not in data or cut.is_set():
+            return True
+        cut.set()
+        if arrives:
+            cutter.to_client = to_client
+            return True
+        cutter.cut()
+        return False
+
+    def to_client(_data: bytes) -> bool:
+        cutter.to_client = lambda _data: True
+        cutter.cut()
+        return False
+
+    cutter.to_server = to_server
+    return cut
