@@ -30,7 +30,7 @@ from gateway.server.serve import serve_native
 from gateway.standard_streams import STDOUT, print_out, write_all
 from gateway.workers.worker import Worker, leave_the_end_to_the_supervisor, stop_at_the_end_of_input
 from scheduler.webhooks.resolver import Resolve
-from storage.opening import open_store
+from storage.opening import exposures_of, open_store
 from upstreams.endpoint import Platform
 from upstreams.platforms import load_platforms
 from upstreams.sandbox.app import Behaviour, Sandbox
@@ -81,6 +81,8 @@ async def open_served_node(start: Start) -> AsyncIterator[tuple[Node, dict[str, 
         open_store=partial(open_store, new_store=start.new_store),
     )
     async with open_node(setting) as node, trio.open_nursery() as private_side:
+        for warning in exposures_of(config.store.url):
+            start.log.event("warning", "data_exposed", warning=warning)
         admin_stop = trio.Event()
         await private_side.start(
             partial(

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from storage.errors import StoreInUse, StoreUnusable
-from storage.private_files import open_private
+from storage.private_files import FILE_MODE, open_private, refuse_other_kinds
 
 NOTE_BYTES_MAX = 4096
 SHARED_LOCK_AT = 0x40000002
@@ -117,6 +117,7 @@ def read_note(database: Path) -> dict[str, str] | None:
 
 
 def _take(database: Path) -> Ownership:
+    _refuse_other_kinds(database)
     note = _locked(_note_path(database), database)
     try:
         file = _locked(database, database)
@@ -130,6 +131,15 @@ def _take(database: Path) -> Ownership:
         ownership.close()
         raise
     return ownership
+
+
+def _refuse_other_kinds(database: Path) -> None:
+    """Before a note is laid beside it."""
+    try:
+        with suppress(FileNotFoundError):
+            refuse_other_kinds(database)
+    except OSError as exc:
+        raise StoreUnusable(f"cannot use the database {database}: {exc.strerror}") from exc
 
 
 def _locked(path: Path, database: Path) -> int:
@@ -146,6 +156,8 @@ def _locked(path: Path, database: Path) -> int:
             words = f"{database} is in use by another process; stop it, or use its admin address"
             raise StoreInUse(words) from exc
         raise StoreUnusable(f"cannot lock {path}: {exc.strerror}; a database needs a local disk") from exc
+    with suppress(OSError):  # a backup that was copied here may be open to all, and the log takes after the file
+        os.fchmod(descriptor, FILE_MODE)
     return descriptor
 
 

@@ -37,7 +37,7 @@ def open_private(file: Path) -> int:
     except FileExistsError:
         descriptor = os.open(file, flags)
         try:
-            _refuse_other_kinds(descriptor)
+            refuse_other_kinds(descriptor)
         except OSError:
             os.close(descriptor)
             raise
@@ -54,7 +54,7 @@ def read_small(file: Path, *, bytes_max: int) -> bytes:
     """
     descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     with os.fdopen(descriptor, "rb") as opened:
-        _refuse_other_kinds(descriptor)
+        refuse_other_kinds(descriptor)
         content = opened.read(bytes_max + 1)
     if len(content) > bytes_max:
         raise OSError(errno.EFBIG, f"longer than {bytes_max} bytes")
@@ -72,8 +72,9 @@ def exposures(database: Path) -> list[str]:
     return found
 
 
-def _refuse_other_kinds(descriptor: int) -> None:
-    kind = os.fstat(descriptor).st_mode
+def refuse_other_kinds(file: Path | int) -> None:
+    """Raises OSError unless it is a regular file."""
+    kind = os.stat(file).st_mode
     if stat.S_ISDIR(kind):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     if not stat.S_ISREG(kind):

@@ -1,6 +1,5 @@
 """The store on one SQLite file: a writer that groups commits, readers on worker threads, one owner."""
 
-import logging
 import sqlite3
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
@@ -16,7 +15,6 @@ from storage.batching import Writer, open_writer
 from storage.errors import StoreInUse, StoreUnavailable, StoreUnusable
 from storage.migrations import MigrationSet
 from storage.owner import Ownership, own
-from storage.private_files import exposures
 from storage.sqlite_engine import SqliteEngine
 from storage.sqlite_files import check, damaged, make_data_folder, migrate, name_life
 from storage.sqlite_marks import mark_made, refuse_missing, refuse_mixed
@@ -29,8 +27,6 @@ READERS = 4
 OPEN_TRIES = 10  # somebody who only looks whether the store is in use holds the lock for a moment
 OPEN_RETRY_S = 0.02
 WATCH_CLOSE_S = 10.0  # as the writer's: a disk that does not answer must not keep the process alive for longer
-
-_log = logging.getLogger(__name__)
 
 
 class SqliteStore:
@@ -109,8 +105,6 @@ async def open_sqlite(
         refuse_mixed(path)
         connections = await trio.to_thread.run_sync(_open_connections, path, migrations, stack)
         mark_made(path)
-        for warning in exposures(path):
-            _log.warning("%s", warning)
         watch = FileWatch(path, ownership, connections.watching, lambda fault: _soon(token, refuse, fault))
         engine = SqliteEngine(connections.writing, watch, lambda doubts: _soon(token, _call_all, doubts))
 

@@ -86,10 +86,12 @@ class FileWatch:
         self._id = _id_of(connection)
         self._count = self._counted = 0
         self._count_at = 0.0
-        self._is_sealed = self._is_saved = self._is_final = False
+        self._is_saved = self._is_final = False
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._stopping = False
+        # Where another program was reading, no checkpoint has written this life's id into the file yet.
+        self._ids = {self._id, _number(self._header(), ID_AT)}
 
     def check(self) -> None:
         """Raises StoreUnavailable while there is a fault."""
@@ -171,17 +173,20 @@ class FileWatch:
 
     def _has_header(self) -> bool:
         try:
-            header = os.pread(self._ownership.file, HEADER_BYTES, 0)
+            header = self._header()
         except OSError:
             return True  # a disk that cannot be read is not another one
         id_, count = _number(header, ID_AT), _number(header, COUNT_AT)
-        if not self._is_sealed:  # no checkpoint has written this life's id yet, since another program is reading
-            self._is_sealed = id_ == self._id
-            return True
-        if len(header) < HEADER_BYTES or id_ != self._id or count < self._count:
+        if len(header) < HEADER_BYTES or id_ not in self._ids:
             return False
-        self._count = count
-        return True
+        if id_ != self._id:
+            return True
+        self._ids = {self._id}
+        is_older, self._count = count < self._count, max(count, self._count)
+        return not is_older
+
+    def _header(self) -> bytes:
+        return os.pread(self._ownership.file, HEADER_BYTES, 0)
 
     def _is_restored(self) -> bool:
         with suppress(sqlite3.Error):

@@ -1,0 +1,202 @@
+"""A disk that is full, and files that are not what they should be: told, survived, and over when they are."""
+
+import os
+import resource
+import signal
+import stat
+import subprocess
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from storage.sqlite_watch import WATCH_S
+from tests.fakes.commands import SLUICE
+from tests.fakes.sluice_process import Place, Served
+from tests.fakes.waiting import wait_until
+
+BILLED = "/v1/github/profile?handle={}"
+SMALL_DISK = """
+cp -a "$0" "$0.kept" && mount -t tmpfs -o size=8m none "$0" && cp -a "$0.kept/." "$0" && exec "$@"
+"""
+
+
+def answers_until_refused(node: Served, key: str) -> int:
+    """How many were billed before the first 503, which must tell that the store is away."""
+    for number in range(100_000):
+        answer = node.get(BILLED.format(f"n{number}"), key)
+        if answer.status != 200:
+            assert (answer.status, answer.code) == (503, "SERVICE_UNAVAILABLE")
+            assert answer.json["credits_used"] == 0
+            return number
+    raise AssertionError("never refused")
+
+
+@pytest.mark.sqlite
+def test_a_file_that_may_not_grow_is_a_store_that_is_away_until_it_may(place: Place) -> None:
+    """Method: the kernel's limit of a file's size, lowered and raised on the running node."""
+    place.configure(limits={"requests_per_minute": 1_000_000})
+    _, key = place.new_key(balance=100_000)
+    with place.serve("--sandbox") as node:
+        assert node.get(BILLED.format("a"), key["key"]).status == 200
+        resource.prlimit(node.popen.pid, resource.RLIMIT_FSIZE, (150_000, resource.RLIM_INFINITY))
+        billed = answers_until_refused(node, key["key"])
+        wait_until(lambda: node.admin("/readyz").status == 503)  # each look writes a page, until none fits any more
+        assert node.admin("/readyz").body.startswith(b"store down: the d")
+        assert node.admin("/healthz").status == 200
+        resource.prlimit(node.popen.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        assert node.get(BILLED.format("later"), key["key"]).json["credits_used"] == 1
+        assert node.admin("/readyz").status == 200
+        wait_until(lambda: node.get("/v1/credits", key["key"]).json["credits_remaining"] == 100_000 - billed - 2)
+        assert place.told("ledger", "verify")["ok"]
+
+
+def fill(file: Path) -> None:
+    """Write until the disk has no room."""
+    with suppress(OSError), file.open("wb", buffering=0) as opened:
+        for _ in range(100_000):
+            opened.write(b"x" * 4096)
+    assert os.statvfs(file.parent).f_bavail == 0
+
+
+@pytest.mark.sqlite
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
+def test_a_full_disk_is_a_store_that_is_away_until_there_is_room(place: Place) -> None:
+    """Method: a disk of 8 MB, filled by somebody else."""
+    place.configure(limits={"requests_per_minute": 1_000_000})
+    _, key = place.new_key(balance=100_000)
+    disk = place.database.parent
+    on_disk = replace(place, program=("unshare", "-m", "sh", "-c", SMALL_DISK, str(disk), *SLUICE))
+    with on_disk.serve("--sandbox") as node:
+        inside = Path(f"/proc/{node.popen.pid}/root") / str(disk).lstrip("/")
+        assert node.get(BILLED.format("a"), key["key"]).status == 200
+        filler = inside / "filler"
+        fill(filler)
+        answers_until_refused(node, key["key"])
+        unready = node.admin("/readyz")
+        assert (unready.status, b"disk" in unready.body) == (503, True)
+        filler.unlink()
+        wait_until(lambda: node.admin("/readyz").status == 200)
+        assert node.get(BILLED.format("later"), key["key"]).json["credits_used"] == 1
+        node.stop()
+
+
+def test_a_reload_refuses_a_config_that_is_no_file_and_does_not_wait_for_it(place: Place) -> None:
+    """Method: a pipe without a writer, a device without an end, a file of a gigabyte, a folder, nothing at all."""
+    _, key = place.new_key()
+    with place.serve("--sandbox") as node:
+        for number, (lay, said) in enumerate(ODD_FILES.items(), 1):
+            place.config.unlink()
+            ODD[lay](place.config)
+            node.signal(signal.SIGHUP)
+            wait_until(partial(has_logged, node, "reload_refused", number))
+            assert said in node.events("reload_refused")[-1]["problems"][0]
+            assert said in place.operate("check").refused(2)
+            assert node.get(BILLED.format(lay), key["key"]).status == 200
+            if place.config.is_dir():
+                place.config.rmdir()
+                place.config.touch()
+            place.config.unlink(missing_ok=True)
+            place.configure()
+        node.signal(signal.SIGHUP)
+        wait_until(lambda: node.events("reloaded"))
+
+
+def has_logged(node: Served, event: str, times: int) -> bool:
+    return len(node.events(event)) == times
+
+
+def make_huge(file: Path) -> None:
+    with file.open("wb") as opened:
+        opened.truncate(2**30)
+
+
+ODD: dict[str, Callable[[Path], object]] = {
+    "pipe": os.mkfifo,
+    "device": lambda file: file.symlink_to("/dev/zero"),
+    "huge": make_huge,
+    "folder": Path.mkdir,
+    "dangling": lambda file: file.symlink_to("nowhere"),
+}
+ODD_FILES = {
+    "pipe": "not a regular file",
+    "device": "not a regular file",
+    "huge": "longer than 1048576 bytes",
+    "folder": "Is a directory",
+    "dangling": "No such file",
+}
+
+
+@pytest.mark.sqlite
+@pytest.mark.parametrize("name", ["sluice.db", "sluice.db.lock", "secret"])
+def test_a_node_refuses_a_pipe_in_the_place_of_its_files(place: Place, name: str) -> None:
+    place.database.parent.mkdir(mode=0o700)
+    os.mkfifo(place.database.with_name(name), 0o600)
+    assert "not a regular file" in place.operate("serve").refused(1)
+    place.database.with_name(name).unlink()
+    os.mkfifo(place.folder / "pipe", 0o600)
+    place.database.with_name(name).symlink_to(place.folder / "pipe")
+    assert "not a regular file" in place.operate("serve").refused(1)
+
+
+@pytest.mark.sqlite
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o277, 0o777], ids=oct)
+def test_what_a_node_makes_is_for_its_owner_only_under_any_umask(place: Place, umask: int) -> None:
+    program = ("sh", "-c", f'umask {umask:o}; exec "$0" "$@"', *SLUICE)
+    with replace(place, program=program).serve("--sandbox") as node:
+        assert node.admin("/readyz").status == 200
+        modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in place.database.parent.iterdir()}
+        assert modes.keys() >= {"sluice.db", "sluice.db-wal", "sluice.db-shm", "sluice.db.lock", "secret"}
+        assert set(modes.values()) == {0o600}
+        assert stat.S_IMODE(place.database.parent.stat().st_mode) == 0o700
+
+
+@pytest.mark.sqlite
+def test_a_folder_that_others_may_enter_is_told_and_left_as_it_is_and_the_file_is_closed_to_them(place: Place) -> None:
+    place.new_key()
+    file, folder = place.database, place.database.parent
+    folder.chmod(0o755)
+    file.chmod(0o644)
+    checked = place.operate("check")
+    assert (checked.exit_code, checked.out) == (0, "the config is good\n")
+    assert checked.err.splitlines() == [
+        f"sluice: warning: others may enter {folder} (mode 0755); allow its owner only: chmod go= {folder}",
+        f"sluice: warning: others may read {file} (mode 0644); allow its owner only: chmod go= {file}",
+    ]
+    with place.serve("--sandbox") as node:
+        assert [str(folder) in event["warning"] for event in node.events("data_exposed")] == [True]
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o755
+        assert {stat.S_IMODE(each.stat().st_mode) for each in folder.glob("sluice.db*")} == {0o600}
+
+
+@pytest.mark.sqlite
+def test_without_descriptors_a_running_node_reloads_later_and_bills_on(place: Place) -> None:
+    _, key = place.new_key()
+    with place.serve("--sandbox") as node:
+        assert node.get(BILLED.format("a"), key["key"]).status == 200
+        _, hard = resource.prlimit(node.popen.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(node.popen.pid, resource.RLIMIT_NOFILE, (3, hard))
+        node.signal(signal.SIGHUP)
+        wait_until(lambda: node.events("reload_refused"))
+        assert "Too many open files" in node.events("reload_refused")[-1]["problems"][0]
+        place.database.with_name("sluice.db.lock").unlink()
+        time.sleep(2 * WATCH_S)
+        resource.prlimit(node.popen.pid, resource.RLIMIT_NOFILE, (hard, hard))
+        wait_until(place.database.with_name("sluice.db.lock").exists)
+        node.signal(signal.SIGHUP)
+        wait_until(lambda: node.events("reloaded"))
+        assert node.get(BILLED.format("b"), key["key"]).json["credits_used"] == 1
+
+
+@pytest.mark.sqlite
+def test_a_start_without_descriptors_is_refused_in_words(place: Place) -> None:
+    program = ("sh", "-c", 'ulimit -n 12; exec "$0" "$@"', *SLUICE)
+    command = [*program, "account", "list", "--config", str(place.config)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=place.folder)
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("sluice: ")
+    assert ended.stderr.count("\n") == 1
