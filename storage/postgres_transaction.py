@@ -31,6 +31,8 @@ LOCK_NAMES = "SELECT pg_advisory_xact_lock(hashtextextended(asked.value, 0)) FRO
 
 _CONTENDED: Final = {"40001", "40P01", "55P03"}
 _AWAY: Final = {"08", "25", "53", "57", "58", "XX"}
+# Tables, a schema or columns that are not there: somebody has dropped them, or has made the database anew.
+_GONE: Final = {"42P01", "42703", "3F000"}
 _ROWS: Final = {"22", "23"}
 
 
@@ -44,6 +46,8 @@ def translate(error: Exception) -> Exception:
     text = str(error).partition("\n")[0]
     if code in _CONTENDED:
         return _because(StoreContended(text), error)
+    if code in _GONE:
+        return _because(StoreUnavailable(f"the database has been emptied or changed ({text}): restore it"), error)
     if code[:2] in _ROWS:
         return _because(ConstraintViolated(text), error)
     return _because(StoreUnavailable(text), error) if code[:2] in _AWAY else error

@@ -277,3 +277,25 @@ async def test_a_lock_that_is_never_given_back_makes_calls_fail_not_hang(
             await store.write(lambda tx: tx.all("SELECT text FROM notes {lock}"))
         other.rollback()
         assert await store.write(lambda tx: tx.all("SELECT text FROM notes {lock}")) == [("one",)]
+
+
+async def test_a_database_that_was_emptied_is_a_store_that_is_away_until_it_is_restored(
+    store: Store, postgres: PostgresServer
+) -> None:
+    """Method: another program moves all tables out of sight, looks what becomes of each kind of call, and back."""
+    await store.write(add_note("before"))
+    assert await all_texts(store) == ["before"]
+    with psycopg.connect(postgres.url(), autocommit=True) as other:
+        other.execute("ALTER SCHEMA public RENAME TO hidden")
+        for exists in (False, True):  # a missing schema, then an empty one
+            if exists:
+                other.execute("CREATE SCHEMA public")
+            for call in (store.ping, partial(store.write, add_note("x")), partial(store.submit, add_notes, "y")):
+                with pytest.raises(StoreUnavailable, match="has been emptied or changed"):
+                    await call()
+            with pytest.raises(StoreUnavailable, match="has been emptied or changed"):
+                await all_texts(store)
+        other.execute("DROP SCHEMA public")
+        other.execute("ALTER SCHEMA hidden RENAME TO public")
+    await store.ping()
+    assert await all_texts(store) == ["before"]
