@@ -20,7 +20,6 @@ NOW = "((julianday('now') - 2440587.5) * 86400.0)"
 LIST = "(SELECT value FROM json_each(?))"
 BUSY_MS = 5000  # only an outside tool on the file can make the writer wait
 CACHE_KIB = 8192
-MMAP_BYTES = 268435456
 # Pages between checkpoints: a checkpoint costs two more fsyncs, so it should pay for many commits (16 MB of log).
 CHECKPOINT_PAGES = 4000
 LOG_BYTES_KEPT = 67108864
@@ -53,13 +52,14 @@ def connect(path: Path, *, query_only: bool = False) -> sqlite3.Connection:
     return connection
 
 
+# The file is not mapped into memory: whoever cuts it off, as `cp` does that copies another over it, would end the
+# process by SIGBUS at the next page read.
 def _pragmas(*, query_only: bool) -> Iterator[str]:
     yield "journal_mode = WAL"
     yield "synchronous = FULL"
     yield "foreign_keys = ON"
     yield "temp_store = MEMORY"
     if query_only:
-        yield f"mmap_size = {MMAP_BYTES}"
         yield "query_only = ON"
         return
     yield f"cache_size = -{CACHE_KIB}"

@@ -278,3 +278,32 @@ def test_outside_tools_read_while_the_node_runs_and_leave_it_as_it_is(place: Pla
         time.sleep(1.2)
         assert node.admin("/readyz").status == 200
         assert place.database.with_name("sluice.db-wal").exists()
+
+
+def test_a_file_that_is_cut_off_under_readers_does_not_end_the_node(place: Place) -> None:
+    """Method: clients read the ledger from the file without a pause, and a copy begins by emptying it, as `cp` does."""
+    _, key = place.new_key()
+    place.configure(limits={"requests_per_minute": 1_000_000})
+    backup = back_up(place)
+    with place.serve("--sandbox") as node, ThreadPoolExecutor(LOAD) as threads:
+        for number in range(20):
+            assert node.get(BILLED.format(f"n{number}"), key["key"]).json["credits_used"] == 1
+        checkpoint(place)
+        stopping = Event()
+
+        def read() -> None:
+            while not stopping.is_set():
+                node.get("/v1/credits/transactions", key["key"])
+
+        readers = [threads.submit(read) for _ in range(LOAD)]
+        try:
+            time.sleep(0.2)
+            os.truncate(place.database, 0)
+            wait_until(lambda: node.admin("/readyz").status == 503)
+            shutil.copyfile(backup, place.database)
+            assert node.admin("/healthz").status == 200
+        finally:
+            stopping.set()
+        for reader in readers:
+            reader.result()
+        assert node.stop() == 0
