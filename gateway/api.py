@@ -20,6 +20,7 @@ from gateway.routing import Routes
 from gateway.server.asgi import EXTENSION, Receive, Scope, Send, WebSocketScope
 from gateway.server.fields import Fields, pairs_of
 from gateway.server.response_head import BODILESS
+from gateway.server.slices import slices
 from gateway.socket_stream import SocketStream
 
 _READS = ("GET", "HEAD")
@@ -71,8 +72,11 @@ class Api:
         )
         if names(request.headers.get(b"accept"), b"text/event-stream"):
             request.stream = EventStream(receive, send, partial(_stream_headers, request))
-        reply = await self._reply(request)
-        await self._send(request, reply, send)
+        try:
+            reply = await self._reply(request)
+            await self._send(request, reply, send)
+        finally:
+            _release(request)
 
     async def _serve_socket(self, scope: WebSocketScope, receive: Receive, send: Send) -> None:
         """Serve a request that asks to become a WebSocket, and that until its end, as one request."""
@@ -87,7 +91,10 @@ class Api:
             receive=receive,
         )
         socket = request.socket = SocketStream(receive, send, partial(_socket_headers, request))
-        reply = await self._reply(request)
+        try:
+            reply = await self._reply(request)
+        finally:
+            _release(request)
         overhead_s = self._overhead_s(request, reply)
         try:
             if reply.code != "OK":
@@ -96,10 +103,7 @@ class Api:
             self._record(request, reply, overhead_s)
 
     async def _reply(self, request: Request) -> Reply:
-        """Steps 2 to 14 of decisions 5: an answer, whatever happens; the key's lease is given back by then.
-
-        One that is sent in pieces keeps the lease until its end.
-        """
+        """Steps 2 to 13 of decisions 5: an answer, whatever happens; who sends it gives the key's lease back."""
         parts = self._parts
         try:
             if not request.path.startswith("/v1/"):
@@ -112,17 +116,12 @@ class Api:
             caller = request.caller = Caller(admission.key_of_nowait(request) or await admission.key_of(request))
             if not admission.enter_nowait(caller):
                 await admission.enter(request, caller)
-            reply = await parts.routes.find(request).handle(request, caller)
-            request.is_sending = reply.pieces is not None
-            return reply
+            return await parts.routes.find(request).handle(request, caller)
         except Exception as exc:  # noqa: BLE001 - the last resort: whatever went wrong, the client gets an envelope
             reply = await parts.replies.refusal(request, exc)
             if reply.code == "INTERNAL_ERROR":
                 parts.log.failure("request_failed", exc, request_id=request.id, path=request.path)
             return reply
-        finally:
-            if not request.is_sending:
-                _release(request)
 
     def _outside(self, request: Request) -> Reply:
         """What stands beside the API; the rest is pointed to the catalog."""
@@ -135,17 +134,16 @@ class Api:
         overhead_s = self._overhead_s(request, reply)
         try:
             if request.stream is not None and (reply.streamed or request.stream.started):
-                if not (request.stream.ended or not reply.body):
-                    await request.stream.end("result" if reply.code == "OK" else "error", reply.body)
+                await _end_stream(request, request.stream, reply)
             else:
                 fields = self._fields(request, reply, overhead_s)
-                if request.send is not None and reply.pieces is None:
+                if request.send is None or reply.pieces is not None:
+                    await _send_in_pieces(request, reply, fields, send)
+                elif reply.parts is None:
                     await send({"type": "sluice.answer", "status": reply.status, "fields": fields, "body": reply.body})
                 else:
-                    await _send_in_parts(request, reply, fields, send)
+                    await send({"type": "sluice.parts", "status": reply.status, "fields": fields, "parts": reply.parts})
         finally:  # it was made and billed, though nobody may take it
-            if request.is_sending:
-                _release(request)
             self._record(request, reply, overhead_s)
 
     def _overhead_s(self, request: Request, reply: Reply) -> float:
@@ -184,16 +182,38 @@ class Api:
             )
 
 
-async def _send_in_parts(request: Request, reply: Reply, fields: Fields, send: Send) -> None:
+async def _send_in_pieces(request: Request, reply: Reply, fields: Fields, send: Send) -> None:
     """As any ASGI server takes it, and what is made while it is sent."""
-    headers, is_head = pairs_of(fields), request.method == "HEAD"
+    headers, parts = pairs_of(fields), reply.parts or (reply.body,)
     if reply.pieces is None and reply.status not in BODILESS:
-        headers.append((b"content-length", b"%d" % len(reply.body)))
+        headers.append((b"content-length", b"%d" % sum(map(len, parts))))
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-    if reply.pieces is not None and not is_head:
+    if request.method == "HEAD":
+        parts = (b"",)
+    elif reply.pieces is not None:
         async for piece in reply.pieces:
             await send({"type": "http.response.body", "body": piece, "more_body": True})
-    await send({"type": "http.response.body", "body": b"" if is_head else reply.body})
+    for piece, whole, is_last in slices(parts):
+        if is_last:
+            _release_before_last(request)
+        await send({"type": "http.response.body", "body": piece, "more_body": not is_last, "held": whole})
+
+
+async def _end_stream(request: Request, stream: EventStream, reply: Reply) -> None:
+    """Send the last event, unless the stream has ended or there is none."""
+    parts = reply.parts or (reply.body,)
+    if not stream.ended and any(parts):
+        name = "result" if reply.code == "OK" else "error"
+        await stream.end(name, parts, before_last=partial(_release_before_last, request))
+
+
+def _release_before_last(request: Request) -> None:
+    """Give the lease back before the last few bytes, where the server goes on for a while behind them.
+
+    A client that has its whole answer must find its place free. Our own server lets nobody run between the two.
+    """
+    if request.send is None:
+        _release(request)
 
 
 def _release(request: Request) -> None:

@@ -43,6 +43,7 @@ from gateway.routes.monitor_past import MonitorPastRoutes
 from gateway.routes.monitors import MonitorRoutes
 from gateway.routes.status import Status
 from gateway.routing import Route, Routes
+from gateway.server.unsent import Unsent
 from gateway.sharing import ROUND_TRIP_S, open_sharing
 from gateway.sites import open_sites
 from gateway.state import open_gate
@@ -194,7 +195,8 @@ def _build(setting: Setting, opened: _Opened) -> Node:
     clock = trio.lowlevel.current_clock().current_time  # found once: `trio.current_time` costs three times as much
     admission = Admission(books.keys, gate, books.balances, key_prefix=config.keys.prefix)
     calls = _calls(setting, opened, signer, clock=clock)
-    metrics = _metrics(opened, admission, calls, log)
+    unsent = Unsent(owner_header=b"x-api-key")
+    metrics = _metrics(opened, admission, calls, log=log, unsent=unsent)
     replies = Replies(books.balances, setting.base_url)
     status = Status(opened.catalog, now=setting.now)
     routes = _routes(setting, opened, calls=calls, admission=admission, signer=signer, replies=replies, status=status)
@@ -220,10 +222,11 @@ def _build(setting: Setting, opened: _Opened) -> Node:
         edge_answer=edge_answer_of(opened.make_id, setting.base_url),
         draining=opened.draining,
         monitors=opened.monitors,
+        unsent=unsent,
     )
 
 
-def _metrics(opened: _Opened, admission: Admission, calls: BilledCalls, log: Log) -> Metrics:
+def _metrics(opened: _Opened, admission: Admission, calls: BilledCalls, *, log: Log, unsent: Unsent) -> Metrics:
     metrics = Metrics()
     metrics.gather = lambda: gather(
         opened.catalog,
@@ -235,6 +238,7 @@ def _metrics(opened: _Opened, admission: Admission, calls: BilledCalls, log: Log
         feed=opened.feed,
         monitors=opened.monitors,
         log=log.statistics(),
+        unsent=unsent,
     )
     return metrics
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import trio
 
 from gateway.server.asgi import Receive, Send
 from gateway.server.errors import ClientGone
+from gateway.server.slices import slices
 
 GLANCE_S = 0.001
 """How long to look whether a client is still there; a hang-up that was noticed is told at once."""
@@ -42,16 +43,20 @@ class EventStream:
                     return True
         return False
 
-    async def end(self, name: str, data: bytes) -> None:
-        """Send the last event.
+    async def end(self, name: str, parts: Sequence[bytes], *, before_last: Callable[[], None]) -> None:
+        """Send the last event, whose data are `parts` behind each other; `before_last` is called before its last slice.
 
         Raises:
             ClientGone: nobody takes it.
         """
-        await self.write(_event(name, data), is_last=True)
+        event = (_event(name, parts[0]),) if len(parts) == 1 else _event_around(name, parts)
+        for piece, whole, is_last in slices(event):
+            if is_last:
+                before_last()
+            await self.write(piece, is_last=is_last, held=whole)
 
-    async def write(self, text: bytes, *, is_last: bool = False) -> None:
-        """Send events, comments or settings of the stream as they are.
+    async def write(self, text: bytes, *, is_last: bool = False, held: bytes = b"") -> None:
+        """Send events, comments or settings of the stream as they are; `held` is what `text` was cut out of.
 
         Raises:
             ClientGone: nobody takes it.
@@ -60,8 +65,13 @@ class EventStream:
             self.started = True
             await self._send({"type": "http.response.start", "status": 200, "headers": self._head()})
         self.ended = is_last
-        await self._send({"type": "http.response.body", "body": text, "more_body": not is_last})
+        await self._send({"type": "http.response.body", "body": text, "more_body": not is_last, "held": held})
 
 
 def _event(name: str, data: bytes) -> bytes:
     return b"event: %b\ndata: %b\n\n" % (name.encode(), data)  # the data is JSON on one line
+
+
+def _event_around(name: str, parts: Sequence[bytes]) -> tuple[bytes, ...]:
+    start, end = _event(name, b"\0").split(b"\0")
+    return start, *parts, end

@@ -13,6 +13,7 @@ from gateway.feed.service import Feed
 from gateway.log_writer import LogStatistics
 from gateway.monitors import Monitors
 from gateway.presence import Presence
+from gateway.server.unsent import Unsent
 from limits.breaker import BreakerStatistics
 from storage.state import State
 from upstreams.catalog import Catalog
@@ -33,6 +34,7 @@ def gather(
     feed: Feed,
     monitors: Monitors,
     log: LogStatistics,
+    unsent: Unsent,
 ) -> Iterator[Metric]:
     """Every part's metrics."""
     yield from _limits(admission)
@@ -45,6 +47,7 @@ def gather(
     yield from _feed(feed)
     yield from _monitors(monitors)
     yield from _log(log)
+    yield from _unsent(unsent)
     if state is not None:
         yield from _state(state)
     yield from _sources(catalog)
@@ -143,6 +146,14 @@ def _log(now: LogStatistics) -> Iterator[Metric]:
     yield GaugeMetricFamily("sluice_log_lines_waiting", "Log lines that stderr has not yet taken.", now.waiting)
     dropped = "Log lines that were dropped since stderr took none."
     yield CounterMetricFamily("sluice_log_lines_dropped", dropped, now.dropped_total)
+
+
+def _unsent(unsent: Unsent) -> Iterator[Metric]:
+    held = "Memory held by answers that wait for their clients to read."
+    yield GaugeMetricFamily("sluice_unsent_bytes", held, unsent.held_bytes)
+    yield GaugeMetricFamily("sluice_unsent_answers", "Answers that wait for their clients to read.", unsent.readers)
+    ended = "Connections that were ended since their clients read too slowly or not at all."
+    yield _by("sluice_slow_readers_ended", ended, "reason", unsent.ended)
 
 
 def _state(state: State) -> Iterator[Metric]:

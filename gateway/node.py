@@ -22,6 +22,7 @@ from gateway.presence import Pace
 from gateway.reload import Reload
 from gateway.secrets import Secrets
 from gateway.server.errors import EdgeAnswer
+from gateway.server.unsent import Unsent
 from gateway.sites import OpenExchange, open_exchange
 from gateway.state import OpenState, open_state
 from scheduler.webhooks.resolver import Resolve
@@ -46,6 +47,8 @@ class Node:
     edge_answer: EdgeAnswer
     draining: trio.Event
     monitors: Monitors
+    unsent: Unsent
+    """Told of by the server of the public address."""
 
 
 @dataclass(frozen=True, slots=True)

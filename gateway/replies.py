@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from billing.balances import Balances
@@ -19,6 +19,8 @@ _CREDITS: tuple[bytes, ...] = (b"x-credits-used", b"x-credits-remaining")
 _CACHE = (b"x-cache",)
 _REPLAY: Fields = (b"x-idempotent-replay",), (b"true",)
 _RETRY_AFTER = (b"retry-after",)
+_COPIED_BYTES = 16_384
+"""A fragment up to this size is copied into each answer: for so little that costs less than to send it in parts."""
 
 
 def _credit_headers(credits_used: int, balance: int | None) -> Fields:
@@ -39,8 +41,11 @@ class Replies:
         """The answer of a billed call, or of the earlier one that it repeats."""
         if outcome.replayed is not None:
             return self._replay(outcome, outcome.replayed)
+        stored = outcome.fragment
+        if len(stored) > _COPIED_BYTES:
+            return _around(stored, self.data(request, replace(outcome, fragment=b"")))
         body = envelope.success(
-            outcome.fragment,
+            stored,
             request_id=request.id,
             credits_used=outcome.credits_used,
             balance=outcome.balance,
@@ -53,19 +58,24 @@ class Replies:
         )
 
     def _replay(self, outcome: Outcome, kept: Kept) -> Reply:
+        stored = outcome.fragment
+        if len(stored) > _COPIED_BYTES and kept.status < 400:
+            return _around(stored, self._replay(replace(outcome, fragment=b""), kept))
         body = envelope.replay(
-            outcome.fragment,
+            stored,
             status=kept.status,
             request_id=kept.owner,
             balance=outcome.balance,
             cached=kept.cached,
         )
         headers = joined(_credit_headers(0, outcome.balance), _REPLAY)
-        code = "OK" if kept.status < 400 else envelope.error_name(outcome.fragment)
+        code = "OK" if kept.status < 400 else envelope.error_name(stored)
         return Reply(kept.status, body, headers, code, request_id=kept.owner)
 
     async def free(self, request: Request, caller: Caller, stored: bytes) -> Reply:
         """The answer of a resource that costs nothing; `stored` is its fragment."""
+        if len(stored) > _COPIED_BYTES:
+            return _around(stored, await self.free(request, caller, b""))
         balance = self.balances.nowait(caller.key.account_id)
         if balance is None:
             balance = await balance_of(self.balances, caller.key.account_id)
@@ -90,6 +100,14 @@ class Replies:
             headers = joined(headers, (_RETRY_AFTER, (b"%d" % refused.retry_after_s,)))
         upstream_s = failed.upstream_s if failed else 0.0
         return Reply(refused.code.status, body, headers, refused.code.name, _JSON, used, upstream_s)
+
+
+def _around(stored: bytes, reply: Reply) -> Reply:
+    """The answer around a large fragment, which others share, made of the one around nothing."""
+    at = reply.body.index(b",") + 1  # behind `success`
+    reply.parts = reply.body[:at], stored, reply.body[at:]
+    reply.body = b""
+    return reply
 
 
 def account_fragment(path: str, data: Any, pagination: Any = None) -> bytes:

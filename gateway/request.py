@@ -58,8 +58,6 @@ class Request:
     """ASGI's, where the server has our extension of it."""
     named: Mapping[str, str] | None = None
     """What stands in the path where its route has `{name}`; the routing table sets it."""
-    is_sending: bool = False
-    """Its answer is still being made while it is sent."""
     held_s: float = 0.0
     """For how long it was held open, waiting for something to tell: not what the gateway cost."""
 
@@ -86,7 +84,9 @@ class Reply:
     streamed: bool = False
     """It ends an event stream."""
     pieces: AsyncIterator[bytes] | None = None
-    """The body, when it is sent while it is made: its length is not known, and the key's lease is held meanwhile."""
+    """The body, when it is sent while it is made: its length is not known."""
+    parts: tuple[bytes, ...] | None = None
+    """The body, when it is too large to be copied: what stands in the cache is a part of every answer made of it."""
     request_id: str | None = None
     """The request that the answer belongs to, when it repeats an earlier one's."""
 

@@ -108,6 +108,7 @@ async def open_served_node(start: Start) -> AsyncIterator[tuple[Node, dict[str, 
                     edge_answer=node.edge_answer,
                     bounds=_bounds(config.server.max_connections, start.log),
                     websocket_paths=node.api.websocket_paths,
+                    unsent=node.unsent,
                 )
             )
             node.books.store.announce({"admin_url": taken.announced_url})

@@ -6,8 +6,8 @@ from typing import Final, Literal, NotRequired, TypedDict
 from gateway.server.fields import Fields
 
 EXTENSION: Final = "sluice"
-"""Among a scope's extensions, it says that the server takes two messages more than ASGI has: `sluice.answer`, which
-saves a small answer 3 us, and `sluice.hangup`."""
+"""Among a scope's extensions, it says that the server takes more messages than ASGI has: `sluice.answer`, which saves a
+small answer 3 us, `sluice.parts`, which saves a large one a copy, and `sluice.hangup`."""
 
 State = dict[str, object]
 HeaderLines = tuple[tuple[bytes, bytes], ...]
@@ -117,11 +117,15 @@ class ResponseStart(TypedDict):
 
 
 class ResponseBody(TypedDict):
-    """A piece of the answer's body; the last one has no `more_body`."""
+    """A piece of the answer's body; the last one has no `more_body`.
+
+    Beyond ASGI, `held` is what the piece was cut out of: it stays in memory too until the client has taken the piece.
+    """
 
     type: Literal["http.response.body"]
     body: NotRequired[bytes]
     more_body: NotRequired[bool]
+    held: NotRequired[bytes]
 
 
 class WholeAnswer(TypedDict):
@@ -131,6 +135,15 @@ class WholeAnswer(TypedDict):
     status: int
     fields: Fields
     body: bytes
+
+
+class AnswerInParts(TypedDict):
+    """A whole answer whose body is too large to be copied: its parts follow each other, and others may share them."""
+
+    type: Literal["sluice.parts"]
+    status: int
+    fields: Fields
+    parts: tuple[bytes, ...]
 
 
 class WatchHangup(TypedDict):
@@ -201,6 +214,7 @@ SendMessage = (
     ResponseStart
     | ResponseBody
     | WholeAnswer
+    | AnswerInParts
     | WatchHangup
     | WebSocketAccept
     | WebSocketSend

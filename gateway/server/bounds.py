@@ -20,10 +20,24 @@ class Bounds:
     """Between two requests; past it the connection closes without a word."""
     body_s: float = 30.0
     """Without one byte of a body the app waits for; past it 408."""
+    body_bytes_per_s: int = 500
+    """Slower than this, a body's bytes use up `body_s` though some of them move."""
     write_s: float = 30.0
     """While the client reads nothing of its answer; past it the connection is aborted."""
-    bytes_per_s: int = 500
-    """Slower than this, a body's or an answer's bytes use up `body_s` or `write_s` though some of them move."""
+    answer_bytes_per_s: int = 8_192
+    """Slower than this, an answer's bytes use up `write_s` though some of them move.
+
+    64 kbit/s, the slowest line that somebody may still have. An answer holds one of its key's places, and memory, until
+    it has been read: one of 1.5 MB for three and a half minutes at most. At the 150 to 500 bytes a second of general
+    web servers (HTTP.sys, Kestrel, Apache's mod_reqtimeout), which have browsers on bad lines to think of, it would be
+    an hour and more. Only time counts in which bytes wait for the client: a stream may be silent for days.
+    """
+    unsent_bytes: int = 67_108_864
+    """Held by answers that wait for their clients; above it those that have taken nothing for longest are aborted."""
+    unsent_key_bytes: int = 16_777_216
+    """The same of one API key. A single answer may be longer."""
+    unsent_kernel_bytes: int = 65_536
+    """Taken by the kernel for a client that does not read: left to itself it takes up to 4 MB a connection."""
     linger_s: float = 1.0
     """Behind a connection's last answer, while the client still sends; it is dropped, or the answer could get lost."""
     connections: int = 20_000

@@ -15,6 +15,7 @@ from gateway.server.errors import EdgeAnswer
 from gateway.server.hangups import Hangups
 from gateway.server.known_headers import KnownHeaders
 from gateway.server.response_head import Shapes
+from gateway.server.unsent import Unsent
 from gateway.server.wire import Wire
 
 
@@ -56,6 +57,7 @@ class Edge:
     shapes: Shapes = field(default_factory=dict)
     """Of the heads of answers that came before."""
     hangups: Hangups = field(default_factory=Hangups)
+    unsent: Unsent = field(default_factory=Unsent)
     connections: set[Client] = field(default_factory=set)
     room: trio.lowlevel.ParkingLot = field(default_factory=trio.lowlevel.ParkingLot)
     """Where accepting waits while too many connections are open; one that closes wakes one waiter."""

@@ -28,6 +28,7 @@ class Exchange:
         "_left",
         "_lines",
         "_patience",
+        "_reading",
         "_request",
         "_wire",
         "body_told",
@@ -46,6 +47,7 @@ class Exchange:
         self._lines: list[bytes] | None = None  # the answer's head so far
         self._expects_continue = request.expects_continue
         self._patience: Patience | None = None  # with the client's sending of the body
+        self._reading: Patience | None = None  # with its reading of the answer, once that has to be waited for
         self._left: int | None = None  # bytes of the answer's body that Content-Length still promises
         self._chunked = False
         self.body_told = False
@@ -110,7 +112,7 @@ class Exchange:
             return data
         bounds = self._edge.bounds
         if self._patience is None:
-            self._patience = Patience(bounds.bytes_per_s)
+            self._patience = Patience(bounds.body_bytes_per_s)
         wire.read_by = self._patience.begin(bounds.body_s)
         try:
             data = await wire.read(BODY_READ_BYTES)
@@ -135,23 +137,52 @@ class Exchange:
                 self._left = len(piece)  # of a HEAD too: this is what its GET would get
         elif message["type"] == "http.response.body":
             piece, more = message.get("body", b""), message.get("more_body", False)
-        elif message["type"] == "http.response.start" and self._lines is None:
-            self._begin(message["status"], fields_of(message.get("headers", ())))
-            return
-        elif message["type"] == "sluice.hangup" and not self.watched:
-            self._edge.hangups.watch(self._wire.fd, message["left"])
-            self.watched = True
-            return
         else:
-            raise AppMisbehaved(f"The app sent {message['type']} out of turn.")
+            await self._take_other(message)
+            return
+        sent = 0
         for data in self._due(piece, more=more):
             sent = self._wire.write_nowait(data)
             if sent < len(data):
-                await self._wire.write_rest(memoryview(data)[sent:])
+                await self._write_rest((data,), sent, _held(message) or piece)
         if more:
+            if self._reading is not None:
+                self._reading.earn(sent)
             await trio.lowlevel.checkpoint()  # a fast stream to a fast client must not starve the others
         else:
             self.finished = True
+
+    async def _take_other(self, message: SendMessage) -> None:
+        if message["type"] == "http.response.start" and self._lines is None:
+            self._begin(message["status"], fields_of(message.get("headers", ())))
+        elif message["type"] == "sluice.parts" and self._lines is None:
+            self._begin(message["status"], message["fields"])
+            await self._write_parts(message["parts"])
+        elif message["type"] == "sluice.hangup" and not self.watched:
+            self._edge.hangups.watch(self._wire.fd, message["left"])
+            self.watched = True
+        else:
+            raise AppMisbehaved(f"The app sent {message['type']} out of turn.")
+
+    async def _write_parts(self, parts: tuple[bytes, ...]) -> None:
+        """Write a whole answer whose parts are not copied: what other answers share is held once for all of them."""
+        lines, size = self._lines, sum(map(len, parts))
+        assert lines is not None
+        self._left = size
+        self._frame(lines, size, more=False)
+        self.started = True
+        head = b"\r\n".join((*lines, b"", b""))
+        buffers = (head,) if self._bodiless or self.head_only else (head, *parts)
+        await self._write_rest(buffers, self._wire.write_buffers_nowait(buffers))
+        self.finished = True
+
+    async def _write_rest(self, buffers: tuple[bytes, ...], sent: int, also_held: bytes = b"") -> None:
+        """Write what is left of `buffers` behind the first `sent` bytes, in the name of the request's key."""
+        wire = self._wire
+        wire.owner = self._edge.unsent.owner_of(self._request.scope["headers"])
+        if self._reading is None:
+            self._reading = wire.patience_of_answer()
+        await wire.write_rest(buffers, sent, self._reading, also_held=also_held)
 
     def _begin(self, status: int, fields: Fields) -> None:
         edge = self._edge
@@ -218,6 +249,11 @@ class Exchange:
         except Refused:
             return False
         return self.body_read
+
+
+def _held(message: SendMessage) -> bytes:
+    """What a piece was cut out of."""
+    return message.get("held", b"") if message["type"] == "http.response.body" else b""
 
 
 def _chunk(piece: bytes, *, more: bool) -> bytes:

@@ -24,9 +24,11 @@ from gateway.server.accepting import accept_one, accept_until
 from gateway.server.asgi import ASGIApp, HTTPScope, Receive, ResponseStart, Send, SendMessage, WebSocketScope
 from gateway.server.bounds import Bounds
 from gateway.server.errors import EdgeAnswer, Refused
-from gateway.server.hypercorn_protocol import GuardedConnection, Sends
+from gateway.server.hypercorn_protocol import GuardedConnection
+from gateway.server.hypercorn_reading import Reading, Sends
 from gateway.server.hypercorn_websocket import GOODBYE_S, Upgrades
 from gateway.server.lifespan import open_lifespan
+from gateway.server.unsent import Unsent
 from gateway.server.websocket_handshake import read_handshake
 
 _logger = logging.getLogger("sluice.server")
@@ -41,13 +43,14 @@ async def serve_hypercorn(
     edge_answer: EdgeAnswer,
     bounds: Bounds = Bounds(),  # noqa: B008 - frozen
     websocket_paths: frozenset[str] = frozenset(),
+    unsent: Unsent | None = None,
     tls: ssl.SSLContext | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve `app` as `serve_native` does; with `tls` over HTTPS, HTTP/2 included if the context offers it.
 
-    Of `bounds` it knows `header_bytes`, `idle_s` (headers included), `write_s`, those of WebSockets and, for each
-    listener, `connections`.
+    Of `bounds` it knows `header_bytes`, `idle_s` (headers included), those of answers that are not read, those of
+    WebSockets and, for each listener, `connections`.
 
     Raises:
         LifespanFailed: the app says it could not start or stop.
@@ -55,19 +58,20 @@ async def serve_hypercorn(
     context = WorkerContext(None)
     config = _config(bounds)
     upgrades = Upgrades(websocket_paths, edge_answer)
-    sends = Sends(bounds.write_s)
+    sends = Sends(bounds, unsent or Unsent(bounds))
     async with open_lifespan(app) as state, trio.open_nursery() as connections:
-        guarded = cast("AppWrapper", ASGIWrapper(_Guarded(app, shutdown, upgrades)))
         shared = ConnectionState(dict(state or {}))
 
         def connect(stream: trio.abc.Stream) -> GuardedConnection:
+            reading = Reading(sends, stream)
+            guarded = cast("AppWrapper", ASGIWrapper(_Guarded(app, shutdown, upgrades, reading)))
             return GuardedConnection(
-                guarded, config, context, state=shared, stream=stream, sends=sends, upgrades=upgrades
+                guarded, config, context, state=shared, stream=stream, reading=reading, upgrades=upgrades
             )
 
         accept = partial(_accept, connect=connect, tls=tls, connections=connections, limit=bounds.connections)
         task_status.started()
-        await accept_until(shutdown, listeners, accept)
+        await accept_until(shutdown, listeners, accept, unsent_bytes=bounds.unsent_kernel_bytes)
         await context.terminated.set()
         connections.cancel_scope.deadline = trio.current_time() + drain_s
         sends.end_by(connections.cancel_scope.deadline + GOODBYE_S)
@@ -113,14 +117,17 @@ def _config(bounds: Bounds) -> Config:
 
 
 class _Guarded:
-    """The app as Hypercorn calls it: no CONNECT, our own 500, and a close once the stop has begun."""
+    """The app as Hypercorn calls it on one connection: no CONNECT, our own 500, and a close once the stop has begun."""
 
-    def __init__(self, app: ASGIApp, shutdown: trio.Event, upgrades: Upgrades) -> None:
+    def __init__(self, app: ASGIApp, shutdown: trio.Event, upgrades: Upgrades, reading: Reading) -> None:
         self._app = app
         self._shutdown = shutdown
         self._upgrades = upgrades
+        self._reading = reading
 
     async def __call__(self, scope: HypercornScope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+        if scope["type"] != "lifespan":
+            self._reading.begin_answer(scope["headers"])
         if scope["type"] == "websocket" and scope["http_version"] == "1.1":
             await self._app(cast("WebSocketScope", scope), cast("Receive", receive), cast("Send", send))
         elif scope["type"] == "websocket":  # over HTTP/2, which is not offered
@@ -137,7 +144,7 @@ class _Guarded:
             if message["type"] == "http.response.start":
                 started = True
                 message = self._dressed(message, closes=closes and self._shutdown.is_set())
-            await send(message)
+            await self._send_bounded(send, message, is_alone=closes)
 
         if (refusal := self._refusal(scope)) is not None:
             await self._answer_itself(send_on, refusal, closes=closes)
@@ -150,6 +157,16 @@ class _Guarded:
             _logger.exception("The app failed on %s %s", scope["method"], scope["path"])
             failure = Refused(500, "The server failed on this request.")
             await self._answer_itself(send_on, failure, closes=closes)
+
+    async def _send_bounded(self, send: Send, message: SendMessage, *, is_alone: bool) -> None:
+        """Send a message of an answer, which is alone on its connection or one of several."""
+        reading = self._reading
+        if message["type"] == "http.response.body":
+            reading.held = message.get("held", b"")
+        if is_alone:
+            await send(message)
+        elif not reading.given_up:
+            await reading.bounded_stream(send(message))
 
     async def _answer_itself(self, send: Send, refusal: Refused, *, closes: bool) -> None:
         headers, body = self._upgrades.edge_answer(refusal.status, refusal.sentence)

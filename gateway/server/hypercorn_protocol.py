@@ -15,9 +15,7 @@
 """
 
 import logging
-import math
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import cast
 
 import h11
@@ -35,6 +33,7 @@ from hypercorn.trio.tcp_server import TCPServer
 from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import AppWrapper, ConnectionState
 
+from gateway.server.hypercorn_reading import Reading
 from gateway.server.hypercorn_websocket import Upgrades, WebSocketStream
 
 RECYCLE_S = 5.0
@@ -109,32 +108,6 @@ class PlainH11Protocol(H11Protocol):
             await super()._maybe_recycle()
 
 
-class Sends:
-    """What all connections send at this moment: no app can cancel it, its time and the end of a drain can."""
-
-    def __init__(self, write_s: float) -> None:
-        self._write_s = write_s
-        self._under_way: set[trio.CancelScope] = set()
-        self._end_at = math.inf
-
-    @contextmanager
-    def bounded(self) -> Iterator[trio.CancelScope]:
-        """Send within; the scope tells afterwards whether it took too long."""
-        deadline = min(trio.current_time() + self._write_s, self._end_at)
-        with trio.CancelScope(deadline=deadline, shield=True) as scope:
-            self._under_way.add(scope)
-            try:
-                yield scope
-            finally:
-                self._under_way.discard(scope)
-
-    def end_by(self, end_at: float) -> None:
-        """Let none last longer."""
-        self._end_at = end_at
-        for scope in self._under_way:
-            scope.deadline = min(scope.deadline, end_at)
-
-
 class GuardedConnection(TCPServer):
     """One client's connection."""
 
@@ -146,12 +119,12 @@ class GuardedConnection(TCPServer):
         *,
         state: ConnectionState,
         stream: trio.abc.Stream,
-        sends: Sends,
+        reading: Reading,
         upgrades: Upgrades,
     ) -> None:
         self._upgrades = upgrades
         super().__init__(app, config, context, state, stream)  # type: ignore[arg-type]  # plain ones work too
-        self._sends = sends
+        self._reading = reading
 
     async def run(self) -> None:
         """Serve the client; whatever goes wrong ends here."""
@@ -188,7 +161,7 @@ class GuardedConnection(TCPServer):
             return
         async with self.send_lock:
             try:
-                with self._sends.bounded() as patience:
+                with self._reading.bounded(event.data) as patience:
                     await self.stream.send_all(event.data)
             except (trio.BrokenResourceError, trio.ClosedResourceError, trio.BusyResourceError):  # busy: it is closing
                 await self.protocol.handle(Closed())

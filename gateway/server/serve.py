@@ -18,6 +18,7 @@ from gateway.server.edge import Edge
 from gateway.server.errors import EdgeAnswer
 from gateway.server.lifespan import open_lifespan
 from gateway.server.request_head import Peer
+from gateway.server.unsent import Unsent
 from gateway.server.wire import Wire
 
 
@@ -30,17 +31,19 @@ async def serve_native(
     edge_answer: EdgeAnswer,
     bounds: Bounds = Bounds(),  # noqa: B008 - frozen
     websocket_paths: frozenset[str] = frozenset(),
+    unsent: Unsent | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve `app` until `shutdown` is set and the connections are gone, `drain_s` later at the latest.
 
-    The app is asked for WebSockets on `websocket_paths` only.
+    The app is asked for WebSockets on `websocket_paths` only. What its clients have not read is counted in `unsent`.
 
     Raises:
         LifespanFailed: the app says it could not start or stop.
     """
     async with open_lifespan(app) as state:
-        edge = Edge(app, state, edge_answer, bounds, websocket_paths, shutdown=shutdown)
+        unsent = unsent or Unsent(bounds)
+        edge = Edge(app, state, edge_answer, bounds, websocket_paths, shutdown=shutdown, unsent=unsent)
         with closing(edge.hangups):  # behind all connections, also when they and the watch are cancelled together
             async with trio.open_nursery() as watching:
                 watching.start_soon(edge.watch)
@@ -48,7 +51,7 @@ async def serve_native(
                 async with trio.open_nursery() as connections:
                     accept = partial(_accept, edge=edge, connections=connections)
                     task_status.started()
-                    await accept_until(shutdown, listeners, accept)
+                    await accept_until(shutdown, listeners, accept, unsent_bytes=bounds.unsent_kernel_bytes)
                     edge.close_idle()
                     watching.start_soon(edge.watch)  # a finer one: the bounds are shorter now
                     connections.cancel_scope.deadline = trio.current_time() + drain_s
@@ -76,7 +79,7 @@ def _connection(stream: trio.SocketStream, edge: Edge) -> Connection | None:
         return None
     sock = socket.socket(outer.family, outer.type, outer.proto, fileno=outer.detach())
     sock.setblocking(False)  # noqa: FBT003 - the stdlib's signature
-    return Connection(Wire(sock, edge.bounds), edge, peer)
+    return Connection(Wire(sock, edge.bounds, edge.unsent), edge, peer)
 
 
 def _address(name: object) -> tuple[str, int] | None:

@@ -129,6 +129,7 @@ class WebSocket(Exchange):
         self.started = True
         try:
             await self._wire.write(b"\r\n".join((*lines, b"", b"")))
+            self._wire.owner = self._edge.unsent.owner_of(self._request.scope["headers"])
             self._line = Line(self._wire, self._edge.bounds)
         finally:
             self._settled.set()

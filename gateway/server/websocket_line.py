@@ -37,13 +37,14 @@ LOST = End(CloseReason.ABNORMAL_CLOSURE.value, "", here=False)
 class Line:
     """Lives from the accept to the connection's end."""
 
-    __slots__ = ("_bounds", "_frames", "_owed", "_ping_at", "_rounds", "_turn", "_wire", "end")
+    __slots__ = ("_bounds", "_frames", "_owed", "_patience", "_ping_at", "_rounds", "_turn", "_wire", "end")
 
     def __init__(self, wire: Wire, bounds: Bounds) -> None:
         self._wire = wire
         self._bounds = bounds
         self._frames = Frames(bounds.message_bytes)
         self._turn = trio.Lock()  # held while a message is on its way
+        self._patience = wire.patience_of_answer()
         self._owed = b""  # control frames, or the rest of one, that go ahead of what is sent next
         self._ping_at = trio.current_time() + bounds.ping_s
         self._rounds = 0  # since the ping that is not answered
@@ -132,7 +133,7 @@ class Line:
         whole = False
         try:
             while data:
-                await self._wire.write(data)
+                await self._wire.write(data, self._patience)
                 data, self._owed = self._owed, b""
             whole = True
         finally:

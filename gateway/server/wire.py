@@ -11,11 +11,13 @@ import math
 import select
 import socket
 import struct
+from collections.abc import Sequence
 
 import trio
 
 from gateway.server.bounds import Bounds
 from gateway.server.errors import ClientGone
+from gateway.server.unsent import Unsent
 
 HEAD_READ_BYTES = 16_384
 BODY_READ_BYTES = 32_768
@@ -25,37 +27,63 @@ _ABORT = struct.pack("ii", 1, 0)
 
 
 class Patience:
-    """How long one side of an exchange may still be waited for; less after slow bytes."""
+    """How long one side of an exchange may still be waited for; less after slow bytes.
 
-    __slots__ = ("_bytes_per_s", "_left_s", "_since", "_whole_s")
+    What one of them does without waiting for the other gives it back: a stream's client that is slow now and then is
+    not slow in sum.
+    """
+
+    __slots__ = ("_bytes_per_s", "_ended", "_left_s", "_since", "_whole_s")
 
     def __init__(self, bytes_per_s: int) -> None:
         self._whole_s = self._left_s = math.inf
         self._bytes_per_s = bytes_per_s
-        self._since = 0.0
+        self._since = self._ended = 0.0
 
     def begin(self, whole_s: float) -> float:
         """A wait of at most `whole_s` begins; when it must end."""
         self._whole_s = whole_s
-        self._left_s = min(self._left_s, whole_s)
         self._since = trio.current_time()
+        self._left_s = min(self._left_s + self._since - self._ended, whole_s)
         return self._since + self._left_s
 
     def end(self, moved_bytes: int) -> None:
         """A wait ended with so many bytes."""
-        earned_s = moved_bytes / self._bytes_per_s - (trio.current_time() - self._since)
-        self._left_s = min(self._whole_s, self._left_s + earned_s)
+        self._ended = trio.current_time()
+        self._left_s -= self._ended - self._since
+        self.earn(moved_bytes)
+
+    def earn(self, moved_bytes: int) -> None:
+        """So many bytes have moved."""
+        self._left_s = min(self._whole_s, self._left_s + moved_bytes / self._bytes_per_s)
 
 
 class Wire:
     """A connected, non-blocking stdlib socket; owned and closed by one connection's task."""
 
-    __slots__ = ("_bounds", "_socket", "broken", "ended", "expired", "fd", "read_by", "unread", "write_by")
+    __slots__ = (
+        "_bounds",
+        "_given_up",
+        "_socket",
+        "_unsent",
+        "broken",
+        "ended",
+        "expired",
+        "fd",
+        "owner",
+        "read_by",
+        "unread",
+        "write_by",
+    )
 
-    def __init__(self, sock: socket.socket, bounds: Bounds) -> None:
+    def __init__(self, sock: socket.socket, bounds: Bounds, unsent: Unsent) -> None:
         self._socket = sock
         self.fd = sock.fileno()
         self._bounds = bounds
+        self._unsent = unsent
+        self._given_up = False
+        self.owner = b""
+        """The API key whose answer is sent; of no interest before a write has to wait."""
         self.unread = b""
         """Bytes that arrived and have not been looked at."""
         self.read_by = math.inf
@@ -92,35 +120,77 @@ class Wire:
         self.ended = not data
         return data
 
-    async def write(self, data: bytes) -> None:
+    async def write(self, data: bytes, patience: Patience | None = None) -> None:
         """Hand `data` to the kernel, waiting only when it takes no more: no checkpoint when it all fits.
 
+        `patience` is that with the client's reading of what `data` belongs to.
+
         Raises:
             ClientGone: it cannot be delivered.
         """
+        patience = patience or self.patience_of_answer()
         sent = self.write_nowait(data)
+        patience.earn(sent)
         if sent < len(data):
-            await self.write_rest(memoryview(data)[sent:])
+            await self.write_rest((data,), sent, patience)
 
-    async def write_rest(self, rest: memoryview) -> None:
-        """Write what the kernel did not take at once.
+    def patience_of_answer(self) -> Patience:
+        """The patience with a client that reads an answer."""
+        return Patience(self._bounds.answer_bytes_per_s)
+
+    async def write_rest(
+        self, buffers: Sequence[bytes], sent: int, patience: Patience, *, also_held: bytes = b""
+    ) -> None:
+        """Write what the kernel did not take at once: all behind the first `sent` bytes of `buffers`.
+
+        They are not copied. They are counted while they wait, and with them what is `also_held` until they are gone.
 
         Raises:
             ClientGone: it cannot be delivered.
         """
-        patience = Patience(self._bounds.bytes_per_s)
+        rest = _behind([memoryview(buffer) for buffer in buffers], sent)
+        if not rest:
+            return
+        self._unsent.add(self, (*buffers, also_held))
         try:
             while rest:
-                self.write_by = patience.begin(self._bounds.write_s)
-                await trio.lowlevel.wait_writable(self.fd)
-                sent = self.write_nowait(rest)
+                await self._wait_reader(patience)
+                sent = self.write_buffers_nowait(rest)
                 patience.end(sent)
-                rest = rest[sent:]
+                if sent:
+                    self._unsent.moved(self)
+                rest = _behind(rest, sent)
         except trio.ClosedResourceError:
+            if not (self._given_up or self.broken):
+                self._unsent.ended["too_slow"] += 1
             self.broken = True
             raise ClientGone("The client did not read its answer in time.") from None
         finally:
+            self._unsent.discard(self)
             self.write_by = math.inf
+
+    async def _wait_reader(self, patience: Patience) -> None:
+        """Wait until the kernel takes more.
+
+        Raises:
+            ClosedResourceError: the client was given up before or meanwhile, or the patience is at its end.
+        """
+        if self._given_up:
+            raise trio.ClosedResourceError
+        self.write_by = patience.begin(self._bounds.write_s)
+        await trio.lowlevel.wait_writable(self.fd)
+
+    def write_buffers_nowait(self, buffers: Sequence[bytes | memoryview]) -> int:
+        """As `write_nowait`, of several buffers behind each other."""
+        if self.broken:
+            raise ClientGone("The client has closed the connection.")
+        try:
+            return self._socket.sendmsg(buffers)
+        except BlockingIOError:
+            return 0
+        except OSError as exc:
+            self.broken = True
+            raise ClientGone("The client has closed the connection.") from exc
 
     def write_nowait(self, data: bytes | memoryview) -> int:
         """How many bytes of `data` the kernel has taken.
@@ -163,6 +233,11 @@ class Wire:
         self.read_by = self.write_by = math.inf
         self.wake()
 
+    def give_up(self) -> None:
+        """End the write that is under way: too much waits, and its client has taken nothing for longest."""
+        self._given_up = True
+        self.wake()
+
     def wake(self) -> None:
         """Make a waiting `read` look once more and return."""
         trio.lowlevel.notify_closing(self.fd)
@@ -188,6 +263,15 @@ class Wire:
     def close(self) -> None:
         """Close the socket; nobody may be waiting on it."""
         self._socket.close()
+
+
+def _behind(views: list[memoryview], count: int) -> list[memoryview]:
+    """What is left of `views` without their first `count` bytes."""
+    for nth, view in enumerate(views):
+        if count < len(view):
+            return [view[count:], *views[nth + 1 :]]
+        count -= len(view)
+    return []
 
 
 def _has_hung_up(sock: socket.socket) -> bool:

@@ -132,7 +132,7 @@ async def _run(attack: Attack, app: FuzzedApp, known: KnownHeaders) -> bytes:
     ours.setblocking(False)
     client = trio.SocketStream(trio.socket.from_stdlib_socket(theirs))
     edge = Edge(app, None, refusal, BOUNDS, known_headers=known)
-    connection = Connection(Wire(ours, BOUNDS), edge, Peer(None, None, None))
+    connection = Connection(Wire(ours, BOUNDS, edge.unsent), edge, Peer(None, None, None))
     edge.connections.add(connection)
     packets = pieces(attack.data, list(attack.cuts))
     got: list[bytes] = []

@@ -74,7 +74,7 @@ async def _run(attack: Attack, app: Echo) -> bytes:
     ours.setblocking(False)
     client = trio.SocketStream(trio.socket.from_stdlib_socket(theirs))
     edge = Edge(app, None, refusal, BOUNDS, frozenset({"/talk"}))
-    connection = Connection(Wire(ours, BOUNDS), edge, Peer(None, None, None))
+    connection = Connection(Wire(ours, BOUNDS, edge.unsent), edge, Peer(None, None, None))
     edge.connections.add(connection)
     first, *others = pieces(attack.data, list(attack.cuts)) or [b""]
     packets = [handshake() + first, *others]

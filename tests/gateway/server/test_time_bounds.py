@@ -81,7 +81,7 @@ async def test_a_body_that_keeps_its_rate_may_take_longer_than_the_bound():
 async def test_a_client_that_reads_its_answer_in_drops_is_aborted():
     """Goal: a slow reader cannot hold a connection. Method: small buffers, and now and then a read of 1 KB."""
     app = PathApp()
-    bounds = Bounds(write_s=0.3, bytes_per_s=1_000_000)
+    bounds = Bounds(write_s=0.3, answer_bytes_per_s=1_000_000)
     async with open_served(app, bounds=bounds) as served, await served.connect(buffer_bytes=4_096) as client:
         await client.send(GET % b"flood")
         with trio.fail_after(4):

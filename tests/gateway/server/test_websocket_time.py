@@ -96,7 +96,7 @@ async def test_a_client_that_does_not_read_is_given_up(engine: str, caplog: pyte
 
 async def test_a_client_that_reads_slowly_gets_everything_and_its_pings_are_answered():
     app = SocketApp()
-    bounds = Bounds(write_s=0.5, bytes_per_s=1_000, ping_s=3)
+    bounds = Bounds(write_s=0.5, answer_bytes_per_s=1_000, ping_s=3)
     async with (
         open_served(app, websocket_paths=PATHS, bounds=bounds) as served,
         await served.connect(buffer_bytes=16_384) as client,

@@ -1,0 +1,82 @@
+"""Clients of Hypercorn that read their answers slowly, held to the bounds of the native server."""
+
+import math
+from collections.abc import Awaitable, Iterable, Iterator
+from contextlib import contextmanager
+
+import trio
+
+from gateway.server.bounds import Bounds
+from gateway.server.unsent import Unsent
+from gateway.server.wire import Patience
+
+
+class Sends:
+    """What all connections send at this moment: no app can cancel it, its time and the end of a drain can."""
+
+    def __init__(self, bounds: Bounds, unsent: Unsent) -> None:
+        self.bounds = bounds
+        self.unsent = unsent
+        self.under_way: set[trio.CancelScope] = set()
+        self.end_at = math.inf
+
+    def end_by(self, end_at: float) -> None:
+        """Let none last longer."""
+        self.end_at = end_at
+        for scope in self.under_way:
+            scope.deadline = min(scope.deadline, end_at)
+
+
+class Reading:
+    """How the client of one connection reads what it is sent."""
+
+    def __init__(self, sends: Sends, stream: trio.abc.Stream) -> None:
+        self._sends = sends
+        self._stream = stream
+        self._scope: trio.CancelScope | None = None
+        self.given_up = False
+        self.owner = b""
+        """The API key that the request under way carries."""
+        self.held = b""
+        """What the piece under way was cut out of."""
+        self.begin_answer([])
+
+    def begin_answer(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
+        """Another answer is sent, to the request with these headers."""
+        self.owner = self._sends.unsent.owner_of(headers)
+        self._patience = Patience(self._sends.bounds.answer_bytes_per_s)
+        self.held = b""
+
+    @contextmanager
+    def bounded(self, data: bytes) -> Iterator[trio.CancelScope]:
+        """Send `data` within; the scope tells afterwards whether it took too long. One at a time."""
+        sends, unsent = self._sends, self._sends.unsent
+        deadline = min(self._patience.begin(sends.bounds.write_s), sends.end_at)
+        with trio.CancelScope(deadline=deadline, shield=True) as scope:
+            self._scope = scope
+            sends.under_way.add(scope)
+            unsent.add(self, (data, self.held))
+            try:
+                yield scope
+            finally:
+                unsent.discard(self)
+                sends.under_way.discard(scope)
+                self._scope = None
+                self._patience.end(len(data))
+        if scope.cancelled_caught and not self.given_up:
+            unsent.ended["too_slow"] += 1
+
+    async def bounded_stream(self, sending: Awaitable[None]) -> None:
+        """Send a piece of one of several answers, which waits until the client asks for more of it (HTTP/2)."""
+        with trio.move_on_after(self._sends.bounds.write_s) as scope:
+            await sending
+        if scope.cancelled_caught:
+            self.given_up = True
+            self._sends.unsent.ended["too_slow"] += 1
+            await trio.aclose_forcefully(self._stream)
+
+    def give_up(self) -> None:
+        """End the connection, whatever it still has to send."""
+        self.given_up = True
+        if self._scope is not None:
+            self._scope.cancel()
