@@ -12,6 +12,7 @@ from gateway.server.bounds import Bounds
 from gateway.server.errors import EdgeAnswer
 from gateway.server.hypercorn_engine import serve_hypercorn
 from gateway.server.serve import serve_native
+from gateway.server.unsent import Unsent
 
 ENGINES = {"native": serve_native, "hypercorn": serve_hypercorn}
 PATIENCE_S = 8
@@ -53,6 +54,7 @@ async def open_served(
     patience_s: float = PATIENCE_S,
     answer_of_edge: EdgeAnswer = edge_answer,
     websocket_paths: frozenset[str] = frozenset(),
+    unsent: Unsent | None = None,
 ) -> AsyncIterator[Served]:
     """Serve `app` on a free port; on leaving, stop it and wait for its end."""
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
@@ -66,6 +68,7 @@ async def open_served(
         edge_answer=answer_of_edge,
         bounds=bounds,
         websocket_paths=websocket_paths,
+        unsent=unsent,
     )
     with trio.fail_after(patience_s):
         async with trio.open_nursery() as nursery:
