@@ -192,11 +192,12 @@ async def _send_in_pieces(request: Request, reply: Reply, fields: Fields, send: 
         parts = (b"",)
     elif reply.pieces is not None:
         async for piece in reply.pieces:
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
-    for piece, whole, is_last in slices(parts):
+            for one, whole, _ in slices((piece,)):
+                await send({"type": "http.response.body", "body": one, "more_body": True, "held": whole})
+    for one, whole, is_last in slices(parts):
         if is_last:
             _release_before_last(request)
-        await send({"type": "http.response.body", "body": piece, "more_body": not is_last, "held": whole})
+        await send({"type": "http.response.body", "body": one, "more_body": not is_last, "held": whole})
 
 
 async def _end_stream(request: Request, stream: EventStream, reply: Reply) -> None:

@@ -6,8 +6,10 @@ Method: a real node process, real sockets with small receive buffers, and the pr
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from functools import partial
 from urllib.parse import urlsplit
 
 import pytest
@@ -17,11 +19,14 @@ from tests.fakes.scripted_upstream import Told, Upstream, open_upstream, told
 from tests.fakes.sluice_process import Place, Served
 
 READERS = 600
+DIFFERENT = 200
+PLACES_OF_A_KEY = 50
 KEYS_OF_AN_ACCOUNT = 5
 LARGE_BYTES = 1_500_000
 HELD_BYTES_MAX = 100_000_000
 LARGE = "/v1/github/profile?handle=octocat"
 PATIENCE_S = 120.0
+Opened = tuple[Served, list[str]]
 
 
 def large(asked: str) -> Told:
@@ -37,8 +42,8 @@ def resident_bytes(node: Served) -> int:
 
 
 @contextmanager
-def readers(node: Served, asked: list[tuple[str, str]]) -> Iterator[list[socket.socket]]:
-    """A connection for each target and key: all have asked, none reads."""
+def readers(node: Served, asked: list[tuple[str, str]], *, in_turn: bool) -> Iterator[list[socket.socket]]:
+    """A connection for each target and key: all have asked, one after the other if `in_turn`, and none reads."""
     parts = urlsplit(node.url)
     assert parts.hostname is not None
     with ExitStack() as stack:
@@ -50,6 +55,8 @@ def readers(node: Served, asked: list[tuple[str, str]]) -> Iterator[list[socket.
             client.connect((parts.hostname, parts.port))
             client.sendall(b"GET %b HTTP/1.1\r\nHost: a\r\nx-api-key: %b\r\n\r\n" % (target.encode(), key.encode()))
             clients.append(client)
+            if in_turn:
+                statuses([client])
         yield clients
 
 
@@ -58,26 +65,52 @@ def statuses(clients: list[socket.socket]) -> list[int]:
     return [int(client.recv(12, socket.MSG_PEEK).split()[1]) for client in clients]
 
 
-@pytest.mark.parametrize("keys", [1, 15])
-async def test_slow_readers_of_a_large_cached_answer_hold_next_to_no_memory(keys: int, place: Place) -> None:
+@asynccontextmanager
+async def opened(place: Place, accounts: int, keys: int, **tables: Mapping[str, object]) -> AsyncIterator[Opened]:
+    """A node whose upstream gives large answers, and so many keys of each account."""
     upstream = Upstream()
     upstream.script = large
     with trio.fail_after(PATIENCE_S):
         async with open_upstream(upstream) as egress:
-            place.configure(upstreams={"egress": egress})
-            accounts = [place.told("account", "create", "--name", "test", "--credits", "1") for _ in range(0, keys, 5)]
-            made = [
-                place.told("key", "create", "--account", account["id"])["key"]
-                for account in accounts
-                for _ in range(min(keys, KEYS_OF_AN_ACCOUNT))
-            ]
+            place.configure(upstreams={"egress": egress}, **tables)
+            made = []
+            for _ in range(accounts):
+                account = place.told("account", "create", "--name", "test", "--credits", str(READERS))["id"]
+                made += [place.told("key", "create", "--account", account)["key"] for _ in range(keys)]
             with place.serve() as node:
-                first = await trio.to_thread.run_sync(node.get, LARGE, made[0])
-                assert (first.status, len(first.body) > LARGE_BYTES) == (200, True)
-                before = resident_bytes(node)
-                with readers(node, [(LARGE, made[number % keys]) for number in range(READERS)]) as clients:
-                    seen = await trio.to_thread.run_sync(statuses, clients)
-                    held = resident_bytes(node) - before
-                    print(f"held: {held / 1e6:.0f} MB", {status: seen.count(status) for status in set(seen)})
-                    assert held < HELD_BYTES_MAX
-                    assert (await trio.to_thread.run_sync(node.get, "/v1/status")).status == 200
+                yield node, made
+
+
+def held_by(node: Served, asked: list[tuple[str, str]], *, in_turn: bool = False) -> tuple[int, Counter[int]]:
+    """By how much the node grows when all have asked and none reads, and their statuses; it serves others meanwhile."""
+    before = resident_bytes(node)
+    with readers(node, asked, in_turn=in_turn) as clients:
+        seen = Counter(statuses(clients))
+        held = resident_bytes(node) - before
+        assert node.get("/v1/status").status == 200
+        return held, seen
+
+
+@pytest.mark.parametrize(("accounts", "keys"), [(1, 1), (3, KEYS_OF_AN_ACCOUNT)])
+async def test_slow_readers_of_a_large_cached_answer_hold_next_to_no_memory(
+    accounts: int, keys: int, place: Place
+) -> None:
+    """A copy for each of them was 905 MB, by one key as by many."""
+    async with opened(place, accounts, keys) as (node, made):
+        first = await trio.to_thread.run_sync(node.get, LARGE, made[0])
+        assert (first.status, len(first.body) > LARGE_BYTES) == (200, True)
+        asked = [(LARGE, made[number % len(made)]) for number in range(READERS)]
+        held, seen = await trio.to_thread.run_sync(held_by, node, asked)
+        assert held < HELD_BYTES_MAX
+        assert seen[200] == min(READERS, PLACES_OF_A_KEY * len(made))
+        assert seen[200] + seen[429] == READERS
+
+
+async def test_slow_readers_of_different_answers_are_ended_before_they_fill_the_memory(place: Place) -> None:
+    async with opened(place, 3, KEYS_OF_AN_ACCOUNT, cache={"max_bytes": 0}) as (node, made):
+        await trio.to_thread.run_sync(node.get, LARGE, made[0])
+        asked = [(f"{LARGE}{number}", made[number % len(made)]) for number in range(DIFFERENT)]
+        held, seen = await trio.to_thread.run_sync(partial(held_by, node, asked, in_turn=True))
+        assert held < HELD_BYTES_MAX
+        assert seen[200] == DIFFERENT
+        assert 'sluice_slow_readers_ended_total{reason="node_full"} 0.0' not in node.admin("/metrics").body.decode()
