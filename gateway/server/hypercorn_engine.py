@@ -25,7 +25,7 @@ from gateway.server.asgi import ASGIApp, HTTPScope, Receive, ResponseStart, Send
 from gateway.server.bounds import Bounds
 from gateway.server.errors import EdgeAnswer, Refused
 from gateway.server.hypercorn_protocol import GuardedConnection
-from gateway.server.hypercorn_reading import Reading, Sends
+from gateway.server.hypercorn_reading import ClientReading, PendingSends
 from gateway.server.hypercorn_websocket import GOODBYE_S, Upgrades
 from gateway.server.lifespan import open_lifespan
 from gateway.server.unsent import Unsent
@@ -58,12 +58,12 @@ async def serve_hypercorn(
     context = WorkerContext(None)
     config = _config(bounds)
     upgrades = Upgrades(websocket_paths, edge_answer)
-    sends = Sends(bounds, unsent or Unsent(bounds))
+    sends = PendingSends(bounds, unsent or Unsent(bounds))
     async with open_lifespan(app) as state, trio.open_nursery() as connections:
         shared = ConnectionState(dict(state or {}))
 
         def connect(stream: trio.abc.Stream) -> GuardedConnection:
-            reading = Reading(sends, stream)
+            reading = ClientReading(sends, stream)
             guarded = cast("AppWrapper", ASGIWrapper(_Guarded(app, shutdown, upgrades, reading)))
             return GuardedConnection(
                 guarded, config, context, state=shared, stream=stream, reading=reading, upgrades=upgrades
@@ -119,7 +119,7 @@ def _config(bounds: Bounds) -> Config:
 class _Guarded:
     """The app as Hypercorn calls it on one connection: no CONNECT, our own 500, and a close once the stop has begun."""
 
-    def __init__(self, app: ASGIApp, shutdown: trio.Event, upgrades: Upgrades, reading: Reading) -> None:
+    def __init__(self, app: ASGIApp, shutdown: trio.Event, upgrades: Upgrades, reading: ClientReading) -> None:
         self._app = app
         self._shutdown = shutdown
         self._upgrades = upgrades

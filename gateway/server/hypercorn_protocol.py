@@ -33,7 +33,7 @@ from hypercorn.trio.tcp_server import TCPServer
 from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import AppWrapper, ConnectionState
 
-from gateway.server.hypercorn_reading import Reading
+from gateway.server.hypercorn_reading import ClientReading
 from gateway.server.hypercorn_websocket import Upgrades, WebSocketStream
 
 RECYCLE_S = 5.0
@@ -119,7 +119,7 @@ class GuardedConnection(TCPServer):
         *,
         state: ConnectionState,
         stream: trio.abc.Stream,
-        reading: Reading,
+        reading: ClientReading,
         upgrades: Upgrades,
     ) -> None:
         self._upgrades = upgrades
@@ -160,6 +160,8 @@ class GuardedConnection(TCPServer):
             await super().protocol_send(event)
             return
         async with self.send_lock:
+            if self._reading.given_up:  # its app goes on for a while
+                return
             try:
                 with self._reading.bounded(event.data) as patience:
                     await self.stream.send_all(event.data)

@@ -11,7 +11,7 @@ from gateway.server.unsent import Unsent
 from gateway.server.wire import Patience
 
 
-class Sends:
+class PendingSends:
     """What all connections send at this moment: no app can cancel it, its time and the end of a drain can."""
 
     def __init__(self, bounds: Bounds, unsent: Unsent) -> None:
@@ -27,10 +27,10 @@ class Sends:
             scope.deadline = min(scope.deadline, end_at)
 
 
-class Reading:
+class ClientReading:
     """How the client of one connection reads what it is sent."""
 
-    def __init__(self, sends: Sends, stream: trio.abc.Stream) -> None:
+    def __init__(self, sends: PendingSends, stream: trio.abc.Stream) -> None:
         self._sends = sends
         self._stream = stream
         self._scope: trio.CancelScope | None = None
@@ -64,15 +64,14 @@ class Reading:
                 self._scope = None
                 self._patience.end(len(data))
         if scope.cancelled_caught and not self.given_up:
-            unsent.ended["too_slow"] += 1
+            self._note_too_slow()
 
     async def bounded_stream(self, sending: Awaitable[None]) -> None:
         """Send a piece of one of several answers, which waits until the client asks for more of it (HTTP/2)."""
         with trio.move_on_after(self._sends.bounds.write_s) as scope:
             await sending
         if scope.cancelled_caught:
-            self.given_up = True
-            self._sends.unsent.ended["too_slow"] += 1
+            self._note_too_slow()
             await trio.aclose_forcefully(self._stream)
 
     def give_up(self) -> None:
@@ -80,3 +79,7 @@ class Reading:
         self.given_up = True
         if self._scope is not None:
             self._scope.cancel()
+
+    def _note_too_slow(self) -> None:
+        self.given_up = True
+        self._sends.unsent.ended["too_slow"] += 1

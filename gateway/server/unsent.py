@@ -13,7 +13,7 @@ from typing import Protocol
 from gateway.server.bounds import Bounds
 
 
-class Reader(Protocol):
+class AnswerReader(Protocol):
     """A connection whose client has to read before more can be sent."""
 
     owner: bytes
@@ -53,7 +53,7 @@ class _Owner:
     __slots__ = ("readers", "tally")
 
     def __init__(self) -> None:
-        self.readers: dict[Reader, tuple[bytes, ...]] = {}
+        self.readers: dict[AnswerReader, tuple[bytes, ...]] = {}
         self.tally = _Tally()
 
 
@@ -86,10 +86,11 @@ class Unsent:
         """The owner of an answer, by the headers of its request."""
         return next((value for name, value in headers if name == self._owner_header), b"")
 
-    def add(self, reader: Reader, buffers: Iterable[bytes]) -> None:
+    def add(self, reader: AnswerReader, buffers: Iterable[bytes]) -> None:
         """`reader` waits, and holds these; it may be given up at once."""
         held = tuple(buffers)
         owner = self._owners.setdefault(reader.owner, _Owner())
+        assert reader not in owner.readers, "a connection waits once at a time"
         owner.readers[reader] = held
         owner.tally.add(held)
         self._all.add(held)
@@ -98,13 +99,13 @@ class Unsent:
         while self._all.size > self._bounds.unsent_bytes:
             self._end_one(max(self._owners, key=lambda name: self._owners[name].tally.size), "node_full")
 
-    def moved(self, reader: Reader) -> None:
+    def moved(self, reader: AnswerReader) -> None:
         """It has taken some bytes."""
         owner = self._owners.get(reader.owner)
         if owner is not None and reader in owner.readers:
             owner.readers[reader] = owner.readers.pop(reader)
 
-    def discard(self, reader: Reader) -> None:
+    def discard(self, reader: AnswerReader) -> None:
         """It waits no more, if it did."""
         owner = self._owners.get(reader.owner)
         if owner is None or reader not in owner.readers:

@@ -8,8 +8,9 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 import pytest
 import trio
 
-from gateway.server.asgi import Receive, Scope, Send
+from gateway.server.asgi import EXTENSION, Receive, Scope, Send
 from gateway.server.bounds import Bounds
+from gateway.server.slices import slices
 from gateway.server.unsent import Unsent
 from tests.fakes.upstream_server import until
 from tests.gateway.server.raw_client import Client, Served, open_served
@@ -27,20 +28,24 @@ async def start(send: Send) -> None:
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/plain")]})
 
 
+async def send_cut(send: Send, body: bytes) -> None:
+    await start(send)
+    for one, whole, is_last in slices((body,)):
+        await send({"type": "http.response.body", "body": one, "more_body": not is_last, "held": whole})
+
+
 async def app(scope: Scope, receive: Receive, send: Send) -> None:
     """Answers as the path says."""
     if scope["type"] != "http":
         raise NotImplementedError
     if scope["path"] == "/shared":
         await send({"type": "sluice.parts", "status": 200, "fields": FIELDS, "parts": (b"<", SHARED, b">")})
-    elif scope["path"] == "/own":
+    elif scope["path"] == "/own" and EXTENSION in scope.get("extensions", ()):
         await send({"type": "sluice.parts", "status": 200, "fields": FIELDS, "parts": (b"<", bytes(OWN_BYTES), b">")})
+    elif scope["path"] == "/own":
+        await send_cut(send, b"<%b>" % bytes(OWN_BYTES))
     elif scope["path"] == "/cut":
-        await start(send)
-        for at in range(0, len(SHARED), 16_384):
-            piece = SHARED[at : at + 16_384]
-            await send({"type": "http.response.body", "body": piece, "more_body": True, "held": SHARED})
-        await send({"type": "http.response.body"})
+        await send_cut(send, SHARED)
     elif scope["path"] == "/pieces":
         await start(send)
         for _ in range(PIECES):
@@ -95,9 +100,9 @@ async def is_cut(client: Client) -> bool:
     return False
 
 
-@pytest.mark.parametrize("path", ["/shared", "/cut"])
-async def test_an_answer_that_many_read_is_held_once(path: str) -> None:
-    async with opened() as (served, unsent, clients):
+@pytest.mark.parametrize(("path", "engine"), [("/shared", "native"), ("/cut", "native"), ("/cut", "hypercorn")])
+async def test_an_answer_that_many_read_is_held_once(path: str, engine: str) -> None:
+    async with opened(engine=engine) as (served, unsent, clients):
         readers = [await ask_and_wait(served, unsent, clients, path, f"k{number % 3}") for number in range(9)]
         assert len(SHARED) < unsent.held_bytes < len(SHARED) + 9 * 20_000
         for reader in readers:
@@ -106,9 +111,10 @@ async def test_an_answer_that_many_read_is_held_once(path: str) -> None:
         assert not any(unsent.ended.values())
 
 
-async def test_a_key_that_holds_too_much_loses_the_reader_that_has_taken_nothing_for_longest() -> None:
+@BOTH
+async def test_a_key_that_holds_too_much_loses_the_reader_that_has_taken_nothing_for_longest(engine: str) -> None:
     bounds = Bounds(unsent_key_bytes=int(2.5 * OWN_BYTES))
-    async with opened(bounds) as (served, unsent, clients):
+    async with opened(bounds, engine) as (served, unsent, clients):
         other = await ask_and_wait(served, unsent, clients, "/own", "other")
         first = await ask_and_wait(served, unsent, clients, "/own")
         second = await ask_and_wait(served, unsent, clients, "/own")
@@ -122,9 +128,10 @@ async def test_a_key_that_holds_too_much_loses_the_reader_that_has_taken_nothing
         assert unsent.ended == {"too_slow": 0, "key_full": 1, "node_full": 0}
 
 
-async def test_a_full_node_ends_readers_of_the_key_that_holds_most() -> None:
+@BOTH
+async def test_a_full_node_ends_readers_of_the_key_that_holds_most(engine: str) -> None:
     bounds = Bounds(unsent_bytes=int(3.5 * OWN_BYTES))
-    async with opened(bounds) as (served, unsent, clients):
+    async with opened(bounds, engine) as (served, unsent, clients):
         modest = await ask_and_wait(served, unsent, clients, "/own", "modest")
         greedy = [await ask_and_wait(served, unsent, clients, "/own", "greedy") for _ in range(2)]
         late = await ask(served, clients, "/own", "late")
@@ -133,14 +140,16 @@ async def test_a_full_node_ends_readers_of_the_key_that_holds_most() -> None:
         assert unsent.ended == {"too_slow": 0, "key_full": 0, "node_full": 1}
 
 
-async def test_one_answer_may_be_longer_than_a_key_may_hold() -> None:
-    async with opened(Bounds(unsent_key_bytes=1_000)) as (served, unsent, clients):
+@BOTH
+async def test_one_answer_may_be_longer_than_a_key_may_hold(engine: str) -> None:
+    async with opened(Bounds(unsent_key_bytes=1_000), engine) as (served, unsent, clients):
         reader = await ask_and_wait(served, unsent, clients, "/own")
         assert len((await reader.answer()).body) == OWN_BYTES + 2
 
 
-async def test_an_answer_that_alone_exceeds_the_node_s_bound_is_ended_at_once() -> None:
-    async with opened(Bounds(unsent_bytes=1_000)) as (served, unsent, clients):
+@BOTH
+async def test_an_answer_that_alone_exceeds_the_node_s_bound_is_ended_at_once(engine: str) -> None:
+    async with opened(Bounds(unsent_bytes=1_000), engine) as (served, unsent, clients):
         assert await is_cut(await ask(served, clients, "/own"))
         assert unsent.ended == {"too_slow": 0, "key_full": 0, "node_full": 1}
         assert (unsent.held_bytes, unsent.readers) == (0, 0)
