@@ -12,6 +12,7 @@ from gateway.books import Books
 from gateway.feed.service import Feed
 from gateway.log_writer import LogStatistics
 from gateway.monitors import Monitors
+from gateway.overload import Overload
 from gateway.presence import Presence
 from gateway.server.unsent import Unsent
 from limits.breaker import BreakerStatistics
@@ -33,11 +34,13 @@ def gather(
     presence: Presence,
     feed: Feed,
     monitors: Monitors,
-    log: LogStatistics,
+    overload: Overload,
     unsent: Unsent,
+    log: LogStatistics,
 ) -> Iterator[Metric]:
     """Every part's metrics."""
     yield from _limits(admission)
+    yield from _overload(overload)
     yield _by(
         "sluice_idempotency", "Requests with an idempotency key, by how they went.", "result", calls.claims.counts
     )
@@ -68,6 +71,17 @@ def _limits(admission: Admission) -> Iterator[Metric]:
         yield GaugeMetricFamily("sluice_window_keys", "Keys with requests in their window.", now.window_keys)
     yield GaugeMetricFamily("sluice_lease_keys", "Keys with running requests.", now.lease_keys)
     yield GaugeMetricFamily("sluice_leases", "Running requests.", now.leases)
+
+
+def _overload(overload: Overload) -> Iterator[Metric]:
+    now = overload.statistics()
+    shed = "Requests that were refused since there were more than the node could serve, by who sent them."
+    yield _by("sluice_shed", shed, "key", now.refused)
+    yield GaugeMetricFamily("sluice_shedding", "1 while requests may be shed, else 0.", int(now.active))
+    limit = "Requests that are worked on at once while requests may be shed; 0 while not."
+    yield GaugeMetricFamily("sluice_shed_limit", limit, now.limit)
+    late = "How late the loop ran what was ready: the worst of the last seconds, older ones fading."
+    yield GaugeMetricFamily("sluice_loop_lag_seconds", late, overload.lag_s)
 
 
 def _cache(calls: BilledCalls) -> Iterator[Metric]:

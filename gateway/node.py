@@ -18,6 +18,7 @@ from gateway.feed.service import Feed
 from gateway.logs import Log
 from gateway.monitors import Monitors
 from gateway.operations import Operations
+from gateway.overload import Overload
 from gateway.presence import Pace
 from gateway.reload import Reload
 from gateway.secrets import Secrets
@@ -49,6 +50,7 @@ class Node:
     monitors: Monitors
     unsent: Unsent
     """Told of by the server of the public address."""
+    overload: Overload
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,20 +66,7 @@ async def open_served_node(start: Start) -> AsyncIterator[tuple[Node, dict[str, 
         AddressUnusable, StoreUnusable: it cannot start; the text says what to do.
     """
     config, taken = start.config, await _take_addresses(start)
-    setting = Setting(
-        config=config,
-        read_config=start.read_config,
-        secrets=start.secrets,
-        environ=start.environ,
-        base_url=config.server.public_url(taken.port),
-        log=start.log,
-        platforms=start.platforms,
-        now=start.now,
-        rng=Random(),
-        pace=start.pace,
-        resolve=start.resolve,
-        open_store=partial(open_store, new_store=start.new_store),
-    )
+    setting = _setting(start, config.server.public_url(taken.port))
     async with open_node(setting) as node, trio.open_nursery() as private_side:
         for warning in exposures_of(config.store.url):
             start.log.event("warning", "data_exposed", warning=warning)
@@ -97,11 +84,12 @@ async def open_served_node(start: Start) -> AsyncIterator[tuple[Node, dict[str, 
         )
         # A worker listens only now: what the kernel gives to it waits for it and for no other.
         public = taken.public or await share(config.server.host, taken.port, key_path="server")
+        if config.server.shed:
+            private_side.start_soon(node.overload.watch, admin_stop)
         async with trio.open_nursery() as public_side:
             await public_side.start(
                 partial(
-                    _engine(config.server.engine),
-                    node.api,
+                    _engine(config.server.engine, node, sheds=config.server.shed),
                     public,
                     shutdown=node.draining,
                     drain_s=config.server.drain_s,
@@ -118,6 +106,23 @@ async def open_served_node(start: Start) -> AsyncIterator[tuple[Node, dict[str, 
             finally:
                 node.draining.set()
         admin_stop.set()
+
+
+def _setting(start: Start, base_url: str) -> Setting:
+    return Setting(
+        config=start.config,
+        read_config=start.read_config,
+        secrets=start.secrets,
+        environ=start.environ,
+        base_url=base_url,
+        log=start.log,
+        platforms=start.platforms,
+        now=start.now,
+        rng=Random(),
+        pace=start.pace,
+        resolve=start.resolve,
+        open_store=partial(open_store, new_store=start.new_store),
+    )
 
 
 async def serve(start: Start) -> None:
@@ -200,13 +205,16 @@ def _encoded(line: Mapping[str, str]) -> bytes:
     return orjson.dumps(dict(line), option=orjson.OPT_APPEND_NEWLINE)
 
 
-def _engine(name: Literal["native", "hypercorn"]) -> Callable[..., Awaitable[None]]:
-    """The server of this name; Hypercorn is imported only for who asks for it, since that takes a tenth of a start."""
+def _engine(name: Literal["native", "hypercorn"], node: Node, *, sheds: bool) -> Callable[..., Awaitable[None]]:
+    """The server of this name, serving the node's API.
+
+    Hypercorn is imported only for who asks for it, since that takes a tenth of a start.
+    """
     if name == "native":
-        return serve_native
+        return partial(serve_native, node.api, shedding=node.overload if sheds else None)
     from gateway.server.hypercorn_engine import serve_hypercorn  # noqa: PLC0415 - the docstring says why
 
-    return serve_hypercorn
+    return partial(serve_hypercorn, node.overload.guard(node.api) if sheds else node.api)
 
 
 def _bounds(max_connections: int, log: Log) -> Bounds:

@@ -43,6 +43,8 @@ ROUNDS_MAX: Final = 500
 READY_MAX: Final = 5_000
 """Runs among which the next ones are chosen."""
 IN_FLIGHT_MAX: Final = 200
+YIELDING_MAX: Final = 2
+"""As many while the node has too much to do for those who wait for it: runs are delayed then, never skipped for it."""
 EACH_MAX: Final = 20
 """Runs of one account that a node has under way."""
 
@@ -63,7 +65,8 @@ class Log(Protocol):
 class ClockSetting:
     """What a clock is made from. `is_alone`: no other process runs what is in the store.
 
-    `stopping` tells when no more runs are begun. `ticks` is false in a command, which only runs what it is told to.
+    `stopping` tells when no more runs are begun, `yielding` when they stand back behind requests. `ticks` is false in a
+    command, which only runs what it is told to.
     """
 
     store: Store
@@ -74,6 +77,7 @@ class ClockSetting:
     now: Callable[[], float]
     is_alone: bool
     stopping: Callable[[], bool]
+    yielding: Callable[[], bool] = lambda: False
     ticks: bool = True
 
 
@@ -99,6 +103,7 @@ class Clock:
         self._is_alone = setting.is_alone
         self._leases_at = instant_of(setting.now, is_alone=setting.is_alone)
         self._stopping = setting.stopping
+        self._yielding = setting.yielding
         self._look_every_s = LOOK_ALONE_S if setting.is_alone else LOOK_S
         self._in_flight: dict[str, str] = {}
         self._woken = trio.Event()
@@ -216,7 +221,8 @@ class Clock:
 
         One that is under way here is not begun again, whatever its lease.
         """
-        under_way, free = self._in_flight, IN_FLIGHT_MAX - len(self._in_flight)
+        under_way = self._in_flight
+        free = (YIELDING_MAX if self._yielding() else IN_FLIGHT_MAX) - len(under_way)
         others = [one for one in ready if one.run_id not in under_way]
         chosen = [one.run_id for one in in_turn(others, Counter(under_way.values()), free=free, each_max=EACH_MAX)]
         self._is_behind = len(chosen) < len(others)

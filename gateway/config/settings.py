@@ -60,6 +60,7 @@ class ServerSettings(Struct, frozen=True):
     request_timeout_s: Seconds = 60.0
     drain_s: SecondsOrNone = 30.0
     max_connections: Count = 20_000
+    shed: bool = True
 
     def __post_init__(self) -> None:
         force_setattr(self, "base_url", self.base_url.rstrip("/"))

@@ -5,7 +5,8 @@ import math
 
 import trio
 
-from gateway.server.edge import Edge
+from gateway.server.asgi import ASGIApp
+from gateway.server.edge import Edge, Shedding
 from gateway.server.errors import ClientGone, Refused
 from gateway.server.exchange import Exchange
 from gateway.server.fields import fields_of
@@ -62,6 +63,7 @@ class Connection:
     async def _serve(self) -> None:
         """Answer until the client, the idle bound, a graceful stop, a refusal or an answer ends the connection."""
         wire, edge, heads = self.wire, self._edge, self._heads
+        shedding = edge.shedding
         while True:
             data = wire.unread
             if data:
@@ -85,7 +87,11 @@ class Connection:
             if request is None:
                 return
             wire.unread = request.behind
-            if not await self._answer(request):
+            if shedding is not None and shedding.active and shedding.refuses(request.scope):
+                goes_on = await self._shed(request, shedding)
+            else:
+                goes_on = await self._answer(request, edge.app)
+            if not goes_on:
                 return
 
     async def _rest_of_head(self) -> Head | None:
@@ -117,13 +123,23 @@ class Connection:
                 return WebSocket(self.wire, edge, request, handshake)
         return Exchange(self.wire, edge, request)
 
-    async def _answer(self, request: Head) -> bool:
+    async def _shed(self, request: Head, shedding: Shedding) -> bool:
+        """Refuse the request, in one piece if its answer depends on nothing; whether the connection goes on."""
+        edge, scope = self._edge, request.scope
+        is_plain = scope["method"] == "GET" and scope["http_version"] == "1.1" and request.body is None
+        if not is_plain or not request.keep_alive or edge.stopping or edge.full:
+            return await self._answer(request, shedding.refuse)
+        self._exchange = None
+        await self.wire.write(shedding.answer(edge.date))
+        return True
+
+    async def _answer(self, request: Head, app: ASGIApp) -> bool:
         """Let the app answer; whether the connection goes on."""
         exchange = self._exchange
         assert exchange is not None
         failed = False
         try:
-            await self._edge.app(exchange.scope, exchange.receive, exchange.send)
+            await app(exchange.scope, exchange.receive, exchange.send)
         except Exception:  # the last-resort handler: one request's failure must not end the server
             failed = True
             if not exchange.gone:

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import trio
 
-from gateway.server.asgi import ASGIApp, State
+from gateway.server.asgi import ASGIApp, HTTPScope, Receive, Scope, Send, State
 from gateway.server.bounds import Bounds
 from gateway.server.errors import EdgeAnswer
 from gateway.server.hangups import Hangups
@@ -34,6 +34,25 @@ class Client(Protocol):
         """Close it unless a request is under way or has just arrived."""
 
 
+class Shedding(Protocol):
+    """Refuses requests before the app is called, while there are more than it can serve."""
+
+    active: bool
+    """Whether to ask; it is read for every request."""
+
+    def refuses(self, scope: HTTPScope) -> bool:
+        """Whether this request is refused."""
+        ...
+
+    def answer(self, date: bytes) -> bytes:
+        """The whole answer to a plain GET whose connection goes on; `date` is the line of its header."""
+        ...
+
+    async def refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer any other request, as an app does."""
+        ...
+
+
 def _date_line() -> bytes:
     return f"date: {formatdate(usegmt=True)}".encode()
 
@@ -50,6 +69,7 @@ class Edge:
     state: State | None
     edge_answer: EdgeAnswer
     bounds: Bounds
+    shedding: Shedding | None = None
     websocket_paths: frozenset[str] = frozenset()
     """Where the app takes WebSockets; anywhere else an upgrade is ignored, as RFC 9110, 7.8 allows."""
     known_headers: KnownHeaders = field(default_factory=KnownHeaders)

@@ -14,7 +14,7 @@ from gateway.server.accepting import accept_one, accept_until
 from gateway.server.asgi import ASGIApp
 from gateway.server.bounds import Bounds
 from gateway.server.connection import Connection
-from gateway.server.edge import Edge
+from gateway.server.edge import Edge, Shedding
 from gateway.server.errors import EdgeAnswer
 from gateway.server.lifespan import open_lifespan
 from gateway.server.request_head import Peer
@@ -32,18 +32,20 @@ async def serve_native(
     bounds: Bounds = Bounds(),  # noqa: B008 - frozen
     websocket_paths: frozenset[str] = frozenset(),
     unsent: Unsent | None = None,
+    shedding: Shedding | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve `app` until `shutdown` is set and the connections are gone, `drain_s` later at the latest.
 
-    The app is asked for WebSockets on `websocket_paths` only. What its clients have not read is counted in `unsent`.
+    The app is asked for WebSockets on `websocket_paths` only, and for nothing that `shedding` refuses. What its clients
+    have not read is counted in `unsent`.
 
     Raises:
         LifespanFailed: the app says it could not start or stop.
     """
     async with open_lifespan(app) as state:
         unsent = unsent or Unsent(bounds)
-        edge = Edge(app, state, edge_answer, bounds, websocket_paths, shutdown=shutdown, unsent=unsent)
+        edge = Edge(app, state, edge_answer, bounds, shedding, websocket_paths, shutdown=shutdown, unsent=unsent)
         with closing(edge.hangups):  # behind all connections, also when they and the watch are cancelled together
             async with trio.open_nursery() as watching:
                 watching.start_soon(edge.watch)

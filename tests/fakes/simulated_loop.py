@@ -1,0 +1,137 @@
+"""A node's event loop in virtual time: it does what is runnable pass by pass, and sheds as it is told to."""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from gateway.overload import LAG_S, TICK_S, WARY_TICK_S
+from limits.shedding import LoadShedder
+
+STEPS = 4
+"""A request's work comes in so many pieces, with a pass of the loop between each two."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A request and who sends it."""
+
+    at: float
+    key: bytes
+
+
+@dataclass(slots=True)
+class Ended:
+    """What became of the requests: their arrivals and latencies."""
+
+    served: list[tuple[Arrival, float]] = field(default_factory=list)
+    refused: list[tuple[Arrival, float]] = field(default_factory=list)
+
+    def of(self, key: bytes) -> Ended:
+        """Those of one key alone."""
+        return Ended(*([each for each in one if each[0].key == key] for one in (self.served, self.refused)))
+
+    def between(self, begin: float, end: float) -> Ended:
+        """Those that arrived in a span of time."""
+        return Ended(*([each for each in one if begin <= each[0].at < end] for one in (self.served, self.refused)))
+
+    @property
+    def served_share(self) -> float:
+        """Of all that ended."""
+        return len(self.served) / max(1, len(self.served) + len(self.refused))
+
+
+def percentile(ended: Sequence[tuple[Arrival, float]], share: float) -> float:
+    """The latency that so large a share does not exceed."""
+    ordered = sorted(latency for _, latency in ended)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0
+
+
+def steady(rate: float, begin: float, end: float, *, key: bytes = b"flood", rng: random.Random) -> list[Arrival]:
+    """Arrivals at a rate, by chance as many independent callers make them."""
+    arrivals, at = [], begin
+    while (at := at + rng.expovariate(rate)) < end:
+        arrivals.append(Arrival(at, key))
+    return arrivals
+
+
+class SimulatedLoop:
+    """Serves arrivals, each of which takes `work_s` of CPU, `wait_s` upstream in between, or `refusal_s` if refused."""
+
+    def __init__(
+        self,
+        shedder: LoadShedder,
+        rng: random.Random,
+        *,
+        work_s: float = 250e-6,
+        refusal_s: float = 20e-6,
+        wait_s: float = 0.0,
+    ) -> None:
+        self._shedder = shedder
+        self._rng = rng
+        self._work_s = work_s
+        self._refusal_s = refusal_s
+        self._wait_s = wait_s
+        self._at = 0.0
+        self._busy = self._waiting = 0
+        self._tick_at = TICK_S
+        self.ended = Ended()
+        self.limits: list[tuple[float, int]] = []
+        """The limit at each tick while it sheds."""
+        self.busy_max = 0
+
+    def run(self, arrivals: Iterable[Arrival], until: float) -> Ended:
+        """Everything up to an instant."""
+        coming = [(each.at, n, each, 0) for n, each in enumerate(sorted(arrivals, key=lambda each: each.at))]
+        heapq.heapify(coming)
+        numbers = len(coming)
+        while self._at < until:
+            ready = []
+            while coming and coming[0][0] <= self._at:
+                ready.append(heapq.heappop(coming))
+            is_due = self._tick_at <= self._at
+            if not ready and not is_due:
+                self._at = min(self._tick_at, coming[0][0] if coming else until, until)
+                continue
+            self._rng.shuffle(ready)
+            tick_place = self._rng.randrange(len(ready) + 1) if is_due else -1
+            for place, (_, _, arrival, step) in enumerate(ready):
+                if place == tick_place:
+                    self._tick()
+                again_at = self._step(arrival, step)
+                if again_at is not None:
+                    numbers += 1
+                    heapq.heappush(coming, (again_at, numbers, arrival, step + 1))
+            if tick_place == len(ready):
+                self._tick()
+        return self.ended
+
+    def _step(self, arrival: Arrival, step: int) -> float | None:
+        """Do a piece of a request's work; when the next one is due."""
+        if step == 0:
+            if self._shedder.active and not self._shedder.admits(arrival.key):
+                self._at += self._refusal_s
+                self.ended.refused.append((arrival, self._at - arrival.at))
+                return None
+            self._busy += 1
+            self.busy_max = max(self.busy_max, self._busy)
+        if step == STEPS // 2 + 1:
+            self._waiting -= 1
+        self._at += self._work_s / STEPS
+        if step == STEPS - 1:
+            self._busy -= 1
+            self.ended.served.append((arrival, self._at - arrival.at - self._wait_s))
+            return None
+        if step == STEPS // 2:
+            self._waiting += 1
+            return self._at + self._wait_s
+        return self._at
+
+    def _tick(self) -> None:
+        lag_s = self._at - self._tick_at
+        self._shedder.observe(self._at, lag_s / LAG_S, self._busy - self._waiting)
+        if self._shedder.active:
+            self.limits.append((self._at, self._shedder.statistics().limit))
+        self._tick_at = self._at + (WARY_TICK_S if self._shedder.is_wary else TICK_S)

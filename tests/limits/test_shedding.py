@@ -1,0 +1,140 @@
+"""Load shedding against a loop in virtual time: what is served, for how long anybody waits, and who is refused."""
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from limits.shedding import FEW, LIMIT_MIN, ONSET_S, QUIET_S, LoadShedder
+from tests.fakes.simulated_loop import Arrival, Ended, SimulatedLoop, percentile, steady
+
+WORK_S = 250e-6
+CAPACITY = 1 / WORK_S
+FLOOD_S = 3.0
+KEYS = frozenset((b"flood", b"quiet", b"busy", b"late"))
+Flood = Callable[[random.Random], list[Arrival]]
+
+
+def flood(times: float, *, key: bytes = b"flood") -> Flood:
+    """Arrivals at so many times the capacity."""
+    return lambda rng: steady(times * CAPACITY, 0.0, FLOOD_S, key=key, rng=rng)
+
+
+def served_by(
+    *floods: Flood, seed: int = 1, work_s: float = WORK_S, wait_s: float = 0.0, until: float = FLOOD_S
+) -> tuple[SimulatedLoop, Ended]:
+    """The loop after all these arrivals; a refusal costs a twelfth of the work."""
+    rng = random.Random(seed)
+    loop = SimulatedLoop(LoadShedder(KEYS.__contains__), rng, work_s=work_s, refusal_s=work_s / 12, wait_s=wait_s)
+    return loop, loop.run([each for one in floods for each in one(rng)], until + wait_s)
+
+
+@pytest.mark.parametrize("times", [0.5, 0.8])
+def test_a_node_that_can_do_what_it_is_asked_for_refuses_nobody(times: float) -> None:
+    loop, ended = served_by(flood(times))
+    assert ended.refused == []
+    assert loop.limits == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("times", "share"), [(1.2, 0.9), (2.5, 0.75), (5.0, 0.5)])
+def test_under_a_flood_most_of_what_it_can_do_is_done_and_nobody_waits_long(
+    times: float, share: float, seed: int
+) -> None:
+    loop, ended = served_by(flood(times), seed=seed)
+    steady_state = ended.between(1.0, FLOOD_S)
+    assert len(steady_state.served) > share * CAPACITY * (FLOOD_S - 1.0)
+    assert percentile(steady_state.served, 0.99) < 0.25
+    assert percentile(steady_state.refused, 0.99) < 0.1
+    assert loop.busy_max < CAPACITY  # the queue before it began, and no more
+    seconds = [ended.between(n / 4, (n + 1) / 4) for n in range(4, int(FLOOD_S * 4) - 1)]
+    assert min(len(each.served) for each in seconds) > share * CAPACITY / 8, "it must not swing to nothing"
+
+
+def test_requests_that_wait_for_a_slow_upstream_are_no_queue() -> None:
+    """Method: 2,000 wait upstream at any time, far above the limit; the node itself has enough time for all."""
+    _, idle = served_by(flood(0.8), wait_s=0.5)
+    assert idle.refused == []
+    _, flooded = served_by(flood(2.5), wait_s=0.5)
+    steady_state = flooded.between(1.0, FLOOD_S - 0.5)
+    assert len(steady_state.served) > 0.75 * CAPACITY * (FLOOD_S - 1.5)
+    assert percentile(steady_state.served, 0.99) < 0.25
+
+
+def test_a_machine_of_a_tenth_of_the_speed_needs_no_other_setting() -> None:
+    rate = 0.25 * CAPACITY  # 2.5 times what it can do
+    _, ended = served_by(lambda rng: steady(rate, 0.0, FLOOD_S, rng=rng), work_s=10 * WORK_S)
+    steady_state = ended.between(1.0, FLOOD_S)
+    assert len(steady_state.served) > 0.6 * CAPACITY / 10 * (FLOOD_S - 1.0)
+    assert percentile(steady_state.served, 0.99) < 0.25
+
+
+@pytest.mark.parametrize("times", [2.5, 5.0])
+def test_a_second_after_the_flood_all_is_as_before(times: float) -> None:
+    loop, ended = served_by(
+        flood(times), lambda rng: steady(0.5 * CAPACITY, FLOOD_S, FLOOD_S + 2.5, rng=rng), until=FLOOD_S + 2.5
+    )
+    after = ended.between(FLOOD_S + 1.0, FLOOD_S + 2.5)
+    assert after.refused == []
+    assert percentile(after.served, 0.99) < 0.02
+    assert loop.limits[-1][0] < FLOOD_S + 1.0 + QUIET_S
+
+
+@pytest.mark.parametrize("times", [2.5, 5.0])
+def test_a_quiet_key_beside_a_flood_is_served_and_does_not_wait_for_it(times: float) -> None:
+    _, ended = served_by(flood(times), lambda rng: steady(50, 0.0, FLOOD_S, key=b"quiet", rng=rng))
+    quiet = ended.between(0.5, FLOOD_S).of(b"quiet")
+    assert quiet.served_share > 0.99
+    assert percentile(quiet.served, 0.99) < 0.25
+
+
+def test_keys_that_all_ask_for_too_much_get_as_much_each_whoever_asks_most() -> None:
+    _, ended = served_by(flood(2.0), flood(0.7, key=b"busy"), flood(0.25, key=b"late"))
+    steady_state = ended.between(1.0, FLOOD_S)
+    assert steady_state.of(b"late").served_share > 0.9, "it asks for no more than a third, and gets it"
+    part = len(steady_state.of(b"busy").served) / len(steady_state.served)
+    assert part > 0.28, "about a third, though another asks for three times as much"
+
+
+def test_names_made_up_for_each_request_are_one_stranger() -> None:
+    """Method: 2.5 times the capacity, each request with a key nobody knows, beside a known key that is quiet."""
+    names = lambda rng: [  # noqa: E731 - as `flood`
+        Arrival(each.at, b"%d" % n) for n, each in enumerate(steady(2.5 * CAPACITY, 0.0, FLOOD_S, rng=rng))
+    ]
+    _, ended = served_by(names, flood(0.35, key=b"busy"))
+    known = ended.between(1.0, FLOOD_S).of(b"busy")
+    assert known.served_share > 0.95
+
+
+def test_a_burst_and_a_stall_are_no_overload() -> None:
+    """Method: 300 at once every second, which take 75 ms; and a loop that stands still with nothing to do."""
+    _, ended = served_by(lambda _rng: [Arrival(float(n // 300), b"flood") for n in range(900)])
+    assert ended.refused == []
+    shedder = LoadShedder(KEYS.__contains__)
+    for n in range(100):
+        shedder.observe(n * 0.1, 50.0, FEW)
+    assert not shedder.active
+
+
+def test_it_begins_once_the_node_has_been_behind_for_a_while_and_ends_once_nobody_was_refused_for_a_while() -> None:
+    shedder = LoadShedder(KEYS.__contains__)
+    shedder.observe(0.0, 1.1, FEW + 1)
+    shedder.observe(ONSET_S / 2, 1.1, FEW + 1)
+    assert not shedder.active
+    assert shedder.is_wary
+    shedder.observe(ONSET_S, 1.1, FEW + 1)
+    assert shedder.active
+    assert not shedder.admits(b"flood")
+    shedder.observe(ONSET_S + 0.1, 0.1, 0)
+    shedder.observe(ONSET_S + 0.1 + QUIET_S / 2, 0.1, 0)
+    assert shedder.active
+    shedder.observe(ONSET_S + 0.1 + QUIET_S, 0.1, 0)
+    assert not shedder.active
+    assert shedder.statistics().refused == {"known": 1, "strange": 0}
+
+
+def test_the_limit_never_falls_to_nothing() -> None:
+    shedder = LoadShedder(KEYS.__contains__)
+    for n in range(1_000):
+        shedder.observe(n * 0.1, 100.0, 1_000)
+    assert shedder.statistics().limit == LIMIT_MIN
