@@ -4,14 +4,15 @@ A platform file says `PLATFORM = Platform(...)` with one `Endpoint` a resource. 
 without I/O: it yields the calls it needs, is sent their answers, and returns a `Page` or a `Single`:
 
     def _profile(args: Args) -> Steps:
-        answer = yield Call(f"/users/{quote(args.text('handle'))}")
+        answer = yield Call(f"/users/{segment(args.text('handle'))}")
         return Single(_author(obj(answer.body)))
 
 Yielding a tuple of calls runs them side by side and sends back a tuple of answers. A call marked `optional` is
 answered with a `Missing`, which is false, when it fails. A `Part` in place of a call runs another endpoint's read,
 with the fallbacks that it has, and is answered with a `Fetched`. What the generator returns holds records made by
 `upstreams.archetypes`. A generator runs up to its first call before anything is charged: there it refuses values that
-no call could answer, with `InvalidArgument`, for free.
+no call could answer, with `InvalidArgument`, for free. A path that leads elsewhere, since a value in it is `..` or
+empty, is refused there for all platforms alike (`upstreams.paths`).
 
 Beside its `read` an endpoint may name `fallbacks`, other sources that have the answer too, and `collect`, by which it
 walks page after page until it has as many items as `limit` asks for.

@@ -11,7 +11,7 @@ from itertools import chain
 import trio
 
 from limits.errors import CircuitOpen, LimitError, Throttled
-from upstreams.endpoint import Endpoint
+from upstreams.endpoint import Endpoint, Read
 from upstreams.errors import (
     UNREADABLE,
     InvalidArgument,
@@ -23,6 +23,7 @@ from upstreams.errors import (
     unreadable,
 )
 from upstreams.params import Args, State
+from upstreams.paths import leads_straight
 from upstreams.reading import Got, side_by_side
 from upstreams.site import Site
 from upstreams.steps import Call, Fetched, Missing, Page, Part, Single, Steps, Wanted
@@ -63,8 +64,33 @@ def _rung_of(site: Site, endpoint: Endpoint, source: str | int) -> int:
 
 def _plan(site: Site, endpoint: Endpoint, args: Args, rung_index: int) -> Plan:
     own = endpoint.fallbacks[rung_index - 1].read if rung_index else None
-    steps = (own or endpoint.read)(args)
-    return Plan(site, endpoint, args, rung_index, steps, next(steps))
+    read = own or endpoint.read
+    steps = read(args)
+    first = next(steps)
+    if not leads_straight(first):
+        raise InvalidArgument(_culprit(endpoint, read, args), "must not lead to another path than this endpoint's")
+    if isinstance(first, tuple):
+        _check_parts(site, args, first)
+    return Plan(site, endpoint, args, rung_index, steps, first)
+
+
+def _culprit(endpoint: Endpoint, read: Read, args: Args) -> str:
+    """The parameter whose value leads astray: with its example in that place the read does not."""
+    values = dict(args.values)
+    for param in endpoint.params:
+        if isinstance(values.get(param.name), str):
+            values[param.name] = param.example
+            with suppress(InvalidArgument):
+                if leads_straight(next(read(replace(args, values=values)))):
+                    return param.name
+    return "cursor"
+
+
+def _check_parts(site: Site, args: Args, wanted: tuple[Call | Part, ...]) -> None:
+    """Refuse for free what a part that has to come would refuse."""
+    for one in wanted:
+        if isinstance(one, Part) and not one.optional:
+            _plan_of(site, args, one).steps.close()
 
 
 def fetch(planned: Plan, deadline_at: float) -> Awaitable[Fetched]:
@@ -162,6 +188,8 @@ async def _by(rung: Plan, deadline_at: float, *, waits: bool = True) -> Fetched:
             break
         except UNREADABLE as exc:
             raise unreadable(rung.site.platform.slug, exc) from exc
+        if not leads_straight(wanted):
+            raise UpstreamFailed(rung.site.platform.slug, "what it told leads to another path")
     rung_index = rung.rung_index
     if not rung_index:
         return Fetched(result, took_s, _source_of(rung.first, rung.site))
@@ -197,12 +225,15 @@ def _ask(rung: Plan, deadline_at: float, waits: bool, wanted: Call | Part) -> Aw
     return site.call(wanted, deadline_at, waits=waits)
 
 
+def _plan_of(site: Site, args: Args, part: Part) -> Plan:
+    endpoint = next(one for one in site.platform.endpoints if one.resource == part.resource)
+    return plan(site, endpoint, Args(endpoint.with_defaults(part.values), None, args.credentials, args.now_at))
+
+
 async def _part(site: Site, args: Args, deadline_at: float, part: Part) -> Fetched | Missing:
     """Another endpoint's answer, by its whole ladder."""
-    endpoint = next(one for one in site.platform.endpoints if one.resource == part.resource)
-    values = endpoint.with_defaults(part.values)
     started = trio.current_time()
-    planned = plan(site, endpoint, Args(values, None, args.credentials, args.now_at))
+    planned = _plan_of(site, args, part)
     try:
         return await fetch(planned, deadline_at)
     except (UpstreamError, LimitError) as failure:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -13,6 +14,7 @@ Value = str | int | bool
 State = Mapping[str, str | int]
 """Where a next page begins, in the upstream's own terms: `{"p": 2}`, `{"o": 30}`, `{"c": "..."}` (decisions 10)."""
 Credentials = Mapping[str, str]
+_DROPPED = re.compile(r"[\t\r\n]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,8 @@ def path_of_url(param: str, url: str, hosts: tuple[str, ...]) -> list[str]:
     Raises:
         InvalidArgument: the address is on another host or cannot be read.
     """
+    if _DROPPED.search(url):  # `urlsplit` would leave them out, and read another address
+        raise InvalidArgument(param, "must be a web address, without tabs and line ends in it")
     try:
         parts = urlsplit(url if "://" in url else f"https://{url}")
         host = (parts.hostname or "").removeprefix("www.")

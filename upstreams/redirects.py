@@ -7,6 +7,7 @@ from urllib.parse import urljoin
 import httpx
 
 from upstreams.errors import UpstreamFailed
+from upstreams.paths import has_dots
 from upstreams.transport.http import Exchange, HttpAnswer, HttpCall, origin_of
 
 _REDIRECTS_MAX = 3
@@ -40,4 +41,6 @@ def _target_of(location: str, asked: HttpCall, source: str) -> str:
         raise UpstreamFailed(source, "redirects to an address that cannot be called") from exc
     if origin != asked.origin:
         raise UpstreamFailed(source, f"redirects to another host, {origin.authority}")
+    if has_dots(target.partition("?")[0]):
+        raise UpstreamFailed(source, "redirects to a path that servers read differently")
     return target

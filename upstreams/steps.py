@@ -45,10 +45,10 @@ class Call:
 
 
 def segment(text: str) -> str:
-    """`text` as one segment of a path; one of dots alone must not lead to another path."""
+    """`text` as one segment of a path; of one that leads elsewhere, such as `..`, no call is made (`paths`)."""
     if text.isalnum() and text.isascii():  # nothing to quote, as in most: a tenth of the cost
         return text
-    return quote(text, safe="") if text.strip(".") else text.replace(".", "%2E")
+    return quote(text, safe="")
 
 
 def _wire(value: Value) -> str:

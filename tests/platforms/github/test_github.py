@@ -68,6 +68,9 @@ def test_a_repository_is_known_by_any_of_its_addresses(url: str) -> None:
         ("issue", REPO),
         ("issue", f"{REPO}/issues/seven"),
         ("issue", f"{REPO}/issues/\u0667"),
+        ("issue", f"{REPO}/issues/{'9' * 30}"),
+        ("repo", "https://github.com/example/a%2Fb"),
+        ("repo/top-issues", "https://github.com/example/a%20is:closed"),
         ("issue/comments", f"{REPO}/wiki/7"),
     ],
 )
@@ -87,7 +90,6 @@ def test_a_pull_request_is_read_as_an_issue() -> None:
     [
         ("@octocat", "/users/octocat"),
         ("../repos", "/users/..%2Frepos"),
-        ("..", "/users/%2E%2E"),
         ("a?b", "/users/a%3Fb"),
     ],
 )

@@ -80,18 +80,6 @@ def test_a_readme_that_is_not_there_for_certain_is_a_failure(upstream: Upstream,
         single("repo/readme", {"url": REPO}, upstream)
 
 
-def test_a_repositorys_name_stays_within_its_segments() -> None:
-    asked: list[str] = []
-
-    def answer(host_and_path: str, _call: Call) -> Answer:
-        asked.append(host_and_path)
-        return told("404: Not Found", 404)
-
-    with pytest.raises(UpstreamFailed):
-        single("repo/readme", {"url": "https://github.com/a%2Fb/.."}, answer)
-    assert {path.split("/HEAD/")[0] for path in asked} == {"raw.githubusercontent.com/a%2Fb/%2E%2E"}
-
-
 # GraphQL
 
 

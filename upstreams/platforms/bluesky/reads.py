@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Generator
 from typing import Any
-from urllib.parse import unquote
 
 from upstreams.archetypes import Record
 from upstreams.errors import InvalidArgument, NotFound, UnexpectedBody
@@ -15,6 +14,8 @@ from upstreams.platforms.bluesky.records import author_of, feed_post_of, id_of, 
 from upstreams.steps import Answer, Call, Page, Single, Steps
 
 _AT_URI = re.compile(r"at://([^/]+)/app\.bsky\.feed\.post/([^/]+)")
+_PLACE = re.compile(r"[^\s/\\?#%]+")
+"""An account or a record key as it stands in an at:// URI, of which it is one segment."""
 
 
 def _actor(args: Args) -> str:
@@ -27,12 +28,15 @@ def _actor(args: Args) -> str:
 
 def _named_post(url: str) -> tuple[str, str]:
     """The account and the record key that a post's address names."""
-    if (found := _AT_URI.fullmatch(url)) is not None:
-        return found[1], found[2]
-    path = [unquote(segment) for segment in path_of_url("url", url, ("bsky.app",))]
-    if len(path) < 4 or path[0] != "profile" or path[2] != "post":
+    found = _AT_URI.fullmatch(url)
+    path = ["profile", found[1], "post", found[2]] if found else path_of_url("url", url, ("bsky.app",))
+    if path[0:3:2] != ["profile", "post"] or len(path) < 4 or not (_names(path[1]) and _names(path[3])):
         raise InvalidArgument("url", "must name a post, such as https://bsky.app/profile/bsky.app/post/3l6oveex3ii2l")
     return path[1], path[3]
+
+
+def _names(segment: str) -> bool:
+    return _PLACE.fullmatch(segment) is not None and segment not in (".", "..")
 
 
 def _post_uri(args: Args) -> Generator[Call, Any, str]:

@@ -8,7 +8,7 @@ from upstreams.archetypes import Record
 from upstreams.errors import NotFound
 from upstreams.fields import Json, count, instant, rows, total_of
 from upstreams.params import Args
-from upstreams.platforms.github.reads import repo_path, user_path
+from upstreams.platforms.github.reads import user_path
 from upstreams.steps import Call, Leg, Missing, Part, Single, Steps
 
 _DAY_S = 86_400.0
@@ -23,7 +23,6 @@ def dossier(args: Args) -> Steps:
         Part("repo/releases", {"url": url, "limit": 5}, optional=True),
         Part("repo/top-issues", {"url": url, "limit": 10}, optional=True),
     )
-    repo_path(args)  # refuses an address that names no repository before anything is charged
     repo, readme, releases, issues = answers = yield parts
     _known(repo.result.record)
     record: Record = {

@@ -12,8 +12,8 @@ from upstreams.params import Args, State, path_of_url
 from upstreams.platforms.github.records import author_of, comment_of, issue_of, readme_of, release_of, repository_of
 from upstreams.steps import Answer, Call, Page, Single, Steps, segment
 
-_SHORT = re.compile(r"[\w.-]+/[\w.-]+")
-_NUMBER = re.compile(r"[0-9]+")
+_NAME = re.compile(r"[\w.-]+", re.ASCII)
+_NUMBER = re.compile(r"[0-9]{1,15}")
 _PAGE = re.compile(r"[0-9]{1,9}")
 _SEARCH_DEPTH = 1_000
 """Results of one search that GitHub serves; beyond that a query has to be narrowed."""
@@ -22,10 +22,16 @@ _SEARCH_DEPTH = 1_000
 def repo_named(args: Args) -> tuple[str, str]:
     """Owner and name of the repository in the `url` parameter: an address on github.com, or `owner/name`."""
     url = args.text("url")
-    found = url.split("/") if _SHORT.fullmatch(url) else path_of_url("url", url, ("github.com",))
-    if len(found) < 2:
+    short = url.split("/")
+    found = short if len(short) == 2 and _are_names(short) else path_of_url("url", url, ("github.com",))
+    if len(found) < 2 or not _are_names(found[:2]):
         raise InvalidArgument("url", "must name a repository, such as https://github.com/python/cpython")
     return found[0], found[1].removesuffix(".git")
+
+
+def _are_names(pieces: list[str]) -> bool:
+    """Whether GitHub could have accounts and repositories of these names."""
+    return all(map(_NAME.fullmatch, pieces))
 
 
 def repo_path(args: Args) -> str:
@@ -47,7 +53,8 @@ def user_path(args: Args) -> str:
 def issue_named(args: Args) -> tuple[str, str, str]:
     """Owner, name and number of the issue or pull request in the `url` parameter."""
     found = path_of_url("url", args.text("url"), ("github.com",))
-    if len(found) < 4 or found[2] not in ("issues", "pull") or not _NUMBER.fullmatch(found[3]):
+    is_issue = len(found) >= 4 and found[2] in ("issues", "pull") and _NUMBER.fullmatch(found[3])
+    if not is_issue or not _are_names(found[:2]):
         raise InvalidArgument("url", "must name an issue, such as https://github.com/python/cpython/issues/1")
     return found[0], found[1], found[3]
 
@@ -165,6 +172,6 @@ def users_by(args: Args) -> Steps:
 
 def top_issues(args: Args) -> Steps:
     """The open issues of a repository, the most reactions first."""
-    name = repo_path(args).removeprefix("/repos/")
-    answer = yield _searched(args, "issues", q=f"repo:{name} is:issue is:open", sort="reactions")
+    full_name = "/".join(repo_named(args))
+    answer = yield _searched(args, "issues", q=f"repo:{full_name} is:issue is:open", sort="reactions")
     return _search_page(args, answer, issue_of)

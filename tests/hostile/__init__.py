@@ -1,0 +1,1 @@
+"""Uses of a node that nobody wishes it, over real processes and sockets."""

@@ -1,0 +1,16 @@
+"""Places in which commands run."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.commands import Commands
+from tests.fakes.sluice_process import Place
+
+
+@pytest.fixture
+def place(tmp_path: Path, commands: Commands) -> Place:
+    """A folder of the test's own, with a config that works."""
+    place = Place(tmp_path, commands)
+    place.configure()
+    return place

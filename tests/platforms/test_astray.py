@@ -1,0 +1,279 @@
+"""No value of a caller's leads an adapter to another host or path: every parameter of every endpoint, and cursors.
+
+A plain word stands in a parameter's place first: where it turns up in what is sent is where the value belongs. Then
+hostile values do: each is refused for free, by the parameter's name, or stands in exactly these places and changes
+nothing else. What is sent is judged by its bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from random import Random
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
+
+import orjson
+import pytest
+import trio
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from gateway.errors import Refused, refusal_of
+from gateway.params import declared_by
+from gateway.request import query_of
+from tests.fakes.scripted_exchange import LONG_S, source_over
+from upstreams.endpoint import Endpoint, Platform
+from upstreams.errors import InvalidArgument, UpstreamError
+from upstreams.fetch import fetch, plan
+from upstreams.params import Args, Param, State
+from upstreams.platforms import load_platforms
+from upstreams.sandbox import site as stand_in
+from upstreams.sandbox.rehearse import example_values
+from upstreams.site import Site
+from upstreams.source import Rules
+from upstreams.transport.http import HttpAnswer, HttpCall
+from upstreams.transport.request_bytes import header_lines, request_bytes
+
+ROUTES = stand_in.load_routes()
+CREDENTIALS = {"token": "t0ken", "key": "k3y", "identifier": "ada.test", "password": "abcd-efgh"}
+PLAIN = ("zq7x", "73517")
+"""Words that nothing else contains; some parameters take numbers only."""
+PIECES = (
+    *("..", ".", "/", "\\", "a", "b1", "/../", "..\\", "..;/", "%2e", "%2E%2E", "%252e%252e", "%2f", "%252F", "%5c"),
+    *(
+        "\uff0e",
+        "\u2025",
+        "\uff0f",
+        "\uff3c",
+        "\u3002",
+        "\u0663",
+        "\uff17",
+        "é",
+        "😀",
+        "\ufeff",
+        "\u202e",
+        "user@evil.test",
+        "user:pw@",
+        "@",
+        ":",
+        "://",
+    ),
+    *("//evil.test", "http://evil.test/", "#", "?", ";", "&", "=", "+", " ", "\t", "\r\n", "\n", "\r\nHost: evil\r\n"),
+    *("\0", "\x7f", "~", "*", ".git", ".json", "x" * 300, "%", "%zz", "did:plc:", ",", "(", '"', "<"),
+)
+HOSTILE = st.lists(st.sampled_from(PIECES), min_size=1, max_size=5).map("".join)
+FEW = settings(max_examples=60, deadline=None)
+Sent = tuple[str, tuple[str, ...], tuple[tuple[str, str], ...], str]
+"""A request as its bytes tell it: host, the path's segments and the query, all decoded, and the body."""
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """One place for a caller's value: a parameter, a piece of the address in one, or the cursor (`param` is None)."""
+
+    platform: Platform
+    endpoint: Endpoint
+    param: Param | None
+    piece: int = -1
+    failing: int = 0
+    """How many sources are away, so that a fallback answers."""
+
+    def __str__(self) -> str:
+        name = "cursor" if self.param is None else self.param.name
+        return f"{self.platform.slug}/{self.endpoint.resource} {name} {self.piece} {self.failing}"
+
+    @property
+    def name(self) -> str:
+        return "cursor" if self.param is None else self.param.name
+
+    def value(self, put: str) -> str:
+        """The parameter's value with this in its place."""
+        assert self.param is not None
+        if self.piece < 0:
+            return put
+        pieces = self.param.example.split("/")
+        pieces[self.piece] = (
+            put.replace("/", "%2F").replace("?", "%3F").replace("#", "%23")
+        )  # one piece, whatever it is
+        return "/".join(pieces)
+
+
+def places() -> Iterator[Place]:
+    for platform in load_platforms():
+        for endpoint in platform.endpoints:
+            for failing in range(len(endpoint.fallbacks) + 1):
+                for param in endpoint.params:
+                    if param.type in ("string", "url") and not param.choices:
+                        depth = len(param.example.split("/")) if param.type == "url" else 0
+                        pieces = (-1, *range(3, depth))
+                        yield from (Place(platform, endpoint, param, piece, failing) for piece in pieces)
+                if endpoint.archetype.many:
+                    yield Place(platform, endpoint, None, failing=failing)
+
+
+PLACES = list(places())
+
+
+def read_values(place: Place, put: str) -> tuple[dict[str, Any], State | None]:
+    """The values as the gateway reads them from a query string.
+
+    Raises:
+        Refused: it does not take them.
+    """
+    values = example_values(place.endpoint)
+    if place.param is None:
+        return values, {"c": put}
+    for group in place.endpoint.one_of:
+        if place.param.name in group:
+            values = {name: value for name, value in values.items() if name not in group}
+    pairs = {**{name: str(value) for name, value in values.items()}, place.param.name: place.value(put)}
+    read = declared_by(place.endpoint).read(query_of(urlencode(pairs).encode()))
+    return {name: value for name, value in read.items() if name not in ("cursor", "dry_run")}, None
+
+
+def sent_by(place: Place, put: str) -> list[Sent]:
+    """What goes out while this stands in the place.
+
+    Raises:
+        Refused, InvalidArgument: nothing did.
+    """
+    values, cursor = read_values(place, put)
+    sent: list[Sent] = []
+    failed: list[HttpCall] = []
+
+    async def exchange(call: HttpCall, deadline_at: float) -> HttpAnswer:
+        await trio.lowlevel.checkpoint()
+        headers = header_lines(call.origin.authority, call.headers)
+        sent.append(as_sent(request_bytes(call, target=call.target, headers=headers)))
+        if len(failed) < place.failing and "createSession" not in call.target:
+            failed.append(call)
+            return HttpAnswer(503, {}, b"")
+        return answer_to(call)
+
+    def begin() -> Any:
+        sources = {
+            name: source_over(
+                exchange, name=name, base_url=url, judge=place.platform.judge, rules=Rules(retries=0), rng=Random(0)
+            )
+            for name, url in place.platform.sources.items()
+        }
+        site = Site(place.platform, sources, credentials=CREDENTIALS, user_agent="sluice/1")
+        return plan(site, place.endpoint, Args(values, cursor, CREDENTIALS, 1_735_689_600.0))
+
+    async def run() -> None:
+        planned = begin()
+        try:
+            await fetch(planned, trio.current_time() + LONG_S)
+        except UpstreamError:
+            assert sent, "what was refused before any call is refused when it is planned"
+
+    trio.run(run)
+    return sent
+
+
+def as_sent(request: bytes) -> Sent:
+    """A request's bytes, read by the letter: one request line, one head, and nothing behind its body."""
+    head, _, body = request.partition(b"\r\n\r\n")
+    first, *lines = head.split(b"\r\n")
+    method, target, version = first.split(b" ")
+    assert (method in (b"GET", b"POST"), version) == (True, b"HTTP/1.1")
+    hosts = [line for line in lines if line.lower().startswith(b"host:")]
+    assert len(hosts) == 1
+    assert not any(byte < 0x21 or byte > 0x7E for byte in target)
+    assert b"#" not in target
+    path, _, query = target.decode().partition("?")
+    assert ".." not in unquote(unquote(path)).replace("\\", "/").split("/")
+    segments = tuple(unquote(segment, errors="strict") for segment in path.split("/"))
+    pairs = tuple(parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query), errors="strict"))
+    lengths = [int(line.split(b":")[1]) for line in lines if line.lower().startswith(b"content-length:")]
+    assert lengths == ([len(body)] if body or method == b"POST" else [])
+    return hosts[0].decode(), segments, pairs, body.decode()
+
+
+def answer_to(call: HttpCall) -> HttpAnswer:
+    path, _, query = call.target.partition("?")
+    values = dict(parse_qsl(query, keep_blank_values=True))
+    json = orjson.loads(call.body) if call.body else None
+    reply = stand_in.answer(ROUTES, stand_in.Asked(call.origin.host, path, values, json=json))
+    body = reply.body.encode() if isinstance(reply.body, str) else orjson.dumps(reply.body)
+    return HttpAnswer(reply.status, {"content-type": "application/json"}, body)
+
+
+@cache
+def plain_of(place: Place) -> tuple[str, list[Sent]] | None:
+    """What is sent with a plain word in the place; None where only values of another form are taken."""
+    for word in PLAIN:
+        try:
+            return word, sent_by(place, word)
+        except (Refused, InvalidArgument):
+            continue
+    return None
+
+
+def with_value(sent: Sent, word: str, value: str) -> Sent:
+    host, segments, pairs, body = sent
+    in_json = orjson.dumps(value).decode()[1:-1]
+    return (
+        host,
+        tuple(segment.replace(word, value) for segment in segments),
+        tuple((name, text.replace(word, value)) for name, text in pairs),
+        body.replace(word, in_json),
+    )
+
+
+def readings(place: Place, put: str) -> set[str]:
+    """The value in every way in which an adapter may rightly read it."""
+    found = {put}
+    if place.param is not None and place.piece >= 0:
+        found.add(unquote(place.value(put).split("/")[place.piece]))
+    found |= {one.removesuffix(".git") for one in found}
+    return found | {one.removeprefix("@") for one in found} | {one.removeprefix("did:") for one in found}
+
+
+def check(place: Place, put: str) -> None:
+    plain = plain_of(place)
+    try:
+        sent = sent_by(place, put)
+    except (Refused, InvalidArgument) as exc:
+        refused = refusal_of(exc)
+        told = (refused.code.name, refused.code.status, (refused.details or {}).get("param"))
+        assert told == ("INVALID_REQUEST", 400, place.name), refused
+    else:
+        assert sent
+        if plain is None:  # a date, for instance: what it becomes is not what was sent, so it holds nothing of it
+            hosts = {f"Host: {urlsplit(url).netloc}" for url in place.platform.sources.values()}
+            assert {host for host, *_ in sent} <= hosts
+            return
+        word, expected = plain
+        words = (word, f"did:web:{word}")  # the stand-in's DID of a handle, in whose place a DID is taken as it is
+        allowed = [with_value(one, each, value) for value in readings(place, put) for one in expected for each in words]
+        for one in sent:
+            assert one in allowed, (one, expected)
+
+
+@pytest.mark.parametrize("place", PLACES, ids=str)
+def test_a_value_is_refused_by_its_name_or_stays_in_its_place(place: Place) -> None:
+    @FEW
+    @given(HOSTILE)
+    @example("..")
+    @example(".")
+    @example("%2e%2e")
+    @example("%252e%252e")
+    @example("../..")
+    @example("a/../../user")
+    @example("..\\..")
+    @example("\uff0e\uff0e")
+    @example("@")
+    @example("x" * 5_000)
+    def hold(put: str) -> None:
+        check(place, put)
+
+    hold()
+
+
+def test_every_platform_and_every_kind_of_place_is_there() -> None:
+    assert {place.platform.slug for place in PLACES} == {platform.slug for platform in load_platforms()}
+    assert any(place.failing for place in PLACES)
+    assert sum(plain_of(place) is not None for place in PLACES) >= 100

@@ -1,0 +1,208 @@
+"""Paths lead where an endpoint means them to, whatever adapter writes them: refused by name, for free."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+import trio
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from tests.fakes.scripted_exchange import LONG_S, OK, ScriptedExchange, said, source_over
+from upstreams.archetypes import AUTHOR, POST_LIST
+from upstreams.endpoint import Endpoint, Platform
+from upstreams.errors import InvalidArgument, UpstreamFailed
+from upstreams.fetch import fetch, plan
+from upstreams.params import Args, Param
+from upstreams.paths import has_dots, leads_straight
+from upstreams.redirects import follow
+from upstreams.site import Site
+from upstreams.steps import Call, Page, Part, Single, Steps, segment
+from upstreams.transport.http import HttpAnswer, HttpCall, Origin
+from upstreams.transport.request_bytes import header_lines, request_bytes
+
+ASTRAY = (
+    *("..", ".", "%2e%2E", ".%2e", "%252e%252e", "%25252e.", "a%2F..%2Fb", "a%5c..", "..%3Bx", "%EF%BC%8E%EF%BC%8E"),
+    *("%E2%80%A5", "a%EF%BC%8F..", "..%00", "%20..", "..%0d", "", "a/../b", "a//b", "..\\"),
+)
+STRAIGHT = ("a", "...", "a..", "..a", ".github", "README.md", "a%2Fb", "%40", "a.b", "%E2%80%A6", "%25", "%2e%2e%2e")
+
+
+def _quoted(args: Args) -> Steps:
+    """An adapter that trusts its callers."""
+    yield Call(f"/plain/{args.text('kind')}/{args.text('name')}/x")
+    return Single({"id": "1"})
+
+
+def _by_segment(args: Args) -> Steps:
+    yield Call(f"/users/{segment(args.text('name').removeprefix('@'))}")
+    return Single({"id": "1"})
+
+
+def _composed(args: Args) -> Steps:
+    yield (Part("kept", {"name": args.text("name")}), Call("/beside"))
+    return Single({"id": "1"})
+
+
+def _by_cursor(args: Args) -> Steps:
+    yield Call(f"/pages/{segment(args.token() or 'first')}")
+    return Page([])
+
+
+def _second(_args: Args) -> Steps:
+    answer = yield Call("/first")
+    yield Call(f"/next/{segment(answer.body['next'])}")
+    return Single({"id": "1"})
+
+
+NAME = Param("name", "A name.", "ada", required=True)
+KIND = Param("kind", "A kind.", "person", default="person")
+ODD = Platform(
+    slug="odd",
+    title="Odd",
+    sources={"main": "https://api.test/v1"},
+    docs_url="https://odd.test",
+    endpoints=(
+        Endpoint("trusting", "As it comes.", AUTHOR, _quoted, (KIND, NAME)),
+        Endpoint("kept", "As it should be.", AUTHOR, _by_segment, (KIND, NAME)),
+        Endpoint("composed", "Of another.", AUTHOR, _composed, (NAME,)),
+        Endpoint("paged", "By a cursor.", POST_LIST, _by_cursor),
+        Endpoint("twice", "By what came.", AUTHOR, _second),
+    ),
+)
+
+
+def site_over(exchange: ScriptedExchange) -> Site:
+    return Site(ODD, {"main": source_over(exchange)}, credentials={}, user_agent="sluice/1")
+
+
+def endpoint(resource: str) -> Endpoint:
+    return next(one for one in ODD.endpoints if one.resource == resource)
+
+
+@pytest.mark.parametrize("piece", ASTRAY)
+def test_a_path_that_some_server_reads_as_another_is_seen(piece: str) -> None:
+    assert not leads_straight(Call(f"/users/{piece}"))
+    assert not leads_straight((Call("/users/ada"), Call(f"/users/{piece}")))
+
+
+@pytest.mark.parametrize("piece", STRAIGHT)
+def test_a_path_of_ordinary_segments_is_let_pass(piece: str) -> None:
+    assert leads_straight(Call(f"/users/{piece}"))
+    assert leads_straight(Call(f"/users/{piece}/repos"))
+
+
+@pytest.mark.parametrize("resource", ["trusting", "kept", "composed"])
+@pytest.mark.parametrize("name", ["..", ".", "%2e%2e", "\uff0e\uff0e", "a/../b"])
+def test_a_value_that_leads_astray_is_refused_by_its_name_before_any_call(resource: str, name: str) -> None:
+    exchange = ScriptedExchange(OK)
+    values = {"kind": "person", "name": name} if resource != "composed" else {"name": name}
+    with pytest.raises(InvalidArgument) as refusal:
+        plan(site_over(exchange), endpoint(resource), Args(values))
+    assert (refusal.value.param, exchange.calls) == ("name", [])
+
+
+def test_of_several_parameters_the_one_that_leads_astray_is_named() -> None:
+    for kind, name, culprit in (("..", "ada", "kind"), ("person", "..", "name"), ("person", "", "name")):
+        with pytest.raises(InvalidArgument) as refusal:
+            plan(site_over(ScriptedExchange(OK)), endpoint("trusting"), Args({"kind": kind, "name": name}))
+        assert refusal.value.param == culprit
+
+
+def test_a_value_of_which_nothing_is_left_is_refused() -> None:
+    with pytest.raises(InvalidArgument) as refusal:
+        plan(site_over(ScriptedExchange(OK)), endpoint("kept"), Args({"name": "@"}))
+    assert refusal.value.param == "name"
+
+
+def test_a_cursor_that_leads_astray_is_refused_as_the_cursor() -> None:
+    with pytest.raises(InvalidArgument) as refusal:
+        plan(site_over(ScriptedExchange(OK)), endpoint("paged"), Args({}, {"c": ".."}))
+    assert refusal.value.param == "cursor"
+
+
+@pytest.mark.parametrize("told", ["..", "a/../../b", ""])
+async def test_what_an_upstream_tells_leads_no_later_call_astray(told: str) -> None:
+    exchange = ScriptedExchange(said({"next": told}))
+    planned = plan(site_over(exchange), endpoint("twice"), Args({}))
+    with pytest.raises(UpstreamFailed, match="another path"):
+        await fetch(planned, trio.current_time() + LONG_S)
+    assert exchange.targets == ["/v1/first"]
+
+
+HERE = Origin("https", "api.test", 443)
+LOCATIONS = st.lists(
+    st.sampled_from(
+        (
+            *(
+                "/",
+                "//",
+                "\\",
+                "..",
+                ".",
+                "%2e%2e",
+                "%252e",
+                "@",
+                "evil.test",
+                "api.test",
+                "https:",
+                "http:",
+                "//api.test",
+            ),
+            *(
+                "user:pw@",
+                "#",
+                "?",
+                ";",
+                ":443",
+                ":444",
+                ":",
+                "\r\n",
+                "\n",
+                "\t",
+                " ",
+                "\0",
+                "é",
+                "\uff0e",
+                "a",
+                "x" * 9_000,
+            ),
+        )
+    ),
+    min_size=1,
+    max_size=6,
+).map("".join)
+
+
+@given(LOCATIONS)
+@example("https://user:pw@api.test/a")
+@example("//evil.test/")
+@example("\\\\evil.test/")
+@example("https:evil.test")
+@example("https://api.test@evil.test/")
+@example("/%2e%2e/admin")
+def test_no_redirect_leads_to_another_host_or_writes_a_second_request(location: str) -> None:
+    asked: list[HttpCall] = []
+
+    async def exchange(call: HttpCall, _deadline_at: float) -> HttpAnswer:
+        await trio.lowlevel.checkpoint()
+        asked.append(call)
+        head = header_lines(call.origin.authority, call.headers)
+        try:
+            sent = request_bytes(call, target=call.target, headers=head)
+        except httpx.LocalProtocolError:
+            return HttpAnswer(200, {}, b"{}")
+        assert sent.count(b"\r\n\r\n") == sent.count(b" HTTP/1.1\r\n") == 1
+        assert sent.count(b"\r\n") == head.count("\r\n") + 2
+        return HttpAnswer(200, {}, b"{}")
+
+    async def run() -> None:
+        call = HttpCall("GET", HERE, "/users/ada", (("authorization", "Bearer t0ken"),))
+        first = HttpAnswer(302, {"location": location}, b"")
+        try:
+            await follow(first, exchange, call, LONG_S, source="main")
+        except UpstreamFailed:
+            assert asked == []
+
+    trio.run(run)
+    assert all(call.origin == HERE and not has_dots(call.target.partition("?")[0]) for call in asked)
