@@ -57,6 +57,10 @@ class Shadow:
         self._counters: dict[str, list[EntryRow]] = defaultdict(list)
         self._used: dict[str, int] = defaultdict(int)
         self._keys: dict[str, KeyRow] = {}
+        self._taken: dict[str, tuple[str | None, int]] = {}
+        self._closed: dict[str, int] = {}
+        self._uncounted: set[str] = set()
+        """The entries that took and closed requests, and those whose key's counter was reset in between."""
         self._running: dict[str, str] = {}
         self._finished: dict[str, tuple[str, int | None, str | None]] = {}
         self.rows = Rows([], [], {}, {}, {}, {})
@@ -92,6 +96,11 @@ class Shadow:
         self._trace.hold(entry.balance_after >= 0, NEVER_NEGATIVE, str(entry))
         if entry.key is not None and entry.kind != "settlement":
             self._counters[entry.key].append(entry)
+        if entry.request_id is not None and entry.kind != "bonus":
+            if entry.kind == "deduction":
+                self._taken[entry.request_id] = (entry.key, entry.id)
+            else:
+                self._closed.setdefault(entry.request_id, entry.id)
         if entry.request_id is not None:
             self._charge(self.requests[entry.request_id], entry)
 
@@ -113,23 +122,36 @@ class Shadow:
         resets = set()
         for id_, key, used, until_entry in rows.counters:
             self._last_counter = id_
-            moved = [entry for entry in self._counters[key] if entry.id <= until_entry]
+            moved = [entry for entry in self._counters[key] if entry.id <= until_entry and self._is_counted(entry)]
             self._counters[key] = [entry for entry in self._counters[key] if entry.id > until_entry]
             if not moved and used == 0:
                 resets.add(key)
                 self._used[key] = 0
+                self._uncounted |= self._open_at(key, until_entry)
             for entry in moved:
                 self._move(key, entry, rows, judged=key not in resets)
             self._trace.hold(
                 used == self._used[key], COUNTER, f"{key} has {used} from {was[key]}, due {self._used[key]}"
             )
         for key, row in rows.keys.items():
-            due = self._used[key]
-            self._trace.hold(row.used == due and not self._counters[key], COUNTER, f"{key} has {row.used}, due {due}")
+            due, left = self._used[key], any(map(self._is_counted, self._counters.pop(key, [])))
+            self._trace.hold(row.used == due and not left, COUNTER, f"{key} has {row.used}, due {due}")
+
+    def _is_counted(self, entry: EntryRow) -> bool:
+        """Not a refund of what was open when the counter was reset."""
+        return entry.kind != "refund" or entry.request_id not in self._uncounted
+
+    def _open_at(self, key: str, until_entry: int) -> set[str]:
+        """The requests of the key that were taken up to this entry, and closed later or not yet."""
+        return {
+            request_id
+            for request_id, (owner, taken) in self._taken.items()
+            if owner == key and taken <= until_entry < self._closed.get(request_id, until_entry + 1)
+        }
 
     def _move(self, key: str, entry: EntryRow, rows: Rows, *, judged: bool) -> None:
         if entry.kind == "refund":
-            self._used[key] = max(0, self._used[key] - entry.amount)
+            self._used[key] -= entry.amount
         if entry.kind != "deduction":
             return
         self._used[key] += entry.amount
