@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import orjson
 
@@ -17,6 +18,7 @@ from upstreams.catalog import Listing
 from upstreams.params import Value
 from upstreams.walk import GoOn
 
+ASKED_MAX = 200
 _NOT_BINDING = frozenset(("cursor", "max_credits", "dry_run"))
 
 
@@ -94,8 +96,15 @@ def cache_key(listing: Listing, values: Mapping[str, Value]) -> bytes:
 
 def claim_of(ask: Ask, key: str) -> Claim:
     """What an idempotency key claims: the account's, for this endpoint with these parameters and no body."""
-    place = f"GET {ask.listing.path}"
-    return Claim(ask.key.account_id, key, place, fingerprint(place.encode(), ask.cache_key, b""), ask.request_id)
+    place, asked = _asked(ask.listing.path, ask.cache_key)
+    return Claim(ask.key.account_id, key, place, asked, ask.request_id)
+
+
+@lru_cache(ASKED_MAX)
+def _asked(path: str, key: bytes) -> tuple[str, str]:
+    """The place and the fingerprint of a request, which come again with every replay and every cache hit."""
+    place = f"GET {path}"
+    return place, fingerprint(place.encode(), key, b"")
 
 
 def above_max(ask: Ask, credits_least: int) -> Refused | None:

@@ -207,7 +207,9 @@ class BilledCalls:
 
     async def _replay(self, ask: Ask, kept: Kept) -> Outcome:
         assert kept.text is not None, "an outcome without its text is refused, not replayed"
-        balance = await balance_of(self._balances, ask.key.account_id)
+        balance = self._balances.nowait(ask.key.account_id)
+        if balance is None:
+            balance = await balance_of(self._balances, ask.key.account_id)
         return Outcome(kept.text.encode(), 0, balance, replayed=kept)
 
     async def _claim(self, claim: Claim, request: ChargeRequest) -> Charge | Kept:

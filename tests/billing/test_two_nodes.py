@@ -12,7 +12,8 @@ from billing.charges import Charges
 from billing.errors import BillingError, InsufficientCredits, TooManyKeys
 from billing.recovery import Recovered, recover
 from limits.idempotency import MIGRATIONS as CLAIMS
-from limits.idempotency import Claim, Held, free_running, judge, read_claims, save_claims
+from limits.idempotency import Claim, Held, Kept, free_running, judge, read_claims, save_claims
+from limits.shares import Share, trim
 from storage.errors import CommitUnknown, StoreUnavailable
 from storage.opening import open_store
 from storage.store import Tx
@@ -200,6 +201,37 @@ async def test_one_key_claimed_on_two_nodes_at_once_has_one_owner(postgres: Post
             await one.write(partial(free_running, owners=["req 0"]))
             left = await other.read(lambda tx: tx.all("SELECT DISTINCT owner FROM claims"))
             assert left in ([("req 1",)], [])
+
+
+async def test_two_nodes_that_keep_the_same_texts_at_once_keep_them_once_and_wait_for_no_deadlock(
+    postgres: PostgresServer,
+) -> None:
+    """Method: commits of both nodes hold several texts each, in any order, while a third task trims the account."""
+    url = postgres.fresh()
+    rng, texts = random.Random(1), [f"text {number}" for number in range(6)]
+
+    def finish(number: int, tx: Tx) -> None:
+        chosen = rng.sample(texts, 4)
+        asked = [Claim("acc_1", f"{number} {text}", "GET a/b", "print", f"req {number}") for text in chosen]
+        save_claims(
+            tx,
+            {
+                one.id: Held("acc_1", one.place, one.fingerprint, one.owner, float(number), Kept(200, text, one.owner))
+                for one, text in zip(asked, chosen, strict=True)
+            },
+        )
+
+    with trio.fail_after(60):
+        async with open_store(url, [CLAIMS]) as one, open_store(url, [CLAIMS]) as other:
+            async with trio.open_nursery() as nursery:
+                for number in range(0, 60_000, 400):
+                    nursery.start_soon((one, other)[number // 400 % 2].write, partial(finish, number))
+                nursery.start_soon(partial(trim, one, "acc_1", Share(bytes=1_000), pause_s=0))
+            assert [store.statistics().failed_commits for store in (one, other)] == [0, 0]
+            await one.write(partial(finish, 60_400))
+            await other.write(partial(finish, 60_800))
+            kept = await other.read(lambda tx: tx.all("SELECT body FROM replies ORDER BY body"))
+            assert len(kept) == len(set(kept)) >= 4
 
 
 async def test_an_open_charge_of_a_dead_node_is_refunded_with_its_claim(postgres: PostgresServer) -> None:

@@ -47,6 +47,10 @@ PARTIAL = """
 SELECT request_id, SUM(amount) FROM ledger_entries WHERE kind IN ('settlement', 'refund') GROUP BY request_id
 HAVING COUNT(*) = 2
 """
+LOST_REPLIES = """
+SELECT owner FROM claims LEFT JOIN replies ON replies.id = claims.reply
+WHERE claims.reply IS NOT NULL AND replies.id IS NULL
+"""
 
 
 @dataclass
@@ -145,11 +149,13 @@ class Ordeal:
             accounts = dict(store.run("SELECT id, balance FROM accounts"))
             used = dict(store.run("SELECT account_id, used FROM keys WHERE account_id = ?", self.account))
             owners = dict(store.run("SELECT owner, status FROM claims WHERE status IS NOT NULL"))
+            lost = store.run(LOST_REPLIES)
         check_costs(seen, net, partial)
         assert accounts[self.account] == BALANCE - sum(net.values())
         assert used == {self.account: sum(net.values())}
         assert seen.granted <= accounts[self.clients.treasury] <= seen.perhaps_granted
         assert owners == {one.request_id: one.status for one in seen.finished.values()}
+        assert lost == [], "a claim and its text are one transaction"
 
     @property
     def _environ(self) -> dict[str, str]:
