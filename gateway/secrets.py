@@ -12,10 +12,12 @@ from pathlib import Path
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from gateway.config.strength import judge_strength
 from storage.private_files import make_folder
 
 MASTER_CHARACTERS_MIN = 16
 _FILE_BYTES_MAX = 4096
+_ADVICE = "make one with: openssl rand -base64 32"
 
 
 class SecretUnusable(Exception):
@@ -37,13 +39,47 @@ def load_secret(environ: Mapping[str, str], data_dir: Path) -> Secrets:
     Raises:
         SecretUnusable: the secret is too short, or its file can not be made, read or trusted.
     """
-    master = environ.get("SLUICE_SECRET")
-    place = "SLUICE_SECRET"
+    master, file = environ.get("SLUICE_SECRET"), data_dir / "secret"
     if master is None:
-        file = data_dir / "secret"
         place, master = str(file), _read_or_make(file)
+    else:
+        place = "SLUICE_SECRET"
+    _refuse_short(master, place)
+    return derive_secrets(master)
+
+
+def doubt_of(environ: Mapping[str, str], data_dir: Path) -> str | None:
+    """Why the secret that a node would take might be guessed; None where it is good, not there or not readable.
+
+    Raises:
+        SecretUnusable: no node should take it.
+    """
+    master, file = environ.get("SLUICE_SECRET"), data_dir / "secret"
+    if master is not None:
+        return _judge(master, "SLUICE_SECRET")
+    return _judge(_read_or_make(file), str(file)) if os.access(file, os.R_OK) else None
+
+
+def _refuse_short(master: str, place: str) -> None:
     if len(master) < MASTER_CHARACTERS_MIN:
         raise SecretUnusable(f"{place}: the secret has fewer than {MASTER_CHARACTERS_MIN} characters")
+
+
+def _judge(master: str, place: str) -> str | None:
+    """Why a secret that is taken might be guessed.
+
+    Raises:
+        SecretUnusable: it is not taken.
+    """
+    _refuse_short(master, place)
+    strength = judge_strength(master)
+    if strength == "guessable":
+        raise SecretUnusable(f"{place}: the secret is easily guessed; {_ADVICE}")
+    return f"{place}: the secret might be guessed; {_ADVICE}" if strength == "doubtful" else None
+
+
+def derive_secrets(master: str) -> Secrets:
+    """The keys of a master secret, which never change."""
     return Secrets(
         sealing=_derive(master, "sealing"),
         cursors=_derive(master, "cursors"),

@@ -15,7 +15,7 @@ import trio
 
 from gateway.config import Config, ConfigError, load_config
 from gateway.listening import AddressUnusable
-from gateway.secrets import Secrets, SecretUnusable, load_secret
+from gateway.secrets import Secrets, SecretUnusable, doubt_of, load_secret
 from gateway.standard_streams import STDOUT, print_out, write_all
 from storage.errors import StorageError
 from storage.opening import real_data_folder
@@ -75,6 +75,14 @@ def read_secrets(config: Config) -> Secrets:
         raise Refusal(f"{folder}: cannot be made: {exc.strerror}") from exc
     except SecretUnusable as exc:
         raise Refusal(str(exc)) from exc
+
+
+def doubt_of_secret(config: Config, *, exit_code: int = 1) -> str | None:
+    """Why the master secret might be guessed, if it might. Raises Refusal: no node takes it."""
+    try:
+        return doubt_of(os.environ, _secret_folder(config))
+    except SecretUnusable as exc:
+        raise Refusal(str(exc), exit_code=exit_code) from exc
 
 
 def _secret_folder(config: Config) -> Path:

@@ -10,7 +10,17 @@ from functools import partial
 import click
 import trio
 
-from gateway.cli.run import Refusal, complain, config_option, known_platforms, read_config, read_secrets, run, say
+from gateway.cli.run import (
+    Refusal,
+    complain,
+    config_option,
+    doubt_of_secret,
+    known_platforms,
+    read_config,
+    read_secrets,
+    run,
+    say,
+)
 from gateway.config import Config, load_config
 from gateway.config.settings import with_egress
 from gateway.logs import Log, open_log
@@ -32,8 +42,9 @@ def serve(config_path: str | None, sandbox: bool, new_store: bool) -> None:
     config = read_config(config_path)
     secrets = read_secrets(config)
     worker = read_worker(os.environ)
+    doubt = doubt_of_secret(config) if worker is None else None
     if worker is None and config.server.workers > 1:
-        _supervise(config, secrets)
+        _supervise(config, secrets, doubt)
         return
 
     def start(egress: str, log: Log) -> Start:
@@ -53,14 +64,21 @@ def serve(config_path: str | None, sandbox: bool, new_store: bool) -> None:
 
     also = {} if worker is None else {"worker": worker.number}
     with open_log(config.log.level, access=config.log.access, also=also) as log:
+        _tell_doubt(log, doubt)
         run(partial(main, log))
 
 
-def _supervise(config: Config, secrets: Secrets) -> None:
+def _tell_doubt(log: Log, doubt: str | None) -> None:
+    if doubt is not None:
+        log.event("warning", "secret_doubtful", problem=doubt)
+
+
+def _supervise(config: Config, secrets: Secrets, doubt: str | None) -> None:
     """Run this very command line as each of the workers."""
     program = (sys.executable, *sys.orig_argv[1:])
     try:
         with open_log(config.log.level) as log:
+            _tell_doubt(log, doubt)
             run(partial(supervise, Plan(config, secrets.admin_token, program, os.environ, log)))
     except WorkersRefused as exc:
         raise Refusal(str(exc)) from exc
@@ -69,9 +87,11 @@ def _supervise(config: Config, secrets: Secrets) -> None:
 @click.command()
 @config_option
 def check(config_path: str | None) -> None:
-    """Validate the config. Exit 2 with a line for each problem; who else may read the data is a warning."""
+    """Validate the config and the master secret. Exit 2 with a line for each problem; doubts are warnings."""
     config = read_config(config_path)
-    complain(*(f"warning: {warning}" for warning in exposures_of(config.store.url)))
+    doubt = doubt_of_secret(config, exit_code=2)
+    doubts = [*exposures_of(config.store.url), *([doubt] if doubt else [])]
+    complain(*(f"warning: {each}" for each in doubts))
     say("the config is good")
 
 

@@ -1,5 +1,7 @@
 """`sluice check`, and which file a command reads."""
 
+from dataclasses import replace
+
 from tests.fakes.commands import PROJECT
 from tests.fakes.sluice_process import Place
 
@@ -54,3 +56,21 @@ def test_a_state_that_a_node_could_not_read_fails_at_the_check(place: Place) -> 
     said = place.operate("check").refused(2)
     assert said.startswith(f"{place.config}: state.url: not the address of a Redis; expected redis://HOST:PORT/DB")
     assert "s3cr3t" not in said
+
+
+def test_a_secret_that_is_easily_guessed_fails_at_the_check_and_at_the_start(place: Place) -> None:
+    weak = "changeme-changeme"
+    said = "SLUICE_SECRET: the secret is easily guessed; make one with: openssl rand -base64 32"
+    assert place.run("check", "--config", str(place.config), SLUICE_SECRET=weak).refused(2) == said
+    assert place.run("serve", "--config", str(place.config), SLUICE_SECRET=weak).refused(1) == said
+
+
+def test_a_doubtful_secret_is_told_and_taken(place: Place) -> None:
+    doubtful = "lighthouse gravel tandem"
+    ended = place.run("check", "--config", str(place.config), SLUICE_SECRET=doubtful)
+    assert (ended.exit_code, ended.out) == (0, "the config is good\n")
+    said = "SLUICE_SECRET: the secret might be guessed; make one with: openssl rand -base64 32"
+    assert ended.err == f"sluice: warning: {said}\n"
+    with replace(place, environ={"SLUICE_SECRET": doubtful}).serve() as node:
+        (event,) = node.events("secret_doubtful")
+        assert (event["level"], event["problem"]) == ("warning", said)

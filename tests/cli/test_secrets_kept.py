@@ -18,7 +18,7 @@ from tests.fakes.outsider import open_outsider
 from tests.fakes.sluice_process import Place, Served
 from tests.fakes.stores import engine
 
-MASTER = "a master secret of the tests 0123456789"
+MASTER = "a secret of the tests: hTFNqgVxiW8b3kzRc0sYdP2u"
 TOKEN = "ghp_a_token_of_the_tests_0123456789"
 PROFILE = "/v1/github/profile?handle=octocat"
 

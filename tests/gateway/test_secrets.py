@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from gateway.secrets import SecretUnusable, load_secret
+from gateway.secrets import SecretUnusable, derive_secrets, doubt_of, load_secret
 
-MASTER = "0123456789abcdef"
+MASTER = "hTFNqgVxiW8b3kzRc0sYdP2u"
 
 
 def test_the_environments_secret_gives_the_same_keys_every_time_and_writes_nothing(tmp_path):
@@ -26,9 +26,9 @@ def test_each_purpose_has_a_key_of_its_own(tmp_path):
     assert found.admin_token.isascii()
 
 
-def test_the_derivation_never_changes(tmp_path):
+def test_the_derivation_never_changes():
     """Sealed keys and cursors of a running installation depend on it."""
-    found = load_secret({"SLUICE_SECRET": MASTER}, tmp_path)
+    found = derive_secrets("0123456789abcdef")
     assert found.sealing.hex()[:16] == "65eca3c76a816b0b"
     assert found.cursors.hex()[:16] == "3b5ac61008a99762"
     assert found.admin_token[:12] == "QTKQbFhtmqIt"
@@ -92,5 +92,33 @@ def test_what_is_no_file_is_refused(tmp_path):
 
 
 def test_a_secret_of_any_bytes_in_the_environment_is_taken(tmp_path):
-    odd = os.fsdecode(b"\xff" * 16)
+    odd = os.fsdecode(bytes(range(131, 251, 7)))
     assert load_secret({"SLUICE_SECRET": odd}, tmp_path) == load_secret({"SLUICE_SECRET": odd}, tmp_path)
+
+
+@pytest.mark.parametrize("weak", ["a" * 16, "changeme-changeme"])
+def test_a_secret_that_is_easily_guessed_is_refused_wherever_it_is_and_not_repeated(tmp_path, weak):
+    with pytest.raises(SecretUnusable) as caught:
+        doubt_of({"SLUICE_SECRET": weak}, tmp_path)
+    said = "SLUICE_SECRET: the secret is easily guessed; make one with: openssl rand -base64 32"
+    assert str(caught.value) == said
+    (tmp_path / "secret").touch(0o600)
+    (tmp_path / "secret").write_text(weak)
+    with pytest.raises(SecretUnusable, match="easily guessed"):
+        doubt_of({}, tmp_path)
+
+
+def test_a_doubtful_secret_is_taken_and_told_and_a_good_one_is_not(tmp_path):
+    doubtful = {"SLUICE_SECRET": "lighthouse gravel tandem"}
+    assert load_secret(doubtful, tmp_path) == load_secret(doubtful, tmp_path)
+    assert doubt_of(doubtful, tmp_path) == (
+        "SLUICE_SECRET: the secret might be guessed; make one with: openssl rand -base64 32"
+    )
+    assert doubt_of({"SLUICE_SECRET": MASTER}, tmp_path) is None
+
+
+def test_looking_for_doubts_makes_no_secret_and_finds_none_in_one_that_was_made(tmp_path):
+    assert doubt_of({}, tmp_path) is None
+    assert list(tmp_path.iterdir()) == []
+    load_secret({}, tmp_path)
+    assert doubt_of({}, tmp_path) is None

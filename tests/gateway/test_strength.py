@@ -1,0 +1,66 @@
+"""The judgement of a master secret: what is guessed at once is refused, what is random never is."""
+
+import base64
+import string
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.config.strength import judge_strength
+
+GUESSABLE = [
+    "aaaaaaaaaaaaaaaa", "changeme-changeme", "changemechangemec", "1234567890123456", "0123456789abcdef",
+    "abcdefghijklmnopqrstuvwxyz", "ZYXWVUTSRQPONMLKJI", "qwertyuiopasdfghjkl", "1qaz1qaz1qaz1qaz", "passwordpassword",
+    "Password123456!!", "my-secret-secret", "sluice-secret-change-me", "your-secret-here-123", "xxxxxxxxxxxxxxxxxxxx",
+    "replace-me-with-a-secret", "REPLACE_ME_REPLACE_ME", "default-secret-key-value", "abababababababab", "hunter2hunter2hunter2",
+    "sluice2024sluice2024", "P@ssw0rdP@ssw0rd", "1111111122222222",
+    "companyname-production", "December2024December2024", " " * 16, "\udcff" * 16, "\u4e2d" * 16,
+]  # fmt: skip
+DOUBTFUL = [
+    "lighthouse gravel tandem", "correct horse battery staple", "tr0ub4dor&3-tr0ub4dor", "q9q99q9qq9q9q99q",
+]  # fmt: skip
+ALPHABETS = {
+    "hexadecimal": (string.hexdigits[:16], 40),
+    "base64": (string.ascii_letters + string.digits + "+/", 32),
+    "letters and digits": (string.ascii_letters + string.digits, 32),
+    "all that can be typed": (string.ascii_letters + string.digits + string.punctuation, 24),
+}
+
+
+@pytest.mark.parametrize("secret", GUESSABLE)
+def test_what_guessers_try_first_is_guessable(secret: str) -> None:
+    assert judge_strength(secret) == "guessable"
+
+
+@pytest.mark.parametrize("secret", DOUBTFUL)
+def test_words_and_names_are_doubtful(secret: str) -> None:
+    assert judge_strength(secret) == "doubtful"
+
+
+@given(st.binary(min_size=1, max_size=4), st.integers(4, 30))
+def test_a_short_piece_again_and_again_is_never_good(piece: bytes, times: int) -> None:
+    assert judge_strength(piece.hex() * times) != "good"
+
+
+@given(st.text(max_size=300))
+def test_any_text_has_a_judgement(secret: str) -> None:
+    assert judge_strength(secret) in ("guessable", "doubtful", "good")
+
+
+@pytest.mark.parametrize("kind", ALPHABETS)
+def test_random_secrets_are_good(kind: str) -> None:
+    """Goal: no generated secret is refused. Method: many of them, the same ones each time."""
+    alphabet, length = ALPHABETS[kind]
+    rng = Random(kind)
+    for _ in range(50):
+        secret = "".join(rng.choices(alphabet, k=length))
+        assert judge_strength(secret) == "good", secret
+
+
+def test_what_the_documented_command_makes_is_good() -> None:
+    rng = Random(1)
+    for _ in range(50):
+        made = base64.b64encode(rng.randbytes(32)).decode()
+        assert judge_strength(made) == "good", made
