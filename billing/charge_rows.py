@@ -100,12 +100,16 @@ def _read_closing(tx: Tx, books: Books, requests: Sequence[CloseRequest | Charge
     Usually all of them are open, counted by their keys, and remembered by who closes them. Then how many went is
     enough: each row read makes the thread wait for the interpreter's lock once more.
     """
-    closing = [request.request_id for request in requests]
-    partly = [request for request in requests if isinstance(request, CloseRequest)]
-    remembered = [request.charge for request in partly if request.charge is not None]
-    if len(remembered) == len(partly) and tx.run_in(DROP_COUNTED, closing) == len(closing):
+    closing, all_remembered = [], True
+    for request in requests:
+        closing.append(request.request_id)
+        if isinstance(request, CloseRequest):
+            if request.charge is None:
+                all_remembered = False
+            else:
+                books.open[request.request_id] = request.charge
+    if all_remembered and tx.run_in(DROP_COUNTED, closing) == len(closing):
         books.is_plain = True
-        books.open = {charge.request_id: charge for charge in remembered}
         return
     books.uncounted = {row[0] for row in tx.all_in(READ_UNCOUNTED, closing)}
     tx.run_in(DROP_CHARGES, closing)
