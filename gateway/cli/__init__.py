@@ -10,7 +10,7 @@ from gateway.cli.bench import bench
 from gateway.cli.demo import demo
 from gateway.cli.events import events
 from gateway.cli.monitor import monitor
-from gateway.cli.operate import account, credits_group, key, ledger, reload
+from gateway.cli.operate import account, admin, credits_group, key, ledger, reload
 from gateway.cli.platforms import platforms
 from gateway.cli.run import Refusal, complain
 from gateway.cli.serve import check, sandbox, serve
@@ -26,6 +26,7 @@ def cli() -> None:
 
 _COMMANDS = (
     account,
+    admin,
     bench,
     check,
     credits_group,

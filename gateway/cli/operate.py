@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from gateway.cli.dispatch import change, operate, operate_on_node, pages
-from gateway.cli.run import Refusal, config_option, json_option, say, show, show_pages
+from gateway.cli.run import Refusal, config_option, json_option, read_config, read_secrets, say, show, show_pages
 
 operation_id_option = click.option(
     "--operation-id",
@@ -155,6 +155,18 @@ def ledger_verify(config_path: str | None, as_json: bool) -> None:
         raise Refusal(*(f"{v['rule']}: {v['subject']}: {v['detail']}" for v in result["violations"]))
     if not as_json:
         say("the ledger holds")
+
+
+@click.group()
+def admin() -> None:
+    """Reach the admin address with other tools."""
+
+
+@admin.command("token")
+@config_option
+def admin_token(config_path: str | None) -> None:
+    """Print the admin address's bearer token. Whoever has it can do all that an operator can."""
+    say(read_secrets(read_config(config_path)).admin_token)
 
 
 @click.command()

@@ -1,0 +1,66 @@
+"""Lists of more than a node gives at once: every entry comes out, in order, with a node and without."""
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+
+import pytest
+
+from tests.fakes.commands import Commands
+from tests.fakes.outsider import open_outsider
+from tests.fakes.sluice_process import Place
+
+MANY = 2_500
+A_PAGE = 1_000
+
+
+@pytest.fixture(scope="module", params=["alone", "with a node"])
+def full(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, commands: Commands
+) -> Iterator[tuple[Place, str]]:
+    """A place with many accounts, all made in the same instant, and one of them with many keys."""
+    place = Place(tmp_path_factory.mktemp("lists"), commands)
+    place.configure()
+    account = place.told("account", "create", "--name", "first", "--credits", "0")["id"]
+    with open_outsider(place.store_url) as other:
+        numbers = f"WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {MANY})"
+        other.run(
+            "INSERT INTO accounts (id, name, plan, unlimited, balance, held, created_at)"
+            f" {numbers} SELECT 'acc_' || i, 'n', 'free', 0, 0, 0, 2e9 FROM n"
+        )
+        other.run(
+            "INSERT INTO keys (id, account_id, name, hash, sealed, last4, used, created_at, revoked_at)"
+            f" {numbers} SELECT 'key_' || i, '{account}', 'n', 'h' || i, 's', 'last', 0, 2e9 - i, 2e9 FROM n"
+        )
+    with place.serve("--sandbox") if request.param == "with a node" else nullcontext():
+        yield place, account
+
+
+def test_every_account_is_listed(full: tuple[Place, str]) -> None:
+    place, account = full
+    listed = [each["id"] for each in place.told("account", "list")]
+    assert listed == [account, *sorted(f"acc_{number}" for number in range(1, MANY + 1))]
+
+
+def test_every_key_is_listed_in_json_and_in_lines(full: tuple[Place, str]) -> None:
+    place, account = full
+    wanted = [f"key_{number}" for number in range(MANY, 0, -1)]
+    assert [each["id"] for each in place.told("key", "list")] == wanted
+    lines = place.operate("key", "list", "--account", account).out.splitlines()
+    assert [line.partition("  ")[0] for line in lines] == [f"id={id_}" for id_ in wanted]
+
+
+def test_a_list_of_just_a_page_and_one_of_nothing_end(full: tuple[Place, str]) -> None:
+    place, _ = full
+    with open_outsider(place.store_url) as other:
+        sql = "INSERT INTO keys (id, account_id, name, hash, sealed, last4, used, created_at)"
+        other.run(
+            f"WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {A_PAGE})"
+            f" {sql} SELECT 'page_' || i, 'acc_1', 'n', 'p' || i, 's', 'last', 0, 2e9 + i FROM n"
+        )
+    try:
+        assert len(place.told("key", "list", "--account", "acc_1")) == A_PAGE
+        ended = place.operate("key", "list", "--account", "acc_2", "--json")
+        assert (ended.exit_code, ended.out) == (0, "[]\n")
+    finally:
+        with open_outsider(place.store_url) as other:
+            other.run("DELETE FROM keys WHERE account_id = 'acc_1'")
