@@ -19,7 +19,7 @@ from tests.servers.postgres import PostgresServer
 from tests.servers.redis import RedisServer
 
 SHARED = {"url": "postgresql://127.0.0.1:1/none"}
-SECRET = {"SLUICE_SECRET": "the same on every machine"}
+SECRET = {"SLUICE_SECRET": "the same on every machine: hTFNqgVxiW8b3kzR"}
 BILLED = "/v1/github/profile?handle=octocat"
 
 
