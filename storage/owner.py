@@ -196,6 +196,6 @@ def _parse(text: bytes) -> dict[str, str]:
     """An owner that has only just begun may not have written its note yet: empty."""
     try:
         note = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return {str(key): str(value) for key, value in note.items()} if isinstance(note, dict) else {}

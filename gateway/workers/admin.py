@@ -52,7 +52,7 @@ class AllWorkers:
         """As `Scrape`: every sample with the number of its worker."""
         answers = await self._ask_ready(partial(ask, question=Question("GET", "/metrics")), within_s=METRICS_WITHIN_S)
         texts = {
-            number: answer.body.decode()
+            number: answer.body.decode(errors="replace")
             for number, answer in sorted(answers.items())
             if answer is not None and answer.status == 200
         }
@@ -102,7 +102,7 @@ def _unready(slot: Slot, answer: Answer | None) -> str:
     """Why a worker is not ready; empty when it is."""
     if answer is None:
         return "does not answer" if slot.admin_url else slot.state
-    return "" if answer.status == 200 else answer.body.decode().strip()
+    return "" if answer.status == 200 else answer.body.decode(errors="replace").strip()
 
 
 def _merged(answers: dict[int, Answer | None]) -> Answer:

@@ -15,7 +15,7 @@ def merge(texts: Mapping[int, str]) -> str:
     families: dict[tuple[str, ...], list[str]] = {}
     for number, text in texts.items():
         for heading, samples in _families(text):
-            families.setdefault(heading, []).extend(_labelled(sample, number) for sample in samples)
+            families.setdefault(heading, []).extend(filter(None, (_labelled(sample, number) for sample in samples)))
     return "".join(f"{line}\n" for heading, samples in families.items() for line in (*heading, *samples))
 
 
@@ -42,7 +42,9 @@ def _families(text: str) -> Iterator[tuple[tuple[str, ...], list[str]]]:
 
 
 def _labelled(sample: str, number: int) -> str:
+    """A sample with the number of its worker; empty for what is none, since no worker has said it."""
     found = _SAMPLE.match(sample)
-    assert found is not None, sample
+    if found is None:
+        return ""
     labels = f",{found['labels']}" if found["labels"] else ""
     return f'{found["name"]}{{worker="{number}"{labels}}} {found["value"]}'

@@ -159,6 +159,17 @@ def test_what_a_form_can_send_is_no_operation(door: AdminDoor, kind: str) -> Non
         assert call(door.url + path, method="POST", headers=headers, body=b"{}").status == 415
 
 
+def test_connections_that_never_end_their_request_keep_nobody_out_for_long(door: AdminDoor) -> None:
+    socks = [socket.create_connection(door.at, timeout=60) for _ in range(300)]
+    try:
+        for sock in socks:
+            sock.sendall(b"GET /healthz HTT")
+        assert call(f"{door.url}/healthz").status == 200
+    finally:
+        for sock in socks:
+            sock.close()
+
+
 def test_idle_connections_beyond_the_bound_keep_nobody_out(door: AdminDoor) -> None:
     """Goal: the admin address takes no descriptors that requests need. Method: more connections than it holds."""
     socks = [socket.create_connection(door.at, timeout=60) for _ in range(400)]

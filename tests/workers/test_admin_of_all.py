@@ -1,7 +1,7 @@
 """The supervisor's admin address, when its workers are silent, broken or not there. Real sockets, no processes."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from io import BytesIO
 from typing import cast
@@ -79,7 +79,8 @@ class Workers:
             self.sent[number].append(request)
             if said == SILENT:
                 await trio.sleep_forever()
-            await stream.send_all(said)
+            with suppress(trio.BrokenResourceError):  # who is told too much has left
+                await stream.send_all(said)
         await stream.aclose()
 
     async def ask(self, path: str, *, method: str = "GET", body: bytes = b"") -> tuple[int, bytes]:
@@ -121,6 +122,35 @@ async def test_readiness_names_every_worker_that_is_not_ready_and_why() -> None:
         "worker 4: does not answer",
         "worker 5: is starting",
     ]
+
+
+NONSENSE = [
+    b"HTTP/1.1 200 X\r\ncontent-length: x\r\n\r\n",
+    b"HTTP/1.1 200 X\r\ncontent-length: " + b"9" * 9_000 + b"\r\n\r\n",
+    b"HTTP/1.1 x\r\ncontent-length: 0\r\n\r\n",
+    b"HTTP/1.1 200 X\r\n" + b"a: b\r\n" * 20_000,
+    b"HTTP/1.1 200 X\r\ncontent-length: 99999999999\r\n\r\n",
+    b"\xff\xfe\r\n\r\n",
+]
+
+
+async def test_nonsense_is_no_answer_and_ends_nothing() -> None:
+    async with Workers(*NONSENSE, answer(503, b"\xff")).running() as workers:
+        status, body = await workers.ask("/readyz")
+        scraped, metrics = await workers.ask("/metrics")
+    assert status == 503
+    assert body.decode().count("does not answer") == len(NONSENSE)
+    assert scraped == 200
+    assert metrics.count(b"} 0.0\n") >= len(NONSENSE)
+
+
+async def test_what_is_no_metric_is_left_out() -> None:
+    text = b"# HELP depth How deep.\n# TYPE depth gauge\ndepth 3.0\nno sample\xff{\n"
+    async with Workers(answer(200, text)).running() as workers:
+        status, body = await workers.ask("/metrics")
+    assert status == 200
+    assert b'depth{worker="0"} 3.0\n' in body
+    assert b"no sample" not in body
 
 
 async def test_metrics_leave_out_who_does_not_answer_and_say_so() -> None:
