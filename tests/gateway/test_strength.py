@@ -14,8 +14,8 @@ GUESSABLE = [
     "aaaaaaaaaaaaaaaa", "changeme-changeme", "changemechangemec", "1234567890123456", "0123456789abcdef",
     "abcdefghijklmnopqrstuvwxyz", "ZYXWVUTSRQPONMLKJI", "qwertyuiopasdfghjkl", "1qaz1qaz1qaz1qaz", "passwordpassword",
     "Password123456!!", "my-secret-secret", "sluice-secret-change-me", "your-secret-here-123", "xxxxxxxxxxxxxxxxxxxx",
-    "replace-me-with-a-secret", "REPLACE_ME_REPLACE_ME", "default-secret-key-value", "abababababababab", "hunter2hunter2hunter2",
-    "sluice2024sluice2024", "P@ssw0rdP@ssw0rd", "1111111122222222",
+    "replace-me-with-a-secret", "REPLACE_ME_REPLACE_ME", "default-secret-key-value", "abababababababab",
+    "hunter2hunter2hunter2", "sluice2024sluice2024", "P@ssw0rdP@ssw0rd", "1111111122222222",
     "companyname-production", "December2024December2024", " " * 16, "\udcff" * 16, "\u4e2d" * 16,
 ]  # fmt: skip
 DOUBTFUL = [

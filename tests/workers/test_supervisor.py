@@ -16,9 +16,12 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 import orjson
 import pytest
+import trio
 from prometheus_client.parser import text_string_to_metric_families
 
+from gateway.admin.asking import Question, ask_proved
 from gateway.secrets import load_secret
+from tests.fakes.calling import call
 from tests.fakes.commands import PROJECT
 from tests.fakes.sluice_process import SLUICE, Place, Served
 from tests.fakes.waiting import wait_until
@@ -102,7 +105,40 @@ def test_what_is_shared_is_done_by_one_worker(running: Served) -> None:
     assert isinstance(made, dict)
     assert made["balance"] == 100
     running.wait_logged()
-    assert len(running.events("operation")) == 1
+    assert len([each for each in running.events("operation") if each["operation"] == "account.create"]) == 1
+
+
+def test_a_change_that_is_proved_and_repeated_goes_through_the_supervisor_once(running: Served) -> None:
+    token = load_secret({"SLUICE_SECRET": SECRET}, running.log.parent).admin_token
+    account = operate(running, "account.create", name="once")
+    assert isinstance(account, dict)
+    grant = {"account": account["id"], "amount": 5, "operation_id": "op_by_a_supervisor"}
+    question = Question("POST", "/admin/credits.grant", orjson.dumps(grant))
+    for _ in range(3):
+        answer = trio.run(ask_proved, running.admin_url, token, question)
+        assert (answer.status, orjson.loads(answer.body)) == (200, {"account": account["id"], "balance": 105})
+
+
+def test_the_supervisor_and_each_worker_answer_to_known_names_only(running: Served) -> None:
+    urls = [
+        running.admin_url,
+        *(f"http://127.0.0.1:{port}" for pid in pids(running).values() for port in ports_of(pid)),
+    ]
+    private = [url for url in urls if call(f"{url}/healthz").status == 200]
+    assert len(private) == 1 + WORKERS
+    for url in private:
+        for path in ("/healthz", "/readyz", "/metrics", "/admin/account.list"):
+            assert call(url + path, headers={"host": "evil.example"}).status == 421
+            assert call(url + path, headers={"origin": "http://evil.example"}).status == 403
+        assert call(f"{url}/admin/account.list", method="POST", headers={"authorization": "Bearer x"}).status == 401
+
+
+def ports_of(pid: int) -> set[int]:
+    """Where a process listens on this machine."""
+    links = (os.readlink(file) for file in Path(f"/proc/{pid}/fd").iterdir() if file.is_symlink())
+    inodes = {link[8:-1] for link in links if link.startswith("socket:[")}
+    rows = (line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:])
+    return {int(row[1].partition(":")[2], 16) for row in rows if row[3] == "0A" and row[9] in inodes}
 
 
 def test_a_circuit_is_isolated_in_every_worker(running: Served) -> None:
