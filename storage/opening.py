@@ -11,6 +11,7 @@ from storage.nodes import MIGRATIONS as NODES
 from storage.owner import read_note
 from storage.private_files import exposures
 from storage.sqlite import open_sqlite
+from storage.sqlite_marks import refuse_missing
 from storage.store import Store
 
 SQLITE = "sqlite:///"
@@ -51,9 +52,16 @@ def is_shared(url: str) -> bool:
     return url.startswith(POSTGRES)
 
 
-def real_data_folder(url: str, otherwise: Path) -> Path:
-    """The folder that the database at `url` lies in, whatever links lead there; `otherwise` for a server's."""
-    return _file(url).parent if url.startswith(SQLITE) and url != SQLITE else otherwise
+def refuse_lost(url: str) -> None:
+    """Raises StoreUnusable where there was a store whose file is gone, and no node has it open any more."""
+    if url.startswith(SQLITE) and url != SQLITE and read_note(_file(url)) is None:
+        refuse_missing(_file(url), new_store=False)
+
+
+def linked_folder(url: str) -> Path | None:
+    """The folder of the database if `url` names a symbolic link to it."""
+    is_link = url.startswith(SQLITE) and os.path.islink(url.removeprefix(SQLITE))
+    return _file(url).parent if is_link else None
 
 
 def exposures_of(url: str) -> list[str]:

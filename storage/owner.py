@@ -87,7 +87,7 @@ def own(database: Path) -> Iterator[Ownership]:
     """
     ownership = _take(database)
     try:
-        ownership.announce({})
+        _begin_note(ownership, database)
         yield ownership
     finally:
         ownership.close()
@@ -131,6 +131,13 @@ def _take(database: Path) -> Ownership:
         ownership.close()
         raise
     return ownership
+
+
+def _begin_note(ownership: Ownership, database: Path) -> None:
+    try:
+        ownership.announce({})
+    except OSError as exc:
+        raise StoreUnusable(f"cannot write {_note_path(database)}: {exc.strerror}") from exc
 
 
 def _refuse_other_kinds(database: Path) -> None:

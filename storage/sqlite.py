@@ -105,7 +105,7 @@ async def open_sqlite(
         refuse_mixed(path)
         connections = await trio.to_thread.run_sync(_open_connections, path, migrations, stack)
         mark_made(path)
-        watch = FileWatch(path, ownership, connections.watching, lambda fault: _soon(token, refuse, fault))
+        watch = _watch(path, ownership, connections.watching, lambda fault: _soon(token, refuse, fault))
         engine = SqliteEngine(connections.writing, watch, lambda doubts: _soon(token, _call_all, doubts))
 
         def refuse(fault: str | None) -> None:
@@ -114,6 +114,15 @@ async def open_sqlite(
         async with open_writer(partial(run_batch, engine)) as writer:
             stack.enter_context(_running(watch))  # until all is committed, and then for one look more
             yield SqliteStore(writer, connections.readers, ownership, watch)
+
+
+def _watch(
+    path: Path, ownership: Ownership, connection: sqlite3.Connection, tell: Callable[[str | None], None]
+) -> FileWatch:
+    try:
+        return FileWatch(path, ownership, connection, tell)
+    except OSError as exc:
+        raise StoreUnusable(f"{path} was taken away while it was being opened: {exc.strerror}") from exc
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from gateway.listening import AddressUnusable
 from gateway.secrets import Secrets, SecretUnusable, doubt_of, load_secret
 from gateway.standard_streams import STDOUT, print_out, write_all
 from storage.errors import StorageError
-from storage.opening import real_data_folder
+from storage.opening import linked_folder, refuse_lost
 from storage.private_files import make_folder
 from upstreams.platforms import load_platforms
 
@@ -61,8 +61,10 @@ def read_config(path: str | None) -> Config:
         raise Refusal(*exc.lines(), exit_code=2) from exc
 
 
-def read_secrets(config: Config) -> Secrets:
+def read_secrets(config: Config, *, new_store: bool = False) -> Secrets:
     """The secrets of a command; the data folder is made when it is missing.
+
+    Where the store is gone no new secret is made, unless a `new_store` is wanted: it would not open the old keys.
 
     Raises:
         Refusal: exit 1, why.
@@ -70,10 +72,12 @@ def read_secrets(config: Config) -> Secrets:
     folder = _secret_folder(config)
     try:
         make_folder(folder)
+        if not new_store:
+            refuse_lost(config.store.url)
         return load_secret(os.environ, folder)
     except OSError as exc:
         raise Refusal(f"{folder}: cannot be made: {exc.strerror}") from exc
-    except SecretUnusable as exc:
+    except (SecretUnusable, StorageError) as exc:
         raise Refusal(str(exc)) from exc
 
 
@@ -86,9 +90,9 @@ def doubt_of_secret(config: Config, *, exit_code: int = 1) -> str | None:
 
 
 def _secret_folder(config: Config) -> Path:
-    """The folder of the database itself, or of a symbolic link to it where there is a secret already."""
-    named = config.store.data_dir
-    return named if (named / "secret").exists() else real_data_folder(config.store.url, named)
+    """The folder of the database, or that of a symbolic link to it where there is a secret already."""
+    named, linked = config.store.data_dir, linked_folder(config.store.url)
+    return named if linked is None or (named / "secret").exists() else linked
 
 
 def run(main: Callable[[], Awaitable[T]]) -> T:

@@ -40,7 +40,7 @@ from upstreams.sandbox.app import Behaviour
 def serve(config_path: str | None, sandbox: bool, new_store: bool) -> None:
     """Run a node."""
     config = read_config(config_path)
-    secrets = read_secrets(config)
+    secrets = read_secrets(config, new_store=new_store)
     worker = read_worker(os.environ)
     doubt = doubt_of_secret(config) if worker is None else None
     if worker is None and config.server.workers > 1:

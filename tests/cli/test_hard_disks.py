@@ -106,6 +106,44 @@ def test_a_reload_refuses_a_config_that_is_no_file_and_does_not_wait_for_it(plac
         wait_until(lambda: node.events("reloaded"))
 
 
+@pytest.mark.sqlite
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
+def test_a_disk_that_is_gone_is_told_and_survived(place: Place) -> None:
+    _, key = place.new_key()
+    disk = place.database.parent
+    with replace(place, program=("unshare", "-m", "sh", "-c", SMALL_DISK, str(disk), *SLUICE)).serve(
+        "--sandbox"
+    ) as node:
+        assert node.get(BILLED.format("a"), key["key"]).status == 200
+        inside = ["nsenter", "-t", str(node.popen.pid), "-m"]
+        subprocess.run([*inside, "umount", "-l", str(disk)], check=True, timeout=60)
+        refused = node.get(BILLED.format("c"), key["key"])
+        assert (refused.status, refused.json["credits_used"]) == (503, 0)
+        wait_until(lambda: node.admin("/readyz").status == 503)
+        assert b"sluice.db was " in node.admin("/readyz").body
+        assert node.admin("/healthz").status == 200
+        assert node.stop() == 0
+
+
+FULL_DISK = 'mount -t tmpfs -o size=64k none "$0" && (cat /dev/zero > "$0/filler" 2> /dev/null; exec "$@")'
+
+
+@pytest.mark.sqlite
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
+def test_a_start_on_a_full_disk_is_refused_in_words(place: Place) -> None:
+    place.database.parent.mkdir()
+    mounted = ("unshare", "-m", "sh", "-c", FULL_DISK, str(place.database.parent), *SLUICE)
+    for environ in ({}, {"SLUICE_SECRET": "a secret of the tests 0123456789"}):
+        command = [*mounted, "account", "list", "--config", str(place.config)]
+        ended = subprocess.run(
+            command, env=place._environ(environ), capture_output=True, text=True, timeout=60, check=False
+        )
+        assert ended.returncode == 1
+        assert ended.stderr.startswith(f"sluice: {'cannot write ' if environ else ''}{place.database.parent}")
+        assert "No space left on device" in ended.stderr
+        assert ended.stderr.count("\n") == 1
+
+
 def has_logged(node: Served, event: str, times: int) -> bool:
     return len(node.events(event)) == times
 

@@ -253,6 +253,7 @@ def test_an_emptied_folder_that_had_a_store_is_not_begun_anew_silently(place: Pl
         assert f"{place.database} is gone or empty, and there was a store" in said
         assert "sluice serve --new-store" in said
         assert not place.database.exists()
+        assert not folder.joinpath("secret").exists()
     with place.serve("--sandbox", "--new-store") as node:
         assert node.admin("/readyz").status == 200
     assert place.told("account", "list") == []
