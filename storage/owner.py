@@ -178,6 +178,18 @@ def _refuse_other_names(file: int, database: Path) -> None:
             f"{database} has more than one name ({names} hard links), and SQLite keeps a log beside each; "
             "remove the others (find them with: find DIR -samefile FILE), or copy the file"
         )
+    if _is_mounted(database):
+        raise StoreUnusable(f"{database} is mounted by itself, without the log beside it; mount its folder instead")
+
+
+def _is_mounted(path: Path) -> bool:
+    """Whether a file is a mount point; only Linux tells."""
+    escaped = os.fsencode(path).replace(b"\\", b"\\134").replace(b" ", b"\\040").replace(b"\t", b"\\011")
+    try:
+        mounts = Path("/proc/self/mountinfo").read_bytes().splitlines()
+    except OSError:
+        return False
+    return any(mount.split(b" ")[4] == escaped for mount in mounts)
 
 
 def _is_at(path: Path, descriptor: int) -> bool:

@@ -70,25 +70,44 @@ def test_a_second_node_does_not_start_on_the_same_file(place: Place, reach: Call
         assert node.get(BILLED, key["key"]).json["credits_remaining"] == 99
 
 
+def refused_where(place: Place, source: Path, mounted: Path, database: Path) -> str:
+    """What a node on `database` says in a mount namespace in which `source` is mounted a second time."""
+    other = other_place(place, database)
+    command = ["unshare", "-m", "sh", "-c", MOUNTED, "sh", str(source), str(mounted)]
+    ended = subprocess.run(
+        [*command, *SLUICE, "serve", "--config", str(other.config)],
+        env=other._environ({}),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout) == (1, ""), ended.stderr
+    return ended.stderr
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
-def test_a_second_node_does_not_start_on_the_same_file_in_another_mount(place: Place) -> None:
-    """Method: a mount namespace in which the file is bound to a name in another folder, without a lock beside it."""
+def test_no_node_starts_on_a_file_that_is_mounted_by_itself(place: Place) -> None:
+    """Goal: neither beside another node, nor where the log of one that was killed would not be found."""
+    _, key = place.new_key()
+    mounted = place.folder / "a mounted.db"
+    mounted.touch()
+    with place.serve("--sandbox") as node:
+        assert "in use by another process" in refused_where(place, place.database, mounted, mounted)
+        assert node.get(BILLED, key["key"]).json["credits_remaining"] == 99
+    assert f"{mounted} is mounted by itself" in refused_where(place, place.database, mounted, mounted)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
+def test_a_second_node_does_not_start_on_the_same_folder_in_another_mount(place: Place) -> None:
+    """Method: as in a second container that the same folder is mounted into; the note is removed first."""
     _, key = place.new_key()
     with place.serve("--sandbox") as node:
-        mounted = place.folder / "mounted.db"
-        mounted.touch()
-        other = other_place(place, mounted)
-        command = ["unshare", "-m", "sh", "-c", MOUNTED, "sh", str(place.database), str(mounted)]
-        ended = subprocess.run(
-            [*command, *SLUICE, "serve", "--config", str(other.config)],
-            env=other._environ({}),
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        assert (ended.returncode, ended.stdout) == (1, ""), ended.stderr
-        assert "in use by another process" in ended.stderr
+        elsewhere = place.folder / "elsewhere"
+        elsewhere.mkdir()
+        place.database.with_name("sluice.db.lock").unlink()
+        said = refused_where(place, place.database.parent, elsewhere, elsewhere / "sluice.db")
+        assert "in use by another process" in said
         assert node.get(BILLED, key["key"]).json["credits_remaining"] == 99
 
 

@@ -299,3 +299,19 @@ async def test_a_database_that_was_emptied_is_a_store_that_is_away_until_it_is_r
         other.execute("ALTER SCHEMA hidden RENAME TO public")
     await store.ping()
     assert await all_texts(store) == ["before"]
+
+
+async def test_a_database_that_was_dropped_and_made_anew_is_a_store_that_is_away(
+    store: Store, postgres: PostgresServer
+) -> None:
+    """A new node would make its tables; one that runs has lost what it knows, and says so."""
+    await store.write(add_note("before"))
+    name = postgres.url().rpartition("/")[2].partition("?")[0]
+    with psycopg.connect(postgres.url().replace(f"/{name}", "/template1"), autocommit=True) as other:
+        other.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+        other.execute(f"CREATE DATABASE {name} TEMPLATE template0".encode())
+    for _ in range(50):
+        for call in (store.ping, partial(store.write, add_note("x")), partial(all_texts, store)):
+            with pytest.raises(StoreUnavailable):
+                await call()
+        await trio.sleep(0.01)
