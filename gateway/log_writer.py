@@ -33,9 +33,10 @@ class LogStatistics:
 class LogWriter:
     """Writes lines to a descriptor; `tell_dropped` is called once it takes lines again, where some are missing."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, *, gather_s: float = GATHER_S) -> None:
         self.tell_dropped: Callable[[int], None] = lambda _count: None
         self._descriptor = descriptor
+        self._gather_s = gather_s
         self._write_bytes = BYTES_MAX if stat.S_ISREG(os.fstat(descriptor).st_mode) else select.PIPE_BUF
         self._lock = RLock()  # the garbage collector may end what logs while a line is added
         self._wanted = Condition(self._lock)
@@ -98,7 +99,7 @@ class LogWriter:
         """All lines that wait, once there are some; nothing when there are none at the end."""
         with self._lock:
             if not (self._is_hurried or self._closing.is_set()):
-                self._wanted.wait(GATHER_S)
+                self._wanted.wait(self._gather_s)
             while not (self._lines or self._closing.is_set()):
                 self._is_idle = True
                 self._wanted.wait()

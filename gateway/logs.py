@@ -18,8 +18,8 @@ from typing import Any, Protocol
 
 import orjson
 
-from gateway.log_writer import LogStatistics, LogWriter
-from gateway.standard_streams import STDERR, discard
+from gateway.log_writer import FLUSH_S, LogStatistics, LogWriter
+from gateway.standard_streams import STDERR, discard, wait_writable
 
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 _TEXT_MAX = 4_000
@@ -100,8 +100,8 @@ def open_log(
 ) -> Iterator[Log]:
     """The log of this process on stderr, with what libraries log and what Python itself says there.
 
-    At the end it waits a moment for what is not yet written; where stderr does not take that, nothing is written there
-    any more, so that the process can end.
+    At the end it waits a moment for what is not yet written. A stderr that does not take it then takes nothing any
+    more, so that the process can end.
     """
     writer = LogWriter(descriptor)
     log = Log(level, stream=writer, access=access, also=also)
@@ -112,7 +112,7 @@ def open_log(
         with redirect_stderr(_PythonErrors(log)):
             yield log
     finally:
-        if not writer.close():
+        if not (writer.close() and wait_writable(descriptor, FLUSH_S)):
             discard(descriptor)
 
 

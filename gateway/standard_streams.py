@@ -46,11 +46,11 @@ def write_all(descriptor: int, data: bytes) -> None:
             wait_writable(descriptor)
 
 
-def wait_writable(descriptor: int, within_s: float | None = None) -> None:
-    """Wait until a descriptor may take something, or has failed."""
+def wait_writable(descriptor: int, within_s: float | None = None) -> bool:
+    """Whether a write would not wait, as soon as it would not; one that fails does not wait either."""
     poller = select.poll()
     poller.register(descriptor, select.POLLOUT)
-    poller.poll(None if within_s is None else within_s * 1000)
+    return bool(poller.poll(None if within_s is None else within_s * 1000))
 
 
 async def print_out(data: bytes) -> None:

@@ -5,6 +5,7 @@ Method: real processes whose stderr and stdout are what an operator's mishap mak
 
 import os
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
@@ -20,7 +21,7 @@ import pytest
 
 from tests.fakes.calling import TIMEOUT_S, get
 from tests.fakes.commands import PROJECT, SLUICE
-from tests.fakes.sluice_process import Place, Served
+from tests.fakes.sluice_process import STOP_S, Place, Served
 from tests.fakes.waiting import wait_until
 from tests.servers.ports import free_ports
 
@@ -208,6 +209,14 @@ def test_a_second_signal_ends_a_node_at_once_though_its_log_is_stalled(place: Pl
             node.signal(signal.SIGTERM)
             assert node.wait() == -signal.SIGTERM
         assert isinstance(asking.exception(), ConnectionError | HTTPException)
+
+
+def test_a_start_that_is_refused_ends_though_its_log_is_stalled(place: Place) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, open_sink("stalled", 2) as sink:
+        place.configure(server={"port": taken.getsockname()[1]})
+        command = (*SLUICE, "serve", "--config", str(place.config))
+        ended = subprocess.run(command, cwd=place.folder, stderr=sink.file, timeout=STOP_S, check=False)
+        assert ended.returncode == 1
 
 
 @pytest.mark.parametrize("kind", SINKS)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import io
 import logging
+import os
+import re
+import sys
+import time
 from datetime import datetime
 from pathlib import Path
 
@@ -12,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.logs import Log, LogHandler
+from gateway.logs import Log, LogHandler, open_log
 from tests.fakes.node import open_test_node
 from tests.fakes.odd_platform import ODD
 from tests.fakes.scripted_upstream import told
@@ -117,3 +121,54 @@ def test_what_libraries_log_comes_out_in_the_same_lines() -> None:
     assert (line["level"], line["event"], line["logger"]) == ("error", "library", "a.library")
     assert line["message"] == "it failed on /v1/x"
     assert "ZeroDivisionError" in line["error"]
+
+
+def test_what_cannot_be_encoded_is_logged_all_the_same() -> None:
+    stream = io.BytesIO()
+    log = Log("info", stream=stream)
+    log.event("info", "test", file=os.fsdecode(b"caf\xe9"), number=2**70, nested={1: "x"}, listed=["\udce9"])
+    log.request(method="GET", path="/v1/\udce9", status=200)
+    first, second = (orjson.loads(line) for line in stream.getvalue().splitlines())
+    assert (first["file"], first["number"]) == ("caf\\udce9", str(2**70))
+    assert (second["event"], second["path"]) == ("request", "/v1/\\udce9")
+
+
+def test_a_key_is_struck_out_of_a_list_too() -> None:
+    stream = io.BytesIO()
+    Log("info", stream=stream).event("info", "test", problems=[f"limits: {'k' * 50} is no number"])
+    assert orjson.loads(stream.getvalue())["problems"] == ["limits: [struck out] is no number"]
+
+
+def test_a_library_that_logs_wrongly_does_not_fail_by_it() -> None:
+    stream = io.BytesIO()
+    handler = LogHandler(Log("info", stream=stream))
+    handler.emit(logging.LogRecord("a.library", logging.ERROR, "", 0, "%d of %d", ("x",), None))
+    assert orjson.loads(stream.getvalue())["message"] == "%d of %d"
+
+
+def test_what_python_says_on_stderr_is_logged_line_by_line() -> None:
+    reading, writing = os.pipe()
+    with open_log("info", descriptor=writing):
+        print("half of it, ", end="", file=sys.stderr)
+        print("and the rest", file=sys.stderr)
+        print("x " * 5_000, end="", file=sys.stderr)
+    os.close(writing)
+    with open(reading, "rb") as file:
+        lines = [orjson.loads(line) for line in file]
+    assert {line["event"] for line in lines} == {"stderr"}
+    assert lines[0]["text"] == "half of it, and the rest"
+    assert lines[1]["text"].endswith("x ...")
+
+
+def test_the_instants_of_lines_are_to_the_millisecond_and_never_go_back() -> None:
+    stream = io.BytesIO()
+    log = Log("info", stream=stream)
+    before = time.time()
+    for _ in range(3):
+        log.event("info", "test")
+        time.sleep(0.4)  # over the end of a second
+    after = time.time()
+    texts = [orjson.loads(line)["at"] for line in stream.getvalue().splitlines()]
+    assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", text) for text in texts)
+    instants = [datetime.fromisoformat(text).timestamp() for text in texts]
+    assert before - 0.001 <= instants[0] <= instants[1] <= instants[2] <= after
