@@ -10,8 +10,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from contextlib import closing, contextmanager
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -21,6 +20,7 @@ import pytest
 
 from tests.fakes.calling import TIMEOUT_S, get
 from tests.fakes.commands import PROJECT, SLUICE
+from tests.fakes.sinks import SINKS, Sink, open_sink
 from tests.fakes.sluice_process import STOP_S, Place, Served
 from tests.fakes.waiting import wait_until
 from tests.servers.ports import free_ports
@@ -33,46 +33,6 @@ BILLED = "/v1/github/profile?handle=octocat"
 LONG_PATH = "/v1/" + "a." * 1_900
 FLOOD = 1_500
 """Requests whose lines are more than a node keeps for a log that takes none."""
-SINKS = ("gone", "stalled", "full", "closed")
-
-
-@dataclass(slots=True)
-class Sink:
-    """Where a node writes to: its descriptor, the file that stands there, if any, and the end that nobody reads."""
-
-    descriptor: int
-    file: int | None = None
-    unread: int = -1
-
-
-@contextmanager
-def open_sink(kind: str, descriptor: int) -> Iterator[Sink]:
-    """A sink of a kind, for one of the node's descriptors."""
-    with ExitStack() as held:
-        if kind == "closed":
-            yield Sink(descriptor)
-            return
-        if kind == "full":
-            yield Sink(descriptor, held.enter_context(open("/dev/full", "wb")).fileno())
-            return
-        reading, writing = os.pipe()
-        held.callback(os.close, writing)
-        if kind == "gone":
-            os.close(reading)
-        else:
-            held.callback(os.close, reading)
-            fill(writing)
-        yield Sink(descriptor, writing, reading)
-
-
-def fill(pipe: int) -> None:
-    """Fill a pipe with blank lines, and leave it blocking."""
-    os.set_blocking(pipe, False)
-    try:
-        while True:
-            os.write(pipe, b"\n" * 512)
-    except BlockingIOError:
-        os.set_blocking(pipe, True)
 
 
 @contextmanager

@@ -69,6 +69,14 @@ async def test_all_are_ready_once_each_has_said_so_and_all_end_with_their_input(
     assert not any(exists(pid) for pid in pids)
 
 
+async def test_one_that_prints_more_than_anybody_asked_for_is_not_stopped_by_it(tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    code = f"{READY}print('x' * 1_000_000, flush=True); open({str(told)!r}, 'w'); sys.stdin.read()"
+    async with running(Supervised(code, count=1)):
+        while not told.exists():  # noqa: ASYNC110 - a file sets no event
+            await trio.sleep(0.01)
+
+
 async def test_one_that_is_killed_is_replaced_and_counted_while_the_other_goes_on() -> None:
     supervised = Supervised(OBEDIENT)
     async with running(supervised) as slots:
