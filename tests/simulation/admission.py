@@ -32,7 +32,7 @@ class Gate:
         self.telling: set[Sent] = set()
 
     def tell(self, sent: Sent) -> None:
-        """Its answer is being sent, so it holds no lease; while events are sent it may still hold one."""
+        """The last piece of its answer is being sent, so it holds no lease; while events are sent it may or may not."""
         if sent.wants_events:
             self.telling.add(sent)
         else:

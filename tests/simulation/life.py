@@ -115,7 +115,9 @@ class Life:
             return {"type": "http.disconnect"}
 
         async def send(message: SendMessage) -> None:
-            self.gate.tell(sent)
+            is_last = message["type"] == "http.response.body" and not message.get("more_body")
+            if is_last or sent.wants_events:
+                self.gate.tell(sent)
             await trio.sleep(0.0 if sent.patience_ends_at > trio.current_time() else 0.01)
             if sent.patience_ends_at <= trio.current_time():
                 raise ClientGone
