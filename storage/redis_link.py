@@ -32,6 +32,8 @@ CONNECT_S = 0.5
 PAUSE_S, PAUSE_S_MAX = 0.05, 0.5
 STEADY_S = 1.0  # what lived for less is not tried again at once
 GRACE_S = 0.02
+SAID_MAX = 100
+SAY_AGAIN_S = 30.0  # what is the same all the time is logged this often
 QUIET_S = 1.0  # a server that froze while nobody called is found by then
 
 _log = logging.getLogger(__name__)
@@ -55,7 +57,7 @@ class Link:
         self._sender = trio.lowlevel.ParkingLot()
         self._patience = trio.CancelScope()
         self._rng = Random()
-        self._last_refusal = ""
+        self._said_at: dict[str, float] = {}
         self.calls = self.round_trips = self.lost = self.connects = 0
 
     @property
@@ -103,7 +105,7 @@ class Link:
             why = _words(group)
         finally:
             if why and self.fault is None:
-                _log.warning("the link to Redis is down: %s", why)
+                self._say(logging.WARNING, f"the link to Redis is down: {why}")
             self._fall(why or "the link is closed")
             self._flying.clear()
             self._owner.lost(self)
@@ -185,7 +187,7 @@ class Link:
     async def _stall(self, connection: Connection) -> None:
         """Let nobody wait any longer, and see whether the answers still come."""
         why = f"no answer within {self._round_trip_s:g} s"
-        _log.warning("the link to Redis stalls: %s", why)
+        self._say(logging.WARNING, f"the link to Redis stalls: {why}")
         self._fall(why)
         with trio.move_on_after(STALL_S):
             while self._flying:
@@ -229,11 +231,19 @@ class Link:
     def _refuse(self, call: Call, error: RedisError) -> None:
         words = f"{type(error).__name__}: {error}"
         call.fail(words)
-        if words != self._last_refusal:
-            self._last_refusal = words
-            _log.error("Redis refused %r: %s", call.parts[0], words)
+        self._say(logging.ERROR, f"Redis refused {call.parts[0]!r}: {words}")
         if isinstance(error, ReadOnlyError):
             raise error  # it is no primary any more: another connection may find the one that is
+
+    def _say(self, level: int, what: str) -> None:
+        """Log it, unless it was said just now; what Redis says differs by its script at most."""
+        now, kind = trio.current_time(), what.partition(" script: ")[0]
+        if now - self._said_at.get(kind, -math.inf) < SAY_AGAIN_S:
+            return
+        if len(self._said_at) >= SAID_MAX:
+            self._said_at.clear()
+        self._said_at[kind] = now
+        _log.log(level, "%s", what)
 
     async def _look_after(self) -> None:
         """Ask for a sign of life while nobody else asks."""

@@ -1,0 +1,68 @@
+"""A Redis that answers and takes nothing: full, or a replica that may only be read. Nobody passes, nothing floods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from tests.fakes.node import OpenNode, open_test_node
+from tests.servers.redis import RedisServer
+
+BALANCE = "/v1/credits/balance"
+REQUESTS = 100
+LINES_MAX = 6
+"""Lines of the log that `REQUESTS` refusals may leave: what is refused, and that the link is down."""
+SPELLS = {
+    "OOM": ([("CONFIG", "SET", "maxmemory", 1)], [("CONFIG", "SET", "maxmemory", 0)]),
+    "READONLY": ([("REPLICAOF", "127.0.0.1", 1)], [("REPLICAOF", "NO", "ONE")]),
+}
+
+
+@contextmanager
+def refusing(server: RedisServer, spell: str) -> Iterator[None]:
+    begin, end = SPELLS[spell]
+    for command in begin:
+        server.ask(*command)
+    try:
+        yield
+    finally:
+        for command in end:
+            server.ask(*command)
+
+
+async def readiness(node: OpenNode) -> tuple[int, str]:
+    answer = await node.client.get(f"{node.admin_url}/readyz")
+    return answer.status_code, answer.text
+
+
+async def until_served(node: OpenNode) -> None:
+    while (await node.get(BALANCE)).status != 200 or (await readiness(node))[0] != 200:  # noqa: ASYNC110 - a server sets no event
+        await trio.sleep(0.05)
+
+
+@pytest.mark.parametrize("spell", SPELLS)
+async def test_a_redis_that_takes_nothing_makes_the_node_unready_and_its_log_short(
+    spell: str, tmp_path: Path, empty_redis: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Method: requests and grants in turn, so that it refuses commands of several kinds."""
+    async with open_test_node(tmp_path, state={"url": empty_redis.url}) as node:
+        await until_served(node)
+        with refusing(empty_redis, spell):
+            caplog.clear()
+            answers: list[Any] = []
+            for _ in range(REQUESTS):
+                answers.append(await node.get(BALANCE))
+                await node.operate("credits.grant", account=node.account, amount=1)
+                await trio.sleep(0.02)
+            said = [record.getMessage() for record in caplog.records]
+            status, words = await readiness(node)
+        assert {answer.status for answer in answers} == {503}
+        assert all("retry-after" in answer.headers for answer in answers)
+        assert 1 <= len(said) <= LINES_MAX, said
+        assert (status, "state down" in words) == (503, True)
+        await until_served(node)
