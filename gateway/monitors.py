@@ -201,7 +201,7 @@ def _service(
             recipes,
             books.cipher,
             slots,
-            resolve or SystemResolver(trio.CapacityLimiter(_RESOLVING_MAX)),
+            resolve or SystemResolver(threads=_RESOLVING_MAX),
             now=now,
             make_id=make_id,
             wake=wake,

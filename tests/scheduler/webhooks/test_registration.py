@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import threading
+from collections import Counter
 from collections.abc import Sequence
 from ipaddress import ip_network
 
@@ -11,11 +13,12 @@ import trio
 from trio.testing import MockClock
 
 from scheduler.webhooks.registration import RESOLVE_S, check_target
-from scheduler.webhooks.resolver import SystemResolver
+from scheduler.webhooks.resolver import Found, SystemResolver
 from tests.scheduler.webhooks.receivers import OTHER_PUBLIC, PUBLIC, Resolver
 from upstreams.errors import TargetRefused
 
 URL = "https://hooks.example.com/in"
+TEST_S = 20.0
 SPECIAL = (
     *("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24"),
     *("192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24"),
@@ -78,12 +81,32 @@ async def test_name_servers_that_are_silent_hold_nobody_up_for_long(autojump_clo
     assert trio.current_time() - began_at == pytest.approx(RESOLVE_S)
 
 
-async def test_all_hosts_together_may_be_given_one_bound_of_threads() -> None:
-    limiter = trio.CapacityLimiter(1)
-    resolve = SystemResolver(limiter)
-    async with limiter:  # somebody else's name is being asked for
-        with trio.move_on_after(0.05) as patience:
-            await resolve("localhost", 443)
-        assert patience.cancelled_caught
-    with trio.fail_after(20):
-        assert await resolve("localhost", 443)
+async def test_silent_name_servers_use_up_a_bounded_number_of_threads_and_each_host_few_of_them() -> None:
+    """Method: ever new hosts whose lookups last until the test lets them end, asked for by callers who give up."""
+    ends, under_way, most = threading.Event(), Counter[bytes](), 0
+
+    def lookup(host: bytes, _port: int, **_terms: object) -> Found:
+        nonlocal most
+        under_way[host] += 1
+        most = max(most, under_way.total())
+        try:
+            if host.startswith(b"silent"):
+                assert ends.wait(TEST_S)
+            return [(0, 0, 0, "", (PUBLIC, 443))]
+        finally:
+            under_way[host] -= 1
+
+    resolve = SystemResolver(threads=6, lookup=lookup)
+    with trio.fail_after(TEST_S):
+        try:
+            for number in range(30):
+                with trio.move_on_after(0.02):
+                    await resolve(f"silent{number // 10}.example.com", 443)
+            assert sorted(under_way.values()) == [2, 2, 2]
+            with trio.move_on_after(0.1) as patience:
+                await resolve("quick.example.com", 443)
+            assert patience.cancelled_caught
+        finally:
+            ends.set()
+        assert await resolve("quick.example.com", 443) == [PUBLIC]
+    assert most == 6
