@@ -22,6 +22,7 @@ from gateway.planning import Quote, begin, dismiss, price, used_by, walk_quote, 
 from gateway.shape import Shaped, explained, shape, share_out
 from limits.idempotency import Claim, Kept
 from storage.errors import StorageError
+from upstreams.aside import LONG_BYTES
 from upstreams.cache import Cache
 from upstreams.cursors import CursorSigner
 from upstreams.errors import UpstreamFailed
@@ -162,12 +163,11 @@ class BilledCalls:
                 fetched = await walk_within(
                     planned, charge.credits, ask.cost_credits, deadline_at=deadline_at, go_on=partial(self._go_on, ask)
                 )
-            result = explained(fetched, "; next_cursor goes on")
-            shaped = shape(ask.listing.endpoint.archetype, result, partial(self._seal, ask))
-            used = _used(ask, charge, fetched, shaped)
-            if "legs" in shaped.data:
-                share_out(shaped.data["legs"], used)
-            stored = envelope.fragment(ask.listing.site.platform.slug, ask.listing.path, shaped.data, shaped.pagination)
+            if fetched.body_bytes <= LONG_BYTES:
+                shaped, used, stored = self._encode(ask, charge, fetched)
+            else:
+                encode, site = partial(self._encode, ask, charge, fetched), ask.listing.site
+                shaped, used, stored = await site.aside.run(encode, deadline_at, source=site.platform.slug)
         except Exception as exc:
             kept = self._kept_refusal(ask, exc)
             used, balance = await self._close(ask, charge, used=0, kept=kept)  # noqa: ASYNC120 - it shields itself
@@ -190,6 +190,16 @@ class BilledCalls:
         used, balance = await self._settle(ask, charge, used, stored)
         close_s = self._clock() - closing
         return Outcome(stored, used, balance, fetched.took_s, charge_s, close_s, whole=fetched.whole)
+
+    def _encode(self, ask: Ask, charge: Charge, fetched: Fetched) -> tuple[Shaped, int, bytes]:
+        """What was fetched as the envelope has it, what of the charge it cost, and its encoded fragment."""
+        result = explained(fetched, "; next_cursor goes on")
+        shaped = shape(ask.listing.endpoint.archetype, result, partial(self._seal, ask))
+        used = _used(ask, charge, fetched, shaped)
+        if "legs" in shaped.data:
+            share_out(shaped.data["legs"], used)
+        slug = ask.listing.site.platform.slug
+        return shaped, used, envelope.fragment(slug, ask.listing.path, shaped.data, shaped.pagination)
 
     async def _go_on(self, ask: Ask, walked: Walked) -> bool:
         is_wanted = ask.go_on is None or await ask.go_on(walked)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import orjson
@@ -18,6 +19,7 @@ from gateway.shape import explained, shape, share_out
 from scheduler.monitors.sent import kind_of, object_at
 from scheduler.monitors.verdict import covered
 from scheduler.recipes import Gathered, Recipe, RecipeInvalid
+from upstreams.aside import LONG_BYTES
 from upstreams.catalog import Catalog, Listing
 from upstreams.endpoint import Endpoint
 from upstreams.errors import InvalidArgument
@@ -86,21 +88,12 @@ class CatalogRecipes:
             listing = _walked(listing)
         planned = begin(listing, self._args(listing, recipe.values))
         async with self._shares[recipe.platform]:
-            fetched = await self._fetch(planned, credits_held, _cost(listing), deadline_at=self._clock() + timeout_s)
-        result = explained(fetched)
-        shaped = shape(listing.endpoint.archetype, result, _sealed)
-        used = used_by(listing, fetched, credits_held=credits_held, cost_credits=_cost(listing))
-        legs = legs_of(planned, fetched, shaped)
-        share_out(legs, covered(used, shaped.coverage))
-        return Gathered(
-            shaped.data,
-            orjson.dumps(shaped.data),
-            legs,
-            shaped.coverage,
-            fetched.whole and fetched.failure is None,
-            used,
-            warnings_of(result),
-        )
+            deadline_at = self._clock() + timeout_s
+            fetched = await self._fetch(planned, credits_held, _cost(listing), deadline_at=deadline_at)
+        gather = partial(_gathered, listing, planned, fetched, credits_held)
+        if fetched.body_bytes <= LONG_BYTES:
+            return gather()
+        return await listing.site.aside.run(gather, deadline_at, source=recipe.platform)
 
     async def _fetch(self, planned: Plan | Walk, credits_held: int, cost: int, *, deadline_at: float) -> Fetched:
         if isinstance(planned, Plan):
@@ -127,6 +120,24 @@ class CatalogRecipes:
 
     def _args(self, listing: Listing, values: Mapping[str, Value]) -> Args:
         return Args(values, None, listing.site.credentials, self._now())
+
+
+def _gathered(listing: Listing, planned: Plan | Walk, fetched: Fetched, credits_held: int) -> Gathered:
+    """What was fetched as a run keeps it."""
+    result = explained(fetched)
+    shaped = shape(listing.endpoint.archetype, result, _sealed)
+    used = used_by(listing, fetched, credits_held=credits_held, cost_credits=_cost(listing))
+    legs = legs_of(planned, fetched, shaped)
+    share_out(legs, covered(used, shaped.coverage))
+    return Gathered(
+        shaped.data,
+        orjson.dumps(shaped.data),
+        legs,
+        shaped.coverage,
+        fetched.whole and fetched.failure is None,
+        used,
+        warnings_of(result),
+    )
 
 
 def _cost(listing: Listing) -> int:

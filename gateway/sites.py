@@ -11,6 +11,7 @@ import trio
 
 from gateway.config.settings import Config, PlatformSettings
 from limits.breaker import Breaker, BreakerRules
+from upstreams.aside import Aside
 from upstreams.endpoint import Platform
 from upstreams.site import Site
 from upstreams.source import Rules, Source
@@ -47,13 +48,15 @@ async def open_sites(
     """A site a platform that config.toml does not disable, each with its own connections."""
     async with AsyncExitStack() as stack:
         sites = []
+        aside = Aside()
         for platform in platforms:
             settings = config.upstreams.platforms[platform.slug]
             if settings.enabled:
                 exchange = await stack.enter_async_context(
                     open_exchange(max_connections=settings.max_connections, egress=config.upstreams.egress)
                 )
-                sites.append(_site(platform, settings, config, exchange=exchange, environ=environ, rng=rng))
+                site = _site(platform, settings, config, exchange=exchange, environ=environ, rng=rng, aside=aside)
+                sites.append(site)
         yield sites
 
 
@@ -65,6 +68,7 @@ def _site(
     exchange: Exchange,
     environ: Mapping[str, str],
     rng: Random,
+    aside: Aside,
 ) -> Site:
     clock = trio.lowlevel.current_clock().current_time
     sources = {
@@ -79,12 +83,13 @@ def _site(
             rules=source_rules(settings),
             rng=rng,
             now=clock,
+            aside=aside,
         )
         for name, base_url in platform.sources.items()
     }
     contact = config.upstreams.operator_contact
     user_agent = f"sluice/{_VERSION} (+{contact})" if contact else f"sluice/{_VERSION}"
-    return Site(platform, sources, credentials=_credentials(settings, environ), user_agent=user_agent)
+    return Site(platform, sources, credentials=_credentials(settings, environ), user_agent=user_agent, aside=aside)
 
 
 def breakers_of(sites: Sequence[Site]) -> dict[str, Breaker]:

@@ -14,7 +14,7 @@ from upstreams.errors import NotFound, UpstreamError, UpstreamFailed, UpstreamTh
 from upstreams.fields import decoded
 from upstreams.steps import Answer
 from upstreams.told_waits import retry_after_s
-from upstreams.transport.http import HttpAnswer
+from upstreams.transport.http import HttpAnswer, ResponseTooLarge
 
 Accepts = Literal["json", "json or text"]
 _PASSING = frozenset((500, 502, 503, 504))
@@ -22,7 +22,11 @@ _NOTHING = frozenset((b"", b"null"))
 """Bodies that say, with a good status, that there is nothing (spec 7.5)."""
 _NOTHING_BYTES_MAX = 16
 """Longer bodies are not looked at for blanks around it."""
-_NEARLY_JSON_BYTES_MAX = 1024 * 1024
+VALUES_MAX = 150_000
+"""Values of one answer's JSON: a true page has some ten thousand, and a comma in a text counts as one too."""
+_MANY_VALUES_BYTES = 2 * VALUES_MAX
+"""A body must be longer to hold more: a value takes two bytes."""
+_NEARLY_JSON_BYTES_MAX = 256 * 1024
 """Longer bodies are JSON or they are not: a second look at them would hold up everybody else."""
 _INTEGER_DIGITS_MAX = 20
 _NO_TEXT = frozenset(("application/json", "text/html"))
@@ -42,7 +46,7 @@ def read_answer(raw: HttpAnswer, source: str, took_s: float, *, accepts: Accepts
     if 300 <= status < 400:
         raise UpstreamFailed(source, f"status {status}")
     # As `Answer(...)`, which costs twice this.
-    answer = tuple.__new__(Answer, (status, raw.headers, _body(raw, source, accepts), source, took_s))
+    answer = tuple.__new__(Answer, (status, raw.headers, _body(raw, source, accepts), source, took_s, len(raw.body)))
     if status >= 400:
         raise refusal_of(answer, judge)
     return answer
@@ -62,12 +66,14 @@ def failure_of(source: str, exc: httpx.RequestError, took_s: float) -> UpstreamF
     if isinstance(exc, httpx.TimeoutException):
         return UpstreamFailed(source, f"no answer within {took_s:.1f} s", passing=True)
     problem = f"{type(exc).__name__}: {exc}" if str(exc) else type(exc).__name__
-    return UpstreamFailed(source, problem, passing=True)
+    return UpstreamFailed(source, problem, passing=not isinstance(exc, ResponseTooLarge))
 
 
 def _body(raw: HttpAnswer, source: str, accepts: Accepts) -> Any:
     if raw.status < 400 and len(raw.body) <= _NOTHING_BYTES_MAX and raw.body.strip() in _NOTHING:
         raise NotFound("The upstream answered without data.")
+    if len(raw.body) > _MANY_VALUES_BYTES and _values_at_most(raw.body) > VALUES_MAX:
+        raise UpstreamFailed(source, f"its answer has more than {VALUES_MAX} values, which no page of it has")
     try:
         return orjson.loads(raw.body)
     except orjson.JSONDecodeError as exc:
@@ -78,6 +84,11 @@ def _body(raw: HttpAnswer, source: str, accepts: Accepts) -> Any:
         if raw.status < 400 and (accepts == "json" or kind in _NO_TEXT):
             raise UpstreamFailed(source, f"JSON was due, {kind} came", passing=True) from exc
         return words
+
+
+def _values_at_most(body: bytes) -> int:
+    """No fewer values than the JSON has, told without parsing it: each follows a comma or an opening bracket."""
+    return body.count(b",") + body.count(b"[") + body.count(b"{")
 
 
 def _nearly_json(words: str) -> Any:

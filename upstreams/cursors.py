@@ -9,12 +9,13 @@ from hashlib import blake2b
 
 import orjson
 
-from upstreams.errors import InvalidCursor
+from upstreams.errors import InvalidCursor, UpstreamFailed
 from upstreams.params import State
 
 PREFIX = "cur_"
 _MAC_BYTES = 12
 _TOKEN_MAX = 4_096
+_PAYLOAD_MAX = (_TOKEN_MAX - len(PREFIX)) * 3 // 4 - _MAC_BYTES
 
 
 class CursorSigner:
@@ -29,8 +30,14 @@ class CursorSigner:
         return digest.digest()
 
     def seal(self, binding: bytes, state: State) -> str:
-        """A token for `state`; `binding` names the endpoint and the parameters it may be used with."""
+        """A token for `state`; `binding` names the endpoint and the parameters it may be used with.
+
+        Raises:
+            UpstreamFailed: it would be longer than what can be sent back.
+        """
         payload = orjson.dumps(dict(state))
+        if len(payload) > _PAYLOAD_MAX:
+            raise UpstreamFailed("the next page", f"the upstream's own cursor to it has over {_PAYLOAD_MAX} bytes")
         return PREFIX + urlsafe_b64encode(self._mac(binding, payload) + payload).rstrip(b"=").decode()
 
     def open(self, binding: bytes, token: str) -> State:

@@ -9,6 +9,14 @@ THROTTLED_S = 30.0
 """How long a source is left alone that throttles without saying for how long (spec 7.2)."""
 
 
+_TEXT_MAX = 500
+
+
+def _quoted(text: str) -> str:
+    """As much of a text as a reader needs: it may quote an upstream, who may send megabytes, and NUL."""
+    return text[:_TEXT_MAX].replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
 class UpstreamError(Exception):
     """The base of all refusals of this package."""
 
@@ -27,7 +35,7 @@ class NotFound(UpstreamError):
         reason: str | None = None,
         by_status: bool = False,
     ) -> None:
-        super().__init__(message)
+        super().__init__(_quoted(message))
         self.reason = reason
         self.by_status = by_status
 
@@ -39,9 +47,9 @@ class UpstreamFailed(UpstreamError):
     """
 
     def __init__(self, source: str, problem: str, *, passing: bool = False) -> None:
-        super().__init__(f"{source}: {problem}")
+        self.problem = _quoted(problem)
+        super().__init__(f"{source}: {self.problem}")
         self.source = source
-        self.problem = problem
         self.passing = passing
 
 
@@ -61,9 +69,9 @@ class InvalidArgument(UpstreamError):
     """A parameter has the right type but a value that this endpoint cannot use, seen before any call."""
 
     def __init__(self, param: str, problem: str) -> None:
-        super().__init__(f"{param}: {problem}")
+        self.problem = _quoted(problem)
+        super().__init__(f"{param}: {self.problem}")
         self.param = param
-        self.problem = problem
 
 
 class InvalidCursor(UpstreamError):

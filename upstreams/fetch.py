@@ -11,6 +11,7 @@ from itertools import chain
 import trio
 
 from limits.errors import CircuitOpen, LimitError, Throttled
+from upstreams.aside import LONG_BYTES
 from upstreams.endpoint import Endpoint, Read
 from upstreams.errors import (
     UNREADABLE,
@@ -23,10 +24,11 @@ from upstreams.errors import (
     unreadable,
 )
 from upstreams.params import Args, State
-from upstreams.paths import leads_straight
+from upstreams.paths import climbs, detours, leads_straight
 from upstreams.reading import Got, side_by_side
 from upstreams.site import Site
 from upstreams.steps import Call, Fetched, Missing, Page, Part, Single, Steps, Wanted
+from upstreams.transport.http import BODY_BYTES_MAX
 
 _RUNG = "rung"
 """In the state of a cursor that only one fallback understands: the name of its source."""
@@ -67,23 +69,29 @@ def _plan(site: Site, endpoint: Endpoint, args: Args, rung_index: int) -> Plan:
     read = own or endpoint.read
     steps = read(args)
     first = next(steps)
-    if not leads_straight(first):
-        raise InvalidArgument(_culprit(endpoint, read, args), "must not lead to another path than this endpoint's")
+    if not leads_straight(first) and (culprit := _culprit(endpoint, read, args, first)) is not None:
+        raise InvalidArgument(culprit, "must not lead to another path than this endpoint's")
     if isinstance(first, tuple):
         _check_parts(site, args, first)
     return Plan(site, endpoint, args, rung_index, steps, first)
 
 
-def _culprit(endpoint: Endpoint, read: Read, args: Args) -> str:
-    """The parameter whose value leads astray: with its example in that place the read does not."""
+def _culprit(endpoint: Endpoint, read: Read, args: Args, wanted: Wanted) -> str | None:
+    """The parameter whose value leads astray: with its example in that place the read does so less.
+
+    None where it is none: some paths end with a slash of their own.
+    """
+    worst = detours(wanted)
+    if args.cursor and detours(next(read(replace(args, cursor=None)))) < worst:
+        return "cursor"
     values = dict(args.values)
     for param in endpoint.params:
         if isinstance(values.get(param.name), str):
             values[param.name] = param.example
             with suppress(InvalidArgument):
-                if leads_straight(next(read(replace(args, values=values)))):
+                if detours(next(read(replace(args, values=values)))) < worst:
                     return param.name
-    return "cursor"
+    return None
 
 
 def _check_parts(site: Site, args: Args, wanted: tuple[Call | Part, ...]) -> None:
@@ -172,30 +180,50 @@ def _wait_s(refusal: UpstreamError | LimitError) -> float:
 
 async def _by(rung: Plan, deadline_at: float, *, waits: bool = True) -> Fetched:
     """Run one rung's read to its end: answer what it yields, side by side where it yields several."""
-    wanted, took_s = rung.first, 0.0
+    wanted, took_s, body_bytes = rung.first, 0.0, 0
     while True:
         if isinstance(wanted, tuple):
             started = trio.current_time()
-            answers: Got | tuple[Got, ...] = await side_by_side(wanted, partial(_ask, rung, deadline_at, waits))
+            ask = partial(_ask, rung, deadline_at, waits)
+            several = await side_by_side(wanted, ask, BODY_BYTES_MAX - body_bytes)
             took_s += trio.current_time() - started
+            body_bytes += sum(answer.body_bytes for answer in several)
+            answers: Got | tuple[Got, ...] = several
         else:
-            answers = await _ask(rung, deadline_at, waits, wanted)
-            took_s += answers.took_s
-        try:
-            wanted = rung.steps.send(answers)
-        except StopIteration as done:
-            result: Page | Single = done.value
-            break
-        except UNREADABLE as exc:
-            raise unreadable(rung.site.platform.slug, exc) from exc
-        if not leads_straight(wanted):
-            raise UpstreamFailed(rung.site.platform.slug, "what it told leads to another path")
+            answers = answer = await _ask(rung, deadline_at, waits, wanted)
+            took_s += answer.took_s
+            body_bytes += answer.body_bytes
+        if body_bytes <= LONG_BYTES:
+            read = _advance(rung, answers)
+        else:
+            advance = partial(_advance, rung, answers)
+            read = await rung.site.aside.run(advance, deadline_at, source=rung.site.platform.slug)
+        if isinstance(read, Page | Single):
+            return _fetched(rung, read, took_s, body_bytes)
+        wanted = read
+
+
+def _advance(rung: Plan, answers: Got | tuple[Got, ...]) -> Wanted | Page | Single:
+    """Let the read go on with its answers: what it asks for next, or what it returns."""
+    try:
+        wanted = rung.steps.send(answers)
+    except StopIteration as done:
+        result: Page | Single = done.value
+        return result
+    except UNREADABLE as exc:
+        raise unreadable(rung.site.platform.slug, exc) from exc
+    if climbs(wanted):
+        raise UpstreamFailed(rung.site.platform.slug, "what it told leads to another path")
+    return wanted
+
+
+def _fetched(rung: Plan, result: Page | Single, took_s: float, body_bytes: int) -> Fetched:
     rung_index = rung.rung_index
     if not rung_index:
-        return Fetched(result, took_s, _source_of(rung.first, rung.site))
+        return Fetched(result, took_s, _source_of(rung.first, rung.site), body_bytes=body_bytes)
     if isinstance(result, Page) and result.next is not None:
         result = replace(result, next={**result.next, **_stays(rung.endpoint, rung_index)})
-    return Fetched(result, took_s, rung.endpoint.fallbacks[rung_index - 1].source, rung_index)
+    return Fetched(result, took_s, rung.endpoint.fallbacks[rung_index - 1].source, rung_index, body_bytes=body_bytes)
 
 
 def _source_of(wanted: Wanted, site: Site) -> str:

@@ -22,6 +22,10 @@ _INTEGER_BITS = 63
 _INTEGER_MAX = 2**_INTEGER_BITS - 1
 """Beyond them a JSON number is no longer read alike everywhere, nor written by every encoder."""
 _DIGITS_MAX = 20
+ROWS_MAX = 1_000
+"""Rows of a page, at most: no platform is asked for more than 100."""
+HTML_MAX = 1024 * 1024
+"""Characters of one text with markup: reading more at once would hold up everybody else."""
 _YEAR_10000_S = 253_402_300_800
 
 
@@ -36,14 +40,16 @@ def obj(value: Any) -> Json:
     return value
 
 
-def rows(value: Any) -> list[Json]:
+def rows(value: Any, most: int = ROWS_MAX) -> list[Json]:
     """`value` as a list of objects; entries of another kind are left out.
 
     Raises:
-        UnexpectedBody: it is not a list.
+        UnexpectedBody: it is not a list, or one of more than `most` entries.
     """
     if not isinstance(value, list):
         raise UnexpectedBody(f"a list was due, {type(value).__name__} came")
+    if len(value) > most:
+        raise UnexpectedBody(f"a list of at most {most} was due, {len(value)} came")
     return [entry for entry in value if isinstance(entry, dict)]
 
 
@@ -198,9 +204,15 @@ _ENDLESS_REFERENCE = re.compile(r"&#\d{20,};?")
 
 
 def plain(html: str | None) -> str | None:
-    """HTML as plain text: tags gone, entities read, blocks on lines of their own (decisions 3)."""
+    """HTML as plain text: tags gone, entities read, blocks on lines of their own (decisions 3).
+
+    Raises:
+        UnexpectedBody: it is longer than any text of a platform.
+    """
     if html is None or ("<" not in html and "&" not in html):
         return html
+    if len(html) > HTML_MAX:
+        raise UnexpectedBody(f"a text of at most {HTML_MAX} characters was due, {len(html)} came")
     read = _without_markup(html) if "<" in html else html
     if "&" in read:
         read = _with_references_read(read)

@@ -28,6 +28,21 @@ def leads_straight(wanted: Wanted) -> bool:
     return is_plain or not has_dots(path)
 
 
+def detours(wanted: Wanted) -> int:
+    """How many segments of these calls' paths are empty, or `.` or `..` in any writing."""
+    if isinstance(wanted, tuple):
+        return sum(map(detours, wanted))
+    segments = wanted.path.split("/")[1:] if isinstance(wanted, Call) else []
+    return sum(1 for segment in segments if not segment or has_dots(segment))
+
+
+def climbs(wanted: Wanted) -> bool:
+    """Whether a call among these has a path with a segment that is `.` or `..` in any writing."""
+    if isinstance(wanted, tuple):
+        return any(map(climbs, wanted))
+    return isinstance(wanted, Call) and has_dots(wanted.path)
+
+
 def has_dots(path: str) -> bool:
     """Whether a segment of a path is `.` or `..` for anybody who decodes it."""
     plain = path

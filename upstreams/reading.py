@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
+from upstreams.errors import UpstreamFailed
 from upstreams.steps import Answer, Call, Fetched, Missing, Part
 
 _SIDE_BY_SIDE_MAX = 16
@@ -15,10 +16,11 @@ Got = Answer | Missing | Fetched
 Ask = Callable[[Call | Part], Awaitable[Got]]
 
 
-async def side_by_side(wanted: tuple[Call | Part, ...], ask: Ask) -> tuple[Got, ...]:
+async def side_by_side(wanted: tuple[Call | Part, ...], ask: Ask, body_bytes_max: int) -> tuple[Got, ...]:
     """What `ask` gives for each of these, in their order.
 
     Raises:
+        UpstreamFailed: their bodies are longer together than `body_bytes_max`.
         What `ask` raises first; the others are cancelled.
     """
     answers: dict[int, Got] = {}
@@ -27,7 +29,9 @@ async def side_by_side(wanted: tuple[Call | Part, ...], ask: Ask) -> tuple[Got, 
     async def work() -> None:
         while waiting:
             place, one = waiting.pop()
-            answers[place] = await ask(one)
+            answers[place] = answer = await ask(one)
+            if answer.body_bytes and sum(got.body_bytes for got in answers.values()) > body_bytes_max:
+                raise UpstreamFailed(answer.source, "its answers are too long together")
 
     try:
         async with trio.open_nursery() as nursery:

@@ -11,6 +11,7 @@ import orjson
 import trio
 
 from limits.errors import LimitError
+from upstreams.aside import Aside
 from upstreams.endpoint import Endpoint, Fallback, Platform, Session
 from upstreams.errors import UNREADABLE, NotFound, UpstreamError, UpstreamFailed, unreadable
 from upstreams.params import Credentials
@@ -34,9 +35,16 @@ class Site:
     """Makes the calls that a platform's reads ask for."""
 
     def __init__(
-        self, platform: Platform, sources: Mapping[str, Source], *, credentials: Credentials, user_agent: str
+        self,
+        platform: Platform,
+        sources: Mapping[str, Source],
+        *,
+        credentials: Credentials,
+        user_agent: str,
+        aside: Aside | None = None,
     ) -> None:
         self.platform = platform
+        self.aside = aside or Aside()
         self.sources = sources
         self.credentials = credentials
         self.rungs = {one.resource: self._rungs_of(one) for one in platform.endpoints}

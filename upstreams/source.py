@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 
 import httpx
@@ -14,6 +15,7 @@ from limits.breaker import Breaker
 from limits.governor import Governor, Turn
 from limits.retries import RetryBudget, full_jitter
 from upstreams.answers import Accepts, failure_of, read_answer
+from upstreams.aside import LONG_BYTES, Aside
 from upstreams.endpoint import Backoff, Judge
 from upstreams.errors import THROTTLED_S, UpstreamError, UpstreamFailed, UpstreamThrottled
 from upstreams.redirects import FOLLOWED, follow
@@ -68,8 +70,10 @@ class Source:
         rules: Rules,
         rng: Random,
         now: Callable[[], float] = trio.current_time,
+        aside: Aside | None = None,
     ) -> None:
         self._now = now
+        self._aside = aside or Aside()
         self.name = name
         self.breaker = breaker
         self.rules = rules
@@ -171,7 +175,11 @@ class Source:
             if raw.status in FOLLOWED:
                 raw = await follow(raw, self._exchange, call, ends_at, source=self.name)
             took_s = self._now() - started
-            answer = read_answer(raw, self.name, took_s, accepts=accepts, judge=self._judge)
+            if len(raw.body) <= LONG_BYTES:
+                answer = read_answer(raw, self.name, took_s, accepts=accepts, judge=self._judge)
+            else:
+                read = partial(read_answer, raw, self.name, took_s, accepts=accepts, judge=self._judge)
+                answer = await self._aside.run(read, ends_at, source=self.name)
         except httpx.RequestError as exc:
             permit.fail()
             raise failure_of(self.name, exc, self._now() - started) from exc

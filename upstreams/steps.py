@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 from urllib.parse import parse_qsl, quote, urlencode
 
 from limits.errors import LimitError
@@ -65,6 +65,8 @@ class Answer(NamedTuple):
     body: Any
     source: str = ""
     took_s: float = 0.0
+    body_bytes: int = 0
+    """How long the body was, decoded."""
 
     def next_link(self, name: str) -> str | None:
         """The query parameter `name` of the `Link` header's rel="next" address, or None on the last page."""
@@ -82,6 +84,7 @@ class Missing:
     absent: bool = False
     """True: the source said for certain that there is no such thing."""
     failure: UpstreamError | LimitError | None = field(default=None, compare=False)
+    body_bytes: ClassVar[int] = 0
 
     def __bool__(self) -> bool:
         return False
@@ -143,6 +146,8 @@ class Fetched:
     """How much a walk has of what was asked for, and why, where it ended before that and before the list did."""
     failure: UpstreamError | LimitError | None = None
     """Why a page of a walk could not be read; another walk would get no more at this moment."""
+    body_bytes: int = 0
+    """How long the answers were together that it was read from."""
 
 
 Wanted = Call | Part | tuple[Call | Part, ...]

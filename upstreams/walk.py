@@ -18,6 +18,7 @@ from upstreams.fetch import Plan, fetch, plan, state_of
 from upstreams.params import Args, State
 from upstreams.site import Site
 from upstreams.steps import Fetched, Page
+from upstreams.transport.http import BODY_BYTES_MAX
 
 _UNSIZED = Collect(per_page=10_000, spare_pages=19)
 """How a list is walked whose endpoint has no `limit`: nobody knows how large its pages come, perhaps one has it all."""
@@ -104,6 +105,8 @@ async def walk(begun: Walk, pages_max: int, deadline_at: float, go_on: GoOn) -> 
             return basket.answer(following)
         if not may_go_on:
             return basket.answer(following, "it was ended early", whole=False)
+        if basket.body_bytes > BODY_BYTES_MAX:
+            return basket.answer(following, "its pages are too long for one answer")
         if basket.pages >= pages_max:
             return _at_the_end(basket, following, begun, pages_max)
         planned = plan(planned.site, planned.endpoint, replace(planned.args, cursor=following))
@@ -153,6 +156,11 @@ class _Basket:
         self.records.append(record)
         return True
 
+    @property
+    def body_bytes(self) -> int:
+        """How long the pages were so far."""
+        return sum(fetched.body_bytes for fetched in self._fetched)
+
     def answer(
         self,
         following: State | None,
@@ -174,4 +182,5 @@ class _Basket:
             whole=whole,
             shortfall=ended and f"{len(self.records)} of {self.limit} items were collected: {ended}",
             failure=failure,
+            body_bytes=self.body_bytes,
         )

@@ -72,7 +72,7 @@ async def test_a_read_gets_answer_after_answer_and_the_time_spent_upstream_is_su
         return Single({"sum": [first.body, second.body, third.body, last.body]})
 
     fetched = await fetch(planned(read, numbered(2.0)), LONG_S)
-    assert fetched == Fetched(Single({"sum": [1, 2, 3, 4]}), 6.0, "main")
+    assert fetched == Fetched(Single({"sum": [1, 2, 3, 4]}), 6.0, "main", body_bytes=4)
 
 
 async def test_the_time_upstream_includes_retries_and_their_pauses(autojump_clock: MockClock) -> None:

@@ -12,6 +12,7 @@ from upstreams.transport.ordinary_head import CHUNKED, HeadReader
 
 _BODILESS = frozenset({204, 304})
 _CHUNKED_HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+_FIELDS_MAX = 1_000
 _LAST_CHUNKED_HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
 
 
@@ -29,7 +30,9 @@ class AnswerParser:
         "_awaited_bytes",
         "_between_messages",
         "_body_bytes_max",
+        "_chunks",
         "_close_delimited",
+        "_fields",
         "_head_only",
         "_head_reader",
         "_header_bytes_max",
@@ -53,6 +56,9 @@ class AnswerParser:
         self._body_bytes_max = body_bytes_max
         self._between_messages = False
         self._parser: httptools.HttpResponseParser | None = None
+        self._pieces: list[bytes] = []
+        self._chunks = bytearray()
+        """Where pieces go that may be a byte each: a list of them would be forty times as large."""
         self.begin("")
 
     def begin(self, method: str) -> None:
@@ -60,9 +66,8 @@ class AnswerParser:
         self._head_only = method == "HEAD"
         self.complete = self.persistent = self._started = self._spoiled = self._close_delimited = self._interim = False
         self._refusal: httpx.TransportError | None = None
-        self._silent_bytes = self._awaited_bytes = self._status = self._length = 0
+        self._silent_bytes = self._awaited_bytes = self._status = self._length = self._fields = 0
         self._headers: dict[str, str] = {}
-        self._pieces: list[bytes] = []
 
     def feed(self, data: bytes) -> None:
         """Take what arrived; then `complete` tells whether the answer is whole.
@@ -117,10 +122,18 @@ class AnswerParser:
             httpx.DecodingError: its content coding cannot be undone.
             ResponseTooLarge: it expands beyond the cap.
         """
-        body = b"".join(self._pieces)
+        body = self._taken()
         if (coding := self._headers.get("content-encoding")) is not None:
             body = decode_body(body, coding, body_bytes_max=self._body_bytes_max)
         return tuple.__new__(HttpAnswer, (self._status, self._headers, body))  # NamedTuple's own way costs twice this
+
+    def _taken(self) -> bytes:
+        """The body as it came; a connection at rest holds on to none of it."""
+        if self._chunks:
+            body, self._chunks = bytes(self._chunks), bytearray()
+        else:
+            body, self._pieces = b"".join(self._pieces), []
+        return body
 
     def close(self) -> None:
         """Let go of httptools' parser, which refers back to this one."""
@@ -134,6 +147,10 @@ class AnswerParser:
     def on_header(self, name: bytes, value: bytes) -> None:
         """Keep one header of the head; trailers are dropped."""
         if self._status:
+            return
+        self._fields += 1
+        if self._fields > _FIELDS_MAX:
+            self._refusal = httpx.RemoteProtocolError(f"the answer's head is longer than {_FIELDS_MAX} lines")
             return
         key, text = name.decode("latin-1").lower(), value.decode("latin-1")
         known = self._headers.get(key)
@@ -172,7 +189,7 @@ class AnswerParser:
         if self._length > self._body_bytes_max:
             self._refusal = self._too_large()
         elif self._status:
-            self._pieces.append(data)
+            self._chunks += data
 
     def on_message_complete(self) -> None:
         """The message is whole; an interim one (100, 103) is forgotten."""

@@ -18,7 +18,7 @@ class AnswerStartParser(AnswerParser):
 
     def answer(self) -> HttpAnswer:
         """The status, the headers, and what was kept of the body, as it was sent."""
-        return HttpAnswer(self._status, self._headers, b"".join(self._pieces))
+        return HttpAnswer(self._status, self._headers, self._taken())
 
     def _judge_length(self, length: int) -> None:
         """Any is fine: no more than the cap will be read."""

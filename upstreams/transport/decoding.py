@@ -6,6 +6,7 @@ import brotli
 import httpx
 
 _STACKED_MAX = 3
+_INNER_BYTES = 65_536
 _GZIP_MEMBERS_MAX = 16
 _GZIP_WBITS = 16 + zlib.MAX_WBITS
 
@@ -24,8 +25,10 @@ def decode_body(body: bytes, content_encoding: str, *, body_bytes_max: int) -> b
     codings = [name for part in content_encoding.lower().split(",") if (name := part.strip())]
     if len(codings) > _STACKED_MAX:
         raise httpx.DecodingError(f"{len(codings)} content codings are stacked; {_STACKED_MAX} are understood")
-    for coding in reversed(codings):
-        body = _decode_one(body, coding, body_bytes_max)
+    for left, coding in reversed(list(enumerate(codings))):
+        # What is still encoded hardly became shorter by another coding: where it did, the answer is made to expand.
+        cap = min(body_bytes_max, 2 * len(body) + _INNER_BYTES) if left else body_bytes_max
+        body = _decode_one(body, coding, cap)
     return body
 
 

@@ -25,12 +25,16 @@ _SESSION_S = 7_200.0
 """How long an access token holds. Sign-ins are counted by the day, so none is made before it is due."""
 
 
+_TOKEN_MAX = 8_192
+"""Characters of an access token: it goes out with each call."""
+
+
 def _open_session(credentials: Credentials) -> SessionSteps:
     """Sign in with an app password."""
     login = {"identifier": credentials["identifier"], "password": credentials["password"]}
     answer = yield Call("/com.atproto.server.createSession", source="sign_in", method="POST", json=login)
     token = text(obj(answer.body), "accessJwt")
-    if token is None:
+    if token is None or len(token) > _TOKEN_MAX:
         raise UpstreamFailed("sign_in", "signing in gave no access token")
     return Session((("authorization", f"Bearer {token}"),), _SESSION_S)
 

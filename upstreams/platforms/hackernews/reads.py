@@ -19,6 +19,8 @@ _TAG = r"[\w-]+"
 _ALL_OF = rf"(?:{_TAG}|\({_TAG}(?:,{_TAG})*\))"
 _TAGS = re.compile(rf"{_ALL_OF}(?:,{_ALL_OF})*", re.ASCII)
 _NUMBER = re.compile(r"[0-9]+")
+_THREADS_MAX = 20_000
+"""Comments at the top of a story: they come at once, and a page is a part of them."""
 LEVELS_MAX = 100
 """Levels of replies that are read: what writes our answers as JSON does not nest much deeper."""
 
@@ -103,7 +105,7 @@ def comments(args: Args) -> Steps:
     """A story's comments; a page is a part of those at the top, each with its replies."""
     item = yield from _story_asked_for(args)
     start, end = args.position("o", 0), args.position("o", 0) + args.number("limit")
-    threads = rows(item.get("children") or [])
+    threads = rows(item.get("children") or [], _THREADS_MAX)
     shown = threads[start:end]
     return Page(
         [comment_of(thread, ident(item, "id"), LEVELS_MAX) for thread in shown],
