@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from upstreams.answers import Accepts, read_answer
+from upstreams.answers import VALUES_MAX, Accepts, read_answer
 from upstreams.endpoint import by_status
-from upstreams.errors import UpstreamError, UpstreamFailed
+from upstreams.errors import InvalidArgument, NotFound, UpstreamError, UpstreamFailed
 from upstreams.transport.http import HttpAnswer
 
 JSON = st.recursive(
@@ -106,3 +106,34 @@ def test_an_answer_that_is_still_being_made_is_a_failure_that_may_pass(raw: byte
     with pytest.raises(UpstreamFailed, match="main: the answer is not ready yet") as failed:
         body_of(raw, status=202)
     assert failed.value.passing
+
+
+@pytest.mark.parametrize("row", [b"{}", b"[]", b"0", b'{"a":0}', b'"a"'])
+def test_an_answer_of_more_values_than_any_page_has_is_refused_before_it_is_parsed(row: bytes) -> None:
+    many = b"[" + b",".join([row] * (VALUES_MAX + 1)) + b"]"
+    with pytest.raises(UpstreamFailed, match=f"more than {VALUES_MAX} values") as refused:
+        body_of(many)
+    assert not refused.value.passing
+    few = b"[" + b",".join([row] * (VALUES_MAX // 2 - 1)) + b"]"
+    assert len(body_of(few)) == VALUES_MAX // 2 - 1
+
+
+def test_a_page_of_long_texts_is_read_whole() -> None:
+    """Method: a hundred issues at GitHub's limit, with a comma every fifty characters."""
+    body = ("one clause of a sentence of ordinary length is here, " * 3_000)[:65_536]
+    page = [{"id": number, "body": body} for number in range(100)]
+    assert body_of(orjson.dumps(page)) == page
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        UpstreamFailed("main", "x" * 10_000_000),
+        NotFound("x" * 10_000_000),
+        InvalidArgument("query", "x" * 10_000_000),
+        UpstreamFailed("main", "a\0b"),
+    ],
+)
+def test_what_an_error_quotes_of_an_upstream_is_short_and_holds_no_nul(error: UpstreamError) -> None:
+    assert len(str(error)) < 1_000
+    assert "\0" not in str(error)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from upstreams.cursors import CursorSigner
-from upstreams.errors import InvalidCursor
+from upstreams.errors import InvalidCursor, UpstreamFailed
 
 SIGNER = CursorSigner(b"a key of thirty-two bytes, no less")
 BINDING = b"github/repo/issues?url=example/project"
@@ -89,3 +89,15 @@ def test_any_other_text_is_refused(text: str) -> None:
 def test_a_malformed_token_is_refused(token: str) -> None:
     with pytest.raises(InvalidCursor):
         SIGNER.open(BINDING, token)
+
+
+@pytest.mark.parametrize("length", [1, 2_000, 3_000, 3_040, 3_060, 4_000, 1_000_000])
+def test_a_token_that_could_not_be_sent_back_is_never_given_out(length: int) -> None:
+    state = {"c": "x" * length}
+    try:
+        token = SIGNER.seal(BINDING, state)
+    except UpstreamFailed:
+        assert length > 3_000
+    else:
+        assert SIGNER.open(BINDING, token) == state
+        assert length < 3_060

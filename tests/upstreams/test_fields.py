@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from upstreams.errors import UnexpectedBody
 from upstreams.fields import (
+    HTML_MAX,
+    ROWS_MAX,
     count,
     decoded,
     flag,
@@ -294,3 +296,16 @@ def test_a_title_and_a_body_are_joined_by_a_blank_line() -> None:
     assert joined("Title", "Body") == "Title\n\nBody"
     assert joined("Title", None) == joined(None, "Title") == joined("Title", "") == "Title"
     assert joined(None, None) is None
+
+
+def test_a_list_of_more_rows_than_a_page_may_hold_is_no_page() -> None:
+    assert len(rows([{}] * ROWS_MAX)) == ROWS_MAX
+    with pytest.raises(UnexpectedBody, match=f"at most {ROWS_MAX}"):
+        rows([{}] * (ROWS_MAX + 1))
+
+
+def test_a_text_of_more_markup_than_any_platform_has_is_refused() -> None:
+    assert plain("<p>" + "x" * (HTML_MAX - 3)) == "x" * (HTML_MAX - 3)
+    assert plain("x" * (HTML_MAX + 1)) == "x" * (HTML_MAX + 1)
+    with pytest.raises(UnexpectedBody, match=f"at most {HTML_MAX}"):
+        plain("<p>" + "x" * HTML_MAX)

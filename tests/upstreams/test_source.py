@@ -6,6 +6,7 @@ Time is virtual: the clock jumps to the next deadline whenever all tasks wait, s
 from __future__ import annotations
 
 import math
+import threading
 from functools import partial
 from random import Random
 
@@ -33,6 +34,7 @@ from tests.fakes.scripted_exchange import (
     said,
     source_over,
 )
+from upstreams.aside import LONG_BYTES
 from upstreams.endpoint import Backoff, Platform
 from upstreams.errors import NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
 from upstreams.platforms import load_platforms
@@ -97,7 +99,6 @@ async def test_text_is_taken_where_the_call_accepts_it(autojump_clock: MockClock
         httpx.ReadError("cut"),
         httpx.RemoteProtocolError("noise"),
         httpx.DecodingError("the gzip body is damaged"),
-        ResponseTooLarge("too long"),
         httpx.ConnectTimeout("slow"),
         httpx.PoolTimeout("busy"),
     ],
@@ -109,6 +110,27 @@ async def test_what_cannot_be_read_is_a_failure_that_counts(autojump_clock: Mock
     assert failed.value.passing
     assert failed.value.source == "main"
     assert source.breaker.statistics().failures == 1
+
+
+async def test_an_answer_that_is_too_long_counts_and_is_not_asked_for_again(autojump_clock: MockClock) -> None:
+    exchange = ScriptedExchange(ResponseTooLarge("too long"))
+    source = source_over(exchange, rules=Rules(retries=2))
+    with pytest.raises(UpstreamFailed, match="too long"):
+        await source.ask(asking(), LONG_S)
+    assert (len(exchange.calls), source.breaker.statistics().failures) == (1, 1)
+
+
+async def test_a_long_answer_is_read_in_a_thread_and_a_short_one_is_not() -> None:
+    read_in: list[int] = []
+
+    def note(_answer: Answer) -> None:
+        read_in.append(threading.get_ident())
+
+    for body in (b'{"message":"x"}', b'{"message":"%b"}' % (b"x" * LONG_BYTES)):
+        source = source_over(ScriptedExchange(said(body, 400)), judge=note)
+        with pytest.raises(UpstreamFailed):
+            await source.ask(asking(), trio.current_time() + LONG_S)
+    assert [ident == threading.get_ident() for ident in read_in] == [True, False]
 
 
 async def test_an_error_without_json_is_judged_by_its_status(autojump_clock: MockClock) -> None:

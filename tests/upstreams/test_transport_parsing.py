@@ -1,6 +1,7 @@
 """The pure parts: requests written, answers read from arbitrary pieces, bodies decoded."""
 
 import gzip
+import tracemalloc
 import zlib
 from itertools import pairwise
 
@@ -159,11 +160,43 @@ def test_what_cannot_be_decoded_says_so(coding: str, body: bytes):
         ("deflate", zlib.compress(b"\0" * 10_000_000)),
         ("br", brotli.compress(b"\0" * 10_000_000)),
         ("gzip, br", brotli.compress(gzip.compress(b"\0" * 10_000_000))),
+        ("gzip, gzip", gzip.compress(b"\0" * 10_000_000)),
     ],
 )
 def test_a_bomb_is_given_up_at_the_cap(coding: str, bomb: bytes):
     with pytest.raises(ResponseTooLarge):
         decode_body(bomb, coding, body_bytes_max=CAP)
+
+
+def test_what_is_still_encoded_may_hardly_expand() -> None:
+    """Goal: codings one over the other cost no more than one. Method: one that packs its own kind a thousand times."""
+    packed = gzip.compress(gzip.compress(b"\0" * 200_000_000))
+    with pytest.raises(ResponseTooLarge):
+        decode_body(packed, "gzip, gzip", body_bytes_max=300_000_000)
+
+
+def test_a_body_in_pieces_of_a_byte_takes_its_own_length_and_is_let_go_of() -> None:
+    parser = AnswerParser(HeadReader(), header_bytes_max=1_000, body_bytes_max=10_000_000)
+    pieces = b"1\r\nx\r\n2\r\nyz\r\n" * 5_000
+    parser.begin("GET")
+    tracemalloc.start()
+    try:
+        parser.feed(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        for _ in range(20):
+            parser.feed(pieces)
+        assert tracemalloc.get_traced_memory()[0] < 1_000_000
+        parser.feed(b"0\r\n\r\n")
+        assert parser.answer().body == b"xyz" * 100_000
+        assert tracemalloc.get_traced_memory()[0] < 10_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_an_answer_of_very_many_headers_is_refused() -> None:
+    parser = AnswerParser(HeadReader(), header_bytes_max=1_000_000, body_bytes_max=CAP)
+    parser.begin("GET")
+    with pytest.raises(httpx.RemoteProtocolError, match="longer than 1000 lines"):
+        parser.feed(b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 2_000)
 
 
 def _write(call: HttpCall) -> bytes:

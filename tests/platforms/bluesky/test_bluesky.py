@@ -359,9 +359,10 @@ def test_a_sign_in_gives_the_header_that_later_calls_carry() -> None:
     assert done.value.value.headers == (("authorization", "Bearer token"),)
 
 
-def test_a_sign_in_without_a_token_is_a_failure() -> None:
+@pytest.mark.parametrize("signed_in", [{"did": "did:plc:ada"}, {"accessJwt": "t" * 1_000_000}])
+def test_a_sign_in_without_a_usable_token_is_a_failure(signed_in: dict[str, str]) -> None:
     with pytest.raises(UpstreamFailed):
-        _page("search", always({"did": "did:plc:ada"}), query="parsers")
+        _page("search", always(signed_in), query="parsers")
 
 
 def test_an_empty_page_with_a_cursor_is_not_the_last_one() -> None:
