@@ -255,7 +255,9 @@ def _overload(setting: Setting, opened: _Opened, unsent: Unsent, *, clock: Calla
         return opened.gate.statistics().leases - len(opened.feed.hub) - upstreams - unsent.readers
 
     load = Load(clock, busy, lambda: opened.books.store.statistics().waiting)
-    return Overload(opened.shedder, load, make_id=opened.make_id, base_url=setting.base_url, log=setting.log)
+    return Overload(
+        opened.shedder, load, make_id=opened.make_id, base_url=setting.base_url, log=setting.log, rng=setting.rng
+    )
 
 
 def _metrics(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from random import Random
 from typing import Final
 
 import trio
@@ -56,7 +57,14 @@ class Overload:
     """Watches one node's load and sheds what is too much. `active` is read for every request, nearly always false."""
 
     def __init__(
-        self, shedder: LoadShedder, load: Load, *, make_id: Callable[[str], str], base_url: str, log: Log
+        self,
+        shedder: LoadShedder,
+        load: Load,
+        *,
+        make_id: Callable[[str], str],
+        base_url: str,
+        log: Log,
+        rng: Random,
     ) -> None:
         self.active = False
         self.lag_s = 0.0
@@ -65,6 +73,7 @@ class Overload:
         self._load = load
         self._make_id = make_id
         self._log = log
+        self._rng = rng
         self._line_at = -LINES_APART_S
         self._spell: _Spell | None = None
         refused = Refused("SERVICE_UNAVAILABLE", MESSAGE)
@@ -118,14 +127,18 @@ class Overload:
     async def watch(self, stop: trio.Event) -> None:
         """Look at the load until `stop` is set.
 
-        The lag is how late this task itself is run: by as much is every request late whose bytes have arrived.
+        The lag is how late this task itself is run, or how long it waits for its next turn: by as much is every request
+        late whose bytes have arrived. The looks are apart by chance, or they could always fall between two stalls.
         """
-        load, shedder = self._load, self._shedder
+        clock, shedder = self._load.clock, self._shedder
         while not stop.is_set():
-            due_at = load.clock() + (WARY_TICK_S if shedder.is_wary else TICK_S)
+            tick_s = WARY_TICK_S if shedder.is_wary else TICK_S
+            due_at = clock() + tick_s * (0.5 + self._rng.random())
             await trio.sleep_until(due_at)
-            at = load.clock()
-            self._look(at, at - due_at)
+            began_at = clock()
+            await trio.lowlevel.checkpoint()
+            at = clock()
+            self._look(at, max(began_at - due_at, at - began_at))
 
     def statistics(self) -> SheddingStatistics:
         """The record of this moment."""

@@ -34,8 +34,8 @@ ROOMY: Final = 0.5
 STEEP: Final = 2.0
 """Above this pressure it shrinks by `BRAKE` instead of `EASE`."""
 LIMIT_MAX: Final = 100_000.0
-REFUSED_FOR_ONE: Final = 16
-"""For so many refusals between two looks there is room for one request, up to twice `FEW`, whatever the pressure: a
+REFUSED_FOR_ONE: Final = 32
+"""For so many refusals between two looks there is room for one request, up to `FEW`, whatever the pressure: a
 flood whose refusals alone keep the node late must not starve everybody."""
 
 
@@ -121,7 +121,7 @@ class LoadShedder:
         self._shares.turn(at)
         refused = self._refused_total - self._refused_seen
         if pressure > 1.0:
-            least = min(max(LIMIT_MIN, refused // REFUSED_FOR_ONE), 2 * FEW)
+            least = min(max(LIMIT_MIN, refused // REFUSED_FOR_ONE), FEW)
             self._limit = max(float(least), self._limit * (BRAKE if pressure > STEEP else EASE))
         elif pressure < ROOMY and refused:
             self._limit = min(LIMIT_MAX, self._limit * GROWTH)

@@ -77,6 +77,7 @@ class SimulatedLoop:
         self._at = 0.0
         self._busy = self._waiting = 0
         self._tick_at = TICK_S
+        self._looked_at: float | None = None
         self.ended = Ended()
         self.limits: list[tuple[float, int]] = []
         """The limit at each tick while it sheds."""
@@ -91,7 +92,7 @@ class SimulatedLoop:
             ready = []
             while coming and coming[0][0] <= self._at:
                 ready.append(heapq.heappop(coming))
-            is_due = self._tick_at <= self._at
+            is_due = self._tick_at <= self._at or self._looked_at is not None
             if not ready and not is_due:
                 self._at = min(self._tick_at, coming[0][0] if coming else until, until)
                 continue
@@ -130,8 +131,14 @@ class SimulatedLoop:
         return self._at
 
     def _tick(self) -> None:
-        lag_s = self._at - self._tick_at
+        """As `Overload.watch`: a look takes two turns."""
+        if self._looked_at is None:
+            self._looked_at = self._at
+            return
+        lag_s = max(self._looked_at - self._tick_at, self._at - self._looked_at)
+        self._looked_at = None
         self._shedder.observe(self._at, lag_s / LAG_S, self._busy - self._waiting)
         if self._shedder.active:
             self.limits.append((self._at, self._shedder.statistics().limit))
-        self._tick_at = self._at + (WARY_TICK_S if self._shedder.is_wary else TICK_S)
+        tick_s = WARY_TICK_S if self._shedder.is_wary else TICK_S
+        self._tick_at = self._at + tick_s * (0.5 + self._rng.random())

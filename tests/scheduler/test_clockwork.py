@@ -7,7 +7,7 @@ import pytest
 import trio
 import trio.testing
 
-from scheduler.clockwork import APART_S, EACH_MAX, IN_FLIGHT_MAX
+from scheduler.clockwork import APART_S, EACH_MAX, IN_FLIGHT_MAX, YIELDING_MAX
 from scheduler.errors import MonitorUnknown
 from scheduler.monitors.due import RECORDED_MAX
 from scheduler.monitors.run_rows import LEASE_S
@@ -180,6 +180,23 @@ async def test_a_crowd_is_spread_over_the_slots_first_seconds(
     lags = await desk.store.read(lambda tx: tx.one("SELECT MAX(started_at - start_at) FROM runs"))
     assert lags[0] < 2 * APART_S
     assert desk.recipes.most_under_way <= IN_FLIGHT_MAX
+
+
+async def test_while_the_node_sheds_requests_a_few_runs_at_a_time_are_begun_and_the_others_later_not_skipped(
+    quick: Desk, autojump_clock: trio.testing.MockClock
+) -> None:
+    desk = started(quick)
+    monitors = [await desk.monitor(await desk.account()) for _ in range(20)]
+    desk.recipes.takes_s = 10.0
+    desk.yielding = True
+    async with desk.clock():
+        await trio.sleep(HOUR + 5)
+        assert desk.recipes.most_under_way == YIELDING_MAX
+        desk.yielding = False
+        await trio.sleep(20)
+    assert desk.recipes.most_under_way > YIELDING_MAX
+    for monitor in monitors:
+        assert await statuses(desk, monitor.id) == [(1.0, "ok")]
 
 
 async def test_one_account_with_many_monitors_does_not_hold_up_another(

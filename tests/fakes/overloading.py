@@ -1,0 +1,71 @@
+"""A node that falls behind for certain, on any machine: its loop stands still again and again, its writer for good."""
+
+# ruff: noqa: ASYNC110 - what is waited for here has no event
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import trio
+
+from limits.shedding import FEW
+from tests.fakes.calling import Answered
+from tests.fakes.node import OpenNode
+
+HELD = FEW + 16
+BLOCKED_S = 0.05
+ROOM = {"requests_per_minute": 1_000_000, "concurrent_requests": 10_000}
+"""Limits of keys that are in nobody's way."""
+
+
+async def block_loop() -> None:
+    """Make the loop late, as one is that has too much to do; by the run's own clock, which may be a patient one."""
+    while True:
+        until = trio.current_time() + BLOCKED_S
+        while trio.current_time() < until:
+            time.sleep(0.001)  # noqa: ASYNC251 - that is what it is for
+        await trio.sleep(0.001)
+
+
+@asynccontextmanager
+async def open_slow_loop() -> AsyncIterator[None]:
+    """Every task is late until the block ends."""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(block_loop)
+        yield
+        nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def open_overload(node: OpenNode, *, sheds: bool = True) -> AsyncIterator[list[Answered]]:
+    """The node in overload, once it sheds; what was under way by then is in the list when the block has ended.
+
+    Method: more requests than `FEW` wait for a writer that stands still, in a loop that is late.
+    """
+    answers: list[Answered] = []
+    go_on, is_held = threading.Event(), threading.Event()
+
+    def hold(_tx: object) -> None:
+        is_held.set()
+        go_on.wait(60)
+
+    async def ask(number: int) -> None:
+        answers.append(await node.get(f"/v1/github/profile?handle=held{number}"))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(node.node.books.store.write, hold)
+        while not is_held.is_set():
+            await trio.sleep(0.001)
+        try:
+            for number in range(HELD):
+                nursery.start_soon(ask, number)
+            while node.node.admission.gate.statistics().leases < HELD:
+                await trio.sleep(0.001)
+            async with open_slow_loop():
+                while sheds and not node.node.overload.active:
+                    await trio.sleep(0.001)
+                yield answers
+        finally:
+            go_on.set()

@@ -1,0 +1,134 @@
+"""A whole node with more requests than it can do, over sockets: what it refuses, how, and what it goes on serving."""
+
+# ruff: noqa: ASYNC110 - what is waited for here has no event
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import httpx
+import pytest
+import trio
+
+from bench.line import Line
+from gateway.overload import LAG_S
+from tests.fakes.node import OpenNode, open_test_node
+from tests.fakes.overloading import BLOCKED_S, HELD, ROOM, open_overload, open_slow_loop
+
+PROFILE = "/v1/github/profile?handle=octocat"
+ENGINES = ("native", "hypercorn")
+FLOOD = HELD
+
+
+def server(engine: str = "native", **more: object) -> dict[str, object]:
+    return {"port": 0, "drain_s": 1, "engine": engine, **more}
+
+
+async def shed_one(node: OpenNode, target: str = PROFILE, **request: object) -> httpx.Response:
+    """The first refusal of a key that has had its part; what there is room for is served first."""
+    while True:
+        answer = await node.client.request("GET", node.url + target, headers={"x-api-key": node.key}, timeout=60)
+        if answer.status_code == 503:
+            break
+    sending = {"method": "GET", "headers": {"x-api-key": node.key}, "timeout": 60, **request}
+    return await node.client.request(url=node.url + target, **sending)  # type: ignore[arg-type] - of httpx
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_a_shed_request_gets_the_envelope_and_touches_no_counter(tmp_path: Path, engine: str) -> None:
+    assert BLOCKED_S > LAG_S
+    async with open_test_node(tmp_path, limits=ROOM, server=server(engine), cache={"max_bytes": 0}) as node:
+        assert (await node.get(PROFILE)).status == 200
+        async with open_overload(node) as answers:
+            admitted, before = dict(node.node.admission.counts), node.node.admission.gate.statistics()
+            refused = await shed_one(node)
+            again = await shed_one(node)
+            head = await shed_one(node, method="HEAD")
+            posted = await shed_one(node, method="POST", content=b"a body")
+            assert dict(node.node.admission.counts) == admitted
+            assert node.node.admission.gate.statistics() == before
+        body = refused.json()
+        assert (refused.status_code, body["error"]["type"]) == (503, "SERVICE_UNAVAILABLE")
+        assert (body["success"], body["credits_used"], body["credits_remaining"]) == (False, 0, None)
+        assert body["request_id"] == refused.headers["x-request-id"] != again.headers["x-request-id"]
+        assert refused.headers["retry-after"] == "1"
+        assert refused.headers["content-type"] == "application/json"
+        assert "x-credits-remaining" not in refused.headers
+        assert {"date", "server"} <= set(refused.headers)
+        assert (head.status_code, head.content, head.headers["retry-after"]) == (503, b"", "1")
+        assert (posted.status_code, posted.json()["error"]["type"]) == (503, "SERVICE_UNAVAILABLE")
+        assert [answer.status for answer in answers] == [200] * HELD, "what was under way is finished"
+        await node.assert_sound()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_status_events_health_and_metrics_answer_while_it_sheds(tmp_path: Path, engine: str) -> None:
+    async with open_test_node(tmp_path, limits=ROOM, server=server(engine)) as node:
+        assert (await node.get("/v1/events")).status == 200
+        async with open_overload(node):
+            assert (await shed_one(node, "/v1/credits/balance")).status_code == 503
+            assert (await node.get("/v1/status", key=None)).status == 200
+            assert (await node.get("/v1/events")).status == 200
+            assert (await node.get("/v1/events/consumers")).status == 200
+            assert (await node.client.get(f"{node.admin_url}/healthz")).status_code == 200
+            assert await node.gauge("sluice_shedding") == 1
+            assert await node.gauge('sluice_shed_total{key="known"}') >= 2
+            assert await node.gauge("sluice_loop_lag_seconds") > LAG_S
+            assert await node.gauge("sluice_shed_limit") > 0
+
+
+async def test_it_ends_by_itself_and_the_log_has_a_line_for_its_beginning_and_its_end(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, limits=ROOM) as node:
+        async with open_overload(node):
+            for _ in range(3):
+                await shed_one(node)
+            while not node.log_events("overload_began"):
+                await trio.sleep(0.001)
+        while node.node.overload.active:
+            await trio.sleep(0.001)
+        assert (await node.get(PROFILE)).status == 200
+        assert await node.gauge("sluice_shed_limit") == 0
+        assert len(node.log_events("overload_began")) == len(node.log_events("overload_ended")) == 1
+        assert node.log_events("overload_ended")[0]["refused"] >= 3
+        refusals = [event for event in node.log_events("request") if event["code"] == "SERVICE_UNAVAILABLE"]
+        assert refusals == [], "a flood must not become a flood of lines"
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_a_node_that_is_told_not_to_shed_serves_all_however_late(tmp_path: Path, engine: str) -> None:
+    async with open_test_node(tmp_path, limits=ROOM, server=server(engine, shed=False)) as node:
+        async with open_overload(node, sheds=False) as answers:
+            for _ in range(8):
+                assert (await node.get("/v1/credits/balance")).status == 200
+            assert await node.gauge("sluice_shedding") == 0
+        assert [answer.status for answer in answers] == [200] * HELD
+
+
+async def test_a_quiet_key_beside_a_flood_is_served_while_the_flood_is_refused(tmp_path: Path) -> None:
+    """Method: callers that ask again at once share one key, on a loop that is late; another key asks now and then."""
+    flood, quiet_ones = list[str](), list[int]()
+
+    async def hammer(node: OpenNode, number: int) -> None:
+        host, port = node.url.removeprefix("http://").split(":")
+        with Line((host, int(port))) as line:
+            for n in itertools.count():
+                target = f"/v1/github/profile?handle=flood{number}x{n}"
+                asked = f"GET {target} HTTP/1.1\r\nhost: {host}\r\nx-api-key: {node.key}\r\n\r\n"
+                flood.append((await line.ask(asked.encode()))[9:12].decode())
+
+    async with open_test_node(tmp_path, limits=ROOM) as node:
+        quiet = (await node.new_key(await node.new_account()))[0]
+        assert (await node.get(PROFILE, key=quiet)).status == 200
+        assert (await node.get(PROFILE)).status == 200
+        async with trio.open_nursery() as nursery, open_slow_loop():
+            for number in range(FLOOD):
+                nursery.start_soon(hammer, node, number)
+            while "503" not in flood:
+                await trio.sleep(0.001)
+            flood.clear()
+            for n in range(8):
+                quiet_ones.append((await node.get(f"/v1/github/profile?handle=q{n}", key=quiet)).status)
+            nursery.cancel_scope.cancel()
+        assert quiet_ones == [200] * 8
+        assert set(flood) == {"200", "503"}, "it went on being served with what was left, and refused the rest"
+        await node.assert_sound()
