@@ -53,7 +53,7 @@ def run_scenarios(
         scenarios,
         {
             "--rate": (rates, tuple(SCENARIOS)),
-            "--seconds": (seconds, (*SCENARIOS, "reads", "deliveries")),
+            "--seconds": (seconds, (*SCENARIOS, "reads", "deliveries", "flood")),
             "--polls": (polls, ("parked",)),
             "--events": (events, ("depth",)),
             "--deliveries": (deliveries, ("deliveries",)),

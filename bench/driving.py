@@ -82,8 +82,8 @@ async def drive_open(scenario: Scenario, target: Target, pace: Pace, *, first_ke
     pace = bounded(pace)
     loads = split_load(ask_for(scenario, target), pace, connections=scenario.connections, first_key=first_key)
     begin_s, end_s = loads[0].counted_from_ns / 1e9, loads[0].first_ns / 1e9 + pace.warmup_s + pace.seconds
-    watch = partial(_watch, target.pid, begin_s, end_s)
-    watched, *heard = await run_side_by_side(watch, *(partial(_hear, load) for load in loads))
+    watching = partial(watch, target.pid, begin_s, end_s)
+    watched, *heard = await run_side_by_side(watching, *(partial(hear, load) for load in loads))
     assert isinstance(watched, Watched)
     return step_of(pace, watched, [each for each in heard if isinstance(each, Heard)])
 
@@ -114,8 +114,14 @@ def split_load(ask: Ask, pace: Pace, *, connections: int, first_key: int) -> lis
     ]
 
 
-async def _hear(load: OpenLoad) -> Heard:
-    limit_s = LEAD_S + load.count * load.interval_ns / 1e9 + load.drain_s + RUN_S
+async def hear(load: OpenLoad) -> Heard:
+    """Run a part of an open loop in a process of its own.
+
+    Raises:
+        ChildFailed: it failed or did not end in time.
+    """
+    lead_s = max(load.first_ns - time.monotonic_ns(), 0) / 1e9
+    limit_s = lead_s + load.count * load.interval_ns / 1e9 + load.drain_s + RUN_S
     return msgspec.json.decode(await generate("bench.open_load", msgspec.json.encode(load), limit_s), type=Heard)
 
 
@@ -133,7 +139,7 @@ async def generate(module: str, load: bytes, limit_s: float) -> bytes:
         raise ChildFailed("the load generator did not end in time") from exc
 
 
-async def _watch(pid: int, begin_s: float, end_s: float) -> Watched:
+async def watch(pid: int, begin_s: float, end_s: float) -> Watched:
     """Read the server's own CPU as the counting begins and ends, and its memory in between.
 
     Raises:
@@ -160,8 +166,9 @@ def _usage(pid: int) -> Usage:
 
 def step_of(pace: Pace, watched: Watched, heard: list[Heard]) -> Step:
     """The figures of one step from what each process heard."""
-    latencies, lags = Histogram(), Histogram()
+    latencies, lags, refusals = Histogram(), Histogram(), Histogram()
     for each in heard:
+        refusals.merge(Histogram(each.refusals))
         latencies.merge(Histogram(each.latencies))
         lags.merge(Histogram(each.lags))
     answered = sum(each.answered_in_time for each in heard)
@@ -184,6 +191,7 @@ def step_of(pace: Pace, watched: Watched, heard: list[Heard]) -> Step:
         unexpected=_summed([each.unexpected for each in heard]),
         memory=watched.memory,
         seconds=pace.seconds,
+        refused_p99_ms=refusals.percentile_ms(0.99),
     )
 
 

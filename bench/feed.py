@@ -1,4 +1,4 @@
-"""The scenarios of feed, monitors and deliveries: without rates, each measures once and gives marks and figures."""
+"""The scenarios of feed, monitors, deliveries and overload: no rates; each measures once, for marks and figures."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -23,6 +23,7 @@ from bench.feed_marks import (
     worked_out,
 )
 from bench.feed_reads import Read, Reads
+from bench.flood import measure_flood
 from bench.orders import Place
 from bench.parked import POLLS_A_KEY, POLLS_EACH, Parked, Polls
 from bench.scenarios import TRANSPARENT, Stage
@@ -102,8 +103,20 @@ async def deliveries(options: FeedOptions) -> Found:
     return deliveries_found(await measure_deliveries(wanted))
 
 
+async def flood(options: FeedOptions) -> Found:
+    """Far more requests than a node can do, beside a key that asks for little."""
+    return await measure_flood(options.seconds or 10.0)
+
+
 SCENARIOS: Mapping[str, Callable[[FeedOptions], Awaitable[Found]]] = MappingProxyType(
-    {"parked": parked, "reads": reads, "depth": depth, "monitors": monitors, "deliveries": deliveries}
+    {
+        "parked": parked,
+        "reads": reads,
+        "depth": depth,
+        "monitors": monitors,
+        "deliveries": deliveries,
+        "flood": flood,
+    }
 )
 
 

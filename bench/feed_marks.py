@@ -1,7 +1,7 @@
 """What was seen of feed, monitors and deliveries, as marks that a node should keep and as figures beside them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median
 
 from bench.deliveries import Delivered, Turn
@@ -10,7 +10,7 @@ from bench.due import Worked
 from bench.feed_reads import ACK_LIMIT, CATCH_UP_LIMIT, Read
 from bench.histogram import Histogram
 from bench.parked import Parked
-from bench.results import Figure, Mark
+from bench.results import Figure, Mark, Point
 from gateway.feed.asks import LIMIT_DEFAULT
 
 GOAL = 50_000
@@ -23,6 +23,7 @@ class Found:
 
     marks: list[Mark]
     figures: list[Figure]
+    points: list[Point] = field(default_factory=list)
 
 
 def parked_marks(seen: Parked) -> list[Mark]:

@@ -7,7 +7,7 @@ to be sent: a server that stalls makes all the callers of that time wait, and al
 import gc
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 import trio
@@ -56,6 +56,8 @@ class Heard:
     unanswered: int
     connections: int
     client_cpu_s: float
+    refusals: dict[int, int] = field(default_factory=dict)
+    """A histogram of how long those waited that were not served."""
 
 
 class OpenLoop:
@@ -70,7 +72,7 @@ class OpenLoop:
         self._answered = bytearray(load.count)
         self._lines = 0
         self._uncounted, self._tally = Tally(load.ask), Tally(load.ask)
-        self._latencies, self._lags = Histogram(), Histogram()
+        self._latencies, self._lags, self._refusals = Histogram(), Histogram(), Histogram()
         self._served_in_time = self._answered_in_time = 0
 
     async def run(self) -> Heard:
@@ -114,8 +116,8 @@ class OpenLoop:
         if self._load.counted_from_ns <= now_ns < self._end_ns:
             self._answered_in_time += 1
             self._served_in_time += served
-        if served and self._counts(ticket):
-            self._latencies.record(now_ns - self._meant_ns(ticket))
+        if self._counts(ticket):
+            (self._latencies if served else self._refusals).record(now_ns - self._meant_ns(ticket))
 
     def _meant_ns(self, ticket: int) -> int:
         return self._load.first_ns + ticket * self._load.interval_ns
@@ -140,6 +142,7 @@ class OpenLoop:
             unanswered=len(unanswered),
             connections=self._lines,
             client_cpu_s=client_cpu_s,
+            refusals=dict(self._refusals.counts),
         )
 
 

@@ -11,6 +11,7 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
+from bench.flood import FLOOD, QUIET
 from bench.results import Held, Point, Results, Step
 
 PERCENTILES: tuple[tuple[str, str, Callable[[Step], float]], ...] = (
@@ -31,6 +32,8 @@ def draw(results: Results, folder: Path, name: str) -> list[Path]:
     if not points:
         return []
     figures = {"latency": _latency(points), "cpu": _cpu(points, results.hello_us), "memory": _memory(points)}
+    if flood := [point for point in points if point.scenario == FLOOD]:
+        figures["flood"] = _flood(flood, [point for point in points if point.scenario == QUIET])
     return [file for what, figure in figures.items() for file in save(figure, folder / f"{name}-{what}")]
 
 
@@ -154,6 +157,33 @@ def _held(points: Sequence[Point], scenario: str) -> list[Held]:
     """What the server of a scenario held, in the order of time."""
     steps = (step for point in points if point.scenario == scenario for step in point.steps)
     return sorted(held for step in steps for held in step.memory)
+
+
+def _flood(flood: Sequence[Point], quiet: Sequence[Point]) -> Figure:
+    figure = Figure(figsize=(9.5, 4.2), layout="constrained")
+    figure.suptitle("A flood beside a quiet key")
+    answered, waited = figure.subplots(1, 2)
+    labels = [point.label for point in flood]
+    served = [median(step.served_per_s for step in point.steps) for point in flood]
+    refused = [median(step.refused_per_s for step in point.steps) for point in flood]
+    answered.bar(labels, served, color=COLOURS[0], label="served")
+    answered.bar(labels, refused, bottom=served, color=COLOURS[1], label="refused")
+    answered.set_ylabel("answers/s")
+    whats: tuple[tuple[str, Sequence[Point], Callable[[Step], float]], ...] = (
+        ("served", flood, _visible(lambda step: step.p99_ms)),
+        ("refused", flood, _visible(lambda step: step.refused_p99_ms)),
+        ("the quiet key", quiet, _visible(lambda step: step.p99_ms)),
+    )
+    for nth, (what, points, value) in enumerate(whats):
+        at, middle = [point.label for point in points], _spread(points, value)[1]
+        waited.plot(at, middle, marker="o", linestyle="", color=COLOURS[nth], label=what)
+    waited.set_ylim(bottom=0)
+    waited.set_ylabel("p99, ms")
+    for axes in (answered, waited):
+        axes.set_xlabel("offered, of what the node can do")
+        axes.grid(axis="y", alpha=0.25)
+        axes.legend(fontsize="small")
+    return figure
 
 
 def _sweep(points: Sequence[Point]) -> Figure:

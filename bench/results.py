@@ -51,6 +51,8 @@ class Step:
     memory: tuple[Held, ...]
     seconds: float = 0.0
     """That were counted; 0 in files of before this was kept."""
+    refused_p99_ms: float = 0.0
+    """Of answers that were refusals, 0 where there were none."""
 
 
 @dataclass(frozen=True, slots=True)

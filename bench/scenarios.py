@@ -7,7 +7,7 @@ from types import MappingProxyType
 from bench.settings import Setting
 
 TRANSPARENT: Mapping[str, Setting] = MappingProxyType(
-    {"limits.requests_per_minute": 2_000_000, "limits.concurrent_requests": 10_000}
+    {"limits.requests_per_minute": 2_000_000, "limits.concurrent_requests": 10_000, "server.shed": False}
 )
 """Limits that refuse nobody, so that what is measured is the work and not the refusal. The window of one key then
 holds 16 MB (8 bytes a request), which counts into the resident memory."""

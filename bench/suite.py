@@ -85,6 +85,7 @@ async def run_feed(name: str, options: FeedOptions, results: Results, tell: Tell
     found = await feed.SCENARIOS[name](options)
     results.marks.extend(found.marks)
     results.figures.extend(found.figures)
+    results.points.extend(found.points)
 
 
 def _with_settings(scenario: Scenario, settings: Mapping[str, Setting]) -> Scenario:

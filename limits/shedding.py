@@ -17,7 +17,7 @@ from limits.fair_shares import FairShares
 
 FEW: Final = 64
 """So many requests in work are no overload: at 250 us of CPU each they take 16 ms."""
-LIMIT_MIN: Final = 16
+LIMIT_MIN: Final = 40
 ONSET_S: Final = 0.05
 """For so long the node must have been behind before the first request is refused."""
 MANY: Final = 4 * FEW

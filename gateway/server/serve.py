@@ -21,6 +21,8 @@ from gateway.server.request_head import Peer
 from gateway.server.unsent import Unsent
 from gateway.server.wire import Wire
 
+ACCEPTED_AT_ONCE = 64
+
 
 async def serve_native(
     app: ASGIApp,
@@ -61,27 +63,45 @@ async def serve_native(
 
 
 async def _accept(listener: trio.SocketListener, *, edge: Edge, connections: trio.Nursery) -> None:
-    while True:
-        if len(edge.connections) >= edge.bounds.connections:
-            await trio.lowlevel.wait_readable(listener.socket)
-            await edge.wait_room()
-        connection = _connection(await accept_one(listener), edge)
-        if connection is not None:
-            edge.connections.add(connection)
-            connections.start_soon(connection.run)
+    """Take connections until cancelled; those that wait together are taken together.
+
+    Trio takes one in a turn of the loop, and the turns of a busy loop are long: clients would wait for seconds.
+    """
+    with _same(listener) as waiting:
+        while True:
+            if len(edge.connections) >= edge.bounds.connections:
+                await trio.lowlevel.wait_readable(listener.socket)
+                await edge.wait_room()
+            outer = (await accept_one(listener)).socket
+            sock = socket.socket(outer.family, outer.type, outer.proto, fileno=outer.detach())
+            _take(sock, edge, connections)
+            for _ in range(min(ACCEPTED_AT_ONCE, edge.bounds.connections - len(edge.connections))):
+                try:
+                    sock, _address_of_client = waiting.accept()
+                except OSError:  # nobody waits, or `accept_one` tells why nobody can be taken
+                    break
+                _take(sock, edge, connections)
 
 
-def _connection(stream: trio.SocketStream, edge: Edge) -> Connection | None:
-    """Take the socket out of Trio's layers; None when the client is already gone."""
-    outer = stream.socket
+def _same(listener: trio.SocketListener) -> socket.socket:
+    """The listener's socket without Trio's layers, under a descriptor of its own."""
+    inner = listener.socket
+    return socket.fromfd(inner.fileno(), inner.family, inner.type, inner.proto)
+
+
+def _take(sock: socket.socket, edge: Edge, connections: trio.Nursery) -> None:
+    """Begin to serve a connection, unless its client is already gone."""
     try:
-        peer = Peer(_address(outer.getpeername()), _address(outer.getsockname()), edge.state)
+        peer = Peer(_address(sock.getpeername()), _address(sock.getsockname()), edge.state)
+        if sock.family != socket.AF_UNIX:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except OSError:
-        outer.close()
-        return None
-    sock = socket.socket(outer.family, outer.type, outer.proto, fileno=outer.detach())
+        sock.close()
+        return
     sock.setblocking(False)  # noqa: FBT003 - the stdlib's signature
-    return Connection(Wire(sock, edge.bounds, edge.unsent), edge, peer)
+    connection = Connection(Wire(sock, edge.bounds, edge.unsent), edge, peer)
+    edge.connections.add(connection)
+    connections.start_soon(connection.run)
 
 
 def _address(name: object) -> tuple[str, int] | None:

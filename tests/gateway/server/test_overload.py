@@ -5,6 +5,7 @@ import resource
 import socket
 import subprocess
 import sys
+import time
 from typing import cast
 
 import pytest
@@ -143,3 +144,27 @@ def test_clients_get_the_descriptors_that_the_node_itself_does_not_need(
     command = [sys.executable, "-c", COUNT, str(soft), str(hard), str(wanted)]
     told = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=60, check=True)
     assert told.stdout.split() == [str(possible), str(hard), str(hard)]
+
+
+async def test_clients_that_connect_together_do_not_wait_for_one_turn_of_a_busy_loop_each():
+    """Method: 100 connect and ask at once; how often the late loop turns until all are answered is counted."""
+    turns = 0
+
+    async def be_late() -> None:
+        nonlocal turns
+        while True:
+            time.sleep(0.01)  # noqa: ASYNC251 - that is what makes it late
+            turns += 1
+            await trio.lowlevel.checkpoint()
+
+    async def ask(served: Served) -> None:
+        async with await served.connect() as client:
+            assert (await client.ask(GET % b"")).status == 200
+
+    async with open_served(PathApp()) as served, trio.open_nursery() as late:
+        async with trio.open_nursery() as clients:
+            for _ in range(100):
+                clients.start_soon(ask, served)
+            late.start_soon(be_late)
+        late.cancel_scope.cancel()
+    assert turns < 50
