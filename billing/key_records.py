@@ -2,6 +2,15 @@
 
 from dataclasses import dataclass
 
+from billing.errors import KeyUnknown
+from storage.store import Tx
+
+COLUMNS = "id, account_id, name, last4, credit_limit, used, expires_at, revoked_at, created_at"
+READ = f"SELECT {COLUMNS} FROM keys WHERE id = ?"  # noqa: S608 - constants
+OF_ACCOUNT = "account_id = ?"
+AFTER = "(created_at, id) > (SELECT created_at, id FROM keys WHERE id = ?)"
+LIST = f"SELECT {COLUMNS} FROM keys WHERE {{where}} ORDER BY created_at, id LIMIT ?"  # noqa: S608 - constants
+
 
 @dataclass(frozen=True, slots=True)
 class KeyRecord:
@@ -16,3 +25,20 @@ class KeyRecord:
     expires_at: float | None
     revoked_at: float | None
     created_at: float
+
+
+def read_key(tx: Tx, key_id: str) -> KeyRecord:
+    """The key's record inside a transaction. Raises KeyUnknown."""
+    row = tx.one(READ, (key_id,))
+    if row is None:
+        raise KeyUnknown(key_id)
+    return KeyRecord(*row)
+
+
+def list_keys(account_id: str | None, after: str | None, limit: int, tx: Tx) -> list[KeyRecord]:
+    """The oldest `limit` keys of an account or of all, or of those behind the key `after`. Raises KeyUnknown."""
+    if after is not None:
+        read_key(tx, after)
+    bounds = {rule: value for rule, value in ((OF_ACCOUNT, account_id), (AFTER, after)) if value is not None}
+    sql = LIST.format(where=" AND ".join(bounds) or "1 = 1")
+    return [KeyRecord(*row) for row in tx.all(sql, (*bounds.values(), limit))]

@@ -18,7 +18,7 @@ from billing.accounts import PAGE_MAX, read_account
 from billing.errors import KeyUnknown, KeyUnusable, TermsInvalid, TooManyKeys
 from billing.facts import SILENT, Facts
 from billing.key_cache import Key, KeyCache, Refused
-from billing.key_records import KeyRecord
+from billing.key_records import KeyRecord, list_keys, read_key
 from billing.key_text import KeyText, digest
 from billing.sealing import Cipher
 from limits.gate import KNOWN_S, NO_GENERATION, Gate
@@ -28,11 +28,6 @@ from storage.store import Store, Tx, Write
 ACTIVE_KEYS_MAX = 5
 TELL_S = 1.0
 
-COLUMNS = "id, account_id, name, last4, credit_limit, used, expires_at, revoked_at, created_at"
-READ = f"SELECT {COLUMNS} FROM keys WHERE id = ?"  # noqa: S608 - constants
-OF_ACCOUNT = "account_id = ?"
-AFTER = "(created_at, id) > (SELECT created_at, id FROM keys WHERE id = ?)"
-LIST = f"SELECT {COLUMNS} FROM keys WHERE {{where}} ORDER BY created_at, id LIMIT ?"  # noqa: S608 - constants
 COUNT_ACTIVE = """
 SELECT COUNT(*) FROM keys WHERE account_id = ? AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?)
 """
@@ -153,7 +148,7 @@ class Keys:
 
     async def get(self, key_id: str) -> KeyRecord:
         """The key's record. Raises KeyUnknown."""
-        return await self._store.read(partial(_read, key_id=key_id))
+        return await self._store.read(partial(read_key, key_id=key_id))
 
     async def list(
         self, account_id: str | None = None, *, after: str | None = None, limit: int = PAGE_MAX
@@ -163,7 +158,7 @@ class Keys:
         Raises:
             KeyUnknown: there is no key `after`.
         """
-        return await self._store.read(partial(_list, account_id, after, limit))
+        return await self._store.read(partial(list_keys, account_id, after, limit))
 
     async def revoke(self, key_id: str, *, write: Write | None = None) -> KeyRecord:
         """End the key for good; once is as good as twice. Raises KeyUnknown."""
@@ -171,7 +166,7 @@ class Keys:
 
         def change(tx: Tx) -> None:
             if tx.run(REVOKE, (now, key_id)):
-                self._facts.key_revoked(tx, _read(tx, key_id))
+                self._facts.key_revoked(tx, read_key(tx, key_id))
 
         return await self._change(key_id, change, write)
 
@@ -235,7 +230,7 @@ class Keys:
                 raise KeyUnknown(key_id)
             change(tx)
             tx.on_commit(partial(self._cache.forget, row[0]))
-            return _read(tx, key_id)
+            return read_key(tx, key_id)
 
         return await (write or self._store.write)(run)
 
@@ -275,21 +270,6 @@ def _find(digested: str, generation: bytes, known_until: float | None, tx: Tx) -
         return "unknown"
     id_, account_id, name, expires_at, revoked_at = row
     return "revoked" if revoked_at is not None else Key(id_, account_id, name, expires_at, generation, known_until)
-
-
-def _list(account_id: str | None, after: str | None, limit: int, tx: Tx) -> list[KeyRecord]:
-    if after is not None:
-        _read(tx, after)
-    bounds = {rule: value for rule, value in ((OF_ACCOUNT, account_id), (AFTER, after)) if value is not None}
-    sql = LIST.format(where=" AND ".join(bounds) or "1 = 1")
-    return [KeyRecord(*row) for row in tx.all(sql, (*bounds.values(), limit))]
-
-
-def _read(tx: Tx, key_id: str) -> KeyRecord:
-    row = tx.one(READ, (key_id,))
-    if row is None:
-        raise KeyUnknown(key_id)
-    return KeyRecord(*row)
 
 
 def ended_keys(tx: Tx, key_ids: Sequence[str], now: float) -> set[str]:

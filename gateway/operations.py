@@ -30,20 +30,20 @@ class OperationRefused(Exception):
     """An operation cannot be done; the text says why in one line."""
 
 
-class Change(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+class ChangeArguments(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     """Arguments of whatever changes the store: under an operation id it is done once, however often it is sent."""
 
     operation_id: OperationId | None = None
 
 
-class Page(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+class PageArguments(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     """Arguments of a list: at most `limit` entries, those behind the entry with the id `after`, oldest first."""
 
     after: Text | None = None
     limit: Annotated[int, msgspec.Meta(ge=1, le=PAGE_MAX)] = PAGE_MAX
 
 
-class AccountCreate(Change, frozen=True):
+class AccountCreate(ChangeArguments, frozen=True):
     """Arguments of `account.create`."""
 
     name: Text
@@ -52,14 +52,14 @@ class AccountCreate(Change, frozen=True):
     unlimited: bool = False
 
 
-class CreditsGrant(Change, frozen=True):
+class CreditsGrant(ChangeArguments, frozen=True):
     """Arguments of `credits.grant`."""
 
     account: Text
     amount: int
 
 
-class KeyCreate(Change, frozen=True):
+class KeyCreate(ChangeArguments, frozen=True):
     """Arguments of `key.create`; `expires_at` is ISO 8601."""
 
     account: Text
@@ -68,7 +68,7 @@ class KeyCreate(Change, frozen=True):
     expires_at: str | None = None
 
 
-class KeyList(Page, frozen=True):
+class KeyList(PageArguments, frozen=True):
     """Arguments of `key.list`."""
 
     account: Text | None = None
@@ -80,13 +80,13 @@ class KeyName(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     key: Text
 
 
-class KeyRevoke(Change, frozen=True):
+class KeyRevoke(ChangeArguments, frozen=True):
     """Arguments of `key.revoke`."""
 
     key: Text
 
 
-class KeyUpdate(Change, frozen=True):
+class KeyUpdate(ChangeArguments, frozen=True):
     """Arguments of `key.update`; a `credit_limit` of "none" removes the limit, an absent one leaves it."""
 
     key: Text
@@ -116,7 +116,7 @@ class Operations:
         self._now = now
         self._table = {
             "account.create": Operation(AccountCreate, self._create_account),
-            "account.list": Operation(Page, self._list_accounts),
+            "account.list": Operation(PageArguments, self._list_accounts),
             "credits.grant": Operation(CreditsGrant, self._grant),
             "key.create": Operation(KeyCreate, self._create_key),
             "key.list": Operation(KeyList, self._list_keys),
@@ -150,7 +150,7 @@ class Operations:
         )
         return await self._once("account.create", args, create, _account)
 
-    async def _list_accounts(self, args: Page) -> Any:
+    async def _list_accounts(self, args: PageArguments) -> Any:
         found = await self._accounts.list(after=args.after, limit=args.limit)
         return [{**asdict(account), "created_at": iso(account.created_at)} for account in found]
 
@@ -187,7 +187,9 @@ class Operations:
         violations = await self._store.read(verify)
         return {"ok": not violations, "violations": [asdict(violation) for violation in violations]}
 
-    async def _once(self, name: str, args: Change, do: Callable[..., Awaitable[T]], shown: Callable[[T], Any]) -> Any:
+    async def _once(
+        self, name: str, args: ChangeArguments, do: Callable[..., Awaitable[T]], shown: Callable[[T], Any]
+    ) -> Any:
         """Do a change by `do(write=...)`, once where it has an operation id; `shown` makes it ready for JSON."""
         if args.operation_id is None:
             return shown(await do())

@@ -35,7 +35,7 @@ class ChallengeRefused(Exception):
 class _Issued:
     """A challenge that was answered and not yet used."""
 
-    handshake: proof.Handshake
+    handshake: proof.AdminHandshake
     until: float
 
 
@@ -60,7 +60,7 @@ class AdminAccess:
             raise ChallengeRefused(str(exc)) from exc
         if ends is None or not proof.is_nonce(nonce):
             raise ChallengeRefused(f"a nonce has {proof.NONCE_CHARACTERS} hexadecimal digits")
-        handshake = proof.Handshake(nonce, secrets.token_hex(proof.NONCE_CHARACTERS // 2), *ends)
+        handshake = proof.AdminHandshake(nonce, secrets.token_hex(proof.NONCE_CHARACTERS // 2), *ends)
         self._keep(handshake)
         return {"nonce": handshake.node_nonce, "proof": proof.node_proof(self._token, handshake)}
 
@@ -82,11 +82,11 @@ class AdminAccess:
             return None
         return partial(self._is_proved, scope, issued.handshake, sent)
 
-    def _is_proved(self, scope: HTTPScope, handshake: proof.Handshake, sent: str, body: bytes) -> bool:
+    def _is_proved(self, scope: HTTPScope, handshake: proof.AdminHandshake, sent: str, body: bytes) -> bool:
         expected = proof.request_proof(self._token, handshake, method=scope["method"], path=scope["path"], body=body)
         return proof.is_same(sent, expected)
 
-    def _keep(self, handshake: proof.Handshake) -> None:
+    def _keep(self, handshake: proof.AdminHandshake) -> None:
         """Keep it, and drop the oldest: who floods with challenges may cost others theirs, and they ask again."""
         if len(self._issued) >= CHALLENGES_MAX:
             del self._issued[next(iter(self._issued))]

@@ -44,7 +44,7 @@ class AdminSlow(AdminUnproved):
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class AdminQuestion:
     """A request, already free of what could break out of its place."""
 
     method: str
@@ -59,7 +59,7 @@ class Proven(msgspec.Struct, frozen=True):
     proof: str
 
 
-async def ask(admin_url: str, question: Question) -> Answer:
+async def ask(admin_url: str, question: AdminQuestion) -> Answer:
     """Ask for what everybody may know.
 
     Raises:
@@ -70,7 +70,7 @@ async def ask(admin_url: str, question: Question) -> Answer:
         return await line.ask(question, is_last=True)
 
 
-async def ask_proved(admin_url: str, token: str, question: Question) -> Answer:
+async def ask_proved(admin_url: str, token: str, question: AdminQuestion) -> Answer:
     """Have an operation done by a node which has proved first that it knows the token.
 
     Raises:
@@ -85,14 +85,14 @@ async def ask_proved(admin_url: str, token: str, question: Question) -> Answer:
         return await line.ask(question, authorization=authorization, is_last=True)
 
 
-async def _prove_node(line: _Line, token: str) -> proof.Handshake:
+async def _prove_node(line: _Line, token: str) -> proof.AdminHandshake:
     """The handshake of a node that has proved itself.
 
     Raises:
         AdminUnproved: it has not.
     """
     nonce = secrets.token_hex(proof.NONCE_CHARACTERS // 2)
-    question = Question("POST", proof.CHALLENGE_PATH, msgspec.json.encode({"nonce": nonce}))
+    question = AdminQuestion("POST", proof.CHALLENGE_PATH, msgspec.json.encode({"nonce": nonce}))
     try:
         with trio.fail_after(PROOF_WITHIN_S):
             answer = await line.ask(question, answer_bytes_max=_PROOF_BYTES_MAX)
@@ -103,7 +103,7 @@ async def _prove_node(line: _Line, token: str) -> proof.Handshake:
         raise AdminUnproved(str(exc)) from exc
     except msgspec.DecodeError as exc:
         raise AdminUnproved("its answer is no proof") from exc
-    handshake = proof.Handshake(nonce, found.nonce, line.client, line.node)
+    handshake = proof.AdminHandshake(nonce, found.nonce, line.client, line.node)
     if not proof.is_nonce(found.nonce) or not proof.is_same(found.proof, proof.node_proof(token, handshake)):
         raise AdminUnproved("its proof is wrong")
     return handshake
@@ -120,7 +120,7 @@ class _Line:
 
     async def ask(
         self,
-        question: Question,
+        question: AdminQuestion,
         *,
         authorization: bytes = b"",
         is_last: bool = False,
@@ -137,7 +137,7 @@ class _Line:
         except trio.BrokenResourceError as exc:
             raise AdminSilent("it closed the connection") from exc
 
-    def _encoded(self, question: Question, authorization: bytes, *, is_last: bool) -> bytes:
+    def _encoded(self, question: AdminQuestion, authorization: bytes, *, is_last: bool) -> bytes:
         host, port = self.node
         lines = [f"{question.method} {question.path} HTTP/1.1", f"host: {f'[{host}]' if ':' in host else host}:{port}"]
         lines.append(f"content-length: {len(question.body)}")

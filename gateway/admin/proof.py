@@ -23,7 +23,7 @@ End = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Handshake:
+class AdminHandshake:
     """What both sides know of a challenge: their nonces and the connection that it is for."""
 
     client_nonce: str
@@ -32,12 +32,12 @@ class Handshake:
     node: End
 
 
-def node_proof(token: str, handshake: Handshake) -> str:
+def node_proof(token: str, handshake: AdminHandshake) -> str:
     """What only a node that has the token can answer to a challenge."""
     return _mac(token, b"node", handshake)
 
 
-def request_proof(token: str, handshake: Handshake, *, method: str, path: str, body: bytes) -> str:
+def request_proof(token: str, handshake: AdminHandshake, *, method: str, path: str, body: bytes) -> str:
     """What only who has the token can send with a request, and with no other one."""
     rest = (method.encode(), path.encode("utf-8", "surrogateescape"), hashlib.sha256(body).digest())
     return _mac(token, b"client", handshake, *rest)
@@ -53,7 +53,7 @@ def is_same(presented: str, expected: str) -> bool:
     return hmac.compare_digest(presented.encode("utf-8", "surrogatepass"), expected.encode())
 
 
-def _mac(token: str, role: bytes, handshake: Handshake, *rest: bytes) -> str:
+def _mac(token: str, role: bytes, handshake: AdminHandshake, *rest: bytes) -> str:
     ends = (f"{host}%{port}".encode() for host, port in (handshake.client, handshake.node))
     nonces = (handshake.client_nonce.encode(), handshake.node_nonce.encode())
     parts = (b"sluice admin proof 1", role, *nonces, *ends, *rest)

@@ -19,7 +19,7 @@ import orjson
 import trio
 
 from gateway.admin.app import Answer
-from gateway.admin.asking import AdminSilent, AdminSlow, AdminUnproved, AdminUnreached, Question, ask_proved
+from gateway.admin.asking import AdminQuestion, AdminSilent, AdminSlow, AdminUnproved, AdminUnreached, ask_proved
 from gateway.books import open_books
 from gateway.cli.run import Refusal, read_config, read_secrets, run
 from gateway.config import Config
@@ -130,7 +130,7 @@ class _Sender:
         Raises:
             Refusal, _NotSent, _Unsettled: it was not done, could not be begun, or may have been done.
         """
-        question = Question("POST", f"/admin/{operation}", _encoded(arguments))
+        question = AdminQuestion("POST", f"/admin/{operation}", _encoded(arguments))
         for pause_s in (*_TRIES_S, None):
             try:
                 if admin_url := _node_of(self.config):
@@ -197,7 +197,7 @@ def _encoded(arguments: Mapping[str, Any]) -> bytes:
         raise Refusal(f"an argument cannot be used: {exc}", exit_code=2) from exc
 
 
-async def _ask_node(admin_url: str, token: str, question: Question) -> Answer:
+async def _ask_node(admin_url: str, token: str, question: AdminQuestion) -> Answer:
     try:
         with trio.fail_after(_ANSWER_S):
             return await ask_proved(admin_url, token, question)

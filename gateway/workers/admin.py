@@ -12,7 +12,7 @@ import orjson
 import trio
 
 from gateway.admin.app import Answer, answered, refused, unsettled
-from gateway.admin.asking import AdminSilent, AdminUnproved, AdminUnreached, Question, ask, ask_proved
+from gateway.admin.asking import AdminQuestion, AdminSilent, AdminUnproved, AdminUnreached, ask, ask_proved
 from gateway.workers.metrics import merge, own_metrics
 from gateway.workers.slots import Slot, Slots
 
@@ -40,7 +40,7 @@ class AllWorkers:
         if self._slots.stopping.is_set():
             await trio.lowlevel.checkpoint()
             return "draining"
-        answers = await self._ask_ready(partial(ask, question=Question("GET", "/readyz")), within_s=READY_WITHIN_S)
+        answers = await self._ask_ready(partial(ask, question=AdminQuestion("GET", "/readyz")), within_s=READY_WITHIN_S)
         reasons = [
             f"worker {slot.number}: {reason}"
             for slot in self._slots.slots
@@ -50,7 +50,9 @@ class AllWorkers:
 
     async def scrape(self) -> bytes:
         """As `Scrape`: every sample with the number of its worker."""
-        answers = await self._ask_ready(partial(ask, question=Question("GET", "/metrics")), within_s=METRICS_WITHIN_S)
+        answers = await self._ask_ready(
+            partial(ask, question=AdminQuestion("GET", "/metrics")), within_s=METRICS_WITHIN_S
+        )
         texts = {
             number: answer.body.decode(errors="replace")
             for number, answer in sorted(answers.items())
@@ -62,7 +64,7 @@ class AllWorkers:
         """As `Operate`: done by every worker, or by one for all."""
         if not _NAME.fullmatch(name):
             return refused(400, f"there is no operation {name}")
-        ask_it = partial(ask_proved, token=self._token, question=Question("POST", f"/admin/{name}", body))
+        ask_it = partial(ask_proved, token=self._token, question=AdminQuestion("POST", f"/admin/{name}", body))
         if name not in _OF_EVERY_WORKER:
             return await self._ask_one(ask_it)
         answers = await self._ask_ready(ask_it, within_s=OPERATION_WITHIN_S)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import trio
 
-from gateway.admin.asking import AdminSilent, AdminUnreached, Question, ask
+from gateway.admin.asking import AdminQuestion, AdminSilent, AdminUnreached, ask
 from gateway.logs import Log
 from gateway.workers.slots import Slot, Slots
 
@@ -38,7 +38,7 @@ async def _answers(admin_url: str, until: float) -> bool:
     """Whether it says anything, whatever that is."""
     try:
         with trio.move_on_at(until):
-            await ask(admin_url, Question("GET", "/healthz"))
+            await ask(admin_url, AdminQuestion("GET", "/healthz"))
             return True
     except (AdminUnreached, AdminSilent):
         pass

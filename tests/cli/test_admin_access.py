@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from gateway.admin.access import CHALLENGES_MAX
-from gateway.admin.proof import Handshake, node_proof, request_proof
+from gateway.admin.proof import AdminHandshake, node_proof, request_proof
 from gateway.secrets import load_secret
 from tests.fakes.calling import call
 from tests.fakes.commands import Commands
@@ -50,12 +50,12 @@ def door(tmp_path_factory: pytest.TempPathFactory, commands: Commands) -> Iterat
         yield AdminDoor(place, node.admin_url, load_secret({}, place.database.parent).admin_token)
 
 
-def challenged(connection: HTTPConnection, token: str) -> Handshake:
+def challenged(connection: HTTPConnection, token: str) -> AdminHandshake:
     """The handshake of a challenge, whose proof is right."""
     nonce = secrets.token_hex(32)
     status, found = post(connection, "/admin/challenge", orjson.dumps({"nonce": nonce}))
     assert status == 200
-    handshake = Handshake(nonce, found["nonce"], connection.sock.getsockname(), connection.sock.getpeername())
+    handshake = AdminHandshake(nonce, found["nonce"], connection.sock.getsockname(), connection.sock.getpeername())
     assert found["proof"] == node_proof(token, handshake)
     return handshake
 
@@ -66,7 +66,7 @@ def post(connection: HTTPConnection, path: str, body: bytes, **headers: str) -> 
     return answer.status, orjson.loads(answer.read())
 
 
-def proved(token: str, handshake: Handshake, path: str, body: bytes) -> str:
+def proved(token: str, handshake: AdminHandshake, path: str, body: bytes) -> str:
     mac = request_proof(token, handshake, method="POST", path=path, body=body)
     return f"Sluice-Proof {handshake.node_nonce}:{mac}"
 

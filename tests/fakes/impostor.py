@@ -7,7 +7,7 @@ from threading import Thread
 
 import orjson
 
-from gateway.admin.proof import CHALLENGE_PATH, Handshake, node_proof
+from gateway.admin.proof import CHALLENGE_PATH, AdminHandshake, node_proof
 from tests.fakes.calling import call
 
 LIFE_S = 60.0
@@ -94,7 +94,7 @@ def losing(token: str, node_url: str, answers: int) -> Answer:
         head, _, body = data.partition(b"\r\n\r\n")
         path = head.split(b" ")[1].decode()
         if path == CHALLENGE_PATH:
-            handshake = Handshake(
+            handshake = AdminHandshake(
                 orjson.loads(body)["nonce"], "7" * 64, connection.getpeername(), connection.getsockname()
             )
             proof = {"nonce": handshake.node_nonce, "proof": node_proof(token, handshake)}

@@ -13,7 +13,7 @@ import trio
 from gateway.admin.access import AdminAccess
 from gateway.admin.app import Admin, Doorkeeper
 from gateway.admin.hosts import KnownHosts
-from gateway.admin.proof import Handshake, node_proof
+from gateway.admin.proof import AdminHandshake, node_proof
 from gateway.logs import Log
 from gateway.server.asgi import Scope
 from gateway.workers.admin import AllWorkers
@@ -37,7 +37,9 @@ def answer(status: int, body: bytes, content_type: bytes = b"text/plain") -> byt
 def proof_for(stream: trio.SocketStream, request: bytes, token: str) -> bytes:
     nonce = orjson.loads(request.partition(b"\r\n\r\n")[2])["nonce"]
     ends = stream.socket.getpeername(), stream.socket.getsockname()
-    return answer(200, orjson.dumps({"nonce": "5" * 64, "proof": node_proof(token, Handshake(nonce, "5" * 64, *ends))}))
+    return answer(
+        200, orjson.dumps({"nonce": "5" * 64, "proof": node_proof(token, AdminHandshake(nonce, "5" * 64, *ends))})
+    )
 
 
 READY = answer(200, b"ready\n")

@@ -19,7 +19,7 @@ import pytest
 import trio
 from prometheus_client.parser import text_string_to_metric_families
 
-from gateway.admin.asking import Question, ask_proved
+from gateway.admin.asking import AdminQuestion, ask_proved
 from gateway.secrets import load_secret
 from tests.fakes.calling import call
 from tests.fakes.commands import PROJECT
@@ -113,7 +113,7 @@ def test_a_change_that_is_proved_and_repeated_goes_through_the_supervisor_once(r
     account = operate(running, "account.create", name="once")
     assert isinstance(account, dict)
     grant = {"account": account["id"], "amount": 5, "operation_id": "op_by_a_supervisor"}
-    question = Question("POST", "/admin/credits.grant", orjson.dumps(grant))
+    question = AdminQuestion("POST", "/admin/credits.grant", orjson.dumps(grant))
     for _ in range(3):
         answer = trio.run(ask_proved, running.admin_url, token, question)
         assert (answer.status, orjson.loads(answer.body)) == (200, {"account": account["id"], "balance": 105})
