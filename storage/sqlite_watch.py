@@ -156,6 +156,8 @@ class FileWatch:
         return False
 
     def _advice(self, fault: str) -> str:
+        if not self._is_saved:
+            return "leave the node running until it has written what was committed into the file that it has open"
         if not fault.startswith(f"{self._path} "):
             return "remove it if it is there, and restart the node; what was committed is in the database"
         held = f"/proc/{os.getpid()}/fd/{self._ownership.file}"
