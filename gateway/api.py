@@ -76,7 +76,9 @@ class Api:
             reply = await self._reply(request)
             await self._send(request, reply, send)
         finally:
-            _release(request)
+            caller = request.caller
+            if caller is not None and caller.lease is not None:
+                caller.lease.release()
 
     async def _serve_socket(self, scope: WebSocketScope, receive: Receive, send: Send) -> None:
         """Serve a request that asks to become a WebSocket, and that until its end, as one request."""
@@ -137,12 +139,13 @@ class Api:
                 await _end_stream(request, request.stream, reply)
             else:
                 fields = self._fields(request, reply, overhead_s)
-                if request.send is None or reply.pieces is not None:
-                    await _send_in_pieces(request, reply, fields, send)
-                elif reply.parts is None:
+                if request.send is not None and reply.pieces is None:
                     await send({"type": "sluice.answer", "status": reply.status, "fields": fields, "body": reply.body})
+                elif request.send is not None and isinstance(reply.pieces, tuple):
+                    parts = reply.pieces
+                    await send({"type": "sluice.parts", "status": reply.status, "fields": fields, "parts": parts})
                 else:
-                    await send({"type": "sluice.parts", "status": reply.status, "fields": fields, "parts": reply.parts})
+                    await _send_in_slices(request, reply, fields, send)
         finally:  # it was made and billed, though nobody may take it
             self._record(request, reply, overhead_s)
 
@@ -182,28 +185,35 @@ class Api:
             )
 
 
-async def _send_in_pieces(request: Request, reply: Reply, fields: Fields, send: Send) -> None:
+async def _send_in_slices(request: Request, reply: Reply, fields: Fields, send: Send) -> None:
     """As any ASGI server takes it, and what is made while it is sent."""
-    headers, parts = pairs_of(fields), reply.parts or (reply.body,)
-    if reply.pieces is None and reply.status not in BODILESS:
+    headers, parts = pairs_of(fields), _parts_of(reply)
+    if parts is not None and reply.status not in BODILESS:
         headers.append((b"content-length", b"%d" % sum(map(len, parts))))
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})
     if request.method == "HEAD":
         parts = (b"",)
-    elif reply.pieces is not None:
+    elif not (reply.pieces is None or isinstance(reply.pieces, tuple)):
         async for piece in reply.pieces:
             for one, whole, _ in slices((piece,)):
                 await send({"type": "http.response.body", "body": one, "more_body": True, "held": whole})
-    for one, whole, is_last in slices(parts):
+    for one, whole, is_last in slices(parts or (b"",)):
         if is_last:
             _release_before_last(request)
         await send({"type": "http.response.body", "body": one, "more_body": not is_last, "held": whole})
 
 
+def _parts_of(reply: Reply) -> tuple[bytes, ...] | None:
+    """The body, unless it is made while it is sent."""
+    if reply.pieces is None:
+        return (reply.body,)
+    return reply.pieces if isinstance(reply.pieces, tuple) else None
+
+
 async def _end_stream(request: Request, stream: EventStream, reply: Reply) -> None:
     """Send the last event, unless the stream has ended or there is none."""
-    parts = reply.parts or (reply.body,)
-    if not stream.ended and any(parts):
+    parts = _parts_of(reply)
+    if parts is not None and any(parts) and not stream.ended:
         name = "result" if reply.code == "OK" else "error"
         await stream.end(name, parts, before_last=partial(_release_before_last, request))
 

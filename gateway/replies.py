@@ -105,7 +105,7 @@ class Replies:
 def _around(stored: bytes, reply: Reply) -> Reply:
     """The answer around a large fragment, which others share, made of the one around nothing."""
     at = reply.body.index(b",") + 1  # behind `success`
-    reply.parts = reply.body[:at], stored, reply.body[at:]
+    reply.pieces = reply.body[:at], stored, reply.body[at:]
     reply.body = b""
     return reply
 

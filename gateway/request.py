@@ -83,10 +83,9 @@ class Reply:
     """Waited for the commits of its charge and of the charge's close."""
     streamed: bool = False
     """It ends an event stream."""
-    pieces: AsyncIterator[bytes] | None = None
-    """The body, when it is sent while it is made: its length is not known."""
-    parts: tuple[bytes, ...] | None = None
-    """The body, when it is too large to be copied: what stands in the cache is a part of every answer made of it."""
+    pieces: tuple[bytes, ...] | AsyncIterator[bytes] | None = None
+    """The body, when `body` is not: its parts, when it is too large to be copied and answers share what is cached; or
+    an iterator, when it is sent while it is made and its length is not known."""
     request_id: str | None = None
     """The request that the answer belongs to, when it repeats an earlier one's."""
 
