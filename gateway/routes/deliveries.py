@@ -19,7 +19,7 @@ from upstreams.params import limit
 
 DELIVERIES: Final = f"{MONITOR}/deliveries"
 WEBHOOK: Final = f"{MONITOR}/webhook"
-# Each may have dozens of attempts with 20,000 characters of an answer.
+# Each may have dozens of attempts with 20,000 characters of an answer; a page of them ends early.
 _PAGE: Final = (limit(25, default=10), CURSOR)
 
 
@@ -46,11 +46,10 @@ class DeliveryRoutes:
         values = read_free(request.query, _PAGE)
         size, account_id = int(values["limit"]), caller.key.account_id
         place = self._lists.place(request, caller, values)
-        found = await self._webhooks.deliveries(account_id, monitor_id_of(request), before=place.before, limit=size + 1)
-        last = found[size - 1].delivery if len(found) > size else None
+        page = await self._webhooks.deliveries(account_id, monitor_id_of(request), before=place.before, limit=size)
+        last = page.entries[-1].delivery if page.has_more else None
         more = None if last is None else behind(last.created_at, last.id)
-        items = [_shown(one) for one in found[:size]]
-        return await self._lists.page(request, caller, items, place=place, more=more)
+        return await self._lists.page(request, caller, [_shown(one) for one in page.entries], place=place, more=more)
 
     async def redeliver(self, request: Request, caller: Caller) -> Reply:
         """202 with the delivery, which is queued again."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from scheduler.webhooks.records import AttemptRow, Delivery
 from scheduler.webhooks.rows import COLUMNS
 from storage.store import Tx
@@ -17,8 +15,8 @@ SELECT {COLUMNS} FROM deliveries WHERE monitor_id = ? AND (created_at, id) < (?,
 ORDER BY created_at DESC, id DESC LIMIT ?
 """  # noqa: S608 - made of constants
 ATTEMPTS = """
-SELECT delivery_id, number, at, status, error, latency_ms, answer FROM attempts WHERE delivery_id IN {in}
-ORDER BY delivery_id, number
+SELECT delivery_id, number, at, status, error, latency_ms, answer FROM attempts WHERE delivery_id = ?
+ORDER BY number
 """
 QUEUE_AGAIN = """
 UPDATE deliveries SET status = 'queued', next_at = ?, host = ?, redelivered_after = attempts, node = NULL,
@@ -39,9 +37,9 @@ def deliveries_of(tx: Tx, monitor_id: str, *, before: tuple[float, str] | None, 
     return [Delivery(*row) for row in found]
 
 
-def attempts_of(tx: Tx, delivery_ids: Sequence[str]) -> list[AttemptRow]:
-    """The attempts of these deliveries, each one's in their order."""
-    return [AttemptRow(*row) for row in tx.all_in(ATTEMPTS, delivery_ids)]
+def attempts_of(tx: Tx, delivery_id: str) -> list[AttemptRow]:
+    """The attempts of a delivery in their order."""
+    return [AttemptRow(*row) for row in tx.all(ATTEMPTS, (delivery_id,))]
 
 
 def queue_again(tx: Tx, delivery_id: str, host: str, *, at: float) -> None:

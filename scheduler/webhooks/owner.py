@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +20,8 @@ from storage.store import Store, Tx
 
 PREVIOUS_S: Final = 24 * 3600.0
 """For how long the secret before a rotation still signs."""
+PAGE_CHARACTERS: Final = 1_000_000
+"""A page of deliveries ends early when what receivers have answered reaches this size."""
 ATTEMPTS_MAX: Final = 60
 """Attempts of a delivery after which it cannot be sent again: the log of them is bounded."""
 
@@ -30,6 +31,13 @@ class Logged(NamedTuple):
 
     delivery: Delivery
     attempts: Sequence[AttemptRow]
+
+
+class LoggedPage(NamedTuple):
+    """A page of deliveries, and whether there are older ones behind it."""
+
+    entries: list[Logged]
+    has_more: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,16 +112,16 @@ class Webhooks:
 
     async def deliveries(
         self, account_id: str, monitor_id: str, *, before: tuple[float, str] | None, limit: int
-    ) -> list[Logged]:
-        """A page of a monitor's deliveries, newest first; `before` is where the page before ended.
+    ) -> LoggedPage:
+        """At most `limit` of a monitor's deliveries, newest first; `before` is where the page before ended.
 
         Raises:
             MonitorUnknown: the account has no such monitor.
         """
 
-        def read(tx: Tx) -> list[Logged]:
+        def read(tx: Tx) -> LoggedPage:
             _check_owner(tx, account_id, monitor_id)
-            return _logged(tx, log_rows.deliveries_of(tx, monitor_id, before=before, limit=limit))
+            return _page(tx, log_rows.deliveries_of(tx, monitor_id, before=before, limit=limit + 1), limit)
 
         return await self._store.read(read)
 
@@ -133,7 +141,7 @@ class Webhooks:
             tx.on_commit(self._wake)
         found = log_rows.read_delivery(tx, delivery_id)
         assert found is not None, "it is locked"
-        return _logged(tx, [found])[0]
+        return _logged(tx, found)
 
 
 def _check_redelivery(delivery: Delivery, webhook: Webhook) -> None:
@@ -151,8 +159,17 @@ def _check_owner(tx: Tx, account_id: str, monitor_id: str, *, locked: bool = Fal
         raise MonitorUnknown(monitor_id)
 
 
-def _logged(tx: Tx, deliveries: Sequence[Delivery]) -> list[Logged]:
-    attempts: defaultdict[str, list[AttemptRow]] = defaultdict(list)
-    for one in log_rows.attempts_of(tx, [delivery.id for delivery in deliveries]):
-        attempts[one.delivery_id].append(one)
-    return [Logged(one, attempts[one.id]) for one in deliveries]
+def _page(tx: Tx, found: Sequence[Delivery], limit: int) -> LoggedPage:
+    """The first of these, as many as a page holds."""
+    entries: list[Logged] = []
+    size = 0
+    for delivery in found[:limit]:
+        if size >= PAGE_CHARACTERS:
+            break
+        entries.append(_logged(tx, delivery))
+        size += sum(len(one.answer) for one in entries[-1].attempts)
+    return LoggedPage(entries, len(found) > len(entries))
+
+
+def _logged(tx: Tx, delivery: Delivery) -> Logged:
+    return Logged(delivery, log_rows.attempts_of(tx, delivery.id))

@@ -15,6 +15,9 @@ from gateway.request import Caller, Reply, Request
 from gateway.routes.deliveries import DeliveryRoutes
 from gateway.routing import Routes
 from scheduler.errors import SchedulerError
+from scheduler.webhooks.records import AttemptRow
+from scheduler.webhooks.rows import add_attempts
+from scheduler.webhooks.sender import ANSWER_CHARACTERS_KEPT
 from scheduler.webhooks.signature import SECRET_PREFIX
 from tests.scheduler.webhooks.office import BROKEN, GONE, Office, Receivers, quick_office
 from upstreams.cursors import CursorSigner
@@ -75,6 +78,31 @@ async def test_the_log_tells_of_deliveries_and_attempts_in_pages(office: Office,
     rest = await _data(office, account, "GET", path, f"limit=1&cursor={page['pagination']['next_cursor']}")
     assert [(one["id"], one["fail_reason"]) for one in rest["items"]] == [(first, "webhook_paused")]
     assert rest["items"][0]["attempts"][0]["answer"] == "no"
+
+
+async def test_a_page_ends_early_where_receivers_have_answered_much(office: Office) -> None:
+    """Method: 25 deliveries, each with twelve attempts whose answers are as long as is kept, in four bytes a character.
+
+    All that in one page were 24 MB, and five times as much where each was sent again for as often as it may be.
+    """
+    account = await office.desk.account()
+    monitor = await office.monitor(account)
+    ids = await office.queue(monitor, 25)
+    answer = "\N{OWL}" * ANSWER_CHARACTERS_KEPT
+    attempts = [AttemptRow(id_, number, 0.0, 500, None, 1, answer) for id_ in ids for number in range(1, 13)]
+    await office.store.write(lambda tx: add_attempts(tx, attempts))
+    seen: list[str] = []
+    query = "limit=25"
+    while True:
+        reply = await _ask(office, account, "GET", f"/v1/monitors/{monitor.id}/deliveries", query)
+        assert len(reply.body) < 8_000_000
+        page = orjson.loads(reply.body)
+        assert all(len(one["attempts"]) == 12 for one in page["data"]["items"])
+        seen += [one["id"] for one in page["data"]["items"]]
+        if not page["pagination"]["has_more"]:
+            break
+        query = f"limit=25&cursor={page['pagination']['next_cursor']}"
+    assert (len(seen), set(seen)) == (25, set(ids))
 
 
 async def test_a_webhook_is_resumed_and_a_delivery_sent_again(office: Office, autojump_clock: MockClock) -> None:

@@ -174,7 +174,7 @@ class Office:
         return found
 
     async def attempts(self, delivery_id: str) -> list[AttemptRow]:
-        found: list[AttemptRow] = await self.store.read(lambda tx: log_rows.attempts_of(tx, [delivery_id]))
+        found: list[AttemptRow] = await self.store.read(lambda tx: log_rows.attempts_of(tx, delivery_id))
         return found
 
     async def webhook(self, monitor: Monitor) -> Webhook:

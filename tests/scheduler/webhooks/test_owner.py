@@ -193,12 +193,13 @@ async def test_the_log_comes_in_pages_newest_first(office: Office) -> None:
             await office.settled()
     pages, before = [], None
     for _ in range(3):
-        page = await office.webhooks.deliveries(account, monitor.id, before=before, limit=2)
+        page, has_more = await office.webhooks.deliveries(account, monitor.id, before=before, limit=2)
+        assert has_more is (len(pages) < 4)
         pages += [one.delivery.id for one in page]
         assert all([attempt.status for attempt in one.attempts] == [200] for one in page)
         before = page[-1].delivery.created_at, page[-1].delivery.id
     assert pages == sorted(ids, reverse=True)
-    assert await office.webhooks.deliveries(account, monitor.id, before=before, limit=2) == []
+    assert await office.webhooks.deliveries(account, monitor.id, before=before, limit=2) == ([], False)
 
 
 def _always(answer: Attempt) -> Callable[[Sent], Awaitable[Attempt]]:
