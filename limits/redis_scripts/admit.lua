@@ -21,10 +21,35 @@ end
 
 local limit, held_max = tonumber(ARGV[2]), tonumber(ARGV[3])
 local window, lease = tonumber(ARGV[5]), tonumber(ARGV[6])
-local first = tonumber(redis.call('LINDEX', KEYS[1], 0))
-while first and first + window <= now do
-  redis.call('LPOP', KEYS[1])
-  first = tonumber(redis.call('LINDEX', KEYS[1], 0))
+local function at(place)
+  return tonumber(redis.call('LINDEX', KEYS[1], place))
+end
+
+local first = at(0)
+if first and first + window <= now then
+  -- As many have left as are before `kept`: found by doubling, then by halving, since a million may leave at once.
+  local gone, kept = 0, 1
+  local next = at(kept)
+  while next and next + window <= now do
+    gone, kept = kept, 2 * kept
+    next = at(kept)
+  end
+  if kept == 1 then
+    redis.call('LPOP', KEYS[1])
+    first = next
+  else
+    while kept - gone > 1 do
+      local middle = math.floor((gone + kept) / 2)
+      local time = at(middle)
+      if time and time + window <= now then
+        gone = middle
+      else
+        kept = middle
+      end
+    end
+    redis.call('LTRIM', KEYS[1], kept, -1)
+    first = at(0)
+  end
 end
 if first and first > now + window then
   redis.call('DEL', KEYS[1])
