@@ -76,3 +76,5 @@ class RunData:
     result: bytes | None = None
     numbers: bytes | None = None
     deltas: bytes | None = None
+    is_packed: bool = False
+    """They are compressed already, as they are kept."""

@@ -163,13 +163,22 @@ def give_back(tx: Tx, run: Run) -> bool:
 
 def add_data(tx: Tx, run_id: str, data: RunData, *, at: float) -> None:
     """Keep what a run brought that ended at `at`, compressed."""
-    tx.run(ADD_DATA, (run_id, _packed(data.result), _packed(data.numbers), _packed(data.deltas), at))
+    kept = data if data.is_packed else packed(data)
+    tx.run(ADD_DATA, (run_id, kept.result, kept.numbers, kept.deltas, at))
+
+
+def packed(data: RunData) -> RunData:
+    """What a run brought as it is kept; for what is long before its transaction, which all others wait for."""
+    return RunData(_packed(data.result), _packed(data.numbers), _packed(data.deltas), is_packed=True)
 
 
 def read_data(tx: Tx, run_id: str) -> RunData:
     """What a run brought; nothing of one that brought nothing."""
     row = tx.one(READ_DATA, (run_id,))
-    return RunData() if row is None else RunData(*map(_unpacked, row))
+    if row is None:
+        return RunData()
+    result, numbers, deltas = map(_unpacked, row)
+    return RunData(result, numbers, deltas)
 
 
 def read_numbers(tx: Tx, run_id: str) -> bytes | None:

@@ -23,7 +23,7 @@ from billing.errors import BillingError, ChargeUnknown, InsufficientCredits
 from events.log import Log
 from limits.errors import LimitError
 from scheduler.monitors import run_rows, store
-from scheduler.monitors.records import Monitor, Run
+from scheduler.monitors.records import Monitor, Run, RunData
 from scheduler.monitors.run_rows import Lease
 from scheduler.monitors.telling import facts_of
 from scheduler.monitors.tracking import rows_asked
@@ -40,6 +40,7 @@ ATTEMPTS_MAX: Final = 5
 NO_CREDITS: Final = "insufficient_credits"
 GIVEN_UP: Final = f"given up: {ATTEMPTS_MAX} attempts were cut short"
 ENDS: Final = ("ok", "partial", "failed", "skipped")
+_LONG_BYTES: Final = 128 * 1024
 UNEXPECTED: Final = "an unexpected error of this server"
 
 MakePayload = Callable[[Monitor, Run, Verdict], bytes]
@@ -63,6 +64,7 @@ class Runs:
         self._make_payload = make_payload
         self._now = now
         self._outbox = outbox
+        self._packing = trio.CapacityLimiter(1)
         self.ended = dict.fromkeys(ENDS, 0)
         """Runs that this node has brought to an end, by their status."""
 
@@ -137,10 +139,16 @@ class Runs:
         return judge_run(monitor, gathered, previous, at=run.scheduled_for)
 
     async def _end(self, lease: Lease, verdict: Verdict, charge: Charge | None) -> None:
-        if await self._store.write(partial(self._write_end, lease=lease, verdict=verdict, charge=charge)):
+        data = verdict.data()
+        if data is not None and data.result is not None and len(data.result) > _LONG_BYTES:
+            data = await trio.to_thread.run_sync(run_rows.packed, data, limiter=self._packing)
+        write = partial(self._write_end, lease=lease, verdict=verdict, charge=charge, data=data)
+        if await self._store.write(write):
             self.ended[verdict.status] += 1
 
-    def _write_end(self, tx: Tx, lease: Lease, verdict: Verdict, charge: Charge | None) -> bool:
+    def _write_end(
+        self, tx: Tx, *, lease: Lease, verdict: Verdict, charge: Charge | None, data: RunData | None
+    ) -> bool:
         """The transaction that ends a run: all of it, or the refund alone when the run is no longer this attempt's.
 
         False: it was not.
@@ -159,7 +167,7 @@ class Runs:
         now = self._now()
         ended = _ended(run, verdict, used, now)
         run_rows.end_run(tx, ended)
-        if (data := verdict.data()) is not None:
+        if data is not None:
             run_rows.add_data(tx, run.id, data, at=now)
         if verdict.status != "skipped":
             store.settle(tx, _moved_on(monitor, lease, verdict), credits_used=used)

@@ -188,3 +188,25 @@ async def test_many_at_a_time_and_walks_over_long_pages_hold_up_nobody(place: Pl
             answer = await scene.ask(f"{LIST}&limit=500")
             assert answer.status_code == 200
             assert len(answer.content) < 20 * MB
+
+
+async def test_a_monitors_run_that_brings_long_results_holds_up_nobody(place: Place) -> None:
+    """Method: a result that hardly gets smaller by compressing, which took a quarter of a second in a transaction."""
+    body = b'[{"id":1,"stargazers_count":7,"description":"' + random.Random(1).randbytes(3 * MB).hex().encode() + b'"}]'
+    async with open_scene(place) as scene:
+        scene.answer = bomb(body, "identity")
+        monitor = {
+            "recipe": "github/profile/repos",
+            "params": {"handle": "octocat"},
+            "cadence": "daily",
+            "run_now": True,
+        }
+        monitor |= {"track": {"metrics": ["items[].repository.stars"], "row_key": "repository.id"}}
+        headers = {"x-api-key": scene.key}
+        made = await scene.client.post(f"{scene.url}/v1/monitors", json=monitor, headers=headers)
+        assert made.status_code == 201, made.text
+        runs = f"{scene.url}/v1/monitors/{made.json()['monitor']['id']}/runs"
+        while (await scene.client.get(f"{runs}?status=ok", headers=headers)).json()["data"]["items"] == []:
+            await scene.ask("utility/endpoints")
+        [run] = (await scene.client.get(f"{runs}?include=result", headers=headers)).json()["data"]["items"]
+        assert len(run["result"]["items"][0]["repository"]["description"]) == 6 * MB
