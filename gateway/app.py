@@ -29,7 +29,7 @@ from gateway.metrics import Metrics
 from gateway.monitors import Monitors, open_monitors
 from gateway.node import Node, Setting
 from gateway.operations import Nothing, Operation, Operations
-from gateway.overload import Load, Overload, is_known
+from gateway.overload import Overload, load_of
 from gateway.presence import Presence, open_presence
 from gateway.readiness import unready
 from gateway.reload import Reload, reloadable
@@ -57,7 +57,6 @@ from gateway.upkeep import (
     trim_shares,
 )
 from limits.gate import Gate
-from limits.shedding import LoadShedder
 from scheduler.instants import instant_of
 from scheduler.retention import Retention
 from storage.opening import is_shared
@@ -111,19 +110,10 @@ async def open_node(setting: Setting) -> AsyncIterator[Node]:
         setting.open_state(config.state.url, round_trip_s=ROUND_TRIP_S) as sharing,
         open_sharing(sharing, cache, sites) as shared,
         open_feed(_feed_setting(setting, books.store, hub, gate), draining) as feed,
-        _monitors(
-            setting,
-            books,
-            catalog := Catalog(sites),
-            draining=draining,
-            make_id=make_id,
-            shedder=(shedder := LoadShedder(partial(is_known, books.keys))),
-        ) as monitors,
+        _monitors(setting, books, catalog := Catalog(sites), draining=draining, make_id=make_id) as monitors,
         trio.open_nursery() as nursery,
     ):
-        opened = _Opened(
-            state, gate, books, presence, sites, catalog, cache, shared, feed, shedder, monitors, draining, make_id
-        )
+        opened = _Opened(state, gate, books, presence, sites, catalog, cache, shared, feed, monitors, draining, make_id)
         node = _build(setting, opened)
         _start_upkeep(nursery, setting, opened, node.calls.claims)
         yield node
@@ -166,13 +156,7 @@ def _feed_setting(setting: Setting, store: Store, hub: Hub, gate: Gate) -> FeedS
 
 
 def _monitors(
-    setting: Setting,
-    books: Books,
-    catalog: Catalog,
-    *,
-    draining: trio.Event,
-    make_id: Callable[[str], str],
-    shedder: LoadShedder,
+    setting: Setting, books: Books, catalog: Catalog, *, draining: trio.Event, make_id: Callable[[str], str]
 ) -> AbstractAsyncContextManager[Monitors]:
     return open_monitors(
         setting.config,
@@ -183,7 +167,6 @@ def _monitors(
         log=setting.log,
         rng=setting.rng,
         stopping=draining.is_set,
-        yielding=lambda: shedder.active,
         ticks=setting.keeps_time,
         resolve=setting.resolve,
     )
@@ -202,7 +185,6 @@ class _Opened:
     cache: Cache
     shared: SharedCache | None
     feed: Feed
-    shedder: LoadShedder
     monitors: Monitors
     draining: trio.Event
     make_id: Callable[[str], str]
@@ -215,7 +197,9 @@ def _build(setting: Setting, opened: _Opened) -> Node:
     admission = Admission(books.keys, gate, books.balances, key_prefix=config.keys.prefix)
     calls = _calls(setting, opened, signer, clock=clock)
     unsent = Unsent(owner_header=b"x-api-key")
-    overload = _overload(setting, opened, unsent, clock=clock)
+    load = load_of(books, gate, opened.feed.hub, opened.sites, clock=clock, unsent=unsent)
+    overload = Overload(load, make_id=opened.make_id, base_url=setting.base_url, log=log, rng=setting.rng)
+    opened.monitors.clock.is_yielding = overload.is_active
     metrics = _metrics(opened, admission, calls, overload=overload, unsent=unsent, log=log)
     replies = Replies(books.balances, setting.base_url)
     status = Status(opened.catalog, now=setting.now)
@@ -244,19 +228,6 @@ def _build(setting: Setting, opened: _Opened) -> Node:
         monitors=opened.monitors,
         unsent=unsent,
         overload=overload,
-    )
-
-
-def _overload(setting: Setting, opened: _Opened, unsent: Unsent, *, clock: Callable[[], float]) -> Overload:
-    sources = [source for site in opened.sites for source in site.sources.values()]
-
-    def busy() -> int:
-        upstreams = sum(source.statistics().in_flight for source in sources)
-        return opened.gate.statistics().leases - len(opened.feed.hub) - upstreams - unsent.readers
-
-    load = Load(clock, busy, lambda: opened.books.store.statistics().waiting)
-    return Overload(
-        opened.shedder, load, make_id=opened.make_id, base_url=setting.base_url, log=setting.log, rng=setting.rng
     )
 
 

@@ -69,7 +69,7 @@ CODES = {
             "SERVICE_UNAVAILABLE",
             503,
             "refunded",
-            "Circuit open, upstream throttling, or a store away.",
+            "Circuit open, upstream throttling, a store away, or too many requests for the node.",
             retryable=True,
         ),
         Code("INTERNAL_ERROR", 500, "refunded", "An unexpected error of this server.", retryable=True),

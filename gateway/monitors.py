@@ -100,7 +100,6 @@ async def open_monitors(
     log: Log,
     rng: Random,
     stopping: Callable[[], bool],
-    yielding: Callable[[], bool],
     ticks: bool,
     resolve: Resolve | None = None,
 ) -> AsyncIterator[Monitors]:
@@ -121,9 +120,7 @@ async def open_monitors(
             )
             office = await stack.enter_async_context(sending)
         runs = Runs((books.store, books.charges, books.feed), recipes, make_payload, office.outbox, now=now)
-        setting = _clock_setting(
-            config, books, slots, runs, log=log, now=now, stopping=stopping, yielding=yielding, ticks=ticks
-        )
+        setting = _clock_setting(config, books, slots, runs, log=log, now=now, stopping=stopping, ticks=ticks)
         clock = await stack.enter_async_context(open_clock(setting))
         service = _service(config, books, recipes, slots, now=now, make_id=make_id, wake=clock.wake, resolve=resolve)
         webhooks = Webhooks(books.store, books.cipher, now=now, instant=office.instant, wake=office.wake)
@@ -152,7 +149,6 @@ def _clock_setting(
     log: Log,
     now: Callable[[], float],
     stopping: Callable[[], bool],
-    yielding: Callable[[], bool],
     ticks: bool,
 ) -> ClockSetting:
     return ClockSetting(
@@ -164,7 +160,6 @@ def _clock_setting(
         now=now,
         is_alone=not is_shared(config.store.url),
         stopping=stopping,
-        yielding=yielding,
         ticks=ticks,
     )
 

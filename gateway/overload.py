@@ -7,7 +7,7 @@ status are never shed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Final
@@ -15,14 +15,18 @@ from typing import Final
 import trio
 
 from billing.errors import KeyUnusable
-from billing.keys import Keys
+from events.wakeups import Hub
 from gateway import envelope
+from gateway.books import Books
 from gateway.errors import Refused
 from gateway.logs import Log
 from gateway.routes.status import STATUS_PATH
 from gateway.server.asgi import ASGIApp, HTTPScope, Receive, Scope, Send
+from gateway.server.unsent import Unsent
+from limits.gate import Gate
 from limits.shedding import LoadShedder, SheddingStatistics
 from storage.batching import BATCH_MAX
+from upstreams.site import Site
 
 RETRY_AFTER_S: Final = 1
 LAG_S: Final = 0.02
@@ -51,6 +55,8 @@ class Load:
     """Requests in work, without those that wait for an upstream or for events."""
     writes: Callable[[], int]
     """Writes that wait for the store."""
+    is_known: Callable[[bytes], bool]
+    """Whether a key was found good before, as far as the node knows without asking the store."""
 
 
 class Overload:
@@ -58,7 +64,6 @@ class Overload:
 
     def __init__(
         self,
-        shedder: LoadShedder,
         load: Load,
         *,
         make_id: Callable[[str], str],
@@ -69,7 +74,7 @@ class Overload:
         self.active = False
         self.lag_s = 0.0
         """The worst lag of the last seconds; an older one fades."""
-        self._shedder = shedder
+        self._shedder = LoadShedder(load.is_known)
         self._load = load
         self._make_id = make_id
         self._log = log
@@ -86,6 +91,10 @@ class Overload:
         ]
         lines = (b"server: sluice", *(b"%b: %b" % field for field in self._fields), b"x-request-id: " + _ID, b"", body)
         self._answer = b"\r\n".join(lines).split(_ID)
+
+    def is_active(self) -> bool:
+        """Whether requests may be shed now."""
+        return self.active
 
     def refuses(self, scope: HTTPScope) -> bool:
         """Whether this request is shed; to be called once for each request while `active`."""
@@ -169,12 +178,26 @@ class Overload:
             self._log.event("warning", "overload_began", lag_ms=round(lag_s * 1000), limit=now.limit)
 
 
-def is_known(keys: Keys, presented: bytes) -> bool:
-    """Whether a key was found good before and still is, as far as the node knows without asking the store."""
-    try:
-        return keys.find_nowait(presented.decode("latin-1")) is not None
-    except KeyUnusable:
-        return False
+def load_of(
+    books: Books, gate: Gate, hub: Hub, sites: Sequence[Site], *, unsent: Unsent, clock: Callable[[], float]
+) -> Load:
+    """The load of a node with these parts.
+
+    What waits for an upstream, for events or for a client to read holds a lease, but is no work.
+    """
+    sources = [source for site in sites for source in site.sources.values()]
+
+    def busy() -> int:
+        waiting = len(hub) + unsent.readers + sum(source.statistics().in_flight for source in sources)
+        return gate.statistics().leases - waiting
+
+    def is_known(presented: bytes) -> bool:
+        try:
+            return books.keys.find_nowait(presented.decode("latin-1")) is not None
+        except KeyUnusable:
+            return False
+
+    return Load(clock, busy, lambda: books.store.statistics().waiting, is_known)
 
 
 @dataclass(slots=True)

@@ -65,8 +65,7 @@ class Log(Protocol):
 class ClockSetting:
     """What a clock is made from. `is_alone`: no other process runs what is in the store.
 
-    `stopping` tells when no more runs are begun, `yielding` when they stand back behind requests. `ticks` is false in a
-    command, which only runs what it is told to.
+    `stopping` tells when no more runs are begun. `ticks` is false in a command, which only runs what it is told to.
     """
 
     store: Store
@@ -77,7 +76,6 @@ class ClockSetting:
     now: Callable[[], float]
     is_alone: bool
     stopping: Callable[[], bool]
-    yielding: Callable[[], bool] = lambda: False
     ticks: bool = True
 
 
@@ -103,7 +101,8 @@ class Clock:
         self._is_alone = setting.is_alone
         self._leases_at = instant_of(setting.now, is_alone=setting.is_alone)
         self._stopping = setting.stopping
-        self._yielding = setting.yielding
+        self.is_yielding: Callable[[], bool] = lambda: False
+        """Whether runs stand back behind requests; whoever knows that may set another."""
         self._look_every_s = LOOK_ALONE_S if setting.is_alone else LOOK_S
         self._in_flight: dict[str, str] = {}
         self._woken = trio.Event()
@@ -222,7 +221,7 @@ class Clock:
         One that is under way here is not begun again, whatever its lease.
         """
         under_way = self._in_flight
-        free = (YIELDING_MAX if self._yielding() else IN_FLIGHT_MAX) - len(under_way)
+        free = (YIELDING_MAX if self.is_yielding() else IN_FLIGHT_MAX) - len(under_way)
         others = [one for one in ready if one.run_id not in under_way]
         chosen = [one.run_id for one in in_turn(others, Counter(under_way.values()), free=free, each_max=EACH_MAX)]
         self._is_behind = len(chosen) < len(others)

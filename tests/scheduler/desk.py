@@ -81,7 +81,7 @@ class Desk:
         self.ledger = Ledger(kept, now=self.now)
         self.recipes = ScriptedRecipes()
         self.slots = Slots(self.feed, now=self.now, make_id=self.make_id)
-        self.stopping = self.yielding = False
+        self.stopping = False
         self.outbox = Outbox(instant_of(self.now, is_alone=True), self.make_id, tell=lambda _due: None)
         self.runs = Runs((kept, self.charges, self.feed), self.recipes, payload, self.outbox, now=self.now)
 
@@ -224,7 +224,6 @@ class Desk:
                 now=self.now,
                 is_alone=self.is_alone,
                 stopping=lambda: self.stopping,
-                yielding=lambda: self.yielding,
             )
         )
 

@@ -188,11 +188,11 @@ async def test_while_the_node_sheds_requests_a_few_runs_at_a_time_are_begun_and_
     desk = started(quick)
     monitors = [await desk.monitor(await desk.account()) for _ in range(20)]
     desk.recipes.takes_s = 10.0
-    desk.yielding = True
-    async with desk.clock():
+    async with desk.clock() as clock:
+        clock.is_yielding = lambda: True
         await trio.sleep(HOUR + 5)
         assert desk.recipes.most_under_way == YIELDING_MAX
-        desk.yielding = False
+        clock.is_yielding = lambda: False
         await trio.sleep(20)
     assert desk.recipes.most_under_way > YIELDING_MAX
     for monitor in monitors:

@@ -1,0 +1,48 @@
+"""The flood of the bench: a moment of it against a real node, and what its marks say."""
+
+from dataclasses import replace
+
+import trio
+
+from bench.flood import AFTER, FLOOD, LEAST_SERVED, QUIET, Flooded, flood_found, measure_flood
+from bench.plots import draw
+from bench.results import new_results
+from bench.suite import NAMES
+from tests.bench.samples import STEP
+
+
+async def test_a_moment_of_a_flood_has_a_quiet_key_beside_it_and_a_time_after_it() -> None:
+    assert "flood" in NAMES
+    with trio.fail_after(120):
+        found = await measure_flood(0.5, times=(0.5,))
+    assert [(point.scenario, point.label) for point in found.points] == [(FLOOD, "50%"), (QUIET, "50%"), (AFTER, "50%")]
+    for point in found.points:
+        (step,) = point.steps
+        assert step.unexpected == {}
+        assert step.served_per_s > 0
+    assert found.marks == [], "what is no overload is held to nothing"
+    assert found.figures[0].value is not None
+    assert found.figures[0].value > 1
+
+
+def test_the_marks_are_what_was_served_and_how_long_anybody_waited(tmp_path) -> None:
+    flood = replace(STEP, served_per_s=700.0, refused_per_s=1_800.0, p99_ms=100.0, refused_p99_ms=50.0, seconds=3.0)
+    quiet = replace(STEP, requests=60, refused_per_s=0.0, p99_ms=80.0, seconds=3.0)
+    after = replace(STEP, requests=300, refused_per_s=1.0, seconds=3.0)
+    found = flood_found(1_000.0, [Flooded(1.0, flood, quiet, after), Flooded(2.5, flood, quiet, after)])
+    met = {mark.name.partition(", ")[2]: mark.met for mark in found.marks}
+    assert met == {
+        "not done of what it can do": True,
+        "p99 of the served": True,
+        "p99 of refusals": True,
+        "of the quiet key not served": True,
+        "p99 of the quiet key": True,
+        "not served a second after it": False,
+        "p99 a second after it": True,
+    }
+    assert 2.5 in LEAST_SERVED
+    slow = flood_found(1_000.0, [Flooded(2.5, replace(flood, served_per_s=500.0, p99_ms=0.0), quiet, after)])
+    assert [mark.met for mark in slow.marks][:2] == [False, False]
+    results = new_results()
+    results.points.extend(found.points)
+    assert "picture-flood.svg" in {file.name for file in draw(results, tmp_path, "picture")}
