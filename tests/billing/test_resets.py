@@ -41,6 +41,7 @@ async def close_partly(desk: Desk, charge: Charge) -> None:
 
 
 async def close_unremembered(desk: Desk, charge: Charge) -> None:
+    await trio.lowlevel.checkpoint()
     together(desk, [CloseRequest(charge.request_id, charge.account_id, charge.key_id, 0)])
 
 
