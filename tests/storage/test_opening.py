@@ -14,6 +14,7 @@ import trio
 
 from storage.errors import StoreCorrupt, StoreInUse, StoreUnavailable, StoreUnusable
 from storage.opening import open_store, read_owner_note
+from storage.owner import own, read_note
 from storage.store import Tx
 from tests.storage.tables import NOTES, add, add_note, all_texts, texts, url
 
@@ -98,6 +99,14 @@ async def test_a_store_has_one_owner(tmp_path: Path) -> None:
         assert await all_texts(store) == []
     async with open_store(url(tmp_path), [NOTES]):
         pass
+
+
+@pytest.mark.parametrize("note", [b"[" * 4096, b"\xff" * 4096, b"7".ljust(4096), b"", b'{"a":'])
+def test_a_note_that_makes_no_sense_says_nothing(tmp_path: Path, note: bytes) -> None:
+    database = tmp_path / "store.db"
+    with own(database):
+        database.with_name("store.db.lock").write_bytes(note)
+        assert read_note(database) == {}
 
 
 async def test_the_owners_note_is_read_while_it_owns(tmp_path: Path) -> None:
