@@ -197,7 +197,7 @@ def _build(setting: Setting, opened: _Opened) -> Node:
     admission = Admission(books.keys, gate, books.balances, key_prefix=config.keys.prefix)
     calls = _calls(setting, opened, signer, clock=clock)
     unsent = Unsent(owner_header=b"x-api-key")
-    load = load_of(books, gate, opened.feed.hub, opened.sites, clock=clock, unsent=unsent)
+    load = load_of(books, gate, opened.feed.hub, calls, sites=opened.sites, unsent=unsent, clock=clock)
     overload = Overload(load, make_id=opened.make_id, base_url=setting.base_url, log=log, rng=setting.rng)
     opened.monitors.clock.is_yielding = overload.is_active
     metrics = _metrics(opened, admission, calls, overload=overload, unsent=unsent, log=log)

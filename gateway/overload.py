@@ -17,6 +17,7 @@ import trio
 from billing.errors import KeyUnusable
 from events.wakeups import Hub
 from gateway import envelope
+from gateway.billed import BilledCalls
 from gateway.books import Books
 from gateway.errors import Refused
 from gateway.logs import Log
@@ -179,7 +180,14 @@ class Overload:
 
 
 def load_of(
-    books: Books, gate: Gate, hub: Hub, sites: Sequence[Site], *, unsent: Unsent, clock: Callable[[], float]
+    books: Books,
+    gate: Gate,
+    hub: Hub,
+    calls: BilledCalls,
+    *,
+    sites: Sequence[Site],
+    unsent: Unsent,
+    clock: Callable[[], float],
 ) -> Load:
     """The load of a node with these parts.
 
@@ -188,7 +196,9 @@ def load_of(
     sources = [source for site in sites for source in site.sources.values()]
 
     def busy() -> int:
-        waiting = len(hub) + unsent.readers + sum(source.statistics().in_flight for source in sources)
+        waiting = len(hub) + calls.flights.following + unsent.readers
+        for now in (source.statistics() for source in sources):
+            waiting += now.in_flight + now.queued
         return gate.statistics().leases - waiting
 
     def is_known(presented: bytes) -> bool:

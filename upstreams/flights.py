@@ -30,6 +30,8 @@ class Flights(Generic[T]):
         self._is_shared = is_shared
         self._flying: dict[Hashable, _Flight[T] | None] = {}  # None as long as nobody waits
         self.followed_total = 0
+        self.following = 0
+        """How many wait for a call now."""
 
     def __len__(self) -> int:
         """How many calls are under way."""
@@ -49,8 +51,12 @@ class Flights(Generic[T]):
             flight = self._flying[key]
             if flight is None:
                 flight = self._flying[key] = _Flight()
-            with trio.fail_at(deadline_at):
-                await flight.landed.wait()
+            self.following += 1
+            try:
+                with trio.fail_at(deadline_at):
+                    await flight.landed.wait()
+            finally:
+                self.following -= 1
             if flight.result is not None:
                 self.followed_total += 1
                 return flight.result

@@ -17,7 +17,7 @@ from upstreams.transport.http import HttpCall, origin_of
 
 PROFILE = "/v1/github/profile?handle=octocat"
 BODY = {"login": "octocat", "id": 1}
-MANY = {"limits": {"concurrent_requests": 2000, "requests_per_minute": 10_000}}
+MANY = {"limits": {"concurrent_requests": 2000, "requests_per_minute": 10_000}, "server": {"shed": False}}
 
 
 async def ask_all(node: OpenNode, targets: Sequence[str]) -> list[Answered]:
