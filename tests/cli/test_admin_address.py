@@ -146,3 +146,11 @@ def test_an_owner_can_see_a_key_again(admin: Admin) -> None:
     account = admin.done("account.create", name=os.fsdecode("Æther".encode()))
     made = admin.done("key.create", account=account["id"])
     assert admin.done("key.reveal", key=made["id"]) == {"id": made["id"], "key": made["key"]}
+
+
+def test_the_command_prints_the_token_that_other_tools_send(place: Place) -> None:
+    with place.serve("--sandbox") as node:
+        ended = place.operate("admin", "token")
+        assert (ended.exit_code, ended.err) == (0, "")
+        bearer = {"authorization": f"Bearer {ended.out.strip()}"}
+        assert call(f"{node.admin_url}/admin/account.list", method="POST", headers=bearer).json == []
