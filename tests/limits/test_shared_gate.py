@@ -182,7 +182,7 @@ async def test_of_many_who_leave_at_any_moment_only_the_admitted_are_counted(emp
                     for number in range(30):
                         nursery.start_soon(enter, gate, 0.0002 * (number % 10) if round_number % 2 else 10)
             left = 40 * 30 - len(admitted)
-            assert 0 < left < 600
+            assert 0 < left <= 600  # on a busy machine all of the impatient
             await until(lambda: empty_redis.ask("LLEN", "sluice:{a}:window:k") == len(admitted) + 1)
             assert empty_redis.ask("ZCARD", "sluice:{a}:leases:k") == len(admitted) + 1 == len(gate)
 
