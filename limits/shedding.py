@@ -3,7 +3,7 @@
 Requests in work are the queue of a node, since it begins with each as soon as it arrives. So their number is limited,
 and only while the node falls behind: its pressure is above 1 for a while (CoDel's rule, so that a burst is no reason),
 and more than `FEW` requests are in work. Then the limit begins at `FEW`, which keeps a loop busy, grows while
-pressure is low and requests are refused for want of room, and shrinks while it is high. It follows the pressure and not
+pressure is low and requests are refused for want of room, and shrinks down to that while it is high. It follows the pressure and not
 the requests' latency: latency has upstreams and disks in it, and what it is without a queue is not known (limits that
 guess it from the lowest latency seen drift with their guess). No clock is read and nothing is waited for here.
 """
@@ -16,8 +16,8 @@ from typing import Final, NamedTuple
 from limits.fair_shares import FairShares
 
 FEW: Final = 64
-"""So many requests in work are no overload: at 250 us of CPU each they take 16 ms."""
-LIMIT_MIN: Final = 40
+"""So many requests in work are never too many: at 250 us of CPU each they take 16 ms. With fewer the loop, the writer
+and the upstreams would wait for each other, and a flood whose refusals alone keep the node late would starve all."""
 ONSET_S: Final = 0.05
 """For so long the node must have been behind before the first request is refused."""
 MANY: Final = 4 * FEW
@@ -34,9 +34,6 @@ ROOMY: Final = 0.5
 STEEP: Final = 2.0
 """Above this pressure it shrinks by `BRAKE` instead of `EASE`."""
 LIMIT_MAX: Final = 100_000.0
-REFUSED_FOR_ONE: Final = 32
-"""For so many refusals between two looks there is room for one request, up to `FEW`, whatever the pressure: a
-flood whose refusals alone keep the node late must not starve everybody."""
 
 
 class SheddingStatistics(NamedTuple):
@@ -121,8 +118,7 @@ class LoadShedder:
         self._shares.turn(at)
         refused = self._refused_total - self._refused_seen
         if pressure > 1.0:
-            least = min(max(LIMIT_MIN, refused // REFUSED_FOR_ONE), FEW)
-            self._limit = max(float(least), self._limit * (BRAKE if pressure > STEEP else EASE))
+            self._limit = max(float(FEW), self._limit * (BRAKE if pressure > STEEP else EASE))
         elif pressure < ROOMY and refused:
             self._limit = min(LIMIT_MAX, self._limit * GROWTH)
         self._room = int(self._limit) - busy

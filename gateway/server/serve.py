@@ -21,7 +21,7 @@ from gateway.server.request_head import Peer
 from gateway.server.unsent import Unsent
 from gateway.server.wire import Wire
 
-ACCEPTED_AT_ONCE = 64
+ACCEPTED_AT_ONCE = 128
 
 
 async def serve_native(

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from limits.shedding import FEW, LIMIT_MIN, ONSET_S, QUIET_S, LoadShedder
+from limits.shedding import FEW, ONSET_S, QUIET_S, LoadShedder
 from tests.fakes.simulated_loop import Arrival, Ended, SimulatedLoop, percentile, steady
 
 WORK_S = 250e-6
@@ -66,7 +66,7 @@ def test_a_machine_of_a_tenth_of_the_speed_needs_no_other_setting() -> None:
     _, ended = served_by(lambda rng: steady(rate, 0.0, FLOOD_S, rng=rng), work_s=10 * WORK_S)
     steady_state = ended.between(1.0, FLOOD_S)
     assert len(steady_state.served) > 0.6 * CAPACITY / 10 * (FLOOD_S - 1.0)
-    assert percentile(steady_state.served, 0.99) < 0.25
+    assert percentile(steady_state.served, 0.99) < 0.4
 
 
 @pytest.mark.parametrize("times", [2.5, 5.0])
@@ -133,8 +133,8 @@ def test_it_begins_once_the_node_has_been_behind_for_a_while_and_ends_once_nobod
     assert shedder.statistics().refused == {"known": 1, "strange": 0}
 
 
-def test_the_limit_never_falls_to_nothing() -> None:
+def test_the_limit_never_falls_below_what_is_never_too_many() -> None:
     shedder = LoadShedder(KEYS.__contains__)
     for n in range(1_000):
         shedder.observe(n * 0.1, 100.0, 1_000)
-    assert shedder.statistics().limit == LIMIT_MIN
+    assert shedder.statistics().limit == FEW
