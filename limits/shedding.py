@@ -2,10 +2,10 @@
 
 Requests in work are the queue of a node, since it begins with each as soon as it arrives. So their number is limited,
 and only while the node falls behind: its pressure is above 1 for a while (CoDel's rule, so that a burst is no reason),
-and more than `FEW` requests are in work. Then the limit begins at `FEW`, which keeps a loop busy, grows while
-pressure is low and requests are refused for want of room, and shrinks down to that while it is high. It follows the pressure and not
-the requests' latency: latency has upstreams and disks in it, and what it is without a queue is not known (limits that
-guess it from the lowest latency seen drift with their guess). No clock is read and nothing is waited for here.
+and more than `FEW` requests are in work. Then the limit begins at `FEW`, which keeps a loop busy, grows while pressure
+is low and requests are refused for want of room, and shrinks down to that while it is high. It follows the pressure and
+not the requests' latency: latency has upstreams and disks in it, and what it is without a queue is not known (limits
+that guess it from the lowest latency seen drift with their guess). No clock is read and nothing is waited for here.
 """
 
 from __future__ import annotations

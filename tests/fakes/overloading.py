@@ -1,6 +1,5 @@
 """A node that falls behind for certain, on any machine: its loop stands still again and again, its writer for good."""
 
-# ruff: noqa: ASYNC110 - what is waited for here has no event
 from __future__ import annotations
 
 import threading
@@ -56,15 +55,15 @@ async def open_overload(node: OpenNode, *, sheds: bool = True) -> AsyncIterator[
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(node.node.books.store.write, hold)
-        while not is_held.is_set():
+        while not is_held.is_set():  # noqa: ASYNC110 - it has no event
             await trio.sleep(0.001)
         try:
             for number in range(HELD):
                 nursery.start_soon(ask, number)
-            while node.node.admission.gate.statistics().leases < HELD:
+            while node.node.admission.gate.statistics().leases < HELD:  # noqa: ASYNC110 - it has no event
                 await trio.sleep(0.001)
             async with open_slow_loop():
-                while sheds and not node.node.overload.active:
+                while sheds and not node.node.overload.active:  # noqa: ASYNC110 - it has no event
                     await trio.sleep(0.001)
                 yield answers
         finally:

@@ -1,6 +1,5 @@
 """A whole node with more requests than it can do, over sockets: what it refuses, how, and what it goes on serving."""
 
-# ruff: noqa: ASYNC110 - what is waited for here has no event
 from __future__ import annotations
 
 import itertools
@@ -82,9 +81,9 @@ async def test_it_ends_by_itself_and_the_log_has_a_line_for_its_beginning_and_it
         async with open_overload(node):
             for _ in range(3):
                 await shed_one(node)
-            while not node.log_events("overload_began"):
+            while not node.log_events("overload_began"):  # noqa: ASYNC110 - it has no event
                 await trio.sleep(0.001)
-        while node.node.overload.active:
+        while node.node.overload.active:  # noqa: ASYNC110 - it has no event
             await trio.sleep(0.001)
         assert (await node.get(PROFILE)).status == 200
         assert await node.gauge("sluice_shed_limit") == 0
@@ -123,7 +122,7 @@ async def test_a_quiet_key_beside_a_flood_is_served_while_the_flood_is_refused(t
         async with trio.open_nursery() as nursery, open_slow_loop():
             for number in range(FLOOD):
                 nursery.start_soon(hammer, node, number)
-            while "503" not in flood:
+            while "503" not in flood:  # noqa: ASYNC110 - it has no event
                 await trio.sleep(0.001)
             flood.clear()
             for n in range(8):
