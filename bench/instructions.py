@@ -6,7 +6,7 @@ real store, and 64 connections ask it; each figure is the median of three counts
 interpreter, so `instructions.json` beside this file keeps them by build.
 
 Valgrind makes the node fifty times slower, but not the clock, so what it does by the clock would count fifty times too
-much: looking for overload is switched off, and what an idle node does in as much time is taken off.
+much: what an idle node does in as much time is taken off.
 """
 
 import argparse
@@ -19,7 +19,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -187,8 +187,7 @@ async def count(
     for rows in staged(names):
         with TemporaryDirectory(prefix="sluice-instructions-") as folder:
             callgrind = Callgrind(Path(folder))
-            stage = replace(rows[0].stage, settings={**rows[0].stage.settings, "server.shed": False})
-            async with open_stage(stage, under=callgrind.command) as target:
+            async with open_stage(rows[0].stage, under=callgrind.command) as target:
                 counting = partial(_count_rows, rows, target, callgrind, requests=requests, counts=counts)
                 figures.update(await trio.to_thread.run_sync(counting))
 

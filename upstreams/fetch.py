@@ -32,6 +32,7 @@ from upstreams.transport.http import BODY_BYTES_MAX
 
 _RUNG = "rung"
 """In the state of a cursor that only one fallback understands: the name of its source."""
+_RESULTS = (Page, Single)  # a union is made anew each time that it is written
 
 
 @dataclass(slots=True)
@@ -198,7 +199,7 @@ async def _by(rung: Plan, deadline_at: float, *, waits: bool = True) -> Fetched:
         else:
             advance = partial(_advance, rung, answers)
             read = await rung.site.aside.run(advance, deadline_at, source=rung.site.platform.slug)
-        if isinstance(read, Page | Single):
+        if isinstance(read, _RESULTS):
             return _fetched(rung, read, took_s, body_bytes)
         wanted = read
 
