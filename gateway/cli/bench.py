@@ -83,7 +83,7 @@ def run_(**o: Any) -> None:
     \b
     At rates:  miss shared hit mixed replay unauthorized reject collect
                slow failing overload soak
-    Without:   parked reads depth monitors deliveries
+    Without:   parked reads depth monitors deliveries flood
 
     bench/README.md says what each shows, how to read the figures and which keys of config.toml move them.
     """

@@ -69,9 +69,9 @@ class Edge:
     state: State | None
     edge_answer: EdgeAnswer
     bounds: Bounds
-    shedding: Shedding | None = None
     websocket_paths: frozenset[str] = frozenset()
     """Where the app takes WebSockets; anywhere else an upgrade is ignored, as RFC 9110, 7.8 allows."""
+    shedding: Shedding | None = None
     known_headers: KnownHeaders = field(default_factory=KnownHeaders)
     """Header blocks of requests that came before."""
     shapes: Shapes = field(default_factory=dict)

@@ -47,7 +47,9 @@ async def serve_native(
     """
     async with open_lifespan(app) as state:
         unsent = unsent or Unsent(bounds)
-        edge = Edge(app, state, edge_answer, bounds, shedding, websocket_paths, shutdown=shutdown, unsent=unsent)
+        edge = Edge(
+            app, state, edge_answer, bounds, websocket_paths, shedding=shedding, shutdown=shutdown, unsent=unsent
+        )
         with closing(edge.hangups):  # behind all connections, also when they and the watch are cancelled together
             async with trio.open_nursery() as watching:
                 watching.start_soon(edge.watch)

@@ -174,7 +174,7 @@ async def test_a_node_that_does_not_start_is_no_result() -> None:
 
 
 def test_the_feed_s_scenarios_are_among_the_names() -> None:
-    assert set(SCENARIOS) == {"parked", "reads", "depth", "monitors", "deliveries"} < set(NAMES)
+    assert set(SCENARIOS) == {"parked", "reads", "depth", "monitors", "deliveries", "flood"} < set(NAMES)
 
 
 def counts(p50_ms: float, p99_ms: float) -> dict[int, int]:

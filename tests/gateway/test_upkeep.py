@@ -11,8 +11,10 @@ from typing import NamedTuple
 import trio
 from trio.testing import MockClock
 
+import gateway.admin.operation_records
 import limits.idempotency
 import storage.sweep_clock
+from gateway.admin.operation_records import ADD, KEPT_S
 from gateway.upkeep import SWEEP_EVERY_S, SWEEP_FIRST_S, forget_old_claims, sweep_events, sweep_monitors
 from limits.idempotency import Held, Kept, save_claims
 from scheduler.instants import instant_of
@@ -27,7 +29,12 @@ from tests.fakes.inline_store import InlineStore
 from tests.scheduler.desk import EPOCH, MIGRATIONS, Desk
 
 DAY_S = 86_400.0
-ALL = (*MIGRATIONS, limits.idempotency.MIGRATIONS, storage.sweep_clock.MIGRATIONS)
+ALL = (
+    *MIGRATIONS,
+    limits.idempotency.MIGRATIONS,
+    gateway.admin.operation_records.MIGRATIONS,
+    storage.sweep_clock.MIGRATIONS,
+)
 TWO_LOOKS_S = 2 * SECOND_LOOK_S + 2 * SWEEP_EVERY_S
 """By then every sweeper has looked twice, an hour apart at least."""
 
@@ -39,6 +46,7 @@ class Left(NamedTuple):
     runs: int
     claims: int
     replies: int
+    operations: int
 
 
 class Machine:
@@ -66,6 +74,7 @@ class Machine:
         add_runs(tx, runs)
         self.desk.feed.append(tx, [low(account_id), low(account_id)])
         kept = Kept(200, '"data":1', "req_1")
+        tx.run(ADD, ("op_one", "print", "{}", at + 7 * DAY_S - KEPT_S))
         save_claims(tx, {"one": Held(account_id, "GET a/b", "print", "req_1", at, kept)})
 
     def left(self) -> Left:
@@ -89,8 +98,8 @@ class Machine:
             nursery.cancel_scope.cancel()
 
 
-ALL_OF_IT = Left(events=2, runs=3, claims=1, replies=1)
-NOTHING = Left(0, 0, 0, 0)
+ALL_OF_IT = Left(events=2, runs=3, claims=1, replies=1, operations=1)
+NOTHING = Left(0, 0, 0, 0, 0)
 
 
 async def test_nothing_is_swept_by_a_clock_that_jumped_forty_days_and_was_put_right_within_the_hour(
