@@ -7,7 +7,7 @@ status are never shed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Final
@@ -22,7 +22,7 @@ from gateway.books import Books
 from gateway.errors import Refused
 from gateway.logs import Log
 from gateway.routes.status import STATUS_PATH
-from gateway.server.asgi import ASGIApp, HTTPScope, Receive, Scope, Send
+from gateway.server.asgi import ASGIApp, Receive, Scope, Send
 from gateway.server.unsent import Unsent
 from limits.gate import Gate
 from limits.shedding import LoadShedder, SheddingStatistics
@@ -97,13 +97,12 @@ class Overload:
         """Whether requests may be shed now."""
         return self.active
 
-    def refuses(self, scope: HTTPScope) -> bool:
+    def refuses(self, path: str, headers: Iterable[tuple[bytes, bytes]]) -> bool:
         """Whether this request is shed; to be called once for each request while `active`."""
-        path = scope["path"]
         if path in (STATUS_PATH, EVENTS_PATH) or path.startswith(EVENTS_PATH + "/"):
             return False
         key = None
-        for name, value in scope["headers"]:
+        for name, value in headers:
             if name == b"x-api-key":
                 key = value
         return not self._shedder.admits(key)
@@ -129,7 +128,7 @@ class Overload:
         """The app behind this, for a server that does not ask for itself."""
 
         async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
-            shed = self.active and scope["type"] == "http" and self.refuses(scope)
+            shed = self.active and scope["type"] == "http" and self.refuses(scope["path"], scope["headers"])
             await (self.refuse if shed else app)(scope, receive, send)
 
         return guarded

@@ -24,13 +24,14 @@ _logger = logging.getLogger("sluice.server")
 class Connection:
     """A client's connection from its first byte to its close."""
 
-    __slots__ = ("_edge", "_exchange", "_heads", "wire")
+    __slots__ = ("_edge", "_exchange", "_heads", "_is_admitted", "wire")
 
     def __init__(self, wire: Wire, edge: Edge, peer: Peer) -> None:
         self.wire = wire
         self._edge = edge
         self._heads = HeadReader(peer, edge.bounds, edge.known_headers)
         self._exchange: Exchange | None = None
+        self._is_admitted = False  # the request that has arrived, by who refuses others
 
     @property
     def idle(self) -> bool:
@@ -87,7 +88,7 @@ class Connection:
             if request is None:
                 return
             wire.unread = request.behind
-            if shedding is not None and shedding.active and shedding.refuses(request.scope):
+            if shedding is not None and shedding.active and self._is_refused(request, shedding):
                 goes_on = await self._shed(request, shedding)
             else:
                 goes_on = await self._answer(request, edge.app)
@@ -123,6 +124,11 @@ class Connection:
                 return WebSocket(self.wire, edge, request, handshake)
         return Exchange(self.wire, edge, request)
 
+    def _is_refused(self, request: Head, shedding: Shedding) -> bool:
+        """Whether the request is shed; it may have been judged while it was read."""
+        is_admitted, self._is_admitted = self._is_admitted, False
+        return not is_admitted and shedding.refuses(request.scope["path"], request.scope["headers"])
+
     async def _shed(self, request: Head, shedding: Shedding) -> bool:
         """Refuse the request, in one piece if its answer depends on nothing; whether the connection goes on."""
         edge, scope = self._edge, request.scope
@@ -130,7 +136,13 @@ class Connection:
         if not is_plain or not request.keep_alive or edge.stopping or edge.full:
             return await self._answer(request, shedding.refuse)
         self._exchange = None
-        await self.wire.write(shedding.answer(edge.date))
+        wire = self.wire
+        await wire.write(shedding.answer(edge.date))
+        if not (wire.unread or edge.closing):
+            is_admitted = await edge.refused.wait_next(wire, edge.now() + edge.bounds.idle_s)
+            if is_admitted is None:
+                return False
+            self._is_admitted = is_admitted
         return True
 
     async def _answer(self, request: Head, app: ASGIApp) -> bool:

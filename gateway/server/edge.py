@@ -1,19 +1,22 @@
 """What all connections of one server share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from email.utils import formatdate
+from functools import partial
 from heapq import nsmallest
 from operator import attrgetter
 from typing import Protocol
 
 import trio
 
-from gateway.server.asgi import ASGIApp, HTTPScope, Receive, Scope, Send, State
+from gateway.server.asgi import ASGIApp, Receive, Scope, Send, State
 from gateway.server.bounds import Bounds
 from gateway.server.errors import EdgeAnswer
 from gateway.server.hangups import Hangups
 from gateway.server.known_headers import KnownHeaders
+from gateway.server.refused_clients import RefusedClients
+from gateway.server.request_head import repeated_request
 from gateway.server.response_head import Shapes
 from gateway.server.unsent import Unsent
 from gateway.server.wire import Wire
@@ -40,8 +43,8 @@ class Shedding(Protocol):
     active: bool
     """Whether to ask; it is read for every request."""
 
-    def refuses(self, scope: HTTPScope) -> bool:
-        """Whether this request is refused."""
+    def refuses(self, path: str, headers: Iterable[tuple[bytes, bytes]]) -> bool:
+        """Whether this request is refused; to be asked once for each."""
         ...
 
     def answer(self, date: bytes) -> bytes:
@@ -77,6 +80,7 @@ class Edge:
     shapes: Shapes = field(default_factory=dict)
     """Of the heads of answers that came before."""
     hangups: Hangups = field(default_factory=Hangups)
+    refused: RefusedClients = field(default_factory=RefusedClients)
     unsent: Unsent = field(default_factory=Unsent)
     connections: set[Client] = field(default_factory=set)
     room: trio.lowlevel.ParkingLot = field(default_factory=trio.lowlevel.ParkingLot)
@@ -103,6 +107,21 @@ class Edge:
         for connection in self.connections:
             connection.close_if_idle()
             connection.wire.hurry(self.bounds)
+
+    async def refuse(self) -> None:
+        """Until cancelled: refuse the requests of those who were refused before, while the node sheds."""
+        if self.shedding is not None:
+            await self.refused.run(partial(self._judge, self.shedding), idle_s=self.bounds.idle_s, now=self.now)
+
+    def _judge(self, shedding: Shedding, data: bytes) -> bytes | bool:
+        """The refusal of a request that was read for nobody yet, or whether it is to be served; see `Judge`."""
+        if not shedding.active or self.stopping or self.full:
+            return False
+        request = repeated_request(data, self.known_headers)
+        if request is None or b"%" in request[0]:
+            return False
+        path, headers = request[0].partition(b"?")[0].decode("ascii"), request[1]
+        return shedding.answer(self.date) if shedding.refuses(path, headers) else True
 
     async def wait_room(self) -> None:
         """Wait until a connection that asks to be taken may be taken.

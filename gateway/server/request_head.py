@@ -13,7 +13,7 @@ from urllib.parse import unquote_to_bytes
 
 import httptools
 
-from gateway.server.asgi import EXTENSION, HTTPScope, State
+from gateway.server.asgi import EXTENSION, HeaderLines, HTTPScope, State
 from gateway.server.bounds import Bounds
 from gateway.server.errors import Refused
 from gateway.server.known_headers import KnownHeaders
@@ -242,6 +242,13 @@ class HeadReader:
         if self._state is not None:
             scope["state"] = self._state.copy()
         return scope
+
+
+def repeated_request(data: bytes, known: KnownHeaders) -> tuple[bytes, HeaderLines] | None:
+    """The target and the headers of a plain GET whose header block came before, and nothing behind it; else None."""
+    line = _PLAIN_LINE.match(data)
+    headers = None if line is None else known.find(data[line.end() :])
+    return None if line is None or headers is None else (line[1], headers)
 
 
 def _repeats(head: Head) -> bool:

@@ -50,10 +50,14 @@ async def serve_native(
         edge = Edge(
             app, state, edge_answer, bounds, websocket_paths, shedding=shedding, shutdown=shutdown, unsent=unsent
         )
-        with closing(edge.hangups):  # behind all connections, also when they and the watch are cancelled together
+        with (
+            closing(edge.hangups),
+            closing(edge.refused),
+        ):  # behind all connections, also when they and the watch are cancelled together
             async with trio.open_nursery() as watching:
                 watching.start_soon(edge.watch)
                 watching.start_soon(edge.hangups.run)
+                watching.start_soon(edge.refuse)
                 async with trio.open_nursery() as connections:
                     accept = partial(_accept, edge=edge, connections=connections)
                     task_status.started()

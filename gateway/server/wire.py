@@ -11,7 +11,7 @@ import math
 import select
 import socket
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import trio
 
@@ -73,6 +73,7 @@ class Wire:
         "owner",
         "read_by",
         "unread",
+        "wake_parked",
         "write_by",
     )
 
@@ -86,6 +87,8 @@ class Wire:
         """The API key whose answer is sent; of no interest before a write has to wait."""
         self.unread = b""
         """Bytes that arrived and have not been looked at."""
+        self.wake_parked: Callable[[], None] | None = None
+        """Wakes the connection's task where it waits for other than its own reading and writing."""
         self.read_by = math.inf
         self.write_by = math.inf
         self.expired = False
@@ -240,7 +243,10 @@ class Wire:
 
     def wake(self) -> None:
         """Make a waiting `read` look once more and return."""
-        trio.lowlevel.notify_closing(self.fd)
+        if self.wake_parked is not None:
+            self.wake_parked()
+        else:
+            trio.lowlevel.notify_closing(self.fd)
 
     async def linger(self, *, discard_bytes: int) -> None:
         """End the answer, then read and drop what the client still sends for a moment.

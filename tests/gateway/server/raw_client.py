@@ -55,6 +55,7 @@ async def open_served(
     answer_of_edge: EdgeAnswer = edge_answer,
     websocket_paths: frozenset[str] = frozenset(),
     unsent: Unsent | None = None,
+    **more: object,
 ) -> AsyncIterator[Served]:
     """Serve `app` on a free port; on leaving, stop it and wait for its end."""
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
@@ -69,6 +70,7 @@ async def open_served(
         bounds=bounds,
         websocket_paths=websocket_paths,
         unsent=unsent,
+        **more,
     )
     with trio.fail_after(patience_s):
         async with trio.open_nursery() as nursery:

@@ -1,0 +1,118 @@
+"""Clients whose last request was refused for overload, until one is to be served: one task and one epoll for them all.
+
+A node that is overloaded refuses most of what it is asked. A turn of its own for each would cost three times as much as
+the refusal, and a pass of the loop in which thousands have theirs would hold up those that are served. Here a bounded
+number is read and answered in each pass, and what is not a plain repetition goes back to its connection's task.
+"""
+
+from __future__ import annotations
+
+import math
+import select
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+import outcome
+import trio
+
+from gateway.server.errors import ClientGone
+from gateway.server.wire import HEAD_READ_BYTES, Wire
+
+AT_ONCE: Final = 64
+SLICE_S: Final = 0.005
+"""For so long refusals may hold up a pass of the loop. Those who wait for theirs wait in the kernel."""
+
+Judge = Callable[[bytes], bytes | bool]
+"""Of what arrived: its refusal; True when it is to be served; False when that is for its connection to judge."""
+
+
+class RefusedClients:
+    """Connections that wait here; each is its task's again when `wait_next` returns."""
+
+    def __init__(self) -> None:
+        """Nobody waits; its task (`run`) has to run."""
+        self._epoll = select.epoll() if sys.platform == "linux" else None
+        self._waiting: dict[int, tuple[Wire, trio.lowlevel.Task]] = {}
+
+    def __len__(self) -> int:
+        """How many wait."""
+        return len(self._waiting)
+
+    async def wait_next(self, wire: Wire, read_by: float) -> bool | None:
+        """Refuse the client's requests until one comes that its connection has to look at; it is in `wire.unread`.
+
+        Whether that was judged already, and is to be served; None where nothing came before the connection's end.
+
+        Raises:
+            ClientGone: the client does not take its refusals.
+        """
+        if self._epoll is None:
+            return False
+        self._waiting[wire.fd] = wire, trio.lowlevel.current_task()
+        self._epoll.register(wire.fd, select.EPOLLIN | select.EPOLLRDHUP)
+        wire.read_by = read_by
+        wire.wake_parked = partial(self._release, wire.fd)
+        owed, is_served = await trio.lowlevel.wait_task_rescheduled(partial(self._abandon, wire.fd))
+        if owed:
+            await wire.write(owed)
+        elif not wire.unread:
+            wire.unread = b"" if wire.ended else wire.read_nowait(HEAD_READ_BYTES)
+            if not wire.unread:
+                return None
+        return bool(is_served)
+
+    async def run(self, judge: Judge, *, idle_s: float, now: Callable[[], float]) -> None:
+        """Until cancelled: read, and refuse. Who sends nothing for `idle_s` on the clock `now` is idle."""
+        if self._epoll is None:
+            return
+        while True:
+            await trio.lowlevel.wait_readable(self._epoll.fileno())
+            began_at = at = now()
+            while at < began_at + SLICE_S and (ready := self._epoll.poll(0, AT_ONCE)):
+                for fd, _ in ready:
+                    self._serve(fd, judge, at + idle_s)
+                at = now()
+
+    def close(self) -> None:
+        """Nobody waits any more."""
+        if self._epoll is not None:
+            self._epoll.close()
+
+    def _serve(self, fd: int, judge: Judge, read_by: float) -> None:
+        """Refuse what has arrived from a client, or give it to its task."""
+        wire, _ = self._waiting[fd]
+        data = wire.read_nowait(HEAD_READ_BYTES)
+        if not data:
+            if wire.ended:
+                self._release(fd)
+            return
+        verdict = judge(data)
+        if isinstance(verdict, bool):
+            wire.unread = data
+            self._release(fd, is_served=verdict)
+            return
+        wire.read_by = read_by
+        try:
+            sent = wire.write_nowait(verdict)
+        except ClientGone:
+            sent = 0  # its task finds out too
+        if sent < len(verdict):
+            self._release(fd, verdict[sent:])
+
+    def _release(self, fd: int, owed: bytes = b"", *, is_served: bool = False) -> None:
+        task = self._forget(fd)
+        trio.lowlevel.reschedule(task, outcome.Value((owed, is_served)))
+
+    def _abandon(self, fd: int, _raise_cancel: object) -> trio.lowlevel.Abort:
+        self._forget(fd)
+        return trio.lowlevel.Abort.SUCCEEDED
+
+    def _forget(self, fd: int) -> trio.lowlevel.Task:
+        assert self._epoll is not None
+        wire, task = self._waiting.pop(fd)
+        self._epoll.unregister(fd)
+        wire.read_by = math.inf
+        wire.wake_parked = None
+        return task
