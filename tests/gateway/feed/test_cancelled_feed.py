@@ -14,6 +14,9 @@ from tests.fakes.feeding import CONSUMERS, FEED, append_some, cursor_of, end, pa
 from tests.fakes.node import OpenNode, open_test_node
 from tests.gateway.feed.test_polling import ROOMY, assert_nothing_left
 
+UNWATCHED = {**ROOMY, "server": {"shed": False}}
+"""The node's looks at its load would count among a request's waits."""
+
 
 async def ask(
     node: OpenNode, target: str, body: bytes | None = None, *, tells_hangup: bool = False, **headers: str
@@ -58,7 +61,7 @@ async def ask(
 async def test_a_poll_cancelled_at_any_wait_leaves_no_place_and_no_waiter(
     place: str, tells_hangup: bool, tmp_path: Path
 ) -> None:
-    async with open_test_node(tmp_path, **ROOMY) as node:
+    async with open_test_node(tmp_path, **UNWATCHED) as node:
 
         async def check(_got_through: bool) -> None:
             await assert_nothing_left(node)
@@ -70,7 +73,7 @@ async def test_a_poll_cancelled_at_any_wait_leaves_no_place_and_no_waiter(
 
 
 async def test_a_poll_cancelled_while_it_is_woken_leaves_nothing(tmp_path: Path) -> None:
-    async with open_test_node(tmp_path, **ROOMY) as node:
+    async with open_test_node(tmp_path, **UNWATCHED) as node:
 
         async def poll() -> None:
             async with trio.open_nursery() as nursery:
@@ -84,7 +87,7 @@ async def test_a_poll_cancelled_while_it_is_woken_leaves_nothing(tmp_path: Path)
 
 
 async def test_a_stream_cancelled_at_any_wait_leaves_nothing(tmp_path: Path) -> None:
-    async with open_test_node(tmp_path, **ROOMY) as node:
+    async with open_test_node(tmp_path, **UNWATCHED) as node:
         await append_some(node, 3)
         node.node.feed.polls.beat_s = 0.05
 
@@ -100,7 +103,7 @@ async def test_a_stream_cancelled_at_any_wait_leaves_nothing(tmp_path: Path) -> 
 
 async def test_an_acknowledgement_happens_whole_or_not_at_all(tmp_path: Path) -> None:
     """Whatever was cancelled: the consumer stands before or behind the page, and what is unread fits to where."""
-    async with open_test_node(tmp_path, **ROOMY) as node:
+    async with open_test_node(tmp_path, **UNWATCHED) as node:
         await append_some(node, 600)
         acked = [0]
 
@@ -121,7 +124,7 @@ async def test_an_acknowledgement_happens_whole_or_not_at_all(tmp_path: Path) ->
 
 
 async def test_a_first_read_creates_a_whole_consumer_or_none(tmp_path: Path) -> None:
-    async with open_test_node(tmp_path, **ROOMY) as node:
+    async with open_test_node(tmp_path, **UNWATCHED) as node:
         await append_some(node, 3)
         names = iter([f"c{number}" for number in range(90)])
         name = [next(names)]
@@ -142,7 +145,7 @@ async def test_a_first_read_creates_a_whole_consumer_or_none(tmp_path: Path) -> 
 
 
 async def test_many_polls_that_are_cancelled_at_once_leave_the_reader_and_the_gate_whole(tmp_path: Path) -> None:
-    async with open_test_node(tmp_path, **ROOMY) as node:
+    async with open_test_node(tmp_path, **UNWATCHED) as node:
         cursor = await end(node)
         for patience_s in (0, 0.001, 0.003, 0.01):
             with trio.move_on_after(patience_s):

@@ -31,10 +31,7 @@ from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.upstream_server import until
 
 ENGINES = ("native", "hypercorn")
-ROOMY = {
-    "limits": {"requests_per_minute": 100_000, "concurrent_requests": 1000, "long_polls": 1000},
-    "server": {"shed": False},  # the node's looks at its load would count among a request's waits
-}
+ROOMY = {"limits": {"requests_per_minute": 100_000, "concurrent_requests": 1000, "long_polls": 1000}}
 Facts = Callable[[OpenNode], list[Fact]]
 
 
