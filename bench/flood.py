@@ -18,7 +18,7 @@ from bench.tasks import run_side_by_side
 
 FLOOD, QUIET, AFTER = "flood", "quiet key", "after the flood"
 TIMES = (1.0, 2.5, 5.0)
-"""What is offered, of what the node can do; the first is for comparison."""
+"""The offered rates, as multiples of what the node can do; the first is for comparison."""
 LEAST_SERVED = {2.5: 0.60, 5.0: 0.25}
 CONNECTIONS = 4_000
 QUIET_PER_S = 20.0
@@ -35,7 +35,7 @@ PROFILE = "/v1/github/profile?handle=user{n}"
 
 @dataclass(frozen=True, slots=True)
 class Flooded:
-    """What was seen at one rate: the flood's requests, the quiet key's beside it, and those of a moment later."""
+    """The measurements at one rate: the flood's requests, the quiet key's beside it, and those of a moment later."""
 
     times: float
     flood: Step
@@ -109,7 +109,7 @@ def _steady(ask: Ask, first_ns: int, pace: Pace, first_key: int) -> OpenLoad:
 
 
 def flood_found(capacity: float, seen: Sequence[Flooded]) -> Found:
-    """What the marks say of it; those of a rate that is no overload are figures."""
+    """The marks of the measurements; a rate that is no overload gives figures instead."""
     found = Found([], [Figure("flood: what the node can do, at 64 connections", capacity, "requests/s")])
     for each in seen:
         found.points.append(Point(FLOOD, each.label, "", [each.flood]))

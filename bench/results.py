@@ -52,7 +52,7 @@ class Step:
     seconds: float = 0.0
     """That were counted; 0 in files of before this was kept."""
     refused_p99_ms: float = 0.0
-    """Of answers that were refusals, 0 where there were none."""
+    """The percentile of the refusals, 0 where there were none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ CREDITS = "1000000000"
 
 @dataclass(frozen=True, slots=True)
 class Bed:
-    """What a server stands on: a folder for its files, the address of the sandbox, and what the scenario asks for.
+    """The ground of a server: a folder for its files, the address of the sandbox, and the stage of the scenario.
 
     `under` are the words of a program that runs the gateway, such as a profiler.
     """

@@ -192,7 +192,7 @@ class BilledCalls:
         return Outcome(stored, used, balance, fetched.took_s, charge_s, close_s, whole=fetched.whole)
 
     def _encode(self, ask: Ask, charge: Charge, fetched: Fetched) -> tuple[Shaped, int, bytes]:
-        """What was fetched as the envelope has it, what of the charge it cost, and its encoded fragment."""
+        """The shaped answer, how much of the charge it cost, and its encoded fragment."""
         result = explained(fetched, "; next_cursor goes on")
         shaped = shape(ask.listing.endpoint.archetype, result, partial(self._seal, ask))
         used = _used(ask, charge, fetched, shaped)

@@ -56,7 +56,7 @@ class Claims:
         self.counts = dict.fromkeys(("claimed", "replayed", "in_progress", "conflict", "mismatch", "unavailable"), 0)
         """How requests with a key went, since the start."""
         self.shares = Shares()
-        """What accounts keep for their keys, to be trimmed now and then."""
+        """The accounts' shares of what is kept for their keys, to be trimmed now and then."""
 
     async def begin(self, step: Begin) -> Begun:
         """Claim the key and take the charge, both or neither.

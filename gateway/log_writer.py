@@ -13,7 +13,7 @@ from gateway.standard_streams import wait_writable
 
 LINES_MAX = 10_000
 BYTES_MAX = 4 * 1024 * 1024
-"""What is kept for a sink that takes nothing; beyond that lines are dropped until half of it is written."""
+"""The most that is kept for a sink that takes nothing; beyond it lines are dropped until half is written."""
 GATHER_S = 0.05
 """So long after one write lines that nobody hurries wait for others, to be written together."""
 RETRY_S = 1.0

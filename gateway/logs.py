@@ -138,7 +138,7 @@ def _plain(value: Any) -> str:
 
 
 class _PythonErrors(io.TextIOBase):
-    """What is written to Python's own stderr, such as warnings, as events."""
+    """Turns what is written to Python's own stderr, such as warnings, into events."""
 
     def __init__(self, log: Log) -> None:
         self._log = log

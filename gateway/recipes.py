@@ -123,7 +123,7 @@ class CatalogRecipes:
 
 
 def _gathered(listing: Listing, planned: Plan | Walk, fetched: Fetched, credits_held: int) -> Gathered:
-    """What was fetched as a run keeps it."""
+    """The fetched answer as a run keeps it."""
     result = explained(fetched)
     shaped = shape(listing.endpoint.archetype, result, _sealed)
     used = used_by(listing, fetched, credits_held=credits_held, cost_credits=_cost(listing))

@@ -15,7 +15,7 @@ KEYS_MAX: Final = 10_000
 
 
 class Share:
-    """What one key was admitted in this window and in the one before."""
+    """The requests of one key that were admitted in this window and in the one before."""
 
     __slots__ = ("admitted", "before", "is_strange")
 

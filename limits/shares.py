@@ -1,4 +1,4 @@
-"""What an account may keep for its idempotency keys, and how what is beyond it goes.
+"""The share that an account may keep for its idempotency keys, and how the rest goes.
 
 Beyond the share the oldest replies go first: their claims stay, and are refused as `ReplayUnavailable`, so that nobody
 pays twice. Claims whose outcome cost nothing are bounded too, and the oldest of them go as if they had never been:
@@ -97,7 +97,7 @@ class Shares:
 
     @property
     def _key_bytes(self) -> int:
-        """What a key counts for, so that keys alone reach the bound of both at once."""
+        """The bytes that a key counts for, so that keys alone reach the bound of both at once."""
         return self._share.bytes // self._share.free_keys
 
 

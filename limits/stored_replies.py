@@ -19,7 +19,7 @@ KEPT_S: Final = 86_400.0
 TOUCH_S: Final = 300.0
 """How far `kept_at` may lag behind the newest claim: a text that is named again and again is not written anew."""
 ROW_BYTES: Final = 512
-"""What a reply counts for beside its text: about what its row and its places in the indexes take."""
+"""A reply counts for so much beside its text: about what its row and its places in the indexes take."""
 FORGET_AT_ONCE: Final = 100
 
 # On a conflict nothing is written but a late `kept_at`.

@@ -25,7 +25,7 @@ class Aside:
         self._turn = trio.CapacityLimiter(1)
 
     async def run(self, work: Callable[[], T], deadline_at: float, *, source: str) -> T:
-        """What `work` gives, once its turn has come; pure, and not to be interrupted.
+        """Return the result of `work`, once its turn has come; it is pure, and not interrupted.
 
         Raises:
             UpstreamFailed: its turn has not come by `deadline_at` on Trio's clock.

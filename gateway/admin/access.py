@@ -1,4 +1,4 @@
-"""Who may have operations done at an admin address: who presents the token, or proves to know it (`proof`)."""
+"""Access to the operations of an admin address: by presenting the token, or by proving to know it (`proof`)."""
 
 from __future__ import annotations
 

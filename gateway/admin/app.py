@@ -26,7 +26,7 @@ from gateway.server.whole_body import read_body
 from storage.errors import CommitUnknown, StorageError
 
 BOUNDS = Bounds(connections=256, header_s=5.0, idle_s=15.0, body_s=5.0, write_s=15.0)
-"""Of the address's own server: few ask here, and none of them may take what requests need."""
+"""The bounds of the address's own server: few ask here, and none of them may take what requests need."""
 _BODY_BYTES_MAX = 65_536
 _JSON = b"application/json"
 _TEXT = b"text/plain; charset=utf-8"
@@ -51,7 +51,7 @@ Operate = Callable[[str, bytes], Awaitable[Answer]]
 
 @dataclass(frozen=True, slots=True)
 class Doorkeeper:
-    """What lets a request in: the names it may be asked by, and what proves that an operation may be done."""
+    """Lets requests in: by the names that may be used, and by the proof that an operation may be done."""
 
     hosts: KnownHosts
     access: AdminAccess

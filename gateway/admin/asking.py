@@ -36,11 +36,11 @@ class AdminSilent(Exception):
 
 
 class AdminUnproved(Exception):
-    """What listens at the address has not proved to know the token: it was told nothing. The text says why."""
+    """The listener at the address has not proved to know the token: it was told nothing. The text says why."""
 
 
 class AdminSlow(AdminUnproved):
-    """What listens there has not even answered, so it may be the node."""
+    """The listener has not even answered, so it may be the node."""
 
 
 @dataclass(frozen=True, slots=True)

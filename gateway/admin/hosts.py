@@ -1,4 +1,4 @@
-"""Who may ask an admin address at all: no web page in an operator's browser, whatever name it reaches the address by.
+"""The names by which an admin address answers, so that no web page in an operator's browser can ask it.
 
 A page can make its own name mean this machine (DNS rebinding) and would then read what is answered as its own. Its name
 stands in `Host`, so only known names are answered; an address in digits is nobody's name. What a page sends across
@@ -13,7 +13,7 @@ from ipaddress import ip_address
 from gateway.server.asgi import HTTPScope
 
 _FORM_TYPES = (b"text/plain", b"multipart/form-data")
-"""What a page may send anywhere unasked. The third such type is what curl says of any body; there `Origin` must do."""
+"""Types that a page may send anywhere unasked. curl sends the third such type of any body; there `Origin` must do."""
 
 
 class KnownHosts:

@@ -41,7 +41,7 @@ class OperationIdTaken(Exception):
 
 @dataclass(frozen=True, slots=True)
 class OperationRecord:
-    """What is recorded of a change besides its result; `shown` makes that ready for JSON."""
+    """The record of a change, but for its result; `shown` makes that ready for JSON."""
 
     operation_id: str
     name: str
@@ -50,7 +50,7 @@ class OperationRecord:
 
     @property
     def fingerprint(self) -> str:
-        """What the id stands for: the operation and all its arguments."""
+        """A digest of what the id stands for: the operation and all its arguments."""
         return sha256(self.name.encode() + b"\0" + msgspec.json.encode(self.arguments)).hexdigest()
 
 

@@ -24,7 +24,7 @@ End = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class AdminHandshake:
-    """What both sides know of a challenge: their nonces and the connection that it is for."""
+    """A challenge as both sides know it: their nonces and the connection that it is for."""
 
     client_nonce: str
     node_nonce: str
@@ -33,12 +33,12 @@ class AdminHandshake:
 
 
 def node_proof(token: str, handshake: AdminHandshake) -> str:
-    """What only a node that has the token can answer to a challenge."""
+    """The answer to a challenge that only a node with the token can give."""
     return _mac(token, b"node", handshake)
 
 
 def request_proof(token: str, handshake: AdminHandshake, *, method: str, path: str, body: bytes) -> str:
-    """What only who has the token can send with a request, and with no other one."""
+    """The proof that goes with one request, and with no other one, by somebody who has the token."""
     rest = (method.encode(), path.encode("utf-8", "surrogateescape"), hashlib.sha256(body).digest())
     return _mac(token, b"client", handshake, *rest)
 

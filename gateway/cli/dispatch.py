@@ -213,7 +213,7 @@ async def _ask_node(admin_url: str, token: str, question: AdminQuestion) -> Answ
 
 
 def _result(answer: Answer) -> Any:
-    """What a node has answered to an operation.
+    """The result of an operation, from a node's answer.
 
     Raises:
         Refusal, _Unsettled: it refuses; it may have been done.

@@ -252,7 +252,7 @@ class Exchange:
 
 
 def _held(message: SendMessage) -> bytes:
-    """What a piece was cut out of."""
+    """The buffer that a piece was cut out of."""
     return message.get("held", b"") if message["type"] == "http.response.body" else b""
 
 

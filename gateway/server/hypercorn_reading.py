@@ -12,7 +12,7 @@ from gateway.server.wire import Patience
 
 
 class PendingSends:
-    """What all connections send at this moment: no app can cancel it, its time and the end of a drain can."""
+    """The sends of all connections at this moment: no app can cancel one, its time and the end of a drain can."""
 
     def __init__(self, bounds: Bounds, unsent: Unsent) -> None:
         self.bounds = bounds
@@ -38,7 +38,7 @@ class ClientReading:
         self.owner = b""
         """The API key that the request under way carries."""
         self.held = b""
-        """What the piece under way was cut out of."""
+        """The buffer that the piece under way was cut out of."""
         self.begin_answer([])
 
     def begin_answer(self, headers: Iterable[tuple[bytes, bytes]]) -> None:

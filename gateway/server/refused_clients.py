@@ -25,7 +25,7 @@ SLICE_S: Final = 0.005
 """For so long refusals may hold up a pass of the loop. Those who wait for theirs wait in the kernel."""
 
 Judge = Callable[[bytes], bytes | bool]
-"""Of what arrived: its refusal; True when it is to be served; False when that is for its connection to judge."""
+"""Gives the refusal of what arrived; True when it is to be served; False when its connection has to judge it."""
 
 
 class RefusedClients:

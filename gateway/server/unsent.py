@@ -58,10 +58,11 @@ class _Owner:
 
 
 class Unsent:
-    """What a server's clients have not read. Its connections tell it of every wait; it ends those that hold too much.
+    """Counts the bytes that a server's clients have not read, and ends the readers that hold too many.
 
-    Where the bound of all is passed, the key that holds most loses a reader: one that holds little is safe from those
-    that hold much. Of a key's readers it is the one that has taken nothing for longest.
+    The connections report every wait. Where the bound of all is passed, the key that holds most loses a reader: one
+    that holds little is safe from those that hold much. Of a key's readers it is the one that has taken nothing for
+    longest.
     """
 
     def __init__(self, bounds: Bounds = Bounds(), *, owner_header: bytes = b"") -> None:  # noqa: B008 - frozen

@@ -272,7 +272,7 @@ class Wire:
 
 
 def _behind(views: list[memoryview], count: int) -> list[memoryview]:
-    """What is left of `views` without their first `count` bytes."""
+    """The rest of `views` behind their first `count` bytes."""
     for nth, view in enumerate(views):
         if count < len(view):
             return [view[count:], *views[nth + 1 :]]

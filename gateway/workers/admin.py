@@ -28,7 +28,7 @@ Ask = Callable[[str], Awaitable[Answer]]
 
 
 class AllWorkers:
-    """What an `Admin` asks, when several workers serve; arguments are theirs to check."""
+    """Does operations for an `Admin` when several workers serve; arguments are theirs to check."""
 
     def __init__(self, slots: Slots, token: str) -> None:
         """`token` is the workers' own, which is never sent."""

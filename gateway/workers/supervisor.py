@@ -32,7 +32,7 @@ class WorkersRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is supervised: the config, the program that each worker is and its environment, and the log.
+    """The plan of a supervisor: the config, the program that each worker is and its environment, and the log.
 
     `admin_token` is the supervisor's as it is the workers'.
     """

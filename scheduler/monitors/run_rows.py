@@ -168,7 +168,7 @@ def add_data(tx: Tx, run_id: str, data: RunData, *, at: float) -> None:
 
 
 def packed(data: RunData) -> RunData:
-    """What a run brought as it is kept; for what is long before its transaction, which all others wait for."""
+    """The result of a run as it is kept; a long one is packed before its transaction, which all others wait for."""
     return RunData(_packed(data.result), _packed(data.numbers), _packed(data.deltas), is_packed=True)
 
 

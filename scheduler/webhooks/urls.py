@@ -43,7 +43,7 @@ class PlainUrl(NamedTuple):
 
 
 def sealed_for(monitor_id: str) -> str:
-    """What a webhook's secrets are bound to when they are sealed."""
+    """The context that a webhook's secrets are bound to when they are sealed."""
     return f"webhook of {monitor_id}"
 
 
@@ -53,7 +53,7 @@ def host_in(url: str) -> str:
 
 
 def host_of(webhook: Webhook) -> str:
-    """Whose line the deliveries of a webhook stand in."""
+    """The line that the deliveries of a webhook stand in."""
     return host_in(webhook.url) if webhook.host is None else webhook.host
 
 

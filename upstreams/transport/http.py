@@ -13,7 +13,7 @@ __all__ = ["Exchange", "HttpAnswer", "HttpCall", "Origin", "ResponseTooLarge", "
 
 ACCEPT_ENCODING = "gzip, deflate, br"
 BODY_BYTES_MAX = 8 * 1024 * 1024
-"""Of an answer, before and after decoding. A page of a hundred issues at their longest has 6.5 MB."""
+"""The most bytes of an answer, before and after decoding. A page of a hundred issues at their longest has 6.5 MB."""
 DEFAULT_PORTS = {"http": 80, "https": 443}
 _CLOSE_S = 1.0
 
