@@ -6,6 +6,7 @@ for times: the claim in the store is made older than it is.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -63,7 +64,7 @@ async def test_an_unfinished_claim_holds_for_5_minutes_and_its_late_owner_pays_n
         async def zombie() -> None:
             late.append(await ask(node))
 
-        node.upstream.always(SLOW)
+        node.upstream.always(replace(SLOW, delay_s=3.0))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(zombie)
             await until(lambda: node.upstream.requests)
