@@ -36,10 +36,6 @@ class RefusedClients:
         self._epoll = select.epoll() if sys.platform == "linux" else None
         self._waiting: dict[int, tuple[Wire, trio.lowlevel.Task]] = {}
 
-    def __len__(self) -> int:
-        """How many wait."""
-        return len(self._waiting)
-
     async def wait_next(self, wire: Wire, read_by: float) -> bool | None:
         """Refuse the client's requests until one comes that its connection has to look at; it is in `wire.unread`.
 

@@ -1,16 +1,5 @@
-"""Places in which commands run."""
+"""Places in which commands run, as for the tests of the commands."""
 
-from pathlib import Path
+from tests.cli.conftest import place
 
-import pytest
-
-from tests.fakes.commands import Commands
-from tests.fakes.sluice_process import Place
-
-
-@pytest.fixture
-def place(tmp_path: Path, commands: Commands) -> Place:
-    """A folder of the test's own, with a config that works."""
-    place = Place(tmp_path, commands)
-    place.configure()
-    return place
+__all__ = ["place"]
