@@ -5,7 +5,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from select import PIPE_BUF
 
@@ -69,8 +69,14 @@ def test_few_long_lines_are_too_much_just_as_many_short_ones() -> None:
             writer.write(line)
         waiting = writer.statistics().waiting
         assert BYTES_MAX <= waiting * len(line) < BYTES_MAX + 2 * len(line)
-        while writer.statistics().waiting:  # a writer that is stuck would write where the next test opens a file
-            os.read(reading, BYTES_MAX)
+        os.set_blocking(reading, False)
+
+        def is_drained() -> bool:
+            with suppress(BlockingIOError):
+                os.read(reading, BYTES_MAX)
+            return writer.statistics().waiting == 0
+
+        wait_until(is_drained)  # a writer that is stuck would write where the next test opens a file
 
 
 def test_lines_are_kept_for_a_disk_that_is_full_until_it_is_not(tmp_path: Path) -> None:
