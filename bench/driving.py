@@ -25,7 +25,7 @@ RUN_S = 60.0
 LEAD_S = 1.0
 """From starting the processes to the first request, so that all of them are there."""
 SAMPLE_S = 0.5
-PER_PROCESS = 5_000
+PER_PROCESS = 12_000
 """Requests a second that one process of the open loop is trusted with; it can do two or three times as many."""
 PROCESSES_MAX = 8
 REQUESTS_MAX = 5_000_000

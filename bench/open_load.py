@@ -15,7 +15,7 @@ import trio
 from bench.ask import Ask, Tally
 from bench.histogram import Histogram
 from bench.keys import KEYS
-from bench.line import Line, LineBroke
+from bench.lines import NOTHING, Line, LineBroke, Lines
 from bench.process import raise_open_files
 from bench.ticker import Ticker
 
@@ -61,16 +61,21 @@ class Heard:
 
 
 class OpenLoop:
-    """One run. Its pacing task hands tickets, numbered requests, to tasks that hold a connection each."""
+    """One run. Its requests are numbered tickets; a ticket that is due takes a free line, or waits for one."""
 
     def __init__(self, load: OpenLoad) -> None:
         """Nothing is connected yet."""
         self._load = load
         self._end_ns = load.first_ns + load.count * load.interval_ns
+        self._first_counted = max(0, -((load.first_ns - load.counted_from_ns) // load.interval_ns))
         self._requests = load.ask.requests(KEYS[load.ask.keys](load.first_key, load.key_step))
-        self._tickets, self._to_take = trio.open_memory_channel[int](load.count)
+        self._due = self._sent = 0
         self._answered = bytearray(load.count)
-        self._lines = 0
+        self._unanswered = load.count
+        self._all_answered = trio.Event()
+        self._lines = Lines(load.ask.address)
+        self._free: list[Line] = []
+        self._lines_open = 0
         self._uncounted, self._tally = Tally(load.ask), Tally(load.ask)
         self._latencies, self._lags, self._refusals = Histogram(), Histogram(), Histogram()
         self._served_in_time = self._answered_in_time = 0
@@ -78,55 +83,88 @@ class OpenLoop:
     async def run(self) -> Heard:
         """Send everything and await the answers, `drain_s` after the last request at the longest."""
         cpu_s = time.process_time()
-        async with trio.open_nursery() as lines:
-            await self._pace(lines)
-            lines.cancel_scope.deadline = trio.current_time() + self._load.drain_s
+        with self._lines:
+            async with trio.open_nursery() as listening:
+                listening.start_soon(self._listen)
+                await self._pace()
+                with trio.move_on_after(self._load.drain_s):
+                    await self._all_answered.wait()
+                listening.cancel_scope.cancel()
         return self._heard(time.process_time() - cpu_s)
 
-    async def _pace(self, lines: trio.Nursery) -> None:
-        """Hand out a ticket at each instant; with no connection free another is opened, else the ticket waits."""
-        load, sent = self._load, 0
-        with self._tickets, Ticker(first_ns=load.first_ns, interval_ns=load.interval_ns) as ticker:
-            while sent < load.count:
-                due = min(sent + await ticker.wait_due(), load.count)
+    async def _pace(self) -> None:
+        """Let the tickets become due, each at its instant."""
+        load = self._load
+        with Ticker(first_ns=load.first_ns, interval_ns=load.interval_ns) as ticker:
+            while self._due < load.count:
+                due = min(self._due + await ticker.wait_due(), load.count)
                 now_ns = time.monotonic_ns()
-                for ticket in range(sent, due):
-                    if self._lines < load.connections and not self._tickets.statistics().tasks_waiting_receive:
-                        self._lines += 1
-                        lines.start_soon(self._serve_tickets)
-                    self._tickets.send_nowait(ticket)
-                    if self._counts(ticket):
-                        self._lags.record(now_ns - self._meant_ns(ticket))
-                sent = due
+                for ticket in range(max(self._due, self._first_counted), due):
+                    self._lags.record(now_ns - self._meant_ns(ticket))
+                self._due = due
+                self._send_due()
 
-    async def _serve_tickets(self) -> None:
-        with Line(self._load.ask.address) as line:
-            async for ticket in self._to_take:
-                tally = self._tally if self._counts(ticket) else self._uncounted
-                try:
-                    head = await line.ask(next(self._requests))
-                except LineBroke as exc:
-                    tally.unexpected[str(exc)] += 1
-                else:
-                    self._note(ticket, served=tally.note(head))
-                self._answered[ticket] = True
+    async def _listen(self) -> None:
+        while True:
+            await trio.lowlevel.wait_readable(self._lines.fileno())
+            for line in self._lines.ready():
+                self._go_on(line)
+            self._send_due()
+
+    def _send_due(self) -> None:
+        """Send the tickets that are due on lines that are free; with none free another one is opened."""
+        while self._sent < self._due:
+            if self._free:
+                line = self._free.pop()
+            elif self._lines_open < self._load.connections:
+                self._lines_open += 1
+                line = Line()
+            else:
+                return
+            ticket, self._sent = self._sent, self._sent + 1
+            try:
+                self._lines.ask(line, ticket, next(self._requests))
+            except LineBroke as exc:
+                self._break(line, exc)
+
+    def _go_on(self, line: Line) -> None:
+        try:
+            head = self._lines.go_on(line)
+        except LineBroke as exc:
+            self._break(line, exc)
+            return
+        if head is not None:
+            self._note(line.ticket, served=self._tally_of(line.ticket).note(head))
+            self._end(line)
+
+    def _break(self, line: Line, why: LineBroke) -> None:
+        self._tally_of(line.ticket).unexpected[str(why)] += 1
+        self._end(line)
+
+    def _end(self, line: Line) -> None:
+        self._answered[line.ticket] = True
+        self._unanswered -= 1
+        if not self._unanswered:
+            self._all_answered.set()
+        line.ticket = NOTHING
+        self._free.append(line)
 
     def _note(self, ticket: int, *, served: bool) -> None:
         now_ns = time.monotonic_ns()
         if self._load.counted_from_ns <= now_ns < self._end_ns:
             self._answered_in_time += 1
             self._served_in_time += served
-        if self._counts(ticket):
+        if ticket >= self._first_counted:
             (self._latencies if served else self._refusals).record(now_ns - self._meant_ns(ticket))
 
     def _meant_ns(self, ticket: int) -> int:
         return self._load.first_ns + ticket * self._load.interval_ns
 
-    def _counts(self, ticket: int) -> bool:
-        return self._meant_ns(ticket) >= self._load.counted_from_ns
+    def _tally_of(self, ticket: int) -> Tally:
+        return self._tally if ticket >= self._first_counted else self._uncounted
 
     def _heard(self, client_cpu_s: float) -> Heard:
-        counted = [ticket for ticket in range(self._load.count) if self._counts(ticket)]
+        counted = range(self._first_counted, self._load.count)
         unanswered = [ticket for ticket in counted if not self._answered[ticket]]
         now_ns = time.monotonic_ns()
         for ticket in unanswered:
@@ -140,7 +178,7 @@ class OpenLoop:
             refused=dict(self._tally.refused),
             unexpected=dict(self._tally.unexpected),
             unanswered=len(unanswered),
-            connections=self._lines,
+            connections=self._lines_open,
             client_cpu_s=client_cpu_s,
             refusals=dict(self._refusals.counts),
         )

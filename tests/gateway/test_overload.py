@@ -9,7 +9,7 @@ import httpx
 import pytest
 import trio
 
-from bench.line import Line
+from bench.ask import whole_head
 from gateway.overload import LAG_S
 from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.overloading import BLOCKED_S, HELD, ROOM, open_overload, open_slow_loop
@@ -109,11 +109,15 @@ async def test_a_quiet_key_beside_a_flood_is_served_while_the_flood_is_refused(t
 
     async def hammer(node: OpenNode, number: int) -> None:
         host, port = node.url.removeprefix("http://").split(":")
-        with Line((host, int(port))) as line:
+        async with await trio.open_tcp_stream(host, int(port)) as line:
             for n in itertools.count():
                 target = f"/v1/github/profile?handle=flood{number}x{n}"
                 asked = f"GET {target} HTTP/1.1\r\nhost: {host}\r\nx-api-key: {node.key}\r\n\r\n"
-                flood.append((await line.ask(asked.encode()))[9:12].decode())
+                await line.send_all(asked.encode())
+                received = b""
+                while (head := whole_head(received)) is None:
+                    received += await line.receive_some()
+                flood.append(head[9:12].decode())
 
     async with open_test_node(tmp_path, limits=ROOM) as node:
         quiet = (await node.new_key(await node.new_account()))[0]
