@@ -21,7 +21,7 @@ from gateway.server.errors import ClientGone
 from gateway.server.wire import HEAD_READ_BYTES, Wire
 
 AT_ONCE: Final = 64
-SLICE_S: Final = 0.005
+SLICE_S: Final = 0.008
 """For so long refusals may hold up a pass of the loop. Those who wait for theirs wait in the kernel."""
 
 Judge = Callable[[bytes], bytes | bool]
