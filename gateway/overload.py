@@ -30,7 +30,7 @@ from storage.batching import BATCH_MAX
 from upstreams.site import Site
 
 RETRY_AFTER_S: Final = 1
-LAG_S: Final = 0.010
+LAG_S: Final = 0.009
 """How late the loop may run what is ready. A request takes several turns, so its own wait is a few times that."""
 WRITES_MAX: Final = 2 * BATCH_MAX
 """Writes that may wait for the writer: those of two commits."""
