@@ -9,17 +9,18 @@ from pathlib import Path
 
 import msgspec
 
-from bench import feed, marks
-from bench.caveats import caveats
-from bench.compare import VERDICTS, Comparison, compare, compare_single
-from bench.errors import NotAsExpected, WrongUse
-from bench.feed import FeedOptions
-from bench.report import changes_table, show
-from bench.results import Results, load
-from bench.scenarios import SCENARIOS
+from bench import marks
+from bench.core.errors import NotAsExpected, WrongUse
+from bench.core.results import Results, load
+from bench.core.scenarios import SCENARIOS
+from bench.report.comparability import caveats
+from bench.report.compare import VERDICTS, Comparison, compare, compare_single
+from bench.report.report import changes_table, show
+from bench.report.terminal import Files, Measure, measure_and_show
+from bench.scenarios import feed
+from bench.scenarios.feed import FeedOptions
 from bench.suite import NAMES, Options, names_here, run_suite, works_of
 from bench.sweep import check_sweep, read_sweep, run_sweep, works_of_sweep
-from bench.terminal import Files, Measure, measure_and_show
 
 MARKS_S = 5.0
 

@@ -11,15 +11,15 @@ from types import MappingProxyType
 import msgspec
 import trio
 
-from bench.driving import ask_for, drive
-from bench.errors import ChildFailed
-from bench.load import Load, Measured
-from bench.report import WIDE, cost_table, marks_table, show, width
-from bench.results import Cost, Mark
-from bench.scenarios import SCENARIOS, Scenario
-from bench.servers import Target, can_run, open_stage
-from bench.tasks import run_until_told
-from bench.wrk import drive_wrk
+from bench.core.errors import ChildFailed
+from bench.core.results import Cost, Mark
+from bench.core.scenarios import SCENARIOS, Scenario
+from bench.core.tasks import run_until_told
+from bench.load.closed_load import Load, Measured
+from bench.load.driving import ask_for, drive
+from bench.load.wrk import drive_wrk
+from bench.peers.servers import Target, can_run, open_stage
+from bench.report.report import WIDE, cost_table, marks_table, show, width
 
 COST_MARKS_US = MappingProxyType({"miss": 130.0, "hit": 45.0, "unauthorized": 35.0, "reject": 35.0, "replay": 70.0})
 """CPU microseconds a request that a scenario should not exceed at 64 connections."""

@@ -27,14 +27,14 @@ from tempfile import TemporaryDirectory
 import msgspec
 import trio
 
+from bench.core.errors import ChildFailed
+from bench.core.machine import interpreter_build
+from bench.core.scenarios import Scenario
+from bench.core.tasks import run_until_told
 from bench.cost import staged
-from bench.driving import ask_for
-from bench.errors import ChildFailed
-from bench.machine import interpreter_build
-from bench.scenarios import Scenario
-from bench.servers import Target, open_stage
-from bench.tasks import run_until_told
-from bench.wire import Wire
+from bench.load.driving import ask_for
+from bench.load.wire import Wire
+from bench.peers.servers import Target, open_stage
 
 COUNTED = ("miss", "hit", "replay", "unauthorized", "reject")
 ABOVE_AT_MOST = 1.03

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 import trio
 
+from bench.core.process import usage
+from bench.core.results import Cost, Mark, Results
+from bench.core.scenarios import SCENARIOS, Stage
 from bench.cost import COSTED, Options, Tell, cost_marks, measure_cost, measure_costs
-from bench.feed import MARKED_COUNT, FeedOptions
-from bench.process import usage
-from bench.results import Cost, Mark, Results
-from bench.scenarios import SCENARIOS, Stage
-from bench.servers import open_stage
+from bench.peers.servers import open_stage
+from bench.scenarios.feed import MARKED_COUNT, FeedOptions
 from bench.suite import run_feed
 
 FEED = ("parked", "depth", "monitors", "deliveries")

@@ -5,15 +5,15 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 from types import MappingProxyType
 
-from bench import feed
+from bench.core.results import Mark, Point, Results, Step
+from bench.core.scenarios import PEERS, SCENARIOS, Scenario, Stage
+from bench.core.settings import Setting, spelled
 from bench.cost import measure_cost
-from bench.driving import Pace, ask_for, drive, drive_open
-from bench.feed import FeedOptions
-from bench.load import Load
-from bench.results import Mark, Point, Results, Step
-from bench.scenarios import PEERS, SCENARIOS, Scenario, Stage
-from bench.servers import Target, can_run, open_stage
-from bench.settings import Setting, spelled
+from bench.load.closed_load import Load
+from bench.load.driving import Pace, ask_for, drive, drive_open
+from bench.peers.servers import Target, can_run, open_stage
+from bench.scenarios import feed
+from bench.scenarios.feed import FeedOptions
 
 NAMES = (*(name for name in SCENARIOS if name not in PEERS), *feed.SCENARIOS)
 """What can be run; those of the feed have no rates, so they are no rows of `SCENARIOS`."""

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from bench.errors import WrongUse
-from bench.results import Results
-from bench.scenarios import SCENARIOS, Scenario
-from bench.servers import open_stage
-from bench.settings import Setting, check_settings, read_settings
+from bench.core.errors import WrongUse
+from bench.core.results import Results
+from bench.core.scenarios import SCENARIOS, Scenario
+from bench.core.settings import Setting, check_settings, read_settings
+from bench.peers.servers import open_stage
 from bench.suite import Options, Tell, find_rates, run_suite, works_of
 
 _SHARED: Mapping[str, Setting] = MappingProxyType(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from events.filters import Filters
-from events.places import Head, Position
+from events.positions import Head, Position
 
 
 class EventsError(Exception):

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from events.kinds import KINDS
+from events.log.kinds import KINDS
 
 Schema: TypeAlias = Mapping[str, Any]
 

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import trio
 
-from scheduler.instants import Instant
+from scheduler.clock.instants import Instant
 from storage.errors import StorageError
 from storage.store import Store, Tx
 

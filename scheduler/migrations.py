@@ -171,7 +171,7 @@ def m0003_retention(schema: Schema) -> None:
 
 
 def m0004_sealed_urls(schema: Schema) -> None:
-    """The host in clear beside a URL that is sealed; NULL where the URL is not yet (`scheduler.webhooks.urls`)."""
+    """The host in clear beside a URL that is sealed; NULL where it is not yet (`scheduler.webhooks.targets.urls`)."""
     schema.execute("ALTER TABLE webhooks ADD COLUMN host TEXT")
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from scheduler.errors import MonitorInvalid
-from upstreams.archetypes import Archetype, Record
-from upstreams.params import Value
+from upstreams.model.archetypes import Archetype, Record
+from upstreams.model.params import Value
 
 
 class RecipeInvalid(MonitorInvalid):

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import trio
 
-from events.retention import PAUSE_S, cutoff
+from events.log.retention import PAUSE_S, cutoff
 from storage.store import Row, Store, Tx
 
 # Rows as (instant, id, whether it stays all the same), from after an instant and id on.

@@ -8,10 +8,10 @@ from pathlib import Path
 from storage.errors import StoreUnusable
 from storage.migrations import MigrationSet
 from storage.nodes import MIGRATIONS as NODES
-from storage.owner import read_note
 from storage.private_files import exposures
-from storage.sqlite import open_sqlite
-from storage.sqlite_marks import refuse_missing
+from storage.sqlite.marks import refuse_missing
+from storage.sqlite.owner import read_note
+from storage.sqlite.store import open_sqlite
 from storage.store import Store
 
 SQLITE = "sqlite:///"
@@ -33,7 +33,7 @@ async def open_store(url: str, migrations: Sequence[MigrationSet], *, new_store:
     """
     sets = [*migrations, NODES]
     if url.startswith(POSTGRES):
-        from storage.postgres import open_postgres  # noqa: PLC0415 - 15 MB that only who asks for it pays
+        from storage.postgres.store import open_postgres  # noqa: PLC0415 - 15 MB that only who asks for it pays
 
         async with open_postgres(_checked(url), sets) as shared:
             yield shared

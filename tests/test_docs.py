@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.secrets import load_secret
+from gateway.config.secrets import load_secret
 from tests.docs.blocks import Block, Command, commands, shell_blocks
 from tests.docs.curl import Node, NotUnderstood, perform, read_call
 from tests.docs.shell import flaw

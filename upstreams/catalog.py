@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from upstreams.endpoint import Endpoint
-from upstreams.site import Site
+from upstreams.fetching.site import Site
+from upstreams.model.endpoint import Endpoint
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,15 +14,15 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from gateway.admin.access import AdminAccess, ChallengeRefused
 from gateway.admin.hosts import KnownHosts
+from gateway.admin.operations import OperationRefused, Operations
 from gateway.admin.proof import CHALLENGE_PATH
 from gateway.config.settings import Config
-from gateway.errors import refusal_of
-from gateway.logs import Log
-from gateway.operations import OperationRefused, Operations
+from gateway.http.errors import refusal_of
+from gateway.observability.logs import Log
 from gateway.server.asgi import HTTPScope, Receive, Scope, Send
 from gateway.server.bounds import Bounds
 from gateway.server.errors import BodyTooLong, ClientGone
-from gateway.server.whole_body import read_body
+from gateway.server.http1.whole_body import read_body
 from storage.errors import CommitUnknown, StorageError
 
 BOUNDS = Bounds(connections=256, header_s=5.0, idle_s=15.0, body_s=5.0, write_s=15.0)

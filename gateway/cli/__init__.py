@@ -8,14 +8,14 @@ import click
 
 from gateway.cli.bench import bench
 from gateway.cli.demo import demo
-from gateway.cli.events import events
+from gateway.cli.feed.command import events
 from gateway.cli.monitor import monitor
 from gateway.cli.operate import account, admin, credits_group, key, ledger, reload
 from gateway.cli.platforms import platforms
 from gateway.cli.run import Refusal, complain
 from gateway.cli.serve import check, sandbox, serve
 from gateway.cli.webhook import webhook
-from gateway.standard_streams import STDOUT, discard, open_missing
+from gateway.observability.standard_streams import STDOUT, discard, open_missing
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})

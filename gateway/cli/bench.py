@@ -55,7 +55,7 @@ def _with(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
 def _refusals() -> Iterator[None]:
     """What the suite refuses, and that it is not installed, as the command's own refusals."""
     try:
-        from bench.errors import BenchError  # noqa: PLC0415 - see the module's docstring
+        from bench.core.errors import BenchError  # noqa: PLC0415 - see the module's docstring
 
         try:
             yield
@@ -89,7 +89,7 @@ def run_(**o: Any) -> None:
     """
     with _refusals():
         from bench.command import run_scenarios  # noqa: PLC0415 - as in _refusals
-        from bench.terminal import Files  # noqa: PLC0415 - as in _refusals
+        from bench.report.terminal import Files  # noqa: PLC0415 - as in _refusals
 
         run_scenarios(
             o["scenarios"],
@@ -110,7 +110,7 @@ def marks(**o: Any) -> None:
     """Measure the marks. CPU of a request beside peers, and all else that a node should keep."""
     with _refusals():
         from bench.command import measure_marks  # noqa: PLC0415 - as in _refusals
-        from bench.terminal import Files  # noqa: PLC0415 - as in _refusals
+        from bench.report.terminal import Files  # noqa: PLC0415 - as in _refusals
 
         measure_marks(seconds=o["seconds"], files=Files(o["folder"], o["name"], o["as_json"]))
 
@@ -123,7 +123,7 @@ def sweep(**o: Any) -> None:
     """Try values of a setting. Runs a scenario under each, such as limits.concurrent_requests=10,50 of config.toml."""
     with _refusals():
         from bench.command import sweep_setting  # noqa: PLC0415 - as in _refusals
-        from bench.terminal import Files  # noqa: PLC0415 - as in _refusals
+        from bench.report.terminal import Files  # noqa: PLC0415 - as in _refusals
 
         sweep_setting(
             o["setting"],

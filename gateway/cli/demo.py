@@ -14,8 +14,8 @@ import trio
 from gateway.cli.run import known_platforms, read_secrets, run, say_beside
 from gateway.config import load_config
 from gateway.config.settings import Config, with_egress
-from gateway.logs import Log, open_log
-from gateway.serve import Start, open_sandbox, open_served_node
+from gateway.node.serve import Start, open_sandbox, open_served_node
+from gateway.observability.logs import Log, open_log
 from upstreams.sandbox.app import Behaviour
 
 _CREDITS = 1_000

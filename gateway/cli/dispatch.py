@@ -20,14 +20,14 @@ import trio
 
 from gateway.admin.app import Answer
 from gateway.admin.asking import AdminQuestion, AdminSilent, AdminSlow, AdminUnproved, AdminUnreached, ask_proved
-from gateway.books import open_books
+from gateway.admin.operations import OperationRefused
 from gateway.cli.run import Refusal, read_config, read_secrets, run
 from gateway.config import Config
-from gateway.ids import id_maker
-from gateway.listening import in_url
-from gateway.operations import OperationRefused
-from gateway.secrets import Secrets
-from gateway.state import open_gate, open_state
+from gateway.config.ids import id_maker
+from gateway.config.secrets import Secrets
+from gateway.node.listeners import in_url
+from gateway.node.state import open_gate, open_state
+from gateway.node.stores import open_books
 from storage.errors import CommitUnknown, StorageError, StoreInUse
 from storage.opening import is_shared, read_owner_note
 

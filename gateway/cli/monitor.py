@@ -12,14 +12,14 @@ from typing import Any
 import click
 
 from events.instants import iso, no_instant, unix
-from gateway.app import open_node
+from gateway.admin.operations import OperationRefused
 from gateway.cli.dispatch import operate
 from gateway.cli.run import Refusal, config_option, show
 from gateway.config import Config
-from gateway.logs import Log, open_log
-from gateway.node import Setting
-from gateway.operations import OperationRefused
-from gateway.secrets import Secrets
+from gateway.config.secrets import Secrets
+from gateway.node.node import Setting
+from gateway.node.wiring import open_node
+from gateway.observability.logs import Log, open_log
 from upstreams.platforms import load_platforms
 
 _TURNS = 6

@@ -14,15 +14,15 @@ from billing.prices import credits_for
 from gateway.cli.dispatch import operate_on_node
 from gateway.cli.run import Refusal, config_option, json_option, read_config, run, show
 from gateway.config import Config
-from gateway.sites import open_sites
+from gateway.node.sites import open_sites
 from limits.errors import LimitError
 from upstreams.catalog import Catalog, Listing
-from upstreams.errors import UpstreamError
-from upstreams.fetch import fetch, plan
-from upstreams.params import Args
+from upstreams.fetching.fetch import fetch, plan
+from upstreams.model.errors import UpstreamError
+from upstreams.model.params import Args
+from upstreams.model.steps import Page
 from upstreams.platforms import load_platforms
 from upstreams.sandbox.rehearse import example_values
-from upstreams.steps import Page
 
 _CALL_S = 30.0
 

@@ -14,9 +14,9 @@ import orjson
 import trio
 
 from gateway.config import Config, ConfigError, load_config
-from gateway.listening import AddressUnusable
-from gateway.secrets import Secrets, SecretUnusable, doubt_of, load_secret
-from gateway.standard_streams import STDOUT, print_out, write_all
+from gateway.config.secrets import Secrets, SecretUnusable, doubt_of, load_secret
+from gateway.node.listeners import AddressUnusable
+from gateway.observability.standard_streams import STDOUT, print_out, write_all
 from storage.errors import StorageError
 from storage.opening import linked_folder, refuse_lost
 from storage.private_files import make_folder

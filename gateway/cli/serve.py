@@ -22,13 +22,13 @@ from gateway.cli.run import (
     say,
 )
 from gateway.config import Config, load_config
+from gateway.config.secrets import Secrets
 from gateway.config.settings import with_egress
-from gateway.logs import Log, open_log
-from gateway.secrets import Secrets
-from gateway.serve import Start, announce, open_sandbox
-from gateway.serve import serve as serve_node
-from gateway.workers.supervisor import Plan, WorkersRefused, supervise
-from gateway.workers.worker import read_worker
+from gateway.node.serve import Start, announce, open_sandbox
+from gateway.node.serve import serve as serve_node
+from gateway.node.workers.supervisor import Plan, WorkersRefused, supervise
+from gateway.node.workers.worker import read_worker
+from gateway.observability.logs import Log, open_log
 from storage.opening import exposures_of
 from upstreams.sandbox.app import Behaviour
 

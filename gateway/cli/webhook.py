@@ -15,8 +15,8 @@ import trio
 
 from gateway.cli.run import Refusal, json_option, run, say_beside, show
 from gateway.cli.webhook_receiver import Received, Receiver
-from gateway.edge import plain_edge_answer
-from gateway.listening import port_of
+from gateway.http.edge_answers import plain_edge_answer
+from gateway.node.listeners import port_of
 from gateway.server.serve import serve_native
 from scheduler.webhooks.errors import SignatureRefused
 from scheduler.webhooks.signature import TOLERANCE_S, verify

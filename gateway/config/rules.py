@@ -7,7 +7,7 @@ from gateway.config.errors import Problem
 from gateway.config.settings import MEMORY, Config
 from storage.errors import StoreUnusable
 from storage.opening import SQLITE, is_shared
-from storage.redis_urls import read_url
+from storage.redis.urls import read_url
 
 _STORE_WANTED = (
     "must be sqlite:///relative/file.db, sqlite:////absolute/file.db or postgresql://user@host:5432/database"

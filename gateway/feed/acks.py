@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from billing.key_cache import Key
+from billing.keys.cache import Key
 from events.errors import EventsError
 from gateway.feed import refusals
 from gateway.feed.reading import Readers, position_of

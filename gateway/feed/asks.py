@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from events.consumer_steps import Omitted
+from events.consumers.steps import Omitted
 from events.errors import UnknownType
 from events.filters import Filters
-from events.kinds import named_in, select
-from gateway.errors import Refused
+from events.log.kinds import named_in, select
 from gateway.feed.refusals import in_feeds_form, wrong
-from gateway.params import Declared
-from gateway.request import Request
-from upstreams.params import Param, Value
+from gateway.http.errors import Refused
+from gateway.http.params import Declared
+from gateway.http.request import Request
+from upstreams.model.params import Param, Value
 
 SUBJECTS_MAX = 100
 LIMIT_MAX = 500

@@ -6,8 +6,8 @@ import enum
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from billing.key_cache import Key
-from events.waiter import Ended, Waiter
+from billing.keys.cache import Key
+from events.waking.waiter import Ended, Waiter
 from gateway.feed.pages import Shown
 from gateway.feed.polling import HELD, Polls
 

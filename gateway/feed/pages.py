@@ -14,11 +14,11 @@ import orjson
 
 from events.filters import ALL, Filters
 from events.instants import iso
-from events.pages import Page
-from events.places import Head, Position
-from gateway import envelope
+from events.log.pages import Page
+from events.positions import Head, Position
 from gateway.feed.asks import WAIT_S_MAX, FeedAsk
 from gateway.feed.tokens import PATH, FeedTokens
+from gateway.http import envelope
 
 _TAG_BYTES = 12
 _PLAIN_TAG = re.compile(rb'"(?P<end>[0-9]{1,19})\.(?P<more>[me])[\w-]+"')

@@ -8,12 +8,12 @@ from functools import partial
 from random import Random
 from typing import NamedTuple
 
-from events.pages import Page
-from events.waiter import Ended
-from events.wakeups import Hub
+from events.log.pages import Page
+from events.waking.notifier import Hub
+from events.waking.waiter import Ended
 from gateway.feed.pages import Shown
 from gateway.feed.reading import ByConsumer, ByCursor
-from gateway.request import Request
+from gateway.http.request import Request
 from gateway.server.asgi import Receive
 from gateway.server.hangups import AVAILABLE
 from limits.gate import Gate

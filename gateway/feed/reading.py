@@ -5,20 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from billing.key_cache import Key
-from events.consumers import Consumers
+from billing.keys.cache import Key
+from events.consumers.consumers import Consumers
 from events.errors import CursorAhead, CursorExpired, EventsError
 from events.filters import ALL
-from events.pages import Ask, Page, find_event, read_head
-from events.places import Head, Position
-from events.reader import PageReader
-from events.waiter import BeginRead
+from events.log.pages import Ask, Page, find_event, read_head
+from events.log.reader import PageReader
+from events.positions import Head, Position
+from events.waking.waiter import BeginRead
 from gateway.feed import refusals
 from gateway.feed.asks import FeedAsk
 from gateway.feed.pages import Shown
 from gateway.feed.tokens import FeedTokens
 from storage.store import Store, Tx
-from upstreams.errors import InvalidCursor
+from upstreams.model.errors import InvalidCursor
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,9 @@ from events.errors import (
     UnknownConsumer,
 )
 from events.instants import iso, iso_or_none
-from events.places import Head, Position
-from gateway.errors import STORE_RETRY_AFTER_S, Refused
+from events.positions import Head, Position
 from gateway.feed.tokens import FeedTokens
+from gateway.http.errors import STORE_RETRY_AFTER_S, Refused
 
 FROM_OLDEST = "Read again with cursor=oldest."
 AHEAD = "is ahead of the account's log"

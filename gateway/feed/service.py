@@ -9,9 +9,9 @@ from random import Random
 
 import trio
 
-from events.consumers import Consumers
-from events.reader import open_page_reader
-from events.wakeups import Hub
+from events.consumers.consumers import Consumers
+from events.log.reader import open_page_reader
+from events.waking.notifier import Hub
 from gateway.feed.polling import Polls
 from gateway.feed.reading import Readers
 from limits.gate import Gate

@@ -16,14 +16,14 @@ from typing import Literal
 import msgspec
 import orjson
 
-from gateway import envelope
-from gateway.errors import Refused
 from gateway.feed.following import Stopped
 from gateway.feed.pages import Shown, given_out
 from gateway.feed.polling import FULL_INTERVAL_S, STOP_INTERVAL_S
 from gateway.feed.refusals import wrong
 from gateway.feed.tokens import FeedTokens
-from gateway.socket_stream import GOING_AWAY, TRY_AGAIN_LATER, SocketStream
+from gateway.http import envelope
+from gateway.http.errors import Refused
+from gateway.http.websocket import GOING_AWAY, TRY_AGAIN_LATER, SocketStream
 
 _ENDS = {Stopped.FULL: (TRY_AGAIN_LATER, FULL_INTERVAL_S), Stopped.CLOSING: (GOING_AWAY, STOP_INTERVAL_S // 2)}
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import orjson
 
-from gateway.event_stream import EventStream
 from gateway.feed.following import Stopped
 from gateway.feed.pages import Shown, given_out
 from gateway.feed.polling import FULL_INTERVAL_S, STOP_INTERVAL_S, hung_up
 from gateway.feed.tokens import FeedTokens
+from gateway.http.sse import EventStream
 from gateway.server.asgi import Receive
 
 RETRY_MS = {Stopped.FULL: FULL_INTERVAL_S * 1000, Stopped.CLOSING: STOP_INTERVAL_S * 500}

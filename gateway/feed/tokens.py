@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from events.places import Position
-from upstreams.cursors import PREFIX, CursorSigner
-from upstreams.errors import InvalidCursor
+from events.positions import Position
+from upstreams.model.cursors import PREFIX, CursorSigner
+from upstreams.model.errors import InvalidCursor
 
 PATH = "/v1/events"
 

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, Literal, NotRequired, TypedDict
 
-from gateway.server.fields import Fields
+from gateway.server.http1.fields import Fields
 
 EXTENSION: Final = "sluice"
 """Among a scope's extensions, it says that the server takes more messages than ASGI has: `sluice.answer`, which saves a

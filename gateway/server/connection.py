@@ -9,11 +9,11 @@ from gateway.server.asgi import ASGIApp
 from gateway.server.edge import Edge, Shedding
 from gateway.server.errors import ClientGone, Refused
 from gateway.server.exchange import Exchange
-from gateway.server.fields import fields_of
-from gateway.server.request_head import Head, HeadReader, Peer
-from gateway.server.response_head import head_lines
-from gateway.server.websocket import WebSocket
-from gateway.server.websocket_handshake import read_handshake
+from gateway.server.http1.fields import fields_of
+from gateway.server.http1.request_head import Head, HeadReader, Peer
+from gateway.server.http1.response_head import head_lines
+from gateway.server.websocket.engine import WebSocket
+from gateway.server.websocket.handshake import read_handshake
 from gateway.server.wire import HEAD_READ_BYTES, Wire
 
 LINGER_BYTES = 65_536

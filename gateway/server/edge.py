@@ -14,10 +14,10 @@ from gateway.server.asgi import ASGIApp, Receive, Scope, Send, State
 from gateway.server.bounds import Bounds
 from gateway.server.errors import EdgeAnswer
 from gateway.server.hangups import Hangups
-from gateway.server.known_headers import KnownHeaders
+from gateway.server.http1.known_headers import KnownHeaders
+from gateway.server.http1.request_head import repeated_request
+from gateway.server.http1.response_head import Shapes
 from gateway.server.refused_clients import RefusedClients
-from gateway.server.request_head import repeated_request
-from gateway.server.response_head import Shapes
 from gateway.server.unsent import Unsent
 from gateway.server.wire import Wire
 

@@ -5,9 +5,9 @@ import trio
 from gateway.server.asgi import ReceiveMessage, Scope, SendMessage
 from gateway.server.edge import Edge
 from gateway.server.errors import AppMisbehaved, Refused
-from gateway.server.fields import Fields, fields_of
-from gateway.server.request_head import Head
-from gateway.server.response_head import BODILESS, head_lines
+from gateway.server.http1.fields import Fields, fields_of
+from gateway.server.http1.request_head import Head
+from gateway.server.http1.response_head import BODILESS, head_lines
 from gateway.server.wire import BODY_READ_BYTES, Patience, Wire
 
 DRAIN_BYTES = 65_536

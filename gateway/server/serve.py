@@ -16,8 +16,8 @@ from gateway.server.bounds import Bounds
 from gateway.server.connection import Connection
 from gateway.server.edge import Edge, Shedding
 from gateway.server.errors import EdgeAnswer
+from gateway.server.http1.request_head import Peer
 from gateway.server.lifespan import open_lifespan
-from gateway.server.request_head import Peer
 from gateway.server.unsent import Unsent
 from gateway.server.wire import Wire
 

@@ -11,26 +11,27 @@ from typing import Any, Final, NamedTuple
 
 from msgspec import UnsetType
 
-from billing.accounts import Account, read_account
-from billing.sealing import Cipher
+from billing.accounts.accounts import Account, read_account
+from billing.keys.sealing import Cipher
 from scheduler.errors import MonitorLimitReached, MonitorPaused, MonitorUnknown, RunTooSoon
-from scheduler.monitors import lists, store
-from scheduler.monitors.draft import CreateBody, Draft, read_draft
-from scheduler.monitors.fields import uncallable
-from scheduler.monitors.lists import RunsPage, StatusFilter, Window
-from scheduler.monitors.patch import Patch, PatchBody, patched, read_patch
-from scheduler.monitors.records import Monitor, Run
-from scheduler.monitors.shown import shown_monitor
-from scheduler.monitors.slots import Slots
+from scheduler.monitors.history import lists
+from scheduler.monitors.history.lists import RunsPage, StatusFilter, Window
+from scheduler.monitors.model import store
+from scheduler.monitors.model.draft import CreateBody, Draft, read_draft
+from scheduler.monitors.model.fields import uncallable
+from scheduler.monitors.model.patch import Patch, PatchBody, patched, read_patch
+from scheduler.monitors.model.records import Monitor, Run
+from scheduler.monitors.runs.slots import Slots
+from scheduler.monitors.view import shown_monitor
 from scheduler.recipes import Recipes
-from scheduler.webhooks import hook_rows
 from scheduler.webhooks.records import Webhook
-from scheduler.webhooks.registration import check_target
-from scheduler.webhooks.resolver import Resolve
 from scheduler.webhooks.signature import new_secret
-from scheduler.webhooks.urls import OpenedWebhook, host_in, new_webhook, opened, seal_url
+from scheduler.webhooks.targets import hook_rows
+from scheduler.webhooks.targets.registration import check_target
+from scheduler.webhooks.targets.resolver import Resolve
+from scheduler.webhooks.targets.urls import OpenedWebhook, host_in, new_webhook, opened, seal_url
 from storage.store import Store, Tx
-from upstreams.errors import TargetRefused
+from upstreams.model.errors import TargetRefused
 
 ACTIVE_MAX: Final = MappingProxyType({"free": 3, "starter": 10, "growth": 25, "pro": 100, "enterprise": 500})
 """Active monitors of an account by its plan (spec 8)."""

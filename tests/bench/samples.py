@@ -3,8 +3,8 @@
 from dataclasses import replace
 from random import Random
 
-from bench.machine import Machine
-from bench.results import Cost, Held, Point, Results, Step
+from bench.core.machine import Machine
+from bench.core.results import Cost, Held, Point, Results, Step
 
 MACHINE = Machine("a CPU", 2, 8 * 10**9, "Linux 6", "CPython 3.11", {"trio": "0.35.0"}, 0.1)
 STEP = Step(

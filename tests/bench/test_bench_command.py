@@ -16,11 +16,11 @@ import msgspec
 import pytest
 
 from bench.command import compare_results, rates_of, run_scenarios, sweep_setting
-from bench.compare import Comparison
-from bench.errors import BenchError, WrongUse
-from bench.results import Results, load, save
+from bench.core.errors import BenchError, WrongUse
+from bench.core.results import Results, load, save
+from bench.report.compare import Comparison
+from bench.report.terminal import Files
 from bench.suite import NAMES
-from bench.terminal import Files
 from tests.bench.samples import noisy_results
 
 PROJECT = Path(__file__).resolve().parents[2]

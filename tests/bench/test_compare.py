@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.caveats import caveats
-from bench.compare import compare, compare_single, difference
-from bench.results import Figure, Mark, Results
+from bench.core.results import Figure, Mark, Results
+from bench.report.comparability import caveats
+from bench.report.compare import compare, compare_single, difference
 from tests.bench.samples import COST, noisy_results
 
 RUNS = 50

@@ -7,12 +7,12 @@ import pytest
 import trio
 from trio.testing import memory_stream_pair
 
-from bench.deliveries import Delivered, Mail, Pace, Turn
-from bench.errors import ChildFailed
-from bench.feed import measure_deliveries
-from bench.feed_marks import deliveries_found
-from bench.histogram import Histogram
-from bench.receivers import CLOSED, KEPT, Receivers, open_receivers
+from bench.core.errors import ChildFailed
+from bench.load.histogram import Histogram
+from bench.peers.receivers import CLOSED, KEPT, Receivers, open_receivers
+from bench.scenarios.deliveries import Delivered, Mail, Pace, Turn
+from bench.scenarios.feed import measure_deliveries
+from bench.scenarios.feed_marks import deliveries_found
 
 FEW = partial(
     Mail, count=40, runs=12, runs_per_s=20.0, held=60, per_s=40.0, seconds=0.2, turns=2, warm_up=20, lead_s=1.0

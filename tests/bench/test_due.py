@@ -3,11 +3,11 @@
 import pytest
 import trio
 
-from bench.due import Worked
-from bench.errors import ChildFailed
-from bench.feed import measure_monitors
-from bench.feed_marks import monitors_found
-from bench.histogram import Histogram
+from bench.core.errors import ChildFailed
+from bench.load.histogram import Histogram
+from bench.scenarios.due import Worked
+from bench.scenarios.feed import measure_monitors
+from bench.scenarios.feed_marks import monitors_found
 
 
 async def test_monitors_that_share_a_slot_all_run_and_the_others_do_not() -> None:

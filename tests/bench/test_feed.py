@@ -5,18 +5,27 @@ from dataclasses import replace
 import pytest
 import trio
 
-from bench.depth import Deep
-from bench.errors import ChildFailed
-from bench.feed import FEED, FLOOR, SCENARIOS, FeedOptions, measure_depth, measure_parked, measure_reads, polls_possible
-from bench.feed_marks import GOAL, depth_found, parked_figures, parked_marks, reads_found, worked_out
-from bench.feed_reads import Read
-from bench.flock import Flock, NotAsPolled
-from bench.histogram import Histogram
-from bench.orders import WAITING, Place, Waiting, open_orders
-from bench.parked import POLLS_EACH, Parked
-from bench.results import new_results
-from bench.scenarios import Stage
-from bench.servers import Target, open_stage
+from bench.control.control_protocol import WAITING, Place, Waiting, open_orders
+from bench.core.errors import ChildFailed
+from bench.core.results import new_results
+from bench.core.scenarios import Stage
+from bench.load.histogram import Histogram
+from bench.peers.servers import Target, open_stage
+from bench.scenarios.depth import Deep
+from bench.scenarios.feed import (
+    FEED,
+    FLOOR,
+    SCENARIOS,
+    FeedOptions,
+    measure_depth,
+    measure_parked,
+    measure_reads,
+    polls_possible,
+)
+from bench.scenarios.feed_marks import GOAL, depth_found, parked_figures, parked_marks, reads_found, worked_out
+from bench.scenarios.feed_reads import Read
+from bench.scenarios.parked import POLLS_EACH, Parked
+from bench.scenarios.poll_clients import Flock, NotAsPolled
 from bench.suite import NAMES, Options, run_suite, works_of
 
 SEEN = Parked(

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import trio
 
-from bench.flood import AFTER, FLOOD, LEAST_SERVED, QUIET, Flooded, flood_found, measure_flood
-from bench.plots import draw
-from bench.results import new_results
+from bench.core.results import new_results
+from bench.report.plots import draw
+from bench.scenarios.flood import AFTER, FLOOD, LEAST_SERVED, QUIET, Flooded, flood_found, measure_flood
 from bench.suite import NAMES
 from tests.bench.samples import STEP
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.histogram import Histogram, bucket_of, highest_of
+from bench.load.histogram import Histogram, bucket_of, highest_of
 
 nanoseconds = st.integers(min_value=0, max_value=10**13)
 many = st.lists(nanoseconds, max_size=60)

@@ -8,10 +8,10 @@ from functools import partial
 import pytest
 import trio
 
-from bench.errors import ChildFailed
+from bench.core.errors import ChildFailed
+from bench.core.scenarios import SCENARIOS
 from bench.instructions import COUNTED, Callgrind, build_name, check, count, count_once, read_figures, record, total_of
-from bench.scenarios import SCENARIOS
-from bench.servers import open_stage
+from bench.peers.servers import open_stage
 
 FIGURES = {"miss": 600_000, "hit": 200_000}
 

@@ -6,7 +6,7 @@ from itertools import islice
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.keys import KEYS, KNOWN, NEW_FROM
+from bench.load.keys import KEYS, KNOWN, NEW_FROM
 
 
 def test_one_key_is_always_the_same() -> None:

@@ -9,12 +9,12 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.ask import Ask, Unframed, whole_head
-from bench.driving import drive
-from bench.errors import ChildFailed
-from bench.keys import NEW_FROM
-from bench.load import Load, Measured, measure, percentile
-from bench.wire import Wire
+from bench.core.errors import ChildFailed
+from bench.load.ask import Ask, Unframed, whole_head
+from bench.load.closed_load import Load, Measured, measure, percentile
+from bench.load.driving import drive
+from bench.load.keys import NEW_FROM
+from bench.load.wire import Wire
 from tests.bench.scripted_server import OK, Asked, open_scripted
 
 CLOSING = OK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")

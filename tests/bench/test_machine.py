@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.machine import commit_of, cpu_quota, described, this_machine
+from bench.core.machine import commit_of, cpu_quota, described, this_machine
 from tests.bench.samples import MACHINE
 
 

@@ -14,15 +14,15 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.ask import Ask
-from bench.driving import REQUESTS_MAX, Pace, bounded, drive_open, split_load
-from bench.histogram import Histogram
-from bench.keys import NEW_FROM
-from bench.open_load import Heard, OpenLoad, OpenLoop
-from bench.process import PYTHON, open_server
-from bench.scenarios import SCENARIOS
-from bench.servers import Target
-from bench.ticker import Ticker
+from bench.core.process import PYTHON, open_server
+from bench.core.scenarios import SCENARIOS
+from bench.load.ask import Ask
+from bench.load.driving import REQUESTS_MAX, Pace, bounded, drive_open, split_load
+from bench.load.histogram import Histogram
+from bench.load.keys import NEW_FROM
+from bench.load.open_load import Heard, OpenLoad, OpenLoop
+from bench.load.ticker import Ticker
+from bench.peers.servers import Target
 from tests.bench.scripted_server import OK, Asked, open_scripted
 from tests.bench.stalling_server import open_stalling
 

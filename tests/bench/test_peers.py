@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 import trio
 
-from bench.ask import Ask
+from bench.core.scenarios import SCENARIOS
 from bench.cost import COSTED, measure_cost, options_from, staged
-from bench.driving import drive
-from bench.keys import NEW_FROM
-from bench.load import Load
-from bench.scenarios import SCENARIOS
-from bench.servers import Bed, can_run, open_hello, open_nginx, open_plain, open_stage
-from bench.shared_servers import missing_servers
+from bench.load.ask import Ask
+from bench.load.closed_load import Load
+from bench.load.driving import drive
+from bench.load.keys import NEW_FROM
+from bench.peers.servers import Bed, can_run, open_hello, open_nginx, open_plain, open_stage
+from bench.peers.shared_servers import missing_servers
 from tests.bench.scripted_server import open_scripted
 
 FORWARDED = "/api.github.com/users/user{n}?page=2"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from bench.errors import ChildFailed
-from bench.process import PYTHON, has_ended, machine_ticks, open_server, run_command, usage
+from bench.core.errors import ChildFailed
+from bench.core.process import PYTHON, has_ended, machine_ticks, open_server, run_command, usage
 
 READY = "print('ready', flush=True);"
 SLEEPING = (PYTHON, "-c", READY + "import time; time.sleep(60)")

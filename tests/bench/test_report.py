@@ -7,11 +7,11 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from bench.compare import Change, compare
+from bench.core.results import Mark, Point
 from bench.cost import cost_marks, cost_of
-from bench.load import Measured
-from bench.report import changes_table, cost_table, marks_table, number, points_table, remark, show, show_results
-from bench.results import Mark, Point
+from bench.load.closed_load import Measured
+from bench.report.compare import Change, compare
+from bench.report.report import changes_table, cost_table, marks_table, number, points_table, remark, show, show_results
 from tests.bench.samples import COST, STEP, noisy_results
 
 

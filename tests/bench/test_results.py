@@ -7,9 +7,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from bench.errors import ResultsUnreadable
-from bench.plots import draw, draw_sweep
-from bench.results import Mark, Point, Results, load, new_results, save
+from bench.core.errors import ResultsUnreadable
+from bench.core.results import Mark, Point, Results, load, new_results, save
+from bench.report.plots import draw, draw_sweep
 from tests.bench.samples import noisy_results
 
 PNG = b"\x89PNG\r\n"

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.errors import WrongUse
-from bench.settings import Setting, read_settings, spelled, toml
+from bench.core.errors import WrongUse
+from bench.core.settings import Setting, read_settings, spelled, toml
 
 names = st.from_regex(r"[a-z][a-z_]{0,8}", fullmatch=True)
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 import trio
 
-from bench.ask import Ask
-from bench.errors import WrongUse
-from bench.keys import KEYS
+from bench.core.errors import WrongUse
+from bench.core.results import Held, Point, new_results
+from bench.core.scenarios import PEERS, SCENARIOS
+from bench.load.ask import Ask
+from bench.load.keys import KEYS
+from bench.load.wrk import NEW_FROM, drive_wrk, script_for
 from bench.marks import added_latency, lost_throughput
-from bench.results import Held, Point, new_results
-from bench.scenarios import PEERS, SCENARIOS
-from bench.servers import SERVERS
+from bench.peers.servers import SERVERS
 from bench.suite import (
     NAMES,
     Options,
@@ -26,7 +27,6 @@ from bench.suite import (
     works_of,
 )
 from bench.sweep import Sweep, check_sweep, read_sweep, run_sweep, works_of_sweep
-from bench.wrk import NEW_FROM, drive_wrk, script_for
 from tests.bench.samples import COST, STEP
 
 WRK = """\

@@ -7,17 +7,17 @@ from functools import partial
 
 import trio
 
-from billing.accounts import Accounts
-from billing.balances import Balances
-from billing.books import ChargeRequest
-from billing.charges import Charges
-from billing.falls import Fall
-from billing.key_records import KeyRecord
-from billing.keys import Keys
-from billing.ledger import Ledger
+from billing.accounts.accounts import Accounts
+from billing.accounts.balances import Balances
+from billing.charges.batch_rows import ChargeRequest
+from billing.charges.charges import Charges
+from billing.charges.low_balance import Fall
+from billing.keys.keys import Keys
+from billing.keys.records import KeyRecord
+from billing.keys.sealing import Cipher
+from billing.ledger.transactions import Ledger
+from billing.ledger.verification import verify
 from billing.migrations import MIGRATIONS
-from billing.sealing import Cipher
-from billing.verification import verify
 from limits.gate import Gate
 from storage.opening import open_store
 from storage.store import Store, Tx

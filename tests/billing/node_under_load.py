@@ -9,8 +9,8 @@ import sys
 
 import trio
 
-from billing.books import ChargeRequest
-from billing.recovery import recover
+from billing.charges.batch_rows import ChargeRequest
+from billing.charges.recovery import recover
 from tests.billing.desk import Desk, open_desk
 
 TASKS = 32

@@ -21,11 +21,11 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from billing.books import Charge, ChargeRequest, Closed, CloseRequest
+from billing.charges.batch_rows import Charge, ChargeRequest, Closed, CloseRequest
+from billing.charges.recovery import recover
 from billing.errors import ChargeExists, ChargeUnknown, InsufficientCredits, KeyBudgetReached, KeyUnusable
+from billing.ledger.verification import verify
 from billing.migrations import MIGRATIONS
-from billing.recovery import recover
-from billing.verification import verify
 from tests.billing.desk import Desk
 from tests.fakes.inline_postgres import InlinePostgres
 from tests.fakes.inline_store import InlineStore

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from billing.books import Charge, ChargeRequest, Closed
-from billing.charges import Charges
+from billing.charges.batch_rows import Charge, ChargeRequest, Closed
+from billing.charges.charges import Charges
 from billing.errors import (
     AccountUnknown,
     ChargeExists,

@@ -5,8 +5,8 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from billing.books import AccountState, Books, Charge, ChargeRequest, Closed, CloseRequest, KeyState
-from billing.decisions import decide
+from billing.charges.batch_rows import AccountState, Books, Charge, ChargeRequest, Closed, CloseRequest, KeyState
+from billing.charges.decisions import decide
 from billing.entries import AMOUNT, KIND
 from billing.errors import BillingError, InsufficientCredits, KeyBudgetReached, KeyUnusable
 

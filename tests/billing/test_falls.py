@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import billing.migrations
-from billing.books import AccountState, Charge, CloseRequest, Request
-from billing.falls import Fall, judge_falls
-from billing.recovery import Recovered, recover
+from billing.charges.batch_rows import AccountState, Charge, CloseRequest, Request
+from billing.charges.low_balance import Fall, judge_falls
+from billing.charges.recovery import Recovered, recover
 from storage.migrations import MigrationSet
 from storage.opening import open_store
 from storage.store import Tx

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from billing.errors import AccountUnknown, KeyUnknown, KeyUnusable, SealBroken, TermsInvalid, TooManyKeys
-from billing.key_cache import ENTRIES_MAX, Key, KeyCache
-from billing.key_text import KeyText, digest
-from billing.keys import Keys
-from billing.sealing import Cipher
+from billing.keys.cache import ENTRIES_MAX, Key, KeyCache
+from billing.keys.keys import Keys
+from billing.keys.sealing import Cipher
+from billing.keys.text import KeyText, digest
 from tests.billing.desk import Desk
 from tests.fakes.slow_reads import SlowReads
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from billing.accounts import GRANT_MAX
+from billing.accounts.accounts import GRANT_MAX
 from billing.errors import AccountUnknown, TermsInvalid
-from billing.ledger import NEWEST, PAGE_OF_REQUEST, BalanceReport
+from billing.ledger.transactions import NEWEST, PAGE_OF_REQUEST, BalanceReport
 from billing.migrations import MIGRATIONS
 from billing.prices import credits_for
 from tests.billing.desk import EPOCH, Desk

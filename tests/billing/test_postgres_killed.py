@@ -4,7 +4,7 @@ import random
 
 import trio
 
-from billing.books import Charge, Closed
+from billing.charges.batch_rows import Charge, Closed
 from storage.errors import StoreUnavailable
 from tests.billing.desk import Desk, open_desk
 from tests.servers.postgres import PostgresServer

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import trio
 
-from billing.recovery import Recovered, recover
-from billing.verification import verify
+from billing.charges.recovery import Recovered, recover
+from billing.ledger.verification import verify
 from tests.billing.desk import Desk, open_desk
 
 ROUNDS = 5

@@ -6,10 +6,10 @@ from functools import partial
 import pytest
 import trio
 
-from billing.books import Charge, CloseRequest, Request
-from billing.charges import close_request
+from billing.charges.batch_rows import Charge, CloseRequest, Request
+from billing.charges.charges import close_request
+from billing.charges.recovery import recover
 from billing.migrations import MIGRATIONS
-from billing.recovery import recover
 from storage.errors import StoreUnavailable
 from storage.migrations import MigrationSet
 from storage.opening import open_store

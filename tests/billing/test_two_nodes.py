@@ -7,10 +7,10 @@ from functools import partial
 import pytest
 import trio
 
-from billing.books import Charge, Closed
-from billing.charges import Charges
+from billing.charges.batch_rows import Charge, Closed
+from billing.charges.charges import Charges
+from billing.charges.recovery import Recovered, recover
 from billing.errors import BillingError, InsufficientCredits, TooManyKeys
-from billing.recovery import Recovered, recover
 from limits.idempotency import MIGRATIONS as CLAIMS
 from limits.idempotency import Claim, Held, Kept, free_running, judge, read_claims, save_claims
 from limits.shares import Share, trim

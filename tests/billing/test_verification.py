@@ -8,12 +8,12 @@ import psycopg
 import pytest
 import trio
 
+from billing.ledger.verification import RULES, verify
 from billing.migrations import MIGRATIONS
-from billing.verification import RULES, verify
 from storage.errors import ConstraintViolated
-from storage.postgres_link import open_link
-from storage.postgres_transaction import PostgresTx
-from storage.sqlite_transaction import SqliteTx
+from storage.postgres.link import open_link
+from storage.postgres.transaction import PostgresTx
+from storage.sqlite.transaction import SqliteTx
 from storage.store import Store, Tx
 from tests.billing.desk import Desk
 from tests.fakes.inline_calls import InlineCalls

@@ -13,7 +13,7 @@ import pytest
 
 from gateway.admin.access import CHALLENGES_MAX
 from gateway.admin.proof import AdminHandshake, node_proof, request_proof
-from gateway.secrets import load_secret
+from gateway.config.secrets import load_secret
 from tests.fakes.calling import call
 from tests.fakes.commands import Commands
 from tests.fakes.sluice_process import Place

@@ -9,7 +9,7 @@ import orjson
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from gateway.secrets import load_secret
+from gateway.config.secrets import load_secret
 from tests.fakes.calling import Answered, call
 from tests.fakes.commands import Commands
 from tests.fakes.sluice_process import Place, Served

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from storage.sqlite_watch import WATCH_S
+from storage.sqlite.watch import WATCH_S
 from tests.fakes.commands import SLUICE
 from tests.fakes.sluice_process import Place, Served
 from tests.fakes.waiting import wait_until

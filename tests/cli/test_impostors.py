@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.secrets import load_secret
-from storage.owner import NOTE_BYTES_MAX, own
+from gateway.config.secrets import load_secret
+from storage.sqlite.owner import NOTE_BYTES_MAX, own
 from tests.fakes.impostor import Answer, Impostor, http, open_impostor, relay_to
 from tests.fakes.outsider import open_outsider
 from tests.fakes.sluice_process import Place, Served

@@ -17,7 +17,7 @@ from threading import Event
 
 import pytest
 
-from storage.sqlite_watch import WATCH_S
+from storage.sqlite.watch import WATCH_S
 from tests.fakes.sluice_process import Place, Served
 from tests.fakes.waiting import wait_until
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gateway.admin.operation_records import KEPT_S, MIGRATIONS, forget_operations
-from gateway.secrets import load_secret
+from gateway.config.secrets import load_secret
 from storage.opening import open_store
 from storage.store import Tx
 from tests.fakes.commands import Commands

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gateway.secrets import load_secret
+from gateway.config.secrets import load_secret
 from tests.fakes.calling import call
 from tests.fakes.outsider import open_outsider
 from tests.fakes.sluice_process import Place, Served

@@ -12,8 +12,8 @@ from typing import Any
 
 import trio
 
-from gateway.presence import Pace
-from gateway.secrets import load_secret
+from gateway.config.secrets import load_secret
+from gateway.node.membership import Pace
 from tests.crash.clients import Clients, Node, NodeDied
 from tests.crash.seen import Life, Seen, check_costs
 from tests.fakes.commands import open_commands

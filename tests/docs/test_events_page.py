@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from events.consumer_rows import CONSUMERS_MAX
-from events.consumer_rules import DAY_S, LAPSE_S
-from events.kinds import FAMILIES
-from events.pages import SCAN_MAX
+from events.consumers.rows import CONSUMERS_MAX
+from events.consumers.rules import DAY_S, LAPSE_S
+from events.log.kinds import FAMILIES
+from events.log.pages import SCAN_MAX
+from gateway.docs.event_types import types_table
 from gateway.feed.asks import SUBJECTS_MAX, WAIT_S_MAX
 from gateway.feed.polling import BEAT_S
-from gateway.feed.types_page import types_table
 from tests.docs.blocks import commands, shell_blocks
 from tests.fakes.calling import get
 from tests.fakes.commands import PROJECT, open_commands

@@ -5,22 +5,22 @@ from datetime import datetime
 
 import pytest
 
+from scheduler.clock.cadence import next_slot, read_cadence
+from scheduler.clock.catch_up import MISSED, RECORDED_MAX
 from scheduler.errors import MonitorInvalid
-from scheduler.monitors.cadence import next_slot, read_cadence
-from scheduler.monitors.due import MISSED, RECORDED_MAX
-from scheduler.monitors.fields import NAME_MAX
-from scheduler.monitors.patch import PatchBody
-from scheduler.monitors.rules import CONSECUTIVE_MAX, OPS, RULES_MAX
-from scheduler.monitors.runs import NO_CREDITS
+from scheduler.monitors.history.timeseries import POINTS_MAX
+from scheduler.monitors.metrics.rules import CONSECUTIVE_MAX, OPS, RULES_MAX
+from scheduler.monitors.model.fields import NAME_MAX
+from scheduler.monitors.model.patch import PatchBody
+from scheduler.monitors.runs.runs import NO_CREDITS
+from scheduler.monitors.runs.slots import STILL_RUNS
 from scheduler.monitors.service import ACTIVE_MAX, ALL_MAX
-from scheduler.monitors.slots import STILL_RUNS
-from scheduler.monitors.timeseries import POINTS_MAX
 from tests.fakes.commands import PROJECT
 from tests.fakes.shelf import read
-from upstreams.archetypes import POST_LIST
-from upstreams.endpoint import Collect, Endpoint
-from upstreams.params import limit
-from upstreams.walk import as_collecting
+from upstreams.fetching.walk import as_collecting
+from upstreams.model.archetypes import POST_LIST
+from upstreams.model.endpoint import Collect, Endpoint
+from upstreams.model.params import limit
 
 PAGE = (PROJECT / "docs" / "monitors.md").read_text()
 SLOTS = re.findall(r"^\| (20\d\d-\d\d-\d\d)[^|]*\| (\S+Z)", PAGE, re.M)

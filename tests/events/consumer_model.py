@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from events.consumer_rules import DAY_S
+from events.consumers.rules import DAY_S
 from events.filters import Filters, Moved
 
 LAPSE_DAYS = 30

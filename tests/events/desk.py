@@ -7,13 +7,13 @@ from typing import Any
 
 import trio
 
-from events.consumers import Consumers
+from events.consumers.consumers import Consumers
 from events.filters import Filters, Moved
-from events.kinds import CreditsExhausted, CreditsLow, KeyRevoked, MonitorAlert
-from events.log import Fact, Log, Subject
+from events.log.kinds import CreditsExhausted, CreditsLow, KeyRevoked, MonitorAlert
+from events.log.log import Fact, Log, Subject
+from events.log.pages import Ask, Page, read_head, read_page
 from events.migrations import MIGRATIONS
-from events.pages import Ask, Page, read_head, read_page
-from events.places import Head
+from events.positions import Head
 from storage.opening import open_store
 from storage.store import Store, Tx
 

@@ -12,19 +12,19 @@ import orjson
 import pytest
 import trio
 
-import billing.keys
-from billing.books import Charge, ChargeRequest, CloseRequest
-from billing.charges import Charges
+import billing.keys.keys
+from billing.charges.batch_rows import Charge, ChargeRequest, CloseRequest
+from billing.charges.charges import Charges
+from billing.charges.recovery import recover
 from billing.errors import BillingError
-from billing.recovery import recover
 from events.filters import Filters, Moved
-from events.log import Log
-from events.pages import Ask, read_page
-from gateway.billing_facts import BillingFacts
-from gateway.books import MIGRATIONS, Books, open_books
+from events.log.log import Log
+from events.log.pages import Ask, read_page
+from gateway.config.ids import id_maker
+from gateway.config.secrets import load_secret
 from gateway.config.settings import Config, ServerSettings, StoreSettings
-from gateway.ids import id_maker
-from gateway.secrets import load_secret
+from gateway.feed.billing_events import BillingFacts
+from gateway.node.stores import MIGRATIONS, Books, open_books
 from tests.billing.desk import Desk
 from tests.billing.test_books_machine import wait
 from tests.fakes.commands import open_commands
@@ -94,7 +94,7 @@ async def test_revoking_twice_is_one_event_and_other_changes_of_a_key_are_none(b
     for _ in range(3):
         await books.keys.revoke(key.id)
     assert await types(books, account) == ["key.revoked"]
-    with pytest.raises(billing.keys.KeyUnknown):
+    with pytest.raises(billing.keys.keys.KeyUnknown):
         await books.keys.revoke("key_none")
 
 

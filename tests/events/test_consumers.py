@@ -7,10 +7,10 @@ import orjson
 import pytest
 import trio
 
-from events.consumer_rows import CONSUMERS_MAX
-from events.consumer_rules import COUNTED_LAG, DAY_S, LAPSE_S, SEEN_S
-from events.consumer_steps import Served
-from events.consumers import Consumers
+from events.consumers.consumers import Consumers
+from events.consumers.rows import CONSUMERS_MAX
+from events.consumers.rules import COUNTED_LAG, DAY_S, LAPSE_S, SEEN_S
+from events.consumers.steps import Served
 from events.errors import (
     AckBeyondServed,
     CursorAhead,
@@ -21,8 +21,8 @@ from events.errors import (
     UnknownConsumer,
 )
 from events.filters import Filters
-from events.kinds import named_in, select
-from events.places import Position
+from events.log.kinds import named_in, select
+from events.positions import Position
 from storage.store import Tx
 from tests.events.desk import ACCOUNT, EPOCH, KEY, Desk, alert, exhausted, low, places
 from tests.fakes.cancelling import cancel_everywhere

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from events import consumer_rules, retention
-from events.consumer_rules import DAY_S, SEEN_S
+from events.consumers import rules as consumer_rules
+from events.consumers.rules import DAY_S, SEEN_S
 from events.errors import (
     AckBeyondServed,
     CursorAhead,
@@ -24,10 +24,11 @@ from events.errors import (
     UnknownConsumer,
 )
 from events.filters import Filters
-from events.kinds import select
-from events.log import Fact
+from events.log import retention
+from events.log.kinds import select
+from events.log.log import Fact
 from events.migrations import MIGRATIONS
-from events.places import Position
+from events.positions import Position
 from tests.events.consumer_model import ModelConsumer, ModelEvent, ModelLog
 from tests.events.desk import EPOCH, Desk, alert, low, places, revoked
 from tests.fakes.inline_postgres import InlinePostgres

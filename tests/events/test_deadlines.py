@@ -7,7 +7,7 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from events.deadlines import TICK_S, Deadlines
+from events.waking.timers import TICK_S, Deadlines
 
 
 class Kept:

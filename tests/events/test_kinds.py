@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from events.errors import UnknownType
-from events.kinds import (
+from events.log.kinds import (
     API_VERSION,
     FAMILIES,
     KINDS,

@@ -8,9 +8,9 @@ import pytest
 import trio
 
 from events.filters import Filters, Moved
-from events.kinds import CreditsLow
-from events.log import Fact, Log, Subject
-from events.places import EMPTY, Head
+from events.log.kinds import CreditsLow
+from events.log.log import Fact, Log, Subject
+from events.positions import EMPTY, Head
 from storage.store import Tx
 from tests.events.desk import ACCOUNT, EPOCH, KEY, Desk, alert, all_rows, exhausted, low, places, revoked
 

@@ -6,9 +6,9 @@ import random
 
 from events.errors import EventsError
 from events.filters import Filters
-from events.kinds import select
-from events.news import NEAR, read_pages
-from events.pages import Ask, Page, read_page
+from events.log.batch_pages import NEAR, read_pages
+from events.log.kinds import select
+from events.log.pages import Ask, Page, read_page
 from storage.store import Tx
 from tests.events.desk import Desk, alert, low, revoked
 from tests.events.test_consumers import drop_before

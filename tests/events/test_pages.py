@@ -6,9 +6,9 @@ import pytest
 
 from events.errors import CursorAhead, CursorExpired
 from events.filters import Filters, Moved
-from events.kinds import select
-from events.pages import count, find_event
-from events.places import EMPTY, Position
+from events.log.kinds import select
+from events.log.pages import count, find_event
+from events.positions import EMPTY, Position
 from tests.events.desk import ACCOUNT, EPOCH, KEY, Desk, alert, exhausted, low, places, revoked
 from tests.events.test_consumers import drop_before
 

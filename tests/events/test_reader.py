@@ -11,9 +11,9 @@ import trio.testing
 
 from events.errors import CursorAhead
 from events.filters import ALL
-from events.pages import Ask, Page
-from events.places import EMPTY
-from events.reader import PageReader
+from events.log.pages import Ask, Page
+from events.log.reader import PageReader
+from events.positions import EMPTY
 from events.sleeper import Sleeper
 from storage.errors import StorageError
 from tests.events.desk import ACCOUNT, KEY, Desk, low

@@ -6,10 +6,10 @@ from functools import partial
 import pytest
 import trio
 
-from events import retention
 from events.errors import CursorExpired
-from events.places import Head, Position
-from events.retention import DAY_S, FEEDS_A_READ, cutoff, jump
+from events.log import retention
+from events.log.retention import DAY_S, FEEDS_A_READ, cutoff, jump
+from events.positions import Head, Position
 from tests.events.desk import ACCOUNT, EPOCH, Desk, alert, all_rows, low, open_desk, places
 from tests.servers.postgres import PostgresServer
 

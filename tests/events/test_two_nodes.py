@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 import pytest
 import trio
 
-from events.consumer_rows import CONSUMERS_MAX
-from events.consumer_rules import LAPSE_S, SEEN_S
-from events.consumer_steps import Served
+from events.consumers.rows import CONSUMERS_MAX
+from events.consumers.rules import LAPSE_S, SEEN_S
+from events.consumers.steps import Served
 from events.errors import Lapsed, TooManyConsumers
-from events.places import Position
+from events.positions import Position
 from tests.events.desk import ACCOUNT, KEY, Desk, alert, all_rows, low, open_desk, places
 from tests.servers.postgres import PostgresServer
 

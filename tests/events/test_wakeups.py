@@ -14,11 +14,11 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from events.deadlines import Deadlines
 from events.filters import Filters, Moved
 from events.sleeper import Sleeper
-from events.waiter import Ended, Waiter
-from events.wakeups import LOOK_EVERY_S, Hub
+from events.waking.notifier import LOOK_EVERY_S, Hub
+from events.waking.timers import Deadlines
+from events.waking.waiter import Ended, Waiter
 from storage.state import LOOK_AGAIN
 from tests.events.desk import ACCOUNT, KEY, Desk, alert, low
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import trio
 
 from events.filters import Filters, Moved
-from events.waiter import Ended
-from events.wakeups import Hub
-from storage.redis import open_redis
+from events.waking.notifier import Hub
+from events.waking.waiter import Ended
+from storage.redis.state import open_redis
 from tests.servers.redis import RedisServer
 
 MOVED = [Moved("acc_1", 7, "monitor.alert_fired", None, "run_1", "mon_1"), Moved("acc_2", 1, "x", "key", "s", None)]

@@ -23,7 +23,7 @@ from tests.fakes.started import Started
 PROJECT = Path(__file__).resolve().parents[2]
 SLUICE = (sys.executable, "-c", "from gateway.cli import main; main()")
 COMMAND_S = 90.0
-LOADED = ("gateway.cli", "gateway.server.hypercorn_engine", "storage.postgres", "storage.redis")
+LOADED = ("gateway.cli", "gateway.server.hypercorn.engine", "storage.postgres.store", "storage.redis.state")
 """With what a command loads when it opens its store, and a node for another engine or for a shared state."""
 
 

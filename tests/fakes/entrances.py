@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from gateway.admission import Admission
-from gateway.request import Caller, Request
+from gateway.api.admission import Admission
+from gateway.http.request import Caller, Request
 from limits.shared_gate import SharedGate, open_shared_gate
-from storage.redis import RedisState, open_redis
+from storage.redis.state import RedisState, open_redis
 from storage.store import Store
 from tests.billing.desk import Desk
 

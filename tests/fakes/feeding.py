@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import trio
 
-from events.kinds import (
+from events.log.kinds import (
     CreditsLow,
     DiscoverCounts,
     DiscoverCredits,
@@ -18,7 +18,7 @@ from events.kinds import (
     KeyRevoked,
     MonitorAlert,
 )
-from events.log import Fact, Subject
+from events.log.log import Fact, Subject
 from tests.fakes.calling import Answered
 from tests.fakes.node import OpenNode
 from tests.fakes.upstream_server import until

@@ -25,7 +25,7 @@ from typing import Any
 import orjson
 import trio
 
-from gateway.presence import Pace
+from gateway.node.membership import Pace
 from tests.fakes.commands import PROJECT, become
 
 READY_S = 90.0
@@ -124,7 +124,7 @@ def open_forker() -> Iterator[Forker]:
 
 
 def _fork_each() -> None:
-    for name in (PROGRAM, "storage.postgres"):  # which a node on a server loads when it opens its store
+    for name in (PROGRAM, "storage.postgres.store"):  # which a node on a server loads when it opens its store
         importlib.import_module(name)  # only the process that forks loads the program
     for line in sys.stdin.buffer:
         request = orjson.loads(line)
@@ -149,9 +149,9 @@ def _serve_at_pace(config_file: Path, pace: Pace) -> None:
     """`sluice serve`, but for how often it beats and how soon silence is death."""
     from gateway.cli.run import known_platforms  # noqa: PLC0415 - as above
     from gateway.config import load_config  # noqa: PLC0415
-    from gateway.logs import open_log  # noqa: PLC0415
-    from gateway.secrets import load_secret  # noqa: PLC0415
-    from gateway.serve import Start, serve  # noqa: PLC0415
+    from gateway.config.secrets import load_secret  # noqa: PLC0415
+    from gateway.node.serve import Start, serve  # noqa: PLC0415
+    from gateway.observability.logs import open_log  # noqa: PLC0415
 
     read_config = partial(load_config, str(config_file), os.environ, known_platforms())
     config = read_config()
@@ -162,13 +162,13 @@ def _serve_at_pace(config_file: Path, pace: Pace) -> None:
 
 def _serve_skewed(request: Mapping[str, Any]) -> None:
     """A node from the composition root, as `sluice serve` makes it but for its clock."""
-    from gateway.app import open_node  # noqa: PLC0415 - as above
     from gateway.config import load_config  # noqa: PLC0415
-    from gateway.listening import bind, port_of  # noqa: PLC0415
-    from gateway.logs import Log, open_log  # noqa: PLC0415
-    from gateway.node import Setting  # noqa: PLC0415 - as above
-    from gateway.secrets import load_secret  # noqa: PLC0415
-    from gateway.serve import print_line  # noqa: PLC0415
+    from gateway.config.secrets import load_secret  # noqa: PLC0415
+    from gateway.node.listeners import bind, port_of  # noqa: PLC0415
+    from gateway.node.node import Setting  # noqa: PLC0415 - as above
+    from gateway.node.serve import print_line  # noqa: PLC0415
+    from gateway.node.wiring import open_node  # noqa: PLC0415 - as above
+    from gateway.observability.logs import Log, open_log  # noqa: PLC0415
     from gateway.server.serve import serve_native  # noqa: PLC0415
     from upstreams.platforms import load_platforms  # noqa: PLC0415
 

@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from storage.migrations import MigrationSet
-from storage.postgres import PostgresReaders
-from storage.postgres_link import open_link
-from storage.postgres_presence import Presence, new_id, prepare_writer
-from storage.postgres_schema import migrate
-from storage.postgres_transaction import PostgresEngine, run_patiently
+from storage.postgres.link import open_link
+from storage.postgres.membership import Presence, new_id, prepare_writer
+from storage.postgres.schema import migrate
+from storage.postgres.store import PostgresReaders
+from storage.postgres.transaction import PostgresEngine, run_patiently
 from storage.store import Tx
 from storage.transactions import Callback, Job
 from tests.fakes.inline_calls import FailingCommits, InlineCalls

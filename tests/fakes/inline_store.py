@@ -7,9 +7,9 @@ from typing import TypeVar
 from uuid import uuid4
 
 from storage.migrations import MigrationSet
-from storage.sqlite_engine import SqliteEngine
-from storage.sqlite_files import migrate
-from storage.sqlite_transaction import SqliteTx
+from storage.sqlite.engine import SqliteEngine
+from storage.sqlite.files import migrate
+from storage.sqlite.transaction import SqliteTx
 from storage.store import Tx
 from tests.fakes.inline_calls import FailingCommits, InlineCalls
 from tests.fakes.inline_postgres import InlinePostgres

@@ -7,9 +7,9 @@ from typing import Any
 
 import orjson
 
-from scheduler.monitors import run_rows
-from scheduler.monitors.numbers import Numbers, deltas_of, plain_deltas
-from scheduler.monitors.records import Run, RunData
+from scheduler.monitors.metrics.numbers import Numbers, deltas_of, plain_deltas
+from scheduler.monitors.model.records import Run, RunData
+from scheduler.monitors.runs import run_rows
 from storage.store import Tx
 from tests.fakes.calling import Answered
 from tests.fakes.feeding import post

@@ -15,16 +15,16 @@ import orjson
 import trio
 
 from gateway.config import load_config
-from gateway.logs import Log
-from gateway.node import Node
-from gateway.secrets import load_secret
-from gateway.serve import Start, open_served_node
-from scheduler.webhooks.resolver import Resolve
+from gateway.config.secrets import load_secret
+from gateway.node.node import Node
+from gateway.node.serve import Start, open_served_node
+from gateway.observability.logs import Log
+from scheduler.webhooks.targets.resolver import Resolve
 from tests.fakes.calling import Answered
 from tests.fakes.outsider import admit, refuse
 from tests.fakes.scripted_upstream import Upstream, open_upstream
 from tests.fakes.stores import store_at
-from upstreams.endpoint import Platform
+from upstreams.model.endpoint import Platform
 from upstreams.platforms import load_platforms
 
 CREDITS = 100_000

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from upstreams.archetypes import AUTHOR, DOSSIER, author
-from upstreams.endpoint import Endpoint, Platform
-from upstreams.params import Args, Param
-from upstreams.steps import Call, Leg, Single, Steps
+from upstreams.model.archetypes import AUTHOR, DOSSIER, author
+from upstreams.model.endpoint import Endpoint, Platform
+from upstreams.model.params import Args, Param
+from upstreams.model.steps import Call, Leg, Single, Steps
 
 
 def _bug(_args: Args) -> Steps:

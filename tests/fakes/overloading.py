@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 import trio
 
-from limits.shedding import FEW
+from limits.overload.shedding import FEW
 from tests.fakes.calling import Answered
 from tests.fakes.node import OpenNode
 

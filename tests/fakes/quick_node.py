@@ -8,9 +8,9 @@ import trio
 from gateway.cli.run import known_platforms, read_secrets
 from gateway.config import Config, load_config
 from gateway.config.settings import with_egress
-from gateway.logs import Log, open_log
-from gateway.presence import Pace
-from gateway.serve import Start, open_sandbox, serve
+from gateway.node.membership import Pace
+from gateway.node.serve import Start, open_sandbox, serve
+from gateway.observability.logs import Log, open_log
 from upstreams.sandbox.app import Behaviour
 
 BEAT_S = 0.1

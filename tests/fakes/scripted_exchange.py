@@ -14,10 +14,10 @@ import trio
 
 from limits.breaker import Breaker, BreakerRules
 from limits.errors import LimitError
-from upstreams.endpoint import Backoff, Judge, by_status
-from upstreams.errors import UpstreamError
-from upstreams.source import Rules, Source
-from upstreams.steps import Answer
+from upstreams.fetching.source import Rules, Source
+from upstreams.model.endpoint import Backoff, Judge, by_status
+from upstreams.model.errors import UpstreamError
+from upstreams.model.steps import Answer
 from upstreams.transport.http import HttpAnswer, HttpCall, Origin
 
 BASE_URL = "https://api.test/v1"

@@ -10,7 +10,7 @@ import orjson
 import trio
 
 from scheduler.recipes import Gathered, Recipe, RecipeInvalid
-from upstreams.archetypes import POST_LIST
+from upstreams.model.archetypes import POST_LIST
 
 LEG = {"endpoint": "github/search", "source": "api", "rung": "primary", "rung_index": 0, "status": "ok"}
 

@@ -12,8 +12,8 @@ from typing import Any, Literal
 import orjson
 import trio
 
-from gateway.edge import plain_edge_answer
-from gateway.listening import bind, port_of
+from gateway.http.edge_answers import plain_edge_answer
+from gateway.node.listeners import bind, port_of
 from gateway.server.serve import serve_native
 from upstreams.sandbox.app import Behaviour, Sandbox
 

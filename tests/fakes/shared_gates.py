@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import fields
 
 from limits.shared_gate import GateScripts, SharedGate, open_shared_gate, read_gate_scripts
-from storage.redis import open_redis
+from storage.redis.state import open_redis
 from storage.state import Script
 from tests.servers.redis import RedisServer
 

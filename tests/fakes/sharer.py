@@ -15,26 +15,25 @@ from typing import Any
 
 import trio
 
-from billing.key_cache import Key
+from billing.keys.cache import Key
+from billing.ledger.verification import verify
 from billing.prices import credits_for
-from billing.verification import verify
-from gateway.ask import Ask, CallFailed, Outcome, cache_key, claim_of
-from gateway.billed import BilledCalls
-from gateway.books import Books, open_books
-from gateway.claims import Claims
+from gateway.calls.execute import BilledCalls
+from gateway.calls.idempotency import Claims
+from gateway.calls.request import Ask, CallFailed, Outcome, cache_key, claim_of
+from gateway.config.secrets import load_secret
 from gateway.config.settings import BreakerSettings, Config, PlatformSettings, StoreSettings, UpstreamSettings
-from gateway.secrets import load_secret
-from gateway.sharing import ROUND_TRIP_S, open_sharing
-from gateway.sites import open_sites
-from gateway.state import open_state
+from gateway.node.sites import ROUND_TRIP_S, open_sharing, open_sites
+from gateway.node.state import open_state
+from gateway.node.stores import Books, open_books
 from limits.errors import LimitError
 from tests.fakes.scripted_exchange import Said, ScriptedExchange, Slow, said
 from tests.fakes.stores import store_at
 from tests.simulation.platform import PLATFORM
-from upstreams.cache import Cache
+from upstreams.cache.response_cache import Cache
 from upstreams.catalog import Catalog
-from upstreams.cursors import CursorSigner
-from upstreams.errors import UpstreamError
+from upstreams.model.cursors import CursorSigner
+from upstreams.model.errors import UpstreamError
 from upstreams.transport.http import Exchange, HttpCall
 
 CREDITS = 1000

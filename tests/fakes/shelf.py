@@ -10,15 +10,15 @@ import trio
 
 from limits.breaker import BreakerRules
 from tests.fakes.scripted_exchange import LONG_S, Said, ScriptedExchange, Slow, said, source_over
-from upstreams.archetypes import POST_LIST
-from upstreams.endpoint import Collect, Endpoint, Fallback, Platform
-from upstreams.errors import InvalidArgument
-from upstreams.params import Args, State
-from upstreams.site import Site
-from upstreams.source import Rules
-from upstreams.steps import Call, Fetched, Page, Steps
+from upstreams.fetching.site import Site
+from upstreams.fetching.source import Rules
+from upstreams.fetching.walk import GoOn, Walk, Walked, plan_walk, walk
+from upstreams.model.archetypes import POST_LIST
+from upstreams.model.endpoint import Collect, Endpoint, Fallback, Platform
+from upstreams.model.errors import InvalidArgument
+from upstreams.model.params import Args, State
+from upstreams.model.steps import Call, Fetched, Page, Steps
 from upstreams.transport.http import HttpCall
-from upstreams.walk import GoOn, Walk, Walked, plan_walk, walk
 
 PER_PAGE = 4
 SPARE_PAGES = 2

@@ -7,8 +7,8 @@ import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from gateway.overload import LAG_S, TICK_S, WARY_TICK_S
-from limits.shedding import LoadShedder
+from gateway.api.overload import LAG_S, TICK_S, WARY_TICK_S
+from limits.overload.shedding import LoadShedder
 
 STEPS = 4
 """A request's work comes in so many pieces, with a pass of the loop between each two."""

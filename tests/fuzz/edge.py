@@ -14,8 +14,8 @@ from gateway.server.asgi import HTTPScope, Receive, Scope, Send
 from gateway.server.bounds import Bounds
 from gateway.server.connection import Connection
 from gateway.server.edge import Edge
-from gateway.server.known_headers import KnownHeaders
-from gateway.server.request_head import Peer
+from gateway.server.http1.known_headers import KnownHeaders
+from gateway.server.http1.request_head import Peer
 from gateway.server.wire import Wire
 from tests.fuzz.mutations import pieces
 from tests.fuzz.reference import Asked, Told, read_answer, read_requests

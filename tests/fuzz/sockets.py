@@ -10,7 +10,7 @@ from gateway.server.asgi import Receive, Scope, Send
 from gateway.server.bounds import Bounds
 from gateway.server.connection import Connection
 from gateway.server.edge import Edge
-from gateway.server.request_head import Peer
+from gateway.server.http1.request_head import Peer
 from gateway.server.wire import Wire
 from tests.fuzz.edge import Attack, no_errors_logged, receive_all, refusal, send_packets
 from tests.fuzz.frames import PIECE_BYTES

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
-from billing.books import ChargeRequest, CloseRequest
+from billing.charges.batch_rows import ChargeRequest, CloseRequest
 from billing.errors import InsufficientCredits, KeyBudgetReached, KeyUnusable
-from gateway.claims import Begin, End
+from gateway.calls.idempotency import Begin, End
 from limits.errors import ClaimConflict, ClaimInProgress, ClaimMismatch, ReplayUnavailable
 from limits.idempotency import Kept
 

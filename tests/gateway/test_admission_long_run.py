@@ -13,10 +13,10 @@ from random import Random
 
 import pytest
 
-from billing.key_cache import Key
+from billing.keys.cache import Key
 from billing.migrations import MIGRATIONS
-from gateway.admission import Admission
-from gateway.request import Caller
+from gateway.api.admission import Admission
+from gateway.http.request import Caller
 from limits.concurrency import Leases
 from limits.errors import ConcurrencyReached, RateLimited
 from limits.gate import MemoryGate

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.bodies import read_json
-from gateway.errors import Refused
-from gateway.request import Request
-from gateway.routing import BODY_BYTES_MAX
+from gateway.http.bodies import read_json
+from gateway.http.errors import Refused
+from gateway.http.request import Request
+from gateway.http.routing import BODY_BYTES_MAX
 
 
 class Inner(msgspec.Struct, frozen=True):

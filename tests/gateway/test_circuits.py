@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.operations import OperationRefused
+from gateway.admin.operations import OperationRefused
 from tests.fakes.node import open_test_node
 
 PROFILE = "/v1/github/profile?handle=octocat"

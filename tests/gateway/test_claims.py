@@ -12,11 +12,11 @@ import pytest
 
 import billing.migrations
 import limits.idempotency
-from billing.books import Charge, Closed
-from billing.charges import close_request
+from billing.charges.batch_rows import Charge, Closed
+from billing.charges.charges import close_request
 from billing.errors import InsufficientCredits
-from gateway.claims import Begin, Claims, End, fingerprint, idempotency_key
-from gateway.errors import Refused
+from gateway.calls.idempotency import Begin, Claims, End, fingerprint, idempotency_key
+from gateway.http.errors import Refused
 from limits.errors import ClaimInProgress
 from limits.idempotency import UNFINISHED_S, Claim, Held, Kept, read_claims
 from limits.stored_replies import KEPT_S

@@ -8,19 +8,19 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from billing.key_cache import Key
-from gateway.errors import Refused, refusal_of
-from gateway.replies import Replies
-from gateway.request import Caller, Reply, Request
-from gateway.routes.deliveries import DeliveryRoutes
-from gateway.routing import Routes
+from billing.keys.cache import Key
+from gateway.api.responses import Replies
+from gateway.api.routes.deliveries import DeliveryRoutes
+from gateway.http.errors import Refused, refusal_of
+from gateway.http.request import Caller, Reply, Request
+from gateway.http.routing import Routes
 from scheduler.errors import SchedulerError
+from scheduler.webhooks.deliveries.rows import add_attempts
+from scheduler.webhooks.deliveries.sender import ANSWER_CHARACTERS_KEPT
 from scheduler.webhooks.records import AttemptRow
-from scheduler.webhooks.rows import add_attempts
-from scheduler.webhooks.sender import ANSWER_CHARACTERS_KEPT
 from scheduler.webhooks.signature import SECRET_PREFIX
 from tests.scheduler.webhooks.office import BROKEN, GONE, Office, Receivers, quick_office
-from upstreams.cursors import CursorSigner
+from upstreams.model.cursors import CursorSigner
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from events.kinds import FAMILIES, KINDS
+from events.log.kinds import FAMILIES, KINDS
 from tests.fakes.node import open_test_node
 
 

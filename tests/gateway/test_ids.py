@@ -9,7 +9,7 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.ids import id_maker
+from gateway.config.ids import id_maker
 
 INSTANTS = st.floats(min_value=0, max_value=4e9)
 

@@ -7,7 +7,7 @@ from contextlib import ExitStack, closing
 import pytest
 import trio
 
-from gateway.listening import AddressUnusable, bind, in_url, port_of, reserve, share
+from gateway.node.listeners import AddressUnusable, bind, in_url, port_of, reserve, share
 
 LOOPBACK = "127.0.0.1"
 Take = Callable[..., Awaitable[object]]

@@ -9,8 +9,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from select import PIPE_BUF
 
-from gateway.log_writer import BYTES_MAX, LINES_MAX, RETRY_S, LogStatistics, LogWriter
-from gateway.logs import open_log
+from gateway.observability.log_writer import BYTES_MAX, LINES_MAX, RETRY_S, LogStatistics, LogWriter
+from gateway.observability.logs import open_log
 from tests.fakes.waiting import wait_until
 
 

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.logs import Log, LogHandler, open_log
+from gateway.observability.logs import Log, LogHandler, open_log
 from tests.fakes.node import open_test_node
 from tests.fakes.odd_platform import ODD
 from tests.fakes.scripted_upstream import told

@@ -19,11 +19,11 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 
 import billing.migrations
 import limits.idempotency
-from billing.books import Charge, Closed, CloseRequest
-from billing.charges import close_request
-from billing.recovery import recover
-from billing.verification import verify
-from gateway.claims import Begin, Claims, End, fingerprint
+from billing.charges.batch_rows import Charge, Closed, CloseRequest
+from billing.charges.charges import close_request
+from billing.charges.recovery import recover
+from billing.ledger.verification import verify
+from gateway.calls.idempotency import Begin, Claims, End, fingerprint
 from limits.idempotency import Claim, Kept, forget_old, forget_running
 from limits.shares import Share, trim
 from limits.stored_replies import forget_old_replies

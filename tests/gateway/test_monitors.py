@@ -6,9 +6,10 @@ import orjson
 import pytest
 import trio
 
-from gateway.operations import OperationRefused
-from scheduler.monitors import run_rows, store
-from scheduler.monitors.records import Monitor
+from gateway.admin.operations import OperationRefused
+from scheduler.monitors.model import store
+from scheduler.monitors.model.records import Monitor
+from scheduler.monitors.runs import run_rows
 from scheduler.recipes import RecipeInvalid
 from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.scripted_upstream import told

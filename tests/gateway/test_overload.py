@@ -9,8 +9,8 @@ import httpx
 import pytest
 import trio
 
-from bench.ask import whole_head
-from gateway.overload import LAG_S
+from bench.load.ask import whole_head
+from gateway.api.overload import LAG_S
 from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.overloading import BLOCKED_S, HELD, ROOM, open_overload, open_slow_loop
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.errors import Refused
-from gateway.params import CURSOR, Declared, check_text, declared_by, read_free
-from gateway.request import query_of
-from upstreams.archetypes import AUTHOR, AUTHOR_LIST
-from upstreams.endpoint import Endpoint
-from upstreams.params import Param, limit
+from gateway.http.errors import Refused
+from gateway.http.params import CURSOR, Declared, check_text, declared_by, read_free
+from gateway.http.request import query_of
+from upstreams.model.archetypes import AUTHOR, AUTHOR_LIST
+from upstreams.model.endpoint import Endpoint
+from upstreams.model.params import Param, limit
 
 NAME = Param("name", "A name.", "ada", required=True, length_max=10)
 SORT = Param("sort", "Order.", "new", default="new", choices=("new", "old"))

@@ -14,16 +14,16 @@ import orjson
 import pytest
 import trio
 
-from billing.books import Charge, ChargeRequest, Closed
-from billing.charges import close_request
-from billing.verification import verify
-from gateway.books import Books, open_books
-from gateway.claims import Begin, Claims, End
+from billing.charges.batch_rows import Charge, ChargeRequest, Closed
+from billing.charges.charges import close_request
+from billing.ledger.verification import verify
+from gateway.calls.idempotency import Begin, Claims, End
+from gateway.config.ids import id_maker
+from gateway.config.secrets import load_secret
 from gateway.config.settings import Config, StoreSettings
-from gateway.ids import id_maker
-from gateway.logs import Log
-from gateway.presence import Pace, Presence, StateNotShared, open_presence
-from gateway.secrets import load_secret
+from gateway.node.membership import Pace, Presence, StateNotShared, open_presence
+from gateway.node.stores import Books, open_books
+from gateway.observability.logs import Log
 from limits.idempotency import Claim, Kept
 from storage import nodes
 from storage.errors import CommitUnknown, StoreUnavailable

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.errors import Refused
-from gateway.request import Caller, Reply, Request
-from gateway.routing import BODY_BYTES_MAX, Route, Routes
+from gateway.http.errors import Refused
+from gateway.http.request import Caller, Reply, Request
+from gateway.http.routing import BODY_BYTES_MAX, Route, Routes
 from tests.fakes.feeding import CONSUMERS, FEED, page
 from tests.fakes.node import open_test_node
 from tests.gateway.test_metrics import numbers

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from gateway.secrets import SecretUnusable, derive_secrets, doubt_of, load_secret
+from gateway.config.secrets import SecretUnusable, derive_secrets, doubt_of, load_secret
 
 MASTER = "hTFNqgVxiW8b3kzRc0sYdP2u"
 

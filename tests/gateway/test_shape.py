@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.shape import Shaped, leg_record, shape, share_out
+from gateway.calls.shaping import Shaped, leg_record, shape, share_out
 from limits.errors import CircuitOpen, LimitError
-from upstreams.archetypes import AUTHOR, AUTHOR_LIST, COMMENT_LIST, DOSSIER, POST, author, comment, post
-from upstreams.errors import NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
-from upstreams.params import State
-from upstreams.steps import Answer, Leg, Missing, Page, Single
+from upstreams.model.archetypes import AUTHOR, AUTHOR_LIST, COMMENT_LIST, DOSSIER, POST, author, comment, post
+from upstreams.model.errors import NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
+from upstreams.model.params import State
+from upstreams.model.steps import Answer, Leg, Missing, Page, Single
 
 
 def seal(state: State) -> str:

@@ -12,9 +12,9 @@ import trio
 
 import billing.migrations
 from billing.errors import KeyUnusable
-from billing.keys import NewKey
-from gateway.admission import LOOKS_MAX
-from gateway.request import Request
+from billing.keys.keys import NewKey
+from gateway.api.admission import LOOKS_MAX
+from gateway.http.request import Request
 from limits.errors import ConcurrencyReached, RateLimited
 from limits.gate import KNOWN_S, MemoryGate
 from storage.errors import StateUnavailable

@@ -16,15 +16,15 @@ from typing import Any
 import pytest
 import trio
 
-from gateway.ask import CallFailed
-from gateway.errors import Refused
+from gateway.calls.request import CallFailed
+from gateway.http.errors import Refused
 from limits.errors import CircuitOpen
 from tests.fakes.cancelling import cancel_everywhere
 from tests.fakes.scripted_exchange import SILENCE, Said, ScriptedExchange, said
 from tests.fakes.sharer import BROKEN, Sharer, after, all_at_once, open_sharer, short_pages, thing
 from tests.servers.redis import RedisServer
 from tests.servers.waiting import until
-from upstreams.errors import UpstreamFailed
+from upstreams.model.errors import UpstreamFailed
 
 WAIT_S = 60
 

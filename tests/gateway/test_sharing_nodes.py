@@ -15,11 +15,11 @@ from typing import Any
 import orjson
 import trio
 
-from gateway.app import open_node
+from gateway.config.secrets import load_secret
 from gateway.config.settings import Config, PlatformSettings, StateSettings, StoreSettings, UpstreamSettings
-from gateway.logs import Log
-from gateway.node import Node, Setting
-from gateway.secrets import load_secret
+from gateway.node.node import Node, Setting
+from gateway.node.wiring import open_node
+from gateway.observability.logs import Log
 from tests.fakes.scripted_exchange import ScriptedExchange
 from tests.fakes.sharer import after, thing
 from tests.fakes.stores import store_at

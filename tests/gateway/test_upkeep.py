@@ -15,11 +15,11 @@ import gateway.admin.operation_records
 import limits.idempotency
 import storage.sweep_clock
 from gateway.admin.operation_records import ADD, KEPT_S
-from gateway.upkeep import SWEEP_EVERY_S, SWEEP_FIRST_S, forget_old_claims, sweep_events, sweep_monitors
+from gateway.node.maintenance import SWEEP_EVERY_S, SWEEP_FIRST_S, forget_old_claims, sweep_events, sweep_monitors
 from limits.idempotency import Held, Kept, save_claims
-from scheduler.instants import instant_of
-from scheduler.monitors.records import Run
-from scheduler.monitors.run_rows import add_runs
+from scheduler.clock.instants import instant_of
+from scheduler.monitors.model.records import Run
+from scheduler.monitors.runs.run_rows import add_runs
 from scheduler.retention import Retention
 from storage.errors import StoreUnavailable
 from storage.store import Tx

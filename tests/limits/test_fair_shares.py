@@ -1,6 +1,6 @@
 """Fair shares: who has had less than an equal part of what was admitted lately."""
 
-from limits.fair_shares import KEYS_MAX, WINDOW_S, FairShares
+from limits.overload.fair_shares import KEYS_MAX, WINDOW_S, FairShares
 
 
 def shares(*known: bytes) -> FairShares:

@@ -14,7 +14,7 @@ from limits.gate import NO_GENERATION, Told
 from limits.shared_gate import SharedGate, open_shared_gate
 from limits.waits import WindowState
 from storage.errors import StateUnavailable
-from storage.redis import open_redis
+from storage.redis.state import open_redis
 from tests.fakes.shared_gates import open_gate, set_clock, virtual_scripts
 from tests.servers.redis import RedisServer
 from tests.servers.waiting import until

@@ -9,7 +9,7 @@ import trio
 
 from limits.breaker import Breaker, BreakerRules
 from limits.shared_hints import CircuitHints
-from storage.redis import open_redis
+from storage.redis.state import open_redis
 from tests.servers.redis import RedisServer
 from tests.servers.waiting import until
 

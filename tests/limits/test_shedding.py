@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from limits.shedding import FEW, ONSET_S, QUIET_S, LoadShedder
+from limits.overload.shedding import FEW, ONSET_S, QUIET_S, LoadShedder
 from tests.fakes.simulated_loop import Arrival, Ended, SimulatedLoop, percentile, steady
 
 WORK_S = 250e-6

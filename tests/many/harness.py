@@ -14,9 +14,9 @@ import orjson
 import psycopg
 import trio
 
-from bench.settings import Setting, toml
-from gateway.presence import Pace
-from gateway.secrets import load_secret
+from bench.core.settings import Setting, toml
+from gateway.config.secrets import load_secret
+from gateway.node.membership import Pace
 from tests.fakes.forking import Forked, Forker
 from tests.fakes.scripted_upstream import Upstream, open_upstream
 from upstreams.transport import open_transport

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from gateway.presence import Pace
+from gateway.node.membership import Pace
 from tests.fakes.commands import PROJECT
 from tests.fakes.forking import PROGRAM, Forked, Forker
 from tests.fakes.sluice_process import SLUICE

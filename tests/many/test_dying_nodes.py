@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 
 import trio
 
-from gateway.presence import Pace
+from gateway.node.membership import Pace
 from tests.many.conftest import OpenCluster
 from tests.many.harness import Answer, Cluster, Node, until
 from tests.many.load import MISS, open_load

@@ -9,10 +9,10 @@ from time import time
 import pytest
 import trio
 
-from events.kinds import KeyRevoked
-from events.log import Fact, Log, Subject
-from events.wakeups import LOOK_EVERY_S
-from gateway.books import MIGRATIONS
+from events.log.kinds import KeyRevoked
+from events.log.log import Fact, Log, Subject
+from events.waking.notifier import LOOK_EVERY_S
+from gateway.node.stores import MIGRATIONS
 from storage.opening import open_store
 from tests.many.conftest import OpenCluster
 from tests.many.harness import Answer, Cluster, Node, until

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import trio
 
-from storage.redis_call import slot_of
+from storage.redis.call import slot_of
 from tests.fakes.forking import Forker
 from tests.many.harness import Answer, Cluster, open_cluster, until
 from tests.many.load import assert_served, open_load

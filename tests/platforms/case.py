@@ -17,10 +17,10 @@ import orjson
 import pytest
 
 from tests.platforms.drive import NOW_AT, Upstream, drive, from_sandbox, told_as_sent
-from upstreams.endpoint import Platform
-from upstreams.errors import UpstreamError
-from upstreams.params import State
-from upstreams.steps import Answer, Call, Page, Single
+from upstreams.model.endpoint import Platform
+from upstreams.model.errors import UpstreamError
+from upstreams.model.params import State
+from upstreams.model.steps import Answer, Call, Page, Single
 
 __all__ = ["NOW_AT", "Case", "check", "drive", "from_recordings", "from_sandbox", "recordings_dir", "walk"]
 

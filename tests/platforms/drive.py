@@ -13,12 +13,12 @@ from urllib.parse import parse_qsl, urlsplit
 
 import orjson
 
-from upstreams.answers import refusal_of
-from upstreams.endpoint import Endpoint, Platform, Session
-from upstreams.errors import NotFound, UnexpectedBody, UpstreamError, UpstreamFailed
-from upstreams.params import Args, State, Value
+from upstreams.fetching.answers import refusal_of
+from upstreams.model.endpoint import Endpoint, Platform, Session
+from upstreams.model.errors import NotFound, UnexpectedBody, UpstreamError, UpstreamFailed
+from upstreams.model.params import Args, State, Value
+from upstreams.model.steps import Answer, Call, Fetched, Missing, Page, Part, Single
 from upstreams.sandbox import site
-from upstreams.steps import Answer, Call, Fetched, Missing, Page, Part, Single
 
 NOW_AT = 1_735_689_600.0
 """The first instant of 2025: what `Args.now_at` holds unless a test says otherwise."""

@@ -20,7 +20,7 @@ from tests.platforms.case import recordings_dir
 from tests.platforms.promised import check_data
 from tests.platforms.test_recordings import COST, NO_LIMITS, as_sent, cases_of
 from tests.spec.rows import CREDENTIALS, ENVIRON
-from upstreams.endpoint import Endpoint, Platform
+from upstreams.model.endpoint import Endpoint, Platform
 from upstreams.sandbox import site
 from upstreams.sandbox.rehearse import example_values
 

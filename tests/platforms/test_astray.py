@@ -20,19 +20,19 @@ import trio
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gateway.errors import Refused, refusal_of
-from gateway.params import declared_by
-from gateway.request import query_of
+from gateway.http.errors import Refused, refusal_of
+from gateway.http.params import declared_by
+from gateway.http.request import query_of
 from tests.fakes.scripted_exchange import LONG_S, source_over
-from upstreams.endpoint import Endpoint, Platform
-from upstreams.errors import InvalidArgument, UpstreamError
-from upstreams.fetch import fetch, plan
-from upstreams.params import Args, Param, State
+from upstreams.fetching.fetch import fetch, plan
+from upstreams.fetching.site import Site
+from upstreams.fetching.source import Rules
+from upstreams.model.endpoint import Endpoint, Platform
+from upstreams.model.errors import InvalidArgument, UpstreamError
+from upstreams.model.params import Args, Param, State
 from upstreams.platforms import load_platforms
 from upstreams.sandbox import site as stand_in
 from upstreams.sandbox.rehearse import example_values
-from upstreams.site import Site
-from upstreams.source import Rules
 from upstreams.transport.http import HttpAnswer, HttpCall
 from upstreams.transport.request_bytes import header_lines, request_bytes
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from tests.platforms.case import NOW_AT, drive, from_sandbox
-from upstreams.endpoint import Endpoint, Platform
-from upstreams.params import Args
+from upstreams.model.endpoint import Endpoint, Platform
+from upstreams.model.params import Args
+from upstreams.model.steps import Call, Page, Single
 from upstreams.platforms import load_platforms
 from upstreams.sandbox.rehearse import example_values
-from upstreams.steps import Call, Page, Single
 
 Record = dict[str, Any]
 

@@ -19,7 +19,7 @@ import trio
 from hypothesis import Phase, given, note, settings
 from hypothesis import strategies as st
 
-from gateway.shape import shape
+from gateway.calls.shaping import shape
 from tests.fakes.calling import Answered
 from tests.fakes.scripted_upstream import Told
 from tests.platforms.case import drive, from_sandbox
@@ -28,10 +28,10 @@ from tests.platforms.odd import CARRIED, UNREADABLE, Change, Path, carried, chan
 from tests.platforms.odd_node import SESSION, Question, check_envelope, open_bench
 from tests.platforms.promised import check_data
 from tests.platforms.test_recordings import PLATFORMS
-from upstreams.endpoint import Platform
-from upstreams.errors import UpstreamError
+from upstreams.model.endpoint import Platform
+from upstreams.model.errors import UpstreamError
+from upstreams.model.steps import Answer, Call
 from upstreams.sandbox.rehearse import example_values
-from upstreams.steps import Answer, Call
 
 Record = dict[str, Any]
 ASKS_FOR_REST = frozenset(("backoff", "quota_remaining"))

@@ -16,8 +16,8 @@ from tests.fakes.calling import Answered
 from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.scripted_upstream import Told
 from tests.platforms.case import Case, recorded, recordings_dir
-from upstreams.endpoint import Endpoint, Platform
-from upstreams.errors import InvalidArgument, NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
+from upstreams.model.endpoint import Endpoint, Platform
+from upstreams.model.errors import InvalidArgument, NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
 from upstreams.platforms import load_platforms
 
 REFUSED: Mapping[type[UpstreamError], str] = {

@@ -14,25 +14,26 @@ import trio
 import billing.migrations
 import events.migrations
 import scheduler.migrations
-from billing.accounts import Accounts
-from billing.balances import Balances
-from billing.charges import Charges
-from billing.keys import Keys, ended_keys
-from billing.ledger import Ledger
-from billing.sealing import Cipher
-from billing.verification import verify
-from events.log import Log
-from gateway.billing_facts import BillingFacts
-from scheduler.clockwork import Clock, ClockSetting, open_clock
-from scheduler.instants import instant_of
-from scheduler.monitors import run_rows, store
-from scheduler.monitors.cadence import next_slot, read_cadence
-from scheduler.monitors.records import Monitor, Run
-from scheduler.monitors.run_rows import Lease
-from scheduler.monitors.runs import Runs
-from scheduler.monitors.slots import Slots
-from scheduler.monitors.verdict import Verdict
-from scheduler.webhooks.queue import Outbox
+from billing.accounts.accounts import Accounts
+from billing.accounts.balances import Balances
+from billing.charges.charges import Charges
+from billing.keys.keys import Keys, ended_keys
+from billing.keys.sealing import Cipher
+from billing.ledger.transactions import Ledger
+from billing.ledger.verification import verify
+from events.log.log import Log
+from gateway.feed.billing_events import BillingFacts
+from scheduler.clock.cadence import next_slot, read_cadence
+from scheduler.clock.instants import instant_of
+from scheduler.monitors.model import store
+from scheduler.monitors.model.records import Monitor, Run
+from scheduler.monitors.runs import run_rows
+from scheduler.monitors.runs.clockwork import Clock, ClockSetting, open_clock
+from scheduler.monitors.runs.run_rows import Lease
+from scheduler.monitors.runs.runs import Runs
+from scheduler.monitors.runs.slots import Slots
+from scheduler.monitors.runs.verdict import Verdict
+from scheduler.webhooks.deliveries.queue import Outbox
 from storage.opening import open_store
 from storage.store import Tx
 from tests.fakes.scripted_recipes import ScriptedRecipes

@@ -13,15 +13,15 @@ import pytest
 import trio
 import trio.testing
 
-from billing.recovery import recover
-from scheduler.monitors.cadence import slots_between, stored_cadence
-from scheduler.monitors.records import Monitor, Run
+from billing.charges.recovery import recover
+from scheduler.clock.cadence import slots_between, stored_cadence
+from scheduler.monitors.model.records import Monitor, Run
 from scheduler.recipes import Gathered, Recipe
 from storage.errors import StoreUnavailable
 from tests.fakes.inline_store import InlineStore
 from tests.fakes.scripted_recipes import gathered
 from tests.scheduler.desk import EPOCH, MIGRATIONS, Desk
-from upstreams.errors import UpstreamFailed
+from upstreams.model.errors import UpstreamFailed
 
 LIVES = 12
 LIFE_S = 1_500.0

@@ -7,12 +7,12 @@ import pytest
 import trio
 import trio.testing
 
-from scheduler.clockwork import APART_S, EACH_MAX, IN_FLIGHT_MAX, YIELDING_MAX
+from scheduler.clock.catch_up import RECORDED_MAX
 from scheduler.errors import MonitorUnknown
-from scheduler.monitors.due import RECORDED_MAX
-from scheduler.monitors.run_rows import LEASE_S
-from scheduler.monitors.runs import UNEXPECTED
-from scheduler.monitors.slots import RECORDS_AT_ONCE, STILL_RUNS
+from scheduler.monitors.runs.clockwork import APART_S, EACH_MAX, IN_FLIGHT_MAX, YIELDING_MAX
+from scheduler.monitors.runs.run_rows import LEASE_S
+from scheduler.monitors.runs.runs import UNEXPECTED
+from scheduler.monitors.runs.slots import RECORDS_AT_ONCE, STILL_RUNS
 from scheduler.recipes import Gathered, Recipe
 from storage.errors import StoreUnavailable
 from tests.fakes.scripted_recipes import gathered

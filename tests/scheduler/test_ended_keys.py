@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import trio
 
-from scheduler.monitors.records import Monitor
-from scheduler.monitors.run_rows import Lease
+from scheduler.monitors.model.records import Monitor
+from scheduler.monitors.runs.run_rows import Lease
 from tests.fakes.scripted_recipes import gathered
 from tests.scheduler.desk import EPOCH, Desk, open_desk
 from tests.servers.postgres import PostgresServer
-from upstreams.errors import UpstreamFailed
+from upstreams.model.errors import UpstreamFailed
 
 LOG = "SELECT type, key_id, parent_id, subject_id FROM events WHERE account_id = ? ORDER BY pos"
 TRIES = 30

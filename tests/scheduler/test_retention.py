@@ -11,21 +11,22 @@ import orjson
 import pytest
 import trio
 
-from events.retention import DAY_S, cutoff
+from events.log.retention import DAY_S, cutoff
 from scheduler import retention
 from scheduler.migrations import MIGRATIONS as SCHEDULER
-from scheduler.monitors import lists, run_rows
-from scheduler.monitors.lists import Window
-from scheduler.monitors.numbers import PAGE
-from scheduler.monitors.past_runs import newest_runs, read_numbers
-from scheduler.monitors.projections import Projections
-from scheduler.monitors.records import Monitor, Run, RunData
-from scheduler.monitors.rules import read_rules
-from scheduler.monitors.timeseries import Chosen
+from scheduler.monitors.history import lists
+from scheduler.monitors.history.lists import Window
+from scheduler.monitors.history.past_runs import newest_runs, read_numbers
+from scheduler.monitors.history.projections import Projections
+from scheduler.monitors.history.timeseries import Chosen
+from scheduler.monitors.metrics.numbers import PAGE
+from scheduler.monitors.metrics.rules import read_rules
+from scheduler.monitors.model.records import Monitor, Run, RunData
+from scheduler.monitors.runs import run_rows
 from scheduler.retention import Retention, Swept
-from scheduler.webhooks import log_rows
+from scheduler.webhooks.deliveries import log_rows
+from scheduler.webhooks.deliveries.rows import Queued, add_attempts, add_delivery
 from scheduler.webhooks.records import AttemptRow
-from scheduler.webhooks.rows import Queued, add_attempts, add_delivery
 from storage.migrations import MigrationSet
 from storage.opening import open_store
 from storage.store import Tx

@@ -4,7 +4,7 @@ from collections import Counter
 
 import trio
 
-from scheduler.monitors.records import Monitor
+from scheduler.monitors.model.records import Monitor
 from tests.scheduler.desk import Desk, open_desk
 from tests.servers.postgres import PostgresServer
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from bench.shared_servers import postgres_folder, unprivileged
+from bench.peers.shared_servers import postgres_folder, unprivileged
 from tests.servers.ports import free_port
 
 START_S = 90.0

@@ -17,7 +17,7 @@ import pytest
 from coredis.exceptions import RedisError
 from coredis.parser import NotEnoughData, Parser
 
-from storage.redis_wire import pack
+from storage.redis.wire import pack
 from tests.fakes.waiting import wait_until
 from tests.servers.ports import free_port
 

@@ -6,8 +6,8 @@ from collections import defaultdict
 
 import trio
 
-from gateway.admission import Admission
-from gateway.request import Caller
+from gateway.api.admission import Admission
+from gateway.http.request import Caller
 from limits.errors import ConcurrencyReached, RateLimited
 from limits.gate import MemoryGate
 from tests.simulation.requests import CURRENT, Sent

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from functools import cache, partial
 from typing import NamedTuple
 
-from gateway.books import MIGRATIONS
-from storage.sqlite_files import migrate
+from gateway.node.stores import MIGRATIONS
+from storage.sqlite.files import migrate
 from storage.store import Tx
 from tests.fakes.inline_calls import InlineCalls
 from tests.fakes.inline_store import InlineSqlite, OfOneself

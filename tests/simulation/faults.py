@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import trio
 
-from billing.books import Closed, CloseRequest, Outcome, Request
-from billing.charges import Charges, Closing
-from gateway.node import Node
+from billing.charges.batch_rows import Closed, CloseRequest, Outcome, Request
+from billing.charges.charges import Charges, Closing
+from gateway.node.node import Node
 from limits.breaker import Breaker
 from limits.breaker import Outcome as Reported
 from storage.store import Tx

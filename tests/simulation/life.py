@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 import trio
 
-from gateway.app import open_node
+from gateway.config.secrets import Secrets, load_secret
 from gateway.config.settings import (
     BreakerSettings,
     Config,
@@ -23,9 +23,9 @@ from gateway.config.settings import (
     ServerSettings,
     UpstreamSettings,
 )
-from gateway.logs import Log
-from gateway.node import Node, Setting
-from gateway.secrets import Secrets, load_secret
+from gateway.node.node import Node, Setting
+from gateway.node.wiring import open_node
+from gateway.observability.logs import Log
 from gateway.server.asgi import ReceiveMessage, SendMessage
 from gateway.server.errors import ClientGone
 from limits.breaker import BreakerRules

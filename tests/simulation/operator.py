@@ -9,8 +9,8 @@ from typing import Any
 
 import trio
 
+from gateway.admin.operations import OperationRefused
 from gateway.config.settings import BreakerSettings, LimitSettings
-from gateway.operations import OperationRefused
 from limits.breaker import BreakerRules
 from storage.errors import StorageError
 from tests.simulation.life import Life

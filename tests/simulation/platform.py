@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from upstreams.archetypes import DOSSIER, POST, POST_LIST, Record, post
-from upstreams.endpoint import Collect, Endpoint, Fallback, Platform
-from upstreams.fields import obj
-from upstreams.params import Args, Param, collected, limit
-from upstreams.steps import Call, Leg, Page, Single, Steps
+from upstreams.model.archetypes import DOSSIER, POST, POST_LIST, Record, post
+from upstreams.model.endpoint import Collect, Endpoint, Fallback, Platform
+from upstreams.model.fields import obj
+from upstreams.model.params import Args, Param, collected, limit
+from upstreams.model.steps import Call, Leg, Page, Single, Steps
 
 ID = Param("id", "Which thing.", "1", required=True, length_max=20)
 LEGS = 3

@@ -15,8 +15,8 @@ from typing import cast
 
 import trio
 
-from billing.books import Charge, ChargeRequest, CloseRequest
-from gateway.claims import Begin, End
+from billing.charges.batch_rows import Charge, ChargeRequest, CloseRequest
+from gateway.calls.idempotency import Begin, End
 from storage.errors import StoreUnavailable
 from storage.migrations import MigrationSet
 from storage.store import BatchHandler, Req, Res, StoreStatistics, T, Tx

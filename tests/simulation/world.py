@@ -10,9 +10,9 @@ from random import Random
 import trio
 from msgspec.structs import replace as struct_replace
 
-from billing.verification import verify
+from billing.ledger.verification import verify
 from gateway.config.settings import BreakerSettings, LimitSettings
-from gateway.node import Node
+from gateway.node.node import Node
 from gateway.server.errors import ClientGone
 from storage.errors import StorageError
 from tests.simulation import spells, store, upstream

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from upstreams.endpoint import Endpoint, Platform
+from upstreams.model.endpoint import Endpoint, Platform
 from upstreams.platforms import load_platforms
 from upstreams.sandbox.rehearse import example_values
 

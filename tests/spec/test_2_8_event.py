@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from events.instants import unix
-from events.kinds import API_VERSION
+from events.log.kinds import API_VERSION
 from tests.fakes.feeding import CONSUMERS, FEED, append, append_some, discovered, drop_before, page, revoked
 from tests.fakes.node import OpenNode, open_test_node
 

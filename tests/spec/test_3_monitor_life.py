@@ -10,7 +10,7 @@ import orjson
 import pytest
 import trio
 
-from gateway.operations import OperationRefused
+from gateway.admin.operations import OperationRefused
 from tests.fakes.feeding import page
 from tests.fakes.node import open_test_node
 from tests.fakes.scripted_upstream import told

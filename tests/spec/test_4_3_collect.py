@@ -14,10 +14,10 @@ from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.scripted_upstream import Told, told
 from tests.spec.refusals import assert_free, assert_refused
 from tests.spec.rows import CREDENTIALS, ENVIRON, ROWS, Row
-from upstreams.archetypes import AUTHOR_LIST, author
-from upstreams.endpoint import Collect, Endpoint, Platform
-from upstreams.params import Args, Param
-from upstreams.steps import Call, Page, Steps
+from upstreams.model.archetypes import AUTHOR_LIST, author
+from upstreams.model.endpoint import Collect, Endpoint, Platform
+from upstreams.model.params import Args, Param
+from upstreams.model.steps import Call, Page, Steps
 
 BOOKS = "/v1/shelf/books"
 SPARE = 2

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from events.consumer_rules import DAY_S, LAPSE_S, SEEN_S
+from events.consumers.rules import DAY_S, LAPSE_S, SEEN_S
 from events.instants import unix
 from tests.fakes.calling import Answered
 from tests.fakes.feeding import (

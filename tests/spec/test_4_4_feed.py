@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 import trio
 
-from events.kinds import KINDS
+from events.log.kinds import KINDS
 from tests.fakes.feeding import (
     FEED,
     alert,

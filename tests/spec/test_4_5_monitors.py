@@ -11,8 +11,8 @@ import pytest
 import trio
 
 from events.instants import iso, unix
-from scheduler.monitors.records import RunData
-from scheduler.monitors.run_rows import add_data
+from scheduler.monitors.model.records import RunData
+from scheduler.monitors.runs.run_rows import add_data
 from tests.fakes.calling import Answered
 from tests.fakes.feeding import post
 from tests.fakes.monitoring import (

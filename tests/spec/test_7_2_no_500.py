@@ -9,7 +9,7 @@ from urllib.parse import quote
 from tests.fakes.node import OpenNode, open_test_node
 from tests.spec.raw import raw_request
 from tests.spec.rows import CREDENTIALS, ENVIRON, Row, every_endpoint
-from upstreams.params import Param
+from upstreams.model.params import Param
 
 NASTY = (
     "\0",

@@ -14,7 +14,7 @@ import httpx
 import pytest
 import trio
 
-from gateway.errors import CODES
+from gateway.http.errors import CODES
 from tests.fakes.calling import Answered
 from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.odd_platform import ODD
@@ -31,10 +31,10 @@ from tests.spec.asks import (
 )
 from tests.spec.refusals import assert_refused
 from tests.spec.scenes import NO_RETRIES, SCENES, Scene
-from upstreams.archetypes import AUTHOR, author
-from upstreams.endpoint import Endpoint, Platform
-from upstreams.params import Args
-from upstreams.steps import Call, Single, Steps
+from upstreams.model.archetypes import AUTHOR, author
+from upstreams.model.endpoint import Endpoint, Platform
+from upstreams.model.params import Args
+from upstreams.model.steps import Call, Single, Steps
 
 IDEMPOTENT = {"idempotency-key": "one"}
 

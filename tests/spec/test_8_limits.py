@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import trio
 
+from gateway.admin.operations import OperationRefused
 from gateway.config.settings import Config
-from gateway.operations import OperationRefused
 from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.upstream_server import until
 from tests.spec.raw import raw_request

@@ -14,7 +14,7 @@ import trio
 
 from storage.errors import StoreCorrupt, StoreInUse, StoreUnavailable, StoreUnusable
 from storage.opening import open_store, read_owner_note
-from storage.owner import own, read_note
+from storage.sqlite.owner import own, read_note
 from storage.store import Tx
 from tests.storage.tables import NOTES, add, add_note, all_texts, texts, url
 

@@ -13,13 +13,13 @@ from limits.errors import GenerationPassed
 from limits.gate import Told
 from limits.shared_gate import open_shared_gate
 from storage.errors import StateUnavailable
-from storage.redis import RedisState, open_redis
-from storage.redis_call import slot_of
+from storage.redis.call import slot_of
+from storage.redis.state import RedisState, open_redis
 from storage.state import LOOK_AGAIN, Script
 from tests.servers.redis import RedisServer, open_cluster, open_watched
 from tests.servers.waiting import until
-from upstreams.cache import Cache
-from upstreams.shared_cache import open_shared_cache
+from upstreams.cache.response_cache import Cache
+from upstreams.cache.shared_cache import open_shared_cache
 
 ADD = Script(b"return redis.call('INCRBY', KEYS[1], ARGV[1])")
 WAIT_S = 60

@@ -14,9 +14,9 @@ import pytest
 import trio
 
 from storage.errors import StateUnavailable, StoreUnusable
-from storage.redis import RedisState
-from storage.redis import open_redis as open_state
-from storage.redis_urls import read_url
+from storage.redis.state import RedisState
+from storage.redis.state import open_redis as open_state
+from storage.redis.urls import read_url
 from storage.state import LOOK_AGAIN, Script
 from tests.fakes.cancelling import cancel_everywhere
 from tests.servers.redis import RedisServer, open_redis

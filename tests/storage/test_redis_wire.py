@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage.errors import StateUnavailable
-from storage.redis import RedisState
-from storage.redis import open_redis as open_state
-from storage.redis_wire import pack
+from storage.redis.state import RedisState
+from storage.redis.state import open_redis as open_state
+from storage.redis.wire import pack
 from tests.servers.ports import free_port
 from tests.servers.redis import open_redis
 from tests.servers.waiting import until

@@ -10,7 +10,7 @@ import trio
 
 from storage.errors import CommitUnknown, StoreInUse, StoreUnavailable
 from storage.opening import open_store
-from storage.sqlite_watch import DatabaseFiles
+from storage.sqlite.watch import DatabaseFiles
 from storage.store import Store, Tx
 from tests.storage.tables import NOTES, add_note, add_notes, all_texts, url
 

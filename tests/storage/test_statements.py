@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.sqlite_transaction import ROWS_MAX, SqliteTx
+from storage.sqlite.transaction import ROWS_MAX, SqliteTx
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from events.kinds import (
+from events.log.kinds import (
     KINDS,
     CreditsExhausted,
     CreditsLow,
@@ -19,7 +19,7 @@ from events.kinds import (
     MonitorRun,
     WebhookPaused,
 )
-from events.log import Fact, Subject
+from events.log.log import Fact, Subject
 from tests.storm.plan import Plan, subject_of, told
 
 SLOT: Final = "2026-01-01T00:00:00Z"

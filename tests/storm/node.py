@@ -19,10 +19,10 @@ import trio
 
 from gateway.cli.run import known_platforms
 from gateway.config import Config, load_config
-from gateway.logs import open_log
-from gateway.node import Node
-from gateway.secrets import load_secret
-from gateway.serve import Start, open_served_node, print_line
+from gateway.config.secrets import load_secret
+from gateway.node.node import Node
+from gateway.node.serve import Start, open_served_node, print_line
+from gateway.observability.logs import open_log
 from storage.errors import StorageError
 from storage.store import Tx
 from tests.storm.facts import fact

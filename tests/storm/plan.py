@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from events.kinds import KINDS
+from events.log.kinds import KINDS
 
 BATCH_MAX = 50
 PARENTS = 8

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 import trio
 
-from bench.settings import Setting, toml
-from gateway.secrets import load_secret
+from bench.core.settings import Setting, toml
+from gateway.config.secrets import load_secret
 from tests.crash.clients import Node
 from tests.fakes.forking import Forker, open_forker
 from tests.storm.asking import Nodes

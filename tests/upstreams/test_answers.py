@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from upstreams.answers import VALUES_MAX, Accepts, read_answer
-from upstreams.endpoint import by_status
-from upstreams.errors import InvalidArgument, NotFound, UpstreamError, UpstreamFailed
+from upstreams.fetching.answers import VALUES_MAX, Accepts, read_answer
+from upstreams.model.endpoint import by_status
+from upstreams.model.errors import InvalidArgument, NotFound, UpstreamError, UpstreamFailed
 from upstreams.transport.http import HttpAnswer
 
 JSON = st.recursive(

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from upstreams import archetypes
-from upstreams.archetypes import Archetype, article, author, byline, comment, post, release, repository
+from upstreams.model import archetypes
+from upstreams.model.archetypes import Archetype, article, author, byline, comment, post, release, repository
 
 BYLINE = "id username display_name avatar_url verified url"
 Constructor = Callable[..., dict[str, Any]]

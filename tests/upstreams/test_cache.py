@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from upstreams.cache import Cache, CacheStatistics
+from upstreams.cache.response_cache import Cache, CacheStatistics
 
 OVERHEAD_BYTES = 200
 KEYS = st.sampled_from([b"a", b"b" * 100, b"c", b"d", b"e", b"f"])

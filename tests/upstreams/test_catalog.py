@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tests.fakes.scripted_exchange import OK, ScriptedExchange, source_over
-from upstreams.archetypes import AUTHOR, POST_LIST
 from upstreams.catalog import Catalog
-from upstreams.endpoint import Endpoint, Platform
-from upstreams.params import Args
+from upstreams.fetching.site import Site
+from upstreams.model.archetypes import AUTHOR, POST_LIST
+from upstreams.model.endpoint import Endpoint, Platform
+from upstreams.model.params import Args
+from upstreams.model.steps import Call, Single, Steps
 from upstreams.platforms import load_platforms
-from upstreams.site import Site
-from upstreams.steps import Call, Single, Steps
 
 
 def read(_args: Args) -> Steps:

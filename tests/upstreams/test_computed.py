@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from upstreams.archetypes import author, post
-from upstreams.computed import author_computed, category_of, language_of, post_computed
+from upstreams.model.archetypes import author, post
+from upstreams.model.computed import author_computed, category_of, language_of, post_computed
 
 ENGLISH = "This is a plain sentence in English about nothing at all"
 COUNTS = st.none() | st.integers(-5, 2**63 - 1)

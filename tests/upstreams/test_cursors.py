@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from upstreams.cursors import CursorSigner
-from upstreams.errors import InvalidCursor, UpstreamFailed
+from upstreams.model.cursors import CursorSigner
+from upstreams.model.errors import InvalidCursor, UpstreamFailed
 
 SIGNER = CursorSigner(b"a key of thirty-two bytes, no less")
 BINDING = b"github/repo/issues?url=example/project"

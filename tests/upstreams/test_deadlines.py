@@ -16,7 +16,7 @@ from trio.testing import MockClock
 
 from tests.fakes.scripted_exchange import asking, source_over
 from tests.fakes.upstream_server import Peer, UpstreamServer, always, open_upstream_server, reply
-from upstreams.errors import UpstreamFailed
+from upstreams.model.errors import UpstreamFailed
 from upstreams.transport import Transport, open_transport
 from upstreams.transport.answer_parser import AnswerParser
 from upstreams.transport.connection import Connection

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from upstreams.endpoint import by_status
-from upstreams.errors import InvalidArgument, NotFound
-from upstreams.params import Args, limit, path_of_url
-from upstreams.steps import Answer, Call, Missing, segment
+from upstreams.model.endpoint import by_status
+from upstreams.model.errors import InvalidArgument, NotFound
+from upstreams.model.params import Args, limit, path_of_url
+from upstreams.model.steps import Answer, Call, Missing, segment
 
 
 def answer(status: int = 200, link: str | None = None) -> Answer:

@@ -15,14 +15,21 @@ from trio.testing import MockClock
 from limits.errors import CircuitOpen, Throttled
 from tests.fakes.cancelling import cancel_everywhere
 from tests.fakes.scripted_exchange import FAILING, LONG_S, OK, SILENCE, Said, ScriptedExchange, Slow, said, source_over
-from upstreams.archetypes import DOSSIER
-from upstreams.endpoint import Endpoint, Platform, Read
-from upstreams.errors import InvalidArgument, NotFound, UnexpectedBody, UpstreamError, UpstreamFailed, UpstreamThrottled
-from upstreams.fetch import Plan, fetch, plan
-from upstreams.params import Args
-from upstreams.site import Site
-from upstreams.source import Rules
-from upstreams.steps import Answer, Call, Fetched, Missing, Page, Single, Steps
+from upstreams.fetching.fetch import Plan, fetch, plan
+from upstreams.fetching.site import Site
+from upstreams.fetching.source import Rules
+from upstreams.model.archetypes import DOSSIER
+from upstreams.model.endpoint import Endpoint, Platform, Read
+from upstreams.model.errors import (
+    InvalidArgument,
+    NotFound,
+    UnexpectedBody,
+    UpstreamError,
+    UpstreamFailed,
+    UpstreamThrottled,
+)
+from upstreams.model.params import Args
+from upstreams.model.steps import Answer, Call, Fetched, Missing, Page, Single, Steps
 from upstreams.transport.http import HttpCall
 
 ROUNDING_S = 1e-9

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from upstreams.errors import UnexpectedBody
-from upstreams.fields import (
+from upstreams.model.errors import UnexpectedBody
+from upstreams.model.fields import (
     HTML_MAX,
     ROWS_MAX,
     count,

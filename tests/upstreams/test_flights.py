@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
-from upstreams.flights import Flights
+from upstreams.cache.single_flight import Flights
 
 
 class Calls:

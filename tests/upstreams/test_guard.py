@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from upstreams.errors import TargetRefused
-from upstreams.guard import URL_CHARACTERS_MAX, Target, check_addresses, check_url
-from upstreams.guard_table import why_not_public
+from upstreams.guard.addresses import URL_CHARACTERS_MAX, Target, check_addresses, check_url
+from upstreams.guard.table import why_not_public
+from upstreams.model.errors import TargetRefused
 from upstreams.transport.http import Origin
 
 PUBLIC_V4 = "93.184.215.14"

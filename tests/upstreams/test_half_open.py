@@ -11,9 +11,9 @@ from trio.testing import MockClock
 
 from limits.errors import CircuitOpen
 from tests.fakes.scripted_exchange import LONG_S, OK, ScriptedExchange, Slow, asking, outcomes, said, source_over
-from upstreams.errors import UpstreamFailed
-from upstreams.source import Rules, Source
-from upstreams.steps import Answer
+from upstreams.fetching.source import Rules, Source
+from upstreams.model.errors import UpstreamFailed
+from upstreams.model.steps import Answer
 
 WAITERS = 1000
 BROKEN = said({"message": "broken"}, 500)

@@ -32,9 +32,12 @@ from tests.fakes.scripted_exchange import (
     said,
     source_over,
 )
-from upstreams.archetypes import DOSSIER
-from upstreams.endpoint import Endpoint, Fallback, Platform, Read, by_status
-from upstreams.errors import (
+from upstreams.fetching.fetch import Plan, fetch, plan, state_of
+from upstreams.fetching.site import Site
+from upstreams.fetching.source import Rules
+from upstreams.model.archetypes import DOSSIER
+from upstreams.model.endpoint import Endpoint, Fallback, Platform, Read, by_status
+from upstreams.model.errors import (
     InvalidArgument,
     InvalidCursor,
     NotFound,
@@ -42,12 +45,9 @@ from upstreams.errors import (
     UpstreamFailed,
     UpstreamThrottled,
 )
-from upstreams.fetch import Plan, fetch, plan, state_of
-from upstreams.fields import obj
-from upstreams.params import Args, State
-from upstreams.site import Site
-from upstreams.source import Rules
-from upstreams.steps import Answer, Call, Fetched, Leg, Missing, Page, Part, Single, Steps
+from upstreams.model.fields import obj
+from upstreams.model.params import Args, State
+from upstreams.model.steps import Answer, Call, Fetched, Leg, Missing, Page, Part, Single, Steps
 
 ROUNDING_S = 1e-9
 """The virtual clock adds up its jumps."""

@@ -11,15 +11,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.fakes.scripted_exchange import LONG_S, OK, ScriptedExchange, said, source_over
-from upstreams.archetypes import AUTHOR, POST_LIST
-from upstreams.endpoint import Endpoint, Platform
-from upstreams.errors import InvalidArgument, UpstreamFailed
-from upstreams.fetch import fetch, plan
-from upstreams.params import Args, Param
-from upstreams.paths import has_dots, leads_straight
-from upstreams.redirects import follow
-from upstreams.site import Site
-from upstreams.steps import Call, Page, Part, Single, Steps, segment
+from upstreams.fetching.fetch import fetch, plan
+from upstreams.fetching.redirects import follow
+from upstreams.fetching.site import Site
+from upstreams.model.archetypes import AUTHOR, POST_LIST
+from upstreams.model.endpoint import Endpoint, Platform
+from upstreams.model.errors import InvalidArgument, UpstreamFailed
+from upstreams.model.params import Args, Param
+from upstreams.model.paths import has_dots, leads_straight
+from upstreams.model.steps import Call, Page, Part, Single, Steps, segment
 from upstreams.transport.http import HttpAnswer, HttpCall, Origin
 from upstreams.transport.request_bytes import header_lines, request_bytes
 

@@ -11,16 +11,16 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from upstreams.archetypes import AUTHOR, DOSSIER
-from upstreams.endpoint import Endpoint, Platform
-from upstreams.errors import NotFound, UpstreamThrottled
-from upstreams.params import Args, Param
+from upstreams.model.archetypes import AUTHOR, DOSSIER
+from upstreams.model.endpoint import Endpoint, Platform
+from upstreams.model.errors import NotFound, UpstreamThrottled
+from upstreams.model.params import Args, Param
+from upstreams.model.steps import Call, Page, Single, Steps
 from upstreams.platforms import load_platforms
 from upstreams.sandbox.app import Behaviour, Sandbox
 from upstreams.sandbox.invent import EPOCH_S, paragraph, person, seeded, sentence, unix_time
 from upstreams.sandbox.rehearse import example_values, rehearse
 from upstreams.sandbox.site import load_routes
-from upstreams.steps import Call, Page, Single, Steps
 
 NOW_AT = 1_735_689_600.0
 GITHUB = "api.github.com"

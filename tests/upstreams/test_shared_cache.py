@@ -8,13 +8,13 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
-from storage.redis import open_redis as open_state
+from storage.redis.state import open_redis as open_state
 from tests.fakes.cancelling import cancel_everywhere
 from tests.servers.cutter import open_cutter
 from tests.servers.redis import RedisServer
 from tests.servers.waiting import until
-from upstreams.cache import Cache
-from upstreams.shared_cache import BODY_BYTES_MAX, LOCK_S, POLL_S, RENEW_S, SharedCache, open_shared_cache
+from upstreams.cache.response_cache import Cache
+from upstreams.cache.shared_cache import BODY_BYTES_MAX, LOCK_S, POLL_S, RENEW_S, SharedCache, open_shared_cache
 
 WAIT_S = 60
 KEY = b"/v1/a/b?c=d"

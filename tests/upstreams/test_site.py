@@ -25,14 +25,14 @@ from tests.fakes.scripted_exchange import (
     said,
     source_over,
 )
-from upstreams.archetypes import AUTHOR
-from upstreams.endpoint import Endpoint, Platform, Session, SessionSteps
-from upstreams.errors import NotFound, UpstreamFailed
-from upstreams.fields import obj
-from upstreams.params import Credentials
-from upstreams.site import Site
-from upstreams.source import Rules
-from upstreams.steps import Answer, Call, Missing
+from upstreams.fetching.site import Site
+from upstreams.fetching.source import Rules
+from upstreams.model.archetypes import AUTHOR
+from upstreams.model.endpoint import Endpoint, Platform, Session, SessionSteps
+from upstreams.model.errors import NotFound, UpstreamFailed
+from upstreams.model.fields import obj
+from upstreams.model.params import Credentials
+from upstreams.model.steps import Answer, Call, Missing
 from upstreams.transport.http import HttpCall
 
 LOGIN = "/v1/login"

@@ -34,12 +34,12 @@ from tests.fakes.scripted_exchange import (
     said,
     source_over,
 )
-from upstreams.aside import LONG_BYTES
-from upstreams.endpoint import Backoff, Platform
-from upstreams.errors import NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
+from upstreams.fetching.aside import LONG_BYTES
+from upstreams.fetching.source import Rules
+from upstreams.model.endpoint import Backoff, Platform
+from upstreams.model.errors import NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
+from upstreams.model.steps import Answer
 from upstreams.platforms import load_platforms
-from upstreams.source import Rules
-from upstreams.steps import Answer
 from upstreams.transport.http import HttpAnswer, ResponseTooLarge
 
 ROUNDING_S = 1e-9

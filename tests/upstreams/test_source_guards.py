@@ -24,10 +24,17 @@ from tests.fakes.scripted_exchange import (
     said,
     source_over,
 )
-from upstreams.endpoint import Backoff
-from upstreams.errors import HELD_MAX_S, InvalidArgument, NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
-from upstreams.source import THROTTLED_S, Rules, Source
-from upstreams.steps import Answer
+from upstreams.fetching.source import THROTTLED_S, Rules, Source
+from upstreams.model.endpoint import Backoff
+from upstreams.model.errors import (
+    HELD_MAX_S,
+    InvalidArgument,
+    NotFound,
+    UpstreamError,
+    UpstreamFailed,
+    UpstreamThrottled,
+)
+from upstreams.model.steps import Answer
 from upstreams.transport.http import HttpAnswer
 
 IMPATIENT = Rules(timeout_s=0.25)

@@ -25,12 +25,12 @@ from tests.fakes.scripted_exchange import (
     said,
     source_over,
 )
-from upstreams.endpoint import Backoff
-from upstreams.errors import NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
+from upstreams.fetching.source import THROTTLED_S, Rules, Source
+from upstreams.model.endpoint import Backoff
+from upstreams.model.errors import NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
+from upstreams.model.steps import Answer
 from upstreams.platforms.github import PLATFORM as GITHUB
 from upstreams.platforms.stackexchange import PLATFORM as STACKEXCHANGE
-from upstreams.source import THROTTLED_S, Rules, Source
-from upstreams.steps import Answer
 from upstreams.transport.http import HttpAnswer, HttpCall
 
 NO_RETRIES = Rules(timeout_s=20.0, retries=0)

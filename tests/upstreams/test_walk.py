@@ -26,10 +26,10 @@ from tests.fakes.shelf import (
     site_over,
     walked,
 )
-from upstreams.endpoint import Fallback
-from upstreams.errors import InvalidArgument, NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
-from upstreams.steps import Call
-from upstreams.walk import Walked, walk
+from upstreams.fetching.walk import Walked, walk
+from upstreams.model.endpoint import Fallback
+from upstreams.model.errors import InvalidArgument, NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
+from upstreams.model.steps import Call
 
 # Ends
 

@@ -25,10 +25,10 @@ from tests.fakes.shelf import (
     site_over,
     walked,
 )
-from upstreams.errors import UpstreamFailed
-from upstreams.params import State
-from upstreams.steps import Fetched
-from upstreams.walk import Walked, walk
+from upstreams.fetching.walk import Walked, walk
+from upstreams.model.errors import UpstreamFailed
+from upstreams.model.params import State
+from upstreams.model.steps import Fetched
 
 WALKS_MAX = 500
 FEW_IDS = st.none() | st.sampled_from([f"id{number}" for number in range(12)])

@@ -9,11 +9,11 @@ from msgspec.structs import replace
 
 from gateway.cli.run import known_platforms
 from gateway.config import Config, load_config
+from gateway.config.secrets import load_secret
 from gateway.config.settings import StoreSettings
-from gateway.logs import open_log
-from gateway.secrets import load_secret
-from gateway.serve import Start, serve
-from gateway.workers.worker import read_worker
+from gateway.node.serve import Start, serve
+from gateway.node.workers.worker import read_worker
+from gateway.observability.logs import open_log
 
 SECRET = "the same for every worker"
 

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from gateway.cli.run import known_platforms
 from gateway.config import load_config
-from gateway.logs import open_log
-from gateway.secrets import load_secret
-from gateway.workers.supervisor import Plan, supervise
+from gateway.config.secrets import load_secret
+from gateway.node.workers.supervisor import Plan, supervise
+from gateway.observability.logs import open_log
 from tests.workers.node import SECRET
 
 

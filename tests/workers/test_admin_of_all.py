@@ -14,10 +14,10 @@ from gateway.admin.access import AdminAccess
 from gateway.admin.app import Admin, Doorkeeper
 from gateway.admin.hosts import KnownHosts
 from gateway.admin.proof import AdminHandshake, node_proof
-from gateway.logs import Log
+from gateway.node.workers.admin import AllWorkers
+from gateway.node.workers.slots import Command, Slots
+from gateway.observability.logs import Log
 from gateway.server.asgi import Scope
-from gateway.workers.admin import AllWorkers
-from gateway.workers.slots import Command, Slots
 from tests.servers.ports import free_port
 
 TOKEN = "t"

@@ -11,8 +11,8 @@ import orjson
 import pytest
 import trio
 
-from gateway.logs import Log
-from gateway.workers.slots import Command, Slots
+from gateway.node.workers.slots import Command, Slots
+from gateway.observability.logs import Log
 
 READY = 'import os, sys, time; print(\'{"event":"listening","url":"","admin_url":"http://x"}\', flush=True); '
 OBEDIENT = READY + "sys.stdin.read()"

@@ -20,7 +20,7 @@ import trio
 from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.admin.asking import AdminQuestion, ask_proved
-from gateway.secrets import load_secret
+from gateway.config.secrets import load_secret
 from tests.fakes.calling import call
 from tests.fakes.commands import PROJECT
 from tests.fakes.sluice_process import SLUICE, Place, Served

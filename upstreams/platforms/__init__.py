@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from pkgutil import iter_modules
 
-from upstreams.endpoint import Platform
+from upstreams.model.endpoint import Platform
 
 
 def load_platforms() -> tuple[Platform, ...]:

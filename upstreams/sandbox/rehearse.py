@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import parse_qsl, urlsplit
 
-from upstreams.endpoint import Endpoint, Platform
-from upstreams.params import Args, Value
+from upstreams.model.endpoint import Endpoint, Platform
+from upstreams.model.params import Args, Value
+from upstreams.model.steps import Answer, Call, Fetched, Missing, Page, Part, Single
 from upstreams.sandbox.site import Asked, answer, load_routes
-from upstreams.steps import Answer, Call, Fetched, Missing, Page, Part, Single
 
 
 def example_values(endpoint: Endpoint) -> dict[str, Value]:

@@ -12,8 +12,8 @@ import pytest
 import trio
 from trio_websocket import ConnectionClosed, ConnectionRejected, WebSocketConnection, wrap_client_stream
 
-from events.kinds import KeyRevoked, MonitorAlert
-from events.log import Fact, Subject
+from events.log.kinds import KeyRevoked, MonitorAlert
+from events.log.log import Fact, Subject
 from storage.store import Tx
 from tests.fakes.calling import Answered
 from tests.fakes.node import OpenNode

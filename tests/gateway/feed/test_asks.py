@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from events.filters import Filters
-from events.kinds import KINDS
-from gateway.errors import Refused
+from events.log.kinds import KINDS
 from gateway.feed.asks import PARAMS, SUBJECTS_MAX, check_name, read_ask
+from gateway.http.errors import Refused
 
 T = TypeVar("T")
 NAMES = [param.name for param in PARAMS]

@@ -9,11 +9,11 @@ from random import Random
 import pytest
 import trio
 
-from billing.key_cache import Key
+from billing.keys.cache import Key
 from events.filters import Filters, Moved
-from events.pages import Item, Page
-from events.places import Head, Position
-from events.wakeups import Hub
+from events.log.pages import Item, Page
+from events.positions import Head, Position
+from events.waking.notifier import Hub
 from gateway.feed.following import Stopped, follow
 from gateway.feed.pages import Shown
 from gateway.feed.polling import HELD, Polls

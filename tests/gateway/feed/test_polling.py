@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import trio
 
-from events.log import Fact
+from events.log.log import Fact
 from tests.fakes.calling import Answered
 from tests.fakes.feeding import (
     CONSUMERS,

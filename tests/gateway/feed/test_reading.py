@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from billing.key_cache import Key
-from gateway.errors import Refused
+from billing.keys.cache import Key
 from gateway.feed.asks import read_ask
 from gateway.feed.reading import ByConsumer, ByCursor, reading_of
 from gateway.feed.tokens import FeedTokens
+from gateway.http.errors import Refused
 from tests.fakes.node import OpenNode, open_test_node
 from tests.gateway.feed.talking import append_some, drop_before
-from upstreams.cursors import CursorSigner
+from upstreams.model.cursors import CursorSigner
 
 
 async def reading(node: OpenNode) -> ByCursor | ByConsumer:

@@ -19,28 +19,28 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from billing.key_cache import Key
-from events.consumer_rules import DAY_S, HOUR_S, LAPSE_S, SEEN_S
-from events.consumers import Consumers
-from events.deadlines import TICK_S
-from events.log import Fact, Log
+from billing.keys.cache import Key
+from events.consumers.consumers import Consumers
+from events.consumers.rules import DAY_S, HOUR_S, LAPSE_S, SEEN_S
+from events.log.log import Fact, Log
+from events.log.reader import open_page_reader
 from events.migrations import MIGRATIONS
-from events.places import Position
-from events.reader import open_page_reader
-from events.wakeups import Hub
-from gateway.errors import Refused
+from events.positions import Position
+from events.waking.notifier import Hub
+from events.waking.timers import TICK_S
 from gateway.feed.asks import FeedAsk, read_ask
 from gateway.feed.pages import Shown
 from gateway.feed.polling import Polls
 from gateway.feed.reading import Readers, reading_of
 from gateway.feed.tokens import FeedTokens
-from gateway.request import Request
+from gateway.http.errors import Refused
+from gateway.http.request import Request
 from limits.concurrency import Leases
 from limits.gate import MemoryGate
 from limits.window import Window
 from tests.fakes.feeding import alert, low, revoked
 from tests.fakes.inline_store import open_inline
-from upstreams.cursors import CursorSigner
+from upstreams.model.cursors import CursorSigner
 
 EPOCH = 1_750_000_000.0
 ACCOUNT = "acc_1"

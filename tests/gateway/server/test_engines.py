@@ -11,7 +11,7 @@ import pytest
 import trio
 import trustme
 
-from gateway.server.hypercorn_engine import serve_hypercorn
+from gateway.server.hypercorn.engine import serve_hypercorn
 from tests.gateway.server.apps import BIG, STREAMED, PathApp
 from tests.gateway.server.raw_client import PATIENCE_S, Answer, edge_answer, open_served
 

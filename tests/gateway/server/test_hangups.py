@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 import trio
 
-from gateway.edge import plain_edge_answer
+from gateway.http.edge_answers import plain_edge_answer
 from gateway.server.asgi import Receive, Scope, Send
 from gateway.server.bounds import Bounds
 from gateway.server.hangups import AVAILABLE

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from gateway.server.bounds import Bounds
 from gateway.server.errors import Refused
-from gateway.server.known_headers import BLOCK_BYTES, BLOCKS, KnownHeaders
-from gateway.server.request_head import HeadReader, Peer
+from gateway.server.http1.known_headers import BLOCK_BYTES, BLOCKS, KnownHeaders
+from gateway.server.http1.request_head import HeadReader, Peer
 from tests.fuzz.mutations import MUTATIONS, Mutation, mutated
 from tests.fuzz.requests import FIELDS, UNSOUND_FIELDS
 

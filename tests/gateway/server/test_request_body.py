@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.server.errors import Refused
-from gateway.server.request_body import TRAILER_BYTES, Body, ChunkedBody, CountedBody
+from gateway.server.http1.request_body import TRAILER_BYTES, Body, ChunkedBody, CountedBody
 
 BEHIND = b"GET /next HTTP/1.1\r\n"
 CHUNKED = b'4;x="y"\r\nWiki\r\n005\r\npedia\r\nE\r\n in\r\n\r\nchunks.\r\n0;last\r\nExpires: never\r\nX-Sum:\r\n\r\n'

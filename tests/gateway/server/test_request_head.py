@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from gateway.server.bounds import Bounds
 from gateway.server.errors import Refused
-from gateway.server.known_headers import KnownHeaders
-from gateway.server.request_head import Head, HeadReader, Peer
+from gateway.server.http1.known_headers import KnownHeaders
+from gateway.server.http1.request_head import Head, HeadReader, Peer
 
 PEER = Peer(("127.0.0.1", 5), ("127.0.0.1", 80), None)
 REQUEST = (

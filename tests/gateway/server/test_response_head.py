@@ -1,8 +1,8 @@
 import pytest
 
 from gateway.server.errors import AppMisbehaved
-from gateway.server.fields import fields_of
-from gateway.server.response_head import SHAPES_KEPT, Shapes, head_lines
+from gateway.server.http1.fields import fields_of
+from gateway.server.http1.response_head import SHAPES_KEPT, Shapes, head_lines
 
 DATE = b"date: now"
 

@@ -8,9 +8,9 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 import pytest
 import trio
 
+from gateway.http.slices import slices
 from gateway.server.asgi import EXTENSION, Receive, Scope, Send
 from gateway.server.bounds import Bounds
-from gateway.server.slices import slices
 from gateway.server.unsent import Unsent
 from tests.fakes.upstream_server import until
 from tests.gateway.server.raw_client import Client, Served, open_served

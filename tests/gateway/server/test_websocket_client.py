@@ -14,7 +14,7 @@ import trio
 import trustme
 from trio_websocket import ConnectionClosed, ConnectionRejected, WebSocketConnection, wrap_client_stream
 
-from gateway.server.hypercorn_engine import serve_hypercorn
+from gateway.server.hypercorn.engine import serve_hypercorn
 from tests.gateway.server.raw_client import PATIENCE_S, edge_answer, open_served
 from tests.gateway.server.socket_apps import BIG, PATHS, SocketApp
 

@@ -3,7 +3,7 @@
 import pytest
 
 from gateway.server.asgi import EXTENSION, Receive, Scope, Send
-from gateway.server.fields import fields_of
+from gateway.server.http1.fields import fields_of
 from tests.gateway.server.raw_client import Answer, open_served
 
 BODIES = {b"/empty": b"", b"/small": b"x" * 900, b"/joined": b"y" * 65_536, b"/apart": b"z" * 3_000_000}

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from tests.platforms.case import Case
-from upstreams.errors import NotFound
+from upstreams.model.errors import NotFound
 
 Json = dict[str, Any]
 

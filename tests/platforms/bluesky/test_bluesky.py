@@ -12,10 +12,10 @@ from tests.platforms.bluesky import cases
 from tests.platforms.bluesky.cases import CASES
 from tests.platforms.case import Case, check, drive, from_sandbox, recorded, walk
 from tests.platforms.drive import Upstream, always, told
-from upstreams.endpoint import Backoff
-from upstreams.errors import InvalidArgument, NotFound, StaleCursor, UpstreamFailed, UpstreamThrottled
+from upstreams.model.endpoint import Backoff
+from upstreams.model.errors import InvalidArgument, NotFound, StaleCursor, UpstreamFailed, UpstreamThrottled
+from upstreams.model.steps import Answer, Call, Page, Single
 from upstreams.platforms.bluesky import PLATFORM
-from upstreams.steps import Answer, Call, Page, Single
 
 Json = dict[str, Any]
 

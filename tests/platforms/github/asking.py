@@ -7,8 +7,8 @@ from typing import Any
 
 from tests.platforms.case import drive
 from tests.platforms.drive import Upstream, told
+from upstreams.model.steps import Answer, Call, Page, Single
 from upstreams.platforms.github import PLATFORM
-from upstreams.steps import Answer, Call, Page, Single
 
 REPO = "https://github.com/example/project"
 ISSUE = f"{REPO}/issues/7"

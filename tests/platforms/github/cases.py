@@ -7,7 +7,7 @@ from functools import partial, reduce
 from typing import Any
 
 from tests.platforms.case import Case
-from upstreams.errors import NotFound, UpstreamFailed, UpstreamThrottled
+from upstreams.model.errors import NotFound, UpstreamFailed, UpstreamThrottled
 
 Record = dict[str, Any]
 

@@ -12,10 +12,10 @@ from tests.platforms.case import Case, check, drive
 from tests.platforms.drive import Upstream, always, told
 from tests.platforms.github.asking import ISSUE, REPO, calls_of, page, single
 from tests.platforms.github.cases import CASES
-from upstreams.endpoint import Backoff
-from upstreams.errors import InvalidArgument, NotFound, UpstreamFailed, UpstreamThrottled
+from upstreams.model.endpoint import Backoff
+from upstreams.model.errors import InvalidArgument, NotFound, UpstreamFailed, UpstreamThrottled
+from upstreams.model.steps import Page
 from upstreams.platforms.github import PLATFORM
-from upstreams.steps import Page
 
 NEXT = '<https://api.github.com/x?q=a,b&per_page=20&page=2>; rel="next", <https://api.github.com/x?page=9>; rel="last"'
 RESET = {"x_ratelimit_reset": "1735691400", "date": "Wed, 01 Jan 2025 00:00:00 GMT"}

@@ -12,11 +12,11 @@ import trio
 from tests.platforms.case import drive, from_sandbox
 from tests.platforms.drive import Upstream, always, told
 from tests.platforms.github.asking import ISSUE, REPO
-from upstreams.errors import InvalidArgument, NotFound, UpstreamFailed, UpstreamThrottled
-from upstreams.params import Args
+from upstreams.model.errors import InvalidArgument, NotFound, UpstreamFailed, UpstreamThrottled
+from upstreams.model.params import Args
+from upstreams.model.steps import Answer, Call, Page, Single
 from upstreams.platforms.github import PLATFORM, graphql
 from upstreams.sandbox.app import Behaviour, Sandbox
-from upstreams.steps import Answer, Call, Page, Single
 
 Json = dict[str, Any]
 _RAW = "raw.githubusercontent.com/example/project/HEAD/"

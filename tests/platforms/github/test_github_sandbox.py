@@ -9,9 +9,9 @@ import pytest
 from tests.platforms.case import NOW_AT, drive, from_sandbox, walk
 from tests.platforms.drive import Upstream, always, told
 from tests.platforms.github.asking import ISSUE, REPO, page, single
-from upstreams.errors import NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
+from upstreams.model.errors import NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
+from upstreams.model.steps import Answer, Call, Single
 from upstreams.platforms.github import PLATFORM
-from upstreams.steps import Answer, Call, Single
 
 
 def partly(*working: str) -> Upstream:

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from tests.platforms.case import drive, recorded
 from tests.platforms.drive import Upstream, always, told
 from tests.platforms.hackernews import cases
-from upstreams.errors import InvalidArgument, NotFound, UpstreamFailed
+from upstreams.model.errors import InvalidArgument, NotFound, UpstreamFailed
+from upstreams.model.steps import Answer, Call, Page, Single
 from upstreams.platforms.hackernews import PLATFORM
-from upstreams.steps import Answer, Call, Page, Single
 
 Json = dict[str, Any]
 _ITEM = "hacker-news.firebaseio.com/v0/item/"

@@ -16,9 +16,9 @@ from tests.platforms.case import Case, check, drive, from_sandbox, recorded, wal
 from tests.platforms.drive import Upstream, always, told
 from tests.platforms.hackernews import cases
 from tests.platforms.hackernews.cases import CASES
-from upstreams.errors import InvalidArgument, NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
+from upstreams.model.errors import InvalidArgument, NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
+from upstreams.model.steps import Answer, Call, Page, Single
 from upstreams.platforms.hackernews import PLATFORM
-from upstreams.steps import Answer, Call, Page, Single
 
 Json = dict[str, Any]
 Params = Mapping[str, str | int]

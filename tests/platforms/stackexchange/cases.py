@@ -10,7 +10,7 @@ from html import unescape
 from typing import Any
 
 from tests.platforms.case import Case
-from upstreams.fields import plain
+from upstreams.model.fields import plain
 
 Json = dict[str, Any]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from scheduler.monitors.history import RunNumbers
-from scheduler.monitors.numbers import Numbers, deltas_of
+from scheduler.monitors.history.history import RunNumbers
+from scheduler.monitors.metrics.numbers import Numbers, deltas_of
 
 HOUR_S = 3600.0
 FIRST = 1_800_000_000.0

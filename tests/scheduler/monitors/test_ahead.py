@@ -14,10 +14,10 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.clockwork import COME_BACK_S
-from scheduler.monitors.ahead import AT_ONCE, cadences_ahead, come_back
-from scheduler.monitors.cadence import next_slot, stored_cadence
-from scheduler.monitors.records import Run
+from scheduler.clock.cadence import next_slot, stored_cadence
+from scheduler.monitors.model.records import Run
+from scheduler.monitors.runs.clock_skew import AT_ONCE, cadences_ahead, come_back
+from scheduler.monitors.runs.clockwork import COME_BACK_S
 from tests.fakes.inline_postgres import InlinePostgres
 from tests.fakes.inline_store import InlineStore
 from tests.scheduler.desk import EPOCH, MIGRATIONS, Desk, open_desk

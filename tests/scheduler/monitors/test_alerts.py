@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.monitors.alerts import Alert, Judged, Seen, backtest, judge
-from scheduler.monitors.numbers import number_of
-from scheduler.monitors.rules import OPS, Rule
+from scheduler.monitors.metrics.alerts import Alert, Judged, Seen, backtest, judge
+from scheduler.monitors.metrics.numbers import number_of
+from scheduler.monitors.metrics.rules import OPS, Rule
 
 HOUR_S = 3600
 

@@ -13,16 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from events.instants import iso
-from scheduler.monitors.lists import Window
-from scheduler.monitors.projections import Projections, shown_backtest
-from scheduler.monitors.records import Monitor
-from scheduler.monitors.rules import OPS, Rule, read_rules
-from scheduler.monitors.tracking import stored_track
+from scheduler.monitors.history.lists import Window
+from scheduler.monitors.history.projections import Projections, shown_backtest
+from scheduler.monitors.metrics.rules import OPS, Rule, read_rules
+from scheduler.monitors.metrics.tracking import stored_track
+from scheduler.monitors.model.records import Monitor
 from scheduler.recipes import Gathered, Recipe
 from tests.fakes.inline_store import open_inline
 from tests.fakes.scripted_recipes import gathered
 from tests.scheduler.desk import EPOCH, MIGRATIONS, Desk
-from upstreams.errors import UpstreamFailed
+from upstreams.model.errors import UpstreamFailed
 
 HOUR_S = 3600.0
 STARS, FORKS = "items[].repository.stars", "items[].repository.forks"

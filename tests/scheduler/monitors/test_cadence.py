@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.errors import CadenceInvalid
-from scheduler.monitors.cadence import (
+from scheduler.clock.cadence import (
     Cadence,
     next_slot,
     read_cadence,
@@ -18,6 +17,7 @@ from scheduler.monitors.cadence import (
     slots_between,
     stored_cadence,
 )
+from scheduler.errors import CadenceInvalid
 
 DAY_S = 86_400
 

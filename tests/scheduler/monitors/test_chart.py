@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from scheduler.monitors.chart import HEIGHT, WIDTH, Point, chart_svg, points_of
+from scheduler.monitors.history.chart import HEIGHT, WIDTH, Point, chart_svg, points_of
 from tests.scheduler.monitors.past import FIRST, HOUR_S, NUMBER, VIEWS, past
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -10,7 +10,7 @@ from cronsim import CronSim
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.monitors.cadence import next_slot, slots_between, stored_cadence
+from scheduler.clock.cadence import next_slot, slots_between, stored_cadence
 
 BERLIN, NEW_YORK, LORD_HOWE = "Europe/Berlin", "America/New_York", "Australia/Lord_Howe"
 DAY_S = 86_400

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 from scheduler.errors import MonitorInvalid
-from scheduler.monitors.draft import CreateBody, read_draft
-from scheduler.monitors.patch import PatchBody, patched, read_patch
-from scheduler.monitors.records import Monitor
-from scheduler.monitors.rules import stored_rules
+from scheduler.monitors.metrics.rules import stored_rules
+from scheduler.monitors.model.draft import CreateBody, read_draft
+from scheduler.monitors.model.patch import PatchBody, patched, read_patch
+from scheduler.monitors.model.records import Monitor
 from tests.fakes.scripted_recipes import ScriptedRecipes
 
 NOW = 1_800_000_000.0

@@ -5,8 +5,8 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.monitors.cadence import read_cadence
-from scheduler.monitors.due import CROWD_LEAST, RECORDED_MAX, SPREAD_MAX_S, Ready, due_slots, in_turn, start_of
+from scheduler.clock.cadence import read_cadence
+from scheduler.clock.catch_up import CROWD_LEAST, RECORDED_MAX, SPREAD_MAX_S, Ready, due_slots, in_turn, start_of
 
 CADENCES = ("hourly", "daily", "weekly", {"cron": "*/5 * * * *"}, {"cron": "30 2 * * *", "timezone": "Europe/Berlin"})
 MADE_AT = 1_780_000_000.0

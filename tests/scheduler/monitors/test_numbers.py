@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.monitors.numbers import (
+from scheduler.monitors.metrics.numbers import (
     Delta,
     Deltas,
     change,
@@ -20,7 +20,7 @@ from scheduler.monitors.numbers import (
     numbers_of,
     plain_deltas,
 )
-from scheduler.monitors.tracking import Track
+from scheduler.monitors.metrics.tracking import Track
 
 VIEWS, LIKES = "items[].post.engagement.views", "items[].post.engagement.likes"
 POSTS = Track((VIEWS, LIKES), "post.id", 100)

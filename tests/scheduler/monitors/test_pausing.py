@@ -9,10 +9,10 @@ from random import Random
 import pytest
 import trio
 
-from scheduler.clockwork import Clock
 from scheduler.errors import MonitorUnknown
-from scheduler.monitors.patch import PatchBody
-from scheduler.monitors.records import Monitor
+from scheduler.monitors.model.patch import PatchBody
+from scheduler.monitors.model.records import Monitor
+from scheduler.monitors.runs.clockwork import Clock
 from tests.scheduler.desk import Desk, open_desk
 from tests.scheduler.monitors.test_service import service_of
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 import orjson
 import pytest
 
-from scheduler.monitors.payload import make_payload
-from scheduler.monitors.records import Monitor, Run
-from scheduler.monitors.verdict import judge_run
+from scheduler.monitors.model.records import Monitor, Run
+from scheduler.monitors.runs.payload import make_payload
+from scheduler.monitors.runs.verdict import judge_run
 from tests.fakes.scripted_recipes import gathered
 from tests.scheduler.desk import EPOCH
 

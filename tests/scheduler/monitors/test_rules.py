@@ -7,8 +7,8 @@ from math import inf, nan
 import pytest
 
 from scheduler.errors import RulesInvalid
-from scheduler.monitors.rules import Rule, read_rules, stored_rules
-from scheduler.monitors.tracking import Track
+from scheduler.monitors.metrics.rules import Rule, read_rules, stored_rules
+from scheduler.monitors.metrics.tracking import Track
 
 VIEWS = "items[].post.engagement.views"
 TRACK = Track((VIEWS, "total"), "post.id")

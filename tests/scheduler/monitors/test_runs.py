@@ -6,19 +6,19 @@ import orjson
 import pytest
 import trio
 
-from billing.recovery import recover
+from billing.charges.recovery import recover
 from limits.errors import CircuitOpen
-from scheduler.monitors import run_rows
-from scheduler.monitors.records import Monitor, RunData
-from scheduler.monitors.run_rows import Lease
-from scheduler.monitors.runs import ATTEMPTS_MAX, GIVEN_UP, NO_CREDITS, charge_request
-from scheduler.monitors.verdict import NO_ROWS, NO_VALUE, NOTHING_USABLE
+from scheduler.monitors.model.records import Monitor, RunData
+from scheduler.monitors.runs import run_rows
+from scheduler.monitors.runs.run_rows import Lease
+from scheduler.monitors.runs.runs import ATTEMPTS_MAX, GIVEN_UP, NO_CREDITS, charge_request
+from scheduler.monitors.runs.verdict import NO_ROWS, NO_VALUE, NOTHING_USABLE
 from scheduler.recipes import Gathered
 from storage.errors import StorageError, StoreUnavailable
 from tests.fakes.cancelling import cancel_everywhere
 from tests.fakes.scripted_recipes import gathered
 from tests.scheduler.desk import EPOCH, Desk
-from upstreams.errors import InvalidArgument, UpstreamFailed
+from upstreams.model.errors import InvalidArgument, UpstreamFailed
 
 STARS = {"metrics": ["items[].repository.stars", "total"], "row_key": "repository.id", "max_rows": 100}
 RISES = [{"metric": "stars", "op": "gt", "value": 100}]

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from events.instants import unix
-from scheduler.monitors.scales import short, time_ticks, value_scale
+from scheduler.monitors.history.scales import short, time_ticks, value_scale
 from tests.scheduler.monitors.past import NUMBER
 
 

@@ -12,16 +12,17 @@ import orjson
 import pytest
 import trio
 
-from billing.sealing import Cipher
+from billing.keys.sealing import Cipher
 from scheduler.errors import MonitorInvalid, MonitorLimitReached, MonitorUnknown, RunTooSoon
-from scheduler.monitors import lists, store
-from scheduler.monitors.draft import CreateBody
-from scheduler.monitors.lists import Window
-from scheduler.monitors.patch import PatchBody
+from scheduler.monitors.history import lists
+from scheduler.monitors.history.lists import Window
+from scheduler.monitors.model import store
+from scheduler.monitors.model.draft import CreateBody
+from scheduler.monitors.model.patch import PatchBody
 from scheduler.monitors.service import ALL_MAX, MonitorService, Setting
-from scheduler.webhooks import hook_rows
-from scheduler.webhooks.resolver import Resolve
-from scheduler.webhooks.urls import sealed_for, url_of
+from scheduler.webhooks.targets import hook_rows
+from scheduler.webhooks.targets.resolver import Resolve
+from scheduler.webhooks.targets.urls import sealed_for, url_of
 from tests.scheduler.desk import Desk, open_desk
 from tests.scheduler.webhooks.receivers import PUBLIC, Resolver
 

@@ -6,12 +6,12 @@ import inspect
 
 import pytest
 
-from gateway.shape import shape as shape_answer
-from scheduler.monitors.paths import names_of, value_at
-from scheduler.monitors.shapes import ROW, shape_of
-from upstreams import archetypes
-from upstreams.archetypes import Archetype
-from upstreams.steps import Page, Single
+from gateway.calls.shaping import shape as shape_answer
+from scheduler.monitors.metrics.paths import names_of, value_at
+from scheduler.monitors.metrics.shapes import ROW, shape_of
+from upstreams.model import archetypes
+from upstreams.model.archetypes import Archetype
+from upstreams.model.steps import Page, Single
 
 KNOWN = [found for found in vars(archetypes).values() if isinstance(found, Archetype)]
 FIXED = [archetype for archetype in KNOWN if archetype.key]

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.monitors import run_rows, store
-from scheduler.monitors.records import Run, RunData
-from scheduler.monitors.run_rows import Delivered
+from scheduler.monitors.model import store
+from scheduler.monitors.model.records import Run, RunData
+from scheduler.monitors.runs import run_rows
+from scheduler.monitors.runs.run_rows import Delivered
 from storage.errors import ConstraintViolated
 from tests.scheduler.desk import EPOCH, Desk
 

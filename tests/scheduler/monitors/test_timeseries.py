@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from events.instants import iso
-from scheduler.monitors.history import RunNumbers
-from scheduler.monitors.timeseries import Chosen, timeseries
+from scheduler.monitors.history.history import RunNumbers
+from scheduler.monitors.history.timeseries import Chosen, timeseries
 from tests.scheduler.monitors.past import FIRST, HISTORIES, HOUR_S, LIKES, VIEWS, past
 
 PLAIN = past({"_": {"total": 1, "author.followers": 10}}, {"_": {"total": 2}}, {"_": {}})

@@ -8,11 +8,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from scheduler.errors import TrackInvalid
-from scheduler.monitors.paths import numbers_in
-from scheduler.monitors.shapes import shape_of
-from scheduler.monitors.tracking import Track, read_track, rows_asked, stored_track
-from upstreams import archetypes
-from upstreams.archetypes import Archetype
+from scheduler.monitors.metrics.paths import numbers_in
+from scheduler.monitors.metrics.shapes import shape_of
+from scheduler.monitors.metrics.tracking import Track, read_track, rows_asked, stored_track
+from upstreams.model import archetypes
+from upstreams.model.archetypes import Archetype
 
 POSTS, AUTHOR = archetypes.POST_LIST, archetypes.AUTHOR
 FIXED = [found for found in vars(archetypes).values() if isinstance(found, Archetype) and found.key]

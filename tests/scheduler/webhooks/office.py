@@ -11,18 +11,19 @@ from typing import Any
 
 import trio
 
-from billing.sealing import Cipher
-from scheduler.instants import instant_of
-from scheduler.monitors.records import Monitor
-from scheduler.webhooks import hook_rows, log_rows
-from scheduler.webhooks.owner import Webhooks
-from scheduler.webhooks.queue import Outbox
+from billing.keys.sealing import Cipher
+from scheduler.clock.instants import instant_of
+from scheduler.monitors.model.records import Monitor
+from scheduler.monitors.webhooks import Webhooks
+from scheduler.webhooks.deliveries import log_rows
+from scheduler.webhooks.deliveries.queue import Outbox
+from scheduler.webhooks.deliveries.sender import Attempt
+from scheduler.webhooks.deliveries.service import Deliveries, DeliverySetting, open_deliveries
+from scheduler.webhooks.deliveries.turns import Due
 from scheduler.webhooks.records import AttemptRow, Delivery, Webhook
-from scheduler.webhooks.sender import Attempt
-from scheduler.webhooks.service import Deliveries, DeliverySetting, open_deliveries
 from scheduler.webhooks.signature import Headers
-from scheduler.webhooks.turns import Due
-from scheduler.webhooks.urls import host_in, new_webhook
+from scheduler.webhooks.targets import hook_rows
+from scheduler.webhooks.targets.urls import host_in, new_webhook
 from storage.store import Tx
 from tests.fakes.inline_store import InlineStore
 from tests.scheduler.desk import EPOCH, MIGRATIONS, Desk

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import trio
 import trustme
 
-from scheduler.webhooks.resolver import Resolve
-from scheduler.webhooks.sender import Attempt, Sender, open_sender
+from scheduler.webhooks.deliveries.sender import Attempt, Sender, open_sender
+from scheduler.webhooks.targets.resolver import Resolve
 from tests.fakes.routed_net import RoutedNet
 from tests.fakes.upstream_server import Script, UpstreamServer, open_upstream_server
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import trio
 
-from scheduler.webhooks.known import HOST_MAX
-from scheduler.webhooks.sender import open_sender
+from scheduler.webhooks.deliveries.due_cache import HOST_MAX
+from scheduler.webhooks.deliveries.sender import open_sender
 from storage.store import Tx
 from tests.fakes.upstream_server import Peer, always, open_upstream_server, reply, until
 from tests.scheduler.webhooks.office import Office

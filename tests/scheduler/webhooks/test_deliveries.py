@@ -6,11 +6,11 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from scheduler.webhooks.hook_rows import remove_webhook, save_url
-from scheduler.webhooks.schedule import BACKOFF_S
-from scheduler.webhooks.sender import Attempt
+from scheduler.webhooks.deliveries.schedule import BACKOFF_S
+from scheduler.webhooks.deliveries.sender import Attempt
 from scheduler.webhooks.signature import verify
-from scheduler.webhooks.urls import host_in, seal_url
+from scheduler.webhooks.targets.hook_rows import remove_webhook, save_url
+from scheduler.webhooks.targets.urls import host_in, seal_url
 from storage.errors import StoreUnavailable
 from tests.fakes.upstream_server import until
 from tests.scheduler.webhooks.office import BROKEN, GONE, OK, SILENT, URL, Office, Receivers, Sent

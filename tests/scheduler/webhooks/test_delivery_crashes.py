@@ -7,8 +7,8 @@ import time
 import trio
 from trio.testing import MockClock
 
-from scheduler.webhooks.known import HOST_MAX
-from scheduler.webhooks.sender import Attempt
+from scheduler.webhooks.deliveries.due_cache import HOST_MAX
+from scheduler.webhooks.deliveries.sender import Attempt
 from storage.opening import open_store
 from tests.fakes.cancelling import cancel_everywhere
 from tests.fakes.upstream_server import until

@@ -9,12 +9,12 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from scheduler.monitors.records import Monitor
-from scheduler.webhooks import rows
-from scheduler.webhooks.known import ACCOUNT_MAX, HOST_MAX
-from scheduler.webhooks.queue import DUE_AT_ONCE, WALKED_AT_ONCE
-from scheduler.webhooks.sender import Attempt
-from scheduler.webhooks.service import IN_FLIGHT_MAX
+from scheduler.monitors.model.records import Monitor
+from scheduler.webhooks.deliveries import rows
+from scheduler.webhooks.deliveries.due_cache import ACCOUNT_MAX, HOST_MAX
+from scheduler.webhooks.deliveries.queue import DUE_AT_ONCE, WALKED_AT_ONCE
+from scheduler.webhooks.deliveries.sender import Attempt
+from scheduler.webhooks.deliveries.service import IN_FLIGHT_MAX
 from storage.store import Tx
 from tests.fakes.inline_store import InlineStore
 from tests.fakes.upstream_server import until

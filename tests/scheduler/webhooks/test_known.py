@@ -7,8 +7,8 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.webhooks.known import ACCOUNT_MAX, HOST_MAX, KNOWN_MAX, Known, Line, Look
-from scheduler.webhooks.turns import Due
+from scheduler.webhooks.deliveries.due_cache import ACCOUNT_MAX, HOST_MAX, KNOWN_MAX, Known, Line, Look
+from scheduler.webhooks.deliveries.turns import Due
 
 ANEW: Line = ("", "")
 _OLDEST, _WALKED = 5, 12

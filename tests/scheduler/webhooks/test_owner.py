@@ -10,12 +10,12 @@ import trio
 from trio.testing import MockClock
 
 from scheduler.errors import MonitorUnknown
-from scheduler.monitors.records import Monitor
+from scheduler.monitors.model.records import Monitor
+from scheduler.monitors.webhooks import ATTEMPTS_MAX, PREVIOUS_S
+from scheduler.webhooks.deliveries.sender import Attempt
 from scheduler.webhooks.errors import DeliveryUnknown, RedeliveryRefused, SignatureRefused, WebhookUnknown
-from scheduler.webhooks.hook_rows import remove_webhook
-from scheduler.webhooks.owner import ATTEMPTS_MAX, PREVIOUS_S
-from scheduler.webhooks.sender import Attempt
 from scheduler.webhooks.signature import verify
+from scheduler.webhooks.targets.hook_rows import remove_webhook
 from tests.scheduler.webhooks.office import BROKEN, GONE, OK, URL, Office, Receivers, Sent
 
 with warnings.catch_warnings():

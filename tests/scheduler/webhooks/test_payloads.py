@@ -5,7 +5,14 @@ from dataclasses import replace
 import orjson
 import pytest
 
-from scheduler.webhooks.payloads import DeliveredRun, Deltas, Numbers, full_numbers_payload, full_payload, rows_payload
+from scheduler.webhooks.deliveries.payloads import (
+    DeliveredRun,
+    Deltas,
+    Numbers,
+    full_numbers_payload,
+    full_payload,
+    rows_payload,
+)
 
 ALERT = {"metric": "total", "op": "gt", "from": None, "to": 12, "delta": None, "pct_change": None}
 RUN = DeliveredRun("mon_1", "run_1", "github/search", "partial", 1_800_000_000.25, [ALERT])

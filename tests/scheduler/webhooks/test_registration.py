@@ -12,10 +12,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from scheduler.webhooks.registration import RESOLVE_S, check_target
-from scheduler.webhooks.resolver import Found, SystemResolver
+from scheduler.webhooks.targets.registration import RESOLVE_S, check_target
+from scheduler.webhooks.targets.resolver import Found, SystemResolver
 from tests.scheduler.webhooks.receivers import OTHER_PUBLIC, PUBLIC, Resolver
-from upstreams.errors import TargetRefused
+from upstreams.model.errors import TargetRefused
 
 URL = "https://hooks.example.com/in"
 TEST_S = 20.0

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.webhooks.schedule import BACKOFF_S, Counted, Verdict, count, judge
+from scheduler.webhooks.deliveries.schedule import BACKOFF_S, Counted, Verdict, count, judge
 
 MIDDLE = 0.5
 FAILED_STATUSES = [None, 100, 199, 300, 301, 302, 307, 400, 401, 404, 408, 429, 500, 503, 599]

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from scheduler.webhooks.resolver import SystemResolver
-from scheduler.webhooks.sender import ANSWER_CHARACTERS_KEPT, open_sender
+from scheduler.webhooks.deliveries.sender import ANSWER_CHARACTERS_KEPT, open_sender
 from scheduler.webhooks.signature import signed_headers, verify
+from scheduler.webhooks.targets.resolver import SystemResolver
 from tests.fakes.cancelling import cancel_everywhere
 from tests.fakes.upstream_server import Peer, Script, always, once, reply, until
 from tests.scheduler.webhooks.receivers import (

@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.webhooks.turns import Due, in_turn
+from scheduler.webhooks.deliveries.turns import Due, in_turn
 
 _HOSTS, _ACCOUNTS = st.sampled_from("abc"), st.sampled_from("xyz")
 _DUES = st.lists(st.tuples(st.integers(0, 50), _HOSTS, _ACCOUNTS), max_size=60).map(

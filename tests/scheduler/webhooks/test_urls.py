@@ -7,9 +7,9 @@ from functools import partial
 import pytest
 import trio
 
-from billing.sealing import Cipher
-from scheduler.monitors.store import read_monitor
-from scheduler.webhooks.urls import new_webhook, opened, seal_plain_urls, struck, url_of
+from billing.keys.sealing import Cipher
+from scheduler.monitors.model.store import read_monitor
+from scheduler.webhooks.targets.urls import new_webhook, opened, seal_plain_urls, struck, url_of
 from storage.store import Tx
 from tests.scheduler.webhooks.office import Office, Receivers
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from scheduler.monitors.runs import GIVEN_UP
-from scheduler.monitors.telling import TYPES
+from scheduler.monitors.runs.run_events import TYPES
+from scheduler.monitors.runs.runs import GIVEN_UP
 
 CALLED: Final = ("ok", "partial", "failed")
 

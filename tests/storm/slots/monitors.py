@@ -8,12 +8,12 @@ from typing import Final
 
 import orjson
 
-from gateway.books import MIGRATIONS
-from gateway.ids import id_maker
-from scheduler.monitors import store
-from scheduler.monitors.cadence import next_slot, read_cadence
-from scheduler.monitors.records import Monitor
-from scheduler.monitors.tracking import Track
+from gateway.config.ids import id_maker
+from gateway.node.stores import MIGRATIONS
+from scheduler.clock.cadence import next_slot, read_cadence
+from scheduler.monitors.metrics.tracking import Track
+from scheduler.monitors.model import store
+from scheduler.monitors.model.records import Monitor
 from storage.opening import open_store
 from storage.store import Tx
 from tests.scheduler.desk import Desk

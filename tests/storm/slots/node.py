@@ -15,10 +15,10 @@ import trio
 
 from gateway.cli.run import known_platforms
 from gateway.config import Config, load_config
-from gateway.logs import open_log
-from gateway.presence import Pace
-from gateway.secrets import load_secret
-from gateway.serve import Start, open_served_node, print_line
+from gateway.config.secrets import load_secret
+from gateway.node.membership import Pace
+from gateway.node.serve import Start, open_served_node, print_line
+from gateway.observability.logs import open_log
 from tests.storm.slots.clock import SharedClock
 
 PACE: Final = Pace(beat_s=0.5, dead_after_s=5.0)

@@ -13,11 +13,11 @@ from urllib.parse import parse_qs
 
 import trio
 
-from bench.settings import Setting, toml
-from billing.verification import verify
-from gateway.books import MIGRATIONS
-from scheduler.monitors.cadence import read_cadence, slots_between
-from scheduler.monitors.due import SPREAD_MAX_S
+from bench.core.settings import Setting, toml
+from billing.ledger.verification import verify
+from gateway.node.stores import MIGRATIONS
+from scheduler.clock.cadence import read_cadence, slots_between
+from scheduler.clock.catch_up import SPREAD_MAX_S
 from storage.opening import open_store
 from tests.fakes.forking import open_forker
 from tests.fakes.scripted_upstream import Told, Upstream, open_upstream, told

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.monitors.runs import GIVEN_UP
+from scheduler.monitors.runs.runs import GIVEN_UP
 from tests.storm.slots.judge import Event, Found, Money, MonitorRow, RunRow, judge
 
 SLOTS = (300.0, 600.0, 900.0, 1200.0)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from upstreams.archetypes import AUTHOR, AUTHOR_LIST, COMMENT_LIST, POST, POST_LIST
-from upstreams.endpoint import Collect, Endpoint, Fallback, Platform, Session, SessionSteps
-from upstreams.errors import UpstreamFailed
-from upstreams.fields import obj, text
-from upstreams.params import Credentials, Param, collected, limit
+from upstreams.model.archetypes import AUTHOR, AUTHOR_LIST, COMMENT_LIST, POST, POST_LIST
+from upstreams.model.endpoint import Collect, Endpoint, Fallback, Platform, Session, SessionSteps
+from upstreams.model.errors import UpstreamFailed
+from upstreams.model.fields import obj, text
+from upstreams.model.params import Credentials, Param, collected, limit
+from upstreams.model.steps import Call
 from upstreams.platforms.bluesky.reads import (
     comments,
     followers,
@@ -19,7 +20,6 @@ from upstreams.platforms.bluesky.reads import (
     users_by,
 )
 from upstreams.platforms.bluesky.refusals import backoff, judge
-from upstreams.steps import Call
 
 _SESSION_S = 7_200.0
 """How long an access token holds. Sign-ins are counted by the day, so none is made before it is due."""

@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable, Generator
 from typing import Any
 
-from upstreams.archetypes import Record
-from upstreams.errors import InvalidArgument, NotFound, UnexpectedBody
-from upstreams.fields import Json, count, ident, obj, part, rows, text
-from upstreams.params import Args, Value, path_of_url
+from upstreams.model.archetypes import Record
+from upstreams.model.errors import InvalidArgument, NotFound, UnexpectedBody
+from upstreams.model.fields import Json, count, ident, obj, part, rows, text
+from upstreams.model.params import Args, Value, path_of_url
+from upstreams.model.steps import Answer, Call, Page, Single, Steps
 from upstreams.platforms.bluesky.records import author_of, feed_post_of, id_of, post_of, replies_of
-from upstreams.steps import Answer, Call, Page, Single, Steps
 
 _AT_URI = re.compile(r"at://([^/]+)/app\.bsky\.feed\.post/([^/]+)")
 _PLACE = re.compile(r"[^\s/\\?#%]+")

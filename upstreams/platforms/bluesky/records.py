@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from upstreams.archetypes import Record, author, byline, comment, post
-from upstreams.fields import Json, count, instant, part, parts, text, texts, total_of
+from upstreams.model.archetypes import Record, author, byline, comment, post
+from upstreams.model.fields import Json, count, instant, part, parts, text, texts, total_of
 
 _SITE = "https://bsky.app/profile"
 _UNVERIFIED_HANDLE = "handle.invalid"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from upstreams.endpoint import Backoff, by_status
-from upstreams.errors import InvalidArgument, NotFound, StaleCursor, UpstreamError, UpstreamThrottled
-from upstreams.fields import Json, text
-from upstreams.steps import Answer
-from upstreams.told_waits import until_reset_s
+from upstreams.fetching.retry_after import until_reset_s
+from upstreams.model.endpoint import Backoff, by_status
+from upstreams.model.errors import InvalidArgument, NotFound, StaleCursor, UpstreamError, UpstreamThrottled
+from upstreams.model.fields import Json, text
+from upstreams.model.steps import Answer
 
 _REASONS = {
     "NotFound": None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from upstreams.archetypes import (
+from upstreams.model.archetypes import (
     ARTICLE,
     AUTHOR,
     AUTHOR_LIST,
@@ -15,8 +15,8 @@ from upstreams.archetypes import (
     REPOSITORY_LIST,
     VELOCITY,
 )
-from upstreams.endpoint import Collect, Endpoint, Fallback, Platform, Read
-from upstreams.params import Credentials, Param, collected, limit
+from upstreams.model.endpoint import Collect, Endpoint, Fallback, Platform, Read
+from upstreams.model.params import Credentials, Param, collected, limit
 from upstreams.platforms.github import graphql, raw
 from upstreams.platforms.github.composites import dossier, velocity
 from upstreams.platforms.github.reads import (

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from upstreams.archetypes import Record
-from upstreams.errors import NotFound
-from upstreams.fields import Json, count, instant, rows, total_of
-from upstreams.params import Args
+from upstreams.model.archetypes import Record
+from upstreams.model.errors import NotFound
+from upstreams.model.fields import Json, count, instant, rows, total_of
+from upstreams.model.params import Args
+from upstreams.model.steps import Call, Leg, Missing, Part, Single, Steps
 from upstreams.platforms.github.reads import user_path
-from upstreams.steps import Call, Leg, Missing, Part, Single, Steps
 
 _DAY_S = 86_400.0
 

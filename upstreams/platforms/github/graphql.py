@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from typing import Any
 
-from upstreams.archetypes import Record
-from upstreams.errors import InvalidArgument, NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
-from upstreams.fields import Json, count, obj, part, parts, rows, text, total_of
-from upstreams.params import Args
+from upstreams.model.archetypes import Record
+from upstreams.model.errors import InvalidArgument, NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
+from upstreams.model.fields import Json, count, obj, part, parts, rows, text, total_of
+from upstreams.model.params import Args
+from upstreams.model.steps import Call, Page, Single, Steps
 from upstreams.platforms.github import queries
 from upstreams.platforms.github.reads import issue_named, login_of, repo_named
 from upstreams.platforms.github.records import author_of, issue_of, release_of, repository_of
-from upstreams.steps import Call, Page, Single, Steps
 
 _SOURCE = "graphql"
 _THROTTLED = frozenset(("RATE_LIMITED", "RATE_LIMIT"))

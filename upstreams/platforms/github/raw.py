@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from upstreams.archetypes import Record, article
-from upstreams.errors import UnexpectedBody, UpstreamFailed
-from upstreams.params import Args
+from upstreams.model.archetypes import Record, article
+from upstreams.model.errors import UnexpectedBody, UpstreamFailed
+from upstreams.model.params import Args
+from upstreams.model.steps import Answer, Call, Single, Steps, segment
 from upstreams.platforms.github.reads import repo_named
-from upstreams.steps import Answer, Call, Single, Steps, segment
 
 _USUAL = (".github/README.md", "README.md")
 """In the order in which GitHub itself looks for a readme."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from upstreams.archetypes import Record
-from upstreams.errors import InvalidArgument
-from upstreams.fields import Json, count, obj, rows
-from upstreams.params import Args, State, path_of_url
+from upstreams.model.archetypes import Record
+from upstreams.model.errors import InvalidArgument
+from upstreams.model.fields import Json, count, obj, rows
+from upstreams.model.params import Args, State, path_of_url
+from upstreams.model.steps import Answer, Call, Page, Single, Steps, segment
 from upstreams.platforms.github.records import author_of, comment_of, issue_of, readme_of, release_of, repository_of
-from upstreams.steps import Answer, Call, Page, Single, Steps, segment
 
 _NAME = re.compile(r"[\w.-]+", re.ASCII)
 _NUMBER = re.compile(r"[0-9]{1,15}")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from base64 import b64decode
 from typing import Any
 
-from upstreams.archetypes import Record, article, author, byline, comment, post, release, repository
-from upstreams.fields import (
+from upstreams.model.archetypes import Record, article, author, byline, comment, post, release, repository
+from upstreams.model.fields import (
     Json,
     count,
     decoded,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from upstreams.archetypes import AUTHOR, COMMENT_LIST, POST, POST_LIST
-from upstreams.endpoint import Collect, Endpoint, Fallback, Platform
-from upstreams.params import Param, collected, limit
+from upstreams.model.archetypes import AUTHOR, COMMENT_LIST, POST, POST_LIST
+from upstreams.model.endpoint import Collect, Endpoint, Fallback, Platform
+from upstreams.model.params import Param, collected, limit
 from upstreams.platforms.hackernews import elsewhere
 from upstreams.platforms.hackernews.reads import comments, listed, profile, search, story
 

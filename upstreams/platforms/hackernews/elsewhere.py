@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import Any, NamedTuple
 
-from upstreams.endpoint import Read
-from upstreams.fields import Json, ident, obj
-from upstreams.params import Args, Value
+from upstreams.model.endpoint import Read
+from upstreams.model.fields import Json, ident, obj
+from upstreams.model.params import Args, Value
+from upstreams.model.steps import Answer, Call, Missing, Page, Single, Steps, segment
 from upstreams.platforms.hackernews.reads import (
     LEVELS_MAX,
     arrived,
@@ -23,7 +24,6 @@ from upstreams.platforms.hackernews.reads import (
     story_number,
 )
 from upstreams.platforms.hackernews.records import author_of, comment_of, post_of
-from upstreams.steps import Answer, Call, Missing, Page, Single, Steps, segment
 
 _COMMENTS_MAX = 300
 """Comments of one page: each is a call of its own."""

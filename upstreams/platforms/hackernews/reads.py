@@ -8,12 +8,12 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from upstreams.endpoint import Read
-from upstreams.errors import InvalidArgument, NotFound, UnexpectedBody, UpstreamFailed
-from upstreams.fields import Json, count, ident, instant, number, obj, parts, rows, text
-from upstreams.params import Args
+from upstreams.model.endpoint import Read
+from upstreams.model.errors import InvalidArgument, NotFound, UnexpectedBody, UpstreamFailed
+from upstreams.model.fields import Json, count, ident, instant, number, obj, parts, rows, text
+from upstreams.model.params import Args
+from upstreams.model.steps import Answer, Call, Missing, Page, Single, Steps, segment
 from upstreams.platforms.hackernews.records import author_of, comment_of, post_of
-from upstreams.steps import Answer, Call, Missing, Page, Single, Steps, segment
 
 _TAG = r"[\w-]+"
 _ALL_OF = rf"(?:{_TAG}|\({_TAG}(?:,{_TAG})*\))"

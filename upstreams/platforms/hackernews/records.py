@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from html import unescape
 
-from upstreams.archetypes import Record, author, byline, comment, post
-from upstreams.fields import Json, count, flag, ident, instant, joined, number, parts, plain, text, texts
-from upstreams.steps import segment
+from upstreams.model.archetypes import Record, author, byline, comment, post
+from upstreams.model.fields import Json, count, flag, ident, instant, joined, number, parts, plain, text, texts
+from upstreams.model.steps import segment
 
 _SITE = "https://news.ycombinator.com"
 

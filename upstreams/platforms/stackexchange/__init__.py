@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from upstreams.archetypes import AUTHOR, COMMENT_LIST, POST, POST_LIST
-from upstreams.endpoint import Endpoint, Platform
-from upstreams.params import Param, limit
+from upstreams.model.archetypes import AUTHOR, COMMENT_LIST, POST, POST_LIST
+from upstreams.model.endpoint import Endpoint, Platform
+from upstreams.model.params import Param, limit
 from upstreams.platforms.stackexchange.reads import (
     answers,
     comments,

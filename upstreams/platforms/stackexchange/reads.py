@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from upstreams.archetypes import Record
-from upstreams.errors import InvalidArgument, NotFound, UnexpectedBody
-from upstreams.fields import Json, count, obj, rows
-from upstreams.params import Args, Value
+from upstreams.model.archetypes import Record
+from upstreams.model.errors import InvalidArgument, NotFound, UnexpectedBody
+from upstreams.model.fields import Json, count, obj, rows
+from upstreams.model.params import Args, Value
+from upstreams.model.steps import Answer, Call, Page, Single, Steps
 from upstreams.platforms.stackexchange.records import author_of, comment_of, question_of
 from upstreams.platforms.stackexchange.refusals import judge
-from upstreams.steps import Answer, Call, Page, Single, Steps
 
 _NUMBER = re.compile(r"[0-9]+")
 _PAGES_WITHOUT_KEY = 25

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from html import unescape
 
-from upstreams.archetypes import Record, author, byline, comment, post
-from upstreams.fields import Json, count, flag, ident, instant, joined, number, part, plain, text, texts, total_of
+from upstreams.model.archetypes import Record, author, byline, comment, post
+from upstreams.model.fields import Json, count, flag, ident, instant, joined, number, part, plain, text, texts, total_of
 
 
 def _unescaped(item: Json, name: str) -> str | None:

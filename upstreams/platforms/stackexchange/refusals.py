@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import re
 
-from upstreams.endpoint import Backoff, by_status
-from upstreams.errors import THROTTLED_S, InvalidArgument, NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
-from upstreams.fields import Json, number, text
-from upstreams.steps import Answer
+from upstreams.model.endpoint import Backoff, by_status
+from upstreams.model.errors import (
+    THROTTLED_S,
+    InvalidArgument,
+    NotFound,
+    UpstreamError,
+    UpstreamFailed,
+    UpstreamThrottled,
+)
+from upstreams.model.fields import Json, number, text
+from upstreams.model.steps import Answer
 
 _BAD_PARAMETER, _NO_METHOD, _INTERNAL = 400, 404, 500
 _THROTTLED = frozenset((502, 503))

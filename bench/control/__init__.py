@@ -1,0 +1,1 @@
+"""Orders to a server under test, beside its load."""

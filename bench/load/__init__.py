@@ -1,0 +1,1 @@
+"""Load generators, in the closed and the open loop."""

@@ -1,0 +1,98 @@
+"""The closed loop: `python -m bench.load.closed_load`, a `Load` as JSON on stdin, a `Measured` as JSON on stdout.
+
+A process of its own, so that the server's CPU is the server's alone. It finds what a request costs and how many a
+second the server can do; how long callers wait at a given rate is the open loop's to say (`bench.load.open_load`).
+"""
+
+import math
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from bench.core.process import Usage, usage
+from bench.load.ask import Ask
+from bench.load.wire import Wire
+
+DRAIN_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What to ask, and how often."""
+
+    ask: Ask
+    connections: int = 64
+    warmup_s: float = 1.0
+    seconds: float = 5.0
+    requests_max: int = 1_000_000
+    pid: int | None = None
+    """The server's process, read as the counting begins and ends."""
+    first_key: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What was counted between the warm-up and the last answer in time; valid only if `unexpected` is empty."""
+
+    requests: int
+    seconds: float
+    p50_ms: float
+    p99_ms: float
+    server_cpu_s: float
+    server_rss_bytes: int
+    client_cpu_s: float
+    unexpected: dict[str, int]
+
+
+def percentile(ordered: Sequence[float], share: float) -> float:
+    """The smallest of `ordered` that at least `share` of them do not exceed; 0 when there are none."""
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else 0.0
+
+
+def measure(load: Load) -> Measured:
+    """Prime, warm up, count, drain."""
+    wire = Wire(load.ask, first_key=load.first_key)
+    try:
+        wire.prime()
+        wire.open(load.connections)
+        wire.run(until=time.perf_counter() + load.warmup_s)
+        return _count(wire, load)
+    finally:
+        wire.close()
+
+
+def _count(wire: Wire, load: Load) -> Measured:
+    wire.latencies_s.clear()
+    server, client_s, began = _server_usage(load.pid), time.process_time(), time.perf_counter()
+    wire.run(until=began + load.seconds, answers_max=load.requests_max)
+    seconds, client_s = time.perf_counter() - began, time.process_time() - client_s
+    after = _server_usage(load.pid)
+    ordered = sorted(wire.latencies_s)
+    wire.drain(until=time.perf_counter() + DRAIN_S)
+    return Measured(
+        requests=len(ordered),
+        seconds=seconds,
+        p50_ms=percentile(ordered, 0.5) * 1e3,
+        p99_ms=percentile(ordered, 0.99) * 1e3,
+        server_cpu_s=after.cpu_s - server.cpu_s,
+        server_rss_bytes=after.rss_bytes,
+        client_cpu_s=client_s,
+        unexpected=dict(wire.tally.unexpected),
+    )
+
+
+def _server_usage(pid: int | None) -> Usage:
+    return Usage(cpu_s=0.0, rss_bytes=0, own_bytes=0) if pid is None else usage(pid)
+
+
+def main() -> None:
+    """Run the `Load` on stdin and print what was `Measured`."""
+    load = msgspec.json.decode(sys.stdin.buffer.read(), type=Load)
+    sys.stdout.buffer.write(msgspec.json.encode(measure(load)) + b"\n")
+
+
+if __name__ == "__main__":
+    main()

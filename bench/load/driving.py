@@ -1,0 +1,200 @@
+"""Driving a running server: the load's processes, and what the server's process used meanwhile."""
+
+import math
+import time
+from dataclasses import dataclass, replace
+from functools import partial
+from tempfile import TemporaryDirectory
+
+import msgspec
+import trio
+
+from bench.core.errors import ChildFailed
+from bench.core.process import PYTHON, Usage, has_ended, machine_ticks, run_command, usage
+from bench.core.results import Held, Step
+from bench.core.scenarios import Scenario
+from bench.core.tasks import run_side_by_side
+from bench.load.ask import Ask
+from bench.load.closed_load import Load, Measured
+from bench.load.histogram import Histogram
+from bench.load.open_load import Heard, OpenLoad
+from bench.peers.servers import Target
+
+RUN_S = 60.0
+"""What a load may take beyond its counted seconds: start, warm-up, drain."""
+LEAD_S = 1.0
+"""From starting the processes to the first request, so that all of them are there."""
+SAMPLE_S = 0.5
+PER_PROCESS = 12_000
+"""Requests a second that one process of the open loop is trusted with; it can do two or three times as many."""
+PROCESSES_MAX = 8
+REQUESTS_MAX = 5_000_000
+"""Of one step, which is as much shorter as it would have more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How an open loop runs: requests a second, and the seconds before and in the counting."""
+
+    rate: float
+    seconds: float
+    warmup_s: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What the server's process used in the counted time, and what it held along the way."""
+
+    cpu_s: float
+    machine_share: float
+    memory: tuple[Held, ...]
+
+
+def ask_for(scenario: Scenario, target: Target) -> Ask:
+    """What the load has to ask `target` for `scenario`."""
+    return Ask(
+        url=target.url,
+        path=scenario.path,
+        keys=scenario.keys,
+        headers=(target.key_headers if scenario.with_key else ()) + scenario.headers,
+        statuses=scenario.statuses,
+        tolerated=scenario.tolerated,
+        head=scenario.head,
+    )
+
+
+async def drive(load: Load) -> Measured:
+    """Run a closed loop in a process of its own.
+
+    Raises:
+        ChildFailed: the load generator failed or did not end in time.
+    """
+    written = await generate("bench.load.closed_load", msgspec.json.encode(load), load.warmup_s + load.seconds + RUN_S)
+    return msgspec.json.decode(written, type=Measured)
+
+
+async def drive_open(scenario: Scenario, target: Target, pace: Pace, *, first_key: int = 1) -> Step:
+    """Run an open loop, in as many processes as its rate needs, beside a watch on the server's process.
+
+    Raises:
+        ChildFailed: a load generator failed or did not end in time.
+    """
+    pace = bounded(pace)
+    loads = split_load(ask_for(scenario, target), pace, connections=scenario.connections, first_key=first_key)
+    begin_s, end_s = loads[0].counted_from_ns / 1e9, loads[0].first_ns / 1e9 + pace.warmup_s + pace.seconds
+    watching = partial(watch, target.pid, begin_s, end_s)
+    watched, *heard = await run_side_by_side(watching, *(partial(hear, load) for load in loads))
+    assert isinstance(watched, Watched)
+    return step_of(pace, watched, [each for each in heard if isinstance(each, Heard)])
+
+
+def bounded(pace: Pace) -> Pace:
+    """The pace with as many of its seconds as `REQUESTS_MAX` allow."""
+    return replace(pace, seconds=min(pace.seconds, REQUESTS_MAX / pace.rate))
+
+
+def split_load(ask: Ask, pace: Pace, *, connections: int, first_key: int) -> list[OpenLoad]:
+    """The parts of a load: each process sends every nth request, so that together they keep one even rate."""
+    parts = min(math.ceil(pace.rate / PER_PROCESS), PROCESSES_MAX)
+    interval_ns = round(1e9 / pace.rate)
+    count = max(round(pace.rate * (pace.warmup_s + pace.seconds)), 1)
+    first_ns = time.monotonic_ns() + round(LEAD_S * 1e9)
+    return [
+        OpenLoad(
+            ask=ask,
+            first_ns=first_ns + part * interval_ns,
+            interval_ns=interval_ns * parts,
+            count=len(range(part, count, parts)),
+            counted_from_ns=first_ns + round(pace.warmup_s * 1e9),
+            connections=math.ceil(connections / parts),
+            first_key=first_key + part,
+            key_step=parts,
+        )
+        for part in range(parts)
+    ]
+
+
+async def hear(load: OpenLoad) -> Heard:
+    """Run a part of an open loop in a process of its own.
+
+    Raises:
+        ChildFailed: it failed or did not end in time.
+    """
+    lead_s = max(load.first_ns - time.monotonic_ns(), 0) / 1e9
+    limit_s = lead_s + load.count * load.interval_ns / 1e9 + load.drain_s + RUN_S
+    return msgspec.json.decode(await generate("bench.load.open_load", msgspec.json.encode(load), limit_s), type=Heard)
+
+
+async def generate(module: str, load: bytes, limit_s: float) -> bytes:
+    """What a module of the bench, run in a process of its own, makes of the load it is given.
+
+    Raises:
+        ChildFailed: it failed or did not end in time.
+    """
+    try:
+        # What it keeps in files goes with this folder, also when it is stopped in the middle.
+        with TemporaryDirectory(prefix="sluice-bench-") as folder, trio.fail_after(limit_s):
+            return await run_command((PYTHON, "-m", module), stdin=load, environ={"TMPDIR": folder})
+    except trio.TooSlowError as exc:
+        raise ChildFailed("the load generator did not end in time") from exc
+
+
+async def watch(pid: int, begin_s: float, end_s: float) -> Watched:
+    """Read the server's own CPU as the counting begins and ends, and its memory in between.
+
+    Raises:
+        ChildFailed: the server is no more.
+    """
+    await trio.sleep(max(begin_s - time.monotonic(), 0))
+    began, (idle, ticks) = _usage(pid), machine_ticks()
+    memory = [Held(time.monotonic(), began.rss_bytes, began.own_bytes)]
+    while (left_s := end_s - time.monotonic()) > 0:
+        await trio.sleep(min(left_s, SAMPLE_S))
+        now = _usage(pid)
+        memory.append(Held(time.monotonic(), now.rss_bytes, now.own_bytes))
+    idle_after, ticks_after = machine_ticks()
+    return Watched(
+        _usage(pid).cpu_s - began.cpu_s, 1 - (idle_after - idle) / max(ticks_after - ticks, 1), tuple(memory)
+    )
+
+
+def _usage(pid: int) -> Usage:
+    if has_ended(pid):
+        raise ChildFailed("the server ended under the load")
+    return usage(pid)
+
+
+def step_of(pace: Pace, watched: Watched, heard: list[Heard]) -> Step:
+    """The figures of one step from what each process heard."""
+    latencies, lags, refusals = Histogram(), Histogram(), Histogram()
+    for each in heard:
+        refusals.merge(Histogram(each.refusals))
+        latencies.merge(Histogram(each.latencies))
+        lags.merge(Histogram(each.lags))
+    answered = sum(each.answered_in_time for each in heard)
+    return Step(
+        rate=pace.rate,
+        served_per_s=sum(each.served_in_time for each in heard) / pace.seconds,
+        refused_per_s=sum(sum(each.refused.values()) for each in heard) / pace.seconds,
+        cpu_us=watched.cpu_s * 1e6 / answered if answered else 0.0,
+        cpu_share=watched.cpu_s / pace.seconds,
+        machine_share=watched.machine_share,
+        p50_ms=latencies.percentile_ms(0.5),
+        p90_ms=latencies.percentile_ms(0.9),
+        p99_ms=latencies.percentile_ms(0.99),
+        p999_ms=latencies.percentile_ms(0.999),
+        max_ms=latencies.percentile_ms(1.0),
+        lag_p99_ms=lags.percentile_ms(0.99),
+        requests=sum(each.meant for each in heard),
+        unanswered=sum(each.unanswered for each in heard),
+        connections=sum(each.connections for each in heard),
+        unexpected=_summed([each.unexpected for each in heard]),
+        memory=watched.memory,
+        seconds=pace.seconds,
+        refused_p99_ms=refusals.percentile_ms(0.99),
+    )
+
+
+def _summed(counts: list[dict[str, int]]) -> dict[str, int]:
+    names = {name for each in counts for name in each}
+    return {name: sum(each.get(name, 0) for each in counts) for name in sorted(names)}

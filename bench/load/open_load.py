@@ -1,0 +1,196 @@
+"""The open loop: `python -m bench.load.open_load`, an `OpenLoad` as JSON on stdin, a `Heard` as JSON on stdout.
+
+Requests are sent at a fixed rate whatever the server does, and a latency begins at the instant its request was meant
+to be sent: a server that stalls makes all the callers of that time wait, and all of them are counted.
+"""
+
+import gc
+import sys
+import time
+from dataclasses import dataclass, field
+
+import msgspec
+import trio
+
+from bench.core.process import raise_open_files
+from bench.load.ask import Ask, Tally
+from bench.load.histogram import Histogram
+from bench.load.keys import KEYS
+from bench.load.lines import NOTHING, Line, LineBroke, Lines
+from bench.load.ticker import Ticker
+
+
+@dataclass(frozen=True, slots=True)
+class OpenLoad:
+    """What one process sends: `count` requests, `interval_ns` apart, the first at `first_ns` of CLOCK_MONOTONIC."""
+
+    ask: Ask
+    first_ns: int
+    interval_ns: int
+    count: int
+    counted_from_ns: int = 0
+    """Requests meant to be sent before it are the warm-up: sent, but in no figure."""
+    connections: int = 1_000
+    drain_s: float = 5.0
+    """How long answers are awaited after the last request."""
+    first_key: int = 1
+    key_step: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What one process counted of the requests after the warm-up; latencies are of the served ones."""
+
+    meant: int
+    """Requests that were meant to be sent in the counted time."""
+    latencies: dict[int, int]
+    """A histogram's buckets; requests that got no answer stand in it with the time they waited in vain."""
+    lags: dict[int, int]
+    """How late the generator itself was: of each request, from its instant to when the generator knew it was due."""
+    served_in_time: int
+    """Served before the last request was meant to be sent: the throughput, where latencies also have the drain."""
+    answered_in_time: int
+    """The same of every answer, refusals included."""
+    refused: dict[str, int]
+    unexpected: dict[str, int]
+    unanswered: int
+    connections: int
+    client_cpu_s: float
+    refusals: dict[int, int] = field(default_factory=dict)
+    """A histogram of how long those waited that were not served."""
+
+
+class OpenLoop:
+    """One run. Its requests are numbered tickets; a ticket that is due takes a free line, or waits for one."""
+
+    def __init__(self, load: OpenLoad) -> None:
+        """Nothing is connected yet."""
+        self._load = load
+        self._end_ns = load.first_ns + load.count * load.interval_ns
+        self._first_counted = max(0, -((load.first_ns - load.counted_from_ns) // load.interval_ns))
+        self._requests = load.ask.requests(KEYS[load.ask.keys](load.first_key, load.key_step))
+        self._due = self._sent = 0
+        self._answered = bytearray(load.count)
+        self._unanswered = load.count
+        self._all_answered = trio.Event()
+        self._lines = Lines(load.ask.address)
+        self._free: list[Line] = []
+        self._lines_open = 0
+        self._uncounted, self._tally = Tally(load.ask), Tally(load.ask)
+        self._latencies, self._lags, self._refusals = Histogram(), Histogram(), Histogram()
+        self._served_in_time = self._answered_in_time = 0
+
+    async def run(self) -> Heard:
+        """Send everything and await the answers, `drain_s` after the last request at the longest."""
+        cpu_s = time.process_time()
+        with self._lines:
+            async with trio.open_nursery() as listening:
+                listening.start_soon(self._listen)
+                await self._pace()
+                with trio.move_on_after(self._load.drain_s):
+                    await self._all_answered.wait()
+                listening.cancel_scope.cancel()
+        return self._heard(time.process_time() - cpu_s)
+
+    async def _pace(self) -> None:
+        """Let the tickets become due, each at its instant."""
+        load = self._load
+        with Ticker(first_ns=load.first_ns, interval_ns=load.interval_ns) as ticker:
+            while self._due < load.count:
+                due = min(self._due + await ticker.wait_due(), load.count)
+                now_ns = time.monotonic_ns()
+                for ticket in range(max(self._due, self._first_counted), due):
+                    self._lags.record(now_ns - self._meant_ns(ticket))
+                self._due = due
+                self._send_due()
+
+    async def _listen(self) -> None:
+        while True:
+            await trio.lowlevel.wait_readable(self._lines.fileno())
+            for line in self._lines.ready():
+                self._go_on(line)
+            self._send_due()
+
+    def _send_due(self) -> None:
+        """Send the tickets that are due on lines that are free; with none free another one is opened."""
+        while self._sent < self._due:
+            if self._free:
+                line = self._free.pop()
+            elif self._lines_open < self._load.connections:
+                self._lines_open += 1
+                line = Line()
+            else:
+                return
+            ticket, self._sent = self._sent, self._sent + 1
+            try:
+                self._lines.ask(line, ticket, next(self._requests))
+            except LineBroke as exc:
+                self._break(line, exc)
+
+    def _go_on(self, line: Line) -> None:
+        try:
+            head = self._lines.go_on(line)
+        except LineBroke as exc:
+            self._break(line, exc)
+            return
+        if head is not None:
+            self._note(line.ticket, served=self._tally_of(line.ticket).note(head))
+            self._end(line)
+
+    def _break(self, line: Line, why: LineBroke) -> None:
+        self._tally_of(line.ticket).unexpected[str(why)] += 1
+        self._end(line)
+
+    def _end(self, line: Line) -> None:
+        self._answered[line.ticket] = True
+        self._unanswered -= 1
+        if not self._unanswered:
+            self._all_answered.set()
+        line.ticket = NOTHING
+        self._free.append(line)
+
+    def _note(self, ticket: int, *, served: bool) -> None:
+        now_ns = time.monotonic_ns()
+        if self._load.counted_from_ns <= now_ns < self._end_ns:
+            self._answered_in_time += 1
+            self._served_in_time += served
+        if ticket >= self._first_counted:
+            (self._latencies if served else self._refusals).record(now_ns - self._meant_ns(ticket))
+
+    def _meant_ns(self, ticket: int) -> int:
+        return self._load.first_ns + ticket * self._load.interval_ns
+
+    def _tally_of(self, ticket: int) -> Tally:
+        return self._tally if ticket >= self._first_counted else self._uncounted
+
+    def _heard(self, client_cpu_s: float) -> Heard:
+        counted = range(self._first_counted, self._load.count)
+        unanswered = [ticket for ticket in counted if not self._answered[ticket]]
+        now_ns = time.monotonic_ns()
+        for ticket in unanswered:
+            self._latencies.record(now_ns - self._meant_ns(ticket))
+        return Heard(
+            meant=len(counted),
+            latencies=dict(self._latencies.counts),
+            lags=dict(self._lags.counts),
+            served_in_time=self._served_in_time,
+            answered_in_time=self._answered_in_time,
+            refused=dict(self._tally.refused),
+            unexpected=dict(self._tally.unexpected),
+            unanswered=len(unanswered),
+            connections=self._lines_open,
+            client_cpu_s=client_cpu_s,
+            refusals=dict(self._refusals.counts),
+        )
+
+
+def main() -> None:
+    """Run the `OpenLoad` on stdin and print what was `Heard`."""
+    raise_open_files()
+    load = msgspec.json.decode(sys.stdin.buffer.read(), type=OpenLoad)
+    gc.disable()  # a pause of the generator would look like one of the server; what it keeps is bounded by the count
+    sys.stdout.buffer.write(msgspec.json.encode(trio.run(OpenLoop(load).run)) + b"\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""wrk beside the bench's own generator, where it is installed: an independent count of the same server's work."""
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import msgspec
+
+from bench.core.process import run_command, usage
+from bench.load.ask import Ask
+
+NEW_FROM = 900_000_000
+"""wrk's keys begin here, so that they are new to a server that the bench's own generator has asked before."""
+SCRIPT = """\
+local n = {first}
+request = function()
+    n = n + {step}
+    return wrk.format("GET", (string.gsub({path}, "{{n}}", tostring(n))), {{ {headers} }})
+end
+done = function(summary, latency, requests)
+    io.write(string.format('{{"requests":%d,"micros":%d}}', summary.requests, summary.duration))
+end
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Wrked:
+    """What wrk has counted, and what the server's process used meanwhile."""
+
+    requests: int
+    seconds: float
+    server_cpu_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The line that wrk's script prints last."""
+
+    requests: int
+    micros: int
+
+
+async def drive_wrk(ask: Ask, *, pid: int, connections: int, seconds: float) -> Wrked | None:
+    """Drive a server with wrk, one thread, whole seconds; None where wrk is not installed, or keys are a mix.
+
+    Raises:
+        ChildFailed: wrk did not run.
+    """
+    program = shutil.which("wrk")
+    if program is None or ask.keys == "mixed":
+        return None
+    with TemporaryDirectory(prefix="sluice-bench-") as folder:
+        script = Path(folder) / "ask.lua"
+        script.write_text(script_for(ask))
+        before = usage(pid)
+        options = ("-t", "1", "-c", str(connections), "-d", f"{max(round(seconds), 1)}s", "-s", str(script))
+        printed = await run_command((program, *options, ask.url))
+        summary = msgspec.json.decode(printed.splitlines()[-1], type=Summary)
+        return Wrked(summary.requests, summary.micros / 1e6, usage(pid).cpu_s - before.cpu_s)
+
+
+def script_for(ask: Ask) -> str:
+    """The Lua script that asks what `ask` asks."""
+    headers = ", ".join(f"[{_lua(name)}] = {_lua(value)}" for name, value in ask.headers)
+    first, step = (0, 0) if ask.keys == "one" else (NEW_FROM, 1)
+    return SCRIPT.format(first=first, step=step, path=_lua(ask.path), headers=headers)
+
+
+def _lua(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,0 +1,1 @@
+"""The servers under test, and those to compare with."""

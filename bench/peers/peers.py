@@ -1,0 +1,112 @@
+"""Servers to compare with: a bare Trio + httptools hello, the plain stack that forwards with httpx, and nginx.
+
+`python -m bench.peers.peers hello`, `... plain UPSTREAM_URL` and `... nginx UPSTREAM_URL KEY FOLDER` print one
+`listening` line each.
+"""
+
+import socket
+import sys
+from pathlib import Path
+
+import httptools
+import httpx
+import msgspec
+import trio
+from hypercorn.config import Config
+from hypercorn.trio import serve
+from quart import Response, request
+from quart_trio import QuartTrio
+
+from bench.peers.nginx import become_nginx
+
+BACKLOG = 1024
+RECEIVE_BYTES = 65_536
+UPSTREAM_CONNECTIONS = 100
+REQUESTS_PER_CONNECTION = 1_000_000_000
+HELLO = b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 16\r\n\r\n{"hello":"peer"}'
+
+
+class Requests:
+    """Counts the requests a parser has seen the end of; the connection that owns it takes them."""
+
+    def __init__(self) -> None:
+        """Nothing seen yet."""
+        self.ended = 0
+
+    def on_message_complete(self) -> None:
+        """Called by the parser at the end of each request."""
+        self.ended += 1
+
+
+async def serve_hello(listener: socket.socket) -> None:
+    """Answer every request on `listener` with one fixed body: the floor under any Python server on Trio."""
+    listener.settimeout(0)
+    async with trio.open_nursery() as nursery:
+        while True:
+            await trio.lowlevel.wait_readable(listener.fileno())
+            connection, _ = listener.accept()
+            nursery.start_soon(_answer_hello, connection)
+
+
+async def _answer_hello(connection: socket.socket) -> None:
+    requests = Requests()
+    parser = httptools.HttpRequestParser(requests)
+    with connection:
+        connection.settimeout(0)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        while data := await _received(connection):
+            parser.feed_data(data)
+            connection.send(HELLO * requests.ended)
+            requests.ended = 0
+
+
+async def _received(connection: socket.socket) -> bytes:
+    await trio.lowlevel.wait_readable(connection.fileno())
+    try:
+        return connection.recv(RECEIVE_BYTES)
+    except ConnectionResetError:
+        return b""
+
+
+async def serve_plain(listener: socket.socket, upstream_url: str) -> None:
+    """Forward every GET on `listener` to `upstream_url` with the usual parts: hypercorn, quart-trio, httpx."""
+    # The pool keeps every connection: httpx's default of 20 would make the peer look worse than its layers are.
+    pool = httpx.Limits(max_connections=UPSTREAM_CONNECTIONS, max_keepalive_connections=UPSTREAM_CONNECTIONS)
+    async with httpx.AsyncClient(base_url=upstream_url, limits=pool) as client:
+        config = Config()
+        config.bind = [f"fd://{listener.fileno()}"]
+        config.keep_alive_max_requests = REQUESTS_PER_CONNECTION
+        await serve(plain_app(client), config)
+
+
+def plain_app(client: httpx.AsyncClient) -> QuartTrio:
+    """The app of the plain stack: one route, no key, no limits, no billing."""
+    app = QuartTrio(__name__)
+
+    @app.get("/<path:path>")
+    async def forward(path: str) -> Response:
+        answer = await client.get(path, params=request.args.to_dict())
+        return Response(answer.content, status=answer.status_code, content_type=answer.headers.get("content-type"))
+
+    return app
+
+
+def main() -> None:
+    """Serve the peer that the command line names, on a free port of loopback."""
+    listener = socket.create_server(("127.0.0.1", 0), backlog=BACKLOG)
+    line = {"event": "listening", "url": f"http://127.0.0.1:{listener.getsockname()[1]}"}
+    sys.stdout.buffer.write(msgspec.json.encode(line) + b"\n")
+    sys.stdout.flush()
+    match sys.argv[1:]:
+        case ["hello"]:
+            trio.run(serve_hello, listener)
+        case ["plain", upstream_url]:
+            trio.run(serve_plain, listener, upstream_url)
+        case ["nginx", upstream_url, key, folder]:
+            become_nginx(listener, upstream_url=upstream_url, key=key, folder=Path(folder))
+        case _:
+            sys.exit("usage: python -m bench.peers.peers hello | plain UPSTREAM_URL | nginx UPSTREAM_URL KEY FOLDER")
+
+
+if __name__ == "__main__":
+    main()

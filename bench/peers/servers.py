@@ -1,0 +1,198 @@
+"""How each server of the bench is started: the sandbox that plays the upstreams, the gateway, the peers."""
+
+import shutil
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import MappingProxyType
+
+import msgspec
+
+from bench.control.control_protocol import Place
+from bench.core.errors import ChildFailed
+from bench.core.process import PYTHON, open_server, run_command
+from bench.core.scenarios import Stage
+from bench.core.settings import BASE, Setting, toml
+from bench.peers.shared_servers import missing_servers, open_postgres, open_redis
+from gateway.config.secrets import load_secret
+
+SLUICE = (PYTHON, "-c", "from gateway.cli import main; main()")
+PEER = (PYTHON, "-m", "bench.peers.peers")
+CREDITS = "1000000000"
+
+
+@dataclass(frozen=True, slots=True)
+class Bed:
+    """The ground of a server: a folder for its files, the address of the sandbox, and the stage of the scenario.
+
+    `under` are the words of a program that runs the gateway, such as a profiler.
+    """
+
+    folder: Path
+    upstream_url: str = ""
+    stage: Stage = field(default_factory=Stage)
+    under: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A running server: its address, its process, and the headers that let a request in."""
+
+    url: str
+    pid: int
+    key_headers: tuple[tuple[str, str], ...] = ()
+    orders: Place = field(default_factory=lambda: Place("", ""))
+    """Where a server of the feed obeys; see `bench.control.control_protocol`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """The line every server prints when it is ready."""
+
+    url: str
+    admin_url: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NewAccount:
+    """What `sluice account create --json` prints."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewKey:
+    """What `sluice key create --json` prints."""
+
+    key: str
+
+
+OpenServer = Callable[[Bed], AbstractAsyncContextManager[Target]]
+
+
+@asynccontextmanager
+async def open_stage(stage: Stage, *, under: tuple[str, ...] = ()) -> AsyncIterator[Target]:
+    """The server of a stage, with the sandbox behind it and a folder of its own; nothing of it is left afterwards.
+
+    `under` are the words of a program that runs the gateway, such as a profiler.
+
+    Raises:
+        ChildFailed: one of them did not start.
+    """
+    with TemporaryDirectory(prefix="sluice-bench-") as folder:
+        async with open_sandbox(Bed(Path(folder), stage=stage)) as sandbox:
+            if stage.server == "sandbox":
+                yield sandbox
+                return
+            async with SERVERS[stage.server](Bed(Path(folder), sandbox.url, stage, under)) as target:
+                yield target
+
+
+def can_run(stage: Stage) -> bool:
+    """Whether the stage's server is installed here."""
+    if stage.server == "shared":
+        return not missing_servers()
+    return stage.server != "nginx" or shutil.which("nginx") is not None
+
+
+@asynccontextmanager
+async def open_listening(*command: str, log: Path) -> AsyncIterator[Target]:
+    """A server that says where it listens with its first line."""
+    async with open_server(command, log=log) as child:
+        listening = msgspec.json.decode(child.ready_line, type=Listening)
+        yield Target(url=listening.url, pid=child.pid, orders=Place(listening.admin_url, ""))
+
+
+def open_sandbox(bed: Bed) -> AbstractAsyncContextManager[Target]:
+    """The built-in upstream sandbox, behaving as the stage says."""
+    latency, failing = ("--latency-ms", str(bed.stage.latency_ms)), ("--failure-rate", str(bed.stage.failure_rate))
+    return open_listening(*SLUICE, "sandbox", "--port", "0", *latency, *failing, log=bed.folder / "sandbox.log")
+
+
+def open_hello(bed: Bed) -> AbstractAsyncContextManager[Target]:
+    """The bare Trio + httptools peer."""
+    return open_listening(*PEER, "hello", log=bed.folder / "hello.log")
+
+
+def open_plain(bed: Bed) -> AbstractAsyncContextManager[Target]:
+    """The plain stack, forwarding to the sandbox."""
+    return open_listening(*PEER, "plain", bed.upstream_url, log=bed.folder / "plain.log")
+
+
+@asynccontextmanager
+async def open_nginx(bed: Bed) -> AsyncIterator[Target]:
+    """nginx as a reverse proxy with key check and limits, forwarding to the sandbox."""
+    key = "sl_nginx"
+    peer = (*PEER, "nginx", bed.upstream_url, key, str(bed.folder))
+    async with open_listening(*peer, log=bed.folder / "nginx.log") as target:
+        yield Target(url=target.url, pid=target.pid, key_headers=(("x-api-key", key),))
+
+
+def open_parking(bed: Bed) -> AbstractAsyncContextManager[Target]:
+    """The bench's own long-poll app on the native server: the floor under the feed."""
+    return open_listening(PYTHON, "-m", "bench.peers.parking", log=bed.folder / "parking.log")
+
+
+def open_gateway(bed: Bed) -> AbstractAsyncContextManager[Target]:
+    """The gateway on a fresh store of its own, with one account and its key."""
+    return _open_gateway(bed, {"store.url": f"sqlite:///{bed.folder}/sluice.db"})
+
+
+@asynccontextmanager
+async def open_feed(bed: Bed) -> AsyncIterator[Target]:
+    """The gateway on a fresh store, which also obeys the orders of the bench."""
+    config = _write_config(bed, {"store.url": f"sqlite:///{bed.folder}/sluice.db"})
+    node = (PYTHON, "-m", "bench.control.feed_node", config)
+    async with open_listening(*node, log=bed.folder / "feed.log") as target:
+        token = load_secret({}, bed.folder).admin_token
+        yield replace(target, orders=Place(target.orders.url, token))
+
+
+@asynccontextmanager
+async def open_shared(bed: Bed) -> AsyncIterator[Target]:
+    """The gateway as one of many nodes: on PostgreSQL and Redis, both fresh and on this machine."""
+    if missing := missing_servers():
+        raise ChildFailed(f"not installed: {', '.join(missing)}")
+    async with (
+        open_postgres() as store_url,
+        open_redis(bed.folder) as state_url,
+        _open_gateway(bed, {"store.url": store_url, "state.url": state_url}) as target,
+    ):
+        yield target
+
+
+@asynccontextmanager
+async def _open_gateway(bed: Bed, where: Mapping[str, Setting]) -> AsyncIterator[Target]:
+    config = _write_config(bed, where)
+    key = await _new_key(config)
+    serve = (*bed.under, *SLUICE, "serve", "--config", config)
+    async with open_listening(*serve, log=bed.folder / "gateway.log") as target:
+        yield Target(url=target.url, pid=target.pid, key_headers=(("x-api-key", key),))
+
+
+def _write_config(bed: Bed, where: Mapping[str, Setting]) -> str:
+    config = bed.folder / "config.toml"
+    config.write_text(toml({**BASE, **where, "upstreams.egress": bed.upstream_url, **bed.stage.settings}))
+    return str(config)
+
+
+async def _new_key(config: str) -> str:
+    account = ("account", "create", "--config", config, "--name", "bench", "--credits", CREDITS, "--json")
+    account_id = msgspec.json.decode(await run_command((*SLUICE, *account)), type=NewAccount).id
+    key = ("key", "create", "--config", config, "--account", account_id, "--json")
+    return msgspec.json.decode(await run_command((*SLUICE, *key)), type=NewKey).key
+
+
+SERVERS: Mapping[str, OpenServer] = MappingProxyType(
+    {
+        "hello": open_hello,
+        "nginx": open_nginx,
+        "plain": open_plain,
+        "gateway": open_gateway,
+        "shared": open_shared,
+        "feed": open_feed,
+        "parking": open_parking,
+    }
+)

@@ -1,0 +1,1 @@
+"""The figures of runs: tables, plots and comparisons."""

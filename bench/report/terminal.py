@@ -1,0 +1,124 @@
+"""A run of the bench at the terminal: its progress, Ctrl-C, the tables, and the files it leaves."""
+
+import itertools
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryFile
+
+import trio
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from bench.core.errors import BenchError, WrongUse
+from bench.core.results import FOLDER, Results, new_results, save
+from bench.core.tasks import run_until_told
+from bench.report.plots import draw, draw_sweep
+from bench.report.report import show_results
+
+Tell = Callable[[str], None]
+Measure = Callable[[Results, Tell], Awaitable[None]]
+REFRESHES_PER_S = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Where a run leaves its files, and how it prints them."""
+
+    folder: Path | None = None
+    """None: `bench/results`."""
+    name: str | None = None
+    """None: the time."""
+    as_json: bool = False
+
+
+def measure_and_show(measure: Measure, *, works: int, files: Files, is_sweep: bool = False) -> bool:
+    """Measure behind a progress bar, print the tables and write the files; whether it came to its end, all valid.
+
+    Ctrl-C and a failure end the measuring early; what is known by then is shown and written all the same.
+
+    Raises:
+        WrongUse: nothing can be written where the files belong.
+        ChildFailed: a server or a load generator did not run.
+    """
+    folder, name = place_of(files)
+    results = new_results()
+    ended, failure = _measured(measure, results, works)
+    results = replace(results, complete=ended)
+    # The file comes first: whatever happens to the terminal or to a picture, the figures are kept.
+    written = _write(results, folder, name, is_sweep=is_sweep)
+    if written:
+        show_results(results, as_json=files.as_json)
+    say(*(f"written: {each}" for each in written))
+    if failure is not None:
+        raise failure
+    if not ended:
+        say("stopped before the end")
+    return ended and is_valid(results)
+
+
+def place_of(files: Files) -> tuple[Path, str]:
+    """The folder, which is made when it is missing, and the name of a run's files.
+
+    Raises:
+        WrongUse: there is no such place, or nothing can be written there.
+    """
+    folder = files.folder or FOLDER
+    name = datetime.now(UTC).strftime("%Y%m%d-%H%M%S") if files.name is None else files.name
+    if not name or Path(name).name != name:
+        raise WrongUse(f"--name {name!r} is no file's name; a folder is named with --out")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            pass
+    except OSError as exc:
+        raise WrongUse(f"nothing can be written in {folder} (--out): {exc.strerror}") from exc
+    return folder, name
+
+
+def _measured(measure: Measure, results: Results, works: int) -> tuple[bool, BenchError | OSError | None]:
+    """Whether it came to its end, and what went wrong, which includes a terminal that is gone."""
+    try:
+        return trio.run(run_until_told, partial(_behind_a_bar, measure, results, works)), None
+    except (BenchError, OSError) as exc:
+        return False, exc
+
+
+async def _behind_a_bar(measure: Measure, results: Results, works: int) -> None:
+    console = Console(stderr=True)
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    with Progress(
+        *columns, console=console, refresh_per_second=REFRESHES_PER_S, disable=not console.is_terminal
+    ) as bar:
+        task, begun = bar.add_task("", total=works), itertools.count()
+
+        def tell(what: str) -> None:
+            bar.update(task, completed=next(begun), description=what)
+            if not console.is_terminal:
+                say(what)
+
+        await measure(results, tell)
+        bar.update(task, completed=works)
+
+
+def _write(results: Results, folder: Path, name: str, *, is_sweep: bool) -> list[Path]:
+    if not (results.costs or results.marks or results.figures or any(point.steps for point in results.points)):
+        return []
+    file = folder / f"{name}.json"
+    save(results, file)
+    return [file, *(draw_sweep if is_sweep else draw)(results, folder, name)]
+
+
+def say(*lines: str) -> None:
+    """Print lines beside the tables, on stderr."""
+    for line in lines:
+        sys.stderr.write(f"{line}\n")
+
+
+def is_valid(results: Results) -> bool:
+    """Whether every answer was as its scenario says."""
+    surprises = [step.unexpected for point in results.points for step in point.steps]
+    return not any(surprises) and not any(cost.unexpected for cost in results.costs)

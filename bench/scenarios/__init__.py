@@ -1,0 +1,1 @@
+"""Scenarios that measure once: the feed, monitors, deliveries and overload."""

@@ -1,0 +1,217 @@
+"""The cost of deliveries and how soon they begin: `python -m bench.scenarios.deliveries`.
+
+It reads a `Mail` on stdin and prints what was `Delivered`.
+
+The receivers are in this process, so that what they see needs no way back to it.
+"""
+
+import math
+import sys
+import time
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TypeVar
+
+import msgspec
+import trio
+
+from bench.control.control_protocol import (
+    HOOK,
+    LEFT,
+    PLANT,
+    POST,
+    POSTED,
+    TRUST,
+    UNHOOK,
+    Hook,
+    Orders,
+    Place,
+    Plant,
+    Post,
+    Posted,
+    Posting,
+    Queued,
+    Trust,
+    Unhook,
+    Waiting,
+    open_orders,
+)
+from bench.core.process import raise_open_files, usage
+from bench.load.histogram import Histogram
+from bench.peers.receivers import Receivers, Urls, open_receivers
+from bench.scenarios.due import EACH
+from gateway.admin.operations import Nothing
+
+ACCOUNTS = 16
+ENDED_S = 60.0
+LOOK_S = 0.02
+HOLE_S = 1.0
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Mail:
+    """How much is delivered, by the server with this `pid`, which obeys the orders of the bench at `orders`."""
+
+    orders: Place
+    pid: int
+    count: int = 5_000
+    """Deliveries that are queued at once, for each kind of receiver."""
+    runs: int = 2_500
+    """Runs of monitors whose deliveries are looked at."""
+    runs_per_s: float = 167.0
+    """As many as 10,000 in a minute."""
+    held: int = 10_000
+    """Deliveries that wait for a host which never answers."""
+    per_s: float = 200.0
+    """Deliveries to other hosts, beside it and without it."""
+    seconds: float = 3.0
+    """Of each turn without and with it."""
+    turns: int = 8
+    """Without and with it, so often: a pace drifts."""
+    warm_up: int = 512
+    """Deliveries that open the connections, before any is counted."""
+    lead_s: float = 3.0
+    patience_s: float = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast a full queue is delivered, and what the node's process takes for it."""
+
+    per_s: float
+    cpu_us: float
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Deliveries that came one after the other: to their first byte, as a histogram, and the CPU of each."""
+
+    lags: dict[int, int]
+    cpu_us: float
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """What was seen. A lag lasts from the transaction that queues a delivery, with its commit, to the first byte."""
+
+    plain: Pace
+    kept: Pace
+    closed: Pace
+    settled: dict[int, int]
+    runs: int
+    alone: tuple[Turn, ...]
+    beside: tuple[Turn, ...]
+    held: int
+
+
+class NotAsPosted(Exception):
+    """Deliveries did not come as they should, so what they took says nothing."""
+
+
+@dataclass(slots=True)
+class Run:
+    """One run against one node. Only `measure` calls it."""
+
+    mail: Mail
+    orders: Orders
+    receivers: Receivers
+    urls: Urls
+
+    async def give(self, name: str, arguments: msgspec.Struct, kind: type[T]) -> T:
+        """Give an order while the receivers go on."""
+        return await trio.to_thread.run_sync(partial(self.orders.give, name, arguments, kind))
+
+    async def pace(self, urls: tuple[str, ...]) -> Pace:
+        """Deliver a full queue."""
+        await self.give(HOOK, Hook(urls, ACCOUNTS), dict[str, Any])
+        await self._deliver(urls, self.mail.warm_up)
+        return await self._deliver(urls, self.mail.count)
+
+    async def _deliver(self, urls: tuple[str, ...], count: int) -> Pace:
+        wanted = len(self.receivers.arrived) + count
+        posting = await self.give(POST, Post(urls, count), Posting)
+        await self._arrived(wanted)
+        last_at = max(self.receivers.arrived.values())
+        await self._ended()
+        return Pace(count / (last_at - posting.at), (usage(self.mail.pid).cpu_s - posting.cpu_s) * 1e6 / count)
+
+    async def settle(self) -> Histogram:
+        """Run monitors as fast as a full minute has them, and take the lag of what they deliver."""
+        mail, wanted, began_at = self.mail, len(self.receivers.arrived) + self.mail.runs, time.time()
+        slot = math.ceil(began_at + mail.lead_s)
+        planted = Plant(mail.runs, math.ceil(mail.runs / EACH), slot, 1 / mail.runs_per_s, self.urls.plain)
+        await self.give(PLANT, planted, dict[str, Any])
+        if time.time() > slot:
+            raise NotAsPosted("the first slot came before all monitors were made")
+        await self._arrived(wanted, beyond_s=mail.runs / mail.runs_per_s)
+        return await self._lags(began_at)
+
+    async def trickle(self) -> Turn:
+        """Queue one delivery after the other, and take their lags and the CPU of each."""
+        mail, arrived = self.mail, len(self.receivers.arrived)
+        count = round(mail.per_s * mail.seconds)
+        began_at, began = time.time(), trio.current_time()
+        cpu_s = usage(mail.pid).cpu_s
+        for nth in range(count):
+            await trio.sleep_until(began + nth / mail.per_s)
+            await self.give(POST, Post((self.urls.plain[nth % len(self.urls.plain)],), 1), Posting)
+        await self._arrived(arrived + count)
+        cpu_us = (usage(mail.pid).cpu_s - cpu_s) * 1e6 / count
+        return Turn(dict((await self._lags(began_at)).counts), cpu_us)
+
+    async def turn(self) -> tuple[Turn, Turn]:
+        """Once without a black hole, and once with one."""
+        alone = await self.trickle()
+        await self.give(HOOK, Hook((self.urls.hole,), ACCOUNTS), dict[str, Any])
+        await self.give(POST, Post((self.urls.hole,), self.mail.held), Posting)
+        await trio.sleep(HOLE_S)
+        beside = await self.trickle()
+        await self.give(UNHOOK, Unhook(self.urls.hole), dict[str, Any])
+        return alone, beside
+
+    async def _arrived(self, wanted: int, *, beyond_s: float = 0.0) -> None:
+        with trio.move_on_after(self.mail.patience_s + beyond_s):
+            await self.receivers.wait_for(wanted)
+            return
+        raise NotAsPosted(f"{wanted - len(self.receivers.arrived)} deliveries have not come")
+
+    async def _ended(self) -> None:
+        """Wait until the node has written the end of all that was queued."""
+        with trio.move_on_after(ENDED_S):
+            while (await self.give(LEFT, Nothing(), Waiting)).count:  # noqa: ASYNC110 - another process tells of nothing
+                await trio.sleep(LOOK_S)
+            return
+        raise NotAsPosted("the ends of deliveries were not written")
+
+    async def _lags(self, since: float) -> Histogram:
+        """Of what was queued since and has come."""
+        queued = await self.give(POSTED, Posted(since), Queued)
+        lags, arrived = Histogram(), self.receivers.arrived
+        for id_, at in queued.at.items():
+            if id_ in arrived:
+                lags.record(round((arrived[id_] - at) * 1e9))
+        return lags
+
+
+async def measure(mail: Mail) -> Delivered:
+    """Deliver full queues, what runs bring, and single ones beside a host that never answers."""
+    with TemporaryDirectory(prefix="sluice-bench-") as folder, open_orders(mail.orders) as orders:
+        authority = Path(folder) / "authority.pem"
+        async with open_receivers(authority) as (receivers, urls):
+            run = Run(mail, orders, receivers, urls)
+            await run.give(TRUST, Trust(str(authority)), dict[str, Any])
+            plain, kept, closed = [await run.pace(each) for each in (urls.plain, urls.kept, urls.closed)]
+            settled = await run.settle()
+            turns = [await run.turn() for _ in range(mail.turns)]
+    alone, beside = zip(*turns, strict=True)
+    return Delivered(plain, kept, closed, dict(settled.counts), mail.runs, alone, beside, mail.held)
+
+
+if __name__ == "__main__":
+    raise_open_files()
+    found = trio.run(measure, msgspec.json.decode(sys.stdin.buffer.read(), type=Mail))
+    sys.stdout.buffer.write(msgspec.json.encode(found) + b"\n")

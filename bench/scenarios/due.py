@@ -1,0 +1,85 @@
+"""What many monitors that are due at once cost: `python -m bench.scenarios.due`, `Due` on stdin, `Worked` on stdout."""
+
+import math
+import sys
+import time
+from dataclasses import dataclass
+
+import msgspec
+
+from bench.control.control_protocol import PLANT, RAN, Orders, Place, Plant, Ran, open_orders
+from bench.core.process import usage
+
+EACH = 500
+"""Monitors of an account: as many as the largest plan may have active."""
+AT_ONCE = 20_000
+HALF_A_DAY_S = 43_200.0
+LOOK_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """How many monitors share a slot, on the server with this `pid`, and how many are stored beside them."""
+
+    orders: Place
+    pid: int
+    count: int = 10_000
+    stored: int = 100_000
+    lead_s: float = 15.0
+    """From planting those that are due to their slot."""
+    patience_s: float = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Worked:
+    """What was seen. A lag lasts from a run's own place in the slot's spread to its start."""
+
+    count: int
+    stored: int
+    lags: dict[int, int]
+    took_s: float
+    """From the slot to the end of the last run."""
+    cpu_s: float
+    """Of the server's process in that time."""
+
+
+class NotAsDue(Exception):
+    """Runs did not come as the slot promised, so what they took says nothing."""
+
+
+def measure(due: Due) -> Worked:
+    """Plant all, wait for the slot, and for the end of its last run."""
+    with open_orders(due.orders) as orders:
+        for first in range(0, due.stored, AT_ONCE):
+            _plant(orders, min(AT_ONCE, due.stored - first), time.time() + HALF_A_DAY_S, stagger_s=0.01)
+        slot = float(math.ceil(time.time() + due.lead_s))
+        _plant(orders, due.count, slot, stagger_s=0.0)
+        if time.time() > slot:
+            raise NotAsDue("the slot came before its monitors were made")
+        time.sleep(max(0.0, slot - time.time()))
+        cpu_s = usage(due.pid).cpu_s
+        ran = _until_all_ended(orders, slot, due)
+        cpu_s = usage(due.pid).cpu_s - cpu_s
+    if ran.ok != due.count:
+        raise NotAsDue(f"{ran.ok} of {due.count} runs were ok")
+    return Worked(due.count, due.stored, ran.lags, ran.ended_at - slot, cpu_s)
+
+
+def _plant(orders: Orders, count: int, slot: float, *, stagger_s: float) -> None:
+    orders.send(PLANT, Plant(count, math.ceil(count / EACH), slot, stagger_s))
+    orders.receive(dict[str, str])
+
+
+def _until_all_ended(orders: Orders, slot: float, due: Due) -> Ran:
+    while time.time() < slot + due.patience_s:
+        time.sleep(LOOK_S)
+        orders.send(RAN)
+        ran = orders.receive(Ran)
+        if ran.ended >= due.count:
+            return ran
+    raise NotAsDue(f"not all runs ended within {due.patience_s:g} s")
+
+
+if __name__ == "__main__":
+    found = measure(msgspec.json.decode(sys.stdin.buffer.read(), type=Due))
+    sys.stdout.buffer.write(msgspec.json.encode(found) + b"\n")

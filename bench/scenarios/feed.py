@@ -1,0 +1,198 @@
+"""The scenarios of feed, monitors, deliveries and overload: no rates; each measures once, for marks and figures."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+
+import msgspec
+
+from bench.control.control_protocol import Place
+from bench.core.scenarios import TRANSPARENT, Stage
+from bench.core.settings import Setting
+from bench.load.driving import generate
+from bench.peers.servers import open_stage
+from bench.scenarios.deliveries import Delivered, Mail
+from bench.scenarios.depth import Deep, Depth
+from bench.scenarios.due import Due, Worked
+from bench.scenarios.feed_marks import (
+    GOAL,
+    Found,
+    deliveries_found,
+    depth_found,
+    monitors_found,
+    parked_figures,
+    parked_marks,
+    reads_found,
+    worked_out,
+)
+from bench.scenarios.feed_reads import Read, Reads
+from bench.scenarios.flood import measure_flood
+from bench.scenarios.parked import POLLS_A_KEY, POLLS_EACH, Parked, Polls
+from gateway.server.descriptors import connections_possible
+
+MARKED_COUNT = 10_000
+SPARE = 100
+"""Connections beside those of polls."""
+PARKED_S = 600.0
+READS_S = 300.0
+DEPTH_S_AN_EVENT = 0.001
+MONITORS_S = 600.0
+DELIVERIES_S = 600.0
+DELIVERIES_S_EACH = 0.02
+
+_NODE: Mapping[str, Setting] = MappingProxyType({"log.level": "warning", "server.max_connections": 2 * GOAL})
+FEED = Stage("feed", _NODE)
+SENDING = Stage("feed", {**_NODE, "webhooks.allow_insecure_targets": True})
+FLOOR = Stage("parking")
+
+
+@dataclass(frozen=True, slots=True)
+class FeedOptions:
+    """How much is measured."""
+
+    counts: tuple[int, ...] = (1_000, MARKED_COUNT, GOAL)
+    """Parked polls; as many as descriptors allow instead of more."""
+    events: int = 1_000_000
+    """The log of `depth`."""
+    seconds: float | None = None
+    """Of acknowledging; None: 5."""
+    due: int = 10_000
+    """Monitors that share a slot."""
+    stored: int = 100_000
+    """Monitors beside them."""
+    deliveries: int = 10_000
+    """Deliveries that wait for a host which does not answer; half as many are queued for each kind of receiver, and a
+    quarter as many runs bring one."""
+
+
+async def parked(options: FeedOptions) -> Found:
+    """Parked polls on a real node, by their number, beside a server without a feed."""
+    most, found = polls_possible(), Found([], [])
+    for count in sorted({min(count, most) for count in options.counts}):
+        seen = await measure_parked(count)
+        if count == min(MARKED_COUNT, most):
+            found.marks.extend(parked_marks(seen))
+        found.figures.extend(parked_figures(f"{count} polls", seen))
+        if count == most < max(options.counts):
+            found.figures.extend(worked_out(seen))
+    floor = await measure_parked(min(MARKED_COUNT, most, max(options.counts)), FLOOR)
+    found.figures.extend(parked_figures(f"{floor.count} polls without a feed", floor))
+    return found
+
+
+async def reads(options: FeedOptions) -> Found:
+    """One reader that catches up, and consumers that read and acknowledge."""
+    return reads_found(await measure_reads(seconds=options.seconds or 5.0))
+
+
+async def depth(options: FeedOptions) -> Found:
+    """The store's pages in a long log."""
+    return depth_found(await measure_depth(options.events))
+
+
+async def monitors(options: FeedOptions) -> Found:
+    """Monitors that are due at once on a real node."""
+    return monitors_found(await measure_monitors(options.due, stored=options.stored))
+
+
+async def deliveries(options: FeedOptions) -> Found:
+    """Deliveries of a real node to receivers of several kinds, and beside one that does not answer."""
+    count, seconds = options.deliveries, options.seconds or 3.0
+    wanted = partial(Mail, count=count // 2, runs=count // 4, held=count, seconds=seconds)
+    return deliveries_found(await measure_deliveries(wanted))
+
+
+async def flood(options: FeedOptions) -> Found:
+    """Far more requests than a node can do, beside a key that asks for little."""
+    return await measure_flood(options.seconds or 10.0)
+
+
+SCENARIOS: Mapping[str, Callable[[FeedOptions], Awaitable[Found]]] = MappingProxyType(
+    {
+        "parked": parked,
+        "reads": reads,
+        "depth": depth,
+        "monitors": monitors,
+        "deliveries": deliveries,
+        "flood": flood,
+    }
+)
+
+
+def polls_possible() -> int:
+    """How many polls the descriptors of this machine allow, whole accounts of them, and no more than are aimed at."""
+    return (connections_possible(GOAL + SPARE) - SPARE) // POLLS_EACH * POLLS_EACH
+
+
+async def measure_parked(
+    count: int, stage: Stage = FEED, *, to_a_key: int = 1_000, to_an_account: int = 200, idle_s: float = 5.0
+) -> Parked:
+    """Park so many polls, wake them in several ways, and stop the server under them.
+
+    Raises:
+        ChildFailed: a server did not start, or polls were answered otherwise than the feed promises.
+    """
+    async with open_stage(stage) as target:
+        polls = Polls(
+            target.url,
+            target.orders,
+            target.pid,
+            count,
+            # Few polls are few keys, whose windows bound how often they can poll in a minute.
+            to_a_key=min(to_a_key, count),
+            to_an_account=min(to_an_account, count // POLLS_A_KEY),
+            idle_s=idle_s,
+        )
+        return msgspec.json.decode(
+            await generate("bench.scenarios.parked", msgspec.json.encode(polls), PARKED_S), type=Parked
+        )
+
+
+async def measure_reads(*, events: int = 200_000, consumers: int = 16, seconds: float = 5.0) -> Read:
+    """Catch up with so many events, then acknowledge pages of them as so many consumers.
+
+    Raises:
+        ChildFailed: as `measure_parked`.
+    """
+    async with open_stage(Stage("feed", {**TRANSPARENT, **_NODE})) as target:
+        wanted = Reads(target.url, target.orders, target.pid, events, consumers, seconds)
+        return msgspec.json.decode(
+            await generate("bench.scenarios.feed_reads", msgspec.json.encode(wanted), READS_S + seconds), type=Read
+        )
+
+
+async def measure_depth(events: int, *, reads: int = 2_000) -> Deep:
+    """Read pages at the store of a log of so many events.
+
+    Raises:
+        ChildFailed: the process that does it failed.
+    """
+    wanted = msgspec.json.encode(Depth(events, reads))
+    return msgspec.json.decode(
+        await generate("bench.scenarios.depth", wanted, READS_S + events * DEPTH_S_AN_EVENT), type=Deep
+    )
+
+
+async def measure_monitors(count: int, *, stored: int, lead_s: float = 15.0) -> Worked:
+    """Let so many monitors be due at once, with so many others stored.
+
+    Raises:
+        ChildFailed: a server did not start, or a run was not ok.
+    """
+    async with open_stage(FEED) as target:
+        wanted = msgspec.json.encode(Due(target.orders, target.pid, count, stored, lead_s))
+        return msgspec.json.decode(await generate("bench.scenarios.due", wanted, MONITORS_S), type=Worked)
+
+
+async def measure_deliveries(mail: Callable[[Place, int], Mail]) -> Delivered:
+    """Deliver as much as the mail that is made for the node.
+
+    Raises:
+        ChildFailed: a server did not start, or deliveries did not come.
+    """
+    async with open_stage(SENDING) as target:
+        wanted = mail(target.orders, target.pid)
+        limit_s = DELIVERIES_S + wanted.held * DELIVERIES_S_EACH
+        seen = await generate("bench.scenarios.deliveries", msgspec.json.encode(wanted), limit_s)
+        return msgspec.json.decode(seen, type=Delivered)

@@ -1,0 +1,154 @@
+"""What was seen of feed, monitors and deliveries, as marks that a node should keep and as figures beside them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+from bench.core.results import Figure, Mark, Point
+from bench.load.histogram import Histogram
+from bench.scenarios.deliveries import Delivered, Turn
+from bench.scenarios.depth import Deep
+from bench.scenarios.due import Worked
+from bench.scenarios.feed_reads import ACK_LIMIT, CATCH_UP_LIMIT, Read
+from bench.scenarios.parked import Parked
+from gateway.feed.asks import LIMIT_DEFAULT
+
+GOAL = 50_000
+"""Polls that a node has to hold; where descriptors do not allow them, what they take is worked out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What one scenario gives. Whoever made it adds to its lists."""
+
+    marks: list[Mark]
+    figures: list[Figure]
+    points: list[Point] = field(default_factory=list)
+
+
+def parked_marks(seen: Parked) -> list[Mark]:
+    """The marks on parked polls. A drain that did not answer all of them with 200 has no figure."""
+    polls, one = f"{seen.count} parked polls", Histogram(seen.to_a_key)
+    return [
+        Mark(f"{polls}, resident", seen.bytes_each / 1024, 15, "KiB each"),
+        Mark(f"{polls}, CPU while idle", _percent(seen.idle_cpu_share), 1, "%"),
+        Mark(f"{polls}, commit to a key's polls, p50", one.percentile_ms(0.5), 2, "ms"),
+        Mark(f"{polls}, commit to a key's polls, p99", one.percentile_ms(0.99), 10, "ms"),
+        Mark(f"{polls}, all woken", seen.all_woken_s, 1, "s"),
+        Mark(f"{polls}, all 200 at a drain", None if seen.lost else seen.drained_s, 3, "s"),
+    ]
+
+
+def parked_figures(name: str, seen: Parked) -> list[Figure]:
+    """Everything that was seen of parked polls."""
+    key, account = Histogram(seen.to_a_key), Histogram(seen.to_an_account)
+    return [
+        Figure(f"{name}, resident", seen.bytes_each / 1024, "KiB each"),
+        Figure(f"{name}, CPU of parking", seen.park_cpu_us, "us each"),
+        Figure(f"{name}, CPU while idle", _percent(seen.idle_cpu_share), "%"),
+        Figure(f"{name}, commit to a key's polls, p50", key.percentile_ms(0.5), "ms"),
+        Figure(f"{name}, commit to a key's polls, p99", key.percentile_ms(0.99), "ms"),
+        Figure(f"{name}, commit to an account's polls, p50", account.percentile_ms(0.5), "ms"),
+        Figure(f"{name}, commit to an account's polls, p99", account.percentile_ms(0.99), "ms"),
+        Figure(f"{name}, all woken", seen.all_woken_s, "s"),
+        Figure(f"{name}, CPU of waking", seen.wake_cpu_us, "us each"),
+        Figure(f"{name}, all answered at a drain", seen.drained_s, "s"),
+        Figure(f"{name}, process ended at a drain", seen.ended_s, "s"),
+        Figure(f"{name}, not answered 200 at a drain", seen.lost, "polls"),
+    ]
+
+
+def worked_out(seen: Parked) -> list[Figure]:
+    """What the polls aimed at would take, in proportion to those that were measured."""
+    times, name = GOAL / seen.count, f"{GOAL} polls by arithmetic from {seen.count}"
+    idle = _percent(seen.idle_cpu_share)
+    return [
+        Figure(f"{name}, resident", seen.bytes_each * GOAL / 2**20, "MiB"),
+        Figure(f"{name}, CPU while idle", None if idle is None else idle * times, "%"),
+        Figure(f"{name}, all woken", seen.all_woken_s * times, "s"),
+        Figure(f"{name}, all answered at a drain", seen.drained_s * times, "s"),
+    ]
+
+
+def reads_found(seen: Read) -> Found:
+    """What reading and acknowledging costs; there is no mark on it."""
+    caught_up = f"catching up on {seen.events} events, {CATCH_UP_LIMIT} a page"
+    acked = f"reading and acknowledging, {ACK_LIMIT} a page"
+    return Found(
+        [],
+        [
+            Figure(caught_up, seen.events_per_s, "events/s"),
+            Figure(f"{caught_up}, CPU", seen.event_cpu_us, "us/event"),
+            Figure(acked, seen.acks_per_s, "acks/s"),
+            Figure(f"{acked}, CPU", seen.ack_cpu_us, "us/ack"),
+        ],
+    )
+
+
+def depth_found(seen: Deep) -> Found:
+    """How long the store takes in a long log."""
+    page, unchanged = Histogram(seen.page), Histogram(seen.unchanged)
+    of_page, of_tag = f"a page of {LIMIT_DEFAULT} of {seen.events} events", f"a 304 at {seen.events} events"
+    return Found(
+        [
+            Mark(f"{of_page}, p99", page.percentile_ms(0.99), 5, "ms"),
+            Mark(f"{of_tag}, p99", unchanged.percentile_ms(0.99), 1, "ms"),
+        ],
+        [
+            Figure(f"{of_page}, p50", page.percentile_ms(0.5), "ms"),
+            Figure(f"{of_tag}, p50", unchanged.percentile_ms(0.5), "ms"),
+            Figure(f"appending {seen.events} events", seen.events / seen.fill_s, "events/s"),
+        ],
+    )
+
+
+def monitors_found(seen: Worked) -> Found:
+    """How late runs begin that share a slot, and what they cost."""
+    lags, name = Histogram(seen.lags), f"{seen.count} monitors due at once beside {seen.stored}"
+    return Found(
+        [Mark(f"{name}, start after its place in the spread, p99", lags.percentile_ms(0.99) / 1e3, 2, "s")],
+        [
+            Figure(f"{name}, start after its place in the spread, p50", lags.percentile_ms(0.5), "ms"),
+            Figure(f"{name}, the last", lags.percentile_ms(1.0), "ms"),
+            Figure(f"{name}, from the slot to the last end", seen.took_s, "s"),
+            Figure(f"{name}, runs", seen.count / seen.took_s, "runs/s"),
+            Figure(f"{name}, CPU", seen.cpu_s * 1e6 / seen.count, "us/run"),
+        ],
+    )
+
+
+def deliveries_found(seen: Delivered) -> Found:
+    """How soon deliveries begin, by how much a host that does not answer delays the others', and what they cost."""
+    settled, begun = Histogram(seen.settled), f"settlement to first byte, {seen.runs} runs"
+    hole = f"a black hole with {seen.held} queued"
+    before, after = _median_ms(seen.alone, 0.99), _median_ms(seen.beside, 0.99)
+    more = 100 * (after / before - 1) if before else None
+    found = Found(
+        [
+            Mark(f"{begun}, p99", settled.percentile_ms(0.99) / 1e3, 1, "s"),
+            Mark(f"{hole}, p99 to others' first byte", more, 10, "% more"),
+        ],
+        [Figure(f"{begun}, p50", settled.percentile_ms(0.5), "ms")],
+    )
+    for name, pace in (
+        ("deliveries in the clear", seen.plain),
+        ("deliveries under TLS, connections kept", seen.kept),
+        ("deliveries under TLS, a connection each", seen.closed),
+    ):
+        found.figures.append(Figure(name, pace.per_s, "deliveries/s"))
+        found.figures.append(Figure(f"{name}, CPU", pace.cpu_us, "us/delivery"))
+    for name, turns in ((f"without {hole}", seen.alone), (f"with {hole}", seen.beside)):
+        found.figures.append(Figure(f"{name}, to others' first byte, p50", _median_ms(turns, 0.5), "ms"))
+        found.figures.append(Figure(f"{name}, to others' first byte, p99", _median_ms(turns, 0.99), "ms"))
+        cpu_us = median(turn.cpu_us for turn in turns)
+        found.figures.append(Figure(f"{name}, CPU, the order to queue it included", cpu_us, "us/delivery"))
+    return found
+
+
+def _median_ms(turns: Sequence[Turn], share: float) -> float:
+    """The percentile of each turn, and of these the median: what else the machine did falls on some turns alone."""
+    return median(Histogram(turn.lags).percentile_ms(share) for turn in turns)
+
+
+def _percent(share: float | None) -> float | None:
+    return None if share is None else 100 * share

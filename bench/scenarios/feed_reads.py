@@ -1,0 +1,204 @@
+"""How fast the feed is read and acknowledged: `python -m bench.scenarios.feed_reads`, `Reads` in, `Read` out."""
+
+import select
+import socket
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from bench.control.control_protocol import Orders, Place, open_orders
+from bench.core.process import raise_open_files, usage
+from bench.load.ask import Ask, whole_head
+from bench.scenarios.poll_clients import NotAsPolled, after
+
+ANSWER_S = 30.0
+RECEIVE_BYTES = 262_144
+CATCH_UP_LIMIT = 500
+ACK_LIMIT = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """What to read on the server at `url`, which obeys the orders of the bench at `orders`."""
+
+    url: str
+    orders: Place
+    pid: int
+    events: int = 200_000
+    consumers: int = 16
+    seconds: float = 5.0
+    """How long they acknowledge."""
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What was seen. CPU is that of the server's process."""
+
+    events: int
+    events_per_s: float
+    event_cpu_us: float
+    acks: int
+    acks_per_s: float
+    ack_cpu_us: float
+    """For each page that was read and acknowledged."""
+
+
+class Line:
+    """One connection with one request under way. Its answers must be 200."""
+
+    def __init__(self, url: str, key: str) -> None:
+        """Connect."""
+        self.sock = socket.create_connection(Ask(url, "/").address, timeout=ANSWER_S)
+        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._head = f" HTTP/1.1\r\nhost: bench\r\nx-api-key: {key}\r\n".encode()
+        self._received = b""
+
+    def get(self, target: bytes) -> None:
+        """Ask."""
+        self.sock.sendall(b"GET %b%b\r\n" % (target, self._head))
+
+    def post(self, target: bytes, body: bytes) -> None:
+        """Send a JSON body."""
+        about = b"content-type: application/json\r\ncontent-length: %d\r\n" % len(body)
+        self.sock.sendall(b"POST %b%b%b\r\n%b" % (target, self._head, about, body))
+
+    def answer(self) -> bytes:
+        """The whole answer, waiting for it."""
+        while (whole := self.receive()) is None:
+            pass
+        return whole
+
+    def receive(self) -> bytes | None:
+        """The whole answer once it is there; reads what has come."""
+        data = self.sock.recv(RECEIVE_BYTES)
+        if not data:
+            raise NotAsPolled("a read was answered with a closed connection")
+        self._received += data
+        head = whole_head(self._received)
+        if head is None:
+            return None
+        whole, self._received = self._received, b""
+        if head[9:12] != b"200":
+            raise NotAsPolled(f"a read was answered with {whole[:1000].decode(errors='replace')}")
+        return whole
+
+
+class Consumer:
+    """Reads a page and acknowledges it, again and again, until nothing is left."""
+
+    def __init__(self, line: Line, name: str) -> None:
+        """Its first read is sent."""
+        self.line = line
+        self.acks = 0
+        self.has_ended = False
+        self._reads = True
+        self._read_target = f"/v1/events?consumer={name}&limit={ACK_LIMIT}".encode()
+        self._ack_target = f"/v1/events/consumers/{name}/ack".encode()
+        line.get(self._read_target)
+
+    def go_on(self) -> None:
+        """Take what has come; an answer is followed by the next request."""
+        answer = self.line.receive()
+        if answer is None:
+            return
+        if not self._reads:
+            self._acknowledged(answer)
+        elif int(after(answer, b'"page_size":', b"}")):
+            self.line.post(self._ack_target, b'{"cursor":"%b"}' % after(answer, b'"next_cursor":"', b'"'))
+            self._reads = False
+        else:
+            self.has_ended = True
+
+    def _acknowledged(self, answer: bytes) -> None:
+        if after(answer, b'"advanced":', b",") != b"true":
+            raise NotAsPolled("an acknowledgement did not move its consumer")
+        self.acks += 1
+        self._reads = True
+        self.line.get(self._read_target)
+
+
+def measure(reads: Reads) -> Read:
+    """Fill a log, read it from its beginning, then acknowledge it as many consumers at once."""
+    with open_orders(reads.orders) as orders:
+        account, key = _fill(orders, reads.events)
+    cpu_s, began_s = usage(reads.pid).cpu_s, time.monotonic()
+    events = catch_up(reads.url, key)
+    took_s, read_cpu_s = time.monotonic() - began_s, usage(reads.pid).cpu_s - cpu_s
+    if events != reads.events:
+        raise NotAsPolled(f"{events} of {reads.events} events of {account} were read")
+    acked = acknowledge(reads, key)
+    return Read(
+        events=events,
+        events_per_s=events / took_s,
+        event_cpu_us=read_cpu_s * 1e6 / events,
+        acks=acked.acks,
+        acks_per_s=acked.acks / acked.seconds,
+        ack_cpu_us=acked.cpu_s * 1e6 / max(acked.acks, 1),
+    )
+
+
+def _fill(orders: Orders, events: int) -> tuple[str, str]:
+    (person,) = orders.people(1, 1)
+    orders.append(person.account, events)
+    return person.account, person.keys[0].key
+
+
+def catch_up(url: str, key: str) -> int:
+    """Read from the oldest event to the end, page by page; how many there were."""
+    line, cursor, has_more, events = Line(url, key), b"oldest", True, 0
+    with line.sock:
+        while has_more:
+            line.get(b"/v1/events?cursor=%b&limit=%d" % (cursor, CATCH_UP_LIMIT))
+            answer = line.answer()
+            cursor = after(answer, b'"next_cursor":"', b'"')
+            has_more = after(answer, b'"has_more":', b",") == b"true"
+            events += int(after(answer, b'"page_size":', b"}"))
+    return events
+
+
+@dataclass(frozen=True, slots=True)
+class Acked:
+    """Acknowledgements that were answered, and what they took."""
+
+    acks: int
+    seconds: float
+    cpu_s: float
+
+
+def acknowledge(reads: Reads, key: str) -> Acked:
+    """All consumers side by side, until the time is up or nothing is left.
+
+    The first page of each is left out: what lies behind it is counted once in a consumer's life.
+    """
+    epoll, consumers = select.epoll(), dict[int, Consumer]()
+    for nth in range(reads.consumers):
+        line = Line(reads.url, key)
+        consumers[line.sock.fileno()] = Consumer(line, f"bench{nth}")
+        epoll.register(line.sock.fileno(), select.EPOLLIN)
+    crew = list(consumers.values())
+    try:
+        _go_on(epoll, consumers, until=lambda: all(each.acks or each.has_ended for each in crew))
+        before, cpu_s, began_s = sum(each.acks for each in crew), usage(reads.pid).cpu_s, time.monotonic()
+        end_s = began_s + reads.seconds
+        _go_on(epoll, consumers, until=lambda: time.monotonic() > end_s or all(each.has_ended for each in crew))
+        took_s, used_s = time.monotonic() - began_s, usage(reads.pid).cpu_s - cpu_s
+    finally:
+        epoll.close()
+        for each in crew:
+            each.line.sock.close()
+    return Acked(sum(each.acks for each in crew) - before, took_s, used_s)
+
+
+def _go_on(epoll: select.epoll, consumers: Mapping[int, Consumer], *, until: Callable[[], bool]) -> None:
+    while not until():
+        for number, _ in epoll.poll(0.1):
+            consumers[number].go_on()
+
+
+if __name__ == "__main__":
+    raise_open_files()
+    found = measure(msgspec.json.decode(sys.stdin.buffer.read(), type=Reads))
+    sys.stdout.buffer.write(msgspec.json.encode(found) + b"\n")

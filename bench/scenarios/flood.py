@@ -1,0 +1,152 @@
+"""Overload: far more requests than a node can do, in the open loop, beside a key that asks for little."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from bench.control.control_protocol import open_orders
+from bench.core.results import Figure, Mark, Point, Step
+from bench.core.scenarios import TRANSPARENT, Stage
+from bench.core.tasks import run_side_by_side
+from bench.load.ask import Ask
+from bench.load.closed_load import Load
+from bench.load.driving import Pace, Watched, drive, hear, split_load, step_of, watch
+from bench.load.open_load import Heard, OpenLoad
+from bench.peers.servers import Target, open_stage
+from bench.scenarios.feed_marks import Found
+
+FLOOD, QUIET, AFTER = "flood", "quiet key", "after the flood"
+TIMES = (1.0, 2.5, 5.0)
+"""The offered rates, as multiples of what the node can do; the first is for comparison."""
+LEAST_SERVED = {2.5: 0.60, 5.0: 0.25}
+CONNECTIONS = 4_000
+QUIET_PER_S = 20.0
+QUIET_CONNECTIONS = 100
+AFTER_S = 3.0
+AFTER_SHARE = 0.5
+RECOVERY_S = 1.0
+"""From the flood's last request to the first that must be served as ever."""
+CAPACITY_S = 3.0
+KEYS_APART = 10_000_000
+STAGE = Stage("feed", {**TRANSPARENT, "server.shed": True, "log.level": "warning"})
+PROFILE = "/v1/github/profile?handle=user{n}"
+
+
+@dataclass(frozen=True, slots=True)
+class Flooded:
+    """The measurements at one rate: the flood's requests, the quiet key's beside it, and those of a moment later."""
+
+    times: float
+    flood: Step
+    quiet: Step
+    after: Step
+
+    @property
+    def label(self) -> str:
+        """The rate, as it is shown."""
+        return f"{self.times:.0%}"
+
+
+async def measure_flood(seconds: float, *, times: Sequence[float] = TIMES, stage: Stage = STAGE) -> Found:
+    """Find what a node can do in the closed loop, then flood it with multiples of that.
+
+    Raises:
+        ChildFailed: a server or a load generator did not run.
+    """
+    async with open_stage(stage) as target:
+        asks = tuple(_ask(target, key) for key in _keys(target))
+        measured = await drive(Load(asks[0], seconds=CAPACITY_S))
+        capacity = max(measured.requests / measured.seconds, 1.0)
+        seen = [
+            await _flood(target, asks, Pace(capacity * each, seconds), times=each, first_key=nth * KEYS_APART)
+            for nth, each in enumerate(times, start=1)
+        ]
+    return flood_found(capacity, seen)
+
+
+def _keys(target: Target) -> tuple[str, str]:
+    with open_orders(target.orders) as orders:
+        flood, quiet = (person.keys[0].key for person in orders.people(2, 1))
+    return flood, quiet
+
+
+def _ask(target: Target, key: str) -> Ask:
+    return Ask(target.url, PROFILE, "new", (("x-api-key", key),), tolerated=(503,))
+
+
+async def _flood(target: Target, asks: tuple[Ask, ...], pace: Pace, *, times: float, first_key: int) -> Flooded:
+    flood = split_load(asks[0], pace, connections=CONNECTIONS, first_key=first_key)
+    begin_ns, end_ns = flood[0].first_ns, flood[0].first_ns + round((pace.warmup_s + pace.seconds) * 1e9)
+    quiet = _steady(asks[1], begin_ns, Pace(QUIET_PER_S, pace.seconds, pace.warmup_s), first_key + KEYS_APART // 2)
+    after_pace = Pace(pace.rate / times * AFTER_SHARE, AFTER_S, 0.0)
+    after = _steady(asks[0], end_ns + round(RECOVERY_S * 1e9), after_pace, first_key + KEYS_APART // 4 * 3)
+    watching = partial(watch, target.pid, begin_ns / 1e9 + pace.warmup_s, end_ns / 1e9)
+    works = [partial(hear, load) for load in (quiet, after, *flood)]
+    watched, *heard = await run_side_by_side(watching, *works)
+    assert isinstance(watched, Watched)
+    parts = [each for each in heard if isinstance(each, Heard)]
+    unwatched = replace(watched, cpu_s=0.0)
+    return Flooded(
+        times,
+        step_of(pace, watched, parts[2:]),
+        step_of(Pace(QUIET_PER_S, pace.seconds), unwatched, parts[:1]),
+        step_of(after_pace, unwatched, parts[1:2]),
+    )
+
+
+def _steady(ask: Ask, first_ns: int, pace: Pace, first_key: int) -> OpenLoad:
+    """A load of one process."""
+    return OpenLoad(
+        ask,
+        first_ns=first_ns,
+        interval_ns=round(1e9 / pace.rate),
+        count=max(1, round(pace.rate * (pace.warmup_s + pace.seconds))),
+        counted_from_ns=first_ns + round(pace.warmup_s * 1e9),
+        connections=QUIET_CONNECTIONS,
+        first_key=first_key,
+    )
+
+
+def flood_found(capacity: float, seen: Sequence[Flooded]) -> Found:
+    """The marks of the measurements; a rate that is no overload gives figures instead."""
+    found = Found([], [Figure("flood: what the node can do, at 64 connections", capacity, "requests/s")])
+    for each in seen:
+        found.points.append(Point(FLOOD, each.label, "", [each.flood]))
+        found.points.append(Point(QUIET, each.label, "", [each.quiet]))
+        found.points.append(Point(AFTER, each.label, "", [each.after]))
+        name = f"flood of {each.label}"
+        served = each.flood.served_per_s / capacity
+        found.figures.append(Figure(f"{name}, served of what it can do", 100 * served, "%"))
+        own = [held.own_bytes for held in each.flood.memory]
+        found.figures.append(Figure(f"{name}, own memory at most", max(own) / 1e6, "MB"))
+        if each.times in LEAST_SERVED:
+            lost = 100 * (1 - served)
+            found.marks.append(Mark(f"{name}, not done of what it can do", lost, _lost_max(each.times), "%"))
+            found.marks.extend(_waits(name, each))
+    return found
+
+
+def _lost_max(times: float) -> float:
+    return round(100 * (1 - LEAST_SERVED[times]))
+
+
+def _waits(name: str, seen: Flooded) -> list[Mark]:
+    return [
+        Mark(f"{name}, p99 of the served", _or_none(seen.flood.p99_ms), 250, "ms"),
+        Mark(f"{name}, p99 of refusals", seen.flood.refused_p99_ms, 100, "ms"),
+        Mark(f"{name}, of the quiet key not served", 100 * _not_served(seen.quiet), 1, "%"),
+        Mark(f"{name}, p99 of the quiet key", _or_none(seen.quiet.p99_ms), 250, "ms"),
+        Mark(f"{name}, not served a second after it", 100 * _not_served(seen.after), 0, "%"),
+        Mark(f"{name}, p99 a second after it", _or_none(seen.after.p99_ms), 50, "ms"),
+    ]
+
+
+def _not_served(step: Step) -> float:
+    refused = step.refused_per_s * step.seconds + step.unanswered
+    return refused / step.requests if step.requests else math.nan
+
+
+def _or_none(value: float) -> float | None:
+    """Where nothing was served there is no latency."""
+    return value or None

@@ -1,0 +1,239 @@
+"""The cost of parked polls, and how events reach them: `python -m bench.scenarios.parked`, `Polls` in, `Parked` out.
+
+A poll lasts 25 s and is then sent again, which is work for the server. What is said of polls that are parked is
+therefore measured while all of them are fresh: those that are not are woken before.
+"""
+
+import math
+import os
+import select
+import signal
+import sys
+import time
+from dataclasses import dataclass, field
+from itertools import islice
+
+import msgspec
+
+from bench.control.control_protocol import APPEND, Append, Appended, Orders, Person, Place, open_orders
+from bench.core.process import raise_open_files, usage
+from bench.load.histogram import Histogram
+from bench.scenarios.poll_clients import WAIT_S, Answer, Flock
+
+KEYS_EACH = 5
+POLLS_A_KEY = 5
+POLLS_EACH = KEYS_EACH * POLLS_A_KEY
+ANSWER_S = 60.0
+TOGETHER = 500
+"""Polls that are sent before the server has to have parked them, so that none waits in its backlog."""
+SETTLE_S = 0.3
+LOOK_S = 0.002
+FRESH_S = 0.9 * WAIT_S - 2
+"""A node ends polls up to 4 % early."""
+SPREAD = 7_919
+"""A prime step from one account to another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Polls:
+    """How many polls to park on the server at `url`, which obeys the orders of the bench at `orders`."""
+
+    url: str
+    orders: Place
+    pid: int
+    count: int = 10_000
+    to_a_key: int = 1_000
+    """Events that are published alone to the polls of one key."""
+    to_an_account: int = 200
+    """And to those of one account."""
+    idle_s: float = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """What was seen. CPU is that of the server's process."""
+
+    count: int
+    bytes_each: float
+    park_cpu_us: float
+    """For each poll: its connection, its request, its read."""
+    all_woken_s: float
+    """From the order to append one event to every account, to the last answer."""
+    wake_cpu_us: float
+    idle_cpu_share: float | None
+    """None when polls ended and were renewed in that time."""
+    to_a_key: dict[int, int]
+    """From the commit to each answer, as a histogram."""
+    to_an_account: dict[int, int]
+    drained_s: float
+    """From SIGTERM to the last answer."""
+    ended_s: float
+    """From SIGTERM to the end of the server's process."""
+    lost: int
+    """Polls that were answered otherwise than with 200 as the server stopped."""
+
+
+@dataclass(slots=True)
+class Run:
+    """One run against one server. Only `measure` calls it."""
+
+    polls: Polls
+    orders: Orders
+    flock: Flock
+    people: list[Person] = field(default_factory=list)
+    fresh_until: float = 0.0
+
+    def make_people(self) -> None:
+        """As many accounts as the polls need; and one poll is answered, so that what a first one needs is there."""
+        self.people += self.orders.people(math.ceil(self.polls.count / POLLS_EACH), KEYS_EACH)
+        first = self.people[0]
+        warm = Flock(self.polls.url)
+        try:
+            warm.join(first.account, first.keys[0].id, first.keys[0].key)
+            while not self.orders.waiting():
+                time.sleep(LOOK_S)
+            self.orders.append(first.account, 1)
+            _collect(warm, 1)
+        finally:
+            warm.close()
+
+    def park(self) -> None:
+        """Connect and park all polls."""
+        self.fresh_until = time.monotonic() + FRESH_S
+        every = (
+            (person.account, key.id, key.key)
+            for person in self.people
+            for key in person.keys
+            for _ in range(POLLS_A_KEY)
+        )
+        for nth, (account, key_id, key) in enumerate(islice(every, self.polls.count), start=1):
+            self.flock.join(account, key_id, key)
+            if nth % TOGETHER == 0:
+                self.settle()
+        self.settle()
+        time.sleep(SETTLE_S)
+
+    def settle(self) -> None:
+        """Wait until the server holds every poll."""
+        until = time.monotonic() + ANSWER_S
+        while self.orders.waiting() < len(self.flock.polls):
+            self.flock.read(LOOK_S)
+            if time.monotonic() > until:
+                raise TimeoutError(f"{self.orders.waiting()} of {len(self.flock.polls)} polls were parked")
+
+    def wake_all(self) -> tuple[float, float]:
+        """One event for each account: seconds until every poll has it, and CPU seconds. All are parked afterwards."""
+        began_s, cpu_s = time.monotonic(), usage(self.polls.pid).cpu_s
+        self.orders.send(APPEND, Append())
+        answers = _collect(self.flock, len(self.flock.polls))
+        took_s, used_s = time.monotonic() - began_s, usage(self.polls.pid).cpu_s - cpu_s
+        self.orders.receive(Appended)
+        self.fresh_until = time.monotonic() + FRESH_S
+        for nth, answer in enumerate(answers, start=1):
+            self.flock.send(answer.poll)
+            if nth % TOGETHER == 0:
+                self.flock.read(0)
+        self.settle()
+        time.sleep(SETTLE_S)
+        return took_s, used_s
+
+    def idle(self, seconds: float) -> float | None:
+        """CPU seconds in a second while nothing happens."""
+        renewed, cpu_s, began_s = self.flock.renewed, usage(self.polls.pid).cpu_s, time.monotonic()
+        while (left_s := began_s + seconds - time.monotonic()) > 0:
+            self.flock.read(left_s)
+        used = (usage(self.polls.pid).cpu_s - cpu_s) / seconds
+        return used if self.flock.renewed == renewed else None
+
+    def publish(self, count: int, *, to_a_key: bool) -> Histogram:
+        """So many events, one after the other, each for one account or one of its keys: from commit to each answer."""
+        took = Histogram()
+        for nth in range(count):
+            if time.monotonic() > self.fresh_until:
+                self.wake_all()
+            poll = self.flock.polls[nth * SPREAD % len(self.flock.polls)]
+            key_id = poll.key_id if to_a_key else None
+            meant = [
+                each for each in self.flock.polls if each.account == poll.account and key_id in (None, each.key_id)
+            ]
+            self.orders.send(APPEND, Append(poll.account, key_id))
+            answers = _collect(self.flock, len(meant))
+            committed_ns = self.orders.receive(Appended).committed_ns
+            for answer in answers:
+                took.record(answer.at_ns - committed_ns)
+                self.flock.send(answer.poll)
+            self.settle()
+        return took
+
+    def drain(self) -> tuple[float, float, int]:
+        """Stop the server: seconds until all polls are answered, seconds until it has ended, polls not answered 200."""
+        ended, left, lost = select.poll(), len(self.flock.polls), 0
+        pidfd = os.pidfd_open(self.polls.pid)
+        ended.register(pidfd, select.POLLIN)
+        began_s = time.monotonic()
+        os.kill(self.polls.pid, signal.SIGTERM)
+        answered: set[int] = set()
+        while len(answered) < left and time.monotonic() < began_s + ANSWER_S:
+            for answer in self.flock.answers(1.0):
+                if id(answer.poll) not in answered:
+                    answered.add(id(answer.poll))
+                    lost += answer.status != 200
+        drained_s = time.monotonic() - began_s
+        ended.poll(ANSWER_S * 1000)
+        os.close(pidfd)
+        return drained_s, time.monotonic() - began_s, lost + left - len(answered)
+
+
+def _collect(flock: Flock, count: int) -> list[Answer]:
+    """Wait until so many polls have their one event."""
+    answers: list[Answer] = []
+    until = time.monotonic() + ANSWER_S
+    while len(answers) < count:
+        answers += flock.read(1.0)
+        if time.monotonic() > until:
+            raise TimeoutError(f"{len(answers)} of {count} polls were woken")
+    if wrong := [answer.events for answer in answers if answer.events != 1]:
+        raise RuntimeError(f"{len(wrong)} polls got other than one event, such as {wrong[0]}")
+    return answers
+
+
+def measure(polls: Polls) -> Parked:
+    """Park all, wake all, leave them alone, publish to some, and stop the server."""
+    with open_orders(polls.orders) as orders:
+        run = Run(polls, orders, Flock(polls.url))
+        try:
+            return _measure(run)
+        finally:
+            run.flock.close()
+
+
+def _measure(run: Run) -> Parked:
+    polls = run.polls
+    run.make_people()
+    before = usage(polls.pid)
+    run.park()
+    after = usage(polls.pid)
+    woken_s, woken_cpu_s = run.wake_all()
+    idle = run.idle(polls.idle_s)
+    to_a_key = run.publish(polls.to_a_key, to_a_key=True)
+    to_an_account = run.publish(polls.to_an_account, to_a_key=False)
+    drained_s, ended_s, lost = run.drain()
+    return Parked(
+        count=polls.count,
+        bytes_each=(after.rss_bytes - before.rss_bytes) / polls.count,
+        park_cpu_us=(after.cpu_s - before.cpu_s) * 1e6 / polls.count,
+        all_woken_s=woken_s,
+        wake_cpu_us=woken_cpu_s * 1e6 / polls.count,
+        idle_cpu_share=idle,
+        to_a_key=dict(to_a_key.counts),
+        to_an_account=dict(to_an_account.counts),
+        drained_s=drained_s,
+        ended_s=ended_s,
+        lost=lost,
+    )
+
+
+if __name__ == "__main__":
+    raise_open_files()
+    found = measure(msgspec.json.decode(sys.stdin.buffer.read(), type=Polls))
+    sys.stdout.buffer.write(msgspec.json.encode(found) + b"\n")

@@ -1,0 +1,139 @@
+"""Connections that each hold a poll of the feed open: one plain epoll loop, so that it keeps up."""
+
+import select
+import socket
+import time
+from dataclasses import dataclass, field
+
+from bench.load.ask import Ask, whole_head
+
+WAIT_S = 25
+CONNECT_S = 30.0
+RECEIVE_BYTES = 16_384
+FROM_AN_ADDRESS = 20_000
+"""Connections from one address of loopback: each has no more ports than some 28,000."""
+_CURSOR = b'"next_cursor":"'
+_SIZE = b'"page_size":'
+
+
+class NotAsPolled(Exception):
+    """A poll was answered otherwise than the feed promises."""
+
+
+@dataclass(slots=True, eq=False)
+class Poll:
+    """One client. Only its flock changes it."""
+
+    sock: socket.socket
+    account: str
+    key_id: str
+    head: bytes
+    """What a request has after its cursor."""
+    cursor: bytes = b"now"
+    received: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a poll was answered; 0 for a connection that was closed instead."""
+
+    poll: Poll
+    status: int
+    events: int
+    at_ns: int
+    """When it was there, by CLOCK_MONOTONIC."""
+    is_early: bool = False
+    """The server did not hold it, and says when to come again."""
+
+
+@dataclass(slots=True)
+class Flock:
+    """The polls. A poll whose time is up polls again at once; one that got events waits for `send`."""
+
+    url: str
+    polls: list[Poll] = field(default_factory=list)
+    renewed: int = 0
+    """Polls whose time was up."""
+    _by_number: dict[int, Poll] = field(default_factory=dict)
+    _epoll: select.epoll = field(default_factory=select.epoll)
+
+    def join(self, account: str, key_id: str, key: str) -> None:
+        """One more client, which polls from now on."""
+        ask = Ask(self.url, "/v1/events")
+        # Explicit addresses of loopback only where one has not enough ports.
+        source = (
+            (f"127.0.0.{1 + len(self.polls) // FROM_AN_ADDRESS}", 0) if len(self.polls) >= FROM_AN_ADDRESS else None
+        )
+        sock = socket.create_connection(ask.address, timeout=CONNECT_S, source_address=source)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.settimeout(0)
+        poll = Poll(
+            sock, account, key_id, f"&wait_s={WAIT_S} HTTP/1.1\r\nhost: bench\r\nx-api-key: {key}\r\n\r\n".encode()
+        )
+        self.polls.append(poll)
+        self._by_number[sock.fileno()] = poll
+        self._epoll.register(sock.fileno(), select.EPOLLIN)
+        self.send(poll)
+
+    def send(self, poll: Poll) -> None:
+        """Poll from where the last answer ended."""
+        poll.sock.send(b"GET /v1/events?cursor=%b%b" % (poll.cursor, poll.head))
+
+    def read(self, timeout_s: float) -> list[Answer]:
+        """The events that have come, waiting for the first bytes so long.
+
+        Raises:
+            NotAsPolled: an answer was none of the feed's, or came empty before its time.
+        """
+        news = []
+        for answer in self.answers(timeout_s):
+            if answer.status != 200:
+                raise NotAsPolled(f"a poll was answered with {answer.status or 'a closed connection'}")
+            if answer.events:
+                news.append(answer)
+            elif answer.is_early:
+                raise NotAsPolled("a poll was answered empty, before its time")
+            else:
+                self.renewed += 1
+                self.send(answer.poll)
+        return news
+
+    def answers(self, timeout_s: float) -> list[Answer]:
+        """All that has come."""
+        found = []
+        for number, _ in self._epoll.poll(timeout_s):
+            answer = self._read(self._by_number[number])
+            if answer is not None:
+                found.append(answer)
+        return found
+
+    def close(self) -> None:
+        """Close every connection."""
+        for poll in self.polls:
+            poll.sock.close()
+        self._epoll.close()
+
+    def _read(self, poll: Poll) -> Answer | None:
+        try:
+            data = poll.sock.recv(RECEIVE_BYTES)
+        except ConnectionResetError:
+            data = b""
+        at_ns = time.monotonic_ns()
+        if not data:
+            self._epoll.unregister(poll.sock.fileno())
+            return Answer(poll, 0, 0, at_ns)
+        poll.received += data
+        head = whole_head(poll.received)
+        if head is None:
+            return None
+        whole, poll.received = poll.received, b""
+        if head[9:12] != b"200":
+            return Answer(poll, int(head[9:12]), 0, at_ns)
+        poll.cursor = after(whole, _CURSOR, b'"')
+        return Answer(poll, 200, int(after(whole, _SIZE, b"}")), at_ns, is_early=b"\r\nx-poll-interval:" in head)
+
+
+def after(body: bytes, mark: bytes, end: bytes) -> bytes:
+    """What stands between the last `mark` of an answer and the `end` that follows."""
+    at = body.rindex(mark) + len(mark)
+    return body[at : body.index(end, at)]

@@ -1,0 +1,142 @@
+"""Accounts: who owns credits, and the ways credits come in."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal, TypeAlias, get_args
+
+from billing.accounts.balances import Balances, read_balance
+from billing.entries import Entry, add_entries, issue
+from billing.errors import AccountUnknown, TermsInvalid
+from limits.gate import Told
+from storage.store import Row, Store, Tx, Write
+
+Plan: TypeAlias = Literal["free", "starter", "growth", "pro", "enterprise"]
+
+WELCOME_CREDITS = 100
+PAGE_MAX = 1_000
+GRANT_MAX = 1_000_000_000_000  # far below where a sum could leave 64 bits
+
+COLUMNS = "id, name, plan, unlimited, balance, held, created_at"
+ADD = f"INSERT INTO accounts ({COLUMNS}, pack) VALUES (?, ?, ?, ?, ?, 0, ?, ?)"  # noqa: S608 - constants
+READ = f"SELECT {COLUMNS} FROM accounts WHERE id = ? {{lock}}"  # noqa: S608 - constants
+LIST = f"SELECT {COLUMNS} FROM accounts ORDER BY created_at, id LIMIT ?"  # noqa: S608 - constants
+LIST_AFTER = f"""
+SELECT {COLUMNS} FROM accounts WHERE (created_at, id) > (SELECT created_at, id FROM accounts WHERE id = ?)
+ORDER BY created_at, id LIMIT ?
+"""  # noqa: S608 - constants
+GRANT = "UPDATE accounts SET balance = balance + ?, pack = ?, version = version + 1 WHERE id = ?"
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """An account as it stands; `balance` can be spent, `held` is taken by charges that are still open."""
+
+    id: str
+    name: str
+    plan: Plan
+    unlimited: bool
+    balance: int
+    held: int
+    created_at: float
+
+
+class Accounts:
+    """Makes, reads and credits accounts."""
+
+    def __init__(
+        self, store: Store, balances: Balances, *, now: Callable[[], float], make_id: Callable[[str], str]
+    ) -> None:
+        """`make_id` makes a new id that begins with the given prefix."""
+        self._store = store
+        self._balances = balances
+        self._now = now
+        self._make_id = make_id
+
+    async def create(
+        self,
+        name: str,
+        *,
+        plan: Plan = "free",
+        credits: int = WELCOME_CREDITS,  # noqa: A002 - the spec's noun
+        unlimited: bool = False,
+        write: Write | None = None,
+    ) -> Account:
+        """A new account with its first credits, entered as a bonus. `write` stands in for the store's own.
+
+        Raises:
+            TermsInvalid: no such plan, an empty name, or credits below 0.
+        """
+        if plan not in get_args(Plan) or not name.strip() or not 0 <= credits <= GRANT_MAX:
+            raise TermsInvalid(f"an account needs a name, a plan of {', '.join(get_args(Plan))}, and credits from 0 up")
+        account = Account(self._make_id("acc_"), name, plan, unlimited, credits, 0, self._now())
+        return await (write or self._store.write)(partial(self._add, account))
+
+    async def get(self, account_id: str) -> Account:
+        """The account. Raises AccountUnknown."""
+        return await self._store.read(partial(read_account, account_id=account_id))
+
+    async def grant(
+        self, account_id: str, amount: int, description: str = "Credit pack", *, write: Write | None = None
+    ) -> int:
+        """Enter a purchase; the balance after it. `write` stands in for the store's own.
+
+        Raises:
+            AccountUnknown: there is no such account.
+            TermsInvalid: the amount is not positive, or beyond what can be.
+        """
+        if not 0 < amount <= GRANT_MAX:
+            raise TermsInvalid(f"an amount is from 1 to {GRANT_MAX} credits")
+        return await (write or self._store.write)(partial(self._grant, account_id, amount, description))
+
+    async def list(self, *, after: str | None = None, limit: int = PAGE_MAX) -> list[Account]:
+        """The oldest `limit` accounts, or those behind the account `after`, oldest first. Raises AccountUnknown."""
+        return await self._store.read(partial(_list, after, limit))
+
+    def _add(self, account: Account, tx: Tx) -> Account:
+        unlimited, credits_ = int(account.unlimited), account.balance
+        tx.run(ADD, (account.id, account.name, account.plan, unlimited, credits_, account.created_at, credits_))
+        if account.balance:
+            entry = issue(
+                account.id,
+                "bonus",
+                account.balance,
+                balance_after=account.balance,
+                description="Welcome credits",
+                now=account.created_at,
+            )
+            self._enter(tx, entry, account.id, Told(0, account.balance))
+        return account
+
+    def _grant(self, account_id: str, amount: int, description: str, tx: Tx) -> int:
+        tx.run(GRANT, (amount, amount, account_id))
+        told = read_balance(tx, account_id)
+        entry = issue(
+            account_id, "purchase", amount, balance_after=told.balance, description=description, now=self._now()
+        )
+        self._enter(tx, entry, account_id, told)
+        return told.balance
+
+    def _enter(self, tx: Tx, entry: Entry, account_id: str, told: Told) -> None:
+        add_entries(tx, [entry])
+        self._balances.change(tx, {account_id: told})
+
+
+def read_account(tx: Tx, account_id: str) -> Account:
+    """The account inside a transaction, which keeps other writers away from it. Raises AccountUnknown."""
+    row = tx.one(READ, (account_id,))
+    if row is None:
+        raise AccountUnknown(account_id)
+    return _account(row)
+
+
+def _list(after: str | None, limit: int, tx: Tx) -> list[Account]:
+    if after is None:
+        return [_account(row) for row in tx.all(LIST, (limit,))]
+    read_account(tx, after)
+    return [_account(row) for row in tx.all(LIST_AFTER, (after, limit))]
+
+
+def _account(row: Row) -> Account:
+    id_, name, plan, unlimited, balance, held, created_at = row
+    return Account(id_, name, plan, bool(unlimited), balance, held, created_at)

@@ -1,0 +1,36 @@
+"""What billing tells of itself, each fact inside the transaction that makes it one."""
+
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from billing.charges.low_balance import Fall
+from billing.keys.records import KeyRecord
+from storage.store import Tx
+
+
+class Facts(Protocol):
+    """Who is told. It runs on the store's thread, writes with `tx` only, and more than once if the call is tried again.
+
+    The rows of accounts and keys that it is told of are locked already: whatever else it locks, it locks after them.
+    """
+
+    def key_revoked(self, tx: Tx, key: KeyRecord) -> None:
+        """The key has just been revoked: told once, whoever asks for it again."""
+        ...
+
+    def credits_fell(self, tx: Tx, falls: Sequence[Fall]) -> None:
+        """The credits of one account or more have just become low or exhausted."""
+        ...
+
+
+class Silence:
+    """Nobody is told."""
+
+    def key_revoked(self, tx: Tx, key: KeyRecord) -> None:
+        """Nobody hears of the key."""
+
+    def credits_fell(self, tx: Tx, falls: Sequence[Fall]) -> None:
+        """Nobody hears of the accounts."""
+
+
+SILENT: Final = Silence()

@@ -1,0 +1,1 @@
+"""Charges: taken before a call, closed after it, recovered after a crash."""

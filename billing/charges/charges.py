@@ -1,0 +1,148 @@
+"""Charges: credits are taken before a call and closed exactly once after it (spec 7.5)."""
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import TypeAlias, cast
+
+import trio
+
+from billing.accounts.balances import Balances
+from billing.billing_events import SILENT, Facts
+from billing.charges.batch_rows import Charge, ChargeRequest, Closed, CloseRequest, Decision, Outcome, Request
+from billing.charges.charge_rows import judge_charges
+from billing.charges.low_balance import judge_falls
+from billing.entries import AMOUNT, KIND
+from billing.errors import ChargeUnknown
+from storage.errors import StorageError
+from storage.store import Store, Tx
+
+# Past it, what could not be closed waits for the end of the node, after which recovery refunds it.
+UNFINISHED_MAX = 10_000
+
+Closing: TypeAlias = Callable[[], Awaitable[Closed]]
+
+
+class Charges:
+    """Takes and closes charges, many at once in one transaction."""
+
+    def __init__(
+        self, store: Store, balances: Balances, *, now: Callable[[], float], node: str, facts: Facts = SILENT
+    ) -> None:
+        """`now` gives Unix seconds and is also called on the store's thread; `node` names this process.
+
+        A node that was declared dead sets another `node`, for all that is charged from then on.
+        """
+        self._store = store
+        self._balances = balances
+        self._now = now
+        self._facts = facts
+        self.node = node
+        self._unfinished: dict[str, Closing] = {}
+        self._moved = Counter[str]()
+
+    def take(self, request: ChargeRequest) -> Awaitable[Charge]:
+        """Take the credits and hold them, durably. The caller must close what it gets, whatever happens.
+
+        Raises:
+            KeyUnusable, InsufficientCredits, KeyBudgetReached, AccountUnknown, ChargeExists: nothing was deducted.
+            StoreUnavailable: nothing was deducted, or `finish` refunds it.
+        """
+        assert request.credits >= 0
+        return cast("Awaitable[Charge]", self._store.submit(self.judge, request))
+
+    def settle_nowait(self, charge: Charge) -> None:
+        """The charge was used in full. Nobody waits: should the store fail, `finish` tries again."""
+        try:
+            self._store.submit_nowait(self.judge, charge, lambda: self._remember_settle(charge))
+        except StorageError:
+            self._remember_settle(charge)
+
+    async def close(self, charge: Charge, *, used: int, description: str = "Refund") -> Closed:
+        """Settle `used` credits and refund the rest; a charge that is closed already keeps its first outcome.
+
+        Raises:
+            StoreUnavailable: the charge is still open; `finish` tries again.
+        """
+        assert 0 <= used <= charge.credits
+        request = close_request(charge, used=used, description=description)
+        return await self.close_by(request.request_id, partial(self._submit, request))
+
+    async def close_by(self, request_id: str, closing: Closing) -> Closed:
+        """Close a charge by a call that closes more than it; `finish` repeats the call when it fails.
+
+        Raises:
+            StoreUnavailable: the charge is still open.
+        """
+        try:
+            return await closing()
+        except (StorageError, trio.Cancelled):
+            self.finish_later(request_id, closing)
+            raise
+
+    def finish_later(self, request_id: str, closing: Closing) -> None:
+        """Have `finish` close a charge by this call; of several the first counts."""
+        if len(self._unfinished) < UNFINISHED_MAX:
+            self._unfinished.setdefault(request_id, closing)
+
+    async def finish(self) -> int:
+        """Close what could not be closed when it should have been; how many that were. Call it now and then.
+
+        Raises:
+            StoreUnavailable: some are still open.
+        """
+        await trio.lowlevel.checkpoint()
+        finished = 0
+        for request_id, closing in list(self._unfinished.items()):
+            await closing()
+            self._unfinished.pop(request_id, None)
+            finished += 1
+        return finished
+
+    def unfinished(self) -> int:
+        """How many charges wait for `finish`."""
+        return len(self._unfinished)
+
+    def credits_moved(self) -> dict[str, int]:
+        """Credits of committed entries since the start, by the entry's kind: deduction, settlement, refund, bonus."""
+        return dict(self._moved)
+
+    async def _submit(self, request: CloseRequest) -> Closed:
+        return cast("Closed", await self._store.submit(self.judge, request))
+
+    def _remember_settle(self, charge: Charge) -> None:
+        self.finish_later(charge.request_id, partial(self._submit, close_request(charge, used=charge.credits)))
+
+    def judge(self, tx: Tx, requests: Sequence[Request]) -> Sequence[Outcome]:
+        """The batch handler, on the store's thread; a handler that decides more than a charge calls it from its own."""
+        decision = judge_charges(tx, requests, now=self._now(), node=self.node)
+        if falls := judge_falls(decision.accounts):
+            self._facts.credits_fell(tx, falls)
+        self._balances.change(tx, decision.told())
+        tx.on_commit(partial(self._count, decision))
+        if decision.opened:
+            tx.on_doubt(partial(self._give_back_later, list(decision.opened.values())))
+        return decision.outcomes
+
+    def _give_back_later(self, doubtful: Sequence[ChargeRequest]) -> None:
+        """Their callers were told that nothing was taken: whatever was is refunded."""
+        for one in doubtful:
+            self.finish_later(one.request_id, partial(self._give_back, one))
+
+    async def _give_back(self, one: ChargeRequest) -> Closed:
+        try:
+            return await self._submit(CloseRequest(one.request_id, one.account_id, one.key_id, used=0))
+        except ChargeUnknown:
+            return Closed(credits_used=0, balance_after=0)
+
+    def _count(self, decision: Decision) -> None:
+        moved = self._moved
+        for entry in decision.entries:
+            moved[entry[KIND]] += entry[AMOUNT]
+        if decision.settled:
+            moved["settlement"] += sum([charge.credits for charge in decision.settled])
+
+
+def close_request(charge: Charge, *, used: int, description: str = "Refund") -> CloseRequest:
+    """The request that closes a charge which its closer remembers."""
+    return CloseRequest(charge.request_id, charge.account_id, charge.key_id, used, description, charge)

@@ -1,0 +1,77 @@
+"""After a crash: charges that a dead process left open are refunded (decisions 6)."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import trio
+
+from billing.accounts.balances import Balances
+from billing.charges.batch_rows import CloseRequest, Decision
+from billing.charges.charge_rows import judge_charges
+from storage.store import Store, Tx
+
+CHUNK = 512
+
+OPEN = "SELECT request_id, account_id, key_id, credits FROM charges ORDER BY request_id LIMIT ?"
+NODES = "SELECT DISTINCT node FROM charges ORDER BY node"
+OPEN_OF_NODE = "SELECT request_id, account_id, key_id, credits FROM charges WHERE node = ? ORDER BY request_id LIMIT ?"
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """How many charges were refunded, and how many credits went back."""
+
+    charges: int
+    credits: int
+
+
+def _nothing(_tx: Tx, _request_ids: Sequence[str]) -> None:
+    """What goes with charges by default."""
+
+
+def nodes_of_open_charges(tx: Tx) -> list[str]:
+    """The nodes that have taken what is open."""
+    return [node for (node,) in tx.all(NODES)]
+
+
+async def recover(
+    store: Store,
+    *,
+    now: Callable[[], float],
+    node: str | None = None,
+    also: Callable[[Tx, Sequence[str]], object] = _nothing,
+    balances: Balances | None = None,
+) -> Recovered:
+    """Refund in full every open charge of `node`, or every one on a store that one process owns, before it serves.
+
+    `also` gets the request ids of what is refunded, in the same transaction. A charge that somebody else closes at the
+    same time is closed once. `balances` of a node that serves hear of what went back.
+    """
+
+    def told(tx: Tx, decision: Decision) -> None:
+        also(tx, decision.closed)
+        if balances is not None:
+            balances.change(tx, decision.told())
+
+    await trio.lowlevel.checkpoint()
+    charges = credits_back = 0
+    while (some := await store.write(lambda tx: _refund_some(tx, now(), node, told))) is not None:
+        charges += some.charges
+        credits_back += some.credits
+    return Recovered(charges, credits_back)
+
+
+def _refund_some(tx: Tx, now: float, node: str | None, told: Callable[[Tx, Decision], None]) -> Recovered | None:
+    """Refund some; None when there were none."""
+    rows = tx.all(OPEN, (CHUNK,)) if node is None else tx.all(OPEN_OF_NODE, (node, CHUNK))
+    if not rows:
+        return None
+    prices = {row[0]: row[3] for row in rows}
+    requests = [
+        CloseRequest(request_id, account_id, key_id, used=0, description="Refund after a crash")
+        for request_id, account_id, key_id, _credits in rows
+    ]
+    # The node's name is written with new charges only, and here are none.
+    decision = judge_charges(tx, requests, now=now, node="")
+    told(tx, decision)
+    return Recovered(len(decision.closed), sum(prices[request_id] for request_id in decision.closed))

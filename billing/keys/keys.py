@@ -1,0 +1,286 @@
+"""API keys: made, found, limited and revoked (spec 2.5, 5.1, 5.2).
+
+Where other nodes remember keys too, each change begins a new generation of the key, before its commit and after it: a
+node that looks the key up in between does so again. While the shared state cannot be told, the change is made all the
+same, and told as soon as it can be. Then another node may answer from what it knows for `KNOWN_S` after its look-up, at
+worst: but charge nothing, since every charge reads the key's own row.
+"""
+
+import enum
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+
+import trio
+
+from billing.accounts.accounts import PAGE_MAX, read_account
+from billing.billing_events import SILENT, Facts
+from billing.errors import KeyUnknown, KeyUnusable, TermsInvalid, TooManyKeys
+from billing.keys.cache import Key, KeyCache, Refused
+from billing.keys.records import KeyRecord, list_keys, read_key
+from billing.keys.sealing import Cipher
+from billing.keys.text import KeyText, digest
+from limits.gate import KNOWN_S, NO_GENERATION, Gate
+from storage.errors import StateUnavailable
+from storage.store import Store, Tx, Write
+
+ACTIVE_KEYS_MAX = 5
+TELL_S = 1.0
+
+COUNT_ACTIVE = """
+SELECT COUNT(*) FROM keys WHERE account_id = ? AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?)
+"""
+ADD = """
+INSERT INTO keys (id, account_id, name, hash, sealed, last4, credit_limit, used, expires_at, created_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, ?)
+"""
+FIND = "SELECT id, account_id, name, expires_at, revoked_at FROM keys WHERE hash = ?"
+READ_HASH = "SELECT hash FROM keys WHERE id = ?"
+READ_ENDS = """
+SELECT keys.id, expires_at, revoked_at FROM {in} AS asked JOIN keys ON keys.id = asked.value
+"""
+REVOKE = "UPDATE keys SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL"
+LIMIT = "UPDATE keys SET credit_limit = ? WHERE id = ?"
+# In this order: whoever takes or closes a charge of the key holds the key's row.
+RESET = ("UPDATE keys SET used = 0 WHERE id = ?", "UPDATE charges SET counted = 0 WHERE key_id = ?")
+
+
+class Unchanged(enum.Enum):
+    """Says that a term stays as it is, where None has a meaning of its own."""
+
+    UNCHANGED = enum.auto()
+
+
+UNCHANGED = Unchanged.UNCHANGED
+
+
+@dataclass(frozen=True, slots=True)
+class NewKey:
+    """A key just made; `key` is shown this once."""
+
+    id: str
+    key: str
+    last4: str
+
+
+class Keys:
+    """Makes, finds and changes keys. Whatever changes counts on the very next request."""
+
+    def __init__(
+        self,
+        store: Store,
+        cipher: Cipher,
+        *,
+        now: Callable[[], float],
+        make_id: Callable[[str], str],
+        prefix: str = "sl_",
+        shared: Gate | None = None,
+        facts: Facts = SILENT,
+    ) -> None:
+        """`make_id` makes a new id that begins with the given prefix; `prefix` is that of the keys themselves.
+
+        `shared` is the gate that other nodes ask too, if there are any.
+        """
+        self._store = store
+        self._cipher = cipher
+        self._now = now
+        self._make_id = make_id
+        self._text = KeyText(prefix)
+        self._shared = shared
+        self._facts = facts
+        self._cache = KeyCache(None if shared is None else KNOWN_S)
+
+    def find_nowait(self, presented: str) -> Key | None:
+        """The key, or None when the store has to be asked (`find`).
+
+        Raises:
+            KeyUnusable: malformed, unknown, revoked or expired.
+        """
+        digested = digest(presented)
+        key = self._cache.active(digested)
+        if key is not None:
+            return key if key.expires_at is None else self._unexpired(key)
+        self._text.check(presented)  # not before, since a key that is known has passed it
+        if reason := self._cache.refused(digested):
+            raise KeyUnusable(reason)
+        return None
+
+    async def find(self, presented: str, generation: bytes | None = None) -> Key:
+        """The key, from memory or from the store; with a `generation` as it stands after the change that began it.
+
+        Raises:
+            KeyUnusable: malformed, unknown, revoked or expired.
+        """
+        await trio.lowlevel.checkpoint()
+        key = self.find_nowait(presented)
+        if key is not None and generation in (None, key.generation):
+            return key
+        digested, look = digest(presented), self._cache.look()
+        found = await self._store.read(partial(_find, digested, generation or NO_GENERATION, look.known_until))
+        self._cache.keep(digested, found, look)
+        if not isinstance(found, Key):
+            raise KeyUnusable(found)
+        return self._unexpired(found)
+
+    async def create(
+        self,
+        account_id: str,
+        *,
+        name: str = "",
+        credit_limit: int | None = None,
+        expires_at: float | None = None,
+        write: Write | None = None,
+    ) -> NewKey:
+        """A new key of the account. `write` stands in for the store's own, here and where else it is taken.
+
+        Raises:
+            AccountUnknown: there is no such account.
+            TooManyKeys: the account has five active ones.
+            TermsInvalid: a limit below 0.
+        """
+        _check_limit(credit_limit)
+        text = self._text.make()
+        new = NewKey(self._make_id("key_"), text, text[-4:])
+        return await (write or self._store.write)(
+            partial(self._add, new, account_id=account_id, name=name, credit_limit=credit_limit, expires_at=expires_at)
+        )
+
+    async def get(self, key_id: str) -> KeyRecord:
+        """The key's record. Raises KeyUnknown."""
+        return await self._store.read(partial(read_key, key_id=key_id))
+
+    async def list(
+        self, account_id: str | None = None, *, after: str | None = None, limit: int = PAGE_MAX
+    ) -> list[KeyRecord]:
+        """The oldest `limit` keys, or those behind the key `after`, of one account or of all, revoked ones too.
+
+        Raises:
+            KeyUnknown: there is no key `after`.
+        """
+        return await self._store.read(partial(list_keys, account_id, after, limit))
+
+    async def revoke(self, key_id: str, *, write: Write | None = None) -> KeyRecord:
+        """End the key for good; once is as good as twice. Raises KeyUnknown."""
+        now = self._now()
+
+        def change(tx: Tx) -> None:
+            if tx.run(REVOKE, (now, key_id)):
+                self._facts.key_revoked(tx, read_key(tx, key_id))
+
+        return await self._change(key_id, change, write)
+
+    async def update(
+        self,
+        key_id: str,
+        *,
+        credit_limit: int | Unchanged | None = UNCHANGED,
+        reset_usage: bool = False,
+        write: Write | None = None,
+    ) -> KeyRecord:
+        """Set or remove (None) the key's limit, or start its counter afresh, without what is open.
+
+        Raises:
+            KeyUnknown: there is no such key.
+            TermsInvalid: a limit below 0.
+        """
+        if credit_limit is not UNCHANGED:
+            _check_limit(credit_limit)
+
+        def change(tx: Tx) -> None:
+            if credit_limit is not UNCHANGED:
+                tx.run(LIMIT, (credit_limit, key_id))
+            if reset_usage:
+                for sql in RESET:
+                    tx.run(sql, (key_id,))
+
+        return await self._change(key_id, change, write)
+
+    async def reveal(self, key_id: str) -> str:
+        """The whole key, for its owner.
+
+        Raises:
+            KeyUnknown: there is no such key.
+            SealBroken: it was sealed with another secret.
+        """
+        row = await self._store.read(lambda tx: tx.one("SELECT sealed FROM keys WHERE id = ?", (key_id,)))
+        if row is None:
+            raise KeyUnknown(key_id)
+        return self._cipher.unseal(row[0], bound_to=key_id)
+
+    def forget_all(self) -> None:
+        """Look every key up anew: what other nodes have told of their changes may be lost."""
+        self._cache.forget_all()
+
+    async def _change(self, key_id: str, change: Callable[[Tx], object], write: Write | None) -> KeyRecord:
+        if self._shared is None:
+            return await self._commit(key_id, change, write)
+        account_id = (await self.get(key_id)).account_id
+        await _tell(self._shared, account_id, key_id)
+        try:
+            return await self._commit(key_id, change, write)
+        finally:  # cancelled or failed, it may have happened
+            with trio.move_on_after(TELL_S, shield=True):
+                await _tell(self._shared, account_id, key_id)
+
+    async def _commit(self, key_id: str, change: Callable[[Tx], object], write: Write | None) -> KeyRecord:
+        def run(tx: Tx) -> KeyRecord:
+            row = tx.one(READ_HASH, (key_id,))
+            if row is None:
+                raise KeyUnknown(key_id)
+            change(tx)
+            tx.on_commit(partial(self._cache.forget, row[0]))
+            return read_key(tx, key_id)
+
+        return await (write or self._store.write)(run)
+
+    def _add(
+        self,
+        new: NewKey,
+        tx: Tx,
+        *,
+        account_id: str,
+        name: str,
+        credit_limit: int | None,
+        expires_at: float | None,
+    ) -> NewKey:
+        now = self._now()
+        read_account(tx, account_id)
+        if tx.all(COUNT_ACTIVE, (account_id, now))[0][0] >= ACTIVE_KEYS_MAX:
+            raise TooManyKeys(limit=ACTIVE_KEYS_MAX)
+        sealed = self._cipher.seal(new.key, bound_to=new.id)
+        tx.run(ADD, (new.id, account_id, name, digest(new.key), sealed, new.last4, credit_limit, expires_at, now))
+        return new
+
+    def _unexpired(self, key: Key) -> Key:
+        if key.expires_at is not None and key.expires_at <= self._now():
+            raise KeyUnusable("expired")
+        return key
+
+
+async def _tell(shared: Gate, account_id: str, key_id: str) -> None:
+    """Begin a new generation. The gate begins it later when it cannot now: no change of a key waits for that."""
+    with suppress(StateUnavailable):
+        await shared.change_key(account_id, key_id)
+
+
+def _find(digested: str, generation: bytes, known_until: float | None, tx: Tx) -> Key | Refused:
+    row = tx.one(FIND, (digested,))
+    if row is None:
+        return "unknown"
+    id_, account_id, name, expires_at, revoked_at = row
+    return "revoked" if revoked_at is not None else Key(id_, account_id, name, expires_at, generation, known_until)
+
+
+def ended_keys(tx: Tx, key_ids: Sequence[str], now: float) -> set[str]:
+    """Which of these keys were revoked or have expired: nobody can use them any more."""
+    return {
+        id_
+        for id_, expires_at, revoked_at in tx.all_in(READ_ENDS, key_ids)
+        if revoked_at is not None or (expires_at is not None and expires_at <= now)
+    }
+
+
+def _check_limit(credit_limit: int | None) -> None:
+    if credit_limit is not None and not 0 <= credit_limit < 2**62:
+        raise TermsInvalid("a credit limit is 0 or more")

@@ -1,0 +1,1 @@
+"""Named consumers: their positions and acknowledgements."""

@@ -1,0 +1,214 @@
+"""What a call on a named consumer comes to, worked out in a reader's transaction: an outcome, and the row it needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Generic, Literal, TypeVar
+
+from events.consumers import rules
+from events.consumers.rows import Consumer, read_consumer
+from events.consumers.rules import Start, Status
+from events.errors import FiltersConflict, Lapsed, UnknownConsumer
+from events.filters import ALL, Filters
+from events.log.pages import SCAN_MAX, Ask, Page, check_kept, count, read_head, read_page
+from events.positions import Head, Position
+from storage.store import Tx
+
+Outcome = TypeVar("Outcome", covariant=True)  # noqa: PLC0105 - the word says what it is
+
+Omitted = frozenset[Literal["types", "subjects"]]
+"""The filters of a read that it has left out; the bound ones hold in their place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """What a read asks for. `start` counts on the first one only, and None says that this is no first one; for filters
+    that are `omitted` the bound ones hold.
+
+    A stream has `given` what comes before that position, and reads on behind it.
+    """
+
+    account_id: str
+    key_id: str
+    name: str
+    start: Start | None
+    filters: Filters | None
+    limit: int
+    given: Position | None = None
+    omitted: Omitted = frozenset()
+    scan_max: int = SCAN_MAX
+
+    def filters_beside(self, bound: Filters) -> Filters:
+        """The filters that are asked for, of a consumer that is bound to others."""
+        if self.filters is None:
+            return bound
+        return Filters(
+            bound.types if "types" in self.omitted else self.filters.types,
+            bound.subjects if "subjects" in self.omitted else self.filters.subjects,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A consumer's page. `unread` are all events after `committed`, those of the page among them.
+
+    After a lapse, once: `restarted_from` is where the consumer stood, and `dropped` how many events after it, of
+    whatever type, were removed.
+    """
+
+    page: Page
+    unread: int
+    committed: Position
+    filters: Filters
+    restarted_from: Position | None = None
+    dropped: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Acked:
+    """Where the consumer stands after an acknowledgement, which may have been an old one."""
+
+    consumer: str
+    committed: Position
+    advanced: bool
+    unread: int
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """A consumer as its owner is shown it, beside the log as it stands."""
+
+    consumer: Consumer
+    status: Status
+    unread: int
+    head: Head
+
+
+@dataclass(frozen=True, slots=True)
+class Step(Generic[Outcome]):
+    """The outcome of a call, if `before` still stands when `after` is put in its place."""
+
+    before: Consumer | None
+    after: Consumer | None
+    outcome: Outcome
+
+
+def read_step(want: Want, now: float, tx: Tx) -> Step[Served | Lapsed]:
+    """A page after what was acknowledged, or the lapse that has to be told first.
+
+    Raises:
+        FiltersConflict: they are not the bound ones.
+        UnknownConsumer: it was deleted since its first read.
+    """
+    head = read_head(tx, want.account_id)
+    before = read_consumer(tx, want.key_id, want.name)
+    if before is None:
+        if want.start is None:
+            raise UnknownConsumer(want.name)
+        new = rules.opened(
+            want.account_id, want.key_id, want.name, want.filters or ALL, start=want.start, head=head, now=now
+        )
+        return _serve(tx, want, before, new, now)
+    if (asked := want.filters_beside(before.filters)) != before.filters:
+        raise FiltersConflict(want.name, before.filters, asked)
+    if not rules.is_lapsed(before, head, now):
+        return _serve(tx, want, before, before, now)
+    if not before.lapse_told:
+        return Step(before, replace(before, lapse_told=True), Lapsed(want.name, before.committed, head))
+    step = _serve(tx, want, before, rules.moved(before, head.start, now), now)
+    dropped = rules.dropped_since(before, head)
+    return replace(step, outcome=replace(step.outcome, restarted_from=before.committed, dropped=dropped))
+
+
+def ack_step(key_id: str, name: str, position: Position, now: float, tx: Tx) -> Step[Acked]:
+    """The consumer at `position`, or where it was. Raises UnknownConsumer, Lapsed, AckBeyondServed."""
+    before = _known(tx, key_id, name)
+    head = read_head(tx, before.account_id)
+    if rules.is_lapsed(before, head, now):
+        raise Lapsed(name, before.committed, head)
+    if not rules.may_advance(before, position):
+        acked = Acked(name, before.committed, advanced=False, unread=_unread(tx, before, head))
+        return Step(before, rules.seen(before, now), acked)
+    left = _counted_after(tx, before, position)
+    unread = left + _count(tx, before, max(position.pos, before.counted_pos), head.last_pos)
+    after = rules.acked(before, position, last_pos=head.last_pos, unread=unread, now=now)
+    return Step(before, after, Acked(name, position, advanced=True, unread=unread))
+
+
+def reset_step(key_id: str, name: str, position: Position, now: float, tx: Tx) -> Step[Overview]:
+    """The consumer at `position` with nothing served. Raises UnknownConsumer, CursorExpired, CursorAhead."""
+    before = _known(tx, key_id, name)
+    head = read_head(tx, before.account_id)
+    check_kept(head, position.pos)
+    after = rules.moved(before, position, now)
+    return Step(before, after, overview(tx, after, head, now))
+
+
+def delete_step(key_id: str, name: str, tx: Tx) -> Step[None]:
+    """No consumer. Raises UnknownConsumer."""
+    return Step(_known(tx, key_id, name), None, None)
+
+
+def overview_step(key_id: str, name: str, now: float, tx: Tx) -> Overview:
+    """The consumer as it stands. Raises UnknownConsumer."""
+    consumer = _known(tx, key_id, name)
+    return overview(tx, consumer, read_head(tx, consumer.account_id), now)
+
+
+def overview(tx: Tx, consumer: Consumer, head: Head, now: float) -> Overview:
+    """`consumer` as its owner is shown it."""
+    return Overview(consumer, rules.status_of(consumer, head, now), _unread(tx, consumer, head), head)
+
+
+def _known(tx: Tx, key_id: str, name: str) -> Consumer:
+    consumer = read_consumer(tx, key_id, name)
+    if consumer is None:
+        raise UnknownConsumer(name)
+    return consumer
+
+
+def _serve(tx: Tx, want: Want, before: Consumer | None, consumer: Consumer, now: float) -> Step[Served]:
+    """A page of `consumer`, which stands or will in place of `before`."""
+    begin_pos = _begin_pos(consumer, want)
+    page = _page(tx, consumer, want, begin_pos)
+    unread = _unread(tx, consumer, page.head)
+    after = rules.served(consumer, page, begin_pos=begin_pos, unread=unread, now=now)
+    return Step(before, after, Served(page, unread, consumer.committed, consumer.filters))
+
+
+def _begin_pos(consumer: Consumer, want: Want) -> int:
+    """Behind which the page begins: what a stream has given, or else where something may be found.
+
+    So one who reads on without acknowledging pages that are empty, and cut short, gets to what comes after them.
+    """
+    if want.given is not None and want.given.pos >= consumer.committed.pos:
+        return want.given.pos
+    return consumer.quiet_pos
+
+
+def _page(tx: Tx, consumer: Consumer, want: Want, begin_pos: int) -> Page:
+    """What was served and not acknowledged, if anything of it is for this consumer; else all that there is."""
+    ask = Ask(consumer.account_id, consumer.key_id, begin_pos, want.limit, consumer.filters)
+    if want.given is None and consumer.served.pos > begin_pos:
+        page = read_page(tx, ask._replace(upto=consumer.served.pos), scan_max=want.scan_max)
+        if page.items:
+            return page
+    return read_page(tx, ask, scan_max=want.scan_max)
+
+
+def _unread(tx: Tx, consumer: Consumer, head: Head) -> int:
+    """What waits for it, of what is kept."""
+    if consumer.committed.pos < head.first_pos - 1:
+        return _count(tx, consumer, head.first_pos - 1, head.last_pos)
+    return consumer.counted + _count(tx, consumer, consumer.counted_pos, head.last_pos)
+
+
+def _counted_after(tx: Tx, consumer: Consumer, position: Position) -> int:
+    """How many of the counted events come after `position`, by counting those before."""
+    if position.pos >= consumer.counted_pos:
+        return 0
+    return consumer.counted - _count(tx, consumer, consumer.committed.pos, position.pos)
+
+
+def _count(tx: Tx, consumer: Consumer, after: int, upto: int) -> int:
+    return count(tx, consumer.account_id, consumer.key_id, consumer.filters, after=after, upto=upto)

@@ -1,0 +1,162 @@
+"""Reading the account's log: where it begins and ends, and pages of it, all in a reader's transaction.
+
+A page looks at `SCAN_MAX` positions at most, so a read is bounded work whatever its filters; one that ends there is cut
+short, and its end is where the next begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from events.errors import CursorAhead, CursorExpired
+from events.filters import Filters
+from events.positions import EMPTY, Head, Position
+from storage.store import Tx, Value
+
+SCAN_MAX: Final = 10_000
+COUNT_STEP: Final = 200_000
+"""What one statement counts: a server ends those that take seconds."""
+
+READ_HEAD = "SELECT first_pos, first_at, last_pos, last_at FROM feeds WHERE account_id = ?"
+READ_HEADS = "SELECT account_id, first_pos, first_at, last_pos, last_at FROM feeds WHERE account_id IN {in}"
+READ_AT = "SELECT created_at FROM events WHERE account_id = ? AND pos = ?"
+FIND = """
+SELECT pos, created_at FROM events WHERE id = ? AND account_id = ? AND (key_id IS NULL OR key_id = ?) AND pos >= ?
+"""
+VISIBLE = "account_id = ? AND pos > ? AND pos <= ? AND (key_id IS NULL OR key_id = ?)"
+
+
+class Item(NamedTuple):
+    """An event: its JSON object, without the cursor."""
+
+    pos: int
+    at: float
+    body: bytes
+
+
+class Ask(NamedTuple):
+    """What is read: up to `limit` events after the position `after`, none beyond `upto`."""
+
+    account_id: str
+    key_id: str
+    after: int
+    limit: int
+    filters: Filters
+    upto: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Events in order, and where the next page begins. Unless `has_more`, that is the end of the log."""
+
+    items: tuple[Item, ...]
+    end: Position
+    has_more: bool
+    head: Head
+
+
+def read_head(tx: Tx, account_id: str) -> Head:
+    """Where the account's log begins and ends."""
+    row = tx.one(READ_HEAD, (account_id,))
+    return EMPTY if row is None else Head(*row)
+
+
+def read_heads(tx: Tx, account_ids: Sequence[str]) -> dict[str, Head]:
+    """The heads of those accounts' logs that have begun."""
+    return {row[0]: Head(*row[1:]) for row in tx.all_in(READ_HEADS, account_ids)}
+
+
+def check_kept(head: Head, after: int) -> None:
+    """Whether one can read on after the position `after`.
+
+    Raises:
+        CursorExpired: something after it was removed.
+        CursorAhead: it lies beyond the end.
+    """
+    if after < head.first_pos - 1:
+        raise CursorExpired(head)
+    if after > head.last_pos:
+        raise CursorAhead(head)
+
+
+def read_page(tx: Tx, ask: Ask, *, scan_max: int = SCAN_MAX) -> Page:
+    """One page.
+
+    Raises:
+        CursorExpired: something after the position was removed.
+        CursorAhead: the position lies beyond the end.
+    """
+    head = read_head(tx, ask.account_id)
+    check_kept(head, ask.after)
+    last = head.last_pos if ask.upto is None else min(ask.upto, head.last_pos)
+    bound = max(ask.after, min(ask.after + scan_max, last))
+    where, params = _matching(ask.account_id, ask.key_id, ask.filters, after=ask.after, upto=bound)
+    sql = f"SELECT pos, created_at, body FROM events WHERE {where} ORDER BY pos LIMIT ?"  # noqa: S608 - constants
+    # One more than asked for tells whether the page is cut short.
+    rows = tx.all(sql, (*params, ask.limit + 1)) if bound > ask.after else []
+    items = tuple([Item(pos, at, body.encode()) for pos, at, body in rows[: ask.limit]])
+    is_cut = len(rows) > ask.limit
+    end = Position(items[-1].pos, items[-1].at) if is_cut else _position(tx, ask.account_id, bound, head)
+    return Page(items, end, end.pos < head.last_pos, head)
+
+
+def find_event(tx: Tx, account_id: str, key_id: str, event_id: str) -> Position | None:
+    """The place right after an event; None when it is not a kept event that this key sees."""
+    if "\0" in event_id:  # PostgreSQL takes no such text, and no id is one
+        return None
+    first_pos = read_head(tx, account_id).first_pos
+    row = tx.one(FIND, (event_id, account_id, key_id, first_pos))
+    return None if row is None else Position(*row)
+
+
+def count(tx: Tx, account_id: str, key_id: str, filters: Filters, *, after: int, upto: int) -> int:
+    """How many events after `after`, up to `upto`, the key sees and the filters select."""
+    total = 0
+    for start in range(after, upto, COUNT_STEP):
+        end = min(start + COUNT_STEP, upto)
+        where, params = _matching(account_id, key_id, filters, after=start, upto=end)
+        row = tx.one(f"SELECT COUNT(*) FROM events WHERE {where}", params)  # noqa: S608 - constants
+        assert row is not None
+        total += row[0]
+    return total
+
+
+def _position(tx: Tx, account_id: str, pos: int, head: Head) -> Position:
+    if pos == head.last_pos:
+        return head.end
+    if pos < head.first_pos:
+        return head.start
+    row = tx.one(READ_AT, (account_id, pos))
+    assert row is not None, "a log has no holes"
+    return Position(pos, row[0])
+
+
+def _matching(account_id: str, key_id: str, filters: Filters, *, after: int, upto: int) -> tuple[str, list[Value]]:
+    """The condition of a read, and its parameters."""
+    where = VISIBLE
+    params: list[Value] = [account_id, after, upto, key_id]
+    if filters.types is not None:
+        types = _padded(sorted(filters.types))
+        where += f" AND type IN ({_marks(types)})"
+        params += types
+    if filters.subjects is not None:
+        subjects = _padded(sorted(filters.subjects))
+        where += f" AND (subject_id IN ({_marks(subjects)}) OR parent_id IN ({_marks(subjects)}))"
+        params += subjects * 2
+    return where, params
+
+
+def _padded(names: list[str]) -> list[str]:
+    """The names, the last repeated up to a power of two: few different statements have to be prepared and kept.
+
+    No name is empty, so an empty one selects nothing.
+    """
+    names = names or [""]
+    size = 1 << (len(names) - 1).bit_length()
+    return names + names[-1:] * (size - len(names))
+
+
+def _marks(names: Sequence[str]) -> str:
+    return ", ".join("?" * len(names))

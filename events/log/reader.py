@@ -1,0 +1,122 @@
+"""Pages for many readers at once: what is asked while others are being read goes together as the next read.
+
+A reader's transaction costs a hop to a thread and back, more than most pages do. When ten thousand polls wake together
+they share a few of those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from itertools import islice
+
+import trio
+
+from events.log.batch_pages import Found, read_pages
+from events.log.pages import Ask, Page, read_heads
+from events.positions import EMPTY, Head
+from events.sleeper import Sleeper
+from storage.store import Store, Tx
+
+READS_AT_ONCE = 3
+"""Reads under way at a time on a database of its own, so that one slow answer does not hold up everybody's."""
+PAGES_PER_READ = 1_000
+
+
+class PageReader:
+    """Reads pages of any account's log."""
+
+    def __init__(self, store: Store) -> None:
+        """Its tasks (`keep_reading`) have to run."""
+        self._store = store
+        self._wanted: dict[Ask | str, list[Sleeper]] = {}
+        """By what is to be read: polls of one key that wait at one place ask for the same page, which is read once."""
+        self._idle = trio.lowlevel.ParkingLot()
+
+    def __len__(self) -> int:
+        """How many wait for a page or a head that no task reads yet."""
+        return sum(map(len, self._wanted.values()))
+
+    async def read(self, ask: Ask) -> Page:
+        """The page as it stands now or a moment later.
+
+        Raises:
+            CursorExpired, CursorAhead: as `read_page`.
+            StorageError: the store cannot be read.
+        """
+        page = await self._found(ask)
+        assert isinstance(page, Page)
+        return page
+
+    async def head(self, account_id: str) -> Head:
+        """Where the account's log begins and ends now or a moment later.
+
+        Raises:
+            StorageError: the store cannot be read.
+        """
+        head = await self._found(account_id)
+        assert isinstance(head, Head)
+        return head
+
+    def begin(self, ask: Ask | str, sleeper: Sleeper) -> None:
+        """Read a page, or the head of the log of an account that is named, and give it to who sleeps; or why not."""
+        sleepers = self._wanted.get(ask)
+        if sleepers is not None:
+            sleepers.append(sleeper)
+            return
+        self._wanted[ask] = [sleeper]
+        if self._idle:
+            self._idle.unpark()
+
+    async def _found(self, ask: Ask | str) -> object:
+        sleeper = Sleeper()
+        self.begin(ask, sleeper)
+        await sleeper.sleep()
+        if isinstance(sleeper.found, Exception):
+            raise sleeper.found
+        return sleeper.found
+
+    async def keep_reading(self) -> None:
+        """Until cancelled: one of the tasks that read what is waited for."""
+        while True:
+            if not self._wanted:
+                await self._idle.park()
+            wanted = self._take()
+            if wanted:
+                for sleepers, found in zip(wanted.values(), await self._read(list(wanted)), strict=True):
+                    for sleeper in sleepers:
+                        sleeper.give(found)
+
+    def _take(self) -> dict[Ask | str, list[Sleeper]]:
+        """What is read next, without what nobody waits for any more."""
+        first = list(islice(self._wanted, PAGES_PER_READ))
+        taken = ((ask, self._wanted.pop(ask)) for ask in first)
+        return {ask: sleepers for ask, sleepers in taken if any(sleeper.is_asleep for sleeper in sleepers)}
+
+    async def _read(self, asks: Sequence[Ask | str]) -> Sequence[Found | Head]:
+        try:
+            return await self._store.read(partial(_read_all, asks))
+        except Exception as exc:  # noqa: BLE001 - whatever it is, all who wait must hear of it
+            return [exc] * len(asks)
+
+
+def _read_all(asks: Sequence[Ask | str], tx: Tx) -> list[Found | Head]:
+    """What was found for each; no two are the same."""
+    pages = read_pages(tx, [ask for ask in asks if isinstance(ask, Ask)])
+    heads = read_heads(tx, [ask for ask in asks if isinstance(ask, str)])
+    return [heads.get(ask, EMPTY) if isinstance(ask, str) else pages[ask] for ask in asks]
+
+
+@asynccontextmanager
+async def open_page_reader(store: Store, *, is_alone: bool) -> AsyncIterator[PageReader]:
+    """A reader and its tasks, gone when the block ends.
+
+    Where the database runs in this process (`is_alone`) one read at a time: several only fight for the interpreter.
+    """
+    reader = PageReader(store)
+    async with trio.open_nursery() as nursery:
+        for _ in range(1 if is_alone else READS_AT_ONCE):
+            nursery.start_soon(reader.keep_reading)
+        yield reader
+        nursery.cancel_scope.cancel()

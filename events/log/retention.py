@@ -1,0 +1,100 @@
+"""Removing what is older than the retention, whole days at a time (spec 8, decisions 13).
+
+A log's first position jumps in one small write: from then on nobody sees what lies before. The rows follow in chunks
+with pauses, so that neither readers nor the writer wait. Any number of nodes may sweep at once, and a sweep that died
+is taken up by the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Final, NamedTuple
+
+import trio
+
+from events.log.log import feed_lock
+from storage.store import Store, Tx
+
+DAY_S: Final = 86_400.0
+FEEDS_A_READ: Final = 200
+CHUNK: Final = 500
+PAUSE_S: Final = 0.05
+
+FIND_DUE: Final = """
+SELECT account_id, first_pos, last_pos, purged_pos FROM feeds
+WHERE account_id > ? AND ((first_at < ? AND first_pos <= last_pos) OR purged_pos < first_pos - 1)
+ORDER BY account_id LIMIT ?
+"""
+READ_AT: Final = "SELECT created_at FROM events WHERE account_id = ? AND pos = ?"
+# The event may have been made since, where all that there was is to go.
+JUMP: Final = """
+UPDATE feeds SET first_pos = ?, first_at = COALESCE(
+    (SELECT created_at FROM events WHERE events.account_id = feeds.account_id AND events.pos = ?), last_at)
+WHERE account_id = ? AND first_pos < ?
+"""
+PURGE: Final = "DELETE FROM events WHERE account_id = ? AND pos > ? AND pos <= ?"
+PURGED: Final = "UPDATE feeds SET purged_pos = ? WHERE account_id = ? AND purged_pos < ?"
+
+
+class Due(NamedTuple):
+    """A log of which something is to go: rows from after `purged_pos` to before `first_pos`, which is to jump."""
+
+    account_id: str
+    first_pos: int
+    keep_from: int
+    purged_pos: int
+
+
+def cutoff(now: float, days: int) -> float:
+    """The midnight (UTC) before which events go: `days` whole days are kept besides the one that runs."""
+    return now // DAY_S * DAY_S - days * DAY_S
+
+
+async def sweep(store: Store, now: float, days: int, *, chunk: int = CHUNK, pause_s: float = PAUSE_S) -> int:
+    """Remove what is older than `days` in all logs, up to `chunk` rows a write; how many events."""
+    before, after, removed = cutoff(now, days), "", 0
+    while dues := await store.read(partial(_find_due, after, before)):
+        for due in dues:
+            if due.keep_from > due.first_pos:
+                await store.write(partial(jump, due.account_id, due.keep_from))
+            for start in range(due.purged_pos, due.keep_from - 1, chunk):
+                end = min(start + chunk, due.keep_from - 1)
+                removed += await store.write(partial(purge, due.account_id, start, end))
+                await trio.sleep(pause_s)
+        after = dues[-1].account_id
+    return removed
+
+
+def jump(account_id: str, first_pos: int, tx: Tx) -> None:
+    """Have the log begin at `first_pos`, if it does not begin later."""
+    tx.lock([feed_lock(account_id)])
+    tx.run(JUMP, (first_pos, first_pos, account_id, first_pos))
+
+
+def purge(account_id: str, after: int, upto: int, tx: Tx) -> int:
+    """Drop rows that nobody sees any more; how many."""
+    removed = tx.run(PURGE, (account_id, after, upto))
+    tx.run(PURGED, (upto, account_id, upto))
+    return removed
+
+
+def _find_due(after: str, before: float, tx: Tx) -> Sequence[Due]:
+    return [
+        Due(account_id, first_pos, _first_kept(tx, account_id, first_pos, last_pos, before=before), purged_pos)
+        for account_id, first_pos, last_pos, purged_pos in tx.all(FIND_DUE, (after, before, FEEDS_A_READ))
+    ]
+
+
+def _first_kept(tx: Tx, account_id: str, first_pos: int, last_pos: int, *, before: float) -> int:
+    """The first position from `first_pos` on that was made at `before` or later; beyond the last when none was.
+
+    Instants never fall along a log, so halving finds it.
+    """
+    low, high = first_pos, last_pos + 1
+    while low < high:
+        middle = (low + high) // 2
+        row = tx.one(READ_AT, (account_id, middle))
+        assert row is not None, "a log has no holes"
+        low, high = (middle + 1, high) if row[0] < before else (low, middle)
+    return low

@@ -1,0 +1,136 @@
+"""Who waits for an account's log to move, and who tells them.
+
+A message says only that something may be there to read: a waiter that wakes reads the store again. So a message that
+is lost costs time, never an event, and `keep_looking` bounds that time where nodes tell each other through a server
+that may lose it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Final
+
+import msgspec
+import trio
+
+from events.filters import Moved
+from events.log.pages import read_heads
+from events.waking.timers import Deadlines
+from events.waking.waiter import Waiter
+from storage.errors import StorageError
+from storage.state import LOOK_AGAIN, State
+from storage.store import Store
+
+CHANNEL = b"events"
+LOOK_EVERY_S = 5.0
+"""How long an event may stay unnoticed on another node when the message that tells of it is lost."""
+LOOK_AT_ONCE = 1_000
+
+_json: Final = msgspec.json.Encoder()
+_moves: Final = msgspec.json.Decoder(list[Moved])
+
+
+def _news_in(message: bytes) -> list[Moved] | None:
+    """What a message tells of; None for one of a node of another version: that something came is enough to know."""
+    try:
+        return _moves.decode(message)
+    except msgspec.MsgspecError:
+        return None
+
+
+class Hub:
+    """The waiters of one node by account. What this node appends is told to them, and to the other nodes."""
+
+    def __init__(self, state: State | None = None) -> None:
+        """`state` carries messages between nodes, if there are others."""
+        self._state = state
+        self._waiting: dict[str, dict[Waiter, None]] = {}
+        self._look = trio.Event()
+        self._closing = False
+        self.deadlines = Deadlines()
+        """Of its waiters."""
+        self.appended: Counter[str] = Counter()
+        """How many events of each type this node has written, since the start."""
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other nodes are told, and tell."""
+        return self._state is not None
+
+    def __len__(self) -> int:
+        """How many wait or are about to."""
+        return sum(map(len, self._waiting.values()))
+
+    def parked(self) -> int:
+        """How many wait at this moment."""
+        return sum(waiter.is_parked for waiter in self._all())
+
+    def listen(self, account_id: str, key_id: str) -> Waiter:
+        """A waiter that hears of all that is appended from now until `leave`; begin before reading the store."""
+        waiter = Waiter(account_id, key_id, self.deadlines)
+        if self._closing:
+            waiter.close()
+        self._waiting.setdefault(account_id, {})[waiter] = None
+        return waiter
+
+    def leave(self, waiter: Waiter) -> None:
+        """It hears no more."""
+        of_account = self._waiting[waiter.account_id]
+        del of_account[waiter]
+        if not of_account:
+            del self._waiting[waiter.account_id]
+
+    def tell(self, news: Sequence[Moved]) -> None:
+        """What this node has committed: wake who waits for it, here and on the other nodes."""
+        self.appended.update(moved.type for moved in news)
+        self._hear(news)
+        if self._state is not None:
+            self._state.publish(CHANNEL, _json.encode(news))
+
+    def close(self) -> None:
+        """The node stops: every waiter answers now, and whoever comes does not wait."""
+        self._closing = True
+        for waiter in self._all():
+            waiter.close()
+
+    def _hear(self, news: Iterable[Moved]) -> None:
+        for moved in news:
+            of_account = self._waiting.get(moved.account_id)
+            if of_account:
+                for waiter in of_account:
+                    waiter.tell(moved)
+
+    def _all(self) -> list[Waiter]:
+        return [waiter for of_account in self._waiting.values() for waiter in of_account]
+
+    async def keep_hearing(self) -> None:
+        """Until cancelled: wake who waits for what other nodes append."""
+        assert self._state is not None
+        async with self._state.subscribe(CHANNEL) as messages:
+            async for message in messages:
+                news = None if message == LOOK_AGAIN else _news_in(message)
+                if news is None:
+                    self._look.set()
+                else:
+                    self._hear(news)
+
+    async def keep_looking(self, store: Store) -> None:
+        """Until cancelled: find by the store what messages have missed, after `LOOK_EVERY_S` at the latest."""
+        while True:
+            with trio.move_on_after(LOOK_EVERY_S):
+                await self._look.wait()
+            self._look = trio.Event()
+            try:
+                await self._look_around(store)
+            except StorageError:  # away: a waiter that times out says so, and the next look comes
+                await trio.lowlevel.checkpoint()
+
+    async def _look_around(self, store: Store) -> None:
+        accounts = list(self._waiting)
+        for first in range(0, len(accounts), LOOK_AT_ONCE):
+            heads = await store.read(partial(read_heads, account_ids=accounts[first : first + LOOK_AT_ONCE]))
+            for account_id, head in heads.items():
+                for waiter in self._waiting.get(account_id, ()):
+                    waiter.look(head.last_pos)

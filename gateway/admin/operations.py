@@ -1,0 +1,230 @@
+"""What an operator does: accounts, credits, keys and the ledger's proof, by name and with checked arguments.
+
+The same operations run inside a node, behind its admin address, and in a command that has the store to itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from billing.accounts.accounts import PAGE_MAX, WELCOME_CREDITS, Account, Accounts
+from billing.errors import BillingError, TermsInvalid
+from billing.keys.keys import UNCHANGED, Keys, Unchanged
+from billing.keys.records import KeyRecord
+from billing.ledger.verification import verify
+from events.instants import iso, no_instant, unix
+from gateway.admin.operation_records import OperationIdTaken, OperationRecord, OperationRepeated, recording
+from storage.store import Store, T
+
+Text = Annotated[str, msgspec.Meta(pattern=r"^[^\0]*\Z")]
+"""What every store takes as it is: any text without NUL."""
+OperationId = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]{8,64}\Z")]
+
+
+class OperationRefused(Exception):
+    """An operation cannot be done; the text says why in one line."""
+
+
+class ChangeArguments(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """Arguments of whatever changes the store: under an operation id it is done once, however often it is sent."""
+
+    operation_id: OperationId | None = None
+
+
+class PageArguments(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """Arguments of a list: at most `limit` entries, those behind the entry with the id `after`, oldest first."""
+
+    after: Text | None = None
+    limit: Annotated[int, msgspec.Meta(ge=1, le=PAGE_MAX)] = PAGE_MAX
+
+
+class AccountCreate(ChangeArguments, frozen=True):
+    """Arguments of `account.create`."""
+
+    name: Text
+    credits: int = WELCOME_CREDITS
+    plan: Literal["free", "starter", "growth", "pro", "enterprise"] = "free"
+    unlimited: bool = False
+
+
+class CreditsGrant(ChangeArguments, frozen=True):
+    """Arguments of `credits.grant`."""
+
+    account: Text
+    amount: int
+
+
+class KeyCreate(ChangeArguments, frozen=True):
+    """Arguments of `key.create`; `expires_at` is ISO 8601."""
+
+    account: Text
+    name: Text = ""
+    credit_limit: int | None = None
+    expires_at: str | None = None
+
+
+class KeyList(PageArguments, frozen=True):
+    """Arguments of `key.list`."""
+
+    account: Text | None = None
+
+
+class KeyName(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Arguments of `key.reveal`."""
+
+    key: Text
+
+
+class KeyRevoke(ChangeArguments, frozen=True):
+    """Arguments of `key.revoke`."""
+
+    key: Text
+
+
+class KeyUpdate(ChangeArguments, frozen=True):
+    """Arguments of `key.update`; a `credit_limit` of "none" removes the limit, an absent one leaves it."""
+
+    key: Text
+    credit_limit: int | Literal["none"] | msgspec.UnsetType = msgspec.UNSET
+    reset_usage: bool = False
+
+
+class Nothing(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Operations without arguments."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation: the type of its arguments and what does it."""
+
+    takes: type[msgspec.Struct]
+    do: Callable[[Any], Awaitable[Any]]
+
+
+class Operations:
+    """The operations over one store. A node adds its own, such as `reload`."""
+
+    def __init__(self, accounts: Accounts, keys: Keys, store: Store, *, now: Callable[[], float]) -> None:
+        self._accounts = accounts
+        self._keys = keys
+        self._store = store
+        self._now = now
+        self._table = {
+            "account.create": Operation(AccountCreate, self._create_account),
+            "account.list": Operation(PageArguments, self._list_accounts),
+            "credits.grant": Operation(CreditsGrant, self._grant),
+            "key.create": Operation(KeyCreate, self._create_key),
+            "key.list": Operation(KeyList, self._list_keys),
+            "key.revoke": Operation(KeyRevoke, self._revoke_key),
+            "key.reveal": Operation(KeyName, self._reveal_key),
+            "key.update": Operation(KeyUpdate, self._update_key),
+            "ledger.verify": Operation(Nothing, self._verify),
+        }
+
+    def add(self, name: str, operation: Operation) -> None:
+        """Offer one more."""
+        self._table[name] = operation
+
+    async def run(self, name: str, arguments: Mapping[str, Any]) -> Any:
+        """Do one; what it gives is ready for JSON.
+
+        Raises:
+            OperationRefused: there is no such operation, its arguments are wrong, or it cannot be done.
+        """
+        operation = self._table.get(name)
+        if operation is None:
+            raise OperationRefused(f"there is no operation {name}")
+        try:
+            return await operation.do(msgspec.convert(dict(arguments), operation.takes))
+        except (msgspec.ValidationError, BillingError, OperationIdTaken) as exc:
+            raise OperationRefused(str(exc)) from exc
+
+    async def _create_account(self, args: AccountCreate) -> Any:
+        create = partial(
+            self._accounts.create, args.name, plan=args.plan, credits=args.credits, unlimited=args.unlimited
+        )
+        return await self._once("account.create", args, create, _account)
+
+    async def _list_accounts(self, args: PageArguments) -> Any:
+        found = await self._accounts.list(after=args.after, limit=args.limit)
+        return [{**asdict(account), "created_at": iso(account.created_at)} for account in found]
+
+    async def _grant(self, args: CreditsGrant) -> Any:
+        grant = partial(self._accounts.grant, args.account, args.amount)
+        return await self._once("credits.grant", args, grant, partial(_granted, args.account))
+
+    async def _create_key(self, args: KeyCreate) -> Any:
+        create = partial(
+            self._keys.create,
+            args.account,
+            name=args.name,
+            credit_limit=args.credit_limit,
+            expires_at=_instant(args.expires_at),
+        )
+        made = await self._once("key.create", args, create, lambda new: {"id": new.id, "last4": new.last4})
+        return {"id": made["id"], "key": await self._keys.reveal(made["id"]), "last4": made["last4"]}
+
+    async def _list_keys(self, args: KeyList) -> Any:
+        return [_key(record) for record in await self._keys.list(args.account, after=args.after, limit=args.limit)]
+
+    async def _revoke_key(self, args: KeyRevoke) -> Any:
+        return await self._once("key.revoke", args, partial(self._keys.revoke, args.key), _key)
+
+    async def _reveal_key(self, args: KeyName) -> Any:
+        return {"id": args.key, "key": await self._keys.reveal(args.key)}
+
+    async def _update_key(self, args: KeyUpdate) -> Any:
+        limit = _limit(args.credit_limit)
+        update = partial(self._keys.update, args.key, credit_limit=limit, reset_usage=args.reset_usage)
+        return await self._once("key.update", args, update, _key)
+
+    async def _verify(self, _args: Nothing) -> Any:
+        violations = await self._store.read(verify)
+        return {"ok": not violations, "violations": [asdict(violation) for violation in violations]}
+
+    async def _once(
+        self, name: str, args: ChangeArguments, do: Callable[..., Awaitable[T]], shown: Callable[[T], Any]
+    ) -> Any:
+        """Do a change by `do(write=...)`, once where it has an operation id; `shown` makes it ready for JSON."""
+        if args.operation_id is None:
+            return shown(await do())
+        record = OperationRecord(args.operation_id, name, args, shown)
+        try:
+            return shown(await do(write=recording(self._store, record, self._now)))
+        except OperationRepeated as exc:
+            return exc.result
+
+
+def _account(account: Account) -> dict[str, Any]:
+    return {"id": account.id, "name": account.name, "plan": account.plan, "balance": account.balance}
+
+
+def _granted(account_id: str, balance: int) -> dict[str, Any]:
+    return {"account": account_id, "balance": balance}
+
+
+def _key(record: KeyRecord) -> dict[str, Any]:
+    shown = asdict(record)
+    for name in ("expires_at", "revoked_at", "created_at"):
+        shown[name] = None if shown[name] is None else iso(shown[name])
+    return shown
+
+
+def _limit(sent: int | str | msgspec.UnsetType) -> int | Unchanged | None:
+    if isinstance(sent, msgspec.UnsetType):
+        return UNCHANGED
+    return sent if isinstance(sent, int) else None
+
+
+def _instant(text: str | None) -> float | None:
+    if text is None:
+        return None
+    try:
+        return unix(text)
+    except ValueError as exc:
+        raise TermsInvalid(no_instant(text)) from exc

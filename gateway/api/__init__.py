@@ -1,0 +1,1 @@
+"""The ASGI app of `/v1`: admission, responses and routes."""

@@ -1,0 +1,249 @@
+"""The API's entry: one ASGI app from the request's id to its answer's last header (spec 4; decisions 2 and 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from gateway.api.admission import WINDOW, Admission, window_values
+from gateway.api.responses import Replies
+from gateway.api.routes.events import SOCKET_PATH
+from gateway.api.routes.status import STATUS_PATH, Status
+from gateway.docs.documents import document
+from gateway.http.errors import Refused
+from gateway.http.request import Caller, Headers, Reply, Request, names
+from gateway.http.routing import Routes
+from gateway.http.slices import slices
+from gateway.http.sse import EventStream
+from gateway.http.websocket import SocketStream
+from gateway.observability.logs import Log
+from gateway.observability.metrics import Metrics
+from gateway.server.asgi import EXTENSION, Receive, Scope, Send, WebSocketScope
+from gateway.server.http1.fields import Fields, pairs_of
+from gateway.server.http1.response_head import BODILESS
+
+_READS = ("GET", "HEAD")
+_ID: tuple[bytes, ...] = (b"x-request-id",)
+_CONTENT = (b"content-type",)
+_OVERHEAD = (b"x-sluice-overhead-ms",)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the entry needs, each made by the composition root."""
+
+    admission: Admission
+    routes: Routes
+    status: Status
+    replies: Replies
+    metrics: Metrics
+    log: Log
+    make_id: Callable[[str], str]
+    clock: Callable[[], float]
+    """Trio's; `trio.current_time` looks for it anew each time, which costs twice as much as reading it."""
+
+
+class Api:
+    """Answers every request of the public address. It is plain ASGI 3: any server can run it."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    websocket_paths = frozenset((SOCKET_PATH,))
+    """Where requests may become WebSockets."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one ASGI connection scope."""
+        if scope["type"] == "websocket":
+            await self._serve_socket(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            raise RuntimeError(f"{scope['type']} is not served here")
+        request = Request(
+            self._parts.make_id("req_"),
+            scope["method"],
+            scope["path"],
+            scope["query_string"],
+            dict(scope["headers"]),
+            self._parts.clock(),
+            receive=receive,
+            send=send if EXTENSION in scope.get("extensions", ()) else None,
+        )
+        if names(request.headers.get(b"accept"), b"text/event-stream"):
+            request.stream = EventStream(receive, send, partial(_stream_headers, request))
+        try:
+            reply = await self._reply(request)
+            await self._send(request, reply, send)
+        finally:
+            caller = request.caller
+            if caller is not None and caller.lease is not None:
+                caller.lease.release()
+
+    async def _serve_socket(self, scope: WebSocketScope, receive: Receive, send: Send) -> None:
+        """Serve a request that asks to become a WebSocket, and that until its end, as one request."""
+        parts = self._parts
+        request = Request(
+            parts.make_id("req_"),
+            "GET",
+            scope["path"],
+            scope["query_string"],
+            dict(scope["headers"]),
+            parts.clock(),
+            receive=receive,
+        )
+        socket = request.socket = SocketStream(receive, send, partial(_socket_headers, request))
+        try:
+            reply = await self._reply(request)
+        finally:
+            _release(request)
+        overhead_s = self._overhead_s(request, reply)
+        try:
+            if reply.code != "OK":
+                await socket.refuse(reply.status, pairs_of(self._fields(request, reply, overhead_s)), reply.body)
+        finally:
+            self._record(request, reply, overhead_s)
+
+    async def _reply(self, request: Request) -> Reply:
+        """Steps 2 to 13 of decisions 5: an answer, whatever happens; who sends it gives the key's lease back."""
+        parts = self._parts
+        try:
+            if not request.path.startswith("/v1/"):
+                return self._outside(request)
+            if request.query_string:
+                parts.admission.refuse_key_in_query(request)
+            if request.path == STATUS_PATH and request.method in _READS:
+                return parts.status.answer(request)
+            admission = parts.admission
+            caller = request.caller = Caller(admission.key_of_nowait(request) or await admission.key_of(request))
+            if not admission.enter_nowait(caller):
+                await admission.enter(request, caller)
+            return await parts.routes.find(request).handle(request, caller)
+        except Exception as exc:  # noqa: BLE001 - the last resort: whatever went wrong, the client gets an envelope
+            reply = await parts.replies.refusal(request, exc)
+            if reply.code == "INTERNAL_ERROR":
+                parts.log.failure("request_failed", exc, request_id=request.id, path=request.path)
+            return reply
+
+    def _outside(self, request: Request) -> Reply:
+        """What stands beside the API; the rest is pointed to the catalog."""
+        page = document(request.path, self._parts.replies.base_url)
+        if page is None or request.method not in _READS:
+            raise Refused("ENDPOINT_NOT_FOUND", "The API's paths begin with /v1/; /v1/utility/endpoints lists them.")
+        return page
+
+    async def _send(self, request: Request, reply: Reply, send: Send) -> None:
+        overhead_s = self._overhead_s(request, reply)
+        try:
+            if request.stream is not None and (reply.streamed or request.stream.started):
+                await _end_stream(request, request.stream, reply)
+            else:
+                fields = self._fields(request, reply, overhead_s)
+                if request.send is not None and reply.pieces is None:
+                    await send({"type": "sluice.answer", "status": reply.status, "fields": fields, "body": reply.body})
+                elif request.send is not None and isinstance(reply.pieces, tuple):
+                    parts = reply.pieces
+                    await send({"type": "sluice.parts", "status": reply.status, "fields": fields, "parts": parts})
+                else:
+                    await _send_in_slices(request, reply, fields, send)
+        finally:  # it was made and billed, though nobody may take it
+            self._record(request, reply, overhead_s)
+
+    def _overhead_s(self, request: Request, reply: Reply) -> float:
+        """What the request took here, besides waiting for upstreams or for events."""
+        return max(0.0, self._parts.clock() - request.started - reply.upstream_s - request.held_s)
+
+    def _fields(self, request: Request, reply: Reply, overhead_s: float) -> Fields:
+        names = _ID
+        values: tuple[bytes, ...] = ((reply.request_id or request.id).encode(),)
+        if reply.status not in BODILESS:  # a 304 would tell of the body that the client has (RFC 9110, 8.6)
+            names, values = _CONTENT + names, (reply.content_type, *values)
+        if request.caller is not None:
+            names += _OVERHEAD
+            values += (b"%.2f" % (overhead_s * 1000),)
+            if request.caller.window is not None:
+                names += WINDOW
+                values += window_values(request.caller.window)
+        return names + reply.headers[0], values + reply.headers[1]
+
+    def _record(self, request: Request, reply: Reply, overhead_s: float) -> None:
+        parts = self._parts
+        parts.metrics.count(parts.routes.label(request.path), reply, overhead_s)
+        caller = request.caller
+        if parts.log.access:
+            parts.log.request(
+                request_id=request.id,
+                method=request.method,
+                path=request.path,
+                status=reply.status,
+                code=reply.code,
+                account_id=caller and caller.key.account_id,
+                key_id=caller and caller.key.id,
+                credits_used=reply.credits_used,
+                overhead_ms=round(overhead_s * 1000, 2),
+                upstream_ms=round(reply.upstream_s * 1000, 2),
+            )
+
+
+async def _send_in_slices(request: Request, reply: Reply, fields: Fields, send: Send) -> None:
+    """As any ASGI server takes it, and what is made while it is sent."""
+    headers, parts = pairs_of(fields), _parts_of(reply)
+    if parts is not None and reply.status not in BODILESS:
+        headers.append((b"content-length", b"%d" % sum(map(len, parts))))
+    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+    if request.method == "HEAD":
+        parts = (b"",)
+    elif not (reply.pieces is None or isinstance(reply.pieces, tuple)):
+        async for piece in reply.pieces:
+            for one, whole, _ in slices((piece,)):
+                await send({"type": "http.response.body", "body": one, "more_body": True, "held": whole})
+    for one, whole, is_last in slices(parts or (b"",)):
+        if is_last:
+            _release_before_last(request)
+        await send({"type": "http.response.body", "body": one, "more_body": not is_last, "held": whole})
+
+
+def _parts_of(reply: Reply) -> tuple[bytes, ...] | None:
+    """The body, unless it is made while it is sent."""
+    if reply.pieces is None:
+        return (reply.body,)
+    return reply.pieces if isinstance(reply.pieces, tuple) else None
+
+
+async def _end_stream(request: Request, stream: EventStream, reply: Reply) -> None:
+    """Send the last event, unless the stream has ended or there is none."""
+    parts = _parts_of(reply)
+    if parts is not None and any(parts) and not stream.ended:
+        name = "result" if reply.code == "OK" else "error"
+        await stream.end(name, parts, before_last=partial(_release_before_last, request))
+
+
+def _release_before_last(request: Request) -> None:
+    """Give the lease back before the last few bytes, where the server goes on for a while behind them.
+
+    A client that has its whole answer must find its place free. Our own server lets nobody run between the two.
+    """
+    if request.send is None:
+        _release(request)
+
+
+def _release(request: Request) -> None:
+    if request.caller is not None and request.caller.lease is not None:
+        request.caller.lease.release()
+
+
+def _stream_headers(request: Request) -> Headers:
+    """The head of an event stream; what the request cost stands in its last event."""
+    return [
+        (b"content-type", b"text/event-stream; charset=utf-8"),
+        (b"cache-control", b"no-store"),
+        *_socket_headers(request),
+    ]
+
+
+def _socket_headers(request: Request) -> Headers:
+    """What is known of a request before it ends."""
+    headers: Headers = [(b"x-request-id", request.id.encode())]
+    if request.caller is not None and request.caller.window is not None:
+        headers += zip(WINDOW, window_values(request.caller.window), strict=True)
+    return headers

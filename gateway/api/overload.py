@@ -1,0 +1,180 @@
+"""Overload of the public address: how far the node falls behind, and the answer to the requests that it then sheds.
+
+A request is shed before anything is done for it: no account is looked up and no counter touched (it comes before step 2
+of decisions 5). Its answer is ready but for the request's id and the date. What is under way, the events feed and the
+status are never shed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+import trio
+
+from gateway.api.routes.status import STATUS_PATH
+from gateway.http import envelope
+from gateway.http.errors import Refused
+from gateway.observability.logs import Log
+from gateway.server.asgi import ASGIApp, Receive, Scope, Send
+from limits.overload.shedding import LoadShedder, SheddingStatistics
+from storage.batching import BATCH_MAX
+
+RETRY_AFTER_S: Final = 1
+LAG_S: Final = 0.009
+"""How late the loop may run what is ready. A request takes several turns, so its own wait is a few times that."""
+WRITES_MAX: Final = 2 * BATCH_MAX
+"""Writes that may wait for the writer: those of two commits."""
+TICK_S: Final = 0.025
+WARY_TICK_S: Final = 0.005
+PEAK_DECAY: Final = 0.99
+LINES_APART_S: Final = 10.0
+EVENTS_PATH: Final = "/v1/events"
+MESSAGE: Final = (
+    "The node has more requests than it can serve at the moment; nothing was charged. Try again in a second."
+)
+_ID = b"req_" + bytes(32)
+"""Stands where an answer has its request's id: as long as one, and nowhere else in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Where a node's load is read. `busy` and `writes` are read while the loop is late or has been."""
+
+    clock: Callable[[], float]
+    """Trio's."""
+    busy: Callable[[], int]
+    """Requests in work, without those that wait for an upstream or for events."""
+    writes: Callable[[], int]
+    """Writes that wait for the store."""
+    is_known: Callable[[bytes], bool]
+    """Whether a key was found good before, as far as the node knows without asking the store."""
+
+
+class Overload:
+    """Watches one node's load and sheds what is too much. `active` is read for every request, nearly always false."""
+
+    def __init__(
+        self,
+        load: Load,
+        *,
+        make_id: Callable[[str], str],
+        base_url: str,
+        log: Log,
+        rng: Random,
+    ) -> None:
+        self.active = False
+        self.lag_s = 0.0
+        """The worst lag of the last seconds; an older one fades."""
+        self._shedder = LoadShedder(load.is_known)
+        self._load = load
+        self._make_id = make_id
+        self._log = log
+        self._rng = rng
+        self._line_at = -LINES_APART_S
+        self._spell: _Spell | None = None
+        refused = Refused("SERVICE_UNAVAILABLE", MESSAGE)
+        body = envelope.failure(refused, request_id=_ID.decode(), credits_used=0, balance=None, base_url=base_url)
+        self._body = body.split(_ID)
+        self._fields = [
+            (b"content-type", b"application/json"),
+            (b"retry-after", b"%d" % RETRY_AFTER_S),
+            (b"content-length", b"%d" % len(body)),
+        ]
+        lines = (b"server: sluice", *(b"%b: %b" % field for field in self._fields), b"x-request-id: " + _ID, b"", body)
+        self._answer = b"\r\n".join(lines).split(_ID)
+
+    def is_active(self) -> bool:
+        """Whether requests may be shed now."""
+        return self.active
+
+    def refuses(self, path: str, headers: Iterable[tuple[bytes, bytes]]) -> bool:
+        """Whether this request is shed; to be called once for each request while `active`."""
+        if path in (STATUS_PATH, EVENTS_PATH) or path.startswith(EVENTS_PATH + "/"):
+            return False
+        key = None
+        for name, value in headers:
+            if name == b"x-api-key":
+                key = value
+        return not self._shedder.admits(key)
+
+    def answer(self, date: bytes) -> bytes:
+        """The whole answer on a connection that goes on; `date` is the line of its header."""
+        first, second, third = self._answer
+        request_id = self._make_id("req_").encode()
+        return b"HTTP/1.1 503 Service Unavailable\r\n%b\r\n%b%b%b%b%b" % (
+            date, first, request_id, second, request_id, third,
+        )  # fmt: skip
+
+    async def refuse(self, scope: Scope, _receive: Receive, send: Send) -> None:
+        """The same answer as an ASGI app."""
+        request_id = self._make_id("req_").encode()
+        body = request_id.join(self._body)
+        is_head = scope["type"] == "http" and scope["method"] == "HEAD"
+        headers = [*self._fields, (b"x-request-id", request_id)]
+        await send({"type": "http.response.start", "status": 503, "headers": headers})
+        await send({"type": "http.response.body", "body": b"" if is_head else body})
+
+    def guard(self, app: ASGIApp) -> ASGIApp:
+        """The app behind this, for a server that does not ask for itself."""
+
+        async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+            shed = self.active and scope["type"] == "http" and self.refuses(scope["path"], scope["headers"])
+            await (self.refuse if shed else app)(scope, receive, send)
+
+        return guarded
+
+    async def watch(self, stop: trio.Event) -> None:
+        """Look at the load until `stop` is set.
+
+        The lag is how late this task itself is run, or how long it waits for its next turn: by as much is every request
+        late whose bytes have arrived. The looks are apart by chance, or they could always fall between two stalls.
+        """
+        clock, shedder = self._load.clock, self._shedder
+        while not stop.is_set():
+            tick_s = WARY_TICK_S if shedder.is_wary else TICK_S
+            due_at = clock() + tick_s * (0.5 + self._rng.random())
+            await trio.sleep_until(due_at)
+            began_at = clock()
+            await trio.lowlevel.checkpoint()
+            at = clock()
+            self._look(at, max(began_at - due_at, at - began_at))
+
+    def statistics(self) -> SheddingStatistics:
+        """The record of this moment."""
+        return self._shedder.statistics()
+
+    def _look(self, at: float, lag_s: float) -> None:
+        self.lag_s = max(lag_s, self.lag_s * PEAK_DECAY)
+        pressure = max(lag_s / LAG_S, self._load.writes() / WRITES_MAX)
+        is_calm = pressure <= 1.0 and not self.active
+        self._shedder.observe(at, pressure, 0 if is_calm else self._load.busy())
+        self.active = self._shedder.active
+        if self.active or self._spell is not None:
+            self._tell(at, lag_s)
+
+    def _tell(self, at: float, lag_s: float) -> None:
+        """Log the first refusal and the end; a pair of lines for `LINES_APART_S` at most."""
+        now = self._shedder.statistics()
+        spell = self._spell
+        if spell is None:
+            spell = self._spell = _Spell(at, now.refused_total)
+        refused = now.refused_total - spell.refused_before
+        if not now.active:
+            self._spell = None
+            if spell.is_told:
+                self._log.event("warning", "overload_ended", seconds=round(at - spell.began_at, 1), refused=refused)
+        elif refused and not spell.is_told and at - self._line_at >= LINES_APART_S:
+            spell.is_told, self._line_at = True, at
+            self._log.event("warning", "overload_began", lag_ms=round(lag_s * 1000), limit=now.limit)
+
+
+@dataclass(slots=True)
+class _Spell:
+    """A time in which the node sheds; it is told of once somebody was refused."""
+
+    began_at: float
+    refused_before: int
+    is_told: bool = False

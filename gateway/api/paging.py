@@ -1,0 +1,56 @@
+"""The lists of an account, page by page: where a page begins, and the answer that leads to the next (spec 4.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import orjson
+
+from gateway.api.responses import Replies, account_fragment
+from gateway.http.request import Caller, Reply, Request
+from upstreams.model.cursors import CursorSigner
+from upstreams.model.params import State, Value
+
+
+class Place(NamedTuple):
+    """Where a page begins: behind `state`, or with the first item. Its cursors are good for this list only."""
+
+    binding: bytes
+    state: State | None
+
+    @property
+    def before(self) -> tuple[float, str] | None:
+        """The instant and the id of the last item before it, newest first."""
+        return None if self.state is None else (float(self.state["at"]), str(self.state["id"]))
+
+
+def behind(at: float, id_: str) -> State:
+    """The place behind an item, as `Place.before` reads it."""
+    return {"at": repr(at), "id": id_}
+
+
+@dataclass(frozen=True, slots=True)
+class Lists:
+    """Answers with lists; every cursor is signed."""
+
+    signer: CursorSigner
+    replies: Replies
+
+    def place(self, request: Request, caller: Caller, values: Mapping[str, Value], *chosen: object) -> Place:
+        """Where the page begins that is asked for; `chosen` is what else a cursor of this list depends on.
+
+        Raises:
+            InvalidCursor: the one that was sent is not of this list.
+        """
+        binding = orjson.dumps([request.path, caller.key.account_id, *chosen])
+        return Place(binding, self.signer.open(binding, str(values["cursor"])) if "cursor" in values else None)
+
+    async def page(
+        self, request: Request, caller: Caller, items: Sequence[Any], *, place: Place, more: State | None
+    ) -> Reply:
+        """A page; `more` is where the next one begins, None on the last."""
+        cursor = None if more is None else self.signer.seal(place.binding, more)
+        pagination = {"next_cursor": cursor, "has_more": more is not None, "page_size": len(items)}
+        return await self.replies.free(request, caller, account_fragment(request.path, {"items": items}, pagination))

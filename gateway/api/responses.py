@@ -1,0 +1,115 @@
+"""How answers are put together: data from stored parts, free resources of the account, refusals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from billing.accounts.balances import Balances
+from gateway.calls.execute import balance_of
+from gateway.calls.request import CallFailed, Outcome
+from gateway.http import envelope
+from gateway.http.errors import refusal_of
+from gateway.http.request import Caller, Reply, Request
+from gateway.server.http1.fields import Fields, joined
+from limits.idempotency import Kept
+
+_JSON = b"application/json"
+_CREDITS: tuple[bytes, ...] = (b"x-credits-used", b"x-credits-remaining")
+_CACHE = (b"x-cache",)
+_REPLAY: Fields = (b"x-idempotent-replay",), (b"true",)
+_RETRY_AFTER = (b"retry-after",)
+_COPIED_BYTES = 16_384
+"""A fragment up to this size is copied into each answer: for so little that costs less than to send it in parts."""
+
+
+def _credit_headers(credits_used: int, balance: int | None) -> Fields:
+    """`X-Credits-Remaining` is left out while the balance is unknown (spec 7.2)."""
+    if balance is None:
+        return _CREDITS[:1], (b"%d" % credits_used,)
+    return _CREDITS, (b"%d" % credits_used, b"%d" % balance)
+
+
+@dataclass(frozen=True, slots=True)
+class Replies:
+    """Makes the answers of one node; `base_url` is the public address that they name."""
+
+    balances: Balances
+    base_url: str
+
+    def data(self, request: Request, outcome: Outcome) -> Reply:
+        """The answer of a billed call, or of the earlier one that it repeats."""
+        if outcome.replayed is not None:
+            return self._replay(outcome, outcome.replayed)
+        stored = outcome.fragment
+        if len(stored) > _COPIED_BYTES:
+            return _around(stored, self.data(request, replace(outcome, fragment=b"")))
+        body = envelope.success(
+            stored,
+            request_id=request.id,
+            credits_used=outcome.credits_used,
+            balance=outcome.balance,
+            cached=outcome.cached,
+        )
+        names, values = _credit_headers(outcome.credits_used, outcome.balance)
+        headers = names + _CACHE, (*values, b"HIT" if outcome.cached else b"MISS")
+        return Reply(
+            200, body, headers, "OK", _JSON, outcome.credits_used, outcome.upstream_s, outcome.charge_s, outcome.close_s
+        )
+
+    def _replay(self, outcome: Outcome, kept: Kept) -> Reply:
+        stored = outcome.fragment
+        if len(stored) > _COPIED_BYTES and kept.status < 400:
+            return _around(stored, self._replay(replace(outcome, fragment=b""), kept))
+        body = envelope.replay(
+            stored,
+            status=kept.status,
+            request_id=kept.owner,
+            balance=outcome.balance,
+            cached=kept.cached,
+        )
+        headers = joined(_credit_headers(0, outcome.balance), _REPLAY)
+        code = "OK" if kept.status < 400 else envelope.error_name(stored)
+        return Reply(kept.status, body, headers, code, request_id=kept.owner)
+
+    async def free(self, request: Request, caller: Caller, stored: bytes) -> Reply:
+        """The answer of a resource that costs nothing; `stored` is its fragment."""
+        if len(stored) > _COPIED_BYTES:
+            return _around(stored, await self.free(request, caller, b""))
+        balance = self.balances.nowait(caller.key.account_id)
+        if balance is None:
+            balance = await balance_of(self.balances, caller.key.account_id)
+        body = envelope.success(stored, request_id=request.id, credits_used=0, balance=balance, cached=False)
+        return Reply(200, body, _credit_headers(0, balance))
+
+    async def refusal(self, request: Request, exc: Exception) -> Reply:
+        """The answer to a request that ended with `exc`; the money in it is what the ledger says."""
+        failed = exc if isinstance(exc, CallFailed) else None
+        refused = refusal_of(failed.__cause__ if failed and failed.__cause__ else exc)
+        caller, balance = request.caller, failed.balance if failed else None
+        if failed is None and caller is not None and refused.knows_balance:
+            balance = await balance_of(self.balances, caller.key.account_id)
+        used = failed.credits_used if failed else 0
+        body = envelope.failure(
+            refused, request_id=request.id, credits_used=used, balance=balance, base_url=self.base_url
+        )
+        headers = refused.headers
+        if caller:
+            headers = joined(headers, _credit_headers(used, balance))
+        if refused.retry_after_s is not None:
+            headers = joined(headers, (_RETRY_AFTER, (b"%d" % refused.retry_after_s,)))
+        upstream_s = failed.upstream_s if failed else 0.0
+        return Reply(refused.code.status, body, headers, refused.code.name, _JSON, used, upstream_s)
+
+
+def _around(stored: bytes, reply: Reply) -> Reply:
+    """The answer around a large fragment, which others share, made of the one around nothing."""
+    at = reply.body.index(b",") + 1  # behind `success`
+    reply.pieces = reply.body[:at], stored, reply.body[at:]
+    reply.body = b""
+    return reply
+
+
+def account_fragment(path: str, data: Any, pagination: Any = None) -> bytes:
+    """The fragment of an account resource (decisions 2)."""
+    return envelope.fragment("account", path, data, pagination)

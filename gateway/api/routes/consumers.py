@@ -1,0 +1,131 @@
+"""`/v1/events/consumers`: named consumers, which remember how far their key has read (spec 4.4, decisions 13)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from events.consumers.steps import Overview
+from events.errors import CursorAhead, CursorExpired, EventsError
+from events.instants import iso
+from gateway.api.responses import Replies, account_fragment
+from gateway.feed import refusals
+from gateway.feed.acks import acknowledge
+from gateway.feed.asks import check_name
+from gateway.feed.reading import Readers, position_of
+from gateway.feed.tokens import PATH, FeedTokens
+from gateway.http.bodies import read_json
+from gateway.http.errors import Refused
+from gateway.http.params import read_free
+from gateway.http.request import Caller, Reply, Request
+from gateway.http.routing import Route
+from storage.errors import StorageError
+from upstreams.model.cursors import CursorSigner
+
+CONSUMERS = f"{PATH}/consumers"
+CONSUMER = f"{CONSUMERS}/{{consumer}}"
+RESET_TO = "Reset it to oldest, now, a next_cursor or the id of a kept event."
+_Answer = Callable[[Request, Caller, FeedTokens], Awaitable[Reply]]
+
+
+class Place(msgspec.Struct, frozen=True):
+    """The body of an acknowledgement and of a reset."""
+
+    cursor: str
+
+
+class ConsumerRoutes:
+    """Answers for the consumers of the caller's key."""
+
+    def __init__(self, readers: Readers, *, signer: CursorSigner, replies: Replies) -> None:
+        self._readers = readers
+        self._consumers = readers.consumers
+        self._signer = signer
+        self._replies = replies
+
+    @property
+    def routes(self) -> tuple[Route, ...]:
+        """Their places in the routing table."""
+        return (
+            self._route(CONSUMERS, self.list),
+            self._route(CONSUMER, self.show),
+            self._route(CONSUMER, self.delete, "DELETE"),
+            self._route(f"{CONSUMER}/ack", self.ack, "POST"),
+            self._route(f"{CONSUMER}/reset", self.reset, "POST"),
+        )
+
+    def _route(self, path: str, answer: _Answer, *methods: str) -> Route:
+        async def handle(request: Request, caller: Caller) -> Reply:
+            tokens = FeedTokens(self._signer, caller.key.account_id)
+            try:
+                read_free(request.query, ())
+                return await answer(request, caller, tokens)
+            except Refused as refused:
+                raise refusals.in_feeds_form(refused) from None
+            except EventsError as exc:
+                raise refusals.of_consumer(exc, tokens) from exc
+            except StorageError as exc:
+                raise refusals.store_away() from exc
+
+        return Route(path, handle, methods or ("GET", "HEAD"))
+
+    async def list(self, request: Request, caller: Caller, tokens: FeedTokens) -> Reply:
+        """All of them, by name."""
+        found = await self._consumers.list(caller.key.id)
+        items = [_shown(one, tokens) for one in found]
+        pagination = {"next_cursor": None, "has_more": False, "page_size": len(items)}
+        return await self._replies.free(request, caller, account_fragment(request.path, {"items": items}, pagination))
+
+    async def show(self, request: Request, caller: Caller, tokens: FeedTokens) -> Reply:
+        """One of them."""
+        found = await self._consumers.get(caller.key.id, _name(request))
+        return await self._free(request, caller, {"consumer": _shown(found, tokens)})
+
+    async def delete(self, request: Request, caller: Caller, tokens: FeedTokens) -> Reply:  # noqa: ARG002 - as all
+        """Forget it; the next read under its name begins a new one."""
+        await self._consumers.delete(caller.key.id, _name(request))
+        return Reply(204, b"")
+
+    async def ack(self, request: Request, caller: Caller, tokens: FeedTokens) -> Reply:
+        """Move it on to a position that it was served; never back."""
+        name, place = _name(request), await read_json(request, Place)
+        data = await acknowledge(place.cursor, readers=self._readers, key=caller.key, name=name, tokens=tokens)
+        return await self._free(request, caller, data)
+
+    async def reset(self, request: Request, caller: Caller, tokens: FeedTokens) -> Reply:
+        """Let it read on from any position, forwards or back."""
+        name, place = _name(request), await read_json(request, Place)
+        with refusals.leading_on(RESET_TO):
+            position = await position_of(self._readers, place.cursor, caller.key, tokens)
+            try:
+                found = await self._consumers.reset(caller.key.id, name, position)
+            except CursorExpired as exc:
+                raise refusals.expired(exc.head, position, tokens) from exc
+            except CursorAhead as exc:
+                raise refusals.unusable(refusals.AHEAD, exc.head, tokens) from exc
+        return await self._free(request, caller, {"consumer": _shown(found, tokens)})
+
+    async def _free(self, request: Request, caller: Caller, data: dict[str, Any]) -> Reply:
+        return await self._replies.free(request, caller, account_fragment(request.path, data))
+
+
+def _name(request: Request) -> str:
+    assert request.named is not None, "its route has the name"
+    return check_name(request.named["consumer"])
+
+
+def _shown(overview: Overview, tokens: FeedTokens) -> dict[str, Any]:
+    consumer = overview.consumer
+    chosen = consumer.filters
+    return {
+        "consumer": consumer.name,
+        "status": overview.status,
+        "cursor": tokens.seal(consumer.committed),
+        "unread": overview.unread,
+        "types": None if chosen.types is None else sorted(chosen.types),
+        "subject_id": None if chosen.subjects is None else sorted(chosen.subjects),
+        "created_at": iso(consumer.created_at),
+        "last_read_at": iso(consumer.seen_at),
+    }

@@ -1,0 +1,76 @@
+"""The account's money: balance and transactions, free and never cached (decisions 4)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from billing.ledger.transactions import Ledger, Transaction
+from events.instants import iso
+from gateway.api.paging import Lists
+from gateway.api.responses import Replies, account_fragment
+from gateway.http.params import CURSOR, read_free
+from gateway.http.request import Caller, Reply, Request
+from gateway.http.routing import Route
+from upstreams.model.cursors import CursorSigner
+from upstreams.model.params import Param
+
+_TRANSACTIONS = (
+    Param("limit", "Entries on a page.", "50", type="integer", default=50, minimum=1, maximum=100),
+    Param("request_id", "Only the entries of this request.", "req_..."),
+    CURSOR,
+)
+
+
+class Credits:
+    """Answers `/v1/credits/*`."""
+
+    def __init__(self, ledger: Ledger, *, signer: CursorSigner, replies: Replies) -> None:
+        self._ledger = ledger
+        self._replies = replies
+        self._lists = Lists(signer, replies)
+
+    @property
+    def routes(self) -> tuple[Route, ...]:
+        """The two routes."""
+        return (Route("/v1/credits/balance", self.balance), Route("/v1/credits/transactions", self.transactions))
+
+    async def balance(self, request: Request, caller: Caller) -> Reply:
+        """What can be spent, what is held, what was deducted lately."""
+        read_free(request.query, ())
+        report = await self._ledger.report(caller.key.account_id)
+        data = {
+            "balance": report.balance,
+            "held": report.held,
+            "recent_deductions": {"last_24h": report.last_24h, "last_7d": report.last_7d},
+        }
+        return await self._replies.free(request, caller, account_fragment(request.path, data))
+
+    async def transactions(self, request: Request, caller: Caller) -> Reply:
+        """The statement, newest first."""
+        values = read_free(request.query, _TRANSACTIONS)
+        limit, request_id = int(values["limit"]), values.get("request_id")
+        place = self._lists.place(request, caller, values, request_id)
+        found = await self._ledger.transactions(
+            caller.key.account_id,
+            limit=limit + 1,
+            before=None if place.state is None else int(place.state["id"]),
+            request_id=None if request_id is None else str(request_id),
+        )
+        page = found[:limit]
+        more = {"id": page[-1].id} if len(found) > limit else None
+        return await self._lists.page(request, caller, [_item(entry) for entry in page], place=place, more=more)
+
+
+def _item(entry: Transaction) -> dict[str, Any]:
+    return {
+        "id": f"txn_{entry.id}",
+        "type": entry.type,
+        "amount": entry.amount,
+        "balance_after": entry.balance_after,
+        "description": entry.description,
+        "endpoint": entry.endpoint,
+        "platform": entry.platform,
+        "request_id": entry.request_id,
+        "key_id": entry.key_id,
+        "created_at": iso(entry.created_at),
+    }

@@ -1,0 +1,111 @@
+"""A monitor's deliveries and its webhook over HTTP: the log, sending again, the secret, resuming (decisions 12)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+from events.instants import iso, iso_or_none
+from gateway.api.paging import Lists, behind
+from gateway.api.responses import Replies, account_fragment
+from gateway.api.routes.monitors import MONITOR, monitor_id_of
+from gateway.http.params import CURSOR, read_free
+from gateway.http.request import Caller, Reply, Request
+from gateway.http.routing import Route
+from scheduler.monitors.webhooks import Logged, Webhooks
+from scheduler.webhooks.records import AttemptRow
+from upstreams.model.cursors import CursorSigner
+from upstreams.model.params import limit
+
+DELIVERIES: Final = f"{MONITOR}/deliveries"
+WEBHOOK: Final = f"{MONITOR}/webhook"
+# Each may have dozens of attempts with 20,000 characters of an answer; a page of them ends early.
+_PAGE: Final = (limit(25, default=10), CURSOR)
+
+
+class DeliveryRoutes:
+    """Answers for the webhooks of the caller's monitors."""
+
+    def __init__(self, webhooks: Webhooks, *, signer: CursorSigner, replies: Replies) -> None:
+        self._webhooks = webhooks
+        self._replies = replies
+        self._lists = Lists(signer, replies)
+
+    @property
+    def routes(self) -> tuple[Route, ...]:
+        """Their places in the routing table."""
+        return (
+            Route(DELIVERIES, self.page),
+            Route(f"{DELIVERIES}/{{delivery_id}}/redeliver", self.redeliver, ("POST",)),
+            Route(f"{WEBHOOK}/rotate-secret", self.rotate, ("POST",)),
+            Route(f"{WEBHOOK}/resume", self.resume, ("POST",)),
+        )
+
+    async def page(self, request: Request, caller: Caller) -> Reply:
+        """A page of deliveries with their attempts, newest first."""
+        values = read_free(request.query, _PAGE)
+        size, account_id = int(values["limit"]), caller.key.account_id
+        place = self._lists.place(request, caller, values)
+        page = await self._webhooks.deliveries(account_id, monitor_id_of(request), before=place.before, limit=size)
+        last = page.entries[-1].delivery if page.has_more else None
+        more = None if last is None else behind(last.created_at, last.id)
+        return await self._lists.page(request, caller, [_shown(one) for one in page.entries], place=place, more=more)
+
+    async def redeliver(self, request: Request, caller: Caller) -> Reply:
+        """202 with the delivery, which is queued again."""
+        read_free(request.query, ())
+        assert request.named is not None, "its route has the name"
+        delivery_id = request.named["delivery_id"]
+        found = await self._webhooks.redeliver(caller.key.account_id, monitor_id_of(request), delivery_id)
+        return replace(await self._free(request, caller, {"delivery": _shown(found)}), status=202)
+
+    async def rotate(self, request: Request, caller: Caller) -> Reply:
+        """The new secret, told this once."""
+        read_free(request.query, ())
+        rotated = await self._webhooks.rotate(caller.key.account_id, monitor_id_of(request))
+        data = {"webhook_secret": rotated.secret, "previous_secret_valid_until": iso(rotated.previous_until)}
+        return await self._free(request, caller, data)
+
+    async def resume(self, request: Request, caller: Caller) -> Reply:
+        """The webhook, which takes deliveries again."""
+        read_free(request.query, ())
+        webhook, url, _ = await self._webhooks.resume(caller.key.account_id, monitor_id_of(request))
+        told = {
+            "url": url,
+            "status": webhook.status,
+            "failure_count": webhook.failures,
+            "last_delivery_at": iso_or_none(webhook.last_delivery_at),
+        }
+        return await self._free(request, caller, {"webhook": told})
+
+    async def _free(self, request: Request, caller: Caller, data: dict[str, Any]) -> Reply:
+        return await self._replies.free(request, caller, account_fragment(request.path, data))
+
+
+def _shown(logged: Logged) -> dict[str, Any]:
+    delivery, attempts = logged
+    return {
+        "id": delivery.id,
+        "run_id": delivery.run_id,
+        "status": delivery.status,
+        "fail_reason": delivery.fail_reason,
+        "redelivered": delivery.redelivered_after is not None,
+        "created_at": iso(delivery.created_at),
+        "next_attempt_at": None if delivery.lease_until is not None else iso_or_none(delivery.next_at),
+        "attempt_under_way": delivery.lease_until is not None,
+        "delivered_at": iso_or_none(delivery.delivered_at),
+        "failed_at": iso_or_none(delivery.failed_at),
+        "last_status": delivery.last_status,
+        "attempts": [_shown_attempt(one) for one in attempts],
+    }
+
+
+def _shown_attempt(attempt: AttemptRow) -> dict[str, Any]:
+    return {
+        "number": attempt.number,
+        "at": iso(attempt.at),
+        "status": attempt.status,
+        "error": attempt.error,
+        "latency_ms": attempt.latency_ms,
+        "answer": attempt.answer,
+    }

@@ -1,0 +1,193 @@
+"""`GET /v1/events`: the account's events in order, read by cursor or as a named consumer (spec 4.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from dataclasses import dataclass, replace
+from functools import partial
+
+import trio
+
+from billing.keys.cache import Key
+from events.log.pages import Page
+from gateway.api.admission import Admission
+from gateway.api.responses import Replies
+from gateway.feed import pages, refusals
+from gateway.feed.acks import acknowledge
+from gateway.feed.asks import FeedAsk, ask_of
+from gateway.feed.following import Stopped, follow
+from gateway.feed.pages import Shown
+from gateway.feed.polling import Polled, Polls
+from gateway.feed.reading import ByConsumer, ByCursor, Readers, reading_of
+from gateway.feed.socket import EventSocket
+from gateway.feed.sse import EventSource
+from gateway.feed.tokens import PATH, FeedTokens
+from gateway.http.errors import Refused
+from gateway.http.request import Caller, Reply, Request
+from gateway.http.routing import Route
+from gateway.server.errors import ClientGone
+from gateway.server.http1.fields import Fields, joined
+from storage.errors import StorageError
+from upstreams.model.cursors import CursorSigner
+
+SOCKET_PATH = f"{PATH}/ws"
+_TAGGED = (b"etag", b"cache-control")
+_INTERVAL = (b"x-poll-interval",)
+_CACHING = b"private, no-cache"
+
+
+@dataclass(frozen=True, slots=True)
+class _Answered:
+    """The last page that was answered: polls that wait at one place wake together, and get the same one.
+
+    A consumer's answer tells more than its page, and is never another's.
+    """
+
+    page: Page
+    ask: FeedAsk
+    key_id: str
+    tag: bytes
+    fragment: bytes
+
+    def has_tag_of(self, ask: FeedAsk, key: Key) -> bool:
+        """Whether a read of the same page has the same tag, and so the same text."""
+        return self.key_id == key.id and self.ask == ask
+
+    def has_text_of(self, ask: FeedAsk) -> bool:
+        """Whether a read of the same page, by whichever key, has the same text."""
+        return self.ask.limit == ask.limit and self.ask.sent == ask.sent
+
+
+class Events:
+    """Answers the feed's reads."""
+
+    def __init__(
+        self, readers: Readers, polls: Polls, *, admission: Admission, signer: CursorSigner, replies: Replies
+    ) -> None:
+        self._admission = admission
+        self._readers = readers
+        self._polls = polls
+        self._signer = signer
+        self._replies = replies
+        self._last: _Answered | None = None
+
+    @property
+    def routes(self) -> tuple[Route, ...]:
+        """Their places in the routing table."""
+        return Route(PATH, self.answer), Route(SOCKET_PATH, self.answer_socket)
+
+    async def answer(self, request: Request, caller: Caller) -> Reply:
+        """A page, held open while it is empty; 304 for one that the client has.
+
+        While it is held, every coroutine on the way down to the socket stays: so there are few.
+        """
+        ask = ask_of(request)
+        resumes = request.stream is not None and ask.consumer is None
+        last_id = request.headers.get(b"last-event-id") if resumes else None
+        if last_id:
+            ask = replace(ask, cursor=last_id.decode("latin-1"))
+        tokens = FeedTokens(self._signer, caller.key.account_id)
+        known = request.headers.get(b"if-none-match")
+        try:
+            reading = await reading_of(self._readers, ask, caller.key, tokens)
+            if request.stream is not None and request.method == "GET":
+                return await self._follow(EventSource(request.stream, request.receive, tokens), request, reading)
+            if known is not None and (held := await self._still_holding(known, reading)):
+                return Reply(304, b"", (_TAGGED, (held, _CACHING)))
+            polled = await self._read(request, reading, known)
+        except Refused as refused:
+            if last_id:
+                refusals.lay_on_last_event_id(refused)
+            raise
+        except StorageError as exc:
+            raise refusals.store_away() from exc
+        return await self._reply(request, caller, polled, tokens=tokens, ask=ask)
+
+    async def _reply(
+        self, request: Request, caller: Caller, polled: Polled, *, tokens: FeedTokens, ask: FeedAsk
+    ) -> Reply:
+        known = request.headers.get(b"if-none-match")
+        answered = self._answered(polled.shown, ask, caller.key, tokens)
+        made = answered.tag
+        headers: Fields = _TAGGED, (made, _CACHING)
+        if polled.interval_s is not None:
+            headers = joined(headers, (_INTERVAL, (b"%d" % polled.interval_s,)))
+        if pages.matches(known, made):
+            return Reply(304, b"", headers)
+        reply = await self._replies.free(request, caller, answered.fragment)
+        reply.headers = joined(reply.headers, headers)
+        return reply
+
+    def _answered(self, shown: Shown, ask: FeedAsk, key: Key, tokens: FeedTokens) -> _Answered:
+        last = self._last
+        if last is not None and (last.page is not shown.page or ask.consumer is not None):
+            last = None
+        if last is not None and last.has_tag_of(ask, key):
+            return last
+        if last is not None and last.has_text_of(ask):
+            text = last.fragment
+        else:
+            text = pages.fragment(shown, ask, tokens, self._replies.base_url)
+        self._last = _Answered(shown.page, ask, key.id, pages.tag(shown, ask, key.id), text)
+        return self._last
+
+    async def answer_socket(self, request: Request, caller: Caller) -> Reply:
+        """The same feed over a WebSocket."""
+        if request.socket is None:
+            raise refusals.wrong("path", "is served as a WebSocket only.", f"Open it as one, or stream {PATH}.")
+        ask, key = ask_of(request), caller.key
+        tokens = FeedTokens(self._signer, key.account_id)
+        ack = None
+        if ask.consumer is not None:
+            ack = partial(acknowledge, readers=self._readers, key=key, name=ask.consumer, tokens=tokens)
+        try:
+            reading = await reading_of(self._readers, ask, key, tokens)
+            return await self._follow(
+                EventSocket(request.socket, tokens, self._replies.base_url, ack), request, reading
+            )
+        except StorageError as exc:
+            raise refusals.store_away() from exc
+
+    async def _follow(self, sink: EventSource | EventSocket, request: Request, reading: ByCursor | ByConsumer) -> Reply:
+        """Events as they come, until either side ends it; what goes wrong in between is told as the last message."""
+        began = self._polls.clock()
+        try:
+            stopped = await follow(
+                self._polls,
+                reading.key,
+                read_on=reading.read_on,
+                sink=sink,
+                check_key=partial(self._admission.key_of, request),
+            )
+            if stopped is not Stopped.GONE or request.socket is None:  # who has only half-closed still reads its stream
+                await sink.end(stopped)
+        except ClientGone:
+            await trio.lowlevel.checkpoint_if_cancelled()
+        finally:
+            request.held_s += self._polls.clock() - began
+        return Reply(200 if request.socket is None else 101, b"", streamed=True)
+
+    def _read(self, request: Request, reading: ByCursor | ByConsumer, known: bytes | None) -> Awaitable[Polled]:
+        if not reading.ask.wait_s or request.method != "GET":
+            return _once(reading)
+
+        def is_news(shown: Shown) -> bool:
+            page = shown.page
+            if page.has_more or shown.restarted_from is not None:
+                return True
+            if not page.items or known is None:
+                return bool(page.items)
+            return not pages.matches(known, pages.tag(shown, reading.ask, reading.key.id))
+
+        return self._polls.poll(request, reading, is_news=is_news)
+
+    async def _still_holding(self, known: bytes, reading: ByCursor | ByConsumer) -> bytes | None:
+        """The tag of the page, if the client has it already, found out without reading that."""
+        if isinstance(reading, ByConsumer):
+            return None
+        head = await self._readers.pages.head(reading.key.account_id)
+        return pages.still_holding(known, reading.ask, reading.key.id, after=reading.origin.pos, head=head)
+
+
+async def _once(reading: ByCursor | ByConsumer) -> Polled:
+    return Polled(await reading.read())

@@ -1,0 +1,147 @@
+"""What a monitor's runs have brought, over HTTP: series, downloads, pictures, and rules tried on it (spec 4.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+import orjson
+
+from gateway.api.responses import Replies, account_fragment
+from gateway.api.routes.monitors import MONITOR, monitor_id_of
+from gateway.http.bodies import read_json
+from gateway.http.errors import Refused, invalid
+from gateway.http.params import read_free
+from gateway.http.request import Caller, Reply, Request
+from gateway.http.routing import Route
+from gateway.http.windows import WINDOW, window_of
+from gateway.server.http1.fields import fields_of
+from scheduler.errors import MonitorInvalid
+from scheduler.monitors.history.projections import Projections, shown_backtest
+from scheduler.monitors.history.timeseries import Chosen
+from scheduler.monitors.metrics.numbers import PAGE
+from scheduler.monitors.metrics.paths import meant_by
+from scheduler.monitors.metrics.rules import read_rules, stored_rules
+from scheduler.monitors.metrics.shapes import ROW
+from scheduler.monitors.metrics.tracking import Track, stored_track
+from scheduler.monitors.model.records import Monitor
+from scheduler.monitors.service import MonitorService
+from upstreams.model.params import Param, Value
+
+_ROW: Final = Param("row", "Only this row, by its id; numbers of the whole page have the row _.", "_")
+_SERIES: Final = (Param("metric", "Only these metrics, commas between them.", "total", length_max=4_096), _ROW, *WINDOW)
+_CHART: Final = (Param("metric", "The metric to draw.", "total", required=True), _ROW, *WINDOW)
+_EXPORT: Final = (
+    Param("format", "How to write it.", "csv", default="csv", choices=("csv", "ndjson")),
+    *WINDOW,
+)
+_CONTENT_TYPES: Final = {"csv": b"text/csv; charset=utf-8; header=present", "ndjson": b"application/x-ndjson"}
+
+
+class BacktestBody(msgspec.Struct, frozen=True):
+    """Rules to try, by default the monitor's own, and the window of runs to try them on."""
+
+    alert_rules: Any = msgspec.UNSET
+    from_: str | None = msgspec.field(default=None, name="from")
+    to: str | None = None
+
+
+class MonitorPastRoutes:
+    """Answers about the past of the monitors of the caller's account; all of it is free."""
+
+    def __init__(self, monitors: MonitorService, projections: Projections, *, replies: Replies) -> None:
+        self._monitors = monitors
+        self._projections = projections
+        self._replies = replies
+
+    @property
+    def routes(self) -> tuple[Route, ...]:
+        """Their places in the routing table."""
+        return (
+            Route(f"{MONITOR}/timeseries", self.timeseries),
+            Route(f"{MONITOR}/export", self.export),
+            Route(f"{MONITOR}/chart.svg", self.chart),
+            Route(f"{MONITOR}/backtest", self.backtest, ("POST",)),
+        )
+
+    async def timeseries(self, request: Request, caller: Caller) -> Reply:
+        """Points, and on a numbers-only monitor the series of each row."""
+        values = read_free(request.query, _SERIES)
+        monitor, window = await self._owned(request, caller), window_of(values)
+        data = await self._projections.timeseries(monitor, window, _chosen(values, monitor))
+        return await self._replies.free(request, caller, account_fragment(request.path, orjson.Fragment(data)))
+
+    async def export(self, request: Request, caller: Caller) -> Reply:
+        """A download, sent while it is read."""
+        values = read_free(request.query, _EXPORT)
+        monitor, window, form = await self._owned(request, caller), window_of(values), str(values["format"])
+        pieces = await self._projections.export(monitor, window, as_csv=form == "csv")
+        if pieces.is_empty and monitor.track is None:
+            raise Refused(
+                "INVALID_REQUEST",
+                "The results of this monitor hold no number that could be exported.",
+                details={"reason": "no_numbers", "next_step": "Read them with GET .../runs?include=result."},
+            )
+        name = f'attachment; filename="{monitor.id}.{form}"'.encode()
+        headers = fields_of([(b"content-disposition", name), (b"x-content-type-options", b"nosniff")])
+        return Reply(200, b"", headers, content_type=_CONTENT_TYPES[form], pieces=pieces)
+
+    async def chart(self, request: Request, caller: Caller) -> Reply:
+        """The picture of one metric."""
+        values = read_free(request.query, _CHART)
+        monitor, window = await self._owned(request, caller), window_of(values)
+        metric, row = str(values["metric"]), values.get("row")
+        _check_metrics([metric], monitor)
+        if row is None and monitor.track is not None and metric.startswith(ROW):
+            raise invalid("row", f"is required, since {metric} is a number of each row; timeseries lists the rows")
+        picture = await self._projections.chart(monitor, window, metric=metric, row=PAGE if row is None else str(row))
+        # Nothing in it could run, and nothing is let in to run: it may be opened as a page of its own.
+        headers = fields_of(
+            [
+                (b"content-security-policy", b"default-src 'none'; style-src 'unsafe-inline'"),
+                (b"cache-control", b"private, max-age=60"),
+                (b"x-content-type-options", b"nosniff"),
+            ]
+        )
+        return Reply(200, picture.encode(), headers, content_type=b"image/svg+xml; charset=utf-8")
+
+    async def backtest(self, request: Request, caller: Caller) -> Reply:
+        """When rules would have fired on the runs that are stored."""
+        read_free(request.query, ())
+        sent = await read_json(request, BacktestBody)
+        ends = {"from": sent.from_, "to": sent.to}
+        window = window_of({name: text for name, text in ends.items() if text is not None})
+        monitor = await self._owned(request, caller)
+        if sent.alert_rules is msgspec.UNSET:
+            rules = stored_rules(orjson.loads(monitor.alert_rules))
+        else:
+            rules = read_rules(sent.alert_rules, _track(monitor))
+        found = await self._projections.backtest(monitor, window, rules)
+        data = {"monitor_id": monitor.id, **shown_backtest(found)}
+        return await self._replies.free(request, caller, account_fragment(request.path, data))
+
+    async def _owned(self, request: Request, caller: Caller) -> Monitor:
+        return (await self._monitors.get(caller.key.account_id, monitor_id_of(request))).monitor
+
+
+def _chosen(values: Mapping[str, Value], monitor: Monitor) -> Chosen:
+    metrics = [name for name in str(values.get("metric", "")).split(",") if name]
+    _check_metrics(metrics, monitor)
+    row = values.get("row")
+    return Chosen(metrics or None, None if row is None else str(row))
+
+
+def _check_metrics(metrics: list[str], monitor: Monitor) -> None:
+    """A numbers-only monitor has no other metrics than those that it tracks; of others only the runs tell."""
+    track = _track(monitor)
+    for metric in metrics:
+        if track is not None and metric not in track.metrics:
+            meant = meant_by(metric, track.metrics)
+            how = f"Send {meant.path}." if meant else f"Send one of {', '.join(track.metrics)}."
+            near = meant.path if meant else None
+            raise MonitorInvalid("metric", f"is not tracked: {metric[:200]}", how, did_you_mean=near)
+
+
+def _track(monitor: Monitor) -> Track | None:
+    return None if monitor.track is None else stored_track(orjson.loads(monitor.track))

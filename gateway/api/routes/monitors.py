@@ -1,0 +1,182 @@
+"""Monitors over HTTP: make, list, read, change, forget, run now, and the history of runs (spec 2.6, 4.5)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final, get_args
+
+import orjson
+
+from gateway.api.monitor_records import run_record
+from gateway.api.paging import Lists, behind
+from gateway.api.responses import Replies, account_fragment
+from gateway.http.bodies import read_json
+from gateway.http.errors import Refused, invalid
+from gateway.http.params import CURSOR, DRY_RUN, read_free
+from gateway.http.request import Caller, Reply, Request
+from gateway.http.routing import Route
+from gateway.http.windows import WINDOW, window_of
+from gateway.server.http1.fields import joined
+from scheduler.json_input import nearest
+from scheduler.monitors.history.lists import RunEntry, StatusFilter
+from scheduler.monitors.model.draft import CreateBody
+from scheduler.monitors.model.patch import PatchBody
+from scheduler.monitors.model.records import RunStatus
+from scheduler.monitors.service import MonitorService
+from upstreams.model.cursors import CursorSigner
+from upstreams.model.params import Param, limit
+
+MONITORS: Final = "/v1/monitors"
+MONITOR: Final = f"{MONITORS}/{{monitor_id}}"
+_INCLUDES: Final = ("result", "numbers")
+_LIST: Final = (
+    Param("status", "Which monitors.", "all", default="active", choices=get_args(StatusFilter)),
+    limit(100),
+    CURSOR,
+)
+_RUNS: Final = (
+    Param("status", "Only runs that stand so.", "ok", choices=get_args(RunStatus)),
+    Param("include", "What to show of each: result, numbers or both.", "numbers"),
+    *WINDOW,
+    limit(100),
+    CURSOR,
+)
+
+
+class MonitorRoutes:
+    """Answers for the monitors of the caller's account."""
+
+    def __init__(self, monitors: MonitorService, *, signer: CursorSigner, replies: Replies) -> None:
+        self._monitors = monitors
+        self._replies = replies
+        self._lists = Lists(signer, replies)
+
+    @property
+    def routes(self) -> tuple[Route, ...]:
+        """Their places in the routing table."""
+        return (
+            Route(MONITORS, self.page),
+            Route(MONITORS, self.create, ("POST",)),
+            Route(MONITOR, self.show),
+            Route(MONITOR, self.change, ("PATCH",)),
+            Route(MONITOR, self.delete, ("DELETE",)),
+            Route(f"{MONITOR}/run", self.run, ("POST",)),
+            Route(f"{MONITOR}/runs", self.runs),
+        )
+
+    async def create(self, request: Request, caller: Caller) -> Reply:
+        """201 with the monitor and its webhook's secret beside the envelope's fields (decisions 2)."""
+        is_dry = read_free(request.query, (DRY_RUN,)).get("dry_run")
+        draft = self._monitors.draft(await read_json(request, CreateBody))
+        account_id = caller.key.account_id
+        if is_dry:
+            told = {**await self._monitors.preview(draft, account_id), "id": None}
+            return await self._free(request, caller, {"valid": True, "monitor": told})
+        saved = await self._monitors.create(draft, account_id, caller.key.id)
+        shown = self._monitors.shown(saved.view)
+        body = {"platform": "account", "endpoint": MONITORS, "monitor": shown, "webhook_secret": saved.secret}
+        made = await self._replies.free(request, caller, orjson.dumps(body)[1:-1])
+        return replace(
+            made, status=201, headers=joined(made.headers, ((b"location",), (_place(saved.view.monitor.id),)))
+        )
+
+    async def page(self, request: Request, caller: Caller) -> Reply:
+        """A page of them, newest first."""
+        values = read_free(request.query, _LIST)
+        size, status = int(values["limit"]), values["status"]
+        place = self._lists.place(request, caller, values, status)
+        asked: StatusFilter = "active" if status == "active" else "paused" if status == "paused" else "all"
+        found = await self._monitors.list(caller.key.account_id, asked, before=place.before, limit=size + 1)
+        views = found[:size]
+        last = views[-1].monitor if len(found) > size else None
+        more = None if last is None else behind(last.created_at, last.id)
+        items = [self._monitors.shown(view) for view in views]
+        return await self._lists.page(request, caller, items, place=place, more=more)
+
+    async def show(self, request: Request, caller: Caller) -> Reply:
+        """One of them."""
+        read_free(request.query, ())
+        view = await self._monitors.get(caller.key.account_id, monitor_id_of(request))
+        return await self._free(request, caller, {"monitor": self._monitors.shown(view)})
+
+    async def change(self, request: Request, caller: Caller) -> Reply:
+        """The monitor as it is now; a secret only where a first webhook was given one."""
+        read_free(request.query, ())
+        sent = await read_json(request, PatchBody)
+        saved = await self._monitors.change(caller.key.account_id, monitor_id_of(request), sent)
+        data: dict[str, Any] = {"monitor": self._monitors.shown(saved.view)}
+        if saved.secret is not None:
+            data["webhook_secret"] = saved.secret
+        return await self._free(request, caller, data)
+
+    async def delete(self, request: Request, caller: Caller) -> Reply:
+        """Forget it: it is not run or billed any more."""
+        read_free(request.query, ())
+        await self._monitors.delete(caller.key.account_id, monitor_id_of(request))
+        return Reply(204, b"")
+
+    async def run(self, request: Request, caller: Caller) -> Reply:
+        """202 with the run that was opened; `runs` tells how it ends."""
+        read_free(request.query, ())
+        run = await self._monitors.run_now(caller.key.account_id, monitor_id_of(request))
+        reply = await self._free(request, caller, {"run": run_record(run)})
+        return replace(reply, status=202)
+
+    async def runs(self, request: Request, caller: Caller) -> Reply:
+        """A page of its runs, newest first."""
+        values = read_free(request.query, _RUNS)
+        window, include = window_of(values), _includes(values.get("include"))
+        status = str(values["status"]) if "status" in values else None
+        place = self._lists.place(request, caller, values, status, *window.bounds)
+        if place.state is not None:
+            window = window._replace(until=float(place.state["at"]))
+        page = await self._monitors.runs(
+            caller.key.account_id,
+            monitor_id_of(request),
+            status=status,
+            window=window,
+            limit=int(values["limit"]),
+            with_data=bool(include),
+        )
+        more = {"at": repr(page.entries[-1].run.scheduled_for)} if page.has_more else None
+        items = [_shown_run(entry, include) for entry in page.entries]
+        return await self._lists.page(request, caller, items, place=place, more=more)
+
+    async def _free(self, request: Request, caller: Caller, data: dict[str, Any]) -> Reply:
+        return await self._replies.free(request, caller, account_fragment(request.path, data))
+
+
+def monitor_id_of(request: Request) -> str:
+    """The monitor that the path names."""
+    assert request.named is not None, "its route has the name"
+    return request.named["monitor_id"]
+
+
+def _place(monitor_id: str) -> bytes:
+    return f"{MONITORS}/{monitor_id}".encode()
+
+
+def _includes(sent: object) -> tuple[str, ...]:
+    asked = tuple(str(sent).split(",")) if sent is not None else ()
+    for name in asked:
+        if name not in _INCLUDES:
+            near = nearest(name.lower(), _INCLUDES)
+            if near is None:
+                raise invalid("include", "must be result, numbers or both with a comma between them")
+            message = f"include must be result, numbers or both, not {name[:100]}"
+            raise Refused("INVALID_REQUEST", message, details={"did_you_mean": near, "param": "include"})
+    return asked
+
+
+def _shown_run(entry: RunEntry, include: tuple[str, ...]) -> dict[str, Any]:
+    """A run with what was stored of it, as it is: `numbers` alone set the result to null (spec 2.6)."""
+    told, data = run_record(entry.run, entry.delivery), entry.data
+    if include:
+        told["result"] = _stored(data.result if "result" in include else None)
+    if "numbers" in include:
+        told |= {"numbers": _stored(data.numbers), "deltas": _stored(data.deltas)}
+    return told
+
+
+def _stored(body: bytes | None) -> orjson.Fragment | None:
+    return None if body is None else orjson.Fragment(body)

@@ -1,0 +1,71 @@
+"""`GET /v1/status`: public, the state of every platform's circuits (spec 4.2, decisions 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
+
+import trio
+
+from events.instants import iso
+from gateway.http import envelope
+from gateway.http.request import Caller, Reply, Request
+from gateway.http.routing import Route
+from upstreams.catalog import Catalog
+from upstreams.fetching.site import Site
+
+STATUS_PATH = "/v1/status"
+Health = Literal["operational", "degraded", "down"]
+_WORST_FIRST = ("open", "half_open", "closed")
+
+
+class Status:
+    """Tells which platforms can be called; `now` gives Unix seconds."""
+
+    def __init__(self, catalog: Catalog, *, now: Callable[[], float]) -> None:
+        self._catalog = catalog
+        self._now = now
+
+    @property
+    def route(self) -> Route:
+        """Its place in the table: for suggestions, and for the 405 of a wrong method, which needs a key like any."""
+        return Route(STATUS_PATH, self._by_route)
+
+    async def _by_route(self, request: Request, _caller: Caller) -> Reply:
+        await trio.lowlevel.checkpoint()
+        return self.answer(request)
+
+    def answer(self, request: Request) -> Reply:
+        """The status envelope: it belongs to nobody, so it carries no balance."""
+        platforms = {slug: _platform(site) for slug, site in self._catalog.sites.items()}
+        data = {
+            "status": _overall(entry["status"] for entry in platforms.values()),
+            "platforms": platforms,
+            "updated_at": iso(self._now()),
+        }
+        stored = envelope.fragment("utility", request.path, data)
+        return Reply(200, envelope.success(stored, request_id=request.id, credits_used=0, balance=None, cached=False))
+
+
+def _platform(site: Site) -> dict[str, Any]:
+    sources = {name: source.breaker.state for name, source in site.sources.items()}
+    return {
+        "status": _health(sources.values()),
+        "circuit": next(state for state in _WORST_FIRST if state in sources.values()),
+        "sources": {name: {"circuit": state} for name, state in sources.items()},
+    }
+
+
+def _health(states: Iterable[str]) -> Health:
+    """Down when no source can be called, degraded when one cannot."""
+    known = list(states)
+    if all(state == "open" for state in known):
+        return "down"
+    return "operational" if all(state == "closed" for state in known) else "degraded"
+
+
+def _overall(healths: Iterable[str]) -> Health:
+    known = list(healths)
+    if known and all(health == "down" for health in known):
+        return "down"
+    return "operational" if all(health == "operational" for health in known) else "degraded"

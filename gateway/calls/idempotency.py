@@ -1,0 +1,171 @@
+"""Claim and charge in one transaction, so that they cannot disagree (decisions 7; architecture 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from hashlib import sha256
+from typing import NamedTuple, cast
+
+from billing.charges.batch_rows import Charge, ChargeRequest, Closed, CloseRequest, Request
+from billing.charges.charges import Charges
+from billing.errors import ChargeUnknown
+from gateway.http.errors import Refused
+from limits.errors import ClaimConflict, ClaimInProgress, ClaimMismatch, ClaimRefused, ReplayUnavailable
+from limits.idempotency import Claim, Held, Kept, finished, judge, read_claims, save_claims
+from limits.shares import Shares
+from storage.store import Store, Tx
+
+_KEY_CHARS_MAX = 255
+_REFUSED: dict[type[ClaimRefused], str] = {
+    ClaimInProgress: "in_progress",
+    ClaimConflict: "conflict",
+    ClaimMismatch: "mismatch",
+    ReplayUnavailable: "unavailable",
+}
+
+
+class Begin(NamedTuple):
+    """Claim a key and take a charge; with `kept` the outcome is known already (a cache hit) and nothing is charged."""
+
+    claim: Claim
+    charge: ChargeRequest | None
+    kept: Kept | None = None
+
+
+class End(NamedTuple):
+    """Close the charge and finish the claim with `kept`, or free it without."""
+
+    claim: Claim
+    close: CloseRequest
+    kept: Kept | None
+
+
+Step = Begin | End
+Begun = Charge | Kept | None
+"""The charge that was taken, the outcome to replay, or None when the claim was finished at once."""
+
+
+class Claims:
+    """Begins and ends claimed calls. `now` gives Unix seconds and is called on the store's thread too."""
+
+    def __init__(self, store: Store, charges: Charges, *, now: Callable[[], float]) -> None:
+        self._store = store
+        self._charges = charges
+        self._now = now
+        self.counts = dict.fromkeys(("claimed", "replayed", "in_progress", "conflict", "mismatch", "unavailable"), 0)
+        """How requests with a key went, since the start."""
+        self.shares = Shares()
+        """The accounts' shares of what is kept for their keys, to be trimmed now and then."""
+
+    async def begin(self, step: Begin) -> Begun:
+        """Claim the key and take the charge, both or neither.
+
+        Raises:
+            ClaimRefused: the key is taken. Or what `Charges.take` raises. Nothing was charged.
+        """
+        try:
+            begun = cast("Begun", await self._store.submit(self.judge, step))
+        except ClaimRefused as refusal:
+            self.counts[_REFUSED[type(refusal)]] += 1
+            raise
+        self.counts["replayed" if isinstance(begun, Kept) else "claimed"] += 1
+        if begun is None and step.kept is not None:
+            self.shares.put(step.claim.account_id, step.kept)
+        return begun
+
+    async def end(self, step: End) -> Closed:
+        """Close the charge and settle the claim's fate. An owner whose claim was taken over is refunded in full.
+
+        Raises:
+            StorageError: both are still open; `Charges.finish` tries again.
+        """
+        return await self._charges.close_by(step.close.request_id, partial(self._submit_end, step))
+
+    async def _submit_end(self, step: End) -> Closed:
+        closed = cast("Closed", await self._store.submit(self.judge, step))
+        if step.kept is not None:
+            self.shares.put(step.claim.account_id, step.kept)
+        return closed
+
+    def judge(self, tx: Tx, steps: Sequence[Step]) -> Sequence[object]:
+        """The batch handler, on the store's thread: claims first, one after another, then all of the money at once."""
+        now = self._now()
+        ids = [step.claim.id for step in steps]
+        before = read_claims(tx, sorted(set(ids)))
+        claims: dict[str, Held | None] = {**before}
+        results: list[object] = []
+        money: list[tuple[int, Request]] = []
+        for place, (id_, step) in enumerate(zip(ids, steps, strict=True)):
+            held = claims.get(id_)
+            judged = _begin(held, step, now) if isinstance(step, Begin) else _end(held, step, now)
+            result, request, claims[id_] = judged
+            results.append(result)
+            if request is not None:
+                money.append((place, request))
+        if money:
+            tx.on_doubt(partial(self._free_later, steps))
+            outcomes = self._charges.judge(tx, [request for _, request in money])
+            for (place, request), outcome in zip(money, outcomes, strict=True):
+                results[place] = outcome
+                if isinstance(outcome, Exception) and isinstance(request, ChargeRequest):
+                    claims[ids[place]] = None  # what was there before had expired, or it would not be claimed
+        changed = {id_: held for id_, held in claims.items() if held is not before.get(id_)}
+        if changed:
+            save_claims(tx, changed)
+        return results
+
+    def _free_later(self, doubtful: Sequence[Step]) -> None:
+        """Their callers were told that nothing was claimed: each key is freed with the refund of its charge."""
+        for step in doubtful:
+            if isinstance(step, Begin) and step.charge is not None:
+                self._charges.finish_later(step.charge.request_id, partial(self._free, step.claim, step.charge))
+
+    async def _free(self, claim: Claim, charge: ChargeRequest) -> Closed:
+        close = CloseRequest(charge.request_id, charge.account_id, charge.key_id, used=0)
+        try:
+            return await self._submit_end(End(claim, close, None))
+        except ChargeUnknown:
+            return Closed(credits_used=0, balance_after=0)
+
+
+Judged = tuple[object, Request | None, Held | None]
+"""What comes of a step but for its money, its money, and the claim as it stands then."""
+
+
+def _begin(held: Held | None, step: Begin, now: float) -> Judged:
+    verdict = judge(held, step.claim, now)
+    if not isinstance(verdict, Held):
+        return verdict, None, held
+    return None, step.charge, verdict if step.kept is None else finished(verdict, step.kept, now, free=True)
+
+
+def _end(held: Held | None, step: End, now: float) -> Judged:
+    if held is None or held.owner != step.claim.owner or held.kept is not None:
+        return None, step.close._replace(used=0), held
+    return None, step.close, None if step.kept is None else finished(held, step.kept, now, free=not step.close.used)
+
+
+def idempotency_key(header: bytes | None) -> str | None:
+    """The key of an `Idempotency-Key` header, bare or as a quoted structured-field string.
+
+    Raises:
+        Refused: 400, it is empty, too long, or has characters that cannot be seen.
+    """
+    if header is None:
+        return None
+    text = header.strip().decode("latin-1")
+    if len(text) >= 2 and text[0] == text[-1] == '"':
+        text = text[1:-1].replace('\\"', '"').replace("\\\\", "\\")
+    if not 1 <= len(text) <= _KEY_CHARS_MAX or not text.isascii() or not text.isprintable() or " " in text:
+        raise Refused(
+            "INVALID_REQUEST",
+            f"Idempotency-Key must be 1 to {_KEY_CHARS_MAX} visible characters.",
+            details={"reason": "invalid_param", "param": "Idempotency-Key"},
+        )
+    return text
+
+
+def fingerprint(*parts: bytes) -> str:
+    """One digest over the parts of a request."""
+    return sha256(b"".join([len(part).to_bytes(8) + part for part in parts])).hexdigest()

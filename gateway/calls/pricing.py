@@ -1,0 +1,33 @@
+"""What an endpoint costs, as the catalog and the guide tell it (spec 2.3, 2.4)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from billing.prices import credits_for
+from upstreams.model.endpoint import Endpoint
+
+
+class Price(NamedTuple):
+    """The least that a call costs, its label, and one sentence on how it is counted."""
+
+    credits: int
+    label: str
+    note: str
+
+
+def price_of(endpoint: Endpoint) -> Price:
+    """The price of an endpoint."""
+    each = credits_for(endpoint.tier)
+    if endpoint.collect is None:
+        return Price(each, f"{each} credit{'' if each == 1 else 's'}", "One charge for each answer from the upstream.")
+    collect = endpoint.collect
+    items_max = next(param.maximum or 0 for param in endpoint.params if param.name == "limit")
+    pages_max = -(-items_max // collect.per_page) + collect.spare_pages
+    return Price(
+        each,
+        f"{each}-{each * pages_max} credits, metered",
+        f"{each} for each page of up to {collect.per_page} items that brings something new. Pages that come short may "
+        f"take up to {collect.spare_pages} more: as far as the balance and the key's budget go these are reserved, and "
+        "what is not used is refunded.",
+    )

@@ -1,0 +1,115 @@
+"""`sluice events`: an account's events as they come, for anybody with a key and an address (spec 4.4)."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+from random import Random
+from typing import Any
+from urllib.parse import SplitResult, urlsplit
+
+import click
+
+from gateway.cli.endings import Ended, Endings
+from gateway.cli.feed.client import FeedClient
+from gateway.cli.feed.positions import AsConsumer, AtCursor, Place
+from gateway.cli.feed.tail import Tail
+from gateway.cli.run import Refusal, json_option
+
+_KEY_NAME = "SLUICE_API_KEY"
+_CONSUMER = re.compile(r"[a-z0-9_-]{1,64}")
+
+
+@click.group()
+def events() -> None:
+    """Follow an account's events."""
+
+
+@events.command("tail")
+@click.option("--url", envvar="SLUICE_URL", default="http://127.0.0.1:8080", show_default=True, help="Or SLUICE_URL.")
+@click.option("--key-file", type=click.Path(dir_okay=False, path_type=Path), help=f"Holds the key; else {_KEY_NAME}.")
+@click.option("--consumer", help="Read as this named consumer, and acknowledge what was printed.")
+@click.option("--types", multiple=True, help="Such as key.revoked, discover.* or *; comma-separated.")
+@click.option("--subject-id", multiple=True, help="Ids of what the events are about; comma-separated.")
+@click.option("--from", "start", help="oldest (default), now, a cursor or an event's id; a consumer's first read only.")
+@click.option(
+    "--cursor-file", type=click.Path(dir_okay=False, path_type=Path), help="Begin at its cursor; keep it there."
+)
+@click.option(
+    "--attempts",
+    type=click.IntRange(0),
+    default=5,
+    show_default=True,
+    help="Tries in a row before it gives up; 0 never does.",
+)
+@json_option
+def tail(**o: Any) -> None:
+    """Print events as they come. Oldest first, until Ctrl-C; each once, even over restarts with a cursor file."""
+    url, key = _address(o["url"]), _key(o["key_file"])
+    filters = {"types": ",".join(o["types"]), "subject_id": ",".join(o["subject_id"])}
+    _check_place(o["consumer"], o["start"], o["cursor_file"])
+    if sys.stdout is None:  # Python's word for a stdout that was closed before it began
+        raise Refusal("stdout is closed: there is nowhere to print to", exit_code=2)
+    endings = Endings(sys.stdout.fileno())
+    client = FeedClient(url, key, endings=endings, attempts=o["attempts"], rng=Random())
+    place: Place = (
+        AsConsumer(o["consumer"], o["start"], client)
+        if o["consumer"] is not None
+        else AtCursor(o["start"] or "oldest", o["cursor_file"])
+    )
+    try:
+        with endings.heard():
+            Tail(client, place, {name: text for name, text in filters.items() if text}, o["as_json"]).run()
+    except Ended:
+        return
+
+
+def _check_place(consumer: str | None, start: str | None, cursor_file: Path | None) -> None:
+    """Refuse what cannot be meant."""
+    is_word = start in (None, "oldest", "now")
+    if not is_word and not str(start).startswith(("cur_", "evt_")):
+        raise click.BadParameter("must be oldest, now, a cursor or an event's id", param_hint="--from")
+    if consumer is None:
+        return
+    if _CONSUMER.fullmatch(consumer) is None:
+        raise click.BadParameter("must be 1 to 64 characters of a-z, 0-9, _ and -", param_hint="--consumer")
+    if not is_word:
+        raise click.BadParameter("must be oldest or now for a consumer, which keeps its own place", param_hint="--from")
+    if cursor_file is not None:
+        raise click.BadParameter("is not for a consumer, which keeps its own place", param_hint="--cursor-file")
+
+
+def _address(text: str) -> SplitResult:
+    """The node's address, with nothing secret in it."""
+    try:
+        url = urlsplit(text)
+        is_good = url.scheme in ("http", "https") and url.hostname and (url.port is None or url.port > 0)
+    except ValueError:
+        is_good = False
+    if not is_good or not text.isascii() or not text.isprintable() or " " in text:
+        raise click.BadParameter("must be an address such as https://sluice.example.com", param_hint="--url")
+    if url.username is not None or url.query or url.fragment:
+        raise click.BadParameter(
+            f"must not hold more than a node's address; the key belongs into {_KEY_NAME}", param_hint="--url"
+        )
+    return url
+
+
+def _key(file: Path | None) -> str:
+    """The key, from its file or the environment; never from the command line, which others can read."""
+    if file is None:
+        key = os.environ.get(_KEY_NAME, "").strip()
+        source = _KEY_NAME
+    else:
+        source = str(file)
+        try:
+            key = file.read_text().strip()
+        except (OSError, UnicodeDecodeError) as exc:
+            raise Refusal(f"{file} cannot be read: {exc}", exit_code=2) from exc
+    if not key:
+        raise Refusal(f"there is no key: set {_KEY_NAME}, or name a file with --key-file", exit_code=2)
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise Refusal(f"{source} holds no key", exit_code=2)
+    return key

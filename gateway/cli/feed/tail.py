@@ -1,0 +1,123 @@
+"""Following the feed: page after page, each event printed before the place moves on (spec 4.4, 7.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+import msgspec
+import orjson
+
+from gateway.cli.endings import Ended
+from gateway.cli.feed.client import WAIT_S, Answer, FeedClient, Question, details_of, printable, words_of
+from gateway.cli.feed.positions import Place
+from gateway.cli.run import Refusal, complain
+from gateway.observability.standard_streams import STDOUT, write_all
+
+
+class _Data(msgspec.Struct):
+    items: list[dict[str, Any]]
+    dropped: int = 0
+    restarted_from: str | None = None
+
+
+class _Pagination(msgspec.Struct):
+    next_cursor: str
+
+
+class _Page(msgspec.Struct):
+    data: _Data
+    pagination: _Pagination
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """Reads on and on. `asked` is the part of each read's query that stays."""
+
+    client: FeedClient
+    place: Place
+    asked: Mapping[str, str]
+    as_json: bool
+
+    def run(self) -> None:
+        """Print each event once, and only then move on.
+
+        Raises:
+            Refusal: the node refuses, or fails too often.
+            Ended: the command is to end.
+        """
+        is_expired = False
+        while True:
+            query = urlencode({"wait_s": WAIT_S, **self.asked, **self.place.asked()}, safe=",*")
+            answer = self.client.ask(Question("GET", f"/v1/events?{query}"))
+            if answer.status == 410 and not is_expired:
+                is_expired = True
+                self._tell_expired(answer)
+                self.place.restart()
+                continue
+            if answer.status != 200:
+                raise Refusal(words_of(answer))
+            is_expired = False
+            self._take(_read(answer))
+            if interval_s := answer.seconds("x-poll-interval"):
+                self.client.pause(interval_s)
+
+    def _tell_expired(self, answer: Answer) -> None:
+        missed = details_of(answer)
+        since = f" from {missed.missed_from}" if missed.missed_from else ""
+        until = f" until {missed.missed_until}" if missed.missed_until else ""
+        complain(printable(f"events{since}{until} were removed by retention unread; reading on at the oldest kept"))
+
+    def _take(self, page: _Page) -> None:
+        if page.data.restarted_from is not None:
+            complain(f"the consumer restarts at the oldest kept event; {page.data.dropped} positions were dropped")
+        if page.data.items:
+            _print(_lines(page.data.items, as_json=self.as_json))
+        self.place.move(page.pagination.next_cursor)
+
+
+def _read(answer: Answer) -> _Page:
+    try:
+        return msgspec.json.decode(answer.body, type=_Page)
+    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+        raise Refusal(words_of(answer)) from exc
+
+
+def _lines(items: Iterable[Mapping[str, Any]], *, as_json: bool) -> bytes:
+    return b"".join(orjson.dumps(item) + b"\n" if as_json else f"{in_short(item)}\n".encode() for item in items)
+
+
+def in_short(event: Mapping[str, Any]) -> str:
+    """An event for people: one line that does nothing to a terminal, whatever its names hold."""
+    subject = event["subject"]
+    name = f" ({subject['name']})" if subject.get("name") else ""
+    known = {None, subject["id"]}
+    data = " ".join(f"{path}={value}" for path, value in _leaves(event["data"], "") if value not in known)
+    return printable(
+        f"{event['created_at']}  {event['type']}  {subject['kind']} {subject['id']}{name}  {data}".rstrip()
+    )
+
+
+def _leaves(value: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    for name, inner in value.items():
+        if isinstance(inner, dict):
+            yield from _leaves(inner, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", orjson.dumps(inner).decode() if isinstance(inner, list | bool) else inner
+
+
+def _print(lines: bytes) -> None:
+    """Write all of it past every buffer, so that none of it can be lost once the cursor has moved.
+
+    Raises:
+        Ended: nobody reads it.
+        Refusal: it cannot be written.
+    """
+    try:
+        write_all(STDOUT, lines)
+    except BrokenPipeError as exc:
+        raise Ended from exc
+    except OSError as exc:
+        raise Refusal(f"stdout cannot be written: {exc.strerror}") from exc

@@ -1,0 +1,1 @@
+"""The pages of `/docs`, and the guides of endpoints."""

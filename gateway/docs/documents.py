@@ -1,0 +1,118 @@
+"""What the API's own links lead to: errors, event types, the archetypes' schemas and a page for language models.
+
+All are made from what the program itself goes by: the error table, the registry of events, the records' constructors.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+import orjson
+
+from gateway.docs import event_types as types_page
+from gateway.http.errors import CODES
+from gateway.http.request import Reply
+from upstreams.model import archetypes
+from upstreams.model.archetypes import Archetype, Record
+
+_HTML = b"text/html; charset=utf-8"
+_MARKDOWN = b"text/markdown; charset=utf-8"
+_CONSTRUCTORS = {
+    "author": archetypes.author,
+    "post": archetypes.post,
+    "comment": archetypes.comment,
+    "repository": archetypes.repository,
+    "release": archetypes.release,
+    "article": archetypes.article,
+}
+
+
+def document(path: str, base_url: str) -> Reply | None:
+    """The document at a path, or None."""
+    if path in _PAGES:
+        write, content_type = _PAGES[path]
+        return _text(write(), content_type)
+    if path == "/llms.txt":
+        return _text(_llms(base_url), b"text/plain; charset=utf-8")
+    if path.startswith("/schemas/") and path.endswith(".json"):
+        return _schema(path.removeprefix("/schemas/").removesuffix(".json"), base_url)
+    return None
+
+
+def _text(text: str, content_type: bytes) -> Reply:
+    return Reply(200, text.encode(), content_type=content_type)
+
+
+def _errors_markdown() -> str:
+    rows = [
+        f"| `{code.name}` | {code.status} | {'yes' if code.retryable else 'no'} | {code.charge} | {code.condition} |"
+        for code in CODES.values()
+    ]
+    head = ["# Errors", "", "| Code | Status | Retryable | Charge | Condition |", "|---|---|---|---|---|"]
+    return "\n".join([*head, *rows, ""])
+
+
+def _errors_html() -> str:
+    sections = "".join(
+        f'<h2 id="{code.name}">{code.name} <small>{code.status}</small></h2><p>{escape(code.condition)} '
+        f"{'Worth a retry.' if code.retryable else 'Not worth a retry.'} Charge: {code.charge}.</p>"
+        for code in CODES.values()
+    )
+    return f"<!doctype html><html lang=en><meta charset=utf-8><title>Sluice: errors</title><h1>Errors</h1>{sections}"
+
+
+_PAGES = {
+    "/docs/errors": (_errors_html, _HTML),
+    "/docs/errors.md": (_errors_markdown, _MARKDOWN),
+    "/docs/events": (types_page.html, _HTML),
+    "/docs/events.md": (types_page.markdown, _MARKDOWN),
+}
+
+
+def _llms(base_url: str) -> str:
+    return (
+        "# Sluice\n\nOne API over many public platforms. Send the key in the x-api-key header.\n\n"
+        f"- [Catalog]({base_url}/v1/utility/endpoints)\n- [Errors]({base_url}/docs/errors.md)\n"
+        f"- [Event types]({base_url}/docs/events.md)\n"
+    )
+
+
+def _schema(name: str, base_url: str) -> Reply | None:
+    found = [kind for kind in vars(archetypes).values() if isinstance(kind, Archetype) and kind.name == name]
+    if not found:
+        return None
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"{base_url}/schemas/{name}.json",
+        "title": name,
+        **_shape_of(found[0]),
+    }
+    return Reply(200, orjson.dumps(schema))
+
+
+def _shape_of(archetype: Archetype) -> dict[str, Any]:
+    if archetype.key not in _CONSTRUCTORS:
+        return {"type": "object"}
+    row = _object(archetype.wrap(_blank(archetype.key), []))
+    if not archetype.many:
+        return row
+    items = {"type": "array", "items": row}
+    return {"type": "object", "properties": {"items": items, "total": {"type": ["integer", "null"]}}}
+
+
+def _blank(key: str) -> Record:
+    constructor: Any = _CONSTRUCTORS[key]
+    required = constructor.__kwdefaults__ or {}
+    names = constructor.__code__.co_varnames[: constructor.__code__.co_kwonlyargcount]
+    record: Record = constructor(**{name: None for name in names if name not in required})
+    return record
+
+
+def _object(record: Record) -> dict[str, Any]:
+    """A record's names and nesting; any leaf may be null, for what an upstream does not send."""
+    properties = {
+        name: _object(value) if isinstance(value, dict) and value else {"type": "array"} if value == [] else {}
+        for name, value in record.items()
+    }
+    return {"type": "object", "properties": properties}

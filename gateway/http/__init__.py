@@ -1,0 +1,1 @@
+"""Requests, replies, parameters, errors and envelopes: what every route shares."""

@@ -1,0 +1,93 @@
+"""JSON bodies of requests: read within their bound and turned into what a route takes (spec 7.2, 7.3, 8)."""
+
+from __future__ import annotations
+
+import re
+from difflib import get_close_matches
+from typing import Any, TypeVar
+
+import msgspec
+
+from gateway.http.errors import Refused, invalid
+from gateway.http.request import Request
+from gateway.http.routing import BODY_BYTES_MAX, body_too_large
+from gateway.server.errors import BodyTooLong, ClientGone
+from gateway.server.http1.whole_body import read_body
+
+T = TypeVar("T", bound=msgspec.Struct)
+_PART_LEAST = 3
+"""Characters of a name that is taken for a field's, shortened."""
+_FIELD = re.compile(r" - at `\$\.?(?P<path>[^`]*)`$")
+
+
+async def read_json(request: Request, kind: type[T]) -> T:
+    """The body as a `kind`, whose fields are all that may stand in it.
+
+    Raises:
+        Refused: 413 over 1 MB, read no further; 400 that names the field and what is wrong with it.
+    """
+    body = await _read(request)
+    try:
+        sent = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:  # the last: nested without end
+        raise _malformed(body, exc) from exc
+    if not isinstance(sent, dict):
+        raise invalid("body", "must be a JSON object")
+    _refuse_unknown(sent, kind)
+    try:
+        return msgspec.convert(sent, kind)
+    except msgspec.ValidationError as exc:
+        raise _refused(str(exc)) from exc
+
+
+async def _read(request: Request) -> bytes:
+    """All of the body; `Content-Length` was judged before, so only a chunked one can be too long here."""
+    try:
+        return await read_body(request.receive, bytes_max=BODY_BYTES_MAX)
+    except BodyTooLong:
+        raise body_too_large() from None
+    except ClientGone:
+        raise invalid("body", "did not arrive whole") from None
+
+
+def _malformed(body: bytes, exc: Exception) -> Refused:
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        return Refused(
+            "INVALID_REQUEST", "The body is not valid UTF-8.", details={"reason": "invalid_utf8", "param": "body"}
+        )
+    return invalid("body", f"is no JSON: {exc}" if body else "is empty; send a JSON object")
+
+
+def _refuse_unknown(sent: dict[str, Any], kind: type[msgspec.Struct]) -> None:
+    fields = kind.__struct_encode_fields__
+    for name in sent:
+        if name not in fields:
+            raise _unknown(name[:100], fields)
+
+
+def _unknown(name: str, fields: tuple[str, ...]) -> Refused:
+    """The nearest field, where one is near: a field that another body has is not meant as any of this one's."""
+    meant = _meant(name.lower(), fields)
+    told: dict[str, Any] = {"remove_params": [name]}
+    if meant is None:
+        message = f"{name} is no field of this body; its fields are {', '.join(fields)}."
+        return Refused("INVALID_REQUEST", message, details={"reason": "invalid_param", "param": name, **told})
+    message = f"{name} is no field of this body; did you mean {meant}?"
+    return Refused("INVALID_REQUEST", message, details={"did_you_mean": meant, **told})
+
+
+def _meant(name: str, fields: tuple[str, ...]) -> str | None:
+    whole = (field for field in fields if len(name) >= _PART_LEAST and name in field)
+    return next(whole, None) or next(iter(get_close_matches(name, fields, n=1, cutoff=0.75)), None)
+
+
+def _refused(message: str) -> Refused:
+    """msgspec's sentence, with the field's name in front."""
+    where = _FIELD.search(message)
+    missing = re.search(r"missing required field `([^`]*)`", message)
+    if missing:
+        return invalid(f"{where['path']}.{missing[1]}" if where else missing[1], "is required")
+    problem = _FIELD.sub("", message)
+    return invalid(where["path"] if where else "body", f"is wrong: {problem[:1].lower()}{problem[1:]}")

@@ -1,0 +1,34 @@
+"""What the HTTP edge itself answers, before any app is asked: malformed, too large and too slow requests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gateway.http import envelope
+from gateway.http.errors import Refused
+from gateway.http.request import Headers
+from gateway.server.errors import EdgeAnswer
+
+
+def edge_answer_of(make_id: Callable[[str], str], base_url: str) -> EdgeAnswer:
+    """Answers of the edge as the API's error envelope, with a request id like any other (spec 7.1)."""
+
+    def answer(status: int, sentence: str) -> tuple[Headers, bytes]:
+        request_id = make_id("req_")
+        code = "INVALID_REQUEST" if status < 500 or status in (501, 505) else "INTERNAL_ERROR"
+        body = envelope.failure(
+            Refused(code, sentence),
+            request_id=request_id,
+            credits_used=0,
+            balance=None,
+            base_url=base_url,
+            status=status,
+        )
+        return [(b"content-type", b"application/json"), (b"x-request-id", request_id.encode())], body
+
+    return answer
+
+
+def plain_edge_answer(status: int, sentence: str) -> tuple[Headers, bytes]:
+    """Answers of the edge as one line of text, for servers that are not the API."""
+    return [(b"content-type", b"text/plain; charset=utf-8")], f"{status} {sentence}\n".encode()

@@ -1,0 +1,99 @@
+"""The JSON envelopes, joined from encoded parts so that a cached answer is never encoded twice (spec 2.1, 7.1)."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import orjson
+
+from gateway.http.errors import Refused
+
+
+def fragment(platform: str, endpoint: str, data: Any, pagination: Any = None) -> bytes:
+    """The part of a success that does not depend on who asked: what the cache stores."""
+    body = {"platform": platform, "endpoint": endpoint, "data": data}
+    if pagination is not None:
+        body["pagination"] = pagination
+    return orjson.dumps(body)[1:-1]
+
+
+def success(stored: bytes, *, request_id: str, credits_used: int, balance: int | None, cached: bool) -> bytes:
+    """A whole success envelope around a fragment."""
+    return b"".join(
+        (
+            b'{"success":true,',
+            stored,
+            b',"credits_used":',
+            b"%d" % credits_used,
+            b',"credits_remaining":',
+            b"null" if balance is None else b"%d" % balance,
+            b',"request_id":"',
+            request_id.encode(),
+            b'","cached":true}' if cached else b'","cached":false}',
+        )
+    )
+
+
+def failure(
+    refused: Refused,
+    *,
+    request_id: str,
+    credits_used: int,
+    balance: int | None,
+    base_url: str,
+    status: int | None = None,
+) -> bytes:
+    """An error envelope; `status` where the HTTP edge answers with one of its own."""
+    return b"".join(
+        (
+            b'{"success":false,',
+            error_fragment(refused, base_url, status),
+            b',"credits_used":%d,"credits_remaining":' % credits_used,
+            b"null" if balance is None else b"%d" % balance,
+            b',"request_id":"',
+            request_id.encode(),
+            b'"}',
+        )
+    )
+
+
+def error_fragment(refused: Refused, base_url: str, status: int | None = None) -> bytes:
+    """The part of an error envelope that does not depend on who asked."""
+    code = refused.code
+    if not refused.details:
+        return _plain_error(code.name, refused.message, status or code.status, base_url)
+    return _error(code.name, refused.message, status or code.status, base_url, details=refused.details)
+
+
+def _error(name: str, message: str, status: int, base_url: str, **details: Any) -> bytes:
+    doc_url = f"{base_url}/docs/errors#{name}"
+    error = {"type": name, "message": message, "status": status, "doc_url": doc_url, **details}
+    return orjson.dumps({"error": error})[1:-1]
+
+
+_plain_error = lru_cache(maxsize=1_000)(_error)
+"""Refusals without details come in floods and mostly alike; an unknown key's costs 3 us less so."""
+
+
+def error_name(stored: bytes) -> str:
+    """The code's name in the fragment of an error."""
+    return str(orjson.loads(b"{%b}" % stored)["error"]["type"])
+
+
+def replay(stored: bytes, *, status: int, request_id: str, balance: int | None, cached: bool) -> bytes:
+    """The envelope of an earlier outcome: its own fragment and request id, at no cost (decisions 7)."""
+    tail = (b',"cached":true' if cached else b',"cached":false') if status < 400 else b""
+    return b"".join(
+        (
+            b'{"success":true,' if status < 400 else b'{"success":false,',
+            stored,
+            b',"credits_used":0,"credits_remaining":',
+            b"null" if balance is None else b"%d" % balance,
+            b',"request_id":"',
+            request_id.encode(),
+            b'"',
+            tail,
+            b',"idempotent_replay":true}',
+        )
+    )

@@ -1,0 +1,266 @@
+"""The error table: every code of the specification, and which exception becomes which (spec 7.2).
+
+To add an error, add a row to `CODES`; to give it to an exception of another package, add a row to `_REFUSALS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from billing.errors import InsufficientCredits, KeyBudgetReached, KeyUnusable
+from gateway.server.http1.fields import NO_FIELDS, Fields
+from limits.errors import (
+    CircuitOpen,
+    ClaimConflict,
+    ClaimInProgress,
+    ClaimMismatch,
+    ClaimRefused,
+    ConcurrencyReached,
+    RateLimited,
+    ReplayUnavailable,
+    Throttled,
+)
+from scheduler.errors import MonitorInvalid, MonitorLimitReached, MonitorPaused, MonitorUnknown, RunTooSoon
+from scheduler.webhooks.errors import DeliveryUnknown, RedeliveryRefused, WebhookUnknown
+from storage.errors import StateUnavailable, StorageError
+from upstreams.model.errors import (
+    InvalidArgument,
+    InvalidCursor,
+    NotFound,
+    StaleCursor,
+    UpstreamFailed,
+    UpstreamThrottled,
+)
+
+THROTTLED_RETRY_AFTER_S = 30
+STORE_RETRY_AFTER_S = 1
+CONCURRENCY_RETRY_AFTER_S = 1
+CLAIM_RETRY_AFTER_S = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """One row of the specification's table 7.2."""
+
+    name: str
+    status: int
+    charge: str
+    condition: str
+    retryable: bool = False
+
+
+CODES = {
+    code.name: code
+    for code in (
+        Code("MISSING_API_KEY", 401, "none", "No `x-api-key` header."),
+        Code("INVALID_API_KEY", 401, "none", "The key is malformed, unknown, revoked or expired."),
+        Code("INSUFFICIENT_CREDITS", 402, "none", "The account's balance is below the endpoint's cost."),
+        Code("KEY_BUDGET_EXCEEDED", 402, "none", "The key's own credit limit would be exceeded."),
+        Code("INVALID_REQUEST", 400, "none", "A parameter is missing, malformed, undeclared or in conflict."),
+        Code("METHOD_NOT_ALLOWED", 405, "none", "Wrong method; `Allow` names the right ones."),
+        Code("ENDPOINT_NOT_FOUND", 404, "none", "No such platform or resource."),
+        Code("RESOURCE_NOT_FOUND", 404, "refunded", "The upstream has no such thing, or no usable data."),
+        Code("PAYLOAD_TOO_LARGE", 413, "none", "The body is over 1 MB; it was not read."),
+        Code("IDEMPOTENCY_KEY_CONFLICT", 409, "none", "Another request is running under the idempotency key."),
+        Code("IDEMPOTENCY_IN_PROGRESS", 409, "none", "The same request and key is still running.", retryable=True),
+        Code("IDEMPOTENCY_REPLAY_UNAVAILABLE", 409, "none", "The finished answer was over 64 KB and not kept."),
+        Code("IDEMPOTENCY_KEY_PAYLOAD_MISMATCH", 422, "none", "The key was used with another query or body."),
+        Code("CURSOR_EXPIRED", 410, "none", "Events behind the cursor were removed: retention has passed."),
+        Code("RATE_LIMITED", 429, "none", "The key's requests of the last minute reached its limit.", retryable=True),
+        Code("CONCURRENCY_LIMIT", 429, "none", "The key's running requests reached its limit.", retryable=True),
+        Code("UPSTREAM_ERROR", 502, "refunded", "The upstream failed, after internal retries.", retryable=True),
+        Code(
+            "SERVICE_UNAVAILABLE",
+            503,
+            "refunded",
+            "Circuit open, upstream throttling, a store away, or too many requests for the node.",
+            retryable=True,
+        ),
+        Code("INTERNAL_ERROR", 500, "refunded", "An unexpected error of this server.", retryable=True),
+    )
+}
+"""Without `Retry-After`, SERVICE_UNAVAILABLE means a withdrawn endpoint and is permanent."""
+
+
+class Refused(Exception):
+    """A request is answered with an error: the code, what to tell, and the headers that belong to it."""
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        details: Mapping[str, Any] | None = None,
+        retry_after_s: int | None = None,
+        headers: Fields = NO_FIELDS,
+        knows_balance: bool = True,
+    ) -> None:
+        super().__init__(message)
+        self.code = CODES[code]
+        self.message = message
+        self.details = details
+        self.retry_after_s = retry_after_s
+        self.headers = headers
+        self.knows_balance = knows_balance
+
+
+class KeyMissing(Exception):
+    """A request that needs a key has none; raised for every stranger, so it is as bare as can be."""
+
+
+def invalid(param: str, problem: str) -> Refused:
+    """400 that names the parameter and what is wrong with it."""
+    return Refused("INVALID_REQUEST", f"{param} {problem}", details={"reason": "invalid_param", "param": param})
+
+
+def refusal_of(exc: BaseException) -> Refused:
+    """The refusal that an exception of any package becomes; INTERNAL_ERROR for one that nobody foresaw."""
+    if isinstance(exc, Refused):
+        return exc
+    for kind in type(exc).__mro__:
+        if (translate := _REFUSALS.get(kind)) is not None:
+            return translate(exc)
+    return Refused(
+        "INTERNAL_ERROR", "Something unexpected went wrong here and was logged under this request_id; ask again later."
+    )
+
+
+def _insufficient(exc: InsufficientCredits) -> Refused:
+    return Refused(
+        "INSUFFICIENT_CREDITS",
+        f"The account holds {exc.balance} credits; this request costs {exc.required}.",
+        details={"reason": "balance_too_low", "credits_required": exc.required},
+    )
+
+
+def _key_budget(exc: KeyBudgetReached) -> Refused:
+    return Refused(
+        "KEY_BUDGET_EXCEEDED",
+        f"This key has used {exc.used} of its limit of {exc.limit} credits; this request costs {exc.required}.",
+        details={"reason": "key_budget_reached", "credits_required": exc.required},
+    )
+
+
+@lru_cache(maxsize=256)  # a flood of them differs in little, and a remembered one costs a tenth
+def _rate_limited(limit: int, reset_s: int) -> Refused:
+    message = f"{limit} requests were admitted in the last 60 s; the next is free in {reset_s} s."
+    return Refused("RATE_LIMITED", message, retry_after_s=reset_s or 1)
+
+
+def _concurrency(exc: ConcurrencyReached) -> Refused:
+    return Refused(
+        "CONCURRENCY_LIMIT",
+        f"{exc.limit} requests of this key are running; wait for one of them to end.",
+        retry_after_s=CONCURRENCY_RETRY_AFTER_S,
+        headers=((b"x-concurrency-limit", b"x-concurrency-remaining"), (b"%d" % exc.limit, b"0")),
+    )
+
+
+def _not_found(exc: NotFound) -> Refused:
+    return Refused("RESOURCE_NOT_FOUND", str(exc), details={"reason": exc.reason} if exc.reason else None)
+
+
+def _argument(exc: InvalidArgument) -> Refused:
+    return invalid(exc.param, exc.problem)
+
+
+def _monitor_invalid(exc: MonitorInvalid) -> Refused:
+    """`details` has either a reason or the nearest right value (spec 7.1)."""
+    near = exc.did_you_mean
+    told = {"reason": exc.reason} if near is None else {"did_you_mean": near}
+    message = str(exc) if str(exc).endswith("?") else f"{exc}."
+    return Refused("INVALID_REQUEST", message, details={**told, "param": exc.param, "next_step": exc.next_step})
+
+
+def _monitor_limit(exc: MonitorLimitReached) -> Refused:
+    details = {
+        "reason": "monitor_limit_reached",
+        "limit": exc.limit,
+        "next_step": "Pause or delete a monitor, or choose a larger plan.",
+    }
+    return Refused("INVALID_REQUEST", f"{str(exc).capitalize()}.", details=details)
+
+
+def _monitor_paused(_exc: MonitorPaused) -> Refused:
+    details = {"reason": "monitor_paused", "next_step": 'Send PATCH {"status": "active"} first.'}
+    return Refused("INVALID_REQUEST", "A paused monitor is not run.", details=details)
+
+
+def _too_soon(exc: RunTooSoon) -> Refused:
+    message = f"{str(exc).capitalize()}."
+    return Refused("RATE_LIMITED", message, details={"reason": "run_too_soon"}, retry_after_s=exc.retry_after_s)
+
+
+def _no_redelivery(exc: RedeliveryRefused) -> Refused:
+    message = f"This delivery cannot be sent again: {exc}."
+    return Refused("INVALID_REQUEST", message, details={"reason": exc.reason, "next_step": exc.next_step})
+
+
+def _unknown(reason: str, way_out: str) -> Callable[[Exception], Refused]:
+    return lambda exc: Refused(
+        "RESOURCE_NOT_FOUND", f"{str(exc)[:300].capitalize()}; {way_out}.", details={"reason": reason}
+    )
+
+
+def _claim_refused(code: str, way_out: str, retry_after_s: int | None = None) -> Callable[[ClaimRefused], Refused]:
+    return lambda exc: Refused(code, f"{str(exc).capitalize()}; {way_out}.", retry_after_s=retry_after_s)
+
+
+def _waiting(message: str, retry_after_s: int) -> Refused:
+    return Refused("SERVICE_UNAVAILABLE", message, retry_after_s=retry_after_s)
+
+
+def _throttled_by_upstream(exc: UpstreamThrottled) -> Refused:
+    wait_s = THROTTLED_RETRY_AFTER_S if exc.retry_after_s is None else max(1, round(exc.retry_after_s))
+    return _waiting("The upstream asks all its callers to slow down.", wait_s)
+
+
+def _away(message: str) -> Refused:
+    return Refused("SERVICE_UNAVAILABLE", message, retry_after_s=STORE_RETRY_AFTER_S, knows_balance=False)
+
+
+_MISSING_KEY = Refused("MISSING_API_KEY", "Send your API key in the x-api-key header.")
+_UNUSABLE_KEY = Refused(
+    "INVALID_API_KEY",
+    "The API key is malformed, unknown, revoked or expired; send one that is active.",
+    knows_balance=False,  # nobody hears of an account by a key that was revoked, though a stream began with it
+)
+"""One for all, since nothing in them differs and floods must cost little; they are answered with, never raised."""
+_FRESH_KEY = "send a key of its own with each request"
+_REFUSALS: Mapping[type, Callable[[Any], Refused]] = {
+    KeyMissing: lambda _: _MISSING_KEY,
+    KeyUnusable: lambda _: _UNUSABLE_KEY,
+    InsufficientCredits: _insufficient,
+    KeyBudgetReached: _key_budget,
+    RateLimited: lambda exc: _rate_limited(exc.state.limit, exc.state.reset_s),
+    ConcurrencyReached: _concurrency,
+    InvalidArgument: _argument,
+    InvalidCursor: lambda exc: invalid("cursor", f"cannot be used: {exc}"),
+    NotFound: _not_found,
+    UpstreamFailed: lambda exc: Refused("UPSTREAM_ERROR", f"The upstream did not answer usefully: {exc}."),
+    StaleCursor: lambda exc: Refused("UPSTREAM_ERROR", f"The upstream no longer takes this cursor: {exc}."),
+    UpstreamThrottled: _throttled_by_upstream,
+    Throttled: lambda exc: _waiting("The upstream asked us to hold back for a while.", max(1, exc.retry_after_s)),
+    ClaimConflict: _claim_refused("IDEMPOTENCY_KEY_CONFLICT", _FRESH_KEY),
+    ClaimInProgress: _claim_refused("IDEMPOTENCY_IN_PROGRESS", "ask again in a moment", CLAIM_RETRY_AFTER_S),
+    ClaimMismatch: _claim_refused("IDEMPOTENCY_KEY_PAYLOAD_MISMATCH", _FRESH_KEY),
+    ReplayUnavailable: _claim_refused("IDEMPOTENCY_REPLAY_UNAVAILABLE", "for another, billed one send another key"),
+    MonitorInvalid: _monitor_invalid,
+    MonitorUnknown: lambda exc: Refused(
+        "RESOURCE_NOT_FOUND",
+        f"The account has no monitor {exc.monitor_id[:200]}; GET /v1/monitors?status=all lists all.",
+        details={"reason": "unknown_monitor"},
+    ),
+    MonitorLimitReached: _monitor_limit,
+    MonitorPaused: _monitor_paused,
+    RunTooSoon: _too_soon,
+    WebhookUnknown: _unknown("unknown_webhook", "PATCH it with a webhook_url to give it one"),
+    DeliveryUnknown: _unknown("unknown_delivery", "GET /v1/monitors/{id}/deliveries lists all"),
+    RedeliveryRefused: _no_redelivery,
+    CircuitOpen: lambda exc: _waiting("The upstream keeps failing; its circuit is open.", max(1, exc.retry_after_s)),
+    StorageError: lambda _: _away("The store is away; nothing was charged."),
+    StateUnavailable: lambda _: _away("The shared state is away; nothing was charged."),
+}

@@ -1,0 +1,157 @@
+"""Query parameters against an endpoint's declaration: every refusal names the parameter and the nearest right thing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from urllib.parse import unquote
+
+from gateway.http.errors import Refused, invalid
+from upstreams.model.endpoint import Endpoint
+from upstreams.model.params import Param, Value
+
+Pairs = Iterable[tuple[str, str]]
+
+CURSOR = Param("cursor", "`pagination.next_cursor` of the page before.", "cur_...", length_max=4_096)
+MAX_CREDITS = Param(
+    "max_credits", "Refuse instead of charging more than this.", "5", type="integer", minimum=0, maximum=1_000_000
+)
+DRY_RUN = Param("dry_run", "Validate and price only: costs nothing, calls nobody.", "1", type="boolean")
+
+_FOREIGN_CURSORS = frozenset(
+    ("after", "before", "continuation", "max_id", "min_id", "next", "next_page", "next_token")
+) | {"offset", "page", "page_token", "pagetoken", "since", "since_id", "skip", "start", "token", "until"}
+_INTEGER = re.compile(r"-?[0-9]{1,18}")
+_ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
+_BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
+
+
+def check_text(name: str, value: str, *, is_url: bool = False) -> None:
+    """Refuse what was not UTF-8, or was percent-encoded twice (spec 7.3); and NUL, which PostgreSQL does not hold."""
+    if "\0" in value:
+        raise invalid(name, "holds a NUL character")
+    if "\ufffd" in value:
+        raise Refused(
+            "INVALID_REQUEST", f"{name} is not valid UTF-8.", details={"reason": "invalid_utf8", "param": name}
+        )
+    if "%" in value and _encoded_twice(value, is_url=is_url):
+        raise Refused(
+            "INVALID_REQUEST", f"{name} was percent-encoded twice.", details={"reason": "double_encoded", "param": name}
+        )
+
+
+def _encoded_twice(value: str, *, is_url: bool) -> bool:
+    """An address may hold escapes of its own; it was encoded twice only when its scheme was."""
+    if is_url:
+        return value[:12].lower().startswith(("http%3a", "https%3a"))
+    return _ESCAPE.search(value) is not None and "\ufffd" not in unquote(value)
+
+
+class Declared:
+    """The parameters that a resource takes; of each group in `one_of` exactly one has to be sent."""
+
+    def __init__(self, params: Iterable[Param], one_of: Iterable[tuple[str, ...]] = ()) -> None:
+        self._one_of = one_of
+        self.by_name = {param.name: param for param in params}
+        self._required = [param for param in self.by_name.values() if param.required]
+        self._defaults = {p.name: p.default for p in self.by_name.values() if p.default is not None}
+
+    def read(self, query: Pairs) -> dict[str, Value]:
+        """The typed values of a query, defaults filled in; empty values count as not sent.
+
+        Raises:
+            Refused: 400, for the first thing that is wrong.
+        """
+        sent: dict[str, Value] = {}
+        undeclared: list[str] = []
+        for name, text in query:
+            if not text:
+                continue
+            param = self.by_name.get(name)
+            if param is None:
+                undeclared.append(name)
+            elif name in sent:
+                raise invalid(name, "was sent more than once")
+            else:
+                sent[name] = _value(param, text)
+        if undeclared:
+            raise self._undeclared(undeclared)
+        self._check_presence(sent)
+        return {**self._defaults, **sent}
+
+    def _check_presence(self, sent: Mapping[str, Value]) -> None:
+        """Refuse when a required parameter is missing, or a group has none or several of its own."""
+        for param in self._required:
+            if param.name not in sent:
+                raise invalid(param.name, f"is required: {param.description}")
+        for group in self._one_of:
+            found = [name for name in group if name in sent]
+            if len(found) != 1:
+                said = "none was sent" if not found else f"{' and '.join(found)} were sent"
+                raise invalid(group[0], f"or another of {', '.join(group)} must be sent, exactly one; {said}")
+
+    def _undeclared(self, names: list[str]) -> Refused:
+        first = names[0].lower()
+        problem = f"{names[0][:100]} is no parameter of this endpoint"
+        excess = [name[:100] for name in names]
+        if not self.by_name:
+            details = {"reason": "invalid_param", "param": excess[0], "remove_params": excess}
+            return Refused("INVALID_REQUEST", f"{problem}, which takes none.", details=details)
+        if first in _FOREIGN_CURSORS and "cursor" in self.by_name:
+            meant = "cursor"
+        else:
+            meant = get_close_matches(first, self.by_name, n=1, cutoff=0.0)[0]
+        details = {"did_you_mean": meant, "remove_params": excess}
+        return Refused("INVALID_REQUEST", f"{problem}; did you mean {meant}?", details=details)
+
+
+def declared_by(endpoint: Endpoint) -> Declared:
+    """The parameters of one data endpoint, ready to check a query against (spec 4.1, decisions 5)."""
+    paging = (CURSOR,) if endpoint.archetype.many else ()
+    return Declared((*endpoint.params, *paging, MAX_CREDITS, DRY_RUN), endpoint.one_of)
+
+
+def read_free(query: Pairs, params: tuple[Param, ...]) -> dict[str, Value]:
+    """The typed values of a resource that is not billed.
+
+    Raises:
+        Refused: 400, for the first thing that is wrong.
+    """
+    return Declared(params).read(query)
+
+
+def _value(param: Param, text: str) -> Value:
+    check_text(param.name, text, is_url=param.type == "url")
+    if param.type == "integer":
+        return _integer(param, text)
+    if param.type == "boolean":
+        if (truth := _BOOLEANS.get(text.lower())) is None:
+            raise invalid(param.name, "must be true or false")
+        return truth
+    if len(text) > param.length_max:
+        raise invalid(param.name, f"is longer than {param.length_max} characters")
+    if param.choices and text not in param.choices:
+        raise _no_choice(param, text)
+    return text
+
+
+def _integer(param: Param, text: str) -> int:
+    """A whole number; a `limit` above the upstream's maximum is that maximum (spec 4.3, rule 7)."""
+    if _INTEGER.fullmatch(text) is None:
+        raise invalid(param.name, f"must be a whole number, such as {param.example}")
+    number = int(text)
+    if param.minimum is not None and number < param.minimum:
+        raise invalid(param.name, f"must be at least {param.minimum}")
+    if param.maximum is not None and number > param.maximum:
+        if param.name == "limit":
+            return param.maximum
+        raise invalid(param.name, f"must be at most {param.maximum}")
+    return number
+
+
+def _no_choice(param: Param, text: str) -> Refused:
+    near = get_close_matches(text.lower(), param.choices, n=1, cutoff=0.5)
+    message = f"{param.name} must be one of {', '.join(param.choices)}"
+    details: Mapping[str, str] = {"did_you_mean": near[0]} if near else {"reason": "invalid_param", "param": param.name}
+    return Refused("INVALID_REQUEST", message, details=details)

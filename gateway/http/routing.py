@@ -1,0 +1,96 @@
+"""What a route is, and the table that finds one by its path (spec 4; decisions 5)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from gateway.http.errors import Refused
+from gateway.http.request import Caller, Reply, Request
+
+Handler = Callable[[Request, Caller], Awaitable[Reply]]
+BODY_BYTES_MAX = 1_000_000
+_PARTS = re.compile(r"\{[a-z_]+\}|[^{]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One path, which may hold `{name}` in place of a segment: what answers it and how it is named in the metrics."""
+
+    path: str
+    handle: Handler
+    allow: tuple[str, ...] = ("GET", "HEAD")
+    is_listed: bool = True
+    """False hides the path from suggestions: its endpoint was withdrawn."""
+
+
+class Routes:
+    """Every route of the API by its path and method."""
+
+    def __init__(self, routes: Iterable[Route]) -> None:
+        """Several routes may share a path when they take other methods."""
+        self._by_path: dict[str, dict[str, Route]] = {}
+        for route in routes:
+            by_method = self._by_path.setdefault(route.path, {})
+            assert by_method.keys().isdisjoint(route.allow), f"two routes of {route.path} take the same method"
+            by_method.update(dict.fromkeys(route.allow, route))
+        self._plain = {path: by_method for path, by_method in self._by_path.items() if "{" not in path}
+        self._patterns = [(_pattern(path), path) for path in self._by_path if "{" in path]
+
+    def find(self, request: Request) -> Route:
+        """The route of a request whose method and declared body size it takes.
+
+        Raises:
+            Refused: 404 with the nearest path, 405 with `Allow`, 413.
+        """
+        by_method = self._plain.get(request.path) or self._by_pattern(request)
+        route = by_method.get(request.method)
+        if route is None:
+            allow = ", ".join(by_method)
+            raise Refused(
+                "METHOD_NOT_ALLOWED",
+                f"{request.path} takes {allow}, not {request.method}.",
+                headers=((b"allow",), (allow.encode(),)),
+            )
+        length = request.headers.get(b"content-length")
+        if length is not None and route.is_listed:  # one that was withdrawn says so whatever is sent to it
+            _check_body_size(length)
+        return route
+
+    def label(self, path: str) -> str:
+        """How a path is named in the metrics: the unknown ones share one name, so that nobody can invent labels."""
+        if path in self._plain:
+            return path
+        return next((named for pattern, named in self._patterns if pattern.fullmatch(path)), "other")
+
+    def _by_pattern(self, request: Request) -> dict[str, Route]:
+        for pattern, path in self._patterns:
+            if found := pattern.fullmatch(request.path):
+                request.named = found.groupdict()
+                return self._by_path[path]
+        raise self._unknown(request.path)
+
+    def _unknown(self, path: str) -> Refused:
+        listed = [route.path for methods in self._by_path.values() for route in methods.values() if route.is_listed]
+        near = get_close_matches(path[:200], listed, n=1, cutoff=0.6)
+        message = f"There is no endpoint {path[:200]}; /v1/utility/endpoints lists all."
+        return Refused("ENDPOINT_NOT_FOUND", message, details={"did_you_mean": near[0]} if near else None)
+
+
+def _pattern(path: str) -> re.Pattern[str]:
+    """A name may hold anything but NUL, which PostgreSQL does not."""
+    return re.compile(
+        "".join(rf"(?P<{one[1:-1]}>[^/\0]+)" if one[0] == "{" else re.escape(one) for one in _PARTS.findall(path))
+    )
+
+
+def body_too_large() -> Refused:
+    """413, for a body that was read no further."""
+    return Refused("PAYLOAD_TOO_LARGE", f"The body is over {BODY_BYTES_MAX} bytes; it was not read.")
+
+
+def _check_body_size(length: bytes) -> None:
+    if length.isdigit() and int(length) > BODY_BYTES_MAX:
+        raise body_too_large()

@@ -1,0 +1,46 @@
+"""The window of time that a read asks for, from its `from` and `to`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from events.instants import unix
+from gateway.http.errors import Refused, invalid
+from scheduler.monitors.history.lists import Window
+from upstreams.model.params import Param, Value
+
+WINDOW: Final = (
+    Param("from", "Only what was due at this instant or later, ISO 8601.", "2026-01-31T12:00:00Z", length_max=40),
+    Param("to", "Only what was due before this instant, ISO 8601.", "2026-02-28T12:00:00Z", length_max=40),
+)
+_FIELDS: Final = (("from", "since"), ("to", "until"))
+
+
+def window_of(values: Mapping[str, Value]) -> Window:
+    """The window; open at the end that was not sent.
+
+    Raises:
+        Refused: 400 that names the end which cannot be read, or that it ends before it begins.
+    """
+    ends = {name: _instant(name, str(values[name])) for name in ("from", "to") if name in values}
+    window = Window()._replace(**{field: ends[name] for name, field in _FIELDS if name in ends})
+    if window.since >= window.until:
+        raise invalid("to", "must be after from")
+    return window
+
+
+def _instant(name: str, text: str) -> float:
+    try:
+        return unix(text)
+    except (ValueError, OverflowError) as exc:
+        raise _no_instant(name) from exc
+
+
+def _no_instant(name: str) -> Refused:
+    details = {
+        "reason": "invalid_param",
+        "param": name,
+        "next_step": "Send one such as 2026-01-31T12:00:00Z; in a query a + must be written as %2B.",
+    }
+    return Refused("INVALID_REQUEST", f"{name} must be an ISO 8601 instant.", details=details)

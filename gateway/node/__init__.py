@@ -1,0 +1,1 @@
+"""A running node: how its parts are wired, started, watched, reloaded and stopped."""

@@ -1,0 +1,76 @@
+"""The deliveries of a node's webhooks while it runs: where runs queue them, and what sends them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from random import Random
+
+from gateway.config.settings import Config
+from gateway.node.stores import Books
+from gateway.observability.logs import Log
+from scheduler.clock.instants import Instant, instant_of
+from scheduler.webhooks.deliveries.queue import Outbox
+from scheduler.webhooks.deliveries.sender import open_sender
+from scheduler.webhooks.deliveries.service import Deliveries, DeliverySetting, open_deliveries
+from scheduler.webhooks.targets.resolver import Resolve
+from storage.opening import is_shared
+
+
+@dataclass(frozen=True, slots=True)
+class Office:
+    """Where deliveries are queued: their clock, and who is told of a new one."""
+
+    outbox: Outbox
+    instant: Instant
+    wake: Callable[[], None]
+    deliveries: Deliveries | None = None
+    """None where nothing is sent."""
+
+
+def idle_office(config: Config, now: Callable[[], float], make_id: Callable[[str], str]) -> Office:
+    """One that sends nothing itself."""
+    instant = instant_of(now, is_alone=not is_shared(config.store.url))
+
+    def leave(*_: object) -> None:
+        """A node will look by itself."""
+
+    return Office(Outbox(instant, make_id, leave), instant, leave)
+
+
+@asynccontextmanager
+async def open_office(
+    config: Config,
+    books: Books,
+    *,
+    now: Callable[[], float],
+    make_id: Callable[[str], str],
+    log: Log,
+    rng: Random,
+    stopping: Callable[[], bool],
+    resolve: Resolve | None,
+) -> AsyncIterator[Office]:
+    """One that sends what is queued while the block runs."""
+    webhooks = config.webhooks
+    if webhooks.allow_insecure_targets:
+        log.event("warning", "insecure_webhook_targets_allowed", setting="webhooks.allow_insecure_targets")
+    async with open_sender(resolve=resolve, allow_insecure=webhooks.allow_insecure_targets) as sender:
+        setting = DeliverySetting(
+            store=books.store,
+            feed=books.feed,
+            cipher=books.cipher,
+            sender=sender,
+            node=books.charges.node,
+            log=log,
+            now=now,
+            make_id=make_id,
+            rng=rng,
+            is_alone=not is_shared(config.store.url),
+            stopping=stopping,
+            header_name=webhooks.signature_header,
+            timeout_s=webhooks.timeout_s,
+            backoff_s=webhooks.backoff_s,
+        )
+        async with open_deliveries(setting) as deliveries:
+            yield Office(deliveries.outbox, deliveries.instant, deliveries.wake, deliveries)

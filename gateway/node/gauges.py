@@ -1,0 +1,247 @@
+"""What the parts of a node tell at a scrape, as Prometheus metrics; nothing here runs on the request path."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from billing.errors import KeyUnusable
+from events.waking.notifier import Hub
+from gateway.api.admission import Admission
+from gateway.api.overload import Load, Overload
+from gateway.calls.execute import BilledCalls
+from gateway.feed.service import Feed
+from gateway.node.membership import Presence
+from gateway.node.monitors import Monitors
+from gateway.node.stores import Books
+from gateway.observability.log_writer import LogStatistics
+from gateway.server.unsent import Unsent
+from limits.breaker import BreakerStatistics
+from limits.gate import Gate
+from storage.state import State
+from upstreams.cache.shared_cache import SharedCacheStatistics
+from upstreams.catalog import Catalog
+from upstreams.fetching.site import Site
+from upstreams.fetching.source import SourceStatistics
+
+_CIRCUIT = {"closed": 0, "half_open": 1, "open": 2}
+
+
+def gather(
+    catalog: Catalog,
+    *,
+    admission: Admission,
+    calls: BilledCalls,
+    books: Books,
+    state: State | None,
+    presence: Presence,
+    feed: Feed,
+    monitors: Monitors,
+    overload: Overload,
+    unsent: Unsent,
+    log: LogStatistics,
+) -> Iterator[Metric]:
+    """Every part's metrics."""
+    yield from _limits(admission)
+    yield from _overload(overload)
+    yield _by(
+        "sluice_idempotency", "Requests with an idempotency key, by how they went.", "result", calls.claims.counts
+    )
+    yield from _cache(calls)
+    yield from _store(books)
+    yield from _presence(presence)
+    yield from _feed(feed)
+    yield from _monitors(monitors)
+    yield from _log(log)
+    yield from _unsent(unsent)
+    if state is not None:
+        yield from _state(state)
+    yield from _sources(catalog)
+
+
+def _by(name: str, text: str, label: str, counts: Mapping[str, int]) -> Metric:
+    """A counter with one label."""
+    family = CounterMetricFamily(name, text, labels=[label])
+    for value, count in counts.items():
+        family.add_metric([value], count)
+    return family
+
+
+def _limits(admission: Admission) -> Iterator[Metric]:
+    yield _by("sluice_admissions", "Requests with a good key, by what the limits said.", "result", admission.counts)
+    now = admission.gate.statistics()
+    if now.window_keys is not None:
+        yield GaugeMetricFamily("sluice_window_keys", "Keys with requests in their window.", now.window_keys)
+    yield GaugeMetricFamily("sluice_lease_keys", "Keys with running requests.", now.lease_keys)
+    yield GaugeMetricFamily("sluice_leases", "Running requests.", now.leases)
+
+
+def _overload(overload: Overload) -> Iterator[Metric]:
+    now = overload.statistics()
+    shed = "Requests that were refused since there were more than the node could serve, by who sent them."
+    yield _by("sluice_shed", shed, "key", now.refused)
+    yield GaugeMetricFamily("sluice_shedding", "1 while requests may be shed, else 0.", int(now.active))
+    limit = "Requests that are worked on at once while requests may be shed; 0 while not."
+    yield GaugeMetricFamily("sluice_shed_limit", limit, now.limit)
+    late = "How late the loop ran what was ready: the worst of the last seconds, older ones fading."
+    yield GaugeMetricFamily("sluice_loop_lag_seconds", late, overload.lag_s)
+
+
+def _cache(calls: BilledCalls) -> Iterator[Metric]:
+    now = calls.cache.statistics()
+    followed = "Misses that were answered by an identical call under way."
+    yield CounterMetricFamily("sluice_cache_coalesced", followed, calls.flights.followed_total)
+    yield GaugeMetricFamily(
+        "sluice_calls_leading", "Billed calls under way that others may follow.", len(calls.flights)
+    )
+    yield GaugeMetricFamily("sluice_cache_bytes", "Bytes that cached answers hold.", now.bytes)
+    yield GaugeMetricFamily("sluice_cache_entries", "Cached answers.", now.entries)
+    lookups = CounterMetricFamily("sluice_cache_lookups", "Look-ups in the cache.", labels=["result"])
+    lookups.add_metric(["hit"], now.hits_total)
+    lookups.add_metric(["miss"], now.misses_total)
+    yield lookups
+    yield CounterMetricFamily("sluice_cache_evicted", "Answers that made room for others.", now.evicted_total)
+    yield from _shared(SharedCacheStatistics(0, 0, 0) if calls.shared is None else calls.shared.statistics())
+
+
+def _shared(now: SharedCacheStatistics) -> Iterator[Metric]:
+    found = "Misses of this node that another node's answer served."
+    yield CounterMetricFamily("sluice_cache_shared_found", found, now.found_total)
+    yield CounterMetricFamily("sluice_cache_shared_waits", "Calls that waited for another node's.", now.waited_total)
+    alone = "Misses that were called for without asking the other nodes, since the state was away."
+    yield CounterMetricFamily("sluice_cache_shared_alone", alone, now.alone_total)
+
+
+def _store(books: Books) -> Iterator[Metric]:
+    now = books.store.statistics()
+    yield CounterMetricFamily("sluice_store_commits", "Commits of the writer.", now.commits)
+    yield CounterMetricFamily("sluice_store_calls", "Writes; calls per commit is the group's size.", now.calls)
+    yield CounterMetricFamily("sluice_store_failed_commits", "Commits that failed.", now.failed_commits)
+    yield GaugeMetricFamily("sluice_store_waiting", "Writes that wait for the writer.", now.waiting)
+    moved = "Credits of committed ledger entries, by kind; what was deducted and neither settled nor refunded is held."
+    yield _by("sluice_ledger_credits", moved, "kind", books.charges.credits_moved())
+    yield GaugeMetricFamily(
+        "sluice_charges_unfinished", "Charges whose close is tried again.", books.charges.unfinished()
+    )
+
+
+def _presence(presence: Presence) -> Iterator[Metric]:
+    yield GaugeMetricFamily("sluice_nodes_living", "Nodes that live on this store, this one included.", presence.living)
+    refunded = "Charges that this node has refunded since nodes died with them open."
+    yield CounterMetricFamily("sluice_recovered_charges", refunded, presence.recovered_charges)
+
+
+def _feed(feed: Feed) -> Iterator[Metric]:
+    yield GaugeMetricFamily("sluice_events_waiting", "Long-polls and streams that are held open.", feed.hub.parked())
+    reads = "Pages of the events feed that wait to be read from the store."
+    yield GaugeMetricFamily("sluice_events_reads_waiting", reads, len(feed.readers.pages))
+    yield _by("sluice_events_appended", "Events that this node has written, by type.", "type", feed.hub.appended)
+
+
+def _monitors(monitors: Monitors) -> Iterator[Metric]:
+    clock = monitors.clock
+    yield GaugeMetricFamily("sluice_monitor_runs_in_flight", "Monitors' runs that are under way.", clock.in_flight())
+    begun = "Attempts of monitors' runs that this node has begun."
+    yield CounterMetricFamily("sluice_monitor_runs_begun", begun, clock.begun_total)
+    ended = {**monitors.runs.ended, "skipped": monitors.runs.ended["skipped"] + clock.skipped_total}
+    yield _by("sluice_monitor_runs_ended", "Monitors' runs that this node has ended, by status.", "status", ended)
+    seen = monitors.backlog.seen
+    yield GaugeMetricFamily("sluice_monitor_runs_waiting", "Monitors' runs that wait to be begun.", seen.runs)
+    late = "How long ago the slot or run was due that has waited longest to be begun; 0 where none is late."
+    yield GaugeMetricFamily("sluice_monitor_late_seconds", late, seen.runs_late_s)
+    yield GaugeMetricFamily("sluice_webhook_deliveries_queued", "Deliveries that wait.", seen.deliveries)
+    late = "How long ago the delivery was due that has waited longest for its attempt; 0 where none is late."
+    yield GaugeMetricFamily("sluice_webhook_late_seconds", late, seen.deliveries_late_s)
+    if (sending := monitors.deliveries) is not None:
+        under_way = "Attempts of deliveries that are under way."
+        yield GaugeMetricFamily("sluice_webhook_attempts_in_flight", under_way, sending.in_flight())
+        made = "Attempts that this node has made, by what became of their delivery; queued: it is tried again."
+        yield _by("sluice_webhook_attempts", made, "result", sending.ended)
+
+
+def _log(now: LogStatistics) -> Iterator[Metric]:
+    yield GaugeMetricFamily("sluice_log_lines_waiting", "Log lines that stderr has not yet taken.", now.waiting)
+    dropped = "Log lines that were dropped since stderr took none."
+    yield CounterMetricFamily("sluice_log_lines_dropped", dropped, now.dropped_total)
+
+
+def _unsent(unsent: Unsent) -> Iterator[Metric]:
+    held = "Memory held by answers that wait for their clients to read."
+    yield GaugeMetricFamily("sluice_unsent_bytes", held, unsent.held_bytes)
+    yield GaugeMetricFamily("sluice_unsent_answers", "Answers that wait for their clients to read.", unsent.readers)
+    ended = "Connections that were ended since their clients read too slowly or not at all."
+    yield _by("sluice_slow_readers_ended", ended, "reason", unsent.ended)
+
+
+def _state(state: State) -> Iterator[Metric]:
+    now = state.statistics()
+    yield GaugeMetricFamily("sluice_state_up", "1 while the shared state takes calls, else 0.", int(not state.fault))
+    yield GaugeMetricFamily("sluice_state_waiting", "Calls of the shared state without an answer yet.", now.waiting)
+    yield CounterMetricFamily("sluice_state_calls", "Calls of the shared state that were sent.", now.calls)
+    yield CounterMetricFamily("sluice_state_round_trips", "Round trips, which calls share.", now.round_trips)
+    yield CounterMetricFamily("sluice_state_lost", "Calls that ended with their connection.", now.lost)
+    yield CounterMetricFamily("sluice_state_connects", "Connections that were made.", now.connects)
+
+
+def _sources(catalog: Catalog) -> Iterator[Metric]:
+    labels = ["platform", "source"]
+    gauges = [GaugeMetricFamily(name, told, labels=labels) for name, told, _ in _SOURCE_GAUGES]
+    counters = [CounterMetricFamily(name, told, labels=labels) for name, told, _ in _SOURCE_COUNTERS]
+    for slug, site in catalog.sites.items():
+        for name, source in site.sources.items():
+            breaker, calls = source.breaker.statistics(), source.statistics()
+            for gauge, (_, _, value) in zip(gauges, _SOURCE_GAUGES, strict=True):
+                gauge.add_metric([slug, name], value(breaker, calls))
+            for counter, (_, _, value) in zip(counters, _SOURCE_COUNTERS, strict=True):
+                counter.add_metric([slug, name], value(breaker, calls))
+    yield from (*gauges, *counters)
+
+
+_Value = Callable[[BreakerStatistics, SourceStatistics], int]
+_SOURCE_GAUGES: tuple[tuple[str, str, _Value], ...] = (
+    ("sluice_breaker_state", "0 closed, 1 half open, 2 open.", lambda breaker, _: _CIRCUIT[breaker.state]),
+    ("sluice_upstream_in_flight", "Attempts that wait for their answer.", lambda _, calls: calls.in_flight),
+    ("sluice_governor_queued", "Calls that wait for the end of a hold.", lambda _, calls: calls.queued),
+)
+_SOURCE_COUNTERS: tuple[tuple[str, str, _Value], ...] = (
+    ("sluice_breaker_opened", "Times that the circuit opened.", lambda breaker, _: breaker.opened_total),
+    ("sluice_breaker_refused", "Calls that the circuit refused.", lambda breaker, _: breaker.refused_total),
+    ("sluice_upstream_calls", "Calls, retries not counted.", lambda _, calls: calls.calls_total),
+    ("sluice_upstream_retries", "Retries.", lambda _, calls: calls.retries_total),
+    ("sluice_retry_refused", "Retries that the budget had no room for.", lambda _, calls: calls.retries_refused_total),
+    ("sluice_governor_holds", "Times that the upstream asked to be left alone.", lambda _, calls: calls.held_total),
+    ("sluice_governor_waits", "Calls that waited for the end of a hold.", lambda _, calls: calls.queued_total),
+    ("sluice_governor_refused", "Calls that a hold refused.", lambda _, calls: calls.throttled_total),
+)
+
+
+def load_of(
+    books: Books,
+    gate: Gate,
+    hub: Hub,
+    calls: BilledCalls,
+    *,
+    sites: Sequence[Site],
+    unsent: Unsent,
+    clock: Callable[[], float],
+) -> Load:
+    """The load of a node with these parts.
+
+    What waits for an upstream, for events or for a client to read holds a lease, but is no work.
+    """
+    sources = [source for site in sites for source in site.sources.values()]
+
+    def busy() -> int:
+        waiting = len(hub) + calls.flights.following + unsent.readers
+        for now in (source.statistics() for source in sources):
+            waiting += now.in_flight + now.queued
+        return gate.statistics().leases - waiting
+
+    def is_known(presented: bytes) -> bool:
+        try:
+            return books.keys.find_nowait(presented.decode("latin-1")) is not None
+        except KeyUnusable:
+            return False
+
+    return Load(clock, busy, lambda: books.store.statistics().waiting, is_known)

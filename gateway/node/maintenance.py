@@ -1,0 +1,118 @@
+"""What a node does now and then, for as long as it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from random import Random
+from typing import TypeAlias
+
+import trio
+
+import events.log.retention
+import scheduler.retention
+from gateway.admin.operation_records import forget_operations
+from gateway.node.stores import Books
+from gateway.observability.logs import Log
+from limits.idempotency import forget_old
+from limits.shares import PAUSE_S, Shares
+from limits.stored_replies import forget_old_replies
+from scheduler.retention import Retention
+from scheduler.webhooks.targets.urls import seal_plain_urls
+from storage.errors import StorageError
+from storage.store import Store, Tx
+
+FINISH_EVERY_S = 1.0
+FORGET_EVERY_S = 600.0
+TRIM_PAUSE_S = 1.0
+SEAL_AGAIN_S = 60.0
+SWEEP_EVERY_S = 3_600.0
+SWEEP_FIRST_S = 300.0
+"""A machine that started with a wrong clock has put it right by then: what is swept does not come back."""
+
+SweepAt: TypeAlias = Callable[[], Awaitable[float | None]]
+"""Gives the instant to remove by, or None: nothing may be removed now."""
+
+
+async def finish_charges(books: Books, log: Log) -> None:
+    """Close what could not be closed in time, again and again until the store takes it."""
+    while True:
+        await trio.sleep(FINISH_EVERY_S)
+        if not books.charges.unfinished():
+            continue
+        try:
+            finished = await books.charges.finish()
+            log.event("warning", "charges_finished", charges=finished)
+        except StorageError as exc:
+            log.event("error", "charges_unfinished", charges=books.charges.unfinished(), error=str(exc))
+
+
+async def forget_old_claims(store: Store, log: Log, sweep_at: SweepAt) -> None:
+    """Drop idempotency keys' outcomes after their day, replies that no key names any more, and old operation ids."""
+    while True:
+        await trio.sleep(FORGET_EVERY_S)
+        try:
+            if (at := await sweep_at()) is not None:
+                await _repeat(store, partial(forget_old, now=at))
+                await _repeat(store, partial(forget_old_replies, now=at))
+                await store.write(partial(forget_operations, now=at))
+        except StorageError as exc:
+            log.event("warning", "claims_kept", error=str(exc))
+
+
+async def _repeat(store: Store, remove_some: Callable[[Tx], int]) -> None:
+    """Remove a few rows a write until none are left, so that other writes do not wait."""
+    removed = 1
+    while removed:
+        removed = await store.write(remove_some)
+        await trio.sleep(PAUSE_S)
+
+
+async def trim_shares(store: Store, shares: Shares, log: Log) -> None:
+    """Keep what each account has stored for its idempotency keys within its share."""
+    while True:
+        try:
+            account_id, trimmed = await shares.trim_next(store)
+            if any(trimmed):
+                log.event("info", "share_trimmed", account=account_id, **trimmed._asdict())
+        except StorageError as exc:
+            log.event("warning", "share_not_trimmed", error=str(exc))
+        await trio.sleep(TRIM_PAUSE_S)
+
+
+async def sweep_events(store: Store, retention_days: int, log: Log, *, sweep_at: SweepAt, rng: Random) -> None:
+    """Remove events that retention has passed; nodes that share a store take their turns by chance."""
+    while True:
+        try:
+            if (at := await sweep_at()) is not None:
+                await events.log.retention.sweep(store, at, retention_days)
+        except StorageError as exc:
+            log.event("warning", "events_kept", error=str(exc))
+        await trio.sleep(SWEEP_EVERY_S * rng.uniform(0.5, 1.5))
+
+
+async def sweep_monitors(store: Store, retention: Retention, log: Log, *, sweep_at: SweepAt, rng: Random) -> None:
+    """Remove what is kept of monitors' runs no longer; nodes that share a store take their turns by chance."""
+    await trio.sleep(SWEEP_FIRST_S)
+    while True:
+        try:
+            at = await sweep_at()
+            swept = None if at is None else await scheduler.retention.sweep(store, at, retention)
+            if swept is not None and any(swept):
+                log.event("info", "monitors_swept", **swept._asdict())
+        except StorageError as exc:
+            log.event("warning", "monitors_not_swept", error=str(exc))
+        await trio.sleep(SWEEP_EVERY_S * rng.uniform(0.5, 1.5))
+
+
+async def seal_webhook_urls(books: Books, log: Log) -> None:
+    """Seal the webhooks' URLs that an earlier release has left in clear, as soon as the store takes it."""
+    while True:
+        try:
+            if sealed := await seal_plain_urls(books.store, books.cipher):
+                log.event("info", "webhook_urls_sealed", webhooks=sealed)
+        except StorageError as exc:
+            log.event("warning", "webhook_urls_not_sealed", error=str(exc))
+            await trio.sleep(SEAL_AGAIN_S)
+        else:
+            return

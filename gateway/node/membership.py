@@ -1,0 +1,237 @@
+"""This node among those that share its store: it says that it lives, and closes what the dead have left open.
+
+Whoever charges has joined before, so a charge whose node nobody knows is a dead one's too. A claim is its charge's: it
+is freed in the transaction that refunds the charge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+
+import trio
+
+from billing.charges.recovery import Recovered, nodes_of_open_charges, recover
+from gateway.node.stores import Books
+from gateway.observability.logs import Log
+from limits.idempotency import forget_running, free_running
+from storage import nodes
+from storage.errors import StorageError, StoreUnusable
+from storage.store import Tx
+
+LEAVE_S = 5.0
+TRIES_PER_BEAT = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How often a node says that it lives, and after how long a silence it counts as dead."""
+
+    beat_s: float = nodes.BEAT_S
+    dead_after_s: float = nodes.DEAD_AFTER_S
+
+
+class StateNotShared(StoreUnusable):
+    """Another node lives in this store, and one of the two keeps its state to itself: neither can hold the limits."""
+
+    def __init__(self, other: str) -> None:
+        super().__init__(
+            f'another node ({other}) lives in the same store, and it or this one has state.url = "memory:", which is '
+            "right for a single node only; give all nodes the same Redis, or stop the other"
+        )
+
+
+class Presence:
+    """This node's life in the store; its name is that of its charges."""
+
+    def __init__(
+        self,
+        books: Books,
+        *,
+        shares_state: bool,
+        make_id: Callable[[str], str],
+        now: Callable[[], float],
+        log: Log,
+        pace: Pace,
+    ) -> None:
+        self._books = books
+        self._shares_state = shares_state
+        self._store = books.store
+        self._make_id = make_id
+        self._now = now
+        self._log = log
+        self._pace = pace
+        self._heard_at = self._steady_since = trio.current_time()
+        self._is_heard = True
+        self._owed: set[str] = set()
+        self.recovered_charges = 0
+        """Charges of others, and of earlier lives, that this node has refunded."""
+        self.living = 1
+        """How many nodes lived when this one last looked."""
+
+    async def join(self) -> None:
+        """Begin to live, before anything is charged.
+
+        Raises:
+            StateNotShared: another node lives, and one of the two keeps its state to itself.
+        """
+        await self._join(self._books.charges.node)
+
+    async def recover_all(self) -> None:
+        """Close what earlier owners of a store left open that only this process can have open now."""
+        found = await recover(self._store, now=self._now)
+        await self._store.write(forget_running)
+        self._count(found)
+
+    async def keep_beating(self) -> None:
+        """Say again and again that this node lives, at once under a new name where it was declared dead."""
+        while True:
+            await trio.sleep(self._pace.beat_s / (1 if self._is_heard else TRIES_PER_BEAT))
+            try:
+                # Far longer than a beat, since who leaves the writer's queue has to begin at its end.
+                with trio.fail_after(self._pace.dead_after_s / 2):
+                    await self._beat()
+            except StateNotShared:
+                raise
+            except (StorageError, trio.TooSlowError) as exc:
+                if self._is_heard:
+                    self._log.event("warning", "node_unheard", node=self._books.charges.node, error=repr(exc))
+                self._is_heard = False
+
+    async def keep_recovering(self) -> None:
+        """Take over who died, again and again."""
+        while True:
+            await trio.sleep(self._pace.beat_s)
+            if not self._can_judge():
+                continue
+            try:
+                await self._look_for_dead()
+            except StateNotShared:
+                raise
+            except StorageError as exc:
+                self._log.event("warning", "nodes_unseen", error=str(exc))
+            for dead in sorted(self._owed):
+                await self._recover_dead(dead)
+
+    async def leave(self) -> None:
+        """Go with everything closed; what cannot be closed is left to the others, as by a death."""
+        node = self._books.charges.node
+        try:
+            await self._books.charges.finish()
+            await self._recover(node)
+            await self._store.write(partial(nodes.leave, node_id=node))
+        except StorageError as exc:
+            self._log.event("warning", "node_not_left", node=node, error=str(exc))
+
+    async def _beat(self) -> None:
+        beaten_at, beat_s = trio.current_time(), self._pace.beat_s
+        if not await self._store.write(partial(nodes.beat, node_id=self._books.charges.node)):
+            await self._live_again()
+            return
+        if beaten_at - self._heard_at > 2 * beat_s:
+            self._steady_since = trio.current_time()
+        self._heard_at, self._is_heard = beaten_at, True
+
+    async def _join(self, node: str) -> None:
+        await self._outlast_rivals(node)
+        await self._store.write(partial(nodes.join, node_id=node, shares_state=self._shares_state))
+        self._heard_at = self._steady_since = trio.current_time()
+        self._is_heard = True
+
+    async def _outlast_rivals(self, node: str) -> None:
+        """Return once nobody lives whom this node must not join: at once, or when a killed one does no longer seem to.
+
+        Who beats meanwhile, or comes new, lives indeed; so the wait is over when silence means death.
+        """
+        look = partial(self._rivals, node=node)
+        first = seen = await self._store.read(look)
+        if first:
+            self._log.event("warning", "waits_for_death", nodes=sorted(first), within_s=self._pace.dead_after_s)
+        while seen:
+            await trio.sleep(self._pace.beat_s / TRIES_PER_BEAT)
+            seen = await self._store.read(look)
+            for other, seen_at in seen.items():
+                if seen_at != first.get(other):
+                    raise StateNotShared(other)
+
+    def _rivals(self, tx: Tx, node: str) -> dict[str, float]:
+        return nodes.rivals(tx, node, shares_state=self._shares_state, dead_after_s=self._pace.dead_after_s)
+
+    async def _live_again(self) -> None:
+        """What is open under the old name is another's, and closing it gives what that one made of it."""
+        old, new = self._books.charges.node, self._make_id("node_")
+        await self._join(new)
+        self._books.charges.node = new
+        self._log.event("error", "declared_dead", node=old, goes_on_as=new)
+
+    async def _look_for_dead(self) -> None:
+        """Look also for whom this node did not see when it joined: of two that start at once, the later one goes."""
+        dead, self.living, rivals = await self._store.write(partial(self._judge, node=self._books.charges.node))
+        self._owed.update(dead)
+        for other in rivals:
+            raise StateNotShared(other)
+
+    def _judge(self, tx: Tx, node: str) -> tuple[list[str], int, dict[str, float]]:
+        """Whose open charges `node` has to close now, how many live, and whom it must not live beside."""
+        dead_after_s = self._pace.dead_after_s
+        dead = nodes.take_over(tx, node, dead_after_s=dead_after_s)
+        owed = dead + nodes.unknown(tx, nodes_of_open_charges(tx))
+        return owed, len(nodes.living(tx, dead_after_s=dead_after_s)), self._rivals(tx, node)
+
+    async def _recover_dead(self, dead: str) -> None:
+        """What fails here is tried again, and in time offered to the others too; each charge is closed once."""
+        try:
+            await self._recover(dead)
+            await self._store.write(partial(nodes.recovered, node_id=self._books.charges.node, dead_id=dead))
+        except StorageError as exc:
+            self._log.event("warning", "recovery_interrupted", node=dead, error=str(exc))
+        else:
+            self._owed.discard(dead)
+
+    def _can_judge(self) -> bool:
+        """Whether the others' silence is theirs: who was not heard for a while cannot know that they could be."""
+        now, a_while_s = trio.current_time(), 2 * self._pace.beat_s
+        return now - self._heard_at <= a_while_s <= now - self._steady_since
+
+    async def _recover(self, node: str) -> None:
+        balances = self._books.balances
+        found = await recover(self._store, now=self._now, node=node, also=free_running, balances=balances)
+        self._count(found, node=node)
+
+    def _count(self, found: Recovered, **of: str) -> None:
+        self.recovered_charges += found.charges
+        if found.charges:
+            self._log.event("warning", "recovered", charges=found.charges, credits=found.credits, **of)
+
+
+@asynccontextmanager
+async def open_presence(
+    books: Books,
+    *,
+    is_shared: bool,
+    shares_state: bool,
+    make_id: Callable[[str], str],
+    now: Callable[[], float],
+    log: Log,
+    pace: Pace,
+) -> AsyncIterator[Presence]:
+    """Live in the store while the block runs. One that is not shared has one owner: all others are dead.
+
+    On a shared one `keep_beating` and `keep_recovering` have to run meanwhile, which raise `StateNotShared` too.
+
+    Raises:
+        StateNotShared: another node lives, and one of the two does not share its state.
+    """
+    presence = Presence(books, shares_state=shares_state, make_id=make_id, now=now, log=log, pace=pace)
+    if not is_shared:
+        await presence.recover_all()
+        yield presence
+        return
+    await presence.join()
+    try:
+        yield presence
+    finally:
+        with trio.move_on_after(LEAVE_S, shield=True):
+            await presence.leave()

@@ -1,0 +1,220 @@
+"""The monitors of a node while it runs: its recipes, its clock, and what an operator does with them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from math import floor
+from random import Random
+from typing import Any
+
+import msgspec
+import trio
+
+from events.instants import iso, no_instant, unix
+from gateway.admin.operations import Operation, OperationRefused, Operations, Text
+from gateway.api.monitor_records import run_record
+from gateway.calls.recipes import CatalogRecipes
+from gateway.config.settings import Config
+from gateway.node.deliveries import idle_office, open_office
+from gateway.node.stores import Books
+from gateway.observability.logs import Log
+from scheduler.backlog import Watch
+from scheduler.errors import MonitorUnknown
+from scheduler.monitors.history.projections import Projections
+from scheduler.monitors.model.records import Run
+from scheduler.monitors.runs import run_rows
+from scheduler.monitors.runs.clockwork import Clock, ClockSetting, open_clock
+from scheduler.monitors.runs.payload import make_payload
+from scheduler.monitors.runs.runs import Runs
+from scheduler.monitors.runs.slots import Slots
+from scheduler.monitors.service import MonitorService
+from scheduler.monitors.service import Setting as ServiceSetting
+from scheduler.monitors.webhooks import Webhooks
+from scheduler.webhooks.deliveries.queue import Outbox
+from scheduler.webhooks.deliveries.service import Deliveries
+from scheduler.webhooks.targets.resolver import Resolve, SystemResolver
+from storage.opening import is_shared
+from storage.store import Store, Tx
+from upstreams.catalog import Catalog
+
+RUN_WITHIN_S = 20.0
+"""Whoever asked for a run is told by then how it stands: less than a supervisor waits for its workers."""
+_LOOK_S = 0.05
+_RESOLVING_MAX = 16
+"""Threads that ask what the hosts of webhooks mean while they are registered."""
+
+
+class MonitorRun(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Arguments of `monitor.run`; `slot` is ISO 8601 to the second, by default this one."""
+
+    monitor: Text
+    slot: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Monitors:
+    """What the routes of monitors stand on, and what is told of them."""
+
+    store: Store
+    recipes: CatalogRecipes
+    slots: Slots
+    clock: Clock
+    runs: Runs
+    deliveries: Deliveries | None
+    """None where nothing is sent."""
+    backlog: Watch
+    service: MonitorService
+    projections: Projections
+    webhooks: Webhooks
+    outbox: Outbox
+
+    def add_to(self, operations: Operations) -> None:
+        """Offer what an operator may do."""
+        operations.add("monitor.run", Operation(MonitorRun, self._run))
+
+    async def _run(self, args: MonitorRun) -> Any:
+        try:
+            run = await self.clock.run_slot(args.monitor, None if args.slot is None else _slot(args.slot))
+        except MonitorUnknown as exc:
+            raise OperationRefused(str(exc)) from exc
+        read = partial(_read, run=run)
+        found = await self.store.read(read)
+        with trio.move_on_after(RUN_WITHIN_S):
+            while found[0].finished_at is None:
+                await trio.sleep(_LOOK_S)
+                found = await self.store.read(read)
+        return run_record(*found)
+
+
+@asynccontextmanager
+async def open_monitors(
+    config: Config,
+    books: Books,
+    catalog: Catalog,
+    *,
+    now: Callable[[], float],
+    make_id: Callable[[str], str],
+    log: Log,
+    rng: Random,
+    stopping: Callable[[], bool],
+    ticks: bool,
+    resolve: Resolve | None = None,
+) -> AsyncIterator[Monitors]:
+    """Monitors that run as they are due, and whose deliveries are sent.
+
+    Without `ticks` only those run that an operator runs, and what they queue waits for a node.
+
+    Raises:
+        StorageError: the store is away.
+    """
+    recipes = _recipes(config, catalog, now=now, stopping=stopping)
+    slots = Slots(books.feed, now=now, make_id=make_id)
+    async with AsyncExitStack() as stack:
+        office = idle_office(config, now, make_id)
+        if ticks:
+            sending = open_office(
+                config, books, now=now, make_id=make_id, log=log, rng=rng, stopping=stopping, resolve=resolve
+            )
+            office = await stack.enter_async_context(sending)
+        runs = Runs((books.store, books.charges, books.feed), recipes, make_payload, office.outbox, now=now)
+        setting = _clock_setting(config, books, slots, runs, log=log, now=now, stopping=stopping, ticks=ticks)
+        clock = await stack.enter_async_context(open_clock(setting))
+        service = _service(config, books, recipes, slots, now=now, make_id=make_id, wake=clock.wake, resolve=resolve)
+        webhooks = Webhooks(books.store, books.cipher, now=now, instant=office.instant, wake=office.wake)
+        backlog = Watch(books.store, now=now, instant=office.instant)
+        yield Monitors(
+            books.store,
+            recipes,
+            slots,
+            clock,
+            runs,
+            office.deliveries,
+            backlog,
+            service,
+            Projections(books.store),
+            webhooks,
+            office.outbox,
+        )
+
+
+def _clock_setting(
+    config: Config,
+    books: Books,
+    slots: Slots,
+    runs: Runs,
+    *,
+    log: Log,
+    now: Callable[[], float],
+    stopping: Callable[[], bool],
+    ticks: bool,
+) -> ClockSetting:
+    return ClockSetting(
+        store=books.store,
+        slots=slots,
+        runs=runs,
+        node=books.charges.node,
+        log=log,
+        now=now,
+        is_alone=not is_shared(config.store.url),
+        stopping=stopping,
+        ticks=ticks,
+    )
+
+
+def _recipes(
+    config: Config, catalog: Catalog, *, now: Callable[[], float], stopping: Callable[[], bool]
+) -> CatalogRecipes:
+    """Recipes with half of each platform's connections: a top of the hour leaves the other half to requests."""
+    platforms = config.upstreams.platforms
+    return CatalogRecipes(
+        catalog,
+        {slug: max(1, platforms[slug].max_connections // 2) for slug in catalog.sites},
+        now=now,
+        clock=trio.lowlevel.current_clock().current_time,
+        stopping=stopping,
+    )
+
+
+def _service(
+    config: Config,
+    books: Books,
+    recipes: CatalogRecipes,
+    slots: Slots,
+    *,
+    now: Callable[[], float],
+    make_id: Callable[[str], str],
+    wake: Callable[[], None],
+    resolve: Resolve | None,
+) -> MonitorService:
+    """What owners do with their monitors; `wake` is called after whatever may be due earlier than was known."""
+    return MonitorService(
+        ServiceSetting(
+            books.store,
+            recipes,
+            books.cipher,
+            slots,
+            resolve or SystemResolver(threads=_RESOLVING_MAX),
+            now=now,
+            make_id=make_id,
+            wake=wake,
+            allow_insecure=config.webhooks.allow_insecure_targets,
+        )
+    )
+
+
+def _slot(text: str) -> float:
+    """A slot as an operator wrote it, which records can tell: none beyond the calendar's years."""
+    try:
+        slot = float(floor(unix(text)))
+        iso(slot)
+    except (ValueError, OverflowError) as exc:
+        raise OperationRefused(no_instant(text)) from exc
+    return slot
+
+
+def _read(tx: Tx, run: Run) -> tuple[Run, run_rows.Delivered | None]:
+    """The run and its delivery as they stand; a run whose monitor was deleted as it was."""
+    return run_rows.read_run(tx, run.id) or run, run_rows.delivery_of(tx, run.id)

@@ -1,0 +1,80 @@
+"""A node as values: what it is made from, and what it is once it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+import trio
+
+from gateway.admin.app import Admin
+from gateway.admin.operations import Operations
+from gateway.api.admission import Admission
+from gateway.api.app import Api
+from gateway.api.overload import Overload
+from gateway.calls.execute import BilledCalls
+from gateway.config.secrets import Secrets
+from gateway.config.settings import Config
+from gateway.feed.service import Feed
+from gateway.node.membership import Pace
+from gateway.node.monitors import Monitors
+from gateway.node.reload import Reload
+from gateway.node.sites import OpenExchange, open_exchange
+from gateway.node.state import OpenState, open_state
+from gateway.node.stores import Books, OpenStore
+from gateway.observability.logs import Log
+from gateway.server.errors import EdgeAnswer
+from gateway.server.unsent import Unsent
+from scheduler.webhooks.targets.resolver import Resolve
+from storage.opening import open_store
+from upstreams.catalog import Catalog
+from upstreams.model.endpoint import Platform
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A running node: its two apps and what they stand on, and the event that its servers set when it stops."""
+
+    api: Api
+    admin: Admin
+    books: Books
+    catalog: Catalog
+    admission: Admission
+    calls: BilledCalls
+    operations: Operations
+    reload: Reload
+    feed: Feed
+    edge_answer: EdgeAnswer
+    draining: trio.Event
+    monitors: Monitors
+    unsent: Unsent
+    """Told of by the server of the public address."""
+    overload: Overload
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a node is made from: its config and how to read it anew, secrets, public address, log and platforms.
+
+    Clock, randomness, store, state and upstreams are given too, so that a whole node can run in a world of its own.
+    """
+
+    config: Config
+    read_config: Callable[[], Config]
+    secrets: Secrets
+    environ: Mapping[str, str]
+    base_url: str
+    log: Log
+    platforms: Sequence[Platform]
+    now: Callable[[], float]
+    """Unix seconds; also called on the store's thread."""
+    rng: Random
+    open_store: OpenStore = open_store
+    open_state: OpenState = open_state
+    open_exchange: OpenExchange = open_exchange
+    pace: Pace = field(default_factory=Pace)
+    resolve: Resolve | None = None
+    """What the hosts of webhooks mean; None asks the system."""
+    keeps_time: bool = True
+    """False: monitors are not run as they are due, only when they are told to."""

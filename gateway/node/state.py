@@ -1,0 +1,54 @@
+"""What nodes share, or what one node keeps in its memory instead: the state behind `state.url` and the gate on it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Protocol
+
+import trio
+
+from gateway.config.settings import MEMORY, LimitSettings
+from limits.concurrency import Leases
+from limits.gate import Gate, MemoryGate
+from limits.shared_gate import open_shared_gate
+from limits.window import Window
+from storage.state import State
+
+
+class OpenState(Protocol):
+    """Opens the shared state at an address, over a link of its own; None where there is none to share."""
+
+    def __call__(self, url: str, *, round_trip_s: float | None = None) -> AbstractAsyncContextManager[State | None]:
+        """A round trip that takes longer than `round_trip_s` loses the link; None: as an admission may wait."""
+        ...
+
+
+@asynccontextmanager
+async def open_state(url: str, *, round_trip_s: float | None = None) -> AsyncIterator[State | None]:
+    """The shared state at `url`, or None for `memory:` (see `OpenState`).
+
+    Raises:
+        StoreUnusable: the address cannot be read.
+    """
+    if url == MEMORY:
+        yield None
+        return
+    from storage.redis.link import ROUND_TRIP_S  # noqa: PLC0415 - as above
+    from storage.redis.state import open_redis  # noqa: PLC0415 - only who asks for it waits for the driver's import
+
+    async with open_redis(url, round_trip_s=round_trip_s or ROUND_TRIP_S) as state:
+        yield state
+
+
+@asynccontextmanager
+async def open_gate(state: State | None, limits: LimitSettings) -> AsyncIterator[Gate]:
+    """The way in to this node: its own, or the one that it shares."""
+    requests, concurrent = limits.requests_per_minute, limits.concurrent_requests
+    if state is None:
+        # Found once: `trio.current_time` costs three times as much.
+        clock = trio.lowlevel.current_clock().current_time
+        yield MemoryGate(Window(requests), Leases(concurrent), clock)
+        return
+    async with open_shared_gate(state, requests=requests, concurrent=concurrent) as gate:
+        yield gate

@@ -1,0 +1,113 @@
+"""What a node or a command keeps in its store: accounts, keys, charges, the ledger, and the feed that tells of them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+
+import billing.migrations
+import events.migrations
+import gateway.admin.operation_records
+import limits.idempotency
+import scheduler.migrations
+import storage.sweep_clock
+from billing.accounts.accounts import Accounts
+from billing.accounts.balances import Balances
+from billing.charges.charges import Charges
+from billing.keys.keys import Keys, ended_keys
+from billing.keys.sealing import Cipher
+from billing.ledger.transactions import Ledger
+from events.filters import Moved
+from events.log.log import Log
+from gateway.admin.operations import Operations
+from gateway.config.secrets import Secrets
+from gateway.config.settings import Config
+from gateway.feed.billing_events import BillingFacts
+from limits.gate import Gate
+from storage.migrations import MigrationSet
+from storage.opening import open_store
+from storage.store import Store, Tx
+
+OpenStore = Callable[[str, Sequence[MigrationSet]], AbstractAsyncContextManager[Store]]
+"""Opens the store of an address, with all sets of the program's migrations."""
+
+MIGRATIONS = (
+    billing.migrations.MIGRATIONS,
+    limits.idempotency.MIGRATIONS,
+    events.migrations.MIGRATIONS,
+    scheduler.migrations.MIGRATIONS,
+    gateway.admin.operation_records.MIGRATIONS,
+    storage.sweep_clock.MIGRATIONS,
+)
+
+
+def _nobody(_moved: Sequence[Moved]) -> None:
+    """A command ends before anybody could wait in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    """Everything that stands on the store."""
+
+    store: Store
+    balances: Balances
+    accounts: Accounts
+    keys: Keys
+    charges: Charges
+    ledger: Ledger
+    feed: Log
+    cipher: Cipher
+    now: Callable[[], float]
+
+    @property
+    def operations(self) -> Operations:
+        """A fresh table of the operations over these books."""
+        return Operations(self.accounts, self.keys, self.store, now=self.now)
+
+    def doubt(self) -> None:
+        """Read keys and balances anew: what other nodes have told of them may be lost."""
+        self.keys.forget_all()
+        self.balances.forget_all()
+
+
+@asynccontextmanager
+async def open_books(
+    config: Config,
+    secrets: Secrets,
+    *,
+    now: Callable[[], float],
+    make_id: Callable[[str], str],
+    open_store: OpenStore = open_store,
+    shared: Gate | None = None,
+    base_url: str | None = None,
+    tell: Callable[[Sequence[Moved]], None] = _nobody,
+) -> AsyncIterator[Books]:
+    """Open the store of `config`; changes of keys and balances are told to `shared`, the gate of all nodes.
+
+    The links of events begin with `base_url`, by default with the address that `config` gives. `tell` hears of each
+    commit that moves a feed, and must neither raise nor block.
+
+    Raises:
+        StoreUnusable: in use, not writable, corrupt or too new; the text says what to do.
+    """
+    async with open_store(config.store.url, MIGRATIONS) as store:
+        balances = Balances(store, shared)
+        begin = config.server.public_url(config.server.port) if base_url is None else base_url
+
+        def ended(tx: Tx, key_ids: Sequence[str]) -> set[str]:
+            return ended_keys(tx, key_ids, now())
+
+        feed = Log(now=now, make_id=make_id, base_url=begin, tell=tell, ended=ended)
+        cipher, facts, prefix = Cipher(secrets.sealing), BillingFacts(feed), config.keys.prefix
+        yield Books(
+            store=store,
+            balances=balances,
+            accounts=Accounts(store, balances, now=now, make_id=make_id),
+            keys=Keys(store, cipher, now=now, make_id=make_id, prefix=prefix, shared=shared, facts=facts),
+            charges=Charges(store, balances, now=now, node=make_id("node_"), facts=facts),
+            ledger=Ledger(store, now=now),
+            feed=feed,
+            cipher=cipher,
+            now=now,
+        )

@@ -1,0 +1,128 @@
+"""What a supervisor's admin address says: one answer for all workers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import orjson
+import trio
+
+from gateway.admin.app import Answer, answered, refused, unsettled
+from gateway.admin.asking import AdminQuestion, AdminSilent, AdminUnproved, AdminUnreached, ask, ask_proved
+from gateway.node.workers.metrics import merge, own_metrics
+from gateway.node.workers.slots import Slot, Slots
+
+READY_WITHIN_S = 3.0
+METRICS_WITHIN_S = 5.0
+OPERATION_WITHIN_S = 25.0
+_OF_EVERY_WORKER = frozenset({"reload", "platform.isolate", "platform.reset"})
+"""Operations on what each process has for itself; all others are on what they share, and one does it for all."""
+_NAME = re.compile(r"[a-z_.]+")
+
+Ask = Callable[[str], Awaitable[Answer]]
+"""Asks one worker, whose admin address this is; see `asking`."""
+
+
+class AllWorkers:
+    """Does operations for an `Admin` when several workers serve; arguments are theirs to check."""
+
+    def __init__(self, slots: Slots, token: str) -> None:
+        """`token` is the workers' own, which is never sent."""
+        self._slots = slots
+        self._token = token
+
+    async def readiness(self) -> str | None:
+        """As `Readiness`: ready when every worker is; else a line for each that is not."""
+        if self._slots.stopping.is_set():
+            await trio.lowlevel.checkpoint()
+            return "draining"
+        answers = await self._ask_ready(partial(ask, question=AdminQuestion("GET", "/readyz")), within_s=READY_WITHIN_S)
+        reasons = [
+            f"worker {slot.number}: {reason}"
+            for slot in self._slots.slots
+            if (reason := _unready(slot, answers.get(slot.number)))
+        ]
+        return "\n".join(reasons) or None
+
+    async def scrape(self) -> bytes:
+        """As `Scrape`: every sample with the number of its worker."""
+        answers = await self._ask_ready(
+            partial(ask, question=AdminQuestion("GET", "/metrics")), within_s=METRICS_WITHIN_S
+        )
+        texts = {
+            number: answer.body.decode(errors="replace")
+            for number, answer in sorted(answers.items())
+            if answer is not None and answer.status == 200
+        }
+        return (merge(texts) + own_metrics(self._slots.slots, texts)).encode()
+
+    async def operate(self, name: str, body: bytes) -> Answer:
+        """As `Operate`: done by every worker, or by one for all."""
+        if not _NAME.fullmatch(name):
+            return refused(400, f"there is no operation {name}")
+        ask_it = partial(ask_proved, token=self._token, question=AdminQuestion("POST", f"/admin/{name}", body))
+        if name not in _OF_EVERY_WORKER:
+            return await self._ask_one(ask_it)
+        answers = await self._ask_ready(ask_it, within_s=OPERATION_WITHIN_S)
+        merged = _merged(answers)
+        if name == "reload" and merged.status == 200:
+            self._slots.reload(done=answers)
+        return merged
+
+    async def _ask_one(self, ask_it: Ask) -> Answer:
+        """Ask the first worker that can be reached; one that was asked and is silent may have done it."""
+        for slot in self._slots.ready():
+            try:
+                with trio.fail_after(OPERATION_WITHIN_S):
+                    return await ask_it(slot.admin_url)
+            except (AdminUnreached, AdminUnproved):
+                continue
+            except (AdminSilent, trio.TooSlowError):
+                return _silent(slot.number)
+        return refused(503, "no worker is ready")
+
+    async def _ask_ready(self, ask_it: Ask, *, within_s: float) -> dict[int, Answer | None]:
+        """What every ready worker answers, by its number; None of one that does not."""
+        answers: dict[int, Answer | None] = {}
+
+        async def ask_slot(slot: Slot) -> None:
+            answers[slot.number] = None
+            with suppress(AdminUnreached, AdminUnproved, AdminSilent), trio.move_on_after(within_s):
+                answers[slot.number] = await ask_it(slot.admin_url)
+
+        async with trio.open_nursery() as nursery:
+            for slot in self._slots.ready():
+                nursery.start_soon(ask_slot, slot)
+        return answers
+
+
+def _unready(slot: Slot, answer: Answer | None) -> str:
+    """Why a worker is not ready; empty when it is."""
+    if answer is None:
+        return "does not answer" if slot.admin_url else slot.state
+    return "" if answer.status == 200 else answer.body.decode(errors="replace").strip()
+
+
+def _merged(answers: dict[int, Answer | None]) -> Answer:
+    """What all workers said to one question: a refusal when there is one, else all that their lists name."""
+    if not answers:
+        return refused(503, "no worker is ready")
+    for number, answer in sorted(answers.items()):
+        if answer is None:
+            return _silent(number)
+        if answer.status != 200:
+            return answer
+    results: list[dict[str, Any]] = [orjson.loads(answer.body) for answer in answers.values() if answer is not None]
+    together = {
+        name: sorted({entry for result in results for entry in result[name]}) if isinstance(value, list) else value
+        for name, value in results[0].items()
+    }
+    return answered(together)
+
+
+def _silent(number: int) -> Answer:
+    return unsettled(503, f"worker {number} does not answer; it may have happened")

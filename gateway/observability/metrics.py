@@ -1,0 +1,111 @@
+"""What an operator watches: counts and times of requests, and the state of every part, read when somebody asks.
+
+A request's figures are put on lists, and some hundreds are counted at once; everything else is collected at the scrape
+from the `statistics()` that the parts keep anyway, so metrics cost the request path next to nothing.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from gateway.http.request import Reply
+
+_BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+_bucket_of = partial(bisect_left, _BUCKETS_S)
+_SEEN_MAX = 256
+"""Requests that are counted at once: one by one costs a billed call 1 us more."""
+Gather = Callable[[], Iterator[Metric]]
+
+
+class Histogram:
+    """Counts of durations in fixed buckets."""
+
+    def __init__(self) -> None:
+        self._counts = Counter[int]()
+        self._sum_s = 0.0
+        self._seen: list[float] = []
+        self.observe = self._seen.append
+        """Takes one duration in seconds; `add_up` counts it."""
+
+    def add_up(self) -> None:
+        """Count what was observed since the last time."""
+        self._counts.update(map(_bucket_of, self._seen))
+        self._sum_s += sum(self._seen)
+        self._seen.clear()
+
+    def family(self, name: str, text: str) -> HistogramMetricFamily:
+        """As a metric of its own."""
+        family = HistogramMetricFamily(name, text)
+        family.add_metric([], *self.cumulative())
+        return family
+
+    def cumulative(self) -> tuple[list[tuple[str, float]], float]:
+        """As Prometheus wants it: cumulative buckets, and the sum."""
+        self.add_up()
+        total = 0
+        buckets: list[tuple[str, float]] = []
+        for bucket, bound in enumerate((*map(str, _BUCKETS_S), "+Inf")):
+            total += self._counts[bucket]
+            buckets.append((bound, total))
+        return buckets, self._sum_s
+
+
+class Metrics(Collector):
+    """The node's one registry of counters; `gather` adds the parts' own at each scrape."""
+
+    def __init__(self) -> None:
+        self._seen: list[tuple[str, str]] = []
+        self._requests = Counter[tuple[str, str]]()
+        self._credits_used = 0
+        self._overhead = Histogram()
+        self._upstream = Histogram()
+        self._phases = {"charge": Histogram(), "close": Histogram(), "own": Histogram()}
+        self.gather: Gather = lambda: iter(())
+
+    def count(self, route: str, reply: Reply, overhead_s: float) -> None:
+        """Count one answered request; `overhead_s` is its time that was not spent upstream."""
+        self._seen.append((route, reply.code))
+        self._credits_used += reply.credits_used
+        self._overhead.observe(overhead_s)
+        if reply.upstream_s:
+            self._upstream.observe(reply.upstream_s)
+        if charge_s := reply.charge_s:
+            self._phases["charge"].observe(charge_s)
+            own_s = overhead_s - charge_s - reply.close_s
+            self._phases["own"].observe(own_s if own_s > 0 else 0.0)
+            if reply.close_s:
+                self._phases["close"].observe(reply.close_s)
+        if len(self._seen) >= _SEEN_MAX:
+            self._add_up()
+
+    def _add_up(self) -> None:
+        self._requests.update(self._seen)
+        self._seen.clear()
+        for histogram in (self._overhead, self._upstream, *self._phases.values()):
+            histogram.add_up()
+
+    def collect(self) -> Iterator[Metric]:
+        """Everything, for one scrape."""
+        self._add_up()
+        requests = CounterMetricFamily("sluice_requests", "Answered requests.", labels=["route", "code"])
+        for label, count in self._requests.items():
+            requests.add_metric(label, count)
+        yield requests
+        yield CounterMetricFamily("sluice_credits_used", "Credits that answers named as used.", self._credits_used)
+        yield self._overhead.family("sluice_overhead_seconds", "Time of a request that was not spent upstream.")
+        yield self._upstream.family("sluice_upstream_seconds", "Time of a request that was spent upstream.")
+        phases = HistogramMetricFamily(
+            "sluice_overhead_phase_seconds",
+            "Overhead of a charged request by phase: the commits of charge and close, and the gateway's own work.",
+            labels=["phase"],
+        )
+        for phase, histogram in self._phases.items():
+            phases.add_metric([phase], *histogram.cumulative())
+        yield phases
+        yield from self.gather()

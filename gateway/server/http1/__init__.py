@@ -1,0 +1,1 @@
+"""Reading requests and writing response heads of HTTP/1.1."""

@@ -1,0 +1,297 @@
+"""Reads request heads with llhttp and refuses every one that another server could read differently. No I/O.
+
+llhttp is strict about characters and line ends. Added here: sizes, single blanks in the request line, exactly one Host,
+one way to say how long the body is, the versions and the forms of a request target that this server takes.
+
+A plain GET whose header block came before is not read a second time. That changes no judgement: what is kept was read
+and judged here, and is only used for the same bytes behind a request line that leaves nothing to judge.
+"""
+
+import re
+from dataclasses import dataclass
+from urllib.parse import unquote_to_bytes
+
+import httptools
+
+from gateway.server.asgi import EXTENSION, HeaderLines, HTTPScope, State
+from gateway.server.bounds import Bounds
+from gateway.server.errors import Refused
+from gateway.server.http1.known_headers import KnownHeaders
+from gateway.server.http1.request_body import Body, ChunkedBody, CountedBody
+
+_END = b"\r\n\r\n"
+_WEIGHTY = frozenset((b"host", b"content-length", b"transfer-encoding", b"expect"))
+_TELLING = frozenset((b"content-length", b"transfer-encoding", b"expect", b"upgrade"))
+_HOST_BYTES = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~!$&'()*+,;=:[]%"
+_LENGTH_DIGITS = 18
+_PLAIN_LINE = re.compile(rb"GET (/[0-9A-Za-z\-._~!$&'()*+,;=:@/?%]*) HTTP/1\.1\r\n")
+_VERSIONS = "This server speaks HTTP/1.1 and HTTP/1.0."
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """The two ends of a connection and the app's state, as every scope of the connection repeats them."""
+
+    client: tuple[str, int] | None
+    server: tuple[str, int | None] | None
+    state: State | None
+
+
+@dataclass(slots=True)
+class Head:
+    """A request up to its body. Written once; not frozen, because a frozen one costs a microsecond more to make."""
+
+    scope: HTTPScope
+    body: Body | None
+    behind: bytes
+    """What has arrived behind it."""
+    keep_alive: bool
+    expects_continue: bool
+
+
+class HeadReader:
+    """Takes the bytes of one connection, head after head."""
+
+    def __init__(self, peer: Peer, bounds: Bounds, known: KnownHeaders) -> None:
+        """`known` was filled under the same bounds."""
+        self._state = peer.state
+        self._template: HTTPScope = {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.4"},
+            "http_version": "1.1",
+            "method": "GET",
+            "scheme": "http",
+            "path": "",
+            "raw_path": b"",
+            "query_string": b"",
+            "root_path": "",
+            "headers": [],
+            "client": peer.client,
+            "server": peer.server,
+            "extensions": {EXTENSION: {}},
+        }
+        self._bounds = bounds
+        self._known = known
+        self._start()
+
+    @property
+    def begun(self) -> bool:
+        """Whether bytes of an unfinished head have been taken."""
+        return self._fed > 0
+
+    def _start(self) -> None:
+        self._parser = httptools.HttpRequestParser(self)
+        self._reset()
+
+    def _reset(self) -> None:
+        self._url = b""
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._weighty: list[tuple[bytes, bytes]] = []
+        self._complete = False
+        self._keep_alive = False
+        self._overran = False
+        self._fed = 0
+        self._tail = b""
+        self._line = b""  # what arrived up to the piece that ends the request line
+
+    def take(self, data: bytes) -> Head | None:
+        """The head that `data` completes; None while its end has not arrived.
+
+        Raises:
+            Refused: the connection cannot be read any further.
+        """
+        line = None if self._fed else _PLAIN_LINE.match(data)
+        if line is None:
+            return self._read(data)
+        block = data[line.end() :]
+        headers = self._known.find(block)
+        target = line[1]
+        if headers is not None and len(target) <= self._bounds.request_line_bytes:
+            scope = self._scope("GET", "1.1", target, [*headers])
+            return Head(scope, None, b"", True, False)  # noqa: FBT003 - with keywords 1,800 instructions more
+        head = self._read(data)
+        if head is not None and _repeats(head):
+            self._known.keep(block, tuple(head.scope["headers"]))
+        return head
+
+    def _read(self, data: bytes) -> Head | None:
+        if self._fed:
+            if 0x0A not in self._line:
+                self._line += data
+        else:
+            if data[0] in b"\r\n":  # RFC 9112, 2.2: empty lines before a request are ignored
+                data = data.lstrip(b"\r\n")
+                if not data:
+                    return None
+            self._line = data
+        end = self._find_end(data)
+        upgraded = self._feed(data if end in {-1, len(data)} else data[:end])
+        self._check_sizes()
+        if self._complete != (end >= 0) or self._overran:
+            if self._line.startswith(b"PRI * "):  # the preface of HTTP/2, whose empty line ends no head
+                raise Refused(505, _VERSIONS)
+            raise Refused(400, "The request's head is malformed.")
+        if end < 0:
+            self._tail = (self._tail + data)[-3:]
+            return None
+        head = self._judge(data[end:])
+        if head.body is None and not upgraded:
+            self._reset()
+        else:
+            self._start()  # this parser waits for a body, which is framed elsewhere
+        return head
+
+    def on_url(self, url: bytes) -> None:
+        """Called by llhttp with a piece of the request target."""
+        self._overran |= self._complete
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Called by llhttp with one header."""
+        name = name.lower()
+        header = (name, value.rstrip(b" \t"))
+        self._headers.append(header)
+        if name in _WEIGHTY:
+            self._weighty.append(header)
+
+    def on_headers_complete(self) -> None:
+        """Called by llhttp at the empty line; it forgets what Connection said right after."""
+        self._complete = True
+        self._keep_alive = self._parser.should_keep_alive()
+
+    def on_body(self, body: bytes) -> None:  # noqa: ARG002 - llhttp's signature
+        """Called by llhttp only if it sees the head's end before the blank line that this server looks for."""
+        self._overran = True
+
+    def _find_end(self, data: bytes) -> int:
+        """How many bytes of `data` belong to the head; -1 while its end has not arrived."""
+        found = (self._tail + data).find(_END) if self._tail else data.find(_END)
+        return -1 if found < 0 else found + len(_END) - len(self._tail)
+
+    def _feed(self, data: bytes) -> bool:
+        """Give `data` to llhttp; True when it set its sights on another protocol and needs a new parser."""
+        self._fed += len(data)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            return True
+        except httptools.HttpParserInvalidMethodError as exc:
+            if self._line.partition(b" ")[0].isalpha():
+                raise Refused(501, "The method is not known.") from exc
+            raise Refused(400, "This is not HTTP.") from exc
+        except httptools.HttpParserError as exc:
+            self._check_sizes()
+            if "Invalid HTTP version" in str(exc):
+                raise Refused(505, _VERSIONS) from exc
+            raise Refused(400, f"The request is malformed: {str(exc).rstrip('.')}.") from exc
+        return False
+
+    def _check_sizes(self) -> None:
+        if len(self._url) > self._bounds.request_line_bytes:
+            raise Refused(414, "The request target is too long.")
+        if self._fed - len(self._url) > self._bounds.header_bytes or len(self._headers) > self._bounds.header_count:
+            raise Refused(431, "The request's headers are too large or too many.")
+
+    def _judge(self, behind: bytes) -> Head:
+        method = self._parser.get_method()
+        version = self._parser.get_http_version()
+        if method == b"CONNECT":
+            raise Refused(501, "This server is no proxy.")
+        if version not in {"1.1", "1.0"}:
+            raise Refused(505, _VERSIONS)
+        # llhttp takes more blanks than one, and RTSP.
+        if not self._line.startswith(b" HTTP/1.", len(method) + 1 + len(self._url)):
+            raise Refused(400, "The request line is malformed.")
+        body, expects_continue = self._judge_weighty(version)
+        keep_alive = self._keep_alive and (version == "1.1" or not self._asks_to_close())
+        target = _origin_form(self._url, method, self._weighty)
+        scope = self._scope(method.decode(), version, target, self._headers)
+        return Head(scope, body, behind, keep_alive, expects_continue)
+
+    def _asks_to_close(self) -> bool:
+        """Whether Connection has "close" among others, which llhttp forgets on HTTP/1.0 where "keep-alive" is."""
+        said = b",".join(value for name, value in self._headers if name == b"connection")
+        return any(option.strip() == b"close" for option in said.lower().split(b","))
+
+    def _judge_weighty(self, version: str) -> tuple[Body | None, bool]:
+        """What the headers that decide about framing and routing say; each may stand once."""
+        weighty = self._weighty
+        if len(weighty) == 1 and version == "1.1" and weighty[0][0] == b"host":
+            _check_host(weighty[0][1])
+            return None, False
+        said = dict(weighty)
+        if len(said) != len(weighty):
+            raise Refused(400, "A header that may stand once is repeated.")
+        host = said.get(b"host")
+        if host is not None:
+            _check_host(host)
+        elif version == "1.1":
+            raise Refused(400, "The Host header is missing.")
+        body = _body(said.get(b"content-length"), said.get(b"transfer-encoding"), version=version)
+        return body, version == "1.1" and _expects_continue(said.get(b"expect")) and body is not None
+
+    def _scope(self, method: str, version: str, target: bytes, headers: list[tuple[bytes, bytes]]) -> HTTPScope:
+        raw_path, _, query = target.partition(b"?")
+        scope = self._template.copy()
+        scope["method"] = method
+        scope["http_version"] = version
+        scope["raw_path"] = raw_path
+        scope["path"] = unquote_to_bytes(raw_path).decode(errors="replace") if 0x25 in raw_path else raw_path.decode()
+        scope["query_string"] = query
+        scope["headers"] = headers
+        if self._state is not None:
+            scope["state"] = self._state.copy()
+        return scope
+
+
+def repeated_request(data: bytes, known: KnownHeaders) -> tuple[bytes, HeaderLines] | None:
+    """The target and the headers of a plain GET whose header block came before, and nothing behind it; else None."""
+    line = _PLAIN_LINE.match(data)
+    headers = None if line is None else known.find(data[line.end() :])
+    return None if line is None or headers is None else (line[1], headers)
+
+
+def _repeats(head: Head) -> bool:
+    """Whether the head's block, which is all that came behind a plain line, says nothing but headers and a Host."""
+    return head.keep_alive and not head.behind and _TELLING.isdisjoint(name for name, _ in head.scope["headers"])
+
+
+def _origin_form(url: bytes, method: bytes, weighty: list[tuple[bytes, bytes]]) -> bytes:
+    """The path and query of a request target (RFC 9112, 3.2)."""
+    if 0x23 in url:
+        raise Refused(400, "A request target has no fragment.")
+    if url.startswith(b"/") or (url == b"*" and method == b"OPTIONS"):
+        return url
+    scheme, _, rest = url.partition(b"://")
+    if scheme.lower() not in {b"http", b"https"}:
+        raise Refused(400, "The request target is malformed.")
+    authority = rest.partition(b"?")[0].partition(b"/")[0]
+    _check_host(authority)
+    if not authority or any(name == b"host" and value.lower() != authority.lower() for name, value in weighty):
+        raise Refused(400, "The request target names no host, or another one than the Host header.")
+    target = rest[len(authority) :]
+    return target if target.startswith(b"/") else b"/" + target
+
+
+def _check_host(host: bytes) -> None:
+    if host.translate(None, _HOST_BYTES):
+        raise Refused(400, "The Host header is malformed.")
+
+
+def _body(length: bytes | None, encoding: bytes | None, *, version: str) -> Body | None:
+    """How the body is framed; llhttp has refused most of what is wrong here, this refuses the rest."""
+    if encoding is not None:
+        if version != "1.1" or length is not None or encoding.lower() != b"chunked":
+            raise Refused(400, "Transfer-Encoding can only be chunked, on HTTP/1.1 and without Content-Length.")
+        return ChunkedBody()
+    if length is None:
+        return None
+    if not length.isdigit() or len(length) > _LENGTH_DIGITS:
+        raise Refused(400, "Content-Length is not a number.")
+    return CountedBody(int(length)) if int(length) else None
+
+
+def _expects_continue(expect: bytes | None) -> bool:
+    if expect is not None and expect.lower() != b"100-continue":
+        raise Refused(417, "The only expectation this server meets is 100-continue.")
+    return expect is not None

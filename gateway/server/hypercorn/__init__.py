@@ -1,0 +1,1 @@
+"""The other engine: Hypercorn's protocols on this server's edge."""

@@ -1,0 +1,200 @@
+"""The same app under Hypercorn, for TLS with HTTP/2; the native server is the faster one.
+
+Hypercorn's own way of starting lets one connection's failure end the server (pgjones/hypercorn#225: a malformed
+upgrade request is enough) and cuts what is under way three seconds after a stop. So its protocol code is used, one
+connection at a time, and what surrounds it is ours: accepting, lifespan, draining, and the last-resort handler of a
+connection.
+"""
+
+import logging
+import ssl
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import cast
+
+import trio
+from hypercorn.app_wrappers import ASGIWrapper
+from hypercorn.config import Config
+from hypercorn.trio.worker_context import WorkerContext
+from hypercorn.typing import AppWrapper, ASGIReceiveCallable, ASGISendCallable, ConnectionState
+from hypercorn.typing import Scope as HypercornScope
+
+from gateway.server.accepting import accept_one, accept_until
+from gateway.server.asgi import ASGIApp, HTTPScope, Receive, ResponseStart, Send, SendMessage, WebSocketScope
+from gateway.server.bounds import Bounds
+from gateway.server.errors import EdgeAnswer, Refused
+from gateway.server.hypercorn.protocol import GuardedConnection
+from gateway.server.hypercorn.reading import ClientReading, PendingSends
+from gateway.server.hypercorn.websocket import GOODBYE_S, Upgrades
+from gateway.server.lifespan import open_lifespan
+from gateway.server.unsent import Unsent
+from gateway.server.websocket.handshake import read_handshake
+
+_logger = logging.getLogger("sluice.server")
+
+
+async def serve_hypercorn(
+    app: ASGIApp,
+    listeners: Sequence[trio.SocketListener],
+    *,
+    shutdown: trio.Event,
+    drain_s: float,
+    edge_answer: EdgeAnswer,
+    bounds: Bounds = Bounds(),  # noqa: B008 - frozen
+    websocket_paths: frozenset[str] = frozenset(),
+    unsent: Unsent | None = None,
+    tls: ssl.SSLContext | None = None,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve `app` as `serve_native` does; with `tls` over HTTPS, HTTP/2 included if the context offers it.
+
+    Of `bounds` it knows `header_bytes`, `idle_s` (headers included), those of answers that are not read, those of
+    WebSockets and, for each listener, `connections`.
+
+    Raises:
+        LifespanFailed: the app says it could not start or stop.
+    """
+    context = WorkerContext(None)
+    config = _config(bounds)
+    upgrades = Upgrades(websocket_paths, edge_answer)
+    sends = PendingSends(bounds, unsent or Unsent(bounds))
+    async with open_lifespan(app) as state, trio.open_nursery() as connections:
+        shared = ConnectionState(dict(state or {}))
+
+        def connect(stream: trio.abc.Stream) -> GuardedConnection:
+            reading = ClientReading(sends, stream)
+            guarded = cast("AppWrapper", ASGIWrapper(_Guarded(app, shutdown, upgrades, reading)))
+            return GuardedConnection(
+                guarded, config, context, state=shared, stream=stream, reading=reading, upgrades=upgrades
+            )
+
+        accept = partial(_accept, connect=connect, tls=tls, connections=connections, limit=bounds.connections)
+        task_status.started()
+        await accept_until(shutdown, listeners, accept, unsent_bytes=bounds.unsent_kernel_bytes)
+        await context.terminated.set()
+        connections.cancel_scope.deadline = trio.current_time() + drain_s
+        sends.end_by(connections.cancel_scope.deadline + GOODBYE_S)
+
+
+async def _accept(
+    listener: trio.SocketListener,
+    *,
+    connect: Callable[[trio.abc.Stream], GuardedConnection],
+    tls: ssl.SSLContext | None,
+    connections: trio.Nursery,
+    limit: int,
+) -> None:
+    room = trio.Semaphore(limit)
+    while True:
+        await room.acquire()
+        stream: trio.abc.Stream = await accept_one(listener)
+        if tls is not None:
+            stream = trio.SSLStream(stream, tls, server_side=True, https_compatible=True)
+        connections.start_soon(_serve, connect(stream), room)
+
+
+async def _serve(connection: GuardedConnection, room: trio.Semaphore) -> None:
+    try:
+        await connection.run()
+    finally:
+        room.release()
+
+
+def _config(bounds: Bounds) -> Config:
+    config = Config()
+    config.accesslog = None
+    config.errorlog = _logger
+    config.include_server_header = False
+    config.keep_alive_timeout = bounds.idle_s
+    config.keep_alive_max_requests = sys.maxsize
+    config.ssl_handshake_timeout = bounds.header_s
+    config.h11_max_incomplete_size = bounds.header_bytes
+    config.websocket_max_message_size = bounds.message_bytes
+    config.websocket_ping_interval = bounds.ping_s
+    config.h2_max_header_list_size = bounds.header_bytes
+    return config
+
+
+class _Guarded:
+    """The app as Hypercorn calls it on one connection: no CONNECT, our own 500, and a close once the stop has begun."""
+
+    def __init__(self, app: ASGIApp, shutdown: trio.Event, upgrades: Upgrades, reading: ClientReading) -> None:
+        self._app = app
+        self._shutdown = shutdown
+        self._upgrades = upgrades
+        self._reading = reading
+
+    async def __call__(self, scope: HypercornScope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+        if scope["type"] != "lifespan":
+            self._reading.begin_answer(scope["headers"])
+        if scope["type"] == "websocket" and scope["http_version"] == "1.1":
+            await self._app(cast("WebSocketScope", scope), cast("Receive", receive), cast("Send", send))
+        elif scope["type"] == "websocket":  # over HTTP/2, which is not offered
+            await send({"type": "websocket.close", "code": 1000, "reason": None})
+        elif scope["type"] == "http":
+            await self._answer(cast("HTTPScope", scope), cast("Receive", receive), cast("Send", send))
+
+    async def _answer(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
+        closes = scope["http_version"].startswith("1")
+        started = False
+
+        async def send_on(message: SendMessage) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                message = self._dressed(message, closes=closes and self._shutdown.is_set())
+            await self._send_bounded(send, message, is_alone=closes)
+
+        if (refusal := self._refusal(scope)) is not None:
+            await self._answer_itself(send_on, refusal, closes=closes)
+            return
+        try:
+            await self._app(scope, receive, send_on)
+        except Exception:  # the last-resort handler, as in the native server
+            if started:
+                raise  # Hypercorn logs it and closes the connection
+            _logger.exception("The app failed on %s %s", scope["method"], scope["path"])
+            failure = Refused(500, "The server failed on this request.")
+            await self._answer_itself(send_on, failure, closes=closes)
+
+    async def _send_bounded(self, send: Send, message: SendMessage, *, is_alone: bool) -> None:
+        """Send a message of an answer, which is alone on its connection or one of several."""
+        reading = self._reading
+        if message["type"] == "http.response.body":
+            reading.held = message.get("held", b"")
+        if is_alone:
+            await send(message)
+        elif not reading.given_up:
+            await reading.bounded_stream(send(message))
+
+    async def _answer_itself(self, send: Send, refusal: Refused, *, closes: bool) -> None:
+        headers, body = self._upgrades.edge_answer(refusal.status, refusal.sentence)
+        headers = [*headers, *refusal.headers, (b"content-length", b"%d" % len(body))]
+        headers += [(b"connection", refusal.connection)] if closes else []
+        await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    def _dressed(self, start: ResponseStart, *, closes: bool) -> ResponseStart:
+        headers = [(name.lower(), value) for name, value in start.get("headers", ())]
+        if all(name != b"server" for name, _ in headers):
+            headers.append((b"server", b"sluice"))
+        if closes and (b"connection", b"close") not in headers:
+            headers.append((b"connection", b"close"))
+        return {"type": "http.response.start", "status": start["status"], "headers": headers}
+
+    def _refusal(self, scope: HTTPScope) -> Refused | None:
+        """What the native server would refuse, but h11 takes; two ways to end a body are how a request is smuggled."""
+        if scope["method"] == "CONNECT":
+            return Refused(501, "This server is no proxy.")
+        if scope["http_version"] not in {"1.0", "1.1", "2"}:
+            return Refused(505, "This server speaks HTTP/1.1 and HTTP/1.0.")
+        names = {name for name, _ in scope["headers"]}
+        if b"transfer-encoding" in names and (b"content-length" in names or scope["http_version"] == "1.0"):
+            return Refused(400, "Transfer-Encoding can only be chunked, on HTTP/1.1 and without Content-Length.")
+        if scope["path"] in self._upgrades.paths:
+            try:
+                read_handshake(scope["method"], scope["http_version"], scope["headers"])
+            except Refused as refusal:
+                return refusal
+        return None

@@ -1,0 +1,178 @@
+"""Hypercorn's connection with its traps closed: upgrades, sends without a bound, cut endings, failures that spread.
+
+- A malformed upgrade request makes Hypercorn answer twice, which h11 refuses, or stumble over its headers. Here
+  upgrades of HTTP/1.1 are ignored, as RFC 9110, 7.8 allows: h2c and websocket requests are answered as plain ones.
+  Only a sound request for a WebSocket, to a path where the app takes them, becomes one.
+- WebSockets over HTTP/2 (RFC 8441) are not offered. A frame for a stream that has just ended ends the whole connection
+  (pgjones/hypercorn#329), and an app that does not listen stops the reading for all streams of its client. Browsers
+  open a connection for each WebSocket then.
+- A send is shielded from cancellation without a deadline: one client that reads nothing could hold up a stop forever.
+- The app hears of its answer's end before the connection is closed or reused, in the same task: an app that then
+  cancels its own tasks, as quart-trio does, cancelled that too, and the connection stayed.
+- Bytes behind a request that is answered with `Connection: close` are an error to h11, for which Hypercorn gave up
+  the answer.
+- What still fails in one connection is logged and ends that connection alone.
+"""
+
+import logging
+from contextlib import suppress
+from typing import cast
+
+import h11
+import trio
+from h2.settings import SettingCodes, Settings
+from hypercorn.config import Config
+from hypercorn.events import Closed, Event, RawData
+from hypercorn.protocol import ProtocolWrapper
+from hypercorn.protocol.events import EndData, Request
+from hypercorn.protocol.events import Event as StreamEvent
+from hypercorn.protocol.h11 import STREAM_ID, H11Protocol, H11WSConnection
+from hypercorn.protocol.http_stream import HTTPStream
+from hypercorn.protocol.ws_stream import WSStream
+from hypercorn.trio.tcp_server import TCPServer
+from hypercorn.trio.worker_context import WorkerContext
+from hypercorn.typing import AppWrapper, ConnectionState
+
+from gateway.server.hypercorn.reading import ClientReading
+from gateway.server.hypercorn.websocket import Upgrades, WebSocketStream
+
+RECYCLE_S = 5.0
+_logger = logging.getLogger("sluice.server")
+
+
+class _UntilClose(h11.Connection):
+    """Overlooks what comes behind a connection's last request."""
+
+    def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
+        """The next event; none behind the last request."""
+        return h11.NEED_DATA if self.their_state is h11.MUST_CLOSE else super().next_event()
+
+
+class HalfClosed(Event):
+    """Nothing more is sent; who hears it knows that a WebSocket has ended."""
+
+
+class PlainH11Protocol(H11Protocol):
+    """HTTP/1.1 that becomes a WebSocket where the app takes one, and never anything else."""
+
+    def __init__(self, wrapper: ProtocolWrapper, upgrades: Upgrades) -> None:
+        super().__init__(
+            wrapper.app,
+            wrapper.config,
+            wrapper.context,
+            wrapper.task_group,
+            wrapper.state,
+            wrapper.ssl,
+            wrapper.client,
+            wrapper.server,
+            wrapper.send,
+        )
+        self._upgrades = upgrades
+        self.connection = _UntilClose(h11.SERVER, max_incomplete_event_size=self.config.h11_max_incomplete_size)
+
+    async def _check_protocol(self, event: h11.Request) -> None:
+        """Hypercorn's place for upgrades to HTTP/2: there are none."""
+
+    async def _create_stream(self, request: h11.Request) -> None:
+        handshake = self._upgrades.handshake(request)
+        if handshake is None:
+            own = (self.app, self.config, self.context, self.task_group, self.ssl, self.client, self.server)
+            self.stream = HTTPStream(*own, self.stream_send, STREAM_ID)
+        else:
+            socket = WebSocketStream(self, handshake, self._upgrades.edge_answer)
+            self.stream = cast("WSStream", socket)
+            self.connection = H11WSConnection(cast("h11.Connection", self.connection))
+        await self.stream.handle(
+            Request(
+                stream_id=STREAM_ID,
+                headers=list(request.headers),
+                http_version=request.http_version.decode(),
+                method=request.method.decode("ascii").upper(),
+                raw_path=request.target,
+                state=self.connection_state,
+            )
+        )
+        self.keep_alive_requests += 1
+        await self.context.mark_request()
+
+    async def stream_send(self, event: StreamEvent) -> None:
+        """Carry out what the stream asks."""
+        if isinstance(event, EndData):
+            await self.send(HalfClosed())
+        else:
+            await super().stream_send(event)
+
+    async def _maybe_recycle(self) -> None:
+        """Close or reuse the connection, though the app stops itself when it hears of its answer's end."""
+        with trio.move_on_after(RECYCLE_S, shield=True):
+            await super()._maybe_recycle()
+
+
+class GuardedConnection(TCPServer):
+    """One client's connection."""
+
+    def __init__(
+        self,
+        app: AppWrapper,
+        config: Config,
+        context: WorkerContext,
+        *,
+        state: ConnectionState,
+        stream: trio.abc.Stream,
+        reading: ClientReading,
+        upgrades: Upgrades,
+    ) -> None:
+        self._upgrades = upgrades
+        super().__init__(app, config, context, state, stream)  # type: ignore[arg-type]  # plain ones work too
+        self._reading = reading
+
+    async def run(self) -> None:
+        """Serve the client; whatever goes wrong ends here."""
+        try:
+            await super().run()
+        except Exception:  # a last-resort handler: one connection's failure must not end the server
+            _logger.exception("A connection failed")
+        finally:
+            await trio.aclose_forcefully(self.stream)  # a cancelled Hypercorn stops before this
+
+    @property
+    def protocol(self) -> ProtocolWrapper:
+        """The connection's protocol as Hypercorn made it, with its traps closed."""
+        return self._guarded
+
+    @protocol.setter
+    def protocol(self, made: ProtocolWrapper) -> None:
+        if isinstance(made.protocol, H11Protocol):
+            made.protocol = PlainH11Protocol(made, self._upgrades)
+        else:
+            connection = made.protocol.connection
+            offered = {SettingCodes(code): value for code, value in connection.local_settings.items()}
+            offered[SettingCodes.ENABLE_CONNECT_PROTOCOL] = 0
+            connection.local_settings = Settings(client=False, initial_values=offered)
+        self._guarded = made
+
+    async def protocol_send(self, event: Event) -> None:
+        """Carry out what the protocol asks; a client that does not read is given up after a while."""
+        if isinstance(event, HalfClosed):
+            await self._half_close()
+            return
+        if not isinstance(event, RawData):
+            await super().protocol_send(event)
+            return
+        async with self.send_lock:
+            if self._reading.given_up:  # its app goes on for a while
+                return
+            try:
+                with self._reading.bounded(event.data) as patience:
+                    await self.stream.send_all(event.data)
+            except (trio.BrokenResourceError, trio.ClosedResourceError, trio.BusyResourceError):  # busy: it is closing
+                await self.protocol.handle(Closed())
+            if patience.cancelled_caught:
+                await trio.aclose_forcefully(self.stream)
+                await self.protocol.handle(Closed())
+
+    async def _half_close(self) -> None:
+        if isinstance(self.stream, trio.SocketStream):  # TLS knows no such thing
+            async with self.send_lock:
+                with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+                    await self.stream.send_eof()

@@ -1,0 +1,275 @@
+"""A WebSocket of Hypercorn's HTTP/1.1, held to what the native server promises.
+
+It stands where Hypercorn has its `WSStream`, whose traps are too many to close one by one. Bytes that come before the
+accept are answered with a 400 whatever the app does, and the app hears of nothing more (pgjones/hypercorn#225). What
+is wrong in a client's frames ends the connection without a closing frame. Compressed messages are inflated without
+a bound. That pings go unanswered is noticed by nobody. An app that does not listen can hold up the close.
+"""
+
+import logging
+import math
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import cast
+from urllib.parse import unquote
+
+import h11
+import trio
+from hypercorn.protocol.events import Body, Data, EndBody, EndData, Event, Request, Response, StreamClosed
+from hypercorn.protocol.h11 import STREAM_ID, H11Protocol
+from hypercorn.typing import AppWrapper, ASGIReceiveCallable, ASGISendCallable, ASGISendEvent, Scope
+from wsproto.events import CloseConnection, Pong
+from wsproto.frame_protocol import CloseReason
+
+from gateway.server.asgi import ReceiveMessage, SendMessage, State, WebSocketAccept, WebSocketClose, WebSocketScope
+from gateway.server.errors import AppMisbehaved, ClientGone, EdgeAnswer, Headers, Refused
+from gateway.server.http1.fields import fields_of
+from gateway.server.http1.response_head import switching_lines
+from gateway.server.websocket.engine import REFUSED, said, switching_fields
+from gateway.server.websocket.frames import Control, Frames
+from gateway.server.websocket.handshake import Handshake, read_handshake
+from gateway.server.websocket.line import LOST, End
+
+GOODBYE_S = 0.5
+"""How long the end of a graceful stop waits for one client to take the closing frame."""
+LINGER_S = 1.0
+"""How long the client has for its part of a close."""
+_logger = logging.getLogger("sluice.server")
+
+
+@dataclass(frozen=True, slots=True)
+class Upgrades:
+    """Where the app takes WebSockets, and how the server answers when the app does not."""
+
+    paths: frozenset[str]
+    edge_answer: EdgeAnswer
+
+    def handshake(self, request: h11.Request) -> Handshake | None:
+        """What a request asks for; None when it is to be answered as any other, perhaps with a refusal."""
+        if unquote(request.target.partition(b"?")[0].decode("ascii")) not in self.paths:
+            return None
+        with suppress(Refused):
+            return read_handshake(request.method.decode(), request.http_version.decode(), list(request.headers))
+        return None
+
+
+class WebSocketStream:
+    """One request for a WebSocket on its connection's protocol: events of Hypercorn on one side, ASGI on the other."""
+
+    idle = False
+
+    def __init__(self, owner: H11Protocol, handshake: Handshake, edge_answer: EdgeAnswer) -> None:
+        self._owner = owner
+        self._handshake = handshake
+        self._edge_answer = edge_answer
+        self._ping_s = owner.config.websocket_ping_interval or math.inf
+        self._frames = Frames(owner.config.websocket_max_message_size)
+        self._heard, self._hears = trio.open_memory_channel[str | bytes](0)
+        self._settled = trio.Event()  # accepted, answered otherwise, or ended
+        self._gone = trio.Event()  # the client has left
+        self._refusal: tuple[int, Headers] | None = None  # before its first bytes are sent
+        self._answered = False
+        self._accepted = False
+        self._told = False  # of the connect
+        self._busy = 0  # sends under way, and a message that waits for the app
+        self._pinged = False
+        self._end: End | None = None
+
+    async def handle(self, event: Event) -> None:
+        """Take what the connection has for this stream."""
+        if isinstance(event, Request):
+            app, scope = cast("AppWrapper", self._run), cast("Scope", self._scope(event))
+            await self._owner.task_group.spawn_app(app, self._owner.config, scope, self._on_end_of_app)
+        elif isinstance(event, Data):
+            await self._read(event.data)
+        elif isinstance(event, StreamClosed):
+            self._gone.set()
+            self._stop(LOST)
+
+    def _scope(self, request: Request) -> WebSocketScope:
+        path, _, query = request.raw_path.partition(b"?")
+        return {
+            "type": "websocket",
+            "asgi": {"version": "3.0", "spec_version": "2.4"},
+            "http_version": request.http_version,
+            "scheme": "wss" if self._owner.ssl else "ws",
+            "path": unquote(path.decode("ascii")),
+            "raw_path": path,
+            "query_string": query,
+            "root_path": self._owner.config.root_path,
+            "headers": request.headers,
+            "client": self._owner.client,
+            "server": self._owner.server,
+            "subprotocols": [*self._handshake.subprotocols],
+            "extensions": {"websocket.http.response": {}},
+            "state": cast("State", request.state.copy()),
+        }
+
+    async def _run(
+        self, scope: Scope, _receive: ASGIReceiveCallable, _send: ASGISendCallable, *threads: object
+    ) -> None:
+        """Call the app; say what it leaves unsaid."""
+        failed = False
+        receive, send = cast("ASGIReceiveCallable", self.receive), cast("ASGISendCallable", self.send)
+        try:
+            await self._owner.app(scope, receive, send, *threads)  # type: ignore[arg-type]  # Hypercorn's own
+        except Exception:  # the last-resort handler, as in the native server
+            failed = True
+            if self._end is None or self._end.here:
+                _logger.exception("The app failed on a WebSocket")
+        if self._accepted:
+            await self._close(CloseReason.INTERNAL_ERROR if failed else CloseReason.NORMAL_CLOSURE, "")
+            with trio.move_on_after(LINGER_S):
+                await self._gone.wait()
+        elif not self._answered and not self._gone.is_set():
+            if not failed:
+                _logger.error("The app did not answer a request for a WebSocket")
+            await self._refuse(500, "The server failed on this request.")
+
+    async def _on_end_of_app(self, _message: ASGISendEvent | None) -> None:
+        """Called by Hypercorn when the app has ended in whatever way; a cancelled one has not closed."""
+        self._stop(LOST if not self._accepted else None)
+        self._hears.close()
+        if self._accepted:
+            with trio.CancelScope(deadline=trio.current_time() + GOODBYE_S, shield=True):
+                await self._close(CloseReason.GOING_AWAY, "")
+        await self._owner.stream_send(StreamClosed(stream_id=STREAM_ID))
+
+    async def receive(self) -> ReceiveMessage:
+        """The connect; the client's messages; the disconnect, as often as asked."""
+        if not self._told:
+            self._told = True
+            await trio.lowlevel.checkpoint()
+            return {"type": "websocket.connect"}
+        try:
+            heard = await self._hears.receive()
+        except trio.EndOfChannel:
+            end = self._end or LOST
+            return {"type": "websocket.disconnect", "code": end.code, "reason": end.reason}
+        text, data = (heard, None) if isinstance(heard, str) else (None, heard)
+        return {"type": "websocket.receive", "text": text, "bytes": data}
+
+    async def _read(self, data: bytes) -> None:
+        """Take bytes of the client, as fast as the app takes its messages and not before it has accepted."""
+        await self._settled.wait()
+        if not self._accepted or self._end is not None:
+            return
+        self._frames.feed(data)
+        while self._end is None and (heard := self._frames.take()) is not None:
+            if isinstance(heard, str | bytes):
+                self._busy += 1
+                with suppress(trio.BrokenResourceError, trio.ClosedResourceError):  # the app or the WebSocket has ended
+                    await self._heard.send(heard)
+                self._busy -= 1
+            else:
+                await self._heed(heard)
+
+    async def _heed(self, control: Control) -> None:
+        reply = self._frames.answer(control)
+        if isinstance(control, Pong):
+            self._pinged = False
+        elif isinstance(control, CloseConnection):
+            self._stop(End(int(control.code), control.reason or "", here=False))
+        if reply:
+            await self._write(reply)
+        if self._end is not None:
+            await self._owner.stream_send(EndData(stream_id=STREAM_ID))
+
+    async def send(self, message: SendMessage) -> None:
+        """Take one message of the app.
+
+        Raises:
+            ClientGone: the client has closed or left.
+            AppMisbehaved: the message does not fit what came before.
+        """
+        if message["type"] == "websocket.send" and self._accepted:
+            if self._end is not None and not self._end.here:
+                raise ClientGone("The client has closed the WebSocket.")
+            if self._end is not None:
+                raise AppMisbehaved("The app sent a message behind its close.")
+            await self._write(self._frames.message(said(message)))
+        elif message["type"] == "websocket.close":
+            await self._shut(message)
+        elif message["type"] == "websocket.accept" and not self._accepted and self._refusal is None:
+            await self._accept(message)
+        elif message["type"] == "websocket.http.response.start" and not self._accepted and self._refusal is None:
+            self._refusal = message["status"], [*message.get("headers", ())]
+        elif message["type"] == "websocket.http.response.body" and self._refusal is not None:
+            await self._answer(message.get("body", b""), more=message.get("more_body", False))
+        else:
+            raise AppMisbehaved(f"The app sent {message['type']} out of turn.")
+
+    async def _accept(self, message: WebSocketAccept) -> None:
+        headers = [*message.get("headers", ())]
+        fields = switching_fields(self._handshake, message.get("subprotocol"))
+        switching_lines(fields_of(headers), {}, date=b"")  # refuses what must not be sent
+        await self._owner.stream_send(
+            Response(stream_id=STREAM_ID, status_code=101, headers=[*headers, (b"server", b"sluice"), *fields])
+        )
+        self._accepted = True
+        self._settled.set()
+        self._owner.task_group.spawn(self._keep_pinging)
+
+    async def _shut(self, message: WebSocketClose) -> None:
+        if self._accepted:
+            await self._close(message.get("code", CloseReason.NORMAL_CLOSURE.value), message.get("reason") or "")
+        elif self._refusal is None:
+            await self._refuse(403, REFUSED)
+        else:
+            raise AppMisbehaved("The app closed a WebSocket that it had answered.")
+
+    async def _refuse(self, status: int, sentence: str) -> None:
+        """Give the server's own answer."""
+        headers, body = self._edge_answer(status, sentence)
+        self._refusal = status, [*headers, (b"content-length", b"%d" % len(body))]
+        await self._answer(body, more=False)
+
+    async def _answer(self, body: bytes, *, more: bool) -> None:
+        """Send a piece of an answer that stands for a refusal; the connection ends behind it."""
+        assert self._refusal is not None
+        if not self._answered:
+            status, given = self._refusal
+            headers = [(name.lower(), value) for name, value in given if name.lower() != b"connection"]
+            headers += [(b"server", b"sluice"), (b"connection", b"close")]
+            await self._owner.stream_send(Response(stream_id=STREAM_ID, status_code=status, headers=headers))
+            self._answered = True
+        await self._owner.stream_send(Body(stream_id=STREAM_ID, data=body))
+        if not more:
+            await self._owner.stream_send(EndBody(stream_id=STREAM_ID))
+            self._stop(LOST)
+
+    async def _keep_pinging(self) -> None:
+        """Until the end: a ping now and then, and an end for a client that does not answer it before the next is due.
+
+        While a message is on its way, or the app does not listen, nothing can be known of the client.
+        """
+        while self._end is None:
+            with trio.move_on_after(self._ping_s):
+                await self._gone.wait()
+            if self._end is None and not self._pinged:
+                self._pinged = True
+                await self._write(self._frames.ping())
+            elif self._end is None and not self._busy:
+                self._stop(LOST)
+                await self._owner.stream_send(StreamClosed(stream_id=STREAM_ID))
+
+    async def _write(self, frame: bytes) -> None:
+        self._busy += 1
+        try:
+            await self._owner.stream_send(Data(stream_id=STREAM_ID, data=frame))
+        finally:
+            self._busy -= 1
+
+    async def _close(self, code: int, reason: str) -> None:
+        if self._end is None:
+            frame = self._frames.close(code, reason)
+            self._stop(End(int(code), reason, here=True))
+            await self._write(frame)
+            await self._owner.stream_send(EndData(stream_id=STREAM_ID))
+
+    def _stop(self, end: End | None) -> None:
+        """No message comes any more; whoever waits hears of it."""
+        self._end = self._end or end
+        self._settled.set()
+        if self._end is not None:
+            self._heard.close()

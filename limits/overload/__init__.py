@@ -1,0 +1,1 @@
+"""Shedding load, and who is refused first."""

@@ -1,0 +1,191 @@
+"""When a monitor runs: hourly, daily, weekly, or by a cron expression in a timezone (spec 2.6, decisions 12).
+
+Slots are whole Unix seconds. Which slots there are follows from the cadence and the monitor's creation alone, never
+from when somebody asks, so that every node finds the same ones.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from importlib.resources import files
+from math import floor
+from typing import Final, Literal, cast
+from zoneinfo import ZoneInfo
+
+import orjson
+from cronsim import CronSimError
+
+from scheduler.clock.cron import Cron, read_cron
+from scheduler.errors import CadenceInvalid
+from scheduler.json_input import kind_of, nearest, object_at, shown
+
+_HOUR_S = 3600
+_DAY_S = 86_400
+_PERIODS_S: Final = {"hourly": _HOUR_S, "daily": _DAY_S, "weekly": 7 * _DAY_S}
+_RUNS_A_MONTH: Final = {"hourly": 730, "daily": 30, "weekly": 4}
+_APART_S: Final = 300
+_WITHIN_DAYS: Final = 366
+_EXPRESSION_MAX: Final = 120
+_SIGNS = re.compile(r"[0-9*,/#LW \t-]+")
+"""What five fields of numbers are written with; L, W and # tell the last or the nth day of a month."""
+_CRON_PARAM = "cadence.cron"
+_EXAMPLE = 'Send five fields such as {"cron": "30 6 * * 1-5", "timezone": "Europe/Berlin"}.'
+
+
+@dataclass(frozen=True, slots=True)
+class Cadence:
+    """How often a monitor runs; `cron` and `timezone` as they were sent, the zone None where it is UTC by default."""
+
+    every: Literal["hourly", "daily", "weekly", "cron"]
+    cron: str = ""
+    timezone: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The cadence in a word or line."""
+        if self.every != "cron":
+            return self.every
+        return f"{self.cron} ({self.timezone or 'UTC'})"
+
+    def to_json(self) -> str | dict[str, str]:
+        """The cadence as it was sent."""
+        if self.every != "cron":
+            return self.every
+        return {"cron": self.cron} if self.timezone is None else {"cron": self.cron, "timezone": self.timezone}
+
+
+def read_cadence(sent: object, at: float) -> Cadence:
+    """What a caller sent, judged at the instant `at`: a cron has to fire within 366 days of it.
+
+    Raises:
+        CadenceInvalid: it cannot be read, never fires in that time, or fires twice in less than five minutes.
+    """
+    cadence = stored_cadence(sent)
+    if cadence.every == "cron":
+        _check_pace(_cron(cadence), at)
+    return cadence
+
+
+def stored_cadence(kept: object) -> Cadence:
+    """The cadence that `to_json` wrote; what was accepted once is not judged again.
+
+    Raises:
+        CadenceInvalid: it cannot be read.
+    """
+    if isinstance(kept, str):
+        if kept not in _PERIODS_S:
+            raise CadenceInvalid(
+                "cadence",
+                f"must be hourly, daily, weekly or a cron object, not {shown(kept)}",
+                _EXAMPLE,
+                did_you_mean=nearest(kept.lower(), _PERIODS_S),
+            )
+        return Cadence(cast('Literal["hourly", "daily", "weekly"]', kept))
+    if not isinstance(kept, dict):
+        raise CadenceInvalid("cadence", f"must be text or an object, not {kind_of(kept)}", _EXAMPLE)
+    fields = object_at("cadence", kept, ("cron", "timezone"), refuse=CadenceInvalid)
+    cadence = Cadence("cron", _expression(fields.get("cron")), _zone_name(fields.get("timezone")))
+    _cron(cadence)
+    return cadence
+
+
+@lru_cache(maxsize=4_096)
+def cadence_of(text: str) -> Cadence:
+    """As `stored_cadence`, of what a monitor's row holds; remembered, since thousands of monitors share few."""
+    return stored_cadence(orjson.loads(text))
+
+
+def next_slot(cadence: Cadence, after: float, created_at: float) -> float:
+    """The first slot after `after` and after the monitor's creation.
+
+    Raises:
+        CadenceInvalid: it is a cron that has no slot left, which one that was ever accepted never is.
+    """
+    after = max(after, created_at)
+    if cadence.every != "cron":
+        start, period_s = _grid(cadence, created_at)
+        return float(start + (floor(after - start) // period_s + 1) * period_s)
+    slot = _cron(cadence).first_after(after)
+    if slot is None:
+        raise CadenceInvalid(_CRON_PARAM, "never fires", _EXAMPLE)
+    return float(slot)
+
+
+def slots_between(cadence: Cadence, after: float, upto: float, *, created_at: float, limit: int) -> list[float]:
+    """The slots after `after` and up to `upto`, in their order; when they are more than `limit`, the newest ones."""
+    after = max(after, created_at)
+    if upto <= after or limit <= 0:
+        return []
+    if cadence.every == "cron":
+        return [float(slot) for slot in _cron(cadence).newest(after, upto, limit)]
+    start, period_s = _grid(cadence, created_at)
+    first, last = floor(after - start) // period_s + 1, floor(upto - start) // period_s
+    return [float(start + count * period_s) for count in range(max(first, last - limit + 1), last + 1)]
+
+
+def runs_a_month(cadence: Cadence, at: float) -> int:
+    """The runs that a month's estimate counts: a cron's slots in the 30 days after `at`, else the specified number."""
+    if cadence.every != "cron":
+        return _RUNS_A_MONTH[cadence.every]
+    return _cron(cadence).count(at, at + 30 * _DAY_S)
+
+
+def _grid(cadence: Cadence, created_at: float) -> tuple[int, int]:
+    """Where the slots are counted from, and their distance."""
+    start = 0 if cadence.every == "hourly" else floor(created_at)
+    return start, _PERIODS_S[cadence.every]
+
+
+def _expression(sent: object) -> str:
+    if not isinstance(sent, str):
+        raise CadenceInvalid(_CRON_PARAM, f"must be text, not {kind_of(sent)}", _EXAMPLE)
+    if not 1 <= len(sent) <= _EXPRESSION_MAX:
+        raise CadenceInvalid(_CRON_PARAM, f"must have 1 to {_EXPRESSION_MAX} characters", _EXAMPLE)
+    if sent.lstrip().startswith("@"):
+        raise CadenceInvalid(_CRON_PARAM, "must not be a macro", _EXAMPLE)
+    if len(sent.split()) != 5:
+        raise CadenceInvalid(_CRON_PARAM, f"must have 5 fields, not {len(sent.split())}", _EXAMPLE)
+    if not _SIGNS.fullmatch(sent):
+        raise CadenceInvalid(_CRON_PARAM, "must name months and weekdays by numbers", _EXAMPLE)
+    return sent
+
+
+def _zone_name(sent: object) -> str | None:
+    if sent is None or (isinstance(sent, str) and sent in _zones()):
+        return sent
+    meant = nearest(sent, _zones()) if isinstance(sent, str) else None
+    problem = f"must name a zone of the IANA database, not {shown(sent) if isinstance(sent, str) else kind_of(sent)}"
+    raise CadenceInvalid("cadence.timezone", problem, "Send a name such as Europe/Berlin.", did_you_mean=meant)
+
+
+@lru_cache(maxsize=1)
+def _zones() -> frozenset[str]:
+    """The zones of the tzdata package: the same on every node, whatever its system has."""
+    return frozenset(files("tzdata").joinpath("zones").read_text().split())
+
+
+def _cron(cadence: Cadence) -> Cron:
+    return _read(cadence.cron, cadence.timezone or "UTC")
+
+
+@lru_cache(maxsize=4_096)
+def _read(expression: str, zone: str) -> Cron:
+    """Remembered, since thousands of monitors share few expressions."""
+    try:
+        return read_cron(expression, ZoneInfo(zone))
+    except CronSimError as exc:
+        raise CadenceInvalid(_CRON_PARAM, f"is no cron expression: {str(exc).lower()}", _EXAMPLE) from exc
+
+
+def _check_pace(cron: Cron, at: float) -> None:
+    first = cron.first_after(at, within_days=_WITHIN_DAYS + 2)
+    if first is None or first > at + _WITHIN_DAYS * _DAY_S:
+        raise CadenceInvalid(_CRON_PARAM, f"does not fire within {_WITHIN_DAYS} days", "Send one that fires each year.")
+    crowded_at = cron.crowded_at(at, apart_s=_APART_S, days=_WITHIN_DAYS)
+    if crowded_at is not None:
+        told = datetime.fromtimestamp(crowded_at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        problem = f"fires less than {_APART_S // 60} minutes after it fired before, as at {told}"
+        raise CadenceInvalid(_CRON_PARAM, problem, "Send one such as */5 * * * * or slower.")

@@ -1,0 +1,15 @@
+"""The log of a node, as the scheduler writes to it."""
+
+from typing import Any, Protocol
+
+
+class Log(Protocol):
+    """Where the clock tells its operator of what happens."""
+
+    def event(self, level: str, event: str, **fields: Any) -> None:
+        """One line."""
+        ...
+
+    def failure(self, event: str, exc: BaseException, **fields: Any) -> None:
+        """An exception with its traceback."""
+        ...

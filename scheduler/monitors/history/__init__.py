@@ -1,0 +1,1 @@
+"""The past of a monitor: lists, series, charts and exports."""

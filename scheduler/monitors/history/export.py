@@ -1,0 +1,78 @@
+"""Stored runs as CSV and NDJSON, a line for each number, oldest first when the runs are (spec 4.5).
+
+A CSV that is opened in a spreadsheet must not run what an upstream wrote: text that a spreadsheet takes for a formula
+gets an apostrophe in front. To read such a cell with a program, take one apostrophe off where a sign of a formula
+follows the apostrophes. NDJSON has every text as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+import orjson
+
+from events.instants import iso
+from scheduler.monitors.history.history import RunNumbers
+from scheduler.monitors.metrics.numbers import Number
+
+COLUMNS: Final = ("t", "row_id", "metric", "value", "abs_change", "pct_change")
+CSV_HEADER: Final = ",".join(COLUMNS) + "\r\n"
+_FORMULA = re.compile("'*[=+\\-@\t\r\n＝＋－＠]")  # noqa: RUF001 - some spreadsheets take the full-width signs too
+_NO_CHANGES: Final[Mapping[str, Mapping[str, Number | None]]] = MappingProxyType({})
+_QUOTED = re.compile('[",\r\n]')
+
+
+ExportRow: TypeAlias = tuple[str, str, str, Number, Number | None, Number | None]
+"""One number of one run, in the order of the columns; plain, since an export may have millions."""
+
+
+def export_rows(runs: Iterable[RunNumbers]) -> Iterator[ExportRow]:
+    """Every number of the runs; one that was not there in the run before has no change."""
+    for run in runs:
+        t = iso(run.t)
+        for row_id, values in run.numbers.items():
+            changes = run.deltas.get(row_id, _NO_CHANGES)
+            for metric, value in values.items():
+                changed = changes.get(metric)
+                if changed is None:
+                    yield t, row_id, metric, value, None, None
+                else:
+                    yield t, row_id, metric, value, changed.get("abs"), changed.get("pct")
+
+
+def csv_lines(runs: Iterable[RunNumbers]) -> Iterator[str]:
+    """Lines of RFC 4180 without the header; an empty cell is null."""
+    cells = _Cells()
+    for t, row_id, metric, value, difference, pct in export_rows(runs):
+        changes = "," if difference is None else f"{difference!r},{'' if pct is None else repr(pct)}"
+        yield f"{t},{cells[row_id]},{cells[metric]},{value!r},{changes}\r\n"
+
+
+def ndjson_lines(runs: Iterable[RunNumbers]) -> Iterator[bytes]:
+    """One object a line, with the columns as its keys."""
+    for t, row_id, metric, value, difference, pct in export_rows(runs):
+        told = {
+            "t": t,
+            "row_id": row_id,
+            "metric": metric,
+            "value": value,
+            "abs_change": difference,
+            "pct_change": pct,
+        }
+        yield orjson.dumps(told, option=orjson.OPT_APPEND_NEWLINE)
+
+
+class _Cells(dict[str, str]):
+    """The cells of texts that come again and again: the rows and metrics of a few runs."""
+
+    def __missing__(self, text: str) -> str:
+        cell = self[text] = _cell(text)
+        return cell
+
+
+def _cell(text: str) -> str:
+    safe = f"'{text}" if _FORMULA.match(text) else text
+    return '"' + safe.replace('"', '""') + '"' if _QUOTED.search(safe) else safe

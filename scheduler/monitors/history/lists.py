@@ -1,0 +1,142 @@
+"""Pages of monitors and of runs, newest first; each function runs in a transaction of its caller's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import Final, Literal, NamedTuple
+
+from scheduler.monitors.model import store
+from scheduler.monitors.model.records import Monitor, Run, RunData
+from scheduler.monitors.runs import run_rows
+from scheduler.monitors.runs.run_rows import Delivered
+from storage.store import Tx
+
+PAGE_BYTES: Final = 4_000_000
+"""A page of runs ends early when what it includes reaches this size."""
+
+MONITORS = f"""
+SELECT {store.COLUMNS} FROM monitors
+WHERE account_id = ? AND (? = 'all' OR status = ?) AND (created_at < ? OR (created_at = ? AND id < ?))
+ORDER BY created_at DESC, id DESC LIMIT ?
+"""  # noqa: S608 - made of constants
+RUNS = f"""
+SELECT {run_rows.COLUMNS} FROM runs
+WHERE monitor_id = ? AND (? = '' OR status = ?) AND scheduled_for >= ? AND scheduled_for < ?
+ORDER BY scheduled_for DESC LIMIT ?
+"""  # noqa: S608 - made of constants
+# Later rows are later deliveries of the same run.
+DELIVERIES = """
+SELECT run_id, attempts, last_status, delivered_at, failed_at FROM deliveries
+WHERE run_id IN {in} ORDER BY created_at, id
+"""
+ACTIVE = "SELECT COUNT(*) FROM monitors WHERE account_id = ? AND status = 'active'"
+ALL = "SELECT COUNT(*) FROM monitors WHERE account_id = ?"
+LAST_SLOT = "SELECT MAX(scheduled_for) FROM runs WHERE monitor_id = ? AND scheduled_for <= ?"
+SAVE = """
+UPDATE monitors SET name = ?, cadence = ?, alert_rules = ?, suppress = ?, status = ?, next_slot_at = ?, updated_at = ?,
+                    version = ?
+WHERE id = ?
+"""
+DROP_PENDING = "DELETE FROM runs WHERE monitor_id = ? AND status = 'pending'"
+DROP_RUNS = "DELETE FROM runs WHERE id IN (SELECT id FROM runs WHERE monitor_id = ? LIMIT ?)"
+
+StatusFilter = Literal["active", "paused", "all"]
+_FIRST = (9e15, "")
+
+
+class Window(NamedTuple):
+    """Slots from `since` on and before `until`."""
+
+    since: float = -inf
+    until: float = inf
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The two instants as every store takes them."""
+        return max(-9e15, self.since), min(self.until, 9e15)
+
+
+@dataclass(frozen=True, slots=True)
+class RunEntry:
+    """A run in a list, with its delivery and, where it is asked for, what it brought."""
+
+    run: Run
+    delivery: Delivered | None = None
+    data: RunData = field(default_factory=RunData)
+
+
+class RunsPage(NamedTuple):
+    """A page of runs, and whether there are older ones behind it."""
+
+    entries: list[RunEntry]
+    has_more: bool
+
+
+def monitors_page(
+    tx: Tx, account_id: str, status: StatusFilter, *, before: tuple[float, str] | None, limit: int
+) -> list[Monitor]:
+    """At most `limit` monitors of an account that were made before the one which `before` names."""
+    at, id_ = before or _FIRST
+    rows = tx.all(MONITORS, (account_id, status, status, at, at, id_, limit))
+    return [store.monitor_of(row) for row in rows]
+
+
+def runs_page(tx: Tx, monitor_id: str, *, status: str | None, window: Window, limit: int, with_data: bool) -> RunsPage:
+    """At most `limit` runs of a monitor in a window of slots; with data, only as many as a page holds."""
+    rows = tx.all(RUNS, (monitor_id, status or "", status or "", *window.bounds, limit + 1))
+    runs = [Run(*row) for row in rows[:limit]]
+    data = _data(tx, runs) if with_data else [RunData()] * len(runs)
+    ends = {row[0]: Delivered(*row[1:]) for row in tx.all_in(DELIVERIES, [run.id for run in runs[: len(data)]])}
+    entries = [RunEntry(run, ends.get(run.id), kept) for run, kept in zip(runs, data, strict=False)]
+    return RunsPage(entries, len(rows) > len(entries))
+
+
+def active_monitors(tx: Tx, account_id: str) -> int:
+    """How many monitors of the account count towards its plan's limit."""
+    return _count(tx, ACTIVE, account_id)
+
+
+def all_monitors(tx: Tx, account_id: str) -> int:
+    """How many monitors the account has."""
+    return _count(tx, ALL, account_id)
+
+
+def save_monitor(tx: Tx, monitor: Monitor) -> None:
+    """Write what an owner may change."""
+    told = (monitor.name, monitor.cadence, monitor.alert_rules, int(monitor.suppress), monitor.status)
+    tx.run(SAVE, (*told, monitor.next_slot_at, monitor.updated_at, monitor.version, monitor.id))
+
+
+def last_slot_at(tx: Tx, monitor_id: str, now: float) -> float | None:
+    """The newest slot of the monitor that came to anything."""
+    row = tx.one(LAST_SLOT, (monitor_id, now))
+    return None if row is None else row[0]
+
+
+def drop_pending(tx: Tx, monitor_id: str) -> None:
+    """Forget the runs of a monitor that wait to be begun; the monitor is locked, so that no more are opened."""
+    tx.run(DROP_PENDING, (monitor_id,))
+
+
+def drop_runs(tx: Tx, monitor_id: str, limit: int) -> int:
+    """Forget at most `limit` runs of a monitor with all that belongs to them; how many they were."""
+    return tx.run(DROP_RUNS, (monitor_id, limit))
+
+
+def _data(tx: Tx, runs: Sequence[Run]) -> list[RunData]:
+    found: list[RunData] = []
+    size = 0
+    for run in runs:
+        if size >= PAGE_BYTES:
+            break
+        data = run_rows.read_data(tx, run.id)
+        size += sum(len(part or b"") for part in (data.result, data.numbers, data.deltas))
+        found.append(data)
+    return found
+
+
+def _count(tx: Tx, sql: str, account_id: str) -> int:
+    row = tx.one(sql, (account_id,))
+    return 0 if row is None else int(row[0])

@@ -1,0 +1,71 @@
+"""Reads the runs of the past with their numbers, as many at a time as a reader should hold (spec 4.5, 8)."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, Literal, NamedTuple
+
+import orjson
+
+from scheduler.monitors.history.history import RunNumbers, changes_in
+from scheduler.monitors.history.lists import Window
+from scheduler.monitors.metrics.numbers import Numbers
+from scheduler.monitors.runs.verdict import NO_ROWS, NO_VALUE
+from storage.store import Tx
+
+RUNS_MAX: Final = 1_000
+"""The newest runs of a window that are read."""
+
+# Of the failed runs those that were judged: rules may have fired on the absence of a number.
+NEWEST: Final = """
+SELECT id, scheduled_for, status, alerts FROM runs
+WHERE monitor_id = ? AND scheduled_for >= ? AND scheduled_for < ?
+    AND (status IN ('ok', 'partial') OR (status = 'failed' AND skip_reason IN (?, ?)))
+ORDER BY scheduled_for DESC LIMIT ?
+"""
+NUMBERS: Final = "SELECT run_id, numbers, NULL FROM run_data WHERE run_id IN {in}"
+CHANGED: Final = "SELECT run_id, numbers, deltas FROM run_data WHERE run_id IN {in}"
+BASELINE: Final = """
+SELECT numbers FROM run_data WHERE run_id = (
+    SELECT id FROM runs WHERE monitor_id = ? AND scheduled_for < ? AND status IN ('ok', 'partial')
+    ORDER BY scheduled_for DESC LIMIT 1
+)
+"""
+
+
+class PastRun(NamedTuple):
+    """A run whose numbers can be read; `alerts` is JSON text."""
+
+    run_id: str
+    t: float
+    status: Literal["ok", "partial", "failed"]
+    alerts: str
+
+
+def newest_runs(tx: Tx, monitor_id: str, window: Window, limit: int = RUNS_MAX) -> list[PastRun]:
+    """The newest runs of a window that ended with something to tell, newest first."""
+    return [PastRun(*row) for row in tx.all(NEWEST, (monitor_id, *window.bounds, NO_VALUE, NO_ROWS, limit))]
+
+
+def baseline_before(tx: Tx, monitor_id: str, at: float) -> Numbers | None:
+    """The numbers that a run at this instant is compared with; None where nothing came before it."""
+    row = tx.one(BASELINE, (monitor_id, at))
+    return None if row is None or row[0] is None else orjson.loads(zlib.decompress(row[0]))
+
+
+def read_numbers(tx: Tx, runs: Sequence[PastRun], *, with_deltas: bool = False) -> Iterator[RunNumbers]:
+    """What is kept of these runs, in their order.
+
+    They are read together and unpacked one by one: objects by the ten thousand would keep the garbage collector busy.
+    """
+    kept = {row[0]: row[1:] for row in tx.all_in(CHANGED if with_deltas else NUMBERS, [run.run_id for run in runs])}
+    for run in runs:
+        yield _numbers(run, *kept.pop(run.run_id, (None, None)))
+
+
+def _numbers(run: PastRun, numbers: bytes | None, deltas: bytes | None) -> RunNumbers:
+    found: Numbers = {} if numbers is None else orjson.loads(zlib.decompress(numbers))
+    changes = changes_in(None if deltas is None else zlib.decompress(deltas), found)
+    alerts: list[dict[str, Any]] = orjson.loads(run.alerts)
+    return RunNumbers(run.t, run.run_id, run.status, found, changes, alerts)

@@ -1,0 +1,1 @@
+"""The numbers that a monitor tracks, and the rules on them."""

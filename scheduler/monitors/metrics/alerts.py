@@ -1,0 +1,186 @@
+"""Which alert rules fire on a run: pure, so that a rule can be tried on runs of the past (spec 2.7, 4.5).
+
+A rule is judged for every row that has its metric; an ordinary monitor has one row, `_`. A run on which its condition
+does not hold, or cannot be judged, ends a streak of `consecutive` runs. After it fired a rule is silent for
+`cooldown_s`, for each row by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from operator import ge, gt, le, lt
+from typing import Any, NamedTuple
+
+from scheduler.monitors.metrics.numbers import PAGE, Delta, Number, Numbers, change
+from scheduler.monitors.metrics.rules import Rule
+
+Mark = tuple[int, float | None]
+"""Of a row: on how many runs in a row the condition held, and when the rule last fired."""
+State = Mapping[str, Mapping[str, Mark]]
+"""The marks of each rule by its key: all that is kept between runs, as JSON (where a mark is an array)."""
+
+_ABSOLUTE: Mapping[str, Callable[[Number, Number], bool]] = {"gt": gt, "lt": lt, "gte": ge, "lte": le}
+_MARKS_MAX = 400
+"""Rows that are remembered for one rule: the longest silent are forgotten first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """A rule that fired; `row_id` on numbers-only monitors."""
+
+    metric: str
+    op: str
+    prev: Number | None
+    to: Number | None
+    delta: Number | None = None
+    pct_change: float | None = None
+    row_id: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The alert object of payloads and runs (spec 2.7)."""
+        told: dict[str, Any] = {
+            "metric": self.metric,
+            "op": self.op,
+            "from": self.prev,
+            "to": self.to,
+            "delta": self.delta,
+            "pct_change": self.pct_change,
+        }
+        return told if self.row_id is None else {**told, "row_id": self.row_id}
+
+
+class Judged(NamedTuple):
+    """What fired on a run, which rules could not be judged, and the state that the next run is judged with."""
+
+    fired: list[Alert]
+    warnings: list[str]
+    state: State
+
+
+class Seen(NamedTuple):
+    """A run that rules were judged on: its slot and its numbers, an ordinary monitor's under the row `_`.
+
+    `counts` is false for one that failed: it has no numbers, and no later run is compared with it.
+    """
+
+    run_id: str
+    at: float
+    numbers: Numbers
+    counts: bool = True
+
+
+class Firing(NamedTuple):
+    """The alerts that rules would have given on a run: often none."""
+
+    run_id: str
+    at: float
+    alerts: list[Alert]
+
+
+def judge(
+    rules: Iterable[Rule], numbers: Numbers, previous: Numbers | None, *, state: State, at: float, by_row: bool
+) -> Judged:
+    """Judge a run at the instant `at` against the run before it that was no failure (None on the first).
+
+    A run that failed has no numbers: what it came with is kept nowhere, so no rule but `no_data` can be about it. Rules
+    of change never fire without a previous number, those in percent neither when that was 0.
+    """
+    fired: list[Alert] = []
+    warnings: list[str] = []
+    marks: dict[str, Mapping[str, Mark]] = {}
+    for rule in rules:
+        if rule.op != "no_data" and not any(rule.metric in values for values in numbers.values()):
+            warnings.append(f"the rule {rule.metric} {rule.op} was skipped: this run has no number there")
+        held = _held(rule, numbers, previous or {})
+        alerts, kept = _paced(rule, held, state.get(rule.key, {}), at)
+        fired += alerts if by_row else [replace(alert, row_id=None) for alert in alerts]
+        if kept:
+            marks[rule.key] = kept
+    return Judged(fired, warnings, marks)
+
+
+def backtest(
+    rules: Iterable[Rule], runs: Iterable[Seen], *, by_row: bool, previous: Numbers | None = None
+) -> Iterator[Firing]:
+    """What the rules would have given on each run of the past, oldest first, had they been set just before the first.
+
+    `previous` are the numbers that the first is compared with: those of the run before it that was no failure.
+
+    Runs without alerts are told too: many rules over many rows take milliseconds a run, so a caller rests in between.
+    """
+    rules = tuple(rules)
+    state: State = {}
+    for run in runs:
+        judged = judge(rules, run.numbers, previous, state=state, at=run.at, by_row=by_row)
+        state = judged.state
+        previous = run.numbers if run.counts else previous
+        yield Firing(run.run_id, run.at, judged.fired)
+
+
+def _held(rule: Rule, numbers: Numbers, previous: Numbers) -> dict[str, Alert]:
+    """By row, the alerts that the rule gives as far as this run and the one before it tell."""
+    if rule.op == "no_data":
+        is_there = any(rule.metric in values for values in numbers.values())
+        return {} if is_there else {PAGE: Alert(rule.metric, rule.op, None, None, row_id=PAGE)}
+    of_rows = (
+        _alert(rule, row, values[rule.metric], previous.get(row, {}).get(rule.metric))
+        for row, values in numbers.items()
+        if rule.metric in values
+    )
+    return {row: alert for row, alert in of_rows if alert is not None}
+
+
+def _alert(rule: Rule, row: str, cur: Number, prev: Number | None) -> tuple[str, Alert | None]:
+    assert rule.value is not None, "only no_data has no value"
+    holds = _ABSOLUTE.get(rule.op)
+    if holds is not None:
+        return row, Alert(rule.metric, rule.op, None, cur, row_id=row) if holds(cur, rule.value) else None
+    if prev is None:
+        return row, None
+    changed = change(prev, cur)
+    if not _changed_enough(rule.op, rule.value, changed):
+        return row, None
+    return row, Alert(rule.metric, rule.op, prev, cur, changed.abs, changed.pct, row_id=row)
+
+
+def _changed_enough(op: str, value: Number, changed: Delta) -> bool:
+    """Up or down for `abs_change_gt`; the ops in percent tell the directions apart."""
+    if op == "abs_change_gt":
+        return changed.abs is not None and abs(changed.abs) > value
+    if changed.pct is None:
+        return False
+    return changed.pct > value if op == "pct_change_gt" else changed.pct < value
+
+
+def _paced(
+    rule: Rule, held: Mapping[str, Alert], marks: Mapping[str, Mark], at: float
+) -> tuple[list[Alert], dict[str, Mark]]:
+    """Those of the alerts that fire, and the marks to keep: none for a rule that asks for neither pace."""
+    if rule.consecutive == 1 and not rule.cooldown_s:
+        return list(held.values()), {}
+    fired: list[Alert] = []
+    kept: dict[str, Mark] = {}
+    for row, alert in held.items():
+        streak, fired_at = marks.get(row, (0, None))
+        streak = min(streak + 1, rule.consecutive)
+        if streak == rule.consecutive and not _is_silent(rule, fired_at, at):
+            fired.append(alert)
+            fired_at = at
+        kept[row] = (streak, fired_at)
+    for row, (_, fired_at) in marks.items():
+        if row not in held and _is_silent(rule, fired_at, at):
+            kept[row] = (0, fired_at)
+    return fired, _newest(kept)
+
+
+def _is_silent(rule: Rule, fired_at: float | None, at: float) -> bool:
+    return fired_at is not None and at - fired_at < rule.cooldown_s
+
+
+def _newest(marks: dict[str, Mark]) -> dict[str, Mark]:
+    """The marks that are worth most: of rows that hold now, then of those that fired last."""
+    if len(marks) <= _MARKS_MAX:
+        return marks
+    by_worth = sorted(marks.items(), key=lambda entry: (entry[1][0] > 0, entry[1][1] or 0.0), reverse=True)
+    return dict(by_worth[:_MARKS_MAX])

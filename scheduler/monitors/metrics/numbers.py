@@ -1,0 +1,195 @@
+"""The numbers of a run, and how they differ from those of the run before (spec 2.7, 4.5).
+
+A number is finite and neither a boolean nor text. Whole ones beyond 2**53 become floats: what reads them as JSON would
+round them anyway, and their differences stay within what JSON writers take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any, Final, NamedTuple
+
+from scheduler.monitors.metrics.paths import PATH_MAX, is_path, names_of, value_at
+from scheduler.monitors.metrics.shapes import ROW
+from scheduler.monitors.metrics.tracking import Track
+
+Number = int | float
+Values = Mapping[str, Number]
+"""Numbers by the path of their metric."""
+Numbers = Mapping[str, Values]
+"""Values by the id of their row, in page order."""
+
+PAGE: Final = "_"
+"""The row id of numbers that belong to the whole page."""
+DEPTH_MAX: Final = 4
+_METRICS_MAX = 1_000
+"""Metrics found in one result: more is a table that some upstream keeps in an object."""
+_ID_MAX = 500
+_EXACT = 2**53
+
+
+class Taken(NamedTuple):
+    """A run's numbers, and what was left out of them."""
+
+    numbers: Numbers
+    warnings: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """How a number changed; `abs` is `cur - prev`, `pct` that in percent of `prev`: None where `prev` is 0."""
+
+    prev: Number
+    cur: Number
+    abs: Number | None
+    pct: float | None
+
+    def to_json(self) -> dict[str, Number | None]:
+        """The change as payloads and runs hold it."""
+        return {"prev": self.prev, "cur": self.cur, "abs": self.abs, "pct": self.pct}
+
+
+@dataclass(frozen=True, slots=True)
+class Deltas:
+    """What changed between two runs: numbers that both have, and the ids of rows that only one has."""
+
+    rows: Mapping[str, Mapping[str, Delta]]
+    rows_new: Sequence[str]
+    rows_gone: Sequence[str]
+
+    def to_json(self) -> dict[str, Any]:
+        """The changes as payloads and runs hold them."""
+        rows = {row: {path: delta.to_json() for path, delta in deltas.items()} for row, deltas in self.rows.items()}
+        return {"rows": rows, "rows_new": list(self.rows_new), "rows_gone": list(self.rows_gone)}
+
+
+def number_of(value: object) -> Number | None:
+    """A JSON value as a number that can be kept and compared, or None."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    if isinstance(value, int) and abs(value) <= _EXACT:
+        return value
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if isfinite(number) else None
+
+
+def numbers_of(data: object, track: Track) -> Taken:
+    """The tracked numbers of a run's `data`: those of the page under `_`, then those of each row, as they come.
+
+    A row without an id, or with one that came before, is left out. A row without any number stays, since it is there.
+    """
+    by_row = [(path, names_of(path)) for path in track.metrics if path.startswith(ROW)]
+    by_page = [(path, names_of(path)) for path in track.metrics if not path.startswith(ROW)]
+    numbers: dict[str, Values] = {PAGE: _values(data, by_page)} if by_page else {}
+    if not by_row or track.row_key is None:
+        return Taken(numbers, [])
+    rows_max, key = len(numbers) + track.max_rows, names_of(track.row_key)
+    nameless = repeated = 0
+    for row in _rows(data):
+        if len(numbers) == rows_max:
+            break
+        row_id = _id(value_at(row, key))
+        if row_id is None:
+            nameless += 1
+        elif row_id in numbers:
+            repeated += 1
+        else:
+            numbers[row_id] = _values(row, by_row)
+    return Taken(numbers, _left_out(nameless, repeated, track.row_key))
+
+
+def has_value(numbers: Numbers) -> bool:
+    """Whether there is a number at all; a run without one has failed (spec 3)."""
+    return any(numbers.values())
+
+
+def change(prev: Number, cur: Number) -> Delta:
+    """How a number changed. What is too large to be told is None."""
+    difference = number_of(cur - prev)
+    pct = None if difference is None or prev == 0 else number_of(difference / abs(prev) * 100)
+    return Delta(prev, cur, difference, None if pct is None else float(pct))
+
+
+def deltas_of(prev: Numbers | None, cur: Numbers) -> Deltas | None:
+    """The changes since the previous run, None on the first; a number that only one of them has has not changed."""
+    if prev is None:
+        return None
+    rows = {row: _changes(prev[row], values) for row, values in cur.items() if row in prev}
+    return Deltas(
+        {row: deltas for row, deltas in rows.items() if deltas},
+        [row for row in cur if row not in prev],
+        [row for row in prev if row not in cur],
+    )
+
+
+def metrics_of(result: object) -> dict[str, Number]:
+    """The metrics of an ordinary monitor's result: finite numeric leaves down to the fourth name, never in arrays."""
+    found: dict[str, Number] = {}
+    for path, number in _leaves(result, "", DEPTH_MAX):
+        if len(found) == _METRICS_MAX:
+            break
+        found.setdefault(path, number)
+    return found
+
+
+def is_metric(path: str) -> bool:
+    """Whether a path is one that `metrics_of` could find: not too deep, and not in an array."""
+    return is_path(path) and not path.startswith(ROW) and len(names_of(path)) <= DEPTH_MAX
+
+
+def plain_deltas(prev: Values | None, cur: Values) -> dict[str, Number]:
+    """How the metrics changed that both runs have; empty on the first."""
+    changed = {} if prev is None else _changes(prev, cur)
+    return {path: delta.abs for path, delta in changed.items() if delta.abs is not None}
+
+
+def _rows(data: object) -> list[object]:
+    items = data.get("items") if isinstance(data, dict) else None
+    return items if isinstance(items, list) else []
+
+
+def _values(record: object, paths: Sequence[tuple[str, tuple[str, ...]]]) -> dict[str, Number]:
+    found = ((path, number_of(value_at(record, names))) for path, names in paths)
+    return {path: number for path, number in found if number is not None}
+
+
+def _id(value: object) -> str | None:
+    """A row's id: text, or a whole number; nothing else tells rows apart."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value) if abs(value) < 2**64 else None
+    return value if isinstance(value, str) and 1 <= len(value) <= _ID_MAX else None
+
+
+def _left_out(nameless: int, repeated: int, row_key: str) -> list[str]:
+    told = []
+    if nameless:
+        told.append(f"{_counted(nameless)} left out, without a usable {row_key}")
+    if repeated:
+        told.append(f"{_counted(repeated)} left out, with a {row_key} that came before")
+    return told
+
+
+def _counted(rows: int) -> str:
+    return "1 row was" if rows == 1 else f"{rows} rows were"
+
+
+def _changes(prev: Values, cur: Values) -> dict[str, Delta]:
+    return {path: change(prev[path], number) for path, number in cur.items() if path in prev}
+
+
+def _leaves(value: object, prefix: str, depth_left: int) -> Iterator[tuple[str, Number]]:
+    if not isinstance(value, dict) or not depth_left:
+        return
+    for name, inner in value.items():
+        path = f"{prefix}{name}"
+        if len(path) > PATH_MAX:
+            continue
+        number = number_of(inner)
+        if number is not None:
+            yield path, number
+        yield from _leaves(inner, f"{path}.", depth_left - 1)

@@ -1,0 +1,146 @@
+"""Alert rules: what a caller sends, and what is kept of it (spec 2.6).
+
+Beyond the specification a rule may ask for a number of runs in a row (`consecutive`), for silence after it fired
+(`cooldown_s`), and for the absence of its number (`no_data`, which takes no value).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, cast, get_args
+
+from scheduler.errors import RulesInvalid
+from scheduler.json_input import kind_of, nearest, object_at, shown
+from scheduler.monitors.metrics.numbers import Number, is_metric, number_of
+from scheduler.monitors.metrics.paths import PATH_MAX, meant_by, numbers_in
+from scheduler.monitors.metrics.shapes import Shape
+from scheduler.monitors.metrics.tracking import Track
+
+Op = Literal["gt", "lt", "gte", "lte", "abs_change_gt", "pct_change_gt", "pct_change_lt", "no_data"]
+OPS: Final[tuple[str, ...]] = get_args(Op)
+RULES_MAX: Final = 20
+CONSECUTIVE_MAX: Final = 100
+COOLDOWN_MAX_S: Final = 30 * 86_400
+_PARAM = "alert_rules"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """When a metric is worth an alert; `value` is None for `no_data` only."""
+
+    metric: str
+    op: Op
+    value: Number | None = None
+    consecutive: int = 1
+    cooldown_s: int = 0
+
+    @property
+    def key(self) -> str:
+        """What its state is kept under: a rule that was edited starts anew."""
+        return f"{self.op} {self.value} {self.consecutive} {self.cooldown_s} {self.metric}"
+
+    def to_json(self) -> dict[str, Any]:
+        """The rule as it was sent: without what nobody asked for."""
+        told: dict[str, Any] = {"metric": self.metric, "op": self.op}
+        if self.value is not None:
+            told["value"] = self.value
+        if self.consecutive > 1:
+            told["consecutive"] = self.consecutive
+        return {**told, "cooldown_s": self.cooldown_s} if self.cooldown_s else told
+
+
+def stored_rules(kept: Sequence[Mapping[str, Any]]) -> tuple[Rule, ...]:
+    """The rules that `to_json` wrote."""
+    return tuple(Rule(**rule) for rule in kept)
+
+
+def read_rules(sent: object, track: Track | None) -> tuple[Rule, ...]:
+    """What a caller sent; on a numbers-only monitor every rule is about a tracked metric.
+
+    Raises:
+        RulesInvalid: a rule cannot be read, or there is nothing that it could be about.
+    """
+    if sent is None:
+        return ()
+    if not isinstance(sent, list) or len(sent) > RULES_MAX:
+        problem = f"must hold at most {RULES_MAX} rules" if isinstance(sent, list) else "must be an array"
+        how = 'Send an array of objects such as {"metric": "author.followers", "op": "gt", "value": 1000}.'
+        raise RulesInvalid(_PARAM, problem, how)
+    rules: list[Rule] = []
+    for place, each in enumerate(sent):
+        rule = _rule(f"{_PARAM}[{place}]", each, track)
+        if rule in rules:
+            raise RulesInvalid(f"{_PARAM}[{place}]", "is the same as another one", "Send each rule once.")
+        rules.append(rule)
+    return tuple(rules)
+
+
+def unresolved(rules: Iterable[Rule], shape: Shape) -> list[str]:
+    """A line for each rule of an ordinary monitor whose metric no result of this shape has, with the one it may mean.
+
+    They are taken as they are: the next result may have more than is declared.
+    """
+    known = [path for path in numbers_in(shape) if is_metric(path)]
+    told = []
+    for place, rule in enumerate(rules):
+        path = rule.metric
+        if path in known or (is_metric(path) and shape.is_open_at(path)):
+            continue
+        meant = meant_by(path, known)
+        ask = f"; did you mean {meant.path}?" if meant else ""
+        told.append(f"{_PARAM}[{place}] cannot be judged: {shown(path)} is no number of this recipe's results{ask}")
+    return told
+
+
+def _rule(param: str, sent: object, track: Track | None) -> Rule:
+    fields = object_at(param, sent, ("metric", "op", "value", "consecutive", "cooldown_s"), refuse=RulesInvalid)
+    op = _op(param, fields.get("op"))
+    return Rule(
+        _metric(param, fields.get("metric"), track),
+        op,
+        _value(param, op, fields.get("value")),
+        _whole(f"{param}.consecutive", fields.get("consecutive", 1), 1, CONSECUTIVE_MAX),
+        _whole(f"{param}.cooldown_s", fields.get("cooldown_s", 0), 0, COOLDOWN_MAX_S),
+    )
+
+
+def _metric(param: str, sent: object, track: Track | None) -> str:
+    if not isinstance(sent, str) or not 1 <= len(sent) <= PATH_MAX:
+        problem = f"must have 1 to {PATH_MAX} characters" if isinstance(sent, str) else f"is {kind_of(sent)}, not text"
+        raise RulesInvalid(f"{param}.metric", problem, "Send the path of a number.")
+    if track is not None and sent not in track.metrics:
+        meant = meant_by(sent, track.metrics)
+        raise RulesInvalid(
+            f"{param}.metric",
+            f"must be one of track.metrics, which {shown(sent)} is not",
+            f"Send {meant.path}." if meant else f"Send one of {', '.join(track.metrics)}.",
+            did_you_mean=meant.path if meant else None,
+        )
+    return sent
+
+
+def _op(param: str, sent: object) -> Op:
+    if sent in OPS:
+        return cast(Op, sent)
+    what = shown(sent) if isinstance(sent, str) else kind_of(sent)
+    meant = nearest(sent.lower(), OPS) if isinstance(sent, str) else None
+    raise RulesInvalid(f"{param}.op", f"is {what}", f"Send one of {', '.join(OPS)}.", did_you_mean=meant)
+
+
+def _value(param: str, op: Op, sent: object) -> Number | None:
+    if op == "no_data":
+        if sent is not None:
+            raise RulesInvalid(f"{param}.value", "is not taken by no_data", "Leave value out.")
+        return None
+    value = number_of(sent)
+    if value is None:
+        what = "a number that is too large" if kind_of(sent) == "a number" else kind_of(sent)
+        raise RulesInvalid(f"{param}.value", f"must be a finite number, not {what}", "Send a number such as 1000.")
+    return value
+
+
+def _whole(param: str, sent: object, minimum: int, maximum: int) -> int:
+    if not isinstance(sent, int) or isinstance(sent, bool) or not minimum <= sent <= maximum:
+        raise RulesInvalid(param, f"must be a whole number from {minimum} to {maximum}", f"Send at most {maximum}.")
+    return sent

@@ -1,0 +1,207 @@
+"""What a numbers-only monitor keeps of each run: `track`, judged against the recipe's answers (spec 2.6, 4.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from scheduler.errors import TrackInvalid
+from scheduler.json_input import kind_of, nearest, object_at, shown
+from scheduler.monitors.metrics.paths import PATH_MAX, Meant, is_path, meant_by, numbers_in
+from scheduler.monitors.metrics.shapes import ROW, Kind, Shape, shape_of
+from upstreams.model.archetypes import Archetype
+
+METRICS_MAX: Final = 20
+ROWS_MAX: Final = 200
+ROWS_DEFAULT: Final = 100
+_LISTED_MAX = 12
+"""Paths that a message lists."""
+_IN_WORDS: Mapping[Kind, str] = {"text": "text", "boolean": "a boolean", "array": "an array", "object": "an object"}
+_PARAM, _KEY_PARAM = "track.metrics", "track.row_key"
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """Paths to numbers, the path in a row to its id (None: no rows are read), and how many rows are kept of a run.
+
+    `is_named`: its owner has named `max_rows`, so a run asks for as many.
+    """
+
+    metrics: tuple[str, ...]
+    row_key: str | None = None
+    max_rows: int = ROWS_DEFAULT
+    is_named: bool = False
+
+    @property
+    def rows_asked(self) -> int | None:
+        """How many rows a run asks its recipe for; None leaves that to the recipe's own parameters."""
+        return self.max_rows if self.is_named and any(path.startswith(ROW) for path in self.metrics) else None
+
+    def to_json(self) -> dict[str, Any]:
+        """The track as it is shown."""
+        return {"metrics": list(self.metrics), "row_key": self.row_key, "max_rows": self.max_rows}
+
+    def stored(self) -> str:
+        """The track as it is stored."""
+        return orjson.dumps({**self.to_json(), "is_named": self.is_named}).decode()
+
+
+class ReadTrack(NamedTuple):
+    """A track that can be used, and what its owner should know about it."""
+
+    track: Track
+    warnings: list[str]
+
+
+def stored_track(kept: Mapping[str, Any]) -> Track:
+    """The track that `stored` wrote, read from JSON; before a run asked for rows, it did not say who named them."""
+    return Track(tuple(kept["metrics"]), kept["row_key"], kept["max_rows"], kept.get("is_named", False))
+
+
+def rows_asked(stored: str | None) -> int | None:
+    """How many rows a run of a monitor with this stored track asks its recipe for (see `Track.rows_asked`)."""
+    return None if stored is None else stored_track(orjson.loads(stored)).rows_asked
+
+
+def read_track(sent: object, archetype: Archetype | None) -> ReadTrack:
+    """What a caller sent, judged against the shape of the recipe's archetype; None is a shape that nobody knows.
+
+    Raises:
+        TrackInvalid: it cannot be read, or a path does not lead to a number.
+    """
+    fields = object_at("track", sent, ("metrics", "row_key", "max_rows"), refuse=TrackInvalid)
+    shape = None if archetype is None else shape_of(archetype)
+    metrics, warnings = _metrics(fields.get("metrics")), []
+    for place, path in enumerate(metrics):
+        _check_metric(f"{_PARAM}[{place}]", path, shape)
+        if _is_unchecked(path, shape):
+            warnings.append(_unchecked(path))
+    row_key = fields.get("row_key")
+    if row_key is not None:
+        row_key = _checked_key(row_key, shape)
+        if _is_unchecked(f"{ROW}{row_key}", shape):
+            warnings.append(_unchecked(row_key))
+    elif any(path.startswith(ROW) for path in metrics):
+        row_key = _default_key(shape)
+    max_rows = _max_rows(fields.get("max_rows", ROWS_DEFAULT))
+    return ReadTrack(Track(metrics, row_key, max_rows, "max_rows" in fields), warnings)
+
+
+def _metrics(sent: object) -> tuple[str, ...]:
+    how = f"Send an array of 1 to {METRICS_MAX} paths such as items[].post.engagement.views or author.followers."
+    if not isinstance(sent, list):
+        raise TrackInvalid(_PARAM, f"must be an array, not {kind_of(sent)}", how)
+    if not 1 <= len(sent) <= METRICS_MAX:
+        raise TrackInvalid(_PARAM, f"must hold 1 to {METRICS_MAX} paths, not {len(sent)}", how)
+    for place, path in enumerate(sent):
+        if not isinstance(path, str):
+            raise TrackInvalid(f"{_PARAM}[{place}]", f"must be text, not {kind_of(path)}", how)
+        if not 1 <= len(path) <= PATH_MAX:
+            raise TrackInvalid(f"{_PARAM}[{place}]", f"must have 1 to {PATH_MAX} characters", how)
+        if path in sent[:place]:
+            raise TrackInvalid(f"{_PARAM}[{place}]", f"names {shown(path)} a second time", "Send each path once.")
+    return tuple(sent)
+
+
+def _max_rows(sent: object) -> int:
+    if not isinstance(sent, int) or isinstance(sent, bool) or not 1 <= sent <= ROWS_MAX:
+        raise TrackInvalid("track.max_rows", "must be a whole number from 1 to 200", f"Send at most {ROWS_MAX}.")
+    return sent
+
+
+def _check_metric(param: str, path: str, shape: Shape | None) -> None:
+    if shape is None:
+        if not is_path(path):
+            raise _no_path(param, path)
+    elif shape.kinds.get(path) != "number" and not (is_path(path) and shape.is_open_at(path)):
+        raise _no_number(param, path, shape)
+
+
+def _is_unchecked(path: str, shape: Shape | None) -> bool:
+    return shape is None or shape.is_open_at(path)
+
+
+def _unchecked(path: str) -> str:
+    return f"{path} could not be checked: nothing says what this recipe's answers hold there"
+
+
+def _no_path(param: str, path: str) -> TrackInvalid:
+    how = "Send names with dots between them, after items[]. where each row has one."
+    return TrackInvalid(param, f"is no path: {shown(path)}", how)
+
+
+def _no_number(param: str, path: str, shape: Shape) -> TrackInvalid:
+    kind = shape.kinds.get(path)
+    meant = None if kind else meant_by(path, numbers_in(shape))
+    if kind is None and (meant is None or not meant.misplaced):  # perhaps it leads to something else than a number
+        elsewhere = meant_by(path, shape.kinds)
+        if elsewhere is not None and elsewhere.misplaced:
+            path, kind = elsewhere.path, shape.kinds[elsewhere.path]
+    if kind is not None:
+        return _wrong_kind(param, path, kind, shape)
+    if meant is None:
+        return TrackInvalid(param, f"{shown(path)} is no number of this recipe's answers", _listing(shape))
+    return _another_path(param, path, meant)
+
+
+def _wrong_kind(param: str, path: str, kind: Kind, shape: Shape) -> TrackInvalid:
+    below = min(numbers_in(shape, f"{path}."), key=len, default=None)
+    return TrackInvalid(
+        param,
+        f"must lead to a number; {shown(path)} is {_IN_WORDS[kind]}",
+        _listing(shape, f"{path}." if below else ""),
+        did_you_mean=below or nearest(path, numbers_in(shape), cutoff=0.9),
+    )
+
+
+def _another_path(param: str, path: str, meant: Meant) -> TrackInvalid:
+    if meant.misplaced:
+        problem = f"names {shown(path)} at the wrong level; its path is {meant.path}"
+    else:
+        problem = f"{shown(path)} is no number of this recipe's answers; did you mean {meant.path}?"
+    return TrackInvalid(param, problem, f"Send {meant.path}.", did_you_mean=meant.path)
+
+
+def _listing(shape: Shape, below: str = "") -> str:
+    numbers = list(numbers_in(shape, below))
+    more = f" and {len(numbers) - _LISTED_MAX} more" if len(numbers) > _LISTED_MAX else ""
+    return f"Its numbers are {', '.join(numbers[:_LISTED_MAX])}{more}." if numbers else "Its answers hold no number."
+
+
+def _checked_key(sent: object, shape: Shape | None) -> str:
+    if not isinstance(sent, str) or not is_path(sent):
+        what = shown(sent) if isinstance(sent, str) else kind_of(sent)
+        raise TrackInvalid(_KEY_PARAM, f"must be a path inside a row, not {what}", "Send one such as post.id.")
+    if shape is not None and not shape.is_list:
+        raise TrackInvalid(_KEY_PARAM, "is not taken: this recipe answers with no rows", "Leave row_key out.")
+    if sent.startswith(ROW):
+        key = sent.removeprefix(ROW)
+        problem = f"is read inside each row, so {ROW} does not belong to it"
+        raise TrackInvalid(_KEY_PARAM, problem, f"Send {key}.", did_you_mean=key)
+    if shape is not None and not shape.is_open_at(f"{ROW}{sent}"):
+        _check_key_kind(sent, shape)
+    return sent
+
+
+def _check_key_kind(key: str, shape: Shape) -> None:
+    """An id is text; a number would do."""
+    kind = shape.kinds.get(f"{ROW}{key}")
+    if kind in ("text", "number"):
+        return
+    ids = [path.removeprefix(ROW) for path, kind in shape.kinds.items() if path.startswith(ROW) and kind == "text"]
+    meant = meant_by(key, ids)
+    problem = f"must lead to a row's id; {shown(key)} is {_IN_WORDS[kind] if kind else 'not in a row'}"
+    how = f"Send {meant.path}." if meant else f"Send one of {', '.join(ids[:_LISTED_MAX])}."
+    raise TrackInvalid(_KEY_PARAM, problem, how, did_you_mean=meant.path if meant else None)
+
+
+def _default_key(shape: Shape | None) -> str:
+    if shape is not None and shape.row_key is not None:
+        return shape.row_key
+    ids = [path for path in shape.kinds if path.startswith(ROW) and path.endswith(".id")] if shape else []
+    example = min(ids, key=len).removeprefix(ROW) if ids else "item.id"
+    problem = "must be set: the rows of this recipe have no key by default"
+    raise TrackInvalid(_KEY_PARAM, problem, f"Send the path in a row to what tells it apart, such as {example}.")

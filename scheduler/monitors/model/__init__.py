@@ -1,0 +1,1 @@
+"""The records of monitors: what a caller may send, and how it is stored."""

@@ -1,0 +1,128 @@
+"""A new monitor as it was sent, judged before anything is stored (spec 2.6, 4.5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import orjson
+
+from scheduler.clock.cadence import Cadence, next_slot, read_cadence
+from scheduler.errors import MonitorInvalid
+from scheduler.monitors.metrics.rules import Rule, read_rules
+from scheduler.monitors.metrics.tracking import Track, read_track
+from scheduler.monitors.model.fields import (
+    URL_HOW,
+    Format,
+    read_flag,
+    read_format,
+    read_name,
+    read_secret,
+    read_text,
+    read_url,
+)
+from scheduler.monitors.model.records import Monitor
+from scheduler.recipes import Recipe, Recipes
+
+_RECIPE_HOW = "Send the path of a data endpoint without /v1/, such as github/profile."
+_CADENCE_HOW = 'Send hourly, daily, weekly, or a cron such as {"cron": "30 6 * * 1-5", "timezone": "Europe/Berlin"}.'
+
+
+class CreateBody(msgspec.Struct, frozen=True):
+    """The fields of a new monitor as they were sent; null counts as not sent."""
+
+    recipe: Any = None
+    cadence: Any = None
+    params: Any = None
+    webhook_url: Any = None
+    alert_rules: Any = None
+    suppress_webhook_unless_alert: Any = None
+    webhook_secret: Any = None
+    track: Any = None
+    webhook_format: Any = None
+    name: Any = None
+    run_now: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A monitor that can be made. `secret` is the caller's own; None asks for one that is made here."""
+
+    recipe: Recipe
+    recipe_id: str
+    params: str
+    name: str
+    cadence: Cadence
+    track: Track | None
+    rules: tuple[Rule, ...]
+    webhook_url: str | None
+    secret: str | None
+    webhook_format: Format
+    suppress: bool
+    run_now: bool
+
+    def monitor(self, monitor_id: str, account_id: str, key_id: str | None, now: float) -> Monitor:
+        """The row that it becomes."""
+        return Monitor(
+            id=monitor_id,
+            account_id=account_id,
+            key_id=key_id,
+            name=self.name,
+            recipe=self.recipe_id,
+            params=self.params,
+            cadence=_json(self.cadence.to_json()),
+            track=None if self.track is None else self.track.stored(),
+            alert_rules=_json([rule.to_json() for rule in self.rules]),
+            webhook_format=self.webhook_format,
+            suppress=self.suppress,
+            status="active",
+            next_slot_at=next_slot(self.cadence, now, now),
+            rule_state="{}",
+            baseline_run_id=None,
+            runs_total=0,
+            credits_spent=0,
+            created_at=now,
+            updated_at=now,
+            version=0,
+        )
+
+
+def read_draft(sent: CreateBody, recipes: Recipes, *, now: float, allow_insecure: bool) -> Draft:
+    """A new monitor.
+
+    Raises:
+        MonitorInvalid: the first field that is wrong, and what to send instead.
+    """
+    for param, value, how in (("recipe", sent.recipe, _RECIPE_HOW), ("cadence", sent.cadence, _CADENCE_HOW)):
+        if value is None:
+            raise MonitorInvalid(param, "is required", how)
+    recipe_id = read_text("recipe", sent.recipe, _RECIPE_HOW)
+    recipe = recipes.read(recipe_id, sent.params)
+    track = None if sent.track is None else read_track(sent.track, recipe.archetype).track
+    if track is not None and track.rows_asked is not None:
+        recipe = recipes.read(recipe_id, sent.params, rows=track.rows_asked)
+    url = read_url(sent.webhook_url, allow_insecure=allow_insecure)
+    if url is None and track is None:
+        problem = "is required, since nothing is tracked"
+        raise MonitorInvalid(
+            "webhook_url", problem, f"{URL_HOW[:-1]}, or send track to keep numbers without a webhook."
+        )
+    return Draft(
+        recipe,
+        recipe_id,
+        _json({} if sent.params is None else sent.params),
+        f"{recipe_id} monitor" if sent.name is None else read_name(sent.name),
+        read_cadence(sent.cadence, now),
+        track,
+        read_rules(sent.alert_rules, track),
+        url,
+        read_secret(sent.webhook_secret, url),
+        read_format(sent.webhook_format, track),
+        read_flag("suppress_webhook_unless_alert", sent.suppress_webhook_unless_alert),
+        read_flag("run_now", sent.run_now),
+    )
+
+
+def _json(value: object) -> str:
+    return orjson.dumps(value).decode()

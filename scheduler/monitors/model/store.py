@@ -1,0 +1,117 @@
+"""The SQL of monitors: each function runs in a transaction of its caller's.
+
+Whoever locks several kinds of rows locks accounts first, then monitors, then runs and deliveries, and feeds last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from scheduler.monitors.model.records import Monitor
+from scheduler.rows import values_of
+from scheduler.webhooks.targets.urls import host_in
+from storage.store import Row, Tx
+
+COLUMNS: Final = """
+monitors.id, monitors.account_id, monitors.key_id, monitors.name, monitors.recipe, monitors.params, monitors.cadence,
+monitors.track, monitors.alert_rules, monitors.webhook_format, monitors.suppress, monitors.status,
+monitors.next_slot_at, monitors.rule_state, monitors.baseline_run_id, monitors.runs_total, monitors.credits_spent,
+monitors.created_at, monitors.updated_at, monitors.version
+"""
+SUPPRESS: Final = 10
+"""Its place among them: databases have no truth values in common."""
+_values = values_of(Monitor)
+ADD = """
+INSERT INTO monitors (id, account_id, key_id, name, recipe, params, cadence, track, alert_rules, webhook_format,
+                      suppress, status, next_slot_at, rule_state, baseline_run_id, runs_total, credits_spent,
+                      created_at, updated_at, version)
+VALUES {rows}
+"""
+READ = f"SELECT {COLUMNS} FROM monitors WHERE id = ?"  # noqa: S608 - made of constants
+READ_DUE = f"""
+SELECT {COLUMNS} FROM monitors WHERE status = 'active' AND next_slot_at <= ?
+ORDER BY next_slot_at, id LIMIT ? {{lock}}
+"""  # noqa: S608 - made of constants
+CROWDS = """
+SELECT next_slot_at, COUNT(*) FROM monitors WHERE status = 'active' AND next_slot_at <= ? GROUP BY next_slot_at
+"""
+NEXT_SLOT = "SELECT MIN(next_slot_at) FROM monitors WHERE status = 'active'"
+SCHEDULE = """
+WITH changed (id, next_slot_at) AS (VALUES {rows})
+UPDATE monitors SET next_slot_at = changed.next_slot_at FROM changed WHERE monitors.id = changed.id
+"""
+UNSCHEDULE = "UPDATE monitors SET next_slot_at = NULL WHERE id IN {in}"
+SETTLE = """
+UPDATE monitors SET baseline_run_id = ?, rule_state = ?, runs_total = runs_total + 1, credits_spent = credits_spent + ?
+WHERE id = ?
+"""
+HOOK = "SELECT host, url FROM webhooks WHERE monitor_id = ? AND status = 'active'"
+REMOVE = "DELETE FROM monitors WHERE id = ? AND account_id = ?"
+
+
+def add_monitor(tx: Tx, monitor: Monitor) -> None:
+    """Keep a new monitor."""
+    row = list(_values(monitor))
+    row[SUPPRESS] = int(monitor.suppress)
+    tx.run_many(ADD, [row])
+
+
+def read_monitor(tx: Tx, monitor_id: str, *, locked: bool = False) -> Monitor | None:
+    """The monitor of this id; `locked` until the end of the transaction, where several nodes write."""
+    row = tx.one(f"{READ} {{lock}}" if locked else READ, (monitor_id,))
+    return None if row is None else monitor_of(row)
+
+
+def monitor_of(row: Row) -> Monitor:
+    """The record of a row of `COLUMNS`."""
+    values = list(row)
+    values[SUPPRESS] = bool(values[SUPPRESS])
+    return Monitor(*values)
+
+
+def due_monitors(tx: Tx, now: float, limit: int) -> list[Monitor]:
+    """The active monitors whose slot has come, longest due first, locked."""
+    return [monitor_of(row) for row in tx.all(READ_DUE, (now, limit))]
+
+
+def crowds(tx: Tx, now: float) -> Mapping[float, int]:
+    """How many monitors share each slot that has come."""
+    return dict(tx.all(CROWDS, (now,)))
+
+
+def next_slot_at(tx: Tx) -> float | None:
+    """When the next slot of any monitor comes."""
+    found = tx.one(NEXT_SLOT)
+    return None if found is None else found[0]
+
+
+def schedule(tx: Tx, slots: Sequence[tuple[str, float]]) -> None:
+    """Set when monitors, each by its id, are due next."""
+    if slots:
+        tx.run_many(SCHEDULE, slots)
+
+
+def unschedule(tx: Tx, monitor_ids: Sequence[str]) -> None:
+    """Nothing of these monitors is due any more."""
+    tx.run_in(UNSCHEDULE, monitor_ids)
+
+
+def settle(tx: Tx, monitor: Monitor, *, credits_used: int) -> None:
+    """Count one more run that ended, and keep the monitor's baseline and what its rules remember."""
+    tx.run(SETTLE, (monitor.baseline_run_id, monitor.rule_state, credits_used, monitor.id))
+
+
+def hook_host(tx: Tx, monitor_id: str) -> str | None:
+    """The host that the monitor's runs are delivered to; None while they are not."""
+    row = tx.one(HOOK, (monitor_id,))
+    if row is None:
+        return None
+    host, url = row
+    found: str = host_in(url) if host is None else host
+    return found
+
+
+def remove_monitor(tx: Tx, monitor_id: str, account_id: str) -> bool:
+    """Forget a monitor of this account with its runs and deliveries; False: it has no such monitor."""
+    return tx.run(REMOVE, (monitor_id, account_id)) == 1

@@ -1,0 +1,1 @@
+"""Runs: slots, leases, verdicts, and what each leaves behind."""

@@ -1,0 +1,109 @@
+"""What a clock that stood ahead has left behind is brought back to the present (decisions 12).
+
+Whatever it made due so far off would wait until that day. Slots are pulled back only to such as are yet to come, and
+one that has been run has its record, so none is run twice.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from math import ceil
+from typing import Final, NamedTuple
+
+from scheduler.clock.cadence import cadence_of, next_slot
+from scheduler.clock.catch_up import SPREAD_MAX_S
+from scheduler.clock.instants import Instant
+from scheduler.errors import CadenceInvalid
+from scheduler.monitors.model import store
+from scheduler.monitors.model.records import Monitor
+from storage.store import Store, Tx
+
+AT_ONCE: Final = 200
+_WEEK_S = 7 * 86_400.0
+
+FARTHEST = """
+SELECT cadence, MAX(next_slot_at) FROM monitors WHERE status = 'active' AND next_slot_at > ? GROUP BY cadence
+"""
+READ_AHEAD = f"""
+SELECT {store.COLUMNS} FROM monitors WHERE status = 'active' AND cadence = ? AND next_slot_at > ?
+ORDER BY id LIMIT ? {{lock}}
+"""  # noqa: S608 - made of constants
+MAKE_OLDER = "UPDATE monitors SET created_at = ? WHERE id = ?"
+
+
+class _Waiting(NamedTuple):
+    """Rows that wait for an instant, and how far off it can be."""
+
+    find: str
+    begin_now: str
+    wait_max_s: float
+
+
+RUNS: Final = _Waiting(
+    "SELECT 1 FROM runs WHERE status = 'pending' AND start_at > ? LIMIT 1",
+    "UPDATE runs SET start_at = ? WHERE status = 'pending' AND start_at > ?",
+    2 * SPREAD_MAX_S,
+)
+# The longest step that can be set is a day, and a receiver may ask for twice that.
+DELIVERIES: Final = _Waiting(
+    "SELECT 1 FROM deliveries WHERE status = 'queued' AND lease_until IS NULL AND next_at > ? LIMIT 1",
+    "UPDATE deliveries SET next_at = ? WHERE status = 'queued' AND lease_until IS NULL AND next_at > ?",
+    3 * 86_400.0,
+)
+
+
+async def come_back(store_: Store, instant: Instant) -> int:
+    """Bring back what is due further off than it can be; how many monitors, runs and deliveries that were.
+
+    Raises:
+        StorageError: some may be where they were.
+    """
+    brought = 0
+    for cadence in await store_.read(lambda tx: cadences_ahead(tx, instant(tx))):
+        while some := await store_.write(partial(_pull_back, cadence=cadence, instant=instant)):
+            brought += some
+    for waiting in (RUNS, DELIVERIES):
+        if await store_.read(partial(_is_far_off, waiting=waiting, instant=instant)):
+            brought += await store_.write(partial(_begin_now, waiting=waiting, instant=instant))
+    return brought
+
+
+def cadences_ahead(tx: Tx, now: float) -> list[str]:
+    """The cadences, as they are stored, of which a monitor is due later than any of that cadence can be."""
+    return [cadence for cadence, farthest in tx.all(FARTHEST, (now,)) if farthest > _latest(cadence, now)]
+
+
+def _latest(cadence: str, now: float) -> float:
+    """The next slot of a monitor that is made this moment: all others of the cadence have theirs by then."""
+    try:
+        return next_slot(cadence_of(cadence), now, now)
+    except (CadenceInvalid, ValueError):  # the clock tells of it when its slot comes
+        return float("inf")
+
+
+def _pull_back(tx: Tx, cadence: str, instant: Instant) -> int:
+    at = instant(tx)
+    rows = tx.all(READ_AHEAD, (cadence, _latest(cadence, at), AT_ONCE))
+    monitors = [store.monitor_of(row) for row in rows]
+    slots: list[tuple[str, float]] = []
+    for monitor in monitors:
+        created_at = _created_at(monitor, at)
+        slots.append((monitor.id, next_slot(cadence_of(cadence), at, created_at)))
+        if created_at != monitor.created_at:
+            tx.run(MAKE_OLDER, (created_at, monitor.id))
+    store.schedule(tx, slots)
+    return len(slots)
+
+
+def _created_at(monitor: Monitor, now: float) -> float:
+    """When it was made; of one that is made in the future whole weeks before, so that it keeps its time of the day."""
+    return monitor.created_at - max(0, ceil((monitor.created_at - now) / _WEEK_S)) * _WEEK_S
+
+
+def _is_far_off(tx: Tx, waiting: _Waiting, instant: Instant) -> bool:
+    return tx.one(waiting.find, (instant(tx) + waiting.wait_max_s,)) is not None
+
+
+def _begin_now(tx: Tx, waiting: _Waiting, instant: Instant) -> int:
+    at = instant(tx)
+    return tx.run(waiting.begin_now, (at, at + waiting.wait_max_s))

@@ -1,0 +1,279 @@
+"""The clock: opens slots as they come, leases their runs, and runs them (architecture 6, decisions 12).
+
+All that is promised about slots stands in the database, so that any number of nodes may tick. A run is leased: while
+its node lives it is renewed, and once the lease has passed another node begins the next attempt.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, NamedTuple
+
+import trio
+
+from scheduler.clock.catch_up import Ready, in_turn
+from scheduler.clock.instants import instant_of
+from scheduler.log import Log
+from scheduler.monitors.model import store
+from scheduler.monitors.model.records import Run
+from scheduler.monitors.runs import run_rows
+from scheduler.monitors.runs.clock_skew import come_back
+from scheduler.monitors.runs.run_rows import Lease
+from scheduler.monitors.runs.runs import Runs
+from scheduler.monitors.runs.slots import Opened, Slots
+from storage.errors import StorageError
+from storage.store import Store, Tx
+
+TICK_S: Final = 0.5
+HAIR_S: Final = 0.001
+APART_S: Final = 0.1
+"""Between two looks, so that runs which start one after the other are begun together."""
+LOOK_S: Final = 1.0
+"""How often a node looks for what others have changed, and how often it looks anyway where there are no others."""
+LOOK_ALONE_S: Final = 30.0
+RENEW_S: Final = 10.0
+JUMP_S: Final = 60.0
+COME_BACK_S: Final = 60.0
+"""How often a node looks for what was made due while a clock stood ahead."""
+SLOTS_AT_ONCE: Final = 500
+"""Monitors of one transaction."""
+ROUNDS_MAX: Final = 500
+READY_MAX: Final = 5_000
+"""Runs among which the next ones are chosen."""
+IN_FLIGHT_MAX: Final = 200
+YIELDING_MAX: Final = 2
+"""As many while the node has too much to do for those who wait for it: runs are delayed then, never skipped for it."""
+EACH_MAX: Final = 20
+"""Runs of one account that a node has under way."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClockSetting:
+    """What a clock is made from. `is_alone`: no other process runs what is in the store.
+
+    `stopping` tells when no more runs are begun. `ticks` is false in a command, which only runs what it is told to.
+    """
+
+    store: Store
+    slots: Slots
+    runs: Runs
+    node: str
+    log: Log
+    now: Callable[[], float]
+    is_alone: bool
+    stopping: Callable[[], bool]
+    ticks: bool = True
+
+
+class _Look(NamedTuple):
+    """What there is to do: how many monitors share each due slot, which runs may start, and when to look again."""
+
+    crowds: Mapping[float, int]
+    ready: list[Ready]
+    due_at: float | None
+
+
+class Clock:
+    """Runs slots in `nursery`, which owns every run of this node."""
+
+    def __init__(self, setting: ClockSetting, nursery: trio.Nursery) -> None:
+        self._nursery = nursery
+        self._store = setting.store
+        self._slots = setting.slots
+        self._runs = setting.runs
+        self._node = setting.node
+        self._log = setting.log
+        self._now = setting.now
+        self._is_alone = setting.is_alone
+        self._leases_at = instant_of(setting.now, is_alone=setting.is_alone)
+        self._stopping = setting.stopping
+        self.is_yielding: Callable[[], bool] = lambda: False
+        """Whether runs stand back behind requests; whoever knows that may set another."""
+        self._look_every_s = LOOK_ALONE_S if setting.is_alone else LOOK_S
+        self._in_flight: dict[str, str] = {}
+        self._woken = trio.Event()
+        self._is_behind = False
+        self._due_at: float | None = 0.0
+        self._looked_at = trio.current_time()
+        self._seen = self._now(), trio.current_time()
+        self.begun_total = 0
+        """Attempts that this node has begun."""
+        self.skipped_total = 0
+        """Slots that this node has opened to skip them."""
+
+    def wake(self) -> None:
+        """Something may be due earlier than was known: a monitor was made or changed, a slot was opened."""
+        self._due_at = 0.0
+        self._woken.set()
+
+    def in_flight(self) -> int:
+        """How many runs are under way."""
+        return len(self._in_flight)
+
+    async def run_slot(self, monitor_id: str, slot: float | None = None) -> Run:
+        """Begin one slot now, by default that of this second; the run as it stands, where it was begun before too.
+
+        Raises:
+            MonitorUnknown: there is no such monitor.
+            StorageError: the store is away.
+        """
+        run, leases = await self._store.write(partial(self._open_one, monitor_id=monitor_id, slot=slot))
+        self._start(leases)
+        return leases[0].run if leases else run
+
+    async def keep_ticking(self) -> None:
+        """Open and begin what is due, until the node stops."""
+        while not self._stopping():
+            self._woken = trio.Event()
+            if self._is_time():
+                await self._turn()
+            with trio.move_on_after(self._pause_s()):
+                await self._woken.wait()
+
+    async def keep_renewing(self) -> None:
+        """Keep the leases of what is under way."""
+        while True:
+            await trio.sleep(RENEW_S)
+            try:
+                if self._in_flight:
+                    await self._store.write(partial(self._renew, run_ids=list(self._in_flight)))
+            except StorageError as exc:
+                self._log.event("warning", "leases_not_renewed", error=str(exc))
+
+    async def keep_coming_back(self) -> None:
+        """Bring back what a clock that stood ahead has made due too far off, this node's or another's.
+
+        Of this node's clock and the database's the later one judges: neither that stands behind does harm.
+        """
+        while True:
+            try:
+                if brought := await come_back(self._store, lambda tx: max(self._now(), self._leases_at(tx))):
+                    self._log.event("warning", "slots_brought_back", count=brought)
+                    self.wake()
+            except StorageError as exc:
+                self._log.event("warning", "slots_not_brought_back", error=str(exc))
+            await trio.sleep(COME_BACK_S)
+
+    async def adopt(self) -> None:
+        """Take over all that an earlier process has left, on a store that one process owns."""
+        if self._is_alone:
+            await self._store.write(lambda tx: run_rows.orphan_runs(tx, self._leases_at(tx)))
+
+    def _is_time(self) -> bool:
+        now, at = self._now(), trio.current_time()
+        jumped_s = (now - self._seen[0]) - (at - self._seen[1])
+        self._seen = now, at
+        if abs(jumped_s) > JUMP_S:
+            self._log.event("warning", "clock_jumped", seconds=round(jumped_s, 1))
+            return True
+        return at - self._looked_at >= self._look_every_s or (self._due_at is not None and self._due_at <= now)
+
+    def _pause_s(self) -> float:
+        """Until what is known to come, and a hair longer: the two clocks do not agree to the microsecond."""
+        return TICK_S if self._due_at is None else min(TICK_S, max(APART_S, self._due_at - self._now() + HAIR_S))
+
+    async def _turn(self) -> None:
+        """Open slots and begin runs until nothing more is due, or may be begun now."""
+        self._due_at = None  # whoever wakes the clock from here on says so again
+        crowds: dict[float, int] = {}
+        try:
+            for _ in range(ROUNDS_MAX):
+                look = await self._store.read(self._look)
+                crowds = {**look.crowds, **crowds}  # as many as there were at first
+                if look.crowds:
+                    opening = partial(self._slots.open_due, limit=SLOTS_AT_ONCE, crowds=crowds)
+                    self._tell(await self._store.write(opening))
+                has_all = await self._begin(look.ready)
+                if has_all and not look.crowds:
+                    break
+        except StorageError as exc:
+            self._log.event("warning", "clock_waits", error=str(exc))
+            self._due_at = self._now() + TICK_S
+            return
+        self._looked_at = trio.current_time()
+        if self._due_at is None:
+            coming = [look.due_at, self._now() + TICK_S if self._is_behind else None]
+            self._due_at = min((at for at in coming if at is not None), default=None)
+
+    def _look(self, tx: Tx) -> _Look:
+        now, leases_at = self._now(), self._leases_at(tx)
+        ready = run_rows.ready_runs(tx, now, leases_at=leases_at, limit=READY_MAX)
+        coming = (store.next_slot_at(tx), run_rows.next_start_at(tx, now))
+        return _Look(store.crowds(tx, now), ready, min((at for at in coming if at is not None), default=None))
+
+    async def _begin(self, ready: list[Ready]) -> bool:
+        """Begin as many as there is room for; False: others were quicker with some, so there may be more to have.
+
+        One that is under way here is not begun again, whatever its lease.
+        """
+        under_way = self._in_flight
+        free = (YIELDING_MAX if self.is_yielding() else IN_FLIGHT_MAX) - len(under_way)
+        others = [one for one in ready if one.run_id not in under_way]
+        chosen = [one.run_id for one in in_turn(others, Counter(under_way.values()), free=free, each_max=EACH_MAX)]
+        self._is_behind = len(chosen) < len(others)
+        if not chosen or self._stopping():
+            return True
+        leases = await self._store.write(partial(self._lease, run_ids=chosen))
+        self._start(leases)
+        return len(leases) == len(chosen)
+
+    def _start(self, leases: list[Lease]) -> None:
+        for lease in leases:
+            self.begun_total += 1
+            self._in_flight[lease.run.id] = lease.run.account_id
+            self._nursery.start_soon(self._supervise, lease)
+
+    async def _supervise(self, lease: Lease) -> None:
+        """Run it; whatever happens to it ends here."""
+        try:
+            await self._runs.run(lease)
+        except StorageError as exc:
+            self._log.event("warning", "run_cut_short", run=lease.run.id, attempt=lease.run.attempt, error=str(exc))
+        except Exception as exc:  # noqa: BLE001 - the run supervisor: one run never takes another down
+            self._log.failure("run_failed", exc, run=lease.run.id, attempt=lease.run.attempt)
+            await self._fail(lease)
+        finally:
+            self._in_flight.pop(lease.run.id, None)
+
+    async def _fail(self, lease: Lease) -> None:
+        try:
+            await self._runs.fail(lease)
+        except StorageError as exc:
+            self._log.event("warning", "run_cut_short", run=lease.run.id, attempt=lease.run.attempt, error=str(exc))
+
+    def _tell(self, opened: Opened) -> None:
+        self.skipped_total += sum(run.status == "skipped" for run in opened.runs)
+        for monitor_id in opened.unreadable:
+            self._log.event("error", "cadence_unreadable", monitor=monitor_id)
+
+    def _open_one(self, tx: Tx, monitor_id: str, slot: float | None) -> tuple[Run, list[Lease]]:
+        run = self._slots.open_one(tx, monitor_id, slot)
+        return run, self._lease(tx, [run.id]) if run.status == "pending" else []
+
+    def _lease(self, tx: Tx, run_ids: list[str]) -> list[Lease]:
+        return run_rows.lease_runs(tx, run_ids, self._node, now=self._now(), leases_at=self._leases_at(tx))
+
+    def _renew(self, tx: Tx, run_ids: list[str]) -> int:
+        return run_rows.renew_leases(tx, run_ids, self._node, leases_at=self._leases_at(tx))
+
+
+@asynccontextmanager
+async def open_clock(setting: ClockSetting) -> AsyncIterator[Clock]:
+    """A clock that ticks while the block runs; what is under way at its end is refunded and left to the next node.
+
+    Raises:
+        StorageError: the store is away.
+    """
+    async with trio.open_nursery() as nursery:
+        clock = Clock(setting, nursery)
+        await clock.adopt()
+        nursery.start_soon(clock.keep_renewing)
+        if setting.ticks:
+            nursery.start_soon(clock.keep_ticking)
+            nursery.start_soon(clock.keep_coming_back)
+        yield clock
+        nursery.cancel_scope.cancel()

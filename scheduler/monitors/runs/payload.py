@@ -1,0 +1,38 @@
+"""What a monitor's webhook receives of a run: the payload that the monitor's owner has chosen (spec 2.7)."""
+
+from __future__ import annotations
+
+from typing import Literal, cast
+
+import orjson
+
+from scheduler.monitors.model.records import Monitor, Run
+from scheduler.monitors.runs.verdict import Verdict
+from scheduler.webhooks.deliveries.payloads import (
+    DeliveredRun,
+    Deltas,
+    full_numbers_payload,
+    full_payload,
+    rows_payload,
+)
+
+
+def make_payload(monitor: Monitor, run: Run, verdict: Verdict) -> bytes:
+    """The bytes that every attempt of the run's delivery sends."""
+    assert verdict.body is not None, "only a run that brought something is delivered"
+    assert verdict.numbers is not None, "what came was looked through for numbers"
+    told = DeliveredRun(
+        monitor_id=monitor.id,
+        run_id=run.id,
+        recipe=monitor.recipe,
+        status=cast(Literal["ok", "partial"], run.status),
+        scheduled_for=run.scheduled_for,
+        alerts_fired=verdict.alerts_json,
+    )
+    result, deltas = orjson.Fragment(verdict.body), verdict.deltas_json
+    if monitor.track is None:
+        return full_payload(told, result=result, deltas=deltas or {})
+    changes = cast("Deltas | None", deltas)
+    if monitor.webhook_format == "rows":
+        return rows_payload(told, numbers=verdict.numbers, deltas=changes)
+    return full_numbers_payload(told, result=result, numbers=verdict.numbers, deltas=changes)

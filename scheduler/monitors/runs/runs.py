@@ -1,0 +1,226 @@
+"""One attempt of one run: charge, gather, judge, and end it in one transaction (spec 2.6, 3).
+
+What a run costs is taken under the attempt's own request id. The transaction that ends the run closes the charge, keeps
+what came, tells the feed and queues the delivery, if the run is still this attempt's; else it only refunds. An attempt
+that was cut short is refunded by itself, by the next attempt or by recovery, whoever comes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+import orjson
+import trio
+
+from billing.charges.batch_rows import Charge, ChargeRequest, Closed, CloseRequest
+from billing.charges.charge_rows import READ_ACCOUNTS
+from billing.charges.charges import Charges, close_request
+from billing.errors import BillingError, ChargeUnknown, InsufficientCredits
+from events.log.log import Log
+from limits.errors import LimitError
+from scheduler.monitors.metrics.tracking import rows_asked
+from scheduler.monitors.model import store
+from scheduler.monitors.model.records import Monitor, Run, RunData
+from scheduler.monitors.runs import run_rows
+from scheduler.monitors.runs.run_events import facts_of
+from scheduler.monitors.runs.run_rows import Lease
+from scheduler.monitors.runs.verdict import SCHEDULING_CREDITS, Verdict, failed, judge_run, skipped
+from scheduler.recipes import Recipe, RecipeInvalid, Recipes
+from scheduler.webhooks.deliveries.queue import Outbox
+from storage.errors import StorageError
+from storage.store import Store, Tx
+from upstreams.model.errors import UpstreamError
+
+RUN_S: Final = 60.0
+SETTLE_S: Final = 5.0
+ATTEMPTS_MAX: Final = 5
+NO_CREDITS: Final = "insufficient_credits"
+GIVEN_UP: Final = f"given up: {ATTEMPTS_MAX} attempts were cut short"
+ENDS: Final = ("ok", "partial", "failed", "skipped")
+_LONG_BYTES: Final = 128 * 1024
+UNEXPECTED: Final = "an unexpected error of this server"
+
+MakePayload = Callable[[Monitor, Run, Verdict], bytes]
+"""What a webhook receives of a run that ended; pure, called on the store's thread."""
+
+
+class Runs:
+    """Runs what was leased."""
+
+    def __init__(
+        self,
+        books: tuple[Store, Charges, Log],
+        recipes: Recipes,
+        make_payload: MakePayload,
+        outbox: Outbox,
+        *,
+        now: Callable[[], float],
+    ) -> None:
+        self._store, self._charges, self._feed = books
+        self._recipes = recipes
+        self._make_payload = make_payload
+        self._now = now
+        self._outbox = outbox
+        self._packing = trio.CapacityLimiter(1)
+        self.ended = dict.fromkeys(ENDS, 0)
+        """Runs that this node has brought to an end, by their status."""
+
+    async def run(self, lease: Lease) -> None:
+        """Bring one attempt to its end. Cancelled, it is refunded and the run is left to whoever comes next.
+
+        Raises:
+            StorageError: nothing ended; the run is resumed when its lease has passed.
+        """
+        try:
+            await self._attempt(lease)
+        except BaseException as exc:
+            if not isinstance(exc, Exception):
+                with trio.move_on_after(SETTLE_S, shield=True), suppress(StorageError):
+                    await self._store.write(partial(run_rows.give_back, run=lease.run))
+            raise
+
+    async def fail(self, lease: Lease) -> None:
+        """End an attempt that met an error which nobody foresaw; its charge is closed already.
+
+        Raises:
+            StorageError: nothing ended.
+        """
+        await self._end(lease, failed(UNEXPECTED), None)
+
+    async def _attempt(self, lease: Lease) -> None:
+        run, monitor = lease
+        await self._refund_earlier(run)
+        if run.attempt > ATTEMPTS_MAX:
+            await self._end(lease, failed(GIVEN_UP), None)
+            return
+        try:
+            rows = rows_asked(monitor.track)
+            recipe = self._recipes.read(monitor.recipe, orjson.loads(monitor.params), rows=rows)
+            charge = await self._charges.take(charge_request(run, recipe))
+        except RecipeInvalid as exc:
+            await self._end(lease, failed(str(exc)), None)
+        except InsufficientCredits:
+            await self._end(lease, skipped(NO_CREDITS), None)
+        else:
+            await self._charged(lease, recipe, charge)
+
+    async def _refund_earlier(self, run: Run) -> None:
+        """Close what earlier attempts may have left open, for nothing; what is closed stays as it was closed."""
+        for attempt in range(1, run.attempt):
+            request = CloseRequest(run.request_id(attempt), run.account_id, None, 0, "Refund of an attempt cut short")
+            with suppress(ChargeUnknown):
+                await self._store.submit(self._charges.judge, request)
+
+    async def _charged(self, lease: Lease, recipe: Recipe, charge: Charge) -> None:
+        """Run with a charge that is closed whatever happens, and once: after the run's end this refund does nothing."""
+        has_ended = False
+        try:
+            verdict = await self._gather(lease, recipe, charge)
+            with trio.fail_after(SETTLE_S, shield=True):
+                await self._end(lease, verdict, charge)
+            has_ended = True
+        finally:
+            if not has_ended:
+                with trio.move_on_after(SETTLE_S, shield=True), suppress(StorageError):
+                    await self._charges.close(charge, used=0)
+
+    async def _gather(self, lease: Lease, recipe: Recipe, charge: Charge) -> Verdict:
+        run, monitor = lease
+        try:
+            gathered = await self._recipes.gather(recipe, charge.credits - SCHEDULING_CREDITS, timeout_s=RUN_S)
+        except (UpstreamError, LimitError) as exc:
+            return failed(str(exc))
+        previous = None
+        if monitor.baseline_run_id is not None:
+            previous = await self._store.read(partial(run_rows.read_numbers, run_id=monitor.baseline_run_id))
+        return judge_run(monitor, gathered, previous, at=run.scheduled_for)
+
+    async def _end(self, lease: Lease, verdict: Verdict, charge: Charge | None) -> None:
+        data = verdict.data()
+        if data is not None and data.result is not None and len(data.result) > _LONG_BYTES:
+            data = await trio.to_thread.run_sync(run_rows.packed, data, limiter=self._packing)
+        write = partial(self._write_end, lease=lease, verdict=verdict, charge=charge, data=data)
+        if await self._store.write(write):
+            self.ended[verdict.status] += 1
+
+    def _write_end(
+        self, tx: Tx, *, lease: Lease, verdict: Verdict, charge: Charge | None, data: RunData | None
+    ) -> bool:
+        """The transaction that ends a run: all of it, or the refund alone when the run is no longer this attempt's.
+
+        False: it was not.
+
+        Accounts are locked first, then monitors and runs; closing the charge and the events come last, since both may
+        lock the feed.
+        """
+        run = lease.run
+        if charge is not None:
+            tx.all_in(READ_ACCOUNTS, [run.account_id])
+        monitor = store.read_monitor(tx, run.monitor_id, locked=True)
+        is_ours = monitor is not None and run_rows.holds(tx, run)
+        used = 0 if charge is None else self._close(tx, charge, verdict.used_credits if is_ours else 0)
+        if monitor is None or not is_ours:
+            return False
+        now = self._now()
+        ended = _ended(run, verdict, used, now)
+        run_rows.end_run(tx, ended)
+        if data is not None:
+            run_rows.add_data(tx, run.id, data, at=now)
+        if verdict.status != "skipped":
+            store.settle(tx, _moved_on(monitor, lease, verdict), credits_used=used)
+        self._queue_delivery(tx, monitor, ended, verdict)
+        self._feed.append(tx, facts_of(monitor, ended, alerts_fired=len(verdict.alerts)))
+        return True
+
+    def _close(self, tx: Tx, charge: Charge, used: int) -> int:
+        """What the charge cost: what was used, unless somebody else has closed it before."""
+        (outcome,) = self._charges.judge(tx, [close_request(charge, used=min(used, charge.credits))])
+        if isinstance(outcome, BillingError):
+            raise outcome
+        assert isinstance(outcome, Closed), "it was asked to be closed"
+        return outcome.credits_used
+
+    def _queue_delivery(self, tx: Tx, monitor: Monitor, run: Run, verdict: Verdict) -> None:
+        if not verdict.counts or (monitor.suppress and not verdict.alerts):
+            return
+        host = store.hook_host(tx, monitor.id)
+        if host is not None:
+            body = self._make_payload(monitor, run, verdict)
+            self._outbox.queue(
+                tx, run_id=run.id, monitor_id=run.monitor_id, account_id=run.account_id, host=host, body=body
+            )
+
+
+def charge_request(run: Run, recipe: Recipe) -> ChargeRequest:
+    """The recipe's price and one credit for scheduling; the account's own work, which meets no key's budget."""
+    least, most = recipe.credits_least + SCHEDULING_CREDITS, recipe.credits_most + SCHEDULING_CREDITS
+    within = None if least == most else least
+    return ChargeRequest(run.request_id(), run.account_id, None, most, recipe.platform, recipe.path, within)
+
+
+def _ended(run: Run, verdict: Verdict, used: int, now: float) -> Run:
+    return replace(
+        run,
+        status=verdict.status,
+        lease_until=None,
+        finished_at=now,
+        credits_used=used,
+        skip_reason=verdict.reason,
+        legs=orjson.dumps(verdict.legs).decode(),
+        alerts=orjson.dumps(verdict.alerts_json).decode(),
+        warnings=orjson.dumps(verdict.warnings).decode(),
+        rows_count=verdict.rows_count,
+    )
+
+
+def _moved_on(monitor: Monitor, lease: Lease, verdict: Verdict) -> Monitor:
+    """The monitor after the run; what its rules remember only where its owner has not changed it meanwhile."""
+    if verdict.counts:
+        monitor = replace(monitor, baseline_run_id=lease.run.id)
+    if verdict.rule_state is not None and monitor.version == lease.monitor.version:
+        monitor = replace(monitor, rule_state=orjson.dumps(verdict.rule_state).decode())
+    return monitor

@@ -1,0 +1,172 @@
+"""What a run has come to: pure, from what its recipe brought and the monitor's last run that counts (spec 2.7, 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil
+from typing import Any, Final, Literal
+
+import orjson
+
+from scheduler.monitors.metrics.alerts import Alert, Judged, State, judge
+from scheduler.monitors.metrics.numbers import (
+    PAGE,
+    Deltas,
+    Number,
+    Numbers,
+    deltas_of,
+    has_value,
+    metrics_of,
+    numbers_of,
+    plain_deltas,
+)
+from scheduler.monitors.metrics.rules import stored_rules
+from scheduler.monitors.metrics.tracking import Track, stored_track
+from scheduler.monitors.model.records import Monitor, RunData
+from scheduler.recipes import Gathered
+
+SCHEDULING_CREDITS: Final = 1
+NOTHING_USABLE: Final = "nothing usable came: no leg of the recipe answered"
+NO_VALUE: Final = "nothing usable came: no tracked metric has a value"
+NO_ROWS: Final = "nothing usable came: the page has no results"
+
+_REASON_MAX = 500
+"""Characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How a run ended, what of its charge was used, and what is kept and told of it.
+
+    `deltas` are plain differences of an ordinary monitor, None on a numbers-only one's first run. `rule_state` is None
+    where the rules were not judged.
+    """
+
+    status: Literal["ok", "partial", "failed", "skipped"]
+    used_credits: int = 0
+    reason: str | None = None
+    body: bytes | None = None
+    numbers: Numbers | None = None
+    deltas: Deltas | Mapping[str, Number] | None = None
+    alerts: Sequence[Alert] = ()
+    warnings: Sequence[str] = ()
+    legs: Sequence[Mapping[str, Any]] = ()
+    rows_count: int | None = None
+    rule_state: State | None = None
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is delivered, and what the next run is compared with."""
+        return self.status in ("ok", "partial")
+
+    @property
+    def alerts_json(self) -> list[dict[str, Any]]:
+        """The alert objects of payloads and run records."""
+        return [alert.to_json() for alert in self.alerts]
+
+    @property
+    def deltas_json(self) -> Mapping[str, Any] | None:
+        """The changes as payloads and run records hold them."""
+        return self.deltas.to_json() if isinstance(self.deltas, Deltas) else self.deltas
+
+    def data(self) -> RunData | None:
+        """What is stored of it; None for nothing."""
+        if self.body is None:
+            return None
+        deltas = self.deltas_json
+        numbers = None if self.numbers is None else orjson.dumps(self.numbers)
+        return RunData(self.body, numbers, None if deltas is None else orjson.dumps(deltas))
+
+
+def failed(reason: str) -> Verdict:
+    """Nothing came: all is refunded, and nothing is ever compared with it.
+
+    A reason may quote an upstream: as much is kept as a reader needs, without NUL, which PostgreSQL does not take.
+    """
+    return Verdict("failed", reason=reason[:_REASON_MAX].replace("\0", "\N{REPLACEMENT CHARACTER}"))
+
+
+def skipped(reason: str) -> Verdict:
+    """Nothing was asked for."""
+    return Verdict("skipped", reason=reason)
+
+
+def judge_run(monitor: Monitor, gathered: Gathered, previous: bytes | None, *, at: float) -> Verdict:
+    """Judge what a run brought; `previous` are the stored numbers that it is compared with, `at` is its slot."""
+    if not gathered.coverage:
+        return Verdict("failed", reason=NOTHING_USABLE, warnings=gathered.warnings, legs=gathered.legs)
+    track = None if monitor.track is None else stored_track(orjson.loads(monitor.track))
+    before: Numbers | None = None if previous is None else orjson.loads(previous)
+    return _plain(monitor, gathered, before, at) if track is None else _tracked(monitor, track, gathered, before, at)
+
+
+def _plain(monitor: Monitor, gathered: Gathered, before: Numbers | None, at: float) -> Verdict:
+    metrics = metrics_of(gathered.data)
+    numbers: Numbers = {PAGE: metrics}
+    judged = _judged(monitor, numbers, before, at)
+    deltas = plain_deltas(None if before is None else before.get(PAGE, {}), metrics)
+    return _came(gathered, numbers, deltas, judged, ())
+
+
+def _tracked(monitor: Monitor, track: Track, gathered: Gathered, before: Numbers | None, at: float) -> Verdict:
+    numbers, warnings = numbers_of(gathered.data, track)
+    reason = NO_ROWS if gathered.data.get("items") == [] else NO_VALUE if not has_value(numbers) else None
+    if reason is None:
+        judged = _judged(monitor, numbers, before, at)
+        return _came(gathered, numbers, deltas_of(before, numbers), judged, warnings)
+    judged = _judged(monitor, {}, before, at)
+    return Verdict(
+        "failed",
+        reason=reason,
+        alerts=judged.fired,
+        warnings=[*gathered.warnings, *judged.warnings],
+        legs=_unbilled(gathered.legs),
+        rows_count=_rows_count(gathered),
+        rule_state=judged.state,
+    )
+
+
+def _judged(monitor: Monitor, numbers: Numbers, before: Numbers | None, at: float) -> Judged:
+    rules = stored_rules(orjson.loads(monitor.alert_rules))
+    state: State = orjson.loads(monitor.rule_state)
+    return judge(rules, numbers, before, state=state, at=at, by_row=monitor.track is not None)
+
+
+def _came(
+    gathered: Gathered,
+    numbers: Numbers,
+    deltas: Deltas | Mapping[str, Number] | None,
+    judged: Judged,
+    warnings: Sequence[str],
+) -> Verdict:
+    is_all = gathered.coverage >= 1.0 and gathered.whole
+    return Verdict(
+        "ok" if is_all else "partial",
+        covered(gathered.used_credits, gathered.coverage) + SCHEDULING_CREDITS,
+        body=gathered.body,
+        numbers=numbers,
+        deltas=deltas,
+        alerts=judged.fired,
+        warnings=[*gathered.warnings, *warnings, *judged.warnings],
+        legs=gathered.legs,
+        rows_count=_rows_count(gathered),
+        rule_state=judged.state,
+    )
+
+
+def covered(used_credits: int, coverage: float) -> int:
+    """The share of what a call cost that its legs which came are billed for, rounded up."""
+    share = Fraction(coverage).limit_denominator(1_000)  # two thirds of 3 credits are 2, not a hair more
+    return ceil(used_credits * share)
+
+
+def _unbilled(legs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The legs of a run that is refunded."""
+    return [{**leg, "credits_used": 0} for leg in legs]
+
+
+def _rows_count(gathered: Gathered) -> int | None:
+    items = gathered.data.get("items")
+    return len(items) if isinstance(items, list) else None

@@ -1,0 +1,105 @@
+"""A monitor as its owner reads it (spec 2.6, decisions 12)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import orjson
+
+from events.instants import iso, iso_or_none
+from scheduler.clock.cadence import cadence_of, runs_a_month
+from scheduler.errors import CadenceInvalid, MonitorInvalid
+from scheduler.monitors.metrics.rules import stored_rules, unresolved
+from scheduler.monitors.metrics.shapes import shape_of
+from scheduler.monitors.metrics.tracking import Track, read_track, stored_track
+from scheduler.monitors.model.records import Monitor
+from scheduler.monitors.runs.verdict import SCHEDULING_CREDITS
+from scheduler.recipes import Recipe, Recipes
+from scheduler.webhooks.deliveries.schedule import FAILURES_UNTIL_PAUSE
+from scheduler.webhooks.records import Webhook
+from scheduler.webhooks.targets.urls import OpenedWebhook
+
+_HINT: Final = 4
+"""Characters of a secret that are shown, and never more than a quarter of it."""
+
+
+def shown_monitor(monitor: Monitor, hook: OpenedWebhook | None, *, recipes: Recipes, now: float) -> dict[str, Any]:
+    """A monitor; of its webhook's secret the end. What its recipe costs is read anew each time."""
+    webhook = None if hook is None else hook.webhook
+    warnings: list[str] = []
+    cost = rows = None
+    track = None if monitor.track is None else stored_track(orjson.loads(monitor.track))
+    try:
+        recipe = recipes.read(
+            monitor.recipe, orjson.loads(monitor.params), rows=None if track is None else track.rows_asked
+        )
+        cost, rows = recipe.credits_least + SCHEDULING_CREDITS, recipe.values.get("limit")
+        warnings += _of_rules(monitor, recipe) if track is None else _of_track(track, recipe)
+    except MonitorInvalid as exc:
+        warnings.append(f"its runs fail now: {exc}")
+    monthly = None
+    try:
+        runs = runs_a_month(cadence_of(monitor.cadence), now)
+        monthly = None if cost is None else cost * runs
+    except CadenceInvalid as exc:  # its timezone, say, is none any more: one that cannot be read hides no other
+        warnings.append(f"it is not run any more: {exc}")
+    warnings += _of_webhook(monitor, webhook)
+    return {
+        "id": monitor.id,
+        "name": monitor.name,
+        "recipe": monitor.recipe,
+        "params": orjson.Fragment(monitor.params),
+        "cadence": orjson.Fragment(monitor.cadence),
+        "status": monitor.status,
+        "track": None if track is None else track.to_json(),
+        "alert_rules": orjson.Fragment(monitor.alert_rules),
+        "suppress_webhook_unless_alert": monitor.suppress,
+        "webhook_format": monitor.webhook_format,
+        "webhook": None if hook is None else _webhook(hook),
+        "rows_asked": rows,
+        "estimated_cost_per_run": cost,
+        "estimated_monthly_cost": monthly,
+        "next_run_at": iso_or_none(monitor.next_slot_at),
+        "warnings": warnings,
+        "runs_total": monitor.runs_total,
+        "credits_spent": monitor.credits_spent,
+        "created_at": iso(monitor.created_at),
+        "updated_at": iso(monitor.updated_at),
+    }
+
+
+def _of_track(track: Track, recipe: Recipe) -> list[str]:
+    """What could not be checked, or what a later version of the recipe's answers does not have."""
+    return read_track(track.to_json(), recipe.archetype).warnings
+
+
+def _of_rules(monitor: Monitor, recipe: Recipe) -> list[str]:
+    """Which rules could never be judged, as far as the shape of the recipe's results tells."""
+    shape = shape_of(recipe.archetype)
+    return [] if shape is None else unresolved(stored_rules(orjson.loads(monitor.alert_rules)), shape)
+
+
+def _of_webhook(monitor: Monitor, webhook: Webhook | None) -> list[str]:
+    if webhook is None:
+        return []
+    told = []
+    if webhook.status == "paused":
+        few = webhook.failures < FAILURES_UNTIL_PAUSE
+        why = "when its receiver answered 410" if few else f"after {webhook.failures} failed deliveries in a row"
+        told.append(
+            f"the webhook was paused {why}, the monitor goes on and is billed; resume the webhook or save its URL again"
+        )
+    if monitor.suppress and monitor.alert_rules == "[]":
+        told.append("nothing is delivered: suppress_webhook_unless_alert is set and there are no alert_rules")
+    return told
+
+
+def _webhook(hook: OpenedWebhook) -> dict[str, Any]:
+    webhook, url, secret = hook
+    return {
+        "url": url,
+        "status": webhook.status,
+        "failure_count": webhook.failures,
+        "last_delivery_at": iso_or_none(webhook.last_delivery_at),
+        "signing_secret_hint": None if secret is None else f"...{secret[-min(_HINT, len(secret) // 4) :]}",
+    }

@@ -1,0 +1,176 @@
+"""What the owner of a monitor does with its webhook and its deliveries (decisions 12)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, NamedTuple
+
+from billing.keys.sealing import Cipher
+from scheduler.clock.instants import Instant
+from scheduler.errors import MonitorUnknown
+from scheduler.monitors.model import store as monitors
+from scheduler.webhooks.deliveries import log_rows
+from scheduler.webhooks.errors import DeliveryUnknown, RedeliveryRefused, WebhookUnknown
+from scheduler.webhooks.records import AttemptRow, Delivery, Webhook
+from scheduler.webhooks.signature import new_secret
+from scheduler.webhooks.targets import hook_rows
+from scheduler.webhooks.targets.urls import OpenedWebhook, host_of, opened, sealed_for
+from storage.store import Store, Tx
+
+PREVIOUS_S: Final = 24 * 3600.0
+"""For how long the secret before a rotation still signs."""
+PAGE_CHARACTERS: Final = 1_000_000
+"""A page of deliveries ends early when what receivers have answered reaches this size."""
+ATTEMPTS_MAX: Final = 60
+"""Attempts of a delivery after which it cannot be sent again: the log of them is bounded."""
+
+
+class Logged(NamedTuple):
+    """A delivery and its attempts, oldest first."""
+
+    delivery: Delivery
+    attempts: Sequence[AttemptRow]
+
+
+class LoggedPage(NamedTuple):
+    """A page of deliveries, and whether there are older ones behind it."""
+
+    entries: list[Logged]
+    has_more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Rotated:
+    """A webhook's new secret, told this once, and until when the one before it signs too."""
+
+    secret: str
+    previous_until: float
+
+
+class Webhooks:
+    """Every method takes the account: monitors of another one are unknown."""
+
+    def __init__(
+        self,
+        store: Store,
+        cipher: Cipher,
+        *,
+        now: Callable[[], float],
+        instant: Instant,
+        wake: Callable[[], None],
+    ) -> None:
+        """`instant` is the clock of deliveries, and `wake` tells that one is due (`Deliveries` has both)."""
+        self._store = store
+        self._cipher = cipher
+        self._now = now
+        self._instant = instant
+        self._wake = wake
+
+    async def rotate(self, account_id: str, monitor_id: str) -> Rotated:
+        """Sign with a new secret; for a day with the one before too, whose signature then comes last.
+
+        Raises:
+            MonitorUnknown, WebhookUnknown: nothing was changed.
+        """
+        secret, until = new_secret(), self._now() + PREVIOUS_S
+        sealed = self._cipher.seal(secret, bound_to=sealed_for(monitor_id))
+
+        def rotate(tx: Tx) -> None:
+            _check_owner(tx, account_id, monitor_id, locked=True)
+            if not hook_rows.rotate(tx, monitor_id, sealed, previous_until=until):
+                raise WebhookUnknown(monitor_id)
+
+        await self._store.write(rotate)
+        return Rotated(secret, until)
+
+    async def resume(self, account_id: str, monitor_id: str) -> OpenedWebhook:
+        """Deliver what runs bring from now on, with a new count of failures; one that was not paused counts anew too.
+
+        Raises:
+            MonitorUnknown, WebhookUnknown: nothing was changed.
+        """
+
+        def resume(tx: Tx) -> Webhook:
+            _check_owner(tx, account_id, monitor_id, locked=True)
+            if not hook_rows.resume(tx, monitor_id):
+                raise WebhookUnknown(monitor_id)
+            return hook_rows.read_webhooks(tx, [monitor_id])[monitor_id]
+
+        return opened(self._cipher, await self._store.write(resume))
+
+    async def redeliver(self, account_id: str, monitor_id: str, delivery_id: str) -> Logged:
+        """Send a delivery again, the same bytes, to the URL that the webhook has now: a new series of attempts.
+
+        It never moves the count of failures. One with an attempt under way is given as it is.
+
+        Raises:
+            MonitorUnknown, DeliveryUnknown, WebhookUnknown, RedeliveryRefused: nothing was changed.
+        """
+        redeliver = partial(self._redeliver, account_id=account_id, monitor_id=monitor_id, delivery_id=delivery_id)
+        return await self._store.write(redeliver)
+
+    async def deliveries(
+        self, account_id: str, monitor_id: str, *, before: tuple[float, str] | None, limit: int
+    ) -> LoggedPage:
+        """At most `limit` of a monitor's deliveries, newest first; `before` is where the page before ended.
+
+        Raises:
+            MonitorUnknown: the account has no such monitor.
+        """
+
+        def read(tx: Tx) -> LoggedPage:
+            _check_owner(tx, account_id, monitor_id)
+            return _page(tx, log_rows.deliveries_of(tx, monitor_id, before=before, limit=limit + 1), limit)
+
+        return await self._store.read(read)
+
+    def _redeliver(self, tx: Tx, account_id: str, monitor_id: str, delivery_id: str) -> Logged:
+        """Locks monitors first, then webhooks and deliveries."""
+        _check_owner(tx, account_id, monitor_id, locked=True)
+        webhook = hook_rows.read_webhooks(tx, [monitor_id], locked=True).get(monitor_id)
+        delivery = log_rows.read_delivery(tx, delivery_id, locked=True)
+        if delivery is None or delivery.monitor_id != monitor_id:
+            raise DeliveryUnknown(delivery_id)
+        if webhook is None:
+            raise WebhookUnknown(monitor_id)
+        at = self._instant(tx)
+        if delivery.lease_until is None or delivery.lease_until <= at:
+            _check_redelivery(delivery, webhook)
+            log_rows.queue_again(tx, delivery_id, host_of(webhook), at=at)
+            tx.on_commit(self._wake)
+        found = log_rows.read_delivery(tx, delivery_id)
+        assert found is not None, "it is locked"
+        return _logged(tx, found)
+
+
+def _check_redelivery(delivery: Delivery, webhook: Webhook) -> None:
+    if webhook.status == "paused":
+        path = f"/v1/monitors/{webhook.monitor_id}/webhook/resume"
+        raise RedeliveryRefused("webhook_paused", "the webhook is paused", f"Resume it first: POST {path}.")
+    if delivery.attempts >= ATTEMPTS_MAX:
+        problem = f"{delivery.attempts} attempts have been made of this delivery"
+        raise RedeliveryRefused("attempts_limit_reached", problem, "Read what it tells from the run itself.")
+
+
+def _check_owner(tx: Tx, account_id: str, monitor_id: str, *, locked: bool = False) -> None:
+    monitor = monitors.read_monitor(tx, monitor_id, locked=locked)
+    if monitor is None or monitor.account_id != account_id:
+        raise MonitorUnknown(monitor_id)
+
+
+def _page(tx: Tx, found: Sequence[Delivery], limit: int) -> LoggedPage:
+    """The first of these, as many as a page holds."""
+    entries: list[Logged] = []
+    size = 0
+    for delivery in found[:limit]:
+        if size >= PAGE_CHARACTERS:
+            break
+        entries.append(_logged(tx, delivery))
+        size += sum(len(one.answer) for one in entries[-1].attempts)
+    return LoggedPage(entries, len(found) > len(entries))
+
+
+def _logged(tx: Tx, delivery: Delivery) -> Logged:
+    return Logged(delivery, log_rows.attempts_of(tx, delivery.id))

@@ -1,0 +1,1 @@
+"""Deliveries: the queue, the attempts, and the log of both."""

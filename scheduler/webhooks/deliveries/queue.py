@@ -1,0 +1,149 @@
+"""The queue of deliveries in the store: put in by runs, leased by nodes, judged when attempts end.
+
+All that is promised stands in the database: whoever leases a delivery has it to itself until the lease passes, and the
+transaction that ends an attempt writes nothing unless it still has it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from events.log.kinds import WebhookPaused
+from events.log.log import Fact, Log, Subject
+from scheduler.clock.instants import Instant
+from scheduler.webhooks.deliveries import rows
+from scheduler.webhooks.deliveries.due_cache import HOST_MAX, Line, Look
+from scheduler.webhooks.deliveries.endings import Conclusion, Ended, conclude, is_held
+from scheduler.webhooks.deliveries.rows import Queued
+from scheduler.webhooks.deliveries.turns import Due
+from scheduler.webhooks.records import Delivery, Leased, Webhook
+from scheduler.webhooks.targets import hook_rows
+from storage.store import Tx
+
+DUE_AT_ONCE: Final = 500
+WALKED_AT_ONCE: Final = 1_000
+MONITORS = "SELECT id, key_id, name FROM monitors WHERE id IN {in}"
+
+
+class Outbox:
+    """Where runs put what is to be delivered."""
+
+    def __init__(self, instant: Instant, make_id: Callable[[str], str], tell: Callable[[Due], None]) -> None:
+        """`tell` is called with each delivery after the commit that queued it."""
+        self._instant = instant
+        self._make_id = make_id
+        self._tell = tell
+
+    def queue(self, tx: Tx, *, run_id: str, monitor_id: str, account_id: str, host: str, body: bytes) -> str:
+        """Queue a run's delivery, due at once, in the transaction that ends the run; its id.
+
+        Every attempt sends these very bytes, to the URL that the webhook has then; `host` is the one that it has now.
+        """
+        due = Due(self._instant(tx), host, account_id, self._make_id("whd_"))
+        rows.add_delivery(tx, Queued(due.id, run_id, monitor_id, account_id, due.host, body), at=due.next_at)
+        tx.on_commit(partial(self._tell, due))
+        return due.id
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """A node's side of the queue; all of it runs on the store's threads. `lease_s` is longer than any attempt."""
+
+    instant: Instant
+    node: str
+    feed: Log
+    backoff_s: Sequence[float]
+    lease_s: float
+
+    def look(self, tx: Tx, *, after: Line) -> Look:
+        """The deliveries that are due: the oldest, and where those may not be all, the first of the lines as well.
+
+        Thousands that wait for a host that does not answer are older than all others, and yet they are few lines, which
+        are passed by like any other.
+        """
+        at = self.instant(tx)
+        oldest = rows.due_first(tx, at, limit=DUE_AT_ONCE)
+        next_at = rows.next_at(tx, at)
+        next_in_s = None if next_at is None else next_at - at
+        if len(oldest) < DUE_AT_ONCE:
+            return Look(oldest, set(), next_in_s, None)
+        walked = rows.walk_lines(tx, after, at, each=HOST_MAX, limit=WALKED_AT_ONCE)
+        firsts = [one for one in walked if one.next_at <= at]
+        lengths = Counter((one.host, one.account_id) for one in firsts)
+        last = (walked[-1].host, walked[-1].account_id) if len(walked) == WALKED_AT_ONCE else None
+        cut = {line for line, length in lengths.items() if length == HOST_MAX or line == last}
+        return Look(sorted({*oldest, *firsts}), cut, next_in_s, last)
+
+    def lease(self, tx: Tx, *, ids: Sequence[str]) -> list[Leased]:
+        """Take those of these that nobody else was quicker with."""
+        at = self.instant(tx)
+        return rows.lease(tx, ids, self.node, at=at, until=at + self.lease_s)
+
+    def give_back(self, tx: Tx) -> None:
+        """Let all that this node has be due at once."""
+        rows.end_leases(tx, self.node, at=self.instant(tx))
+
+    def adopt(self, tx: Tx) -> None:
+        """Let all that anybody has be due at once, on a store that one process owns and has just opened."""
+        rows.end_leases(tx, None, at=self.instant(tx))
+
+    def end(self, tx: Tx, ended: Sequence[Ended]) -> list[Delivery | None]:
+        """Write what attempts came to, as the store's batch handler; the deliveries as they are then.
+
+        None: the delivery was another's by then, or gone, and nothing was written of it.
+
+        Webhooks are locked before deliveries, and feeds last.
+        """
+        webhooks = dict(hook_rows.read_webhooks(tx, sorted({_monitor(one) for one in ended}), locked=True))
+        deliveries = rows.read_locked(tx, sorted({one.leased.delivery.id for one in ended}))
+        at = self.instant(tx)
+        concluded: list[Conclusion] = []
+        outcomes: list[Delivery | None] = []
+        for one in ended:
+            delivery = deliveries.get(one.leased.delivery.id)
+            if delivery is None or not is_held(delivery, one.leased):
+                outcomes.append(None)
+                continue
+            done = conclude(delivery, webhooks.get(_monitor(one)), one, now=at, backoff_s=self.backoff_s)
+            concluded.append(done)
+            outcomes.append(done.delivery)
+            deliveries[delivery.id] = done.delivery
+            if done.webhook is not None:
+                webhooks[done.webhook.monitor_id] = done.webhook
+        self._save(tx, concluded, webhooks, at=at)
+        return outcomes
+
+    def _save(self, tx: Tx, concluded: Sequence[Conclusion], webhooks: dict[str, Webhook], *, at: float) -> None:
+        rows.save_deliveries(tx, [one.delivery for one in concluded])
+        rows.add_attempts(tx, [one.attempt for one in concluded])
+        changed = sorted({one.webhook.monitor_id for one in concluded if one.webhook is not None})
+        hook_rows.save_webhooks(tx, [webhooks[monitor_id] for monitor_id in changed], at=at)
+        self._tell(tx, [one for one in concluded if one.is_paused])
+
+    def _tell(self, tx: Tx, paused: Sequence[Conclusion]) -> None:
+        """The feed hears of each webhook that was paused."""
+        makers = {id_: (key_id, name) for id_, key_id, name in tx.all_in(MONITORS, [_paused(one)[0] for one in paused])}
+        facts = [_fact(one, *makers[_paused(one)[0]]) for one in paused]
+        self.feed.append(tx, facts)
+
+
+def _monitor(ended: Ended) -> str:
+    return ended.leased.delivery.monitor_id
+
+
+def _paused(one: Conclusion) -> tuple[str, int]:
+    assert one.webhook is not None, "it was paused"
+    return one.webhook.monitor_id, one.webhook.failures
+
+
+def _fact(one: Conclusion, key_id: str | None, name: str) -> Fact:
+    monitor_id, failures = _paused(one)
+    data = WebhookPaused(monitor_id=monitor_id, delivery_id=one.delivery.id, failures_in_a_row=failures)
+    path = f"/v1/monitors/{monitor_id}"
+    links = {"monitor": path, "deliveries": f"{path}/deliveries"}
+    subject = Subject("monitor", monitor_id, name)
+    return Fact(one.delivery.account_id, "monitor.webhook_paused", subject, data, key_id=key_id, links=links)

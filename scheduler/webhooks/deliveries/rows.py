@@ -1,0 +1,169 @@
+"""The SQL of deliveries and attempts: each function runs in a transaction of its caller's.
+
+A delivery is due when its `next_at` has come. Who leases it moves `next_at` to the lease's end, so that one whose node
+died is due again like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from scheduler.rows import values_of
+from scheduler.webhooks.deliveries.turns import Due
+from scheduler.webhooks.records import PAUSED, REMOVED, AttemptRow, Delivery, Leased, Webhook
+from scheduler.webhooks.targets import hook_rows
+from storage.store import Item, Tx
+
+COLUMNS: Final = """
+deliveries.id, deliveries.run_id, deliveries.monitor_id, deliveries.account_id, deliveries.host, deliveries.status,
+deliveries.attempts, deliveries.next_at, deliveries.node, deliveries.lease_until, deliveries.created_at,
+deliveries.delivered_at, deliveries.failed_at, deliveries.last_status, deliveries.redelivered_after,
+deliveries.fail_reason
+"""
+ADD = """
+INSERT INTO deliveries (id, run_id, monitor_id, account_id, host, body, status, attempts, next_at, created_at)
+VALUES (?, ?, ?, ?, ?, ?, 'queued', 0, ?, ?)
+"""
+DUE = """
+SELECT next_at, host, account_id, id FROM deliveries WHERE status = 'queued' AND next_at <= ?
+ORDER BY next_at, id LIMIT ?
+"""
+NEXT = "SELECT MIN(next_at) FROM deliveries WHERE status = 'queued' AND next_at > ?"
+# From line to line, by one step in the index each, and in a line that is due from one delivery to the next: what waits
+# behind those costs nothing, however much it is. COALESCE, since SQLite steps by all columns of a pair only where they
+# are compared with something that has no type of its own; else it reads through a host's whole queue.
+WALK = """
+WITH RECURSIVE walked (next_at, host, account_id, id, place, seen) AS (
+    SELECT next_at, host, account_id, id, 1, 1 FROM deliveries WHERE id = (
+        SELECT id FROM deliveries WHERE status = 'queued' AND (host, account_id) > (?, ?)
+        ORDER BY host, account_id, next_at, id LIMIT 1)
+    UNION ALL
+    SELECT found.next_at, found.host, found.account_id, found.id,
+        CASE WHEN found.host = walked.host AND found.account_id = walked.account_id THEN walked.place + 1 ELSE 1 END,
+        walked.seen + 1
+    FROM walked JOIN deliveries AS found ON found.id = COALESCE(
+        CASE WHEN walked.place < ? THEN (
+            SELECT id FROM deliveries AS behind
+            WHERE status = 'queued' AND behind.host = walked.host AND behind.account_id = walked.account_id
+            AND (behind.next_at, behind.id) > (walked.next_at, COALESCE(walked.id, '')) AND behind.next_at <= ?
+            ORDER BY behind.next_at, behind.id LIMIT 1) END,
+        (SELECT id FROM deliveries AS beside
+            WHERE status = 'queued'
+            AND (beside.host, beside.account_id) > (walked.host, COALESCE(walked.account_id, ''))
+            ORDER BY beside.host, beside.account_id, beside.next_at, beside.id LIMIT 1))
+    WHERE walked.seen < ?
+)
+SELECT next_at, host, account_id, id FROM walked
+"""
+LOCK = "SELECT id, status, next_at FROM deliveries WHERE id IN {in} ORDER BY id {lock}"
+READ_BODIES = "SELECT id, body FROM deliveries WHERE id IN {in}"
+READ_MANY = f"SELECT {COLUMNS} FROM deliveries WHERE id IN {{in}}"  # noqa: S608 - made of constants
+LOCK_MANY = f"{READ_MANY} ORDER BY id {{lock}}"
+LEASE = "UPDATE deliveries SET node = ?, lease_until = ?, next_at = ? WHERE id IN {in}"
+END_UNTRIED = """
+UPDATE deliveries SET status = 'failed', next_at = NULL, node = NULL, lease_until = NULL, failed_at = ?, fail_reason = ?
+WHERE id IN {in}
+"""
+END_LEASES = "UPDATE deliveries SET node = NULL, lease_until = NULL, next_at = ? WHERE lease_until IS NOT NULL"
+END_LEASES_OF = f"{END_LEASES} AND node = ?"
+SAVE = """
+WITH changed (id, status, attempts, next_at, delivered_at, failed_at, last_status, fail_reason) AS (VALUES {rows})
+UPDATE deliveries SET status = changed.status, attempts = changed.attempts, node = NULL, lease_until = NULL,
+    next_at = CAST(changed.next_at AS DOUBLE PRECISION), delivered_at = CAST(changed.delivered_at AS DOUBLE PRECISION),
+    failed_at = CAST(changed.failed_at AS DOUBLE PRECISION), last_status = CAST(changed.last_status AS BIGINT),
+    fail_reason = changed.fail_reason
+FROM changed WHERE deliveries.id = changed.id
+"""
+_attempt_values = values_of(AttemptRow)
+ADD_ATTEMPTS = """
+INSERT INTO attempts (delivery_id, number, at, status, error, latency_ms, answer) VALUES {rows}
+"""
+
+
+class Queued(NamedTuple):
+    """What a run asks to be delivered: the body is frozen, every attempt sends these bytes."""
+
+    id: str
+    run_id: str
+    monitor_id: str
+    account_id: str
+    host: str
+    body: bytes
+
+
+def add_delivery(tx: Tx, queued: Queued, *, at: float) -> None:
+    """Keep a new delivery, which is due at once."""
+    tx.run(ADD, (*queued, at, at))
+
+
+def due_first(tx: Tx, at: float, *, limit: int) -> list[Due]:
+    """The deliveries that have been due for longest."""
+    return [Due(*row) for row in tx.all(DUE, (at, limit))]
+
+
+def next_at(tx: Tx, at: float) -> float | None:
+    """When the next one is due after `at`, or the next lease passes."""
+    row = tx.one(NEXT, (at,))
+    return None if row is None else row[0]
+
+
+def walk_lines(tx: Tx, after: tuple[str, str], at: float, *, each: int, limit: int) -> list[Due]:
+    """From each line behind `after`, which is a host and an account, the first that are due.
+
+    A line of which none is due yet is there too, with its next one, so that a later walk can begin behind it.
+    """
+    return [Due(*row) for row in tx.all(WALK, (*after, each, at, limit))]
+
+
+def lease(tx: Tx, ids: Sequence[str], node: str, *, at: float, until: float) -> list[Leased]:
+    """Take for `node` what is still to be had of these; what has no webhook to go to any more ends here, untried."""
+    rows = tx.all_in(LOCK, ids)
+    free = [id_ for id_, status, next_at in rows if status == "queued" and next_at <= at]
+    tx.run_in(LEASE, free, (node, until, until))
+    found = {row[0]: Delivery(*row) for row in tx.all_in(READ_MANY, free)}
+    webhooks = hook_rows.read_webhooks(tx, sorted({one.monitor_id for one in found.values()}))
+    usable = _end_untried(tx, found, webhooks, at=at)
+    bodies: dict[str, bytes] = dict(tx.all_in(READ_BODIES, usable))
+    return [Leased(found[id_], bodies[id_], webhooks[found[id_].monitor_id]) for id_ in usable]
+
+
+def _end_untried(tx: Tx, found: Mapping[str, Delivery], webhooks: Mapping[str, Webhook], *, at: float) -> list[str]:
+    """End what no webhook takes; the others."""
+    usable: list[str] = []
+    removed: list[str] = []
+    paused: list[str] = []
+    for id_, one in found.items():
+        webhook = webhooks.get(one.monitor_id)
+        kind = removed if webhook is None else paused if webhook.status == "paused" else usable
+        kind.append(id_)
+    tx.run_in(END_UNTRIED, removed, (at, REMOVED))
+    tx.run_in(END_UNTRIED, paused, (at, PAUSED))
+    return usable
+
+
+def end_leases(tx: Tx, node: str | None, *, at: float) -> int:
+    """Let what `node` has leased be due, or whatever anybody has; how many there were."""
+    return tx.run(END_LEASES, (at,)) if node is None else tx.run(END_LEASES_OF, (at, node))
+
+
+def read_locked(tx: Tx, ids: Sequence[str]) -> dict[str, Delivery]:
+    """These deliveries, locked."""
+    return {row[0]: Delivery(*row) for row in tx.all_in(LOCK_MANY, ids)}
+
+
+def save_deliveries(tx: Tx, deliveries: Sequence[Delivery]) -> None:
+    """Write how far they have come; nobody has them any more."""
+    if deliveries:
+        tx.run_many(SAVE, [_saved(one) for one in deliveries])
+
+
+def add_attempts(tx: Tx, attempts: Sequence[AttemptRow]) -> None:
+    """Keep attempts that were made."""
+    if attempts:
+        tx.run_many(ADD_ATTEMPTS, [_attempt_values(one) for one in attempts])
+
+
+def _saved(one: Delivery) -> tuple[Item, ...]:
+    counted = (one.id, one.status, one.attempts)
+    return (*counted, one.next_at, one.delivered_at, one.failed_at, one.last_status, one.fail_reason)

@@ -1,0 +1,167 @@
+"""One attempt of a delivery: the target checked, connected to and asked, its answer read as far as it matters.
+
+A name is resolved once an attempt. Every address is checked, and the connection goes to one of these very addresses,
+under the host's name: whatever the name means a moment later, nothing unchecked is ever connected to. Redirects are
+answers like any other, and no proxy is used.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+import httpx
+import trio
+
+from scheduler.webhooks.signature import Headers
+from scheduler.webhooks.targets.resolver import Resolve, SystemResolver
+from scheduler.webhooks.targets.urls import struck
+from upstreams.fetching.retry_after import retry_after_s
+from upstreams.guard.addresses import Target, check_addresses, check_url
+from upstreams.model.errors import TargetRefused
+from upstreams.transport import Transport, open_transport
+from upstreams.transport.answer_parser import AnswerBrokenOff
+from upstreams.transport.http import HttpAnswer, HttpCall
+
+ANSWER_CHARACTERS_KEPT = 20_000
+_ANSWER_BYTES_MAX = 65_536
+_HEADER_BYTES_MAX = 32_768
+_CONNECT_S = 5.0
+_IDLE_S = 30.0
+_CONNECTIONS_PER_ADDRESS = 8
+_CONNECTIONS_IDLE = 256
+"""Of all receivers together: as many as attempts are under way at a time."""
+_ADDRESSES_TRIED = 3
+_PROBLEM_CHARACTERS = 300
+_OURS: Headers = (
+    ("content-type", "application/json"),
+    ("user-agent", "sluice-webhooks"),
+    ("accept-encoding", "identity"),
+)
+
+ErrorClass = Literal[
+    "target_refused", "name_unknown", "connect_failed", "tls_failed", "timed_out", "connection_lost", "answer_malformed"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What became of an attempt: a `status`, or the `error` that stood in its way, with its words in `problem`."""
+
+    status: int | None
+    error: ErrorClass | None
+    problem: str
+    latency_s: float
+    retry_after_s: float | None = None
+    answer: str = ""
+    """The first characters of the answer's body."""
+
+
+class _NameUnknown(Exception):
+    """The host's name has no address that could be had in time."""
+
+
+class Sender:
+    """Makes attempts, over connections that are kept for a while; `open_sender` gives one."""
+
+    def __init__(self, transport: Transport, *, resolve: Resolve, allow_insecure: bool) -> None:
+        self._transport = transport
+        self._resolve = resolve
+        self._allow_insecure = allow_insecure
+
+    async def attempt(self, url: str, body: bytes, *, headers: Headers, deadline_at: float) -> Attempt:
+        """POST `body` to `url` and tell what became of it, by `deadline_at` on Trio's clock, whatever it is."""
+        began_at = trio.current_time()
+        try:
+            answer = await self._ask(url, body, headers, deadline_at)
+        except (TargetRefused, _NameUnknown, httpx.TransportError) as exc:
+            problem = _storable(str(exc), url)[:_PROBLEM_CHARACTERS]
+            return Attempt(None, _class_of(exc), problem, trio.current_time() - began_at)
+        return Attempt(
+            answer.status,
+            None,
+            "",
+            trio.current_time() - began_at,
+            retry_after_s(answer.headers),
+            _storable(answer.body.decode("utf-8", "replace"), url)[:ANSWER_CHARACTERS_KEPT],
+        )
+
+    async def _ask(self, url: str, body: bytes, headers: Headers, deadline_at: float) -> HttpAnswer:
+        target = check_url(url, allow_insecure=self._allow_insecure)
+        addresses = await self._addresses(target, deadline_at)
+        *others, last = addresses[:_ADDRESSES_TRIED]
+        for address in others:
+            try:
+                return await self._ask_at(target, address, body, headers, deadline_at)
+            except (httpx.ConnectError, httpx.ConnectTimeout) as exc:
+                if isinstance(exc.__cause__, ssl.SSLError):
+                    raise
+        return await self._ask_at(target, last, body, headers, deadline_at)
+
+    async def _ask_at(
+        self, target: Target, address: str, body: bytes, headers: Headers, deadline_at: float
+    ) -> HttpAnswer:
+        call = HttpCall("POST", target.origin_at(address), target.path, (*_OURS, *headers), body)
+        return await self._transport.exchange(call, deadline_at)
+
+    async def _addresses(self, target: Target, deadline_at: float) -> Sequence[str]:
+        """The target's addresses, all of them checked."""
+        if target.is_address:
+            return (target.host,)
+        with trio.move_on_at(min(deadline_at, trio.current_time() + _CONNECT_S)):
+            try:
+                found = await self._resolve(target.host, target.port)
+            except OSError as exc:
+                raise _NameUnknown(f"{target.host} has no address: {exc.strerror or exc}") from exc
+            return check_addresses(found, allow_insecure=self._allow_insecure)
+        raise _NameUnknown(f"the addresses of {target.host} could not be had in time")
+
+
+@asynccontextmanager
+async def open_sender(
+    *,
+    resolve: Resolve | None = None,
+    allow_insecure: bool = False,
+    ssl_context: ssl.SSLContext | None = None,
+    idle_s: float = _IDLE_S,
+) -> AsyncIterator[Sender]:
+    """A sender, its connections closed at the end of the block.
+
+    `allow_insecure`, for tests only, lets http and private addresses pass. Connections unused for `idle_s` are dropped.
+    """
+    async with open_transport(
+        max_connections=_CONNECTIONS_PER_ADDRESS,
+        max_idle=_CONNECTIONS_IDLE,
+        connect_s=_CONNECT_S,
+        idle_s=idle_s,
+        body_bytes_max=_ANSWER_BYTES_MAX,
+        header_bytes_max=_HEADER_BYTES_MAX,
+        ssl_context=ssl_context,
+        starts_only=True,
+        repeats=frozenset({"POST"}),  # receivers must be ready for the same delivery twice (spec 6.1)
+    ) as transport:
+        yield Sender(transport, resolve=resolve or SystemResolver(), allow_insecure=allow_insecure)
+
+
+def _class_of(exc: Exception) -> ErrorClass:
+    match exc:
+        case TargetRefused():
+            return "target_refused"
+        case _NameUnknown():
+            return "name_unknown"
+        case httpx.TimeoutException():
+            return "timed_out"
+        case httpx.ConnectError():
+            return "tls_failed" if isinstance(exc.__cause__, ssl.SSLError) else "connect_failed"
+        case httpx.NetworkError() | AnswerBrokenOff():
+            return "connection_lost"
+        case _:
+            return "answer_malformed"
+
+
+def _storable(text: str, url: str) -> str:
+    """Without the URL's tokens, and without NUL, which PostgreSQL does not take."""
+    return struck(text, url).replace("\0", "\N{REPLACEMENT CHARACTER}")

@@ -1,0 +1,260 @@
+"""The service that sends deliveries: leases what is due, makes the attempts, and writes what they came to.
+
+At most one attempt of a delivery is under way on all nodes: each ends by its deadline, which its lease outlives. An
+attempt that is cut short is not counted; the delivery is due again, and its receiver may get it twice (spec 6.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from math import inf
+from random import Random
+from typing import Final, Protocol
+
+import trio
+
+from billing.keys.sealing import Cipher
+from events.log.log import Log as Feed
+from scheduler.clock.instants import instant_of
+from scheduler.log import Log
+from scheduler.webhooks.deliveries.due_cache import Known
+from scheduler.webhooks.deliveries.endings import Ended
+from scheduler.webhooks.deliveries.queue import Outbox, Queue
+from scheduler.webhooks.deliveries.schedule import BACKOFF_S
+from scheduler.webhooks.deliveries.sender import Attempt
+from scheduler.webhooks.deliveries.turns import Due
+from scheduler.webhooks.records import Leased
+from scheduler.webhooks.signature import Headers, signed_headers
+from scheduler.webhooks.targets.urls import sealed_for, url_of
+from storage.errors import StorageError
+from storage.store import Store
+
+LOOK_S: Final = 0.5
+"""How often a node looks for what others have queued, and how often it looks anyway where there are no others."""
+LOOK_ALONE_S: Final = 30.0
+IN_FLIGHT_MAX: Final = 256
+LEASED_AT_ONCE: Final = 64
+LEASE_MARGIN_S: Final = 15.0
+"""By how much a lease outlives the attempts that it is for."""
+LATE_S: Final = 5.0
+"""Who learns this late of what it has leased leaves it alone."""
+CLOSE_S: Final = 3.0
+SETTLE_S: Final = 5.0
+ANEW: Final = ("", "")
+"""Before the first line."""
+RESULTS: Final = ("delivered", "queued", "failed")
+UNEXPECTED: Final = "internal_error: an unexpected error of this server"
+
+
+class Sends(Protocol):
+    """What makes attempts: `sender.Sender`."""
+
+    async def attempt(self, url: str, body: bytes, *, headers: Headers, deadline_at: float) -> Attempt:
+        """POST `body` to `url` and tell what became of it, by `deadline_at` on Trio's clock, whatever it is."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class DeliverySetting:
+    """What the service is made from. `is_alone`: no other process delivers what is in the store.
+
+    `node` is this process's own name, and `stopping` tells when no more attempts are begun.
+    """
+
+    store: Store
+    feed: Feed
+    cipher: Cipher
+    sender: Sends
+    node: str
+    log: Log
+    now: Callable[[], float]
+    make_id: Callable[[str], str]
+    rng: Random
+    is_alone: bool
+    stopping: Callable[[], bool]
+    header_name: str
+    timeout_s: float = 15.0
+    backoff_s: Sequence[float] = BACKOFF_S
+
+
+class Deliveries:
+    """Sends deliveries."""
+
+    def __init__(self, setting: DeliverySetting) -> None:
+        self._setting = setting
+        self._store = setting.store
+        self.instant = instant_of(setting.now, is_alone=setting.is_alone)
+        self.outbox = Outbox(self.instant, setting.make_id, self.tell)
+        """Where runs queue what they have to deliver."""
+        self._queue = Queue(
+            self.instant, setting.node, setting.feed, setting.backoff_s, setting.timeout_s + LEASE_MARGIN_S
+        )
+        self._look_every_s = LOOK_ALONE_S if setting.is_alone else LOOK_S
+        self._in_flight: dict[str, Due] = {}
+        self._known = Known()
+        self._walked = ANEW
+        self._look_at = -inf
+        self._is_closing = False
+        self.ended = dict.fromkeys(RESULTS, 0)
+        """Attempts that this node has made, by what became of their delivery."""
+        self._woken = trio.Event()
+
+    def tell(self, due: Due) -> None:
+        """This one is due now: a commit has just queued it."""
+        self._known.tell(due)
+        self._woken.set()
+
+    def wake(self) -> None:
+        """Something else than what was told may be due now."""
+        self._look_at = -inf
+        self._woken.set()
+
+    def in_flight(self) -> int:
+        """How many attempts are under way."""
+        return len(self._in_flight)
+
+    async def open(self) -> None:
+        """Take over all that an earlier process has left, on a store that one process owns."""
+        if self._setting.is_alone:
+            await self._store.write(self._queue.adopt)
+
+    async def keep_sending(self, nursery: trio.Nursery) -> None:
+        """Begin attempts of what is due in `nursery`, which owns all of this node's, until the node stops."""
+        while not self._stops():
+            self._woken = trio.Event()
+            pause_s = LOOK_S
+            try:
+                pause_s = await self._turn(nursery)
+            except StorageError as exc:
+                self._setting.log.event("warning", "deliveries_wait", error=str(exc))
+                self._look_at = -inf
+            with trio.move_on_after(pause_s):
+                await self._woken.wait()
+
+    async def finish(self) -> None:
+        """Begin nothing more, and wait for what is under way."""
+        self._is_closing = True
+        while self._in_flight:
+            self._woken = trio.Event()
+            await self._woken.wait()
+
+    async def give_back(self) -> None:
+        """Leave to others what was cut short; where that fails, they wait for its leases to pass."""
+        with trio.move_on_after(SETTLE_S, shield=True), suppress(StorageError):
+            await self._store.write(self._queue.give_back)
+
+    def _stops(self) -> bool:
+        return self._is_closing or self._setting.stopping()
+
+    async def _turn(self, nursery: trio.Nursery) -> float:
+        """Begin as many attempts as there is room for; in how long to see again."""
+        under_way, free = self._in_flight.values(), min(IN_FLIGHT_MAX - len(self._in_flight), LEASED_AT_ONCE)
+        if free <= 0:
+            return LOOK_S
+        if self._look_at <= trio.current_time():
+            await self._look()
+        chosen = self._known.choose(under_way, free=free)
+        has_all = await self._begin(nursery, chosen)
+        if not has_all or self._known.is_short(under_way):
+            self._look_at = -inf
+        return 0.0 if len(chosen) == LEASED_AT_ONCE else max(0.0, self._look_at - trio.current_time())
+
+    async def _look(self) -> None:
+        """Read what is due; from one line on, where an earlier look could not see all of them."""
+        self._look_at, look = inf, None  # whoever wakes from here on, wants another one
+        is_anew = self._walked == ANEW
+        self._known.begin_look()
+        try:
+            look = await self._store.read(partial(self._queue.look, after=self._walked))
+        finally:
+            self._known.end_look(look, self._in_flight.values(), anew=is_anew)
+        self._walked = look.after or ANEW
+        every_s = self._look_every_s if is_anew else LOOK_S  # looks that go on miss what becomes due behind them
+        again_s = every_s if look.next_in_s is None else min(every_s, look.next_in_s)
+        self._look_at = min(self._look_at, -inf if look.after else trio.current_time() + again_s)
+
+    async def _begin(self, nursery: trio.Nursery, chosen: Sequence[Due]) -> bool:
+        """Lease and begin these; False: others were quicker with some, or some had nowhere to go."""
+        if not chosen or self._stops():
+            return True
+        asked_at = trio.current_time()
+        leased = await self._store.write(partial(self._queue.lease, ids=[one.id for one in chosen]))
+        if trio.current_time() - asked_at > LATE_S:
+            self._setting.log.event("warning", "deliveries_leased_late", count=len(leased))
+            return True
+        for one in leased:
+            delivery = one.delivery  # its webhook may have moved to another host since it was known
+            self._in_flight[delivery.id] = Due(0.0, delivery.host, delivery.account_id, delivery.id)
+            nursery.start_soon(self._deliver, one)
+        return len(leased) == len(chosen)
+
+    async def _deliver(self, leased: Leased) -> None:
+        """Make one attempt and write what it came to; whatever happens to it ends here."""
+        try:
+            ended = await self._attempt(leased)
+            delivery = await self._store.submit(self._queue.end, ended)
+            if delivery is None:
+                self._setting.log.event("info", "delivery_was_anothers", delivery=leased.delivery.id)
+            else:
+                self.ended[delivery.status] += 1
+                if delivery.next_at is not None:
+                    self._look_by(delivery.next_at)
+        except StorageError as exc:
+            self._setting.log.event("warning", "delivery_not_settled", delivery=leased.delivery.id, error=str(exc))
+        finally:
+            is_awaited = self._known.has_more() or len(self._in_flight) == IN_FLIGHT_MAX or self._is_closing
+            del self._in_flight[leased.delivery.id]
+            if is_awaited:
+                self._woken.set()
+
+    def _look_by(self, next_at: float) -> None:
+        """A delivery is due again then."""
+        self._look_at = min(self._look_at, trio.current_time() + next_at - self._setting.now())
+        self._woken.set()
+
+    async def _attempt(self, leased: Leased) -> Ended:
+        setting, began_at, at = self._setting, trio.current_time(), self._setting.now()
+        deadline_at = began_at + setting.timeout_s
+        try:
+            headers = self._headers(leased, at)
+            url = url_of(setting.cipher, leased.webhook)
+            made = await setting.sender.attempt(url, leased.body, headers=headers, deadline_at=deadline_at)
+        except Exception as exc:  # noqa: BLE001 - a delivery attempt: one receiver never takes another's down
+            setting.log.failure("delivery_failed", exc, delivery=leased.delivery.id)
+            latency_s = trio.current_time() - began_at
+            return Ended(leased, at, None, UNEXPECTED, latency_s, "", None, setting.rng.random())
+        error = None if made.error is None else f"{made.error}: {made.problem}"
+        return Ended(
+            leased, at, made.status, error, made.latency_s, made.answer, made.retry_after_s, setting.rng.random()
+        )
+
+    def _headers(self, leased: Leased, at: float) -> Headers:
+        """What proves the delivery: signed with the secret, and while a rotation lasts with the one before too."""
+        webhook, sealed = leased.webhook, [leased.webhook.secret]
+        if webhook.previous_secret is not None and (webhook.previous_until or 0.0) > at:
+            sealed.append(webhook.previous_secret)
+        keys = [self._setting.cipher.unseal(one, bound_to=sealed_for(webhook.monitor_id)) for one in sealed]
+        return signed_headers(
+            leased.body, delivery_id=leased.delivery.id, keys=keys, at=at, header_name=self._setting.header_name
+        )
+
+
+@asynccontextmanager
+async def open_deliveries(setting: DeliverySetting) -> AsyncIterator[Deliveries]:
+    """Deliveries that are sent while the block runs; what is under way at its end has a moment to end by itself.
+
+    Raises:
+        StorageError: the store is away.
+    """
+    deliveries = Deliveries(setting)
+    await deliveries.open()
+    async with AsyncExitStack() as at_end, trio.open_nursery() as nursery:
+        at_end.push_async_callback(deliveries.give_back)
+        nursery.start_soon(deliveries.keep_sending, nursery)
+        yield deliveries
+        with trio.move_on_after(CLOSE_S):
+            await deliveries.finish()
+        nursery.cancel_scope.cancel()

@@ -1,0 +1,89 @@
+"""The database before it serves: its version, and its schema, which one node at a time brings up to date."""
+
+from collections.abc import Sequence
+
+from storage.errors import StoreUnusable
+from storage.migrations import Migration, MigrationSet, refuse_newer
+from storage.postgres.link import Link
+from storage.postgres.text import rows_of
+
+VERSION_LEAST = 15
+MIGRATION_LOCK = 0x51_01_CE  # any number that everybody agrees on
+
+TABLES = (
+    """
+    CREATE TABLE IF NOT EXISTS store_migrations (
+        migration_set TEXT NOT NULL,
+        name TEXT NOT NULL,
+        applied_at TIMESTAMPTZ NOT NULL DEFAULT now(),
+        PRIMARY KEY (migration_set, name)
+    )
+    """,
+    """
+    CREATE TABLE IF NOT EXISTS store_writers (
+        id TEXT PRIMARY KEY,
+        batch BIGINT NOT NULL,
+        at DOUBLE PRECISION NOT NULL
+    )
+    """,
+)
+REFUSE_CHANGES = """
+CREATE FUNCTION {table}_refuses_changes() RETURNS trigger LANGUAGE plpgsql AS
+$$ BEGIN RAISE EXCEPTION '{table} is append-only' USING ERRCODE = 'restrict_violation'; END $$
+"""
+ON_CHANGES = """
+CREATE TRIGGER {table}_refuses_changes BEFORE UPDATE OR DELETE OR TRUNCATE ON {table}
+FOR EACH STATEMENT EXECUTE FUNCTION {table}_refuses_changes()
+"""
+
+
+class PostgresSchema:
+    """What migrations may do (see `storage.migrations.Schema`)."""
+
+    def __init__(self, link: Link) -> None:
+        """Migrations run on `link`."""
+        self._link = link
+
+    def execute(self, sql: str) -> None:
+        """Run one statement."""
+        self._link.queue(sql.replace("{serial}", "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"))
+        self._link.fetch()
+
+    def append_only(self, table: str) -> None:
+        """Refuse changes by a trigger."""
+        self.execute(REFUSE_CHANGES.replace("{table}", table))
+        self.execute(ON_CHANGES.replace("{table}", table))
+
+
+def check_version(link: Link) -> None:
+    """Raises StoreUnusable for a server that is too old."""
+    link.queue("SELECT current_setting('server_version_num')::bigint / 10000, current_setting('server_version')")
+    ((major, text),) = rows_of(link.fetch())
+    if major < VERSION_LEAST:
+        raise StoreUnusable(f"the database server is PostgreSQL {text}; {VERSION_LEAST} or later is needed")
+
+
+def migrate(link: Link, sets: Sequence[MigrationSet]) -> None:
+    """Apply what is missing, each migration in its own transaction, while no other node does.
+
+    Raises:
+        StoreTooNew: the database holds a migration that this program does not know.
+    """
+    link.queue("SELECT pg_advisory_lock(?)", (MIGRATION_LOCK,))
+    for table in TABLES:
+        link.queue(table)
+    link.queue("SELECT migration_set, name FROM store_migrations")
+    applied = {(set_name, name) for set_name, name in rows_of(link.fetch())}
+    refuse_newer(applied, sets)
+    for one in sets:
+        for migration in one.migrations:
+            if (one.name, migration.__name__) not in applied:
+                _apply(link, one.name, migration)
+
+
+def _apply(link: Link, set_name: str, migration: Migration) -> None:
+    link.queue("BEGIN")
+    migration(PostgresSchema(link))
+    link.queue("INSERT INTO store_migrations (migration_set, name) VALUES (?, ?)", (set_name, migration.__name__))
+    link.queue("COMMIT")
+    link.fetch()

@@ -1,0 +1,189 @@
+"""The store on a PostgreSQL server that several nodes share: group commit, and readers on worker threads."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from typing import cast
+
+import psycopg
+import trio
+
+from storage.batching import Writer, open_writer
+from storage.errors import StoreUnavailable, StoreUnusable
+from storage.migrations import MigrationSet
+from storage.postgres.link import Link, LinkLost, open_link
+from storage.postgres.membership import FORGET_OLD, Presence, new_id, prepare_writer
+from storage.postgres.schema import check_version, migrate
+from storage.postgres.transaction import PostgresEngine, PostgresTx, run_patiently, translate
+from storage.store import BatchHandler, Req, Res, StoreStatistics, T, Tx
+from storage.transactions import Callback, Job
+
+READERS = 4
+READ_MS = 60_000
+MIGRATE_MS = 60_000
+CLOSE_S = 5.0
+
+
+class PostgresReaders:
+    """Query-only connections, each used by one thread at a time, made when they are needed."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._idle: list[Link] = []
+        self._busy: set[Link] = set()
+        self._why: str | None = None
+
+    def run(self, fn: Callable[[Tx], T]) -> T:
+        """Run `fn` on one snapshot; again on a new connection, should the old one turn out to be lost."""
+        if self._why is not None:
+            raise StoreUnavailable(self._why)
+        link = self._idle.pop() if self._idle else None
+        if link is not None:
+            with suppress(LinkLost):
+                return self._run(link, fn)
+        try:
+            return self._run(open_link(self._url, name="sluice-reader", query_only=True, statement_ms=READ_MS), fn)
+        except LinkLost as exc:
+            raise StoreUnavailable(f"the connection to the database was lost: {exc}") from exc
+        except psycopg.OperationalError as exc:
+            raise StoreUnavailable(f"the database cannot be reached: {_first_line(exc)}") from exc
+
+    def refuse(self, why: str | None) -> None:
+        """Refuse every call from now on and end those that run, or take them again."""
+        self._why = why
+        if why is not None:
+            for link in list(self._busy):
+                link.cut()
+            self.close()
+
+    def close(self) -> None:
+        """End the connections that are idle."""
+        while self._idle:
+            self._idle.pop().close()
+
+    def _run(self, link: Link, fn: Callable[[Tx], T]) -> T:
+        self._busy.add(link)
+        try:
+            link.queue("BEGIN")
+            return fn(PostgresTx(link))
+        except psycopg.Error as exc:
+            refusal = translate(exc)
+            raise refusal from (None if refusal is exc else exc)
+        finally:
+            self._busy.discard(link)
+            self._give_back(link)
+
+    def _give_back(self, link: Link) -> None:
+        try:
+            if link.is_pending:
+                with suppress(psycopg.Error):
+                    link.fetch()
+            link.queue("ROLLBACK")
+            link.fetch()
+        except (psycopg.Error, LinkLost):
+            link.close()
+        else:
+            self._idle.append(link)
+
+
+class PostgresStore:
+    """An open connection to the server (see `storage.store.Store`)."""
+
+    def __init__(self, writer: Writer, readers: PostgresReaders) -> None:
+        """Everything given is owned by `open_postgres`."""
+        self._writer = writer
+        self._readers = readers
+        self._limiter = trio.CapacityLimiter(READERS)
+
+    async def write(self, fn: Callable[[Tx], T]) -> T:
+        """Run `fn` in a savepoint of the next transaction."""
+        return cast("T", await self._writer.submit(Job(fn=fn)))
+
+    async def read(self, fn: Callable[[Tx], T]) -> T:
+        """Run `fn` in a worker thread on one snapshot."""
+        return await trio.to_thread.run_sync(self._readers.run, fn, limiter=self._limiter)
+
+    def submit(self, handler: BatchHandler[Req, Res], request: Req) -> Awaitable[Res]:
+        """Hand `request` to `handler` together with all that waits for it."""
+        return self._writer.submit(Job(handler, request))  # type: ignore[arg-type, return-value]  # the queue mixes them
+
+    def submit_nowait(
+        self, handler: BatchHandler[Req, Res], request: Req, on_failure: Callable[[], None] | None = None
+    ) -> None:
+        """As `submit`, and nobody waits."""
+        self._writer.submit_nowait(Job(handler, request, on_failure))  # type: ignore[arg-type]  # as above
+
+    async def ping(self) -> None:
+        """Prove that the store can be written: every commit writes the writer's mark."""
+        await self._writer.submit(Job(fn=_nothing, abandonable=True))
+
+    def announce(self, note: Mapping[str, str]) -> None:
+        """Nobody needs a note: other processes use the database as this one does."""
+
+    def statistics(self) -> StoreStatistics:
+        """Counters for the operator."""
+        return self._writer.statistics()
+
+
+@asynccontextmanager
+async def open_postgres(url: str, migrations: Sequence[MigrationSet]) -> AsyncIterator[PostgresStore]:
+    """Migrate the database at `url` and serve it, beside other nodes.
+
+    Raises:
+        StoreTooNew, StoreUnusable: with words for the operator.
+    """
+    token = trio.lowlevel.current_trio_token()
+    readers = PostgresReaders(url)
+    id_ = new_id()
+    link = await trio.to_thread.run_sync(_open_first, url, migrations, id_)
+    presence = Presence(url, link, id_=id_, tell=lambda why: _soon(token, refuse, why))
+    engine = PostgresEngine(presence, lambda doubts: _soon(token, _call_all, doubts))
+
+    def refuse(why: str | None) -> None:
+        text = None if why is None else f"the database is away: {why}"
+        writer.refuse(text)
+        readers.refuse(text)
+
+    try:
+        async with open_writer(partial(run_patiently, engine)) as writer:
+            yield PostgresStore(writer, readers)
+    finally:
+        with trio.move_on_after(CLOSE_S, shield=True):
+            await trio.to_thread.run_sync(presence.close, abandon_on_cancel=True)
+        readers.close()
+
+
+def _open_first(url: str, migrations: Sequence[MigrationSet], id_: str) -> Link:
+    """The writer's first connection to the migrated database."""
+    try:
+        link = open_link(url, name="sluice-migrations", statement_ms=MIGRATE_MS, lock_ms=MIGRATE_MS)
+        try:
+            check_version(link)
+            migrate(link, migrations)
+        finally:
+            link.close()
+        link = open_link(url, name=id_)
+        prepare_writer(link)
+        link.queue(FORGET_OLD)
+        link.fetch()
+        return link
+    except (psycopg.OperationalError, LinkLost) as exc:
+        raise StoreUnusable(f"cannot open the database: {_first_line(exc)}") from exc
+
+
+def _soon(token: trio.lowlevel.TrioToken, fn: Callable[..., None], *args: object) -> None:
+    with suppress(trio.RunFinishedError):
+        token.run_sync_soon(fn, *args)
+
+
+def _call_all(callbacks: Sequence[Callback]) -> None:
+    for callback in callbacks:
+        callback()
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]
+
+
+def _nothing(_tx: Tx) -> None:
+    """The commit itself writes."""

@@ -1,0 +1,1 @@
+"""Shared state on Redis: alone, in a cluster, or behind Sentinel."""

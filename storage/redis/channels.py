@@ -1,0 +1,110 @@
+"""Messages that the server pushes: who listens to which channel, and over which link it is subscribed.
+
+In a cluster every message reaches every server, so any link will do: a channel lives on one until that is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import trio
+
+from storage.errors import StateUnavailable
+from storage.redis.call import Call, Calls
+from storage.state import LOOK_AGAIN, Reply
+
+BUFFER_MESSAGES = 256
+
+
+class _Channel:
+    """One channel with its listeners; `is_heard` once the server has said so."""
+
+    __slots__ = ("home", "is_heard", "listeners")
+
+    def __init__(self) -> None:
+        self.home: Calls | None = None
+        self.is_heard = False
+        self.listeners: set[trio.MemorySendChannel[bytes]] = set()
+
+
+class Channels:
+    """The channels that this process listens to."""
+
+    def __init__(self) -> None:
+        self._channels: dict[bytes, _Channel] = {}
+        self._links: dict[Calls, None] = {}
+
+    @asynccontextmanager
+    async def subscribe(self, name: bytes) -> AsyncIterator[trio.MemoryReceiveChannel[bytes]]:
+        """As `State.subscribe`."""
+        send, receive = trio.open_memory_channel[bytes](BUFFER_MESSAGES)
+        channel = self._channels.setdefault(name, _Channel())
+        channel.listeners.add(send)
+        self._settle(name, channel)
+        if channel.is_heard:
+            send.send_nowait(LOOK_AGAIN)
+        try:
+            with send, receive:
+                yield receive
+        finally:
+            channel.listeners.discard(send)
+            if not channel.listeners:
+                self._leave(name, channel)
+
+    def connected(self, link: Calls) -> None:
+        """A link is up: what has no home lives there."""
+        self._links[link] = None
+        for name, channel in self._channels.items():
+            self._settle(name, channel)
+
+    def lost(self, link: Calls) -> None:
+        """A link is down: what lived there moves."""
+        self._links.pop(link, None)
+        for name, channel in self._channels.items():
+            if channel.home is link:
+                channel.home, channel.is_heard = None, False
+                self._settle(name, channel)
+
+    def pushed(self, message: Reply) -> None:
+        """Pass a message on."""
+        if not isinstance(message, list) or len(message) < 3:
+            return
+        kind, name, text = message[:3]
+        channel = self._channels.get(name) if isinstance(name, bytes) else None
+        if channel is None:
+            return
+        if kind == b"subscribe":
+            channel.is_heard = True
+            _tell(channel, LOOK_AGAIN)
+        elif kind == b"message" and isinstance(text, bytes):
+            _tell(channel, text)
+
+    def _settle(self, name: bytes, channel: _Channel) -> None:
+        if channel.home is not None:
+            return
+        for link in self._links:
+            try:
+                link.submit(Call([b"SUBSCRIBE", name], name, is_silent=True))
+            except StateUnavailable:
+                continue
+            channel.home = link
+            return
+
+    def _leave(self, name: bytes, channel: _Channel) -> None:
+        del self._channels[name]
+        if channel.home is not None:
+            try:
+                channel.home.submit(Call([b"UNSUBSCRIBE", name], name, is_silent=True))
+            except StateUnavailable:
+                return
+
+
+def _tell(channel: _Channel, message: bytes) -> None:
+    """Pass it to all; who is so far behind that it would be lost is told to look again instead."""
+    for listener in channel.listeners:
+        room = BUFFER_MESSAGES - listener.statistics().current_buffer_used
+        if room > 1:
+            listener.send_nowait(message)
+        elif room == 1:
+            listener.send_nowait(LOOK_AGAIN)

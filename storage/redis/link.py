@@ -1,0 +1,260 @@
+"""A link to one server: what is called while a round trip is under way goes as the next one, as one pipeline.
+
+away --(greeted)--> up --(connection lost)--> away --(tries again by itself)--> ...
+                    up --(a round trip past its deadline)--> stalled --(the late answers)--> up
+                                                             stalled --(no answers either)--> away
+
+While it is away or stalled every call is refused at once; a stalled one keeps its connection. Two tasks share that: one
+sends what is queued once nothing is in flight, one receives and gives the replies out, in the order of their calls.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from random import Random
+
+import trio
+from coredis.exceptions import InvalidResponse, NoScriptError, ReadOnlyError, RedisError
+
+from storage.errors import StateUnavailable
+from storage.redis.call import Call, Owner
+from storage.redis.wire import FAULTS, Answer, Connection, end_remains, pack
+
+QUEUE_MAX = 10_000
+BATCH_MAX = 512
+ROUND_TRIP_S = 0.1
+STALL_S = 0.15  # with a round trip's time enough for TCP to send a lost packet again, after 0.2 s
+CONNECT_S = 0.5
+PAUSE_S, PAUSE_S_MAX = 0.05, 0.5
+STEADY_S = 1.0  # what lived for less is not tried again at once
+GRACE_S = 0.02
+SAID_MAX = 100
+SAY_AGAIN_S = 30.0  # what is the same all the time is logged this often
+QUIET_S = 1.0  # a server that froze while nobody called is found by then
+
+_log = logging.getLogger(__name__)
+
+
+class Link:
+    """A link that is `run` by a task of its owner. `connect` gives a greeted connection."""
+
+    def __init__(
+        self, connect: Callable[[], AbstractAsyncContextManager[Connection]], owner: Owner, *, round_trip_s: float
+    ) -> None:
+        self.fault: str | None = "not connected yet"
+        self._connect = connect
+        self._owner = owner
+        self._round_trip_s = round_trip_s
+        self._queue: deque[Call] = deque()
+        self._flying: deque[Call] = deque()
+        self._last: tuple[bytes, bytes] | None = None
+        self._again: list[Call] = []
+        self._sent_scripts: set[bytes] = set()
+        self._sender = trio.lowlevel.ParkingLot()
+        self._patience = trio.CancelScope()
+        self._rng = Random()
+        self._said_at: dict[str, float] = {}
+        self.calls = self.round_trips = self.lost = self.connects = 0
+
+    @property
+    def waiting(self) -> int:
+        """How many calls have no outcome yet."""
+        return len(self._queue) + len(self._flying) + len(self._again)
+
+    def submit(self, call: Call) -> None:
+        """Queue a call.
+
+        Raises:
+            StateUnavailable: at once, when it is away or too many wait.
+        """
+        if self.fault is not None:
+            raise StateUnavailable(self.fault)
+        if len(self._queue) >= QUEUE_MAX:
+            raise StateUnavailable(f"{QUEUE_MAX} calls wait for the server")
+        self._queue.append(call)
+        if not self._flying:
+            self._sender.unpark()
+
+    async def run(self) -> None:
+        """Keep connected until cancelled."""
+        pause_s = PAUSE_S
+        while True:
+            began = trio.current_time()
+            await self._live()
+            pause_s = PAUSE_S if trio.current_time() - began > STEADY_S + CONNECT_S else min(2 * pause_s, PAUSE_S_MAX)
+            await trio.sleep(pause_s * self._rng.uniform(0.5, 1.0))
+
+    async def _live(self) -> None:
+        """One connection, from the try to its end; what ended it is in `fault`."""
+        why = ""
+        try:
+            with trio.move_on_after(CONNECT_S) as greeting:
+                async with self._connect() as connection:
+                    await self._end_last(connection)
+                    greeting.deadline = math.inf
+                    self._sent_scripts.clear()
+                    self.connects += 1
+                    self._rise()
+                    await self._serve(connection)
+            why = f"no greeting within {CONNECT_S:g} s"
+        except* FAULTS as group:
+            why = _words(group)
+        finally:
+            if why and self.fault is None:
+                self._say(logging.WARNING, f"the link to Redis is down: {why}")
+            self._fall(why or "the link is closed")
+            self._flying.clear()
+            self._owner.lost(self)
+
+    async def _end_last(self, connection: Connection) -> None:
+        """What a stalled network still holds of the last connection must not happen after its callers failed."""
+        if self._last is not None:
+            await end_remains(connection, self._last)
+        self._last = connection.identity
+
+    def _rise(self) -> None:
+        self.fault = None
+        _log.info("the link to Redis is up")
+        self._owner.connected(self)
+
+    def _fall(self, why: str) -> None:
+        """Refuse calls from now on, and fail those that have no outcome; what is in flight may still be answered."""
+        self.fault = why
+        flying, queued = [call for call in self._flying if not call.is_done], [*self._again, *self._queue]
+        self._again.clear()
+        self._queue.clear()
+        self.lost += len(flying) + len(queued)
+        for call in flying:
+            call.fail(why, happened=None)
+        for call in queued:
+            call.fail(why)
+
+    async def _serve(self, connection: Connection) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._send, connection)
+            nursery.start_soon(self._look_after)
+            await self._receive(connection)
+
+    async def _send(self, connection: Connection) -> None:
+        """Whatever is queued goes as one, as soon as nothing is in flight."""
+        while True:
+            while not self._queue or self._flying:
+                await self._sender.park()
+            batch = self._take_batch()
+            if batch:
+                self.calls += len(batch)
+                if self._flying:
+                    self.round_trips += 1
+                    self._patience.deadline = trio.current_time() + self._round_trip_s
+                await connection.send(b"".join([pack(call.parts) for call in batch]))
+
+    def _take_batch(self) -> list[Call]:
+        """The next calls, those that nobody waits for any more left out."""
+        queue = self._queue
+        batch: list[Call] = []
+        while queue and len(batch) < BATCH_MAX:
+            call = queue.popleft()
+            if not call.is_left:
+                self._teach(call)
+                batch.append(call)
+        self._flying.extend([call for call in batch if not call.is_silent])
+        return batch
+
+    def _teach(self, call: Call) -> None:
+        """The first use of a script on a connection brings its text along."""
+        if call.script is not None and call.script.sha not in self._sent_scripts:
+            self._sent_scripts.add(call.script.sha)
+            call.with_text()
+
+    async def _receive(self, connection: Connection) -> None:
+        """Give out what arrives, each round trip by its deadline."""
+        while True:
+            patience_s = self._round_trip_s if self._flying else math.inf
+            with trio.move_on_after(patience_s) as self._patience:
+                while True:
+                    self._take(await connection.receive())
+            # It may be this process that was slow, with the answer here all the time.
+            with trio.move_on_after(GRACE_S) as grace:
+                while self._flying:
+                    self._take(await connection.receive())
+            if grace.cancelled_caught:
+                await self._stall(connection)
+
+    async def _stall(self, connection: Connection) -> None:
+        """Let nobody wait any longer, and see whether the answers still come."""
+        why = f"no answer within {self._round_trip_s:g} s"
+        self._say(logging.WARNING, f"the link to Redis stalls: {why}")
+        self._fall(why)
+        with trio.move_on_after(STALL_S):
+            while self._flying:
+                self._take(await connection.receive())
+        if self._flying:
+            raise trio.TooSlowError(why)
+        self._rise()
+
+    def _take(self, answers: Sequence[tuple[bool, Answer]]) -> None:
+        for is_push, answer in answers:
+            if is_push:
+                assert not isinstance(answer, RedisError)
+                self._owner.pushed(answer)
+            elif self._flying:
+                self._give(self._flying.popleft(), answer)
+            else:
+                raise InvalidResponse("an answer that nobody asked for")
+        if not self._flying:
+            self._patience.deadline = math.inf
+            self._queue.extendleft(reversed(self._again))
+            self._again.clear()
+            if self._queue:
+                self._sender.unpark()
+
+    def _give(self, call: Call, answer: Answer) -> None:
+        if call.is_done:
+            return  # it failed when the link stalled
+        if not isinstance(answer, RedisError):
+            call.answer(answer)
+        elif isinstance(answer, NoScriptError) and call.script is not None:
+            self._send_text(call)
+        elif not self._owner.refused(call, answer):
+            self._refuse(call, answer)
+
+    def _send_text(self, call: Call) -> None:
+        """The server does not know the script any more, so nothing happened: once more, before all that is queued."""
+        if not call.is_left:
+            call.with_text()
+            self._again.append(call)
+
+    def _refuse(self, call: Call, error: RedisError) -> None:
+        words = f"{type(error).__name__}: {error}"
+        call.fail(words)
+        self._say(logging.ERROR, f"Redis refused {call.parts[0]!r}: {words}")
+        if isinstance(error, ReadOnlyError):
+            raise error  # it is no primary any more: another connection may find the one that is
+
+    def _say(self, level: int, what: str) -> None:
+        """Log it, unless it was said just now; what Redis says differs by its script at most."""
+        now, kind = trio.current_time(), what.partition(" script: ")[0]
+        if now - self._said_at.get(kind, -math.inf) < SAY_AGAIN_S:
+            return
+        if len(self._said_at) >= SAID_MAX:
+            self._said_at.clear()
+        self._said_at[kind] = now
+        _log.log(level, "%s", what)
+
+    async def _look_after(self) -> None:
+        """Ask for a sign of life while nobody else asks."""
+        while True:
+            await trio.sleep(QUIET_S)
+            if self.fault is None and not self.waiting:
+                self.submit(Call([b"PING"], b""))
+
+
+def _words(group: BaseExceptionGroup[BaseException]) -> str:
+    first: BaseException = group
+    while isinstance(first, BaseExceptionGroup):
+        first = first.exceptions[0]
+    return str(first) or type(first).__name__

@@ -1,0 +1,199 @@
+"""Which link a key's calls take: the only one of a single server, or that of the slot's server in a cluster."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from functools import partial
+from random import Random
+from typing import Protocol
+
+import trio
+from coredis.exceptions import AskError, MovedError, RedisError
+
+from storage.errors import StateUnavailable
+from storage.redis.call import SLOTS, Call, Calls, Owner, slot_of
+from storage.redis.link import CONNECT_S, Link
+from storage.redis.urls import Access, Address
+from storage.redis.wire import FAULTS, open_connection
+from storage.state import Reply
+
+MOVES_MAX = 3
+SCOUT_S = 0.2  # how often the map is read anew while something is wrong with it
+QUIET_SCOUT_S = 30.0
+
+_log = logging.getLogger(__name__)
+
+
+class Routes(Protocol):
+    """The links of a state."""
+
+    @property
+    def fault(self) -> str | None:
+        """Why some key cannot be asked for now."""
+        ...
+
+    def links(self) -> Iterable[Link]:
+        """All of them."""
+        ...
+
+    def link_of(self, key: bytes) -> Link:
+        """The one for a key; raises StateUnavailable when there is none."""
+        ...
+
+    def refused(self, call: Call, error: RedisError) -> bool:
+        """As `Owner.refused`."""
+        ...
+
+    def lost(self, link: Calls) -> None:
+        """A link is down."""
+        ...
+
+
+class Single:
+    """One server, or what Sentinel says is the primary."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+
+    @property
+    def fault(self) -> str | None:
+        """As `Routes.fault`."""
+        return self._link.fault
+
+    def links(self) -> Iterable[Link]:
+        """The one."""
+        return (self._link,)
+
+    def link_of(self, key: bytes) -> Link:  # noqa: ARG002 - one for all keys
+        """The one."""
+        return self._link
+
+    def refused(self, call: Call, error: RedisError) -> bool:  # noqa: ARG002 - there is nowhere else to go
+        """Nothing is seen to."""
+        return False
+
+    def lost(self, link: Calls) -> None:
+        """The link sees to itself."""
+
+
+class Cluster:
+    """A link to each server that has slots. The map is read anew whenever a server says so or a link is lost."""
+
+    def __init__(self, seeds: Sequence[Address], access: Access, *, round_trip_s: float, nursery: trio.Nursery) -> None:
+        self._seeds = seeds
+        self._access = access
+        self._round_trip_s = round_trip_s
+        self._nursery = nursery
+        self._owner: Owner | None = None
+        self._links: dict[Address, tuple[Link, trio.CancelScope]] = {}
+        self._slots: list[Address | None] = [None] * SLOTS
+        self._wrong = trio.Event()
+        self._rng = Random()
+
+    @property
+    def fault(self) -> str | None:
+        """As `Routes.fault`."""
+        if not self._links or None in self._slots:
+            return "some slots of the cluster have no server"
+        return next((link.fault for link, _ in self._links.values() if link.fault is not None), None)
+
+    def links(self) -> Iterable[Link]:
+        """Those to the servers of the map."""
+        return [link for link, _ in self._links.values()]
+
+    def link_of(self, key: bytes) -> Link:
+        """The one to the server of the key's slot."""
+        address = self._slots[slot_of(key)]
+        if address is None:
+            raise StateUnavailable("the key's slot has no server")
+        return self._links[address][0]
+
+    def refused(self, call: Call, error: RedisError) -> bool:
+        """Follow a slot that has moved or is moving; nothing of the call happened."""
+        if not isinstance(error, MovedError | AskError) or call.moves >= MOVES_MAX:
+            return False
+        if call.is_left:
+            return True
+        call.moves += 1
+        link = self._link_to((error.host, error.port))
+        try:
+            if isinstance(error, AskError):
+                link.submit(Call([b"ASKING"], call.key))
+            else:
+                self._slots[error.slot_id] = (error.host, error.port)
+                self._wrong.set()
+            link.submit(call)
+        except StateUnavailable as exc:
+            call.fail(str(exc))
+        return True
+
+    def lost(self, link: Calls) -> None:  # noqa: ARG002 - which one does not matter
+        """Perhaps another server has its slots by now."""
+        self._wrong.set()
+
+    async def run(self, owner: Owner) -> None:
+        """Keep the map true until cancelled."""
+        self._owner = owner
+        while True:
+            self._wrong = trio.Event()
+            is_read = await self._scout()
+            if not is_read or self.fault is not None:
+                await trio.sleep(SCOUT_S)
+                continue
+            with trio.move_on_after(QUIET_SCOUT_S):
+                await self._wrong.wait()
+
+    async def _scout(self) -> bool:
+        """Read the map from the first server that answers."""
+        up = [address for address, (link, _) in self._links.items() if link.fault is None]
+        self._rng.shuffle(up)
+        others = [address for address in (*self._links, *self._seeds) if address not in up]
+        for address in dict.fromkeys((*up, *others)):
+            with trio.move_on_after(CONNECT_S):
+                try:
+                    async with open_connection(address, self._access) as connection:
+                        self._take_map(address, await connection.ask(b"CLUSTER", b"SLOTS"))
+                        return True
+                except FAULTS as exc:
+                    _log.debug("%s:%d does not tell the slots: %s", *address, exc)
+        return False
+
+    def _take_map(self, teller: Address, told: Reply) -> None:
+        slots: list[Address | None] = [None] * SLOTS
+        assert isinstance(told, list)
+        for entry in told:
+            first, last, address = _range(entry, teller)
+            slots[first : last + 1] = [address] * (last + 1 - first)
+        for address in {address for address in slots if address is not None}:
+            self._link_to(address)
+        self._slots = slots
+        for address in self._links.keys() - set(slots):
+            self._links.pop(address)[1].cancel()
+
+    def _link_to(self, address: Address) -> Link:
+        known = self._links.get(address)
+        if known is None:
+            assert self._owner is not None
+            connect = partial(open_connection, address, self._access)
+            known = Link(connect, self._owner, round_trip_s=self._round_trip_s), trio.CancelScope()
+            self._links[address] = known
+            self._nursery.start_soon(_run_within, *known)
+        return known[0]
+
+
+async def _run_within(link: Link, scope: trio.CancelScope) -> None:
+    with scope:
+        await link.run()
+
+
+def _range(entry: Reply, teller: Address) -> tuple[int, int, Address]:
+    """First slot, last slot and primary of one line of CLUSTER SLOTS; a server without a name is the one that tells."""
+    assert isinstance(entry, list)
+    first, last, primary = entry[:3]
+    assert isinstance(first, int)
+    assert isinstance(last, int)
+    assert isinstance(primary, list)
+    host, port = primary[:2]
+    assert isinstance(port, int)
+    return first, last, (host.decode() if isinstance(host, bytes) and host else teller[0], port)

@@ -1,0 +1,182 @@
+"""The shared state in Redis or Valkey: one server, a Cluster, or what Sentinel watches."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+
+import trio
+from coredis.exceptions import RedisError
+
+from storage.errors import StateUnavailable
+from storage.redis.call import Call, Calls, script_call
+from storage.redis.channels import Channels
+from storage.redis.link import ROUND_TRIP_S, Link
+from storage.redis.routes import Cluster, Routes, Single
+from storage.redis.sentinel import open_primary
+from storage.redis.urls import RedisUrl, read_url
+from storage.redis.wire import open_connection
+from storage.state import Reply, Script, StateStatistics
+
+START_S = 2.0
+CLOSE_S = 0.5
+DRAIN_TICK_S = 0.005
+CHUNK = 500
+
+
+class RedisState:
+    """As `State`. It owns the links, which tell it what happens to them."""
+
+    def __init__(self) -> None:
+        self.routes: Routes
+        self._channels = Channels()
+        self._callbacks: list[Callable[[], None]] = []
+        self._changed = trio.Event()
+
+    @property
+    def fault(self) -> str | None:
+        """As `State.fault`."""
+        return self.routes.fault
+
+    async def run(self, script: Script, keys: Sequence[bytes], args: Sequence[bytes]) -> Reply:
+        """As `State.run`."""
+        return await self._ask(script_call(script, keys, args))
+
+    async def run_all(
+        self, script: Script, calls: Sequence[tuple[Sequence[bytes], Sequence[bytes]]]
+    ) -> list[Reply | Exception]:
+        """As `State.run_all`."""
+        outcomes: list[Reply | Exception] = []
+        for first in range(0, len(calls), CHUNK):
+            chunk = [script_call(script, keys, args) for keys, args in calls[first : first + CHUNK]]
+            for call in chunk:
+                self._submit_or_fail(call)
+            for call in chunk:
+                try:
+                    outcomes.append(await call.wait())
+                except StateUnavailable as exc:
+                    outcomes.append(exc)
+        await trio.lowlevel.checkpoint()
+        return outcomes
+
+    def run_nowait(
+        self, script: Script, keys: Sequence[bytes], args: Sequence[bytes], on_loss: Callable[[], None] | None = None
+    ) -> bool:
+        """As `State.run_nowait`."""
+        call = script_call(script, keys, args)
+        call.on_loss = on_loss
+        return self._submit_or_fail(call)
+
+    async def call(self, name: bytes, key: bytes, *args: bytes) -> Reply:
+        """As `State.call`."""
+        return await self._ask(Call([name, key, *args], key))
+
+    def call_nowait(self, name: bytes, key: bytes, *args: bytes, on_loss: Callable[[], None] | None = None) -> bool:
+        """As `State.call_nowait`."""
+        call = Call([name, key, *args], key)
+        call.on_loss = on_loss
+        return self._submit_or_fail(call)
+
+    def publish(self, channel: bytes, message: bytes) -> bool:
+        """As `State.publish`."""
+        return self._submit_or_fail(Call([b"PUBLISH", channel, message], channel))
+
+    def subscribe(self, channel: bytes) -> AbstractAsyncContextManager[trio.MemoryReceiveChannel[bytes]]:
+        """As `State.subscribe`."""
+        return self._channels.subscribe(channel)
+
+    def on_connect(self, callback: Callable[[], None]) -> None:
+        """As `State.on_connect`."""
+        self._callbacks.append(callback)
+
+    def statistics(self) -> StateStatistics:
+        """As `State.statistics`; of the links that are there now."""
+        links = list(self.routes.links())
+        return StateStatistics(
+            waiting=sum(link.waiting for link in links),
+            calls=sum(link.calls for link in links),
+            round_trips=sum(link.round_trips for link in links),
+            lost=sum(link.lost for link in links),
+            connects=sum(link.connects for link in links),
+        )
+
+    async def _ask(self, call: Call) -> Reply:
+        self.routes.link_of(call.key).submit(call)
+        return await call.wait()
+
+    def _submit_or_fail(self, call: Call) -> bool:
+        try:
+            self.routes.link_of(call.key).submit(call)
+        except StateUnavailable as exc:
+            call.fail(str(exc))
+            return False
+        return True
+
+    def connected(self, link: Calls) -> None:
+        """As `Owner.connected`."""
+        self._channels.connected(link)
+        for callback in self._callbacks:
+            callback()
+        self._changed.set()
+
+    def lost(self, link: Calls) -> None:
+        """As `Owner.lost`."""
+        self._channels.lost(link)
+        self.routes.lost(link)
+
+    def pushed(self, message: Reply) -> None:
+        """As `Owner.pushed`."""
+        self._channels.pushed(message)
+
+    def refused(self, call: Call, error: RedisError) -> bool:
+        """As `Owner.refused`."""
+        return self.routes.refused(call, error)
+
+    async def wait_connected(self) -> None:
+        """Wait until nothing is at fault."""
+        while self.fault is not None:
+            self._changed = trio.Event()
+            await self._changed.wait()
+
+    async def drain(self) -> None:
+        """Wait until what nobody waits for is done too, such as the last releases; the deadline is the caller's."""
+        while self.statistics().waiting:  # noqa: ASYNC110 - only at the end, where an event would cost every call
+            await trio.sleep(DRAIN_TICK_S)
+
+
+@asynccontextmanager
+async def open_redis(
+    url: str, *, round_trip_s: float = ROUND_TRIP_S, start_s: float = START_S
+) -> AsyncIterator[RedisState]:
+    """The state at `url`; it is there after `start_s` even when the server is not, and connects by itself.
+
+    Raises:
+        StoreUnusable: the address cannot be read.
+    """
+    where, state = read_url(url), RedisState()
+    async with trio.open_nursery() as nursery:
+        _start(where, state, nursery, round_trip_s)
+        with trio.move_on_after(start_s):
+            await state.wait_connected()
+        try:
+            yield state
+        finally:
+            with trio.move_on_after(CLOSE_S, shield=True):
+                await state.drain()
+            nursery.cancel_scope.cancel()
+
+
+def _start(where: RedisUrl, state: RedisState, nursery: trio.Nursery, round_trip_s: float) -> None:
+    if where.form == "cluster":
+        cluster = Cluster(where.addresses, where.access, round_trip_s=round_trip_s, nursery=nursery)
+        state.routes = cluster
+        nursery.start_soon(cluster.run, state)
+        return
+    if where.form == "sentinel":
+        connect = partial(open_primary, where.addresses, where.service, where.access)
+    else:
+        connect = partial(open_connection, where.addresses[0], where.access)
+    link = Link(connect, state, round_trip_s=round_trip_s)
+    state.routes = Single(link)
+    nursery.start_soon(link.run)

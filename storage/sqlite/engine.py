@@ -1,0 +1,85 @@
+"""The writer's side of transactions on an SQLite file."""
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from storage.errors import CommitUnknown
+from storage.sqlite.transaction import SqliteTx, translate
+from storage.sqlite.watch import FileWatch
+from storage.transactions import Callback
+
+
+class SqliteEngine:
+    """The writing connection (see `storage.transactions.Engine`)."""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        watch: FileWatch | None = None,
+        tell_doubts: Callable[[Sequence[Callback]], None] = lambda _doubts: None,
+    ) -> None:
+        """The connection is used by the writer's thread only; a database in memory has nothing to `watch`.
+
+        `tell_doubts` has the callbacks called on the Trio side.
+        """
+        self._cursor = connection.cursor()
+        self._connection = connection
+        self._watch = watch
+        self._tell_doubts = tell_doubts
+        self._doubts: list[Callback] = []
+
+    def begin(self) -> None:
+        """Open a transaction, with the write lock from the start."""
+        self.rollback()  # one that an earlier error left open, should undoing it have failed then
+        if self._watch is not None:
+            self._watch.check()
+            self._doubts = []
+        self._cursor.execute("BEGIN IMMEDIATE")
+
+    def commit(self) -> None:
+        """Make it durable, in a file that is still in its place. Raises CommitUnknown when it is not."""
+        if self._watch is None:
+            self._cursor.execute("COMMIT")
+            return
+        if count := self._watch.next_count():
+            self._cursor.execute(f"PRAGMA user_version = {count}")
+        self._cursor.execute("COMMIT")
+        try:
+            self._watch.check_commit()
+        except CommitUnknown:
+            self._tell_doubts(self._doubts)
+            raise
+
+    def rollback(self) -> None:
+        """Undo it; after some errors SQLite has done so already."""
+        if self._connection.in_transaction:
+            with suppress(sqlite3.Error):
+                self._cursor.execute("ROLLBACK")
+
+    def mark(self) -> None:
+        """Set the savepoint."""
+        self._cursor.execute("SAVEPOINT call")
+
+    def settle(self) -> None:
+        """Every statement is waited for."""
+
+    def keep(self) -> None:
+        """Release the savepoint."""
+        self._cursor.execute("RELEASE call")
+
+    def undo(self) -> bool:
+        """Return to the savepoint; False when SQLite has dropped the whole transaction, as it does on a full disk."""
+        if not self._connection.in_transaction:
+            return False
+        self._cursor.execute("ROLLBACK TO call")
+        self._cursor.execute("RELEASE call")
+        return True
+
+    def transaction(self, callbacks: list[Callback]) -> SqliteTx:
+        """The calls' view of the transaction."""
+        return SqliteTx(self._cursor, callbacks, self._doubts)
+
+    def translate(self, error: Exception) -> Exception:
+        """The store's word for an error of the driver."""
+        return translate(error)

@@ -1,0 +1,104 @@
+"""The database file before it serves: its folder, its health and its schema."""
+
+import secrets
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+
+from sqlite_utils import Database, Migrations
+
+from storage.errors import StoreCorrupt, StoreUnusable
+from storage.migrations import Migration, MigrationSet, refuse_newer
+from storage.private_files import make_folder
+
+CHECKED_BYTES_MAX = 268435456  # a whole check of more would hold up the start for seconds
+
+RESTORE = (
+    "stop the node, then put a backup of the file in its place, "
+    "or save what can be read with: sqlite3 {path} .recover | sqlite3 {path}.new"
+)
+
+
+class SqliteSchema:
+    """What migrations may do (see `storage.migrations.Schema`)."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        """Migrations run on `connection`."""
+        self._connection = connection
+
+    def execute(self, sql: str) -> None:
+        """Run one statement; a counting key is SQLite's row id."""
+        self._connection.execute(sql.replace("{serial}", "INTEGER PRIMARY KEY"))
+
+    def append_only(self, table: str) -> None:
+        """Refuse changes by triggers."""
+        for action in ("UPDATE", "DELETE"):
+            self._connection.execute(
+                f"CREATE TRIGGER {table}_refuses_{action.lower()} BEFORE {action} ON {table} "
+                f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
+            )
+
+
+def make_data_folder(folder: Path) -> None:
+    """Make the folder of the file. Raises StoreUnusable when that cannot be."""
+    try:
+        make_folder(folder)
+    except OSError as exc:
+        raise StoreUnusable(f"cannot make the data folder {folder}: {exc.strerror}") from exc
+
+
+def check(connection: sqlite3.Connection, path: Path) -> None:
+    """Look for damage. Raises StoreCorrupt with the way to restore."""
+    try:
+        small = path.stat().st_size <= CHECKED_BYTES_MAX
+        found = connection.execute("PRAGMA quick_check(1)" if small else "SELECT 'ok' FROM sqlite_master").fetchone()
+    except sqlite3.DatabaseError as exc:
+        raise damaged(path, str(exc)) from exc
+    if found is not None and found[0] != "ok":
+        raise damaged(path, str(found[0]))
+
+
+def damaged(path: Path, what: str) -> StoreCorrupt:
+    """The refusal of a damaged file, with the way to restore it."""
+    return StoreCorrupt(f"the database {path} is damaged ({what}): {RESTORE.format(path=path)}")
+
+
+def migrate(connection: sqlite3.Connection, sets: Sequence[MigrationSet]) -> None:
+    """Apply what is missing, each migration in its own transaction, recorded where the sqlite-utils command shows it.
+
+    Raises:
+        StoreTooNew: the file holds a migration that this program does not know.
+    """
+    refuse_newer(_applied(connection), sets)
+    database = Database(connection)
+    for one in sets:
+        _register(one, SqliteSchema(connection)).apply(database)
+
+
+def name_life(connection: sqlite3.Connection) -> None:
+    """Draw a new application id, by which `storage.sqlite.watch` knows the file, and have it written there."""
+    connection.execute("BEGIN IMMEDIATE")
+    connection.execute(f"PRAGMA application_id = {1 + secrets.randbelow(2**31 - 1)}")
+    connection.execute("PRAGMA user_version = 0")
+    connection.execute("COMMIT")
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+
+def _applied(connection: sqlite3.Connection) -> list[tuple[str, str]]:
+    table = Migrations.migrations_table
+    if connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone() is None:
+        return []
+    return connection.execute(f"SELECT migration_set, name FROM {table}").fetchall()  # noqa: S608 - a constant
+
+
+def _register(one: MigrationSet, schema: SqliteSchema) -> Migrations:
+    migrations = Migrations(one.name)
+    for migration in one.migrations:
+        _add(migrations, migration, schema)
+    return migrations
+
+
+def _add(migrations: Migrations, migration: Migration, schema: SqliteSchema) -> None:
+    @migrations(name=migration.__name__)
+    def apply(_database: Database) -> None:
+        migration(schema)

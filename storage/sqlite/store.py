@@ -1,0 +1,189 @@
+"""The store on one SQLite file: a writer that groups commits, readers on worker threads, one owner."""
+
+import sqlite3
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager, closing, contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import cast
+
+import trio
+
+from storage.batching import Writer, open_writer
+from storage.errors import StoreInUse, StoreUnavailable, StoreUnusable
+from storage.migrations import MigrationSet
+from storage.sqlite.engine import SqliteEngine
+from storage.sqlite.files import check, damaged, make_data_folder, migrate, name_life
+from storage.sqlite.marks import mark_made, refuse_missing, refuse_mixed
+from storage.sqlite.owner import Ownership, own
+from storage.sqlite.transaction import SqliteTx, connect, translate
+from storage.sqlite.watch import FileWatch
+from storage.store import BatchHandler, Req, Res, StoreStatistics, T, Tx
+from storage.transactions import Callback, Job, run_batch
+
+READERS = 4
+OPEN_TRIES = 10  # somebody who only looks whether the store is in use holds the lock for a moment
+OPEN_RETRY_S = 0.02
+WATCH_CLOSE_S = 10.0  # as the writer's: a disk that does not answer must not keep the process alive for longer
+
+
+class SqliteStore:
+    """An open file (see `storage.store.Store`)."""
+
+    def __init__(
+        self, writer: Writer, readers: Sequence[sqlite3.Connection], ownership: Ownership, watch: FileWatch
+    ) -> None:
+        """Everything given is owned by `open_sqlite`."""
+        self._writer = writer
+        self._watch = watch
+        self._idle = list(readers)
+        self._limiter = trio.CapacityLimiter(len(readers))
+        self._ownership = ownership
+
+    async def write(self, fn: Callable[[Tx], T]) -> T:
+        """Run `fn` in a savepoint of the next transaction."""
+        return cast("T", await self._writer.submit(Job(fn=fn)))
+
+    async def read(self, fn: Callable[[Tx], T]) -> T:
+        """Run `fn` in a worker thread on one snapshot."""
+        return await trio.to_thread.run_sync(self._read, fn, limiter=self._limiter)
+
+    def submit(self, handler: BatchHandler[Req, Res], request: Req) -> Awaitable[Res]:
+        """Hand `request` to `handler` together with all that waits for it."""
+        return self._writer.submit(Job(handler, request))  # type: ignore[arg-type, return-value]  # the queue mixes them
+
+    def submit_nowait(
+        self, handler: BatchHandler[Req, Res], request: Req, on_failure: Callable[[], None] | None = None
+    ) -> None:
+        """As `submit`, and nobody waits."""
+        self._writer.submit_nowait(Job(handler, request, on_failure))  # type: ignore[arg-type]  # as above
+
+    async def ping(self) -> None:
+        """Prove that the store can be written, by writing."""
+        await self._writer.submit(Job(fn=_touch, abandonable=True))
+
+    def announce(self, note: Mapping[str, str]) -> None:
+        """Leave a note for other processes."""
+        self._ownership.announce(note)
+
+    def statistics(self) -> StoreStatistics:
+        """Counters for the operator."""
+        return self._writer.statistics()
+
+    def _read(self, fn: Callable[[Tx], T]) -> T:
+        self._watch.check()
+        connection = self._idle.pop()
+        try:
+            connection.execute("BEGIN")
+            return fn(SqliteTx(connection.cursor()))
+        except sqlite3.Error as exc:
+            raise translate(exc) from exc
+        finally:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            self._idle.append(connection)
+
+
+@asynccontextmanager
+async def open_sqlite(
+    path: Path, migrations: Sequence[MigrationSet], *, new_store: bool = False
+) -> AsyncIterator[SqliteStore]:
+    """Own, check and migrate the file at `path`, which has no links in it, and serve it.
+
+    It is made where there was none; where there was one that is gone, only if `new_store`.
+
+    Raises:
+        StoreInUse, StoreCorrupt, StoreTooNew, StoreUnusable: with words for the operator.
+    """
+    make_data_folder(path.parent)
+    refuse_missing(path, new_store=new_store)
+    token = trio.lowlevel.current_trio_token()
+    with ExitStack() as stack:
+        ownership = await _own_soon(path, stack)
+        refuse_mixed(path)
+        connections = await trio.to_thread.run_sync(_open_connections, path, migrations, stack)
+        mark_made(path)
+        watch = _watch(path, ownership, connections.watching, lambda fault: _soon(token, refuse, fault))
+        engine = SqliteEngine(connections.writing, watch, lambda doubts: _soon(token, _call_all, doubts))
+
+        def refuse(fault: str | None) -> None:
+            writer.refuse(fault)
+
+        async with open_writer(partial(run_batch, engine)) as writer:
+            stack.enter_context(_running(watch))  # until all is committed, and then for one look more
+            yield SqliteStore(writer, connections.readers, ownership, watch)
+
+
+def _watch(
+    path: Path, ownership: Ownership, connection: sqlite3.Connection, tell: Callable[[str | None], None]
+) -> FileWatch:
+    try:
+        return FileWatch(path, ownership, connection, tell)
+    except OSError as exc:
+        raise StoreUnusable(f"{path} was taken away while it was being opened: {exc.strerror}") from exc
+
+
+@contextmanager
+def _running(watch: FileWatch) -> Iterator[None]:
+    """The thread of `watch`, in the block."""
+    thread = threading.Thread(target=watch.run, name="storage-watch", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        watch.stop()
+        thread.join(WATCH_CLOSE_S)
+
+
+def _soon(token: trio.lowlevel.TrioToken, fn: Callable[..., None], *args: object) -> None:
+    with suppress(trio.RunFinishedError):
+        token.run_sync_soon(fn, *args)
+
+
+def _call_all(callbacks: Sequence[Callback]) -> None:
+    for callback in callbacks:
+        callback()
+
+
+async def _own_soon(path: Path, stack: ExitStack) -> Ownership:
+    await trio.lowlevel.checkpoint()
+    for _ in range(OPEN_TRIES - 1):
+        try:
+            return stack.enter_context(own(path))
+        except StoreInUse:
+            await trio.sleep(OPEN_RETRY_S)
+    return stack.enter_context(own(path))
+
+
+@dataclass(frozen=True, slots=True)
+class _Connections:
+    """All connections to the file, each used by one thread at a time."""
+
+    writing: sqlite3.Connection
+    watching: sqlite3.Connection
+    readers: list[sqlite3.Connection]
+
+
+def _open_connections(path: Path, migrations: Sequence[MigrationSet], stack: ExitStack) -> _Connections:
+    """The checked and migrated file's connections; the writing one, closed last, tidies the log."""
+    try:
+        writing = stack.enter_context(closing(connect(path)))
+        check(writing, path)
+        migrate(writing, migrations)
+        name_life(writing)
+        watching = stack.enter_context(closing(connect(path)))
+        readers = [stack.enter_context(closing(connect(path, query_only=True))) for _ in range(READERS)]
+        return _Connections(writing, watching, readers)
+    except sqlite3.DatabaseError as exc:
+        if getattr(exc, "sqlite_errorcode", None) in {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT}:
+            raise damaged(path, str(exc)) from exc
+        if isinstance(refusal := translate(exc), StoreUnavailable):
+            raise StoreUnusable(f"cannot open {path}: {refusal}") from exc
+        raise  # a bug in a migration
+
+
+def _touch(tx: Tx) -> None:
+    """A write that changes nothing anyone reads."""
+    tx.run(f"PRAGMA user_version = {(tx.one('PRAGMA user_version') or (0,))[0]}")

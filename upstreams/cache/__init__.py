@@ -1,0 +1,1 @@
+"""Caches of answers, and calls that are shared while they run."""

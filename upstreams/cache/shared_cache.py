@@ -1,0 +1,235 @@
+"""The response cache of many nodes: this node's memory first, then the shared state; one call for all of them.
+
+Who misses takes a turn: it finds the answer, or leads under a lock, or waits for who leads. A lock is short, and its
+node renews it while the call runs: soon after a node's death another one leads. It never outlives the call's deadline,
+and it is fenced: who has lost it stores nothing. Without the server every node is on its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import count
+from secrets import token_hex
+
+import trio
+
+from storage.errors import StateUnavailable
+from storage.state import LOOK_AGAIN, Reply, State, read_script
+from upstreams.cache.response_cache import Cache
+
+BODY_BYTES_MAX = 256 * 1024
+POLL_S = 0.5  # messages may be lost
+LOCK_S = 2.0
+RENEW_S = 0.5
+LANDED = b"sluice:landed"
+RENEWED = b"sluice:renewed"
+
+
+@dataclass(frozen=True, slots=True)
+class SharedCacheStatistics:
+    """Counts since the start: answers of other nodes that were used, calls that waited for another node's, however
+    long, and calls without the server."""
+
+    found_total: int
+    waited_total: int
+    alone_total: int
+
+
+class Turn:
+    """Either `found`, or leave to make the call: then `keep` its answer, or leave without.
+
+    `waited_s` is how long the calls of other nodes were waited for.
+    """
+
+    __slots__ = ("_keep", "found", "waited_s")
+
+    def __init__(self, found: bytes | None, waited_s: float, keep: Callable[[bytes, float], None]) -> None:
+        self.found = found
+        self.waited_s = waited_s
+        self._keep = keep
+
+    def keep(self, body: bytes, ttl_s: float) -> None:
+        """Store the answer here and, unless it is too long or the lock was lost, for all; call it once."""
+        self._keep(body, ttl_s)
+
+
+class SharedCache:
+    """Answers that all nodes share. Opened by `open_shared_cache`. While `local` is turned off, nothing is shared."""
+
+    def __init__(self, local: Cache, state: State) -> None:
+        self.local = local
+        self._state = state
+        self._turn, self._renew, self._end, self._put = (
+            read_script("upstreams", name) for name in ("cache_turn", "cache_renew", "cache_end", "cache_put")
+        )
+        self._landings: dict[bytes, set[trio.Event]] = {}
+        self._led: dict[bytes, tuple[bytes, float]] = {}  # of each lock's token: the name, and the call's deadline
+        self._node = token_hex(6).encode()
+        self._tokens = count()
+        self._found = self._waited = self._alone = 0
+
+    @asynccontextmanager
+    async def turn(self, key: bytes, deadline_at: float, *, waits: bool = True) -> AsyncIterator[Turn]:
+        """What another node has found or finds by `deadline_at` on Trio's clock, or else the lead for this one.
+
+        Who does not wait leads beside another node's call; then that one's answer is the one for all.
+
+        Raises:
+            trio.TooSlowError: the call of another node did not end in time.
+        """
+        name, token = _name(key), b"%b%x" % (self._node, next(self._tokens))
+        found, waited_s = await self._find(key, name, token, deadline_at=deadline_at, waits=waits)
+        if found is not None:
+            yield Turn(found, waited_s, lambda _body, _ttl_s: None)
+            return
+        is_ended = False
+
+        def keep(body: bytes, ttl_s: float) -> None:
+            nonlocal is_ended
+            self.local.put(key, body, ttl_s)
+            if self._is_shared(body):
+                is_ended = True
+                self._finish(name, token, body, ttl_s)
+
+        try:
+            yield Turn(None, waited_s, keep)
+        finally:
+            if not is_ended:
+                self._finish(name, token, b"", 0)
+
+    async def holds(self, key: bytes) -> bool:
+        """Whether a turn would find an answer now."""
+        if self.local.holds(key):
+            return True
+        try:
+            return self.local.bytes_max > 0 and bool(await self._state.call(b"EXISTS", _keys(_name(key))[0]))
+        except StateUnavailable:
+            return False
+
+    def put(self, key: bytes, body: bytes, ttl_s: float) -> None:
+        """Store an answer that was made to be fresh, without a turn; other nodes forget theirs."""
+        self.local.put(key, body, ttl_s)
+        stored = (body, _ms(ttl_s)) if self._is_shared(body) else (b"", b"0")
+        self._state.run_nowait(self._put, _keys(_name(key))[:1], (*stored, RENEWED, self._node + key))
+
+    def statistics(self) -> SharedCacheStatistics:
+        """The record of this moment."""
+        return SharedCacheStatistics(self._found, self._waited, self._alone)
+
+    def _is_shared(self, body: bytes) -> bool:
+        return len(body) <= min(BODY_BYTES_MAX, self.local.bytes_max)
+
+    async def _find(
+        self, key: bytes, name: bytes, token: bytes, *, deadline_at: float, waits: bool
+    ) -> tuple[bytes | None, float]:
+        """The answer, or None: lead; and how long others were waited for."""
+        waited_s, has_waited = 0.0, False
+        while self.local.bytes_max > 0:
+            with self._landing(name) as landed:  # before asking, so that no word is missed
+                match await self._ask(name, token, deadline_at):
+                    case [2, bytes() as body, int() as ttl_ms]:
+                        self._found += 1
+                        self.local.put(key, body, ttl_ms / 1000)
+                        return body, waited_s
+                    case [0, int() as lock_ms] if waits:
+                        self._waited += not has_waited
+                        has_waited = True
+                        waited_s += await self._wait(landed, lock_ms / 1000, deadline_at)
+                    case [1]:
+                        self._led[token] = name, deadline_at
+                        break
+                    case _:
+                        break
+        return None, waited_s
+
+    @contextmanager
+    def _landing(self, name: bytes) -> Iterator[trio.Event]:
+        """Set when another node says that its call has ended."""
+        landed = trio.Event()
+        self._landings.setdefault(name, set()).add(landed)
+        try:
+            yield landed
+        finally:
+            self._landings[name].discard(landed)
+            if not self._landings[name]:
+                del self._landings[name]
+
+    async def _ask(self, name: bytes, token: bytes, deadline_at: float) -> Reply:
+        try:
+            return await self._state.run(self._turn, _keys(name), (token, _lock_ms(deadline_at)))
+        except trio.Cancelled:
+            self._finish(name, token, b"", 0)
+            raise
+        except StateUnavailable:
+            self._alone += 1
+            return None
+
+    async def _wait(self, landed: trio.Event, lock_s: float, deadline_at: float) -> float:
+        """Wait for word of another node, but not for long; how long that was."""
+        began = trio.current_time()
+        if began >= deadline_at:
+            raise trio.TooSlowError
+        with trio.move_on_at(min(deadline_at, began + min(POLL_S, max(lock_s, 0.0) + 0.001))):
+            await landed.wait()
+        return trio.current_time() - began
+
+    def _finish(self, name: bytes, token: bytes, body: bytes, ttl_s: float) -> None:
+        self._led.pop(token, None)
+        self._state.run_nowait(self._end, _keys(name), (token, body, _ms(ttl_s), LANDED, name))
+
+    async def renew(self) -> None:
+        """Let the locks of long calls last, until cancelled; calls that end within a beat cost nothing."""
+        before: set[bytes] = set()
+        while True:
+            await trio.sleep(RENEW_S)
+            for token in before & self._led.keys():
+                name, deadline_at = self._led[token]
+                self._state.run_nowait(self._renew, _keys(name)[1:], (token, _lock_ms(deadline_at)))
+            before = set(self._led)
+
+    async def listen(self) -> None:
+        """Wake those who wait when another node says that its call has ended, until cancelled."""
+        async with self._state.subscribe(LANDED) as messages:
+            async for name in messages:
+                names = list(self._landings) if name == LOOK_AGAIN else [name]
+                for landed in [event for one in names for event in self._landings.get(one, ())]:
+                    landed.set()
+
+    async def forget_renewed(self) -> None:
+        """Forget what another node has made anew, until cancelled. Word that is lost costs an old answer its time."""
+        async with self._state.subscribe(RENEWED) as messages:
+            async for message in messages:
+                if not message.startswith(self._node):
+                    self.local.forget(message[len(self._node) :])
+
+
+def _name(key: bytes) -> bytes:
+    """A canonical request may be long; its digest names it to all."""
+    return blake2b(key, digest_size=16).hexdigest().encode()
+
+
+def _keys(name: bytes) -> tuple[bytes, bytes]:
+    return b"sluice:{%b}:answer" % name, b"sluice:{%b}:lock" % name
+
+
+def _lock_ms(deadline_at: float) -> bytes:
+    return _ms(max(0.001, min(LOCK_S, deadline_at - trio.current_time())))
+
+
+def _ms(seconds: float) -> bytes:
+    return b"%d" % (seconds * 1000)
+
+
+@asynccontextmanager
+async def open_shared_cache(local: Cache, state: State) -> AsyncIterator[SharedCache]:
+    """This node's side of the shared cache."""
+    cache = SharedCache(local, state)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(cache.renew)
+        nursery.start_soon(cache.listen)
+        nursery.start_soon(cache.forget_renewed)
+        yield cache
+        nursery.cancel_scope.cancel()

@@ -1,0 +1,1 @@
+"""Running a read: sources in turn, walks over pages, answers judged."""

@@ -1,0 +1,108 @@
+"""Reads what came back from a source: an `Answer`, or the refusal that it stands for."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Literal
+
+import httpx
+import orjson
+
+from upstreams.fetching.retry_after import retry_after_s
+from upstreams.model.endpoint import Judge
+from upstreams.model.errors import NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
+from upstreams.model.fields import decoded
+from upstreams.model.steps import Answer
+from upstreams.transport.http import HttpAnswer, ResponseTooLarge
+
+Accepts = Literal["json", "json or text"]
+_PASSING = frozenset((500, 502, 503, 504))
+_NOTHING = frozenset((b"", b"null"))
+"""Bodies that say, with a good status, that there is nothing (spec 7.5)."""
+_NOTHING_BYTES_MAX = 16
+"""Longer bodies are not looked at for blanks around it."""
+VALUES_MAX = 150_000
+"""Values of one answer's JSON: a true page has some ten thousand, and a comma in a text counts as one too."""
+_MANY_VALUES_BYTES = 2 * VALUES_MAX
+"""A body must be longer to hold more: a value takes two bytes."""
+_NEARLY_JSON_BYTES_MAX = 256 * 1024
+"""Longer bodies are JSON or they are not: a second look at them would hold up everybody else."""
+_INTEGER_DIGITS_MAX = 20
+_NO_TEXT = frozenset(("application/json", "text/html"))
+"""Types of what is no file's text: JSON that was cut short, a proxy's page."""
+_HALF_OF_A_PAIR = re.compile("[\ud800-\udfff]")
+
+
+def read_answer(raw: HttpAnswer, source: str, took_s: float, *, accepts: Accepts, judge: Judge) -> Answer:
+    """The answer that came from the source of this name, its body parsed.
+
+    Raises:
+        NotFound, InvalidArgument, UpstreamThrottled, UpstreamFailed: what it says instead.
+    """
+    status = raw.status
+    if status == 202:  # it is still making what was asked for: GitHub's statistics
+        raise UpstreamFailed(source, "the answer is not ready yet", passing=True)
+    if 300 <= status < 400:
+        raise UpstreamFailed(source, f"status {status}")
+    # As `Answer(...)`, which costs twice this.
+    answer = tuple.__new__(Answer, (status, raw.headers, _body(raw, source, accepts), source, took_s, len(raw.body)))
+    if status >= 400:
+        raise refusal_of(answer, judge)
+    return answer
+
+
+def refusal_of(answer: Answer, judge: Judge) -> UpstreamError:
+    """What an error answer means: as its platform judges, else by its status."""
+    if (refusal := judge(answer)) is not None:
+        return refusal
+    if answer.status == 429 or (answer.status == 503 and answer.headers.get("retry-after")):
+        return UpstreamThrottled(answer.source, retry_after_s(answer.headers))
+    return UpstreamFailed(answer.source, f"status {answer.status}", passing=answer.status in _PASSING)
+
+
+def failure_of(source: str, exc: httpx.RequestError, took_s: float) -> UpstreamFailed:
+    """What it means that no answer came: a TransportError, or a body whose coding cannot be undone."""
+    if isinstance(exc, httpx.TimeoutException):
+        return UpstreamFailed(source, f"no answer within {took_s:.1f} s", passing=True)
+    problem = f"{type(exc).__name__}: {exc}" if str(exc) else type(exc).__name__
+    return UpstreamFailed(source, problem, passing=not isinstance(exc, ResponseTooLarge))
+
+
+def _body(raw: HttpAnswer, source: str, accepts: Accepts) -> Any:
+    if raw.status < 400 and len(raw.body) <= _NOTHING_BYTES_MAX and raw.body.strip() in _NOTHING:
+        raise NotFound("The upstream answered without data.")
+    if len(raw.body) > _MANY_VALUES_BYTES and _values_at_most(raw.body) > VALUES_MAX:
+        raise UpstreamFailed(source, f"its answer has more than {VALUES_MAX} values, which no page of it has")
+    try:
+        return orjson.loads(raw.body)
+    except orjson.JSONDecodeError as exc:
+        words = decoded(raw.body)
+        if (found := _nearly_json(words)) is not None:
+            return found
+        kind = raw.headers.get("content-type", "no content type").partition(";")[0]
+        if raw.status < 400 and (accepts == "json" or kind in _NO_TEXT):
+            raise UpstreamFailed(source, f"JSON was due, {kind} came", passing=True) from exc
+        return words
+
+
+def _values_at_most(body: bytes) -> int:
+    """No fewer values than the JSON has, told without parsing it: each follows a comma or an opening bracket."""
+    return body.count(b",") + body.count(b"[") + body.count(b"{")
+
+
+def _nearly_json(words: str) -> Any:
+    """What strict JSON refuses though every value in it is plain: a byte order mark, numbers beyond all bounds, NaN,
+    half of a surrogate pair where a text was cut. None where it is no JSON.
+    """
+    if not words.startswith(("{", "[")) or len(words) > _NEARLY_JSON_BYTES_MAX:
+        return None
+    try:
+        written = json.dumps(json.loads(words, parse_int=_bounded), ensure_ascii=False)
+        return json.loads(_HALF_OF_A_PAIR.sub("\ufffd", written))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _bounded(digits: str) -> float:
+    return int(digits) if len(digits) <= _INTEGER_DIGITS_MAX else float(digits)

@@ -1,0 +1,35 @@
+"""Long answers are read and shaped in a thread, one at a time, so that all other requests go on meanwhile.
+
+What one such step may do at most is bounded before: the bytes of an answer, its values, the rows of a list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import trio
+
+from upstreams.model.errors import UpstreamFailed
+
+T = TypeVar("T")
+
+LONG_BYTES = 128 * 1024
+"""An answer with more is long: nearly none is, and a thread costs more than reading a shorter one takes."""
+
+
+class Aside:
+    """The one thread at a time in which a node reads what is long."""
+
+    def __init__(self) -> None:
+        self._turn = trio.CapacityLimiter(1)
+
+    async def run(self, work: Callable[[], T], deadline_at: float, *, source: str) -> T:
+        """Return the result of `work`, once its turn has come; it is pure, and not interrupted.
+
+        Raises:
+            UpstreamFailed: its turn has not come by `deadline_at` on Trio's clock.
+        """
+        with trio.move_on_at(deadline_at):
+            return await trio.to_thread.run_sync(work, limiter=self._turn)
+        raise UpstreamFailed(source, "there was no time left to read its answer", passing=True)

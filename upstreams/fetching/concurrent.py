@@ -1,0 +1,54 @@
+"""Runs the calls that one read yields together, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import trio
+
+from upstreams.model.errors import UpstreamFailed
+from upstreams.model.steps import Answer, Call, Fetched, Missing, Part
+
+_SIDE_BY_SIDE_MAX = 16
+"""Calls of one read that run at the same time."""
+
+Got = Answer | Missing | Fetched
+Ask = Callable[[Call | Part], Awaitable[Got]]
+
+
+async def side_by_side(wanted: tuple[Call | Part, ...], ask: Ask, body_bytes_max: int) -> tuple[Got, ...]:
+    """What `ask` gives for each of these, in their order.
+
+    Raises:
+        UpstreamFailed: their bodies are longer together than `body_bytes_max`.
+        What `ask` raises first; the others are cancelled.
+    """
+    answers: dict[int, Got] = {}
+    waiting = list(enumerate(wanted))[::-1]
+
+    async def work() -> None:
+        while waiting:
+            place, one = waiting.pop()
+            answers[place] = answer = await ask(one)
+            if answer.body_bytes and sum(got.body_bytes for got in answers.values()) > body_bytes_max:
+                raise UpstreamFailed(answer.source, "its answers are too long together")
+
+    try:
+        async with trio.open_nursery() as nursery:
+            for _ in range(min(len(wanted), _SIDE_BY_SIDE_MAX)):
+                nursery.start_soon(work)
+    except BaseExceptionGroup as group:
+        raise _first_of(group) from None
+    return tuple(answers[place] for place in range(len(wanted)))
+
+
+def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The one error that the caller is told: the first that is no cancellation, if there is one."""
+    flat = [leaf for error in group.exceptions for leaf in _leaves(error)]
+    return next((leaf for leaf in flat if not isinstance(leaf, trio.Cancelled)), flat[0])
+
+
+def _leaves(error: BaseException) -> list[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        return [leaf for inner in error.exceptions for leaf in _leaves(inner)]
+    return [error]

@@ -1,0 +1,272 @@
+"""Fetches an endpoint's answer: by its own read, or by the first of its fallbacks that can (decisions 9)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
+
+import trio
+
+from limits.errors import CircuitOpen, LimitError, Throttled
+from upstreams.fetching.aside import LONG_BYTES
+from upstreams.fetching.concurrent import Got, side_by_side
+from upstreams.fetching.site import Site
+from upstreams.model.endpoint import Endpoint, Read
+from upstreams.model.errors import (
+    UNREADABLE,
+    InvalidArgument,
+    InvalidCursor,
+    NotFound,
+    UpstreamError,
+    UpstreamFailed,
+    UpstreamThrottled,
+    unreadable,
+)
+from upstreams.model.params import Args, State
+from upstreams.model.paths import climbs, detours, leads_straight
+from upstreams.model.steps import Call, Fetched, Missing, Page, Part, Single, Steps, Wanted
+from upstreams.transport.http import BODY_BYTES_MAX
+
+_RUNG = "rung"
+"""In the state of a cursor that only one fallback understands: the name of its source."""
+_RESULTS = (Page, Single)  # a union is made anew each time that it is written
+
+
+@dataclass(slots=True)
+class Plan:
+    """A read that stands at its first call: its arguments are good, nothing was sent yet. Nobody changes it."""
+
+    site: Site
+    endpoint: Endpoint
+    args: Args
+    rung_index: int
+    steps: Steps
+    first: Wanted
+
+
+def plan(site: Site, endpoint: Endpoint, args: Args) -> Plan:
+    """Run a read up to its first call.
+
+    Raises:
+        InvalidArgument: a value that no call could answer; free, since nothing was charged.
+        InvalidCursor: it was made by a fallback that this endpoint no longer has.
+    """
+    source = args.cursor.get(_RUNG) if args.cursor else None
+    return _plan(site, endpoint, args, 0 if source is None else _rung_of(site, endpoint, source))
+
+
+def _rung_of(site: Site, endpoint: Endpoint, source: str | int) -> int:
+    for rung_index, fallback in site.rungs[endpoint.resource]:
+        if fallback.source == source and fallback.read is not None:
+            return rung_index
+    raise InvalidCursor("cursor belongs to a source that is no longer asked")
+
+
+def _plan(site: Site, endpoint: Endpoint, args: Args, rung_index: int) -> Plan:
+    own = endpoint.fallbacks[rung_index - 1].read if rung_index else None
+    read = own or endpoint.read
+    steps = read(args)
+    first = next(steps)
+    if not leads_straight(first) and (culprit := _culprit(endpoint, read, args, first)) is not None:
+        raise InvalidArgument(culprit, "must not lead to another path than this endpoint's")
+    if isinstance(first, tuple):
+        _check_parts(site, args, first)
+    return Plan(site, endpoint, args, rung_index, steps, first)
+
+
+def _culprit(endpoint: Endpoint, read: Read, args: Args, wanted: Wanted) -> str | None:
+    """The parameter whose value leads astray: with its example in that place the read does so less.
+
+    None where it is none: some paths end with a slash of their own.
+    """
+    worst = detours(wanted)
+    if args.cursor and detours(next(read(replace(args, cursor=None)))) < worst:
+        return "cursor"
+    values = dict(args.values)
+    for param in endpoint.params:
+        if isinstance(values.get(param.name), str):
+            values[param.name] = param.example
+            with suppress(InvalidArgument):
+                if detours(next(read(replace(args, values=values)))) < worst:
+                    return param.name
+    return None
+
+
+def _check_parts(site: Site, args: Args, wanted: tuple[Call | Part, ...]) -> None:
+    """Refuse for free what a part that has to come would refuse."""
+    for one in wanted:
+        if isinstance(one, Part) and not one.optional:
+            _plan_of(site, args, one).steps.close()
+
+
+def fetch(planned: Plan, deadline_at: float) -> Awaitable[Fetched]:
+    """Run a read to its end, or to `deadline_at` on Trio's clock: then it is an `UpstreamFailed`.
+
+    A source that fails, throttles or must not be called now is followed by the endpoint's next fallback; each gets an
+    equal share of the time that is left. What a source says for certain (no such thing) is the answer; of a fallback
+    a status alone is not certain enough. A source that asked to be left alone is waited for only where it is the last
+    one, or the endpoint's own and all others failed.
+
+    Raises:
+        NotFound, InvalidArgument, UpstreamThrottled, UpstreamFailed: what the upstream answered.
+        CircuitOpen, Throttled: a source that must not be called now.
+    """
+    below = _fallbacks_of(planned)
+    return _by_rungs(planned, below, deadline_at) if below else _by(planned, deadline_at)
+
+
+async def _by_rungs(planned: Plan, below: list[int], deadline_at: float) -> Fetched:
+    started = trio.current_time()
+    refusals: list[UpstreamError | LimitError] = []
+    rungs = chain((planned,), (_fallback(planned, rung_index) for rung_index in below))
+    for left, rung in zip(range(len(below), -1, -1), rungs, strict=True):
+        if rung is None:
+            continue
+        now = trio.current_time()
+        try:
+            fetched = await _by(rung, now + (deadline_at - now) / (left + 1), waits=not left)
+            fetched.took_s = trio.current_time() - started
+            return fetched
+        except (UpstreamFailed, UpstreamThrottled, LimitError) as refusal:
+            refusals.append(refusal)
+        except NotFound as absence:
+            if not (rung.rung_index and absence.by_status):
+                raise
+    if isinstance(refusals[0], Throttled):
+        with suppress(Throttled):  # it is not back in time
+            fetched = await _by(_plan(planned.site, planned.endpoint, planned.args, planned.rung_index), deadline_at)
+            fetched.took_s = trio.current_time() - started
+            return fetched
+    raise _most_telling(refusals)
+
+
+def sources_of(planned: Plan) -> list[str]:
+    """The sources of an endpoint in the order in which they are asked, without those that need what is not known."""
+    below = [planned.endpoint.fallbacks[rung_index - 1].source for rung_index in _fallbacks_of(planned)]
+    return [_source_of(planned.first, planned.site), *below]
+
+
+def _fallbacks_of(planned: Plan) -> list[int]:
+    """The rungs below the plan's own; a cursor that only one understands has none."""
+    offered = planned.site.rungs[planned.endpoint.resource]
+    if not offered or planned.rung_index:
+        return []
+    goes_on = planned.args.cursor is not None
+    return [rung_index for rung_index, fallback in offered if not (goes_on and fallback.read is not None)]
+
+
+def _fallback(planned: Plan, rung_index: int) -> Plan | None:
+    """The plan of a fallback; None when it cannot answer these values."""
+    try:
+        return _plan(planned.site, planned.endpoint, planned.args, rung_index)
+    except InvalidArgument:
+        return None
+
+
+def _most_telling(refusals: list[UpstreamError | LimitError]) -> UpstreamError | LimitError:
+    """The failure to answer with: the endpoint's own; where that only asks for patience, of those that do the one that
+    is back first.
+    """
+    return refusals[0] if isinstance(refusals[0], UpstreamFailed) else min(refusals, key=_wait_s)
+
+
+def _wait_s(refusal: UpstreamError | LimitError) -> float:
+    if isinstance(refusal, CircuitOpen | Throttled | UpstreamThrottled) and refusal.retry_after_s is not None:
+        return refusal.retry_after_s
+    return float("inf")
+
+
+async def _by(rung: Plan, deadline_at: float, *, waits: bool = True) -> Fetched:
+    """Run one rung's read to its end: answer what it yields, side by side where it yields several."""
+    wanted, took_s, body_bytes = rung.first, 0.0, 0
+    while True:
+        if isinstance(wanted, tuple):
+            started = trio.current_time()
+            ask = partial(_ask, rung, deadline_at, waits)
+            several = await side_by_side(wanted, ask, BODY_BYTES_MAX - body_bytes)
+            took_s += trio.current_time() - started
+            body_bytes += sum(answer.body_bytes for answer in several)
+            answers: Got | tuple[Got, ...] = several
+        else:
+            answers = answer = await _ask(rung, deadline_at, waits, wanted)
+            took_s += answer.took_s
+            body_bytes += answer.body_bytes
+        if body_bytes <= LONG_BYTES:
+            read = _advance(rung, answers)
+        else:
+            advance = partial(_advance, rung, answers)
+            read = await rung.site.aside.run(advance, deadline_at, source=rung.site.platform.slug)
+        if isinstance(read, _RESULTS):
+            return _fetched(rung, read, took_s, body_bytes)
+        wanted = read
+
+
+def _advance(rung: Plan, answers: Got | tuple[Got, ...]) -> Wanted | Page | Single:
+    """Let the read go on with its answers: what it asks for next, or what it returns."""
+    try:
+        wanted = rung.steps.send(answers)
+    except StopIteration as done:
+        result: Page | Single = done.value
+        return result
+    except UNREADABLE as exc:
+        raise unreadable(rung.site.platform.slug, exc) from exc
+    if climbs(wanted):
+        raise UpstreamFailed(rung.site.platform.slug, "what it told leads to another path")
+    return wanted
+
+
+def _fetched(rung: Plan, result: Page | Single, took_s: float, body_bytes: int) -> Fetched:
+    rung_index = rung.rung_index
+    if not rung_index:
+        return Fetched(result, took_s, _source_of(rung.first, rung.site), body_bytes=body_bytes)
+    if isinstance(result, Page) and result.next is not None:
+        result = replace(result, next={**result.next, **_stays(rung.endpoint, rung_index)})
+    return Fetched(result, took_s, rung.endpoint.fallbacks[rung_index - 1].source, rung_index, body_bytes=body_bytes)
+
+
+def _source_of(wanted: Wanted, site: Site) -> str:
+    first = next(iter(wanted), None) if isinstance(wanted, tuple) else wanted
+    return site.source_name(first.source if isinstance(first, Call) else "")
+
+
+def _stays(endpoint: Endpoint, rung_index: int) -> State:
+    """What a cursor of this rung adds to its state: a fallback's own read has cursors that lead to itself."""
+    fallback = endpoint.fallbacks[rung_index - 1] if rung_index else None
+    return {} if fallback is None or fallback.read is None else {_RUNG: fallback.source}
+
+
+def state_of(planned: Plan, fetched: Fetched) -> State:
+    """The cursor's state that leads to the same page again, from where it came."""
+    return {**(planned.args.cursor or {}), **_stays(planned.endpoint, fetched.rung_index)}
+
+
+def _ask(rung: Plan, deadline_at: float, waits: bool, wanted: Call | Part) -> Awaitable[Got]:  # noqa: FBT001 - for `partial`
+    site = rung.site
+    if isinstance(wanted, Part):
+        return _part(site, rung.args, deadline_at, wanted)
+    if rung.rung_index:
+        fallback = rung.endpoint.fallbacks[rung.rung_index - 1]
+        if fallback.read is None and site.source_name(wanted.source) == site.source_name(""):
+            wanted = replace(wanted, source=fallback.source)
+    return site.call(wanted, deadline_at, waits=waits)
+
+
+def _plan_of(site: Site, args: Args, part: Part) -> Plan:
+    endpoint = next(one for one in site.platform.endpoints if one.resource == part.resource)
+    return plan(site, endpoint, Args(endpoint.with_defaults(part.values), None, args.credentials, args.now_at))
+
+
+async def _part(site: Site, args: Args, deadline_at: float, part: Part) -> Fetched | Missing:
+    """Another endpoint's answer, by its whole ladder."""
+    started = trio.current_time()
+    planned = _plan_of(site, args, part)
+    try:
+        return await fetch(planned, deadline_at)
+    except (UpstreamError, LimitError) as failure:
+        if not part.optional:
+            raise
+        source = getattr(failure, "source", "") or _source_of(planned.first, site)
+        return Missing(str(failure), source, trio.current_time() - started, failure=failure)

@@ -1,0 +1,150 @@
+"""One platform as this node runs it: its sources, its credentials and, where it wants one, its signed-in session."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import orjson
+import trio
+
+from limits.errors import LimitError
+from upstreams.fetching.aside import Aside
+from upstreams.fetching.source import Source
+from upstreams.model.endpoint import Endpoint, Fallback, Platform, Session
+from upstreams.model.errors import UNREADABLE, NotFound, UpstreamError, UpstreamFailed, unreadable
+from upstreams.model.params import Credentials
+from upstreams.model.steps import Answer, Call, Missing
+from upstreams.transport.http import HttpCall
+
+_SESSION_MARGIN_S = 30.0
+
+Headers = tuple[tuple[str, str], ...]
+
+
+class _Signed(NamedTuple):
+    """A session, and until when it is used on Trio's clock."""
+
+    session: Session
+    until: float
+
+
+class Site:
+    """Makes the calls that a platform's reads ask for."""
+
+    def __init__(
+        self,
+        platform: Platform,
+        sources: Mapping[str, Source],
+        *,
+        credentials: Credentials,
+        user_agent: str,
+        aside: Aside | None = None,
+    ) -> None:
+        self.platform = platform
+        self.aside = aside or Aside()
+        self.sources = sources
+        self.credentials = credentials
+        self.rungs = {one.resource: self._rungs_of(one) for one in platform.endpoints}
+        """Of each endpoint, by its resource: the fallbacks that can be asked, each behind its place, from 1 on."""
+        self._first = next(iter(sources.values()))
+        fixed = (("user-agent", user_agent), ("accept", "application/json"))
+        self._headers = {name: _headers_to(name, platform, credentials, fixed) for name in sources}
+        self._signed: _Signed | None = None
+        self._signing_in = trio.Lock()
+
+    def offers(self, asked: Endpoint | Fallback) -> bool:
+        """Whether the credentials that it needs are configured."""
+        return all(map(self.credentials.__contains__, asked.needs))
+
+    def _rungs_of(self, endpoint: Endpoint) -> tuple[tuple[int, Fallback], ...]:
+        return tuple(rung for rung in enumerate(endpoint.fallbacks, 1) if self.offers(rung[1]))
+
+    def source_name(self, name: str) -> str:
+        """The name of the source that a call's `source` means."""
+        return name or self._first.name
+
+    def call(self, call: Call, deadline_at: float, *, waits: bool = True) -> Awaitable[Answer | Missing]:
+        """The answer to one call by `deadline_at` on Trio's clock; what an optional call raises becomes a `Missing`.
+
+        `waits` tells whether to wait for a source that asked to be left alone.
+        """
+        if call.optional:
+            return self._or_missing(call, deadline_at, waits=waits)
+        if call.needs_session:
+            return self._answer_signed(call, deadline_at, waits=waits)
+        return self._ask(call, deadline_at, waits)
+
+    async def _or_missing(self, call: Call, deadline_at: float, *, waits: bool) -> Answer | Missing:
+        source = self.source_name(call.source)
+        started = trio.current_time()
+        try:
+            return await self.call(replace(call, optional=False), deadline_at, waits=waits)
+        except (UpstreamError, LimitError) as failure:
+            took_s = trio.current_time() - started
+            return Missing(str(failure), source, took_s, isinstance(failure, NotFound), failure)
+
+    def _ask(self, call: Call, deadline_at: float, waits: bool, signature: Headers = ()) -> Awaitable[Answer]:  # noqa: FBT001
+        source = self.sources[call.source] if call.source else self._first
+        headers, body = self._headers[source.name], b""
+        if call.headers or signature:
+            headers = (*headers, *call.headers, *signature)
+        if call.json is not None:
+            headers, body = (*headers, ("content-type", "application/json")), orjson.dumps(call.json)
+        # As `HttpCall(...)`, which costs twice this.
+        asked = tuple.__new__(HttpCall, (call.method, source.origin, call.target(source.base_path), headers, body))
+        return source.ask(asked, deadline_at, accepts=call.accepts, waits=waits)
+
+    async def _answer_signed(self, call: Call, deadline_at: float, *, waits: bool) -> Answer:
+        started = trio.current_time()
+        signed = await self._signed_in(deadline_at)
+        try:
+            answer = await self._ask(call, deadline_at, waits, signed.session.headers)
+        except UpstreamFailed as failure:
+            if not failure.passing and self._signed is signed:  # it may have ended early: the next call signs in anew
+                self._signed = None
+            raise
+        return answer._replace(took_s=trio.current_time() - started)
+
+    async def _signed_in(self, deadline_at: float) -> _Signed:
+        """The session, signing in when there is none or it is about to end; one task at a time does."""
+        with trio.move_on_at(deadline_at) as waiting:  # who signs in may have more time than who waits for it
+            await self._signing_in.acquire()
+        if waiting.cancelled_caught:
+            raise UpstreamFailed(self.platform.slug, "signing in took too long", passing=True)
+        try:
+            if self._signed is None or self._signed.until <= trio.current_time():
+                session = await self._sign_in(deadline_at)
+                self._signed = _Signed(session, trio.current_time() + session.ttl_s - _SESSION_MARGIN_S)
+            return self._signed
+        finally:
+            self._signing_in.release()
+
+    async def _sign_in(self, deadline_at: float) -> Session:
+        assert self.platform.open_session is not None, "an endpoint needs a session that its platform cannot open"
+        steps = self.platform.open_session(self.credentials)
+        try:
+            wanted = next(steps)
+            while True:
+                answer = await self._ask(wanted, deadline_at, waits=True)
+                try:
+                    wanted = steps.send(answer)
+                except UNREADABLE as exc:
+                    raise unreadable(self.platform.slug, exc) from exc
+        except StopIteration as done:
+            session: Any = done.value
+            if not isinstance(session, Session):
+                raise UpstreamFailed(self.platform.slug, "signing in gave no session") from None
+            return session
+
+
+def _headers_to(name: str, platform: Platform, credentials: Credentials, fixed: Headers) -> Headers:
+    """The headers to one source; the platform's own, which hold secrets, go to the host of its first source only."""
+    hosts = {source: urlsplit(base_url).netloc for source, base_url in platform.sources.items()}
+    if hosts[name] != next(iter(hosts.values())):
+        return fixed
+    own = platform.headers(credentials)
+    named = {header for header, _ in own}
+    return (*(pair for pair in fixed if pair[0] not in named), *own)

@@ -1,0 +1,212 @@
+"""One host of a platform, and everything that guards a call to it: breaker, governor, retries, time and size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from random import Random
+
+import httpx
+import trio
+
+from limits.breaker import Breaker
+from limits.governor import Governor, Turn
+from limits.retries import RetryBudget, full_jitter
+from upstreams.fetching.answers import Accepts, failure_of, read_answer
+from upstreams.fetching.aside import LONG_BYTES, Aside
+from upstreams.fetching.redirects import FOLLOWED, follow
+from upstreams.model.endpoint import Backoff, Judge
+from upstreams.model.errors import THROTTLED_S, UpstreamError, UpstreamFailed, UpstreamThrottled
+from upstreams.model.steps import Answer
+from upstreams.transport.http import Exchange, HttpCall, origin_of
+
+_WHOLE = ""
+"""The governor's name for the source itself; its other names are methods."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How a source is called: the time for one attempt and how often a passing failure is tried again."""
+
+    timeout_s: float = 20.0
+    retries: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class SourceStatistics:
+    """A moment's record of one source: `*_total` since the start, the others as they are now."""
+
+    calls_total: int
+    """A call's retries are not counted as calls."""
+    retries_total: int
+    retries_refused_total: int
+    held_total: int
+    queued_total: int
+    queued: int
+    throttled_total: int
+    """Calls that the governor refused."""
+    in_flight: int
+    """Attempts under way."""
+
+
+class Source:
+    """Calls one host of a platform; what it raises is of `upstreams.model.errors` or `limits.errors`.
+
+    `now` is Trio's clock; the run's own, taken from `current_clock`, costs a third of `trio.current_time`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        base_url: str,
+        *,
+        exchange: Exchange,
+        breaker: Breaker,
+        judge: Judge,
+        backoff: Callable[[Answer], Backoff | None],
+        method_of: Callable[[str], str],
+        rules: Rules,
+        rng: Random,
+        now: Callable[[], float] = trio.current_time,
+        aside: Aside | None = None,
+    ) -> None:
+        self._now = now
+        self._aside = aside or Aside()
+        self.name = name
+        self.breaker = breaker
+        self.rules = rules
+        self.origin, path = origin_of(base_url)
+        self.base_path = path.rstrip("/")
+        self._exchange = exchange
+        self._judge = judge
+        self._backoff = backoff
+        self._method_of = method_of
+        self._rng = rng
+        self._budget = RetryBudget()
+        self._governor = Governor()
+        self._calls_total = self._retries_total = self._in_flight = 0
+
+    def statistics(self) -> SourceStatistics:
+        """The record of this moment."""
+        governor = self._governor.statistics()
+        return SourceStatistics(
+            calls_total=self._calls_total,
+            retries_total=self._retries_total,
+            retries_refused_total=self._budget.refused_total,
+            held_total=governor.held_total,
+            queued_total=governor.queued_total,
+            queued=governor.waiting,
+            throttled_total=governor.refused_total,
+            in_flight=self._in_flight,
+        )
+
+    async def ask(self, call: HttpCall, deadline_at: float, *, accepts: Accepts = "json", waits: bool = True) -> Answer:
+        """The answer to one request, tried again while that may help, within the retry budget (decisions 9).
+
+        While the upstream asks to be left alone it waits, no longer than one attempt may take; or not at all, where
+        another source can be asked instead. `deadline_at` is the whole call's, on Trio's clock; an attempt ends with
+        it, or after the rules' own time.
+
+        Raises:
+            CircuitOpen, Throttled: nothing was sent, or nothing any more after a first failure.
+            NotFound, InvalidArgument, UpstreamThrottled, UpstreamFailed: what the upstream answered.
+        """
+        asked_at = now = self._now()
+        attempt = 0
+        while True:
+            turn = None
+            if self._governor.held:
+                give_up_at = min(now + self.rules.timeout_s, deadline_at)
+                turn = await self._wait_turn(call, give_up_at if waits else math.nextafter(now, give_up_at))
+                now = self._now()
+            try:
+                self._count(attempt, now, deadline_at)
+                answer = await self._attempt(call, accepts, turn, now, deadline_at)
+            except UpstreamFailed as failure:
+                pause_s = self._pause_s(call, failure, attempt, deadline_at)
+                if pause_s is None:
+                    raise
+            else:
+                waited = attempt or turn is not None
+                return answer._replace(took_s=self._now() - asked_at) if waited else answer
+            finally:
+                if turn is not None:
+                    turn.end()
+            await trio.sleep(pause_s)
+            now = self._now()
+            attempt += 1
+
+    def _wait_turn(self, call: HttpCall, give_up_at: float) -> Awaitable[Turn]:
+        """Obey what the upstream asked of the whole source, or of this method of it."""
+        method = self._method(call)
+        names = (_WHOLE, method) if method else (_WHOLE,)
+        return self._governor.wait_turn(names, give_up_at)
+
+    def _method(self, call: HttpCall) -> str:
+        return self._method_of(call.target.partition("?")[0].removeprefix(self.base_path))
+
+    def _count(self, attempt: int, now: float, deadline_at: float) -> None:
+        if now >= deadline_at:  # sent, it would fail and be held against the source
+            raise UpstreamFailed(self.name, "no time is left to ask it")
+        if attempt:
+            self._retries_total += 1
+        else:
+            self._budget.count_call(now)
+            self._calls_total += 1
+
+    def _pause_s(self, call: HttpCall, failure: UpstreamFailed, attempt: int, deadline_at: float) -> float | None:
+        """How long to wait before another attempt; None when another would not help, or is not to be had."""
+        if not (failure.passing and call.method == "GET" and attempt < self.rules.retries):
+            return None
+        pause_s = full_jitter(attempt, self._rng)
+        now = self._now()
+        return pause_s if now + pause_s < deadline_at and self._budget.take_nowait(now) else None
+
+    async def _attempt(
+        self, call: HttpCall, accepts: Accepts, turn: Turn | None, started: float, deadline_at: float
+    ) -> Answer:
+        permit = self.breaker.take_nowait()
+        self._in_flight += 1
+        ends_at = min(started + self.rules.timeout_s, deadline_at)
+        try:
+            raw = await self._exchange(call, ends_at)
+            if raw.status in FOLLOWED:
+                raw = await follow(raw, self._exchange, call, ends_at, source=self.name)
+            took_s = self._now() - started
+            if len(raw.body) <= LONG_BYTES:
+                answer = read_answer(raw, self.name, took_s, accepts=accepts, judge=self._judge)
+            else:
+                read = partial(read_answer, raw, self.name, took_s, accepts=accepts, judge=self._judge)
+                answer = await self._aside.run(read, ends_at, source=self.name)
+        except httpx.RequestError as exc:
+            permit.fail()
+            raise failure_of(self.name, exc, self._now() - started) from exc
+        except UpstreamFailed:
+            permit.fail()
+            raise
+        except UpstreamThrottled as throttled:
+            permit.abandon()
+            self._governor.hold(_WHOLE, throttled.retry_after_s or THROTTLED_S)
+            raise
+        except UpstreamError:
+            permit.succeed()
+            if turn is not None:
+                turn.answered()
+            raise
+        except BaseException:  # cancelled, or a bug: it tells nothing about the source
+            permit.abandon()
+            raise
+        finally:
+            self._in_flight -= 1
+        permit.succeed()
+        self._heed(answer, call, turn)
+        return answer
+
+    def _heed(self, answer: Answer, call: HttpCall, turn: Turn | None) -> None:
+        """Do what a good answer asks for, and let those go who wait for one."""
+        if (backoff := self._backoff(answer)) is not None:
+            self._governor.hold(_WHOLE if backoff.scope == "source" else self._method(call), backoff.for_s)
+        if turn is not None:
+            turn.answered()

@@ -1,0 +1,141 @@
+"""The guard before a target that a user names: only plainly public hosts are called, whatever the URL looks like.
+
+A URL is read in one narrow way; what two readers could understand differently is refused, not repaired. Whoever calls a
+target asks twice: `check_url` for what is written, then `check_addresses` for all that the name resolves to, and
+connects to one of these very addresses. A name that is resolved again could lead elsewhere by then.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from ipaddress import AddressValueError, IPv4Address, IPv6Address
+from typing import NamedTuple
+
+import idna
+
+from upstreams.guard.table import is_private_name, why_not_public
+from upstreams.model.errors import TargetRefused
+from upstreams.transport.http import DEFAULT_PORTS, Origin
+
+URL_CHARACTERS_MAX = 2_048
+_PORTS = frozenset({443, 8443})
+_FREE_PORTS_ABOVE = 1_024
+
+_URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<authority>[^/?#]*)(?P<target>[^#]*)(?:#.*)?")
+_BEHIND_AUTHORITY = re.compile(r"[!-~]*")
+_AUTHORITY = re.compile(r"(?P<host>\[[^\[\]]*\]|[^:\[\]]+)(?::(?P<port>[0-9]{1,5}))?")
+_NAME = re.compile(r"(?!.{254})(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
+_NUMBER_AT_END = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
+"""What `inet_aton` and browsers take for an IPv4 address: decimal, octal, hexadecimal, with one to four parts."""
+
+
+class Target(NamedTuple):
+    """A URL that may be called, once its addresses are checked. `path` has the query and begins with `/`."""
+
+    scheme: str
+    host: str
+    """A name in ASCII and lower case, or an address without brackets."""
+    port: int
+    path: str
+    is_address: bool
+    """The host is an address, which was checked: there is nothing to resolve."""
+
+    def origin_at(self, address: str) -> Origin:
+        """Where to connect to: this host, at a checked address of its."""
+        return Origin(self.scheme, self.host, self.port, address)
+
+
+def check_url(url: str, *, allow_insecure: bool = False) -> Target:
+    """Read a URL that a user wants called, and refuse what is not plainly a public host under HTTPS (spec 6.1).
+
+    `allow_insecure`, for tests only, lets http, any port, private addresses and private names pass.
+
+    Raises:
+        TargetRefused: why, in words for the user.
+    """
+    scheme, authority, path = _parts(url)
+    if scheme != "https" and not (allow_insecure and scheme == "http"):
+        raise TargetRefused("scheme", "the URL must begin with https://")
+    if "@" in authority:
+        raise TargetRefused("userinfo", "the URL must not hold a user name or a password")
+    found = _AUTHORITY.fullmatch(authority)
+    if found is None:
+        raise TargetRefused("malformed", "the URL's host and port cannot be read")
+    port = int(found["port"] or DEFAULT_PORTS[scheme])
+    if not (0 < port < 65_536 and (allow_insecure or port in _PORTS or port > _FREE_PORTS_ABOVE)):
+        raise TargetRefused("port", "the URL's port must be 443, 8443 or above 1024")
+    host, is_address = _host(found["host"])
+    if is_address:
+        check_addresses((host,), allow_insecure=allow_insecure)
+    elif not allow_insecure and is_private_name(host):
+        raise TargetRefused("host", "the URL's host is not a public name")
+    return Target(scheme, host, port, path, is_address)
+
+
+def check_addresses(addresses: Iterable[str], *, allow_insecure: bool = False) -> tuple[str, ...]:
+    """All that a name resolved to, each once, in the same order; refused as a whole if ANY is not plainly public.
+
+    Raises:
+        TargetRefused: there is none, one is not public, or one is no address. It does not tell which: what a name
+            means inside of a network is nobody's business.
+    """
+    checked = tuple(dict.fromkeys(addresses))
+    if not checked:
+        raise TargetRefused("address", "the URL's host has no address")
+    for address in checked:
+        try:
+            words = why_not_public(address)
+        except ValueError as exc:
+            raise TargetRefused("address", "the URL's host has an address that cannot be read") from exc
+        if words is not None and not allow_insecure:
+            raise TargetRefused("address", f"the URL's host has an address that is not public: {words}")
+    return checked
+
+
+def _parts(url: str) -> tuple[str, str, str]:
+    """Scheme in lower case, authority, path with query."""
+    if len(url) > URL_CHARACTERS_MAX:
+        raise TargetRefused("too_long", f"the URL is longer than {URL_CHARACTERS_MAX} characters")
+    if "\\" in url or not url.isprintable() or any(map(str.isspace, url)):
+        raise TargetRefused("malformed", "the URL has a space, a backslash or a control character")
+    found = _URL.fullmatch(url)
+    if found is None:
+        raise TargetRefused("malformed", "the URL must be a whole one, such as https://example.com/hook")
+    path = found["target"]
+    if not _BEHIND_AUTHORITY.fullmatch(path):
+        raise TargetRefused("malformed", "what follows the URL's host must be percent-encoded")
+    return found["scheme"].lower(), found["authority"], path if path.startswith("/") else f"/{path}"
+
+
+def _host(text: str) -> tuple[str, bool]:
+    """A host as it is resolved and named to the receiver, and whether it is an address."""
+    if "%" in text:
+        raise TargetRefused("host", "the URL's host must not have a percent sign or a zone")
+    if text.startswith("["):
+        try:
+            return str(IPv6Address(text[1:-1])), True
+        except AddressValueError as exc:
+            raise TargetRefused("host", "the URL's host is no IPv6 address") from exc
+    name = _in_ascii(text).lower()
+    if _NUMBER_AT_END.fullmatch(name):
+        try:
+            return str(IPv4Address(name)), True
+        except AddressValueError as exc:
+            raise TargetRefused("host", "an IPv4 address must be four decimal numbers from 0 to 255") from exc
+    if not _NAME.fullmatch(name):
+        raise TargetRefused("host", "the URL's host is no host name; it has no dot at its end")
+    return name, False
+
+
+def _in_ascii(name: str) -> str:
+    """An international name in its ASCII form. Only plain letters: full-width or circled ones would become others."""
+    if name.isascii():
+        return name
+    try:
+        if unicodedata.is_normalized("NFKC", name):
+            return idna.encode(name.lower(), strict=True).decode("ascii")
+    except (idna.IDNAError, UnicodeError) as exc:
+        raise TargetRefused("host", "the URL's host has characters that no host name has") from exc
+    raise TargetRefused("host", "the URL's host has letters that stand for others")

@@ -1,0 +1,1 @@
+"""The model of platforms: endpoints, parameters, archetypes, and the steps of a read."""

@@ -1,0 +1,130 @@
+"""Computed fields: engagement rate, reach, language and category, only where the upstream gave the inputs (spec 1)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from string import ascii_lowercase
+from typing import Any
+
+import pycld2
+
+from upstreams.model import fields
+
+Record = dict[str, Any]
+Computed = Callable[[Record, list[str]], Record]
+
+_ENOUGH_LETTERS = re.compile(r"(?:[^\W\d_][\W\d_]*+){10}")
+"""Ten letters, whatever stands between them: fewer do not tell a language."""
+_TEXT_MAX = 2_000
+"""Characters that language and category are read from: more does not change the answer, only its cost."""
+
+_CATEGORY_WORDS = {
+    "technology": "software code coding programming developer python javascript rust linux api app apps tech computer "
+    "engineer engineering database server web cloud devops opensource github hardware compiler",
+    "ai": "ai ml llm gpt neural model models machinelearning deeplearning chatbot openai anthropic",
+    "science": "science physics biology chemistry research researcher astronomy space nasa climate mathematics math",
+    "business": "business startup startups founder ceo marketing sales entrepreneur company hiring jobs saas",
+    "finance": "finance stock stocks invest investing investor trading bank money economy crypto bitcoin ethereum",
+    "politics": "politics political election president government senate congress minister vote policy parliament",
+    "news": "news breaking journalist reporter newspaper headline headlines",
+    "sports": "sport sports football soccer basketball nba nfl tennis olympics coach league match",
+    "gaming": "game games gaming gamer esports steam nintendo playstation xbox twitch",
+    "music": "music song songs album band singer concert guitar rapper dj spotify",
+    "entertainment": "movie movies film films tv series actor actress netflix comedy celebrity anime",
+    "art": "art artist design designer photography photographer illustration painting drawing poet writer author",
+    "food": "food recipe recipes cooking chef restaurant baking coffee wine vegan",
+    "travel": "travel traveler traveller trip tourism hotel flight vacation nomad",
+    "health": "health fitness gym workout yoga doctor medical medicine nutrition wellness therapy",
+    "education": "education teacher school university student students learning course professor tutorial",
+}
+_CATEGORY_OF = {word.encode(): category for category, words in _CATEGORY_WORDS.items() for word in words.split()}
+_WORDS_APART = bytes(code if chr(code) in ascii_lowercase else ord(" ") for code in range(256))
+"""A table for `bytes.translate` that leaves letters from a to z. With it a text is split into words in a third of the
+time that a regular expression takes."""
+_UNASSIGNED = "".join(chr(plane * 0x10000 + last) for plane in range(17) for last in (0xFFFE, 0xFFFF))
+_NO_TEXT = re.compile(rf"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef{_UNASSIGNED}]")
+"""Control characters, lone surrogates and what Unicode assigns to nothing: the detector refuses a text with one."""
+
+
+def language_of(text: str) -> str | None:
+    """The language of a text as a tag such as `en`; short or unclear texts give None."""
+    if not _ENOUGH_LETTERS.search(text, 0, _TEXT_MAX):
+        return None
+    reliable, _, guesses = _detected(text[:_TEXT_MAX])
+    tag = guesses[0][1]
+    return str(tag) if reliable and tag != "un" else None
+
+
+def _detected(text: str) -> Any:
+    try:
+        return pycld2.detect(text)
+    except (pycld2.error, UnicodeEncodeError):
+        return pycld2.detect(_NO_TEXT.sub(" ", text))
+
+
+def category_of(text: str) -> str:
+    """The category whose keywords a text names most often, the first named of several; or `other`."""
+    words = text[:_TEXT_MAX].lower().encode(errors="replace").translate(_WORDS_APART).split()
+    counts: dict[str, int] = {}
+    for word in words:
+        if word in _CATEGORY_OF:
+            category = _CATEGORY_OF[word]
+            counts[category] = counts.get(category, 0) + 1
+    return max(counts, key=counts.__getitem__) if counts else "other"
+
+
+def _told_by(record: Record, text: str | None) -> tuple[str | None, str]:
+    """Language and category of a record by its text; the upstream's own language tag wins."""
+    own_tag = fields.text(record["ext"], "language")
+    if not text:
+        return own_tag, "other"
+    return (own_tag, category_of(text)) if own_tag else _read(text[:_TEXT_MAX])
+
+
+@lru_cache(maxsize=2_048)
+def _read(text: str) -> tuple[str | None, str]:
+    """Remembered, since the two cost 10 us and more, and the same bios and posts come again with every refresh."""
+    return language_of(text), category_of(text)
+
+
+def _rate(part: int | None, whole: int, what: str, warnings: list[str]) -> float | None:
+    if part is None or whole < 0 or part < 0:
+        return None
+    if part > whole:
+        warnings.append(f"engagement_rate is null: {what} is above 1.0")
+        return None
+    return part / whole
+
+
+def author_computed(record: Record, warnings: list[str]) -> Record:
+    """Computed fields of an Author: rate = likes / followers, reach = followers x rate x 0.1 (decisions 3)."""
+    followers = record["followers"]
+    rate = _rate(record["likes_count"], followers, "likes_count / followers", warnings) if followers else None
+    language, category = _told_by(record, record["bio"])
+    return {
+        "engagement_rate": rate,
+        "language": language,
+        "content_category": category,
+        "estimated_reach": None if rate is None else round(followers * rate * 0.1),
+    }
+
+
+def post_computed(record: Record, warnings: list[str]) -> Record:
+    """Computed fields of a Post: rate = (likes + comments + shares) / views, reach = views x 1.2 (decisions 3)."""
+    views = record["engagement"]["views"]
+    language, category = _told_by(record, record["content"]["text"])
+    return {
+        "engagement_rate": _post_rate(record["engagement"], warnings) if views else None,
+        "language": language,
+        "content_category": category,
+        "estimated_reach": None if views is None else round(views * 1.2),
+    }
+
+
+def _post_rate(engagement: Record, warnings: list[str]) -> float | None:
+    """What the upstream never counts is left out of the sum; without any of the three there is no rate."""
+    counted = [engagement[name] for name in ("likes", "comments", "shares") if engagement[name] is not None]
+    part = sum(counted) if counted else None
+    return _rate(part, engagement["views"], "(likes + comments + shares) / views", warnings)

@@ -1,0 +1,154 @@
+"""What a read yields, what it is answered with, and what it returns (see `upstreams.model.endpoint`)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, NamedTuple
+from urllib.parse import parse_qsl, quote, urlencode
+
+from limits.errors import LimitError
+from upstreams.model.archetypes import Record
+from upstreams.model.errors import UpstreamError
+from upstreams.model.params import State, Value
+
+_NEXT_LINK = re.compile(r"""<([^<>]*)>[^<>]*;\s*rel="?next\b""")
+
+
+@dataclass(slots=True)
+class Call:
+    """One upstream request that a `read` asks for; `path` is percent-encoded by the reader (`segment`).
+
+    Nobody changes it. It is not frozen, nor are `Single` and `Page`: every request makes one, and that costs half so.
+    """
+
+    path: str
+    query: Mapping[str, Value | None] = field(default_factory=dict)
+    source: str = ""
+    """A name in `Platform.sources`; empty means the first one."""
+    headers: tuple[tuple[str, str], ...] = ()
+    accepts: Literal["json", "json or text"] = "json"
+    method: Literal["GET", "POST"] = "GET"
+    json: Any = None
+    optional: bool = False
+    """True: a failure of this call is answered with a `Missing`, and the reader goes on without it."""
+    needs_session: bool = False
+
+    def target(self, base_path: str) -> str:
+        """The path below the source's base and the query, without what is None."""
+        if self.query:
+            pairs = [(name, _wire(value)) for name, value in self.query.items() if value is not None]
+            if pairs:
+                return f"{base_path}{self.path}?{urlencode(pairs)}"
+        return base_path + self.path
+
+
+def segment(text: str) -> str:
+    """`text` as one segment of a path; of one that leads elsewhere, such as `..`, no call is made (`paths`)."""
+    if text.isalnum() and text.isascii():  # nothing to quote, as in most: a tenth of the cost
+        return text
+    return quote(text, safe="")
+
+
+def _wire(value: Value) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+class Answer(NamedTuple):
+    """What came back: `body` is the parsed JSON (or text where the call accepts it), header names are lower-case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: Any
+    source: str = ""
+    took_s: float = 0.0
+    body_bytes: int = 0
+    """How long the body was, decoded."""
+
+    def next_link(self, name: str) -> str | None:
+        """The query parameter `name` of the `Link` header's rel="next" address, or None on the last page."""
+        found = _NEXT_LINK.search(self.headers.get("link", ""))
+        return dict(parse_qsl(found[1].partition("?")[2])).get(name) if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """What an optional call is answered with when it failed; false, so that `if answer:` reads well."""
+
+    problem: str
+    source: str = ""
+    took_s: float = 0.0
+    absent: bool = False
+    """True: the source said for certain that there is no such thing."""
+    failure: UpstreamError | LimitError | None = field(default=None, compare=False)
+    body_bytes: ClassVar[int] = 0
+
+    def __bool__(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Another endpoint of the same platform as one part of a composite, with `values` over its defaults."""
+
+    resource: str
+    values: Mapping[str, Value]
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Leg:
+    """One part of a composite answer (decisions 14): the endpoint it stands for and the answer it got."""
+
+    endpoint: str
+    answer: Answer | Missing | Fetched
+
+
+@dataclass(slots=True)
+class Single:
+    """One record, or the named parts of a composite."""
+
+    record: Record
+    warnings: tuple[str, ...] = ()
+    legs: tuple[Leg, ...] = ()
+
+
+@dataclass(slots=True)
+class Page:
+    """One page of records; `next` is None on the last one, `total` the upstream's own count if it told one."""
+
+    records: list[Record]
+    next: State | None = None
+    total: int | None = None
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Fetched:
+    """What a read gave, the seconds that it waited for the upstream, and the rung of the ladder that answered.
+
+    Only the ladder changes one, on its way up.
+    """
+
+    result: Page | Single
+    took_s: float = 0.0
+    source: str = ""
+    rung_index: int = 0
+    """0 is the endpoint's own read; from 1 on its fallbacks in their order."""
+    pages_used: int = 1
+    """Pages of a walk that brought something: what it is billed by."""
+    whole: bool = True
+    """False: a walk that ended before it had to."""
+    shortfall: str = ""
+    """How much a walk has of what was asked for, and why, where it ended before that and before the list did."""
+    failure: UpstreamError | LimitError | None = None
+    """Why a page of a walk could not be read; another walk would get no more at this moment."""
+    body_bytes: int = 0
+    """How long the answers were together that it was read from."""
+
+
+Wanted = Call | Part | tuple[Call | Part, ...]
+Steps = Generator[Wanted, Any, Page | Single]
