@@ -1,5 +1,5 @@
 """Places in which commands run, as for the tests of the commands."""
 
-from tests.cli.conftest import place
+from tests.gateway.cli.conftest import place
 
 __all__ = ["place"]

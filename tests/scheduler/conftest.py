@@ -1,9 +1,11 @@
+import time
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
 from tests.fakes.inline_store import InlineStore
 from tests.scheduler.desk import MIGRATIONS, Desk, open_desk
+from tests.scheduler.webhooks.office import Office, quick_office
 
 
 @pytest.fixture
@@ -20,3 +22,17 @@ def quick() -> Iterator[Desk]:
     kept = InlineStore(MIGRATIONS)
     yield Desk(kept)
     kept.close()
+
+
+@pytest.fixture
+def office(desk: Desk) -> Office:
+    """On each real engine, by the real clock."""
+    return Office(desk, now=time.time)
+
+
+@pytest.fixture
+def virtual() -> Iterator[Office]:
+    """In memory, by Trio's clock: for tests that take `autojump_clock` too."""
+    opened = quick_office()
+    yield opened
+    opened.store.close()

@@ -1,0 +1,281 @@
+"""Credits that run low or out are told once for each fall, however the settlements fall into batches."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any, TypeAlias
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import billing.migrations
+from billing.charges.batch_rows import AccountState, Charge, CloseRequest, Request
+from billing.charges.low_balance import Fall, judge_falls
+from billing.charges.recovery import Recovered, recover
+from storage.migrations import MigrationSet
+from storage.opening import open_store
+from storage.store import Tx
+from tests.billing.charges.test_batch_rows_machine import wait
+from tests.billing.desk import Desk
+from tests.fakes.inline_calls import InlineCalls
+from tests.fakes.inline_postgres import InlinePostgres
+from tests.fakes.inline_store import InlineStore, open_inline
+from tests.servers.postgres import PostgresServer
+
+LOW, EXHAUSTED = "low", "exhausted"
+Step: TypeAlias = tuple[Any, ...]
+
+
+async def spend(desk: Desk, account_id: str, amount: int) -> None:
+    """Take and use credits, one charge in a batch of its own."""
+    charge = await desk.charges.take(desk.request(account_id, credits=amount))
+    await desk.charges.close(charge, used=amount)
+
+
+def together(desk: Desk, requests: Sequence[Request]) -> None:
+    """Requests in one batch."""
+    store = desk.store
+    assert isinstance(store, InlineCalls)
+    store.together(desk.charges.judge, requests)
+
+
+async def test_low_is_told_where_a_fifth_of_the_welcome_bonus_is_left_and_exhausted_where_nothing_is(
+    desk: Desk,
+) -> None:
+    account = await desk.accounts.create("Ada")
+    for amount, told in ((79, []), (1, [LOW]), (1, [LOW]), (18, [LOW]), (1, [LOW, EXHAUSTED])):
+        await spend(desk, account.id, amount)
+        assert desk.told.steps(account.id) == told
+    assert desk.told.falls == [
+        Fall(account.id, "low", balance=20, held=0, pack=100, threshold=20),
+        Fall(account.id, "exhausted", balance=0, held=0, pack=100, threshold=20),
+    ]
+
+
+async def test_the_last_purchase_is_the_pack_and_each_fall_after_a_purchase_is_told_again(desk: Desk) -> None:
+    account = await desk.accounts.create("Ada", credits=10)
+    await spend(desk, account.id, 9)
+    await desk.accounts.grant(account.id, 5)
+    await spend(desk, account.id, 4)
+    assert desk.told.steps(account.id) == [LOW], "2 of the 6 are left, and 1 would be low"
+    await spend(desk, account.id, 1)
+    await desk.accounts.grant(account.id, 1000)
+    await spend(desk, account.id, 1001)
+    await desk.accounts.grant(account.id, 1)
+    await spend(desk, account.id, 1)
+    assert desk.told.steps(account.id) == [LOW, LOW, LOW, EXHAUSTED, EXHAUSTED]
+    assert [fall.threshold for fall in desk.told.falls] == [2, 1, 200, 200, 0]
+
+
+async def test_credits_that_are_only_held_are_not_gone_yet(desk: Desk) -> None:
+    account = await desk.accounts.create("Ada")
+    charges = [await desk.charges.take(desk.request(account.id, credits=50)) for _ in range(2)]
+    assert (await desk.accounts.get(account.id)).balance == 0
+    assert desk.told.falls == []
+    await desk.charges.close(charges[0], used=0)
+    assert desk.told.falls == [], "what is refunded was never gone"
+    await desk.charges.close(charges[1], used=50)
+    assert desk.told.falls == []
+    walk = await desk.charges.take(desk.request(account.id, credits=50))
+    await desk.charges.close(walk, used=31)
+    assert desk.told.falls == [Fall(account.id, "low", balance=19, held=0, pack=100, threshold=20)]
+
+
+async def test_what_a_dead_node_left_open_and_is_refunded_tells_nothing(desk: Desk) -> None:
+    account = await desk.accounts.create("Ada")
+    await spend(desk, account.id, 79)
+    for _ in range(21):
+        await desk.charges.take(desk.request(account.id))
+    after = desk.restarted()
+    assert await recover(desk.store, now=desk.now) == Recovered(21, 21)
+    assert desk.told.falls == []
+    await spend(after, account.id, 1)
+    assert after.told.steps(account.id) == [LOW], "the next real use does"
+
+
+async def test_an_unlimited_account_and_one_that_never_had_a_pack_tell_nothing_of_low(desk: Desk) -> None:
+    unlimited = await desk.accounts.create("Ada", credits=10, unlimited=True)
+    for _ in range(3):
+        await spend(desk, unlimited.id, 10)
+    bare = await desk.accounts.create("Bob", credits=0)
+    await spend(desk, bare.id, 0)
+    assert desk.told.falls == []
+    await desk.accounts.grant(bare.id, 4)
+    await spend(desk, bare.id, 3)
+    await spend(desk, bare.id, 1)
+    assert desk.told.steps(bare.id) == [EXHAUSTED], "a fifth of 4 is less than a credit"
+
+
+@pytest.fixture
+def inline() -> Iterator[InlineCalls]:
+    """A store whose batches are what a test says."""
+    store = open_inline([billing.migrations.MIGRATIONS])
+    yield store
+    store.close()
+
+
+def test_a_batch_that_settles_many_charges_of_an_account_tells_each_step_once(inline: InlineCalls) -> None:
+    desk = Desk(inline)
+    ids = [wait(desk.accounts.create("A", credits=20)).id for _ in range(2)]
+    charges = [wait(desk.charges.take(desk.request(id_))) for id_ in ids for _ in range(20)]
+    together(desk, [*charges[:10], *charges[20:37]])
+    assert [(fall.account_id, fall.to) for fall in desk.told.falls] == [(ids[1], LOW)]
+    together(desk, [*charges[10:20], *charges[37:]])
+    assert [desk.told.steps(id_) for id_ in ids] == [[LOW, EXHAUSTED]] * 2, "past both at once is past each of them"
+
+
+def test_a_batch_that_is_not_committed_tells_nothing_and_its_repetition_tells_it_once(inline: InlineCalls) -> None:
+    desk = Desk(inline)
+    account = wait(desk.accounts.create("A", credits=1))
+    charge = wait(desk.charges.take(desk.request(account.id)))
+    inline.failing = RuntimeError("the disk is full")
+    together(desk, [charge])
+    assert desk.told.falls == []
+    inline.failing = None
+    together(desk, [charge])
+    together(desk, [charge])
+    assert desk.told.steps(account.id) == [EXHAUSTED]
+
+
+@given(balance=st.integers(0, 30), held=st.integers(0, 30), used=st.integers(0, 60), pack=st.integers(0, 100))
+def test_what_one_batch_tells_is_what_its_smallest_pieces_would(balance: int, held: int, used: int, pack: int) -> None:
+    whole = balance + held
+    left = max(0, whole - used)
+    pieces: list[str] = []
+    for now in range(whole - 1, left - 1, -1):
+        state = AccountState(now, 0, unlimited=False, pack=pack, whole=now + 1)
+        pieces += [fall.to for fall in judge_falls({"acc": state})]
+    state = AccountState(left, 0, unlimited=False, pack=pack, whole=whole)
+    assert [fall.to for fall in judge_falls({"acc": state})] == pieces
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("grant"), st.integers(0, 1), st.integers(1, 30)),
+        st.tuples(
+            st.just("batch"),
+            st.lists(st.tuples(st.integers(0, 1), st.integers(0, 9)), max_size=5),
+            st.lists(st.tuples(st.integers(0, 20), st.integers(0, 9), st.integers(0, 2)), max_size=6),
+        ),
+        st.just(("restart",)),
+    ),
+    max_size=25,
+)
+
+
+def play(desk: Desk, ids: Sequence[str], steps: Sequence[Step]) -> Desk:
+    """Grants, restarts with their recovery, and batches that take and close at will."""
+    open_: list[Charge] = []
+    for step in steps:
+        if step[0] == "grant":
+            wait(desk.accounts.grant(ids[step[1]], step[2]))
+        elif step[0] == "restart":
+            wait(recover(desk.store, now=desk.now))
+            open_.clear()
+        else:
+            closing = [close_in_some_way(open_.pop(at % len(open_)), used, way) for at, used, way in step[2] if open_]
+            taking = [desk.request(ids[which], credits=price) for which, price in step[1]]
+            store = desk.store
+            assert isinstance(store, InlineCalls)
+            outcomes = store.together(desk.charges.judge, [*taking, *closing])
+            open_ += [one for one in outcomes[: len(taking)] if isinstance(one, Charge)]
+    return desk
+
+
+def close_in_some_way(charge: Charge, used: int, way: int) -> Request:
+    if way == 0:
+        return charge
+    used = min(used, charge.credits)
+    return CloseRequest(charge.request_id, charge.account_id, None, used, charge=charge if way == 1 else None)
+
+
+def steps_of_the_ledger(tx: Tx, account_id: str) -> list[str]:
+    """The brute-force judge: walks from entry to entry, whatever wrote them together."""
+    whole = pack = 0
+    steps: list[str] = []
+    sql = "SELECT kind, amount FROM ledger_entries WHERE account_id = ? ORDER BY id"
+    for kind, amount in tx.all(sql, (account_id,)):
+        before = whole
+        if kind in ("purchase", "bonus"):
+            whole, pack = whole + amount, amount
+        elif kind == "settlement":
+            whole -= amount
+        if pack // 5 > 0 and whole <= pack // 5 < before:
+            steps.append(LOW)
+        if whole == 0 < before:
+            steps.append(EXHAUSTED)
+    return steps
+
+
+def check(desk: Desk, welcome: int, steps: Sequence[Step]) -> None:
+    ids = [wait(desk.accounts.create("A", credits=welcome)).id for _ in range(2)]
+    play(desk, ids, steps)
+    for id_ in ids:
+        assert desk.told.steps(id_) == wait(desk.store.read(partial(steps_of_the_ledger, account_id=id_)))
+    wait(desk.assert_sound())
+
+
+@given(welcome=st.integers(0, 40), steps=STEPS)
+@settings(max_examples=75, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_any_batches_of_grants_charges_and_closings_tell_what_the_ledger_tells(
+    welcome: int,
+    steps: Sequence[Step],
+) -> None:
+    store = InlineStore([billing.migrations.MIGRATIONS])
+    check(Desk(store), welcome, steps)
+    store.close()
+
+
+def test_the_same_holds_on_postgresql(postgres: PostgresServer) -> None:
+    store = InlinePostgres(postgres.fresh(), [billing.migrations.MIGRATIONS])
+    desk = Desk(store)
+
+    @given(welcome=st.integers(0, 40), steps=STEPS)
+    @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+    def run(welcome: int, steps: Sequence[Step]) -> None:
+        check(desk.restarted(), welcome, steps)
+
+    run()
+    store.close()
+
+
+async def test_accounts_that_exist_get_their_last_purchase_or_their_welcome_bonus_as_pack(store_url: str) -> None:
+    now = billing.migrations.MIGRATIONS
+    before = MigrationSet(now.name, now.migrations[:2])
+    rows = [
+        ("bought", "bonus", 100, None),
+        ("bought", "purchase", 900, None),
+        ("bought", "purchase", 500, None),
+        ("new", "bonus", 100, None),
+        ("unlimited", "bonus", 70, None),
+        ("unlimited", "bonus", 3, "req_1"),
+    ]
+    account = "INSERT INTO accounts (id, name, plan, unlimited, balance, held, created_at) VALUES {rows}"
+    entry = """
+    INSERT INTO ledger_entries (account_id, kind, amount, request_id, debit, credit, balance_after, description,
+                                created_at)
+    VALUES {rows}
+    """
+    ids = ("bought", "new", "unlimited", "bare")
+
+    def fill(tx: Tx) -> None:
+        tx.run_many(account, [(id_, "A", "free", 0, 7, 0, 1.0) for id_ in ids])
+        tx.run_many(entry, [(*row, "issued", "available", 7, "x", 1.0) for row in rows])
+
+    async with open_store(store_url, [before]) as store:
+        await store.write(fill)
+    async with open_store(store_url, [now]) as store:
+        packs = await store.read(lambda tx: tx.all("SELECT id, pack FROM accounts"))
+    assert dict(packs) == {"bought": 500, "new": 100, "unlimited": 70, "bare": 0}
+
+
+@pytest.mark.parametrize("times", [1, 2])
+async def test_a_key_is_told_to_be_revoked_once_however_often_it_is_asked_for(desk: Desk, times: int) -> None:
+    account = await desk.accounts.create("Ada")
+    key = await desk.keys.create(account.id, name="laptop")
+    for _ in range(times):
+        await desk.keys.revoke(key.id)
+        desk.time += 1
+    (told,) = desk.told.keys
+    assert (told.id, told.account_id, told.name, told.last4) == (key.id, account.id, "laptop", key.last4)
+    assert told.revoked_at == desk.time - times, "the record as it is now"

@@ -1,0 +1,96 @@
+"""After a process dies: nothing confirmed is lost, nothing stays held, and nobody pays for what was cut off."""
+
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import trio
+
+from billing.charges.recovery import Recovered, recover
+from billing.ledger.verification import verify
+from tests.billing.desk import Desk, open_desk
+
+ROUNDS = 5
+CLOSINGS_PER_ROUND = 300
+
+
+async def test_open_charges_are_refunded_in_full_with_their_keys_counters(desk: Desk) -> None:
+    account = await desk.accounts.create("Ada", credits=5000)
+    key = await desk.keys.create(account.id, credit_limit=5000)
+    done = await desk.charges.take(desk.request(account.id, key.id, credits=10))
+    await desk.charges.close(done, used=10)
+    cut_off = [await desk.charges.take(desk.request(account.id, key.id, credits=2)) for _ in range(600)]
+    after = desk.restarted()
+    assert await recover(desk.store, now=desk.now) == Recovered(charges=600, credits=1200)
+    assert await recover(desk.store, now=desk.now) == Recovered(charges=0, credits=0)
+    assert (await after.accounts.get(account.id)).balance == 4990
+    assert (await after.keys.get(key.id)).used == 10
+    assert (await after.charges.close(cut_off[0], used=2)).credits_used == 0
+    (refund, _deduction) = await after.ledger.transactions(account.id, limit=9, request_id=cut_off[0].request_id)
+    assert (refund.type, refund.amount, refund.description) == ("refund", 2, "Refund after a crash")
+
+
+async def test_on_a_shared_store_only_the_dead_nodes_charges_are_refunded(desk: Desk) -> None:
+    account = await desk.accounts.create("Ada")
+    await desk.charges.take(desk.request(account.id))
+    assert await recover(desk.store, now=desk.now, node="node-2") == Recovered(0, 0)
+    assert await recover(desk.store, now=desk.now, node="node-1") == Recovered(1, 1)
+
+
+def test_a_node_that_is_killed_under_load_loses_nothing_it_confirmed(store_url: str) -> None:
+    """Method: kill -9 a busy process several times; each closing it printed must stand in the ledger as printed."""
+    account_id, key_id = trio.run(prepare, store_url)
+    confirmed: dict[str, int] = {}
+    recovered = 0
+    for _ in range(ROUNDS):
+        recovered += run_and_kill(store_url, account_id, key_id, confirmed)
+    recovered += trio.run(examine, store_url, account_id, key_id, confirmed)
+    assert recovered > 0, "some kill at least has hit an open charge"
+    assert len(confirmed) >= ROUNDS * CLOSINGS_PER_ROUND
+
+
+async def prepare(url: str) -> tuple[str, str]:
+    async with open_desk(url) as desk:
+        account = await desk.accounts.create("Ada", credits=1_000_000)
+        return account.id, (await desk.keys.create(account.id)).id
+
+
+def run_and_kill(url: str, account_id: str, key_id: str, confirmed: dict[str, int]) -> int:
+    command = [sys.executable, "-m", "tests.billing.node_under_load", url, account_id, key_id]
+    root = Path(__file__).parents[3]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root) as node:
+        assert node.stdout is not None
+        recovered = int(node.stdout.readline().removeprefix("recovered "))
+        for _ in range(CLOSINGS_PER_ROUND):
+            note(node.stdout.readline(), confirmed)
+        time.sleep(random.random() * 0.02)  # its tasks go in step, and so does what they print
+        node.kill()
+        for line in node.stdout:
+            note(line, confirmed)
+    return recovered
+
+
+def note(line: str, confirmed: dict[str, int]) -> None:
+    request_id, cost = line.split()
+    confirmed[request_id] = int(cost)
+
+
+async def examine(url: str, account_id: str, key_id: str, confirmed: dict[str, int]) -> int:
+    async with open_desk(url) as desk:
+        last = await recover(desk.store, now=desk.now)
+        assert await desk.store.read(verify) == []
+        costs = dict(
+            await desk.store.read(
+                lambda tx: tx.all(
+                    "SELECT request_id, SUM(CASE WHEN kind = 'settlement' THEN amount ELSE 0 END) "
+                    "FROM ledger_entries WHERE request_id IS NOT NULL GROUP BY request_id"
+                )
+            )
+        )
+        assert {request_id: costs[request_id] for request_id in confirmed} == confirmed
+        account = await desk.accounts.get(account_id)
+        assert (account.balance, account.held) == (1_000_000 - sum(costs.values()), 0)
+        assert (await desk.keys.get(key_id)).used == sum(costs.values())
+        return last.charges

@@ -1,0 +1,326 @@
+"""Collect-until-N as server-sent events: a `page` event a page, then the whole envelope; and walks that are ended."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+import pytest
+import trio
+
+from tests.fakes.calling import Answered
+from tests.fakes.cancelling import cancel_everywhere
+from tests.fakes.long_lists import WALKS, LongList, ids_of
+from tests.fakes.node import OpenNode, open_test_node
+from tests.fakes.scripted_upstream import told
+from tests.fakes.upstream_server import until
+from tests.gateway.calls.test_execute import ask_in_this_task
+from tests.spec.refusals import assert_free, assert_refused
+
+HN = WALKS["hackernews/search"]
+STREAM = {"accept": "text/event-stream"}
+every_walk = pytest.mark.parametrize("target", WALKS.values(), ids=WALKS.keys())
+on_both_engines = pytest.mark.parametrize("engine", ["native", "hypercorn"])
+
+
+class Event(NamedTuple):
+    """One server-sent event."""
+
+    name: str
+    data: Any
+
+
+def events_of(body: bytes) -> list[Event]:
+    """Every event of a stream, each of which ends with an empty line."""
+    *blocks, rest = body.decode().split("\n\n")
+    assert rest == ""
+    return [event_of(block) for block in blocks]
+
+
+def event_of(block: str) -> Event:
+    name, data = block.split("\n")
+    assert name.startswith("event: ")
+    assert data.startswith("data: ")
+    return Event(name.removeprefix("event: "), orjson.loads(data.removeprefix("data: ")))
+
+
+@asynccontextmanager
+async def open_walking_node(folder: Path, engine: str = "native", **options: Any) -> AsyncIterator[OpenNode]:
+    """A node with 100 credits whose upstreams have long lists."""
+    server = {"engine": engine, "port": 0, "drain_s": 5}
+    tables: dict[str, Any] = {
+        "server": server,
+        "upstreams": {"defaults": {"retries": 0}},
+        "breaker": {"failures": 1000},
+    }
+    async with open_test_node(folder, **{"credits": 100, **tables, **options}) as node:
+        node.upstream.script = LongList()
+        yield node
+
+
+async def stream(node: OpenNode, target: str, method: str = "GET", **headers: str) -> Answered:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return await node.get(target, method=method, headers={**STREAM, **named})
+
+
+# The events
+
+
+@every_walk
+@on_both_engines
+async def test_each_page_is_told_and_then_the_whole_envelope(target: str, engine: str, tmp_path: Path) -> None:
+    async with open_walking_node(tmp_path, engine) as node:
+        answer = await stream(node, f"{target}&limit=250")
+        assert answer.status == 200
+        assert answer.headers["content-type"] == "text/event-stream; charset=utf-8"
+        assert answer.headers["cache-control"] == "no-store"
+        assert "content-length" not in answer.headers
+        assert answer.headers["x-ratelimit-remaining"] == "599"
+        *pages, (name, envelope) = events_of(answer.body)
+        assert pages == [
+            Event("page", {"pages": number, "items": items, "limit": 250})
+            for number, items in ((1, 100), (2, 200), (3, 250))
+        ]
+        assert name == "result"
+        assert envelope["request_id"] == answer.headers["x-request-id"]
+        assert ids_of(envelope) == list(range(250))
+        assert (envelope["credits_used"], envelope["credits_remaining"], envelope["cached"]) == (3, 97, False)
+        plain = (await node.get(f"{target}&limit=250")).json
+        assert plain.keys() == envelope.keys()
+        assert (plain["data"], plain["pagination"]) == (envelope["data"], envelope["pagination"])
+        assert [entry["amount"] for entry in await node.entries(envelope["request_id"])] == [4, -7]
+        await node.assert_sound()
+
+
+async def test_a_page_is_told_before_the_next_one_is_there(tmp_path: Path) -> None:
+    async with open_walking_node(tmp_path) as node:
+        pages = node.upstream.script = LongList(delay_s=0.2)
+        own = {"x-api-key": node.key, **STREAM}
+        async with node.client.stream("GET", f"{node.url}{HN}&limit=250", headers=own) as answer:
+            seen = [(line, len(pages.asked)) async for line in answer.aiter_lines() if line.startswith("event: ")]
+        assert [line for line, _ in seen] == ["event: page"] * 3 + ["event: result"]
+        assert seen[0][1] <= 2, "the page behind the next one is not asked for yet"
+        assert seen[1][1] <= 3
+
+
+@pytest.mark.parametrize("accept", ["text/event-stream", "TEXT/Event-Stream;q=0.9", "text/event-stream, */*;q=0.1"])
+async def test_the_form_is_asked_for_by_the_accept_header(accept: str, tmp_path: Path) -> None:
+    async with open_walking_node(tmp_path) as node:
+        answer = await node.get(f"{HN}&limit=10", headers={"accept": accept})
+        assert [name for name, _ in events_of(answer.body)] == ["page", "result"]
+
+
+async def test_a_failing_page_later_on_is_told_of_in_the_result(tmp_path: Path) -> None:
+    async with open_walking_node(tmp_path) as node:
+        node.upstream.script = LongList(fails_at=2)
+        *pages, (name, envelope) = events_of((await stream(node, f"{HN}&limit=250")).body)
+        assert [page.data["items"] for page in pages] == [100, 200]
+        assert (name, envelope["credits_used"], len(ids_of(envelope))) == ("result", 2, 200)
+        assert "page 3 could not be read" in envelope["data"]["_warnings"][0]
+        assert envelope["pagination"]["has_more"] is True
+        assert await node.money() == (98, 0)
+
+
+async def test_a_failure_behind_empty_pages_ends_the_stream_with_the_error(tmp_path: Path) -> None:
+    """Its status is told by then, so the envelope says what became of it."""
+    async with open_walking_node(tmp_path) as node:
+        node.upstream.script = lambda asked: (
+            told({}, 500) if "page=1" in asked else told({"hits": [], "nbPages": 9, "page": 0})
+        )
+        answer = await stream(node, f"{HN}&limit=250")
+        first, (name, envelope) = events_of(answer.body)
+        assert first == ("page", {"pages": 1, "items": 0, "limit": 250})
+        assert (answer.status, name, envelope["error"]["type"]) == (200, "error", "UPSTREAM_ERROR")
+        assert (envelope["success"], envelope["credits_used"], envelope["credits_remaining"]) == (False, 0, 100)
+        assert await node.money() == (100, 0)
+        await node.assert_sound()
+
+
+async def test_a_cache_hit_is_a_result_alone(tmp_path: Path) -> None:
+    async with open_walking_node(tmp_path) as node:
+        await node.get(f"{HN}&limit=250")
+        answer = await stream(node, f"{HN}&limit=250")
+        ((name, envelope),) = events_of(answer.body)
+        assert (name, envelope["cached"], envelope["credits_used"]) == ("result", True, 0)
+        assert len(ids_of(envelope)) == 250
+
+
+async def test_who_follows_another_walk_gets_its_result_alone(tmp_path: Path) -> None:
+    async with open_walking_node(tmp_path) as node:
+        pages = node.upstream.script = LongList(delay_s=0.05)
+        answers: list[Answered] = []
+
+        async def follow() -> None:
+            answers.append(await stream(node, f"{HN}&limit=250"))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(node.get, f"{HN}&limit=250")
+            await until(lambda: pages.asked)
+            nursery.start_soon(follow)
+        ((name, envelope),) = events_of(answers[0].body)
+        assert (name, envelope["cached"], envelope["credits_used"], len(pages.asked)) == ("result", True, 0, 3)
+        assert await node.money() == (97, 0)
+
+
+# What is no stream
+
+
+@on_both_engines
+async def test_what_is_refused_before_the_first_page_is_plain_json(engine: str, tmp_path: Path) -> None:
+    async with open_walking_node(tmp_path, engine, credits=2) as node:
+        refusals = [
+            assert_refused(await stream(node, f"{HN}&limit=many"), "INVALID_REQUEST", 400),
+            assert_refused(await stream(node, f"{HN}&limit=5&tags=!"), "INVALID_REQUEST", 400),
+            assert_refused(await stream(node, f"{HN}&limit=5&cursor=cur_AAAA"), "INVALID_REQUEST", 400),
+            assert_refused(await stream(node, f"{HN}&limit=250"), "INSUFFICIENT_CREDITS", 402),
+            assert_refused(await stream(node, f"{HN}&limit=250&max_credits=1"), "INSUFFICIENT_CREDITS", 402),
+        ]
+        assert [details.get("credits_required") for details in refusals[3:]] == [3, 3]
+        for status, code in ((500, "UPSTREAM_ERROR"), (404, "RESOURCE_NOT_FOUND"), (429, "SERVICE_UNAVAILABLE")):
+            node.upstream.script = LongList(fails_at=0, failing=told({}, status))
+            answer = await stream(node, f"{HN}&limit=150")
+            assert answer.code == code
+            await assert_free(node, answer)
+        assert await node.money() == (2, 0)
+
+
+async def test_a_stream_cannot_be_combined_with_an_idempotency_key(tmp_path: Path) -> None:
+    async with open_walking_node(tmp_path) as node:
+        answer = await stream(node, f"{HN}&limit=250", idempotency_key="one")
+        assert_refused(answer, "INVALID_REQUEST", 400)
+        assert "Idempotency-Key" in answer.json["error"]["message"]
+        assert node.upstream.requests == []
+        assert (await node.get(f"{HN}&limit=5", headers={"idempotency-key": "one"})).status == 200
+
+
+@on_both_engines
+async def test_what_does_not_walk_answers_json(engine: str, tmp_path: Path) -> None:
+    async with open_walking_node(tmp_path, engine) as node:
+        head = await stream(node, f"{HN}&limit=250", method="HEAD")
+        assert (head.status, head.headers["content-type"], head.body) == (200, "application/json", b"")
+        assert head.headers["x-credits-used"] == "3"
+        for target in (f"{HN}&limit=250&dry_run=1", "/v1/credits/balance", "/v1/utility/endpoints", "/v1/status"):
+            answer = await stream(node, target)
+            assert (answer.status, answer.headers["content-type"]) == (200, "application/json"), target
+        node.upstream.always(told({"id": 1, "login": "octocat"}))
+        answer = await stream(node, "/v1/github/profile?handle=octocat")
+        assert (answer.headers["content-type"], answer.json["credits_used"]) == ("application/json", 1)
+
+
+# Walks that are ended
+
+
+async def hang_up_during_page_2(node: OpenNode, pages: LongList, target: str) -> None:
+    async with node.client.stream("GET", node.url + target, headers={"x-api-key": node.key, **STREAM}) as answer:
+        assert answer.status_code == 200
+        await until(lambda: len(pages.asked) == 2)
+        await trio.sleep(0.05)  # it is really under way, and others had time to join
+
+
+@on_both_engines
+async def test_a_client_that_hangs_up_ends_the_walk_and_pays_for_its_pages(engine: str, tmp_path: Path) -> None:
+    async with open_walking_node(tmp_path, engine) as node:
+        pages = node.upstream.script = LongList(rows=1000, delay_s=0.2)
+        await hang_up_during_page_2(node, pages, f"{HN}&limit=500")
+        await until(lambda: not node.node.calls.flights)
+        await until(lambda: node.log_events("request"))
+        assert len(pages.asked) == 2, "the page that was under way is the last"
+        assert [event["credits_used"] for event in node.log_events("request")] == [2]
+        assert await node.money() == (98, 0)
+        assert await node.gauge("sluice_lease_keys") == 0
+        await node.assert_sound()
+        assert (await node.get(f"{HN}&limit=500")).json["cached"] is False, "a short answer is not kept"
+
+
+async def test_who_waits_for_a_client_that_hangs_up_gets_the_whole_answer(tmp_path: Path) -> None:
+    async with open_walking_node(tmp_path) as node:
+        pages = node.upstream.script = LongList(delay_s=0.2)
+        answers: list[Answered] = []
+
+        async def follow() -> None:
+            answers.append(await node.get(f"{HN}&limit=250"))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(hang_up_during_page_2, node, pages, f"{HN}&limit=250")
+            await until(lambda: len(pages.asked) == 2)
+            nursery.start_soon(follow)
+        assert (len(ids_of(answers[0].json)), answers[0].json["credits_used"]) == (250, 3)
+        assert len(pages.asked) == 5
+        assert await node.money() == (95, 0)
+
+
+def of_json(answer: Answered) -> Any:
+    return answer.json
+
+
+def of_events(answer: Answered) -> Any:
+    *pages, (name, envelope) = events_of(answer.body)
+    assert [event.name for event in pages] == ["page", "page"]
+    assert name == "result"
+    return envelope
+
+
+@on_both_engines
+@pytest.mark.parametrize(("headers", "envelope_of"), [({}, of_json), (STREAM, of_events)], ids=["json", "events"])
+async def test_a_node_that_stops_ends_walks_at_their_page(
+    engine: str, headers: dict[str, str], envelope_of: Callable[[Answered], Any], tmp_path: Path
+) -> None:
+    async with open_walking_node(tmp_path, engine) as node:
+        pages = node.upstream.script = LongList(rows=1000, delay_s=0.1)
+        answers: list[Answered] = []
+
+        async def ask() -> None:
+            answers.append(await node.get(f"{HN}&limit=500", headers=headers))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask)
+            await until(lambda: len(pages.asked) == 2)
+            node.node.draining.set()
+        envelope = envelope_of(answers[0])
+        assert (answers[0].status, ids_of(envelope)) == (200, list(range(200)))
+        assert (envelope["credits_used"], envelope["credits_remaining"]) == (2, 98)
+        assert envelope["data"]["_warnings"] == [
+            "200 of 500 items were collected: it was ended early; next_cursor goes on"
+        ]
+        cursor = envelope["pagination"]["next_cursor"]
+        assert (len(pages.asked), await node.money()) == (2, (98, 0))
+        await node.assert_sound()
+    async with open_walking_node(tmp_path, engine) as node:
+        node.upstream.script = LongList(rows=1000)
+        rest = await node.get(f"{HN}&limit=500&cursor={cursor}")
+        assert ids_of(rest.json) == list(range(200, 700)), "the next node goes on from there"
+
+
+@pytest.mark.parametrize("headers", [(), ((b"accept", b"text/event-stream"),)], ids=["json", "events"])
+@pytest.mark.parametrize("fails_at", [-1, 0, 2])
+async def test_a_walk_cancelled_at_any_wait_is_whole_or_did_not_happen(
+    fails_at: int, headers: tuple[tuple[bytes, bytes], ...], tmp_path: Path
+) -> None:
+    """Goal: conservation. Method: cancel the walk at each of its waits, and look at the books each time."""
+    cost = {-1: 3, 0: 0, 2: 2}[fails_at]
+    roomy = {"requests_per_minute": 100_000}
+    async with open_walking_node(tmp_path, credits=10_000, limits=roomy) as node:
+        node.upstream.script = LongList(fails_at=fails_at)
+        before = [(await node.money())[0]]
+        spent: list[int] = []
+
+        async def check(got_through: bool) -> None:
+            balance, held = await node.money()
+            spent.append(before[0] - balance)
+            before[0] = balance
+            assert held == 0
+            assert spent[-1] in ({cost} if got_through else {0, cost})
+            assert node.node.books.charges.unfinished() == 0
+            assert len(node.node.calls.flights) == 0
+            assert await node.gauge("sluice_lease_keys") == 0
+
+        async def walk() -> None:
+            await ask_in_this_task(node, f"{HN}&limit=250", *headers)
+
+        waits = await cancel_everywhere(walk, check)
+        assert waits > (3 if fails_at == 0 else 8)
+        assert spent[-1] == cost
+        await node.assert_sound()

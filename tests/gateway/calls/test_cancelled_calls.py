@@ -1,0 +1,110 @@
+"""Calls that others wait for, and those who wait, cancelled at each of their waits: one charge, and everybody served.
+
+`test_billed` does the same to a call alone, `test_claimed_calls` to one under an idempotency key.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+from pathlib import Path
+
+import trio
+
+from tests.fakes.calling import Answered
+from tests.fakes.cancelling import cancel_everywhere
+from tests.fakes.node import OpenNode, open_test_node
+from tests.fakes.scripted_upstream import Told, told
+from tests.fakes.upstream_server import until
+from tests.gateway.calls.test_execute import ROOMY, ask_in_this_task, assert_nothing_runs
+
+BODY = told({"id": 1, "login": "octocat"}).body
+FROM_CACHE = (b"cache-control", b"")
+FOLLOWERS = 3
+
+
+def profile(number: int) -> str:
+    """A profile that nobody has asked for."""
+    return f"/v1/github/profile?handle=user{number}"
+
+
+async def spent(node: OpenNode) -> int:
+    """All that was ever paid; nothing is held."""
+    balance, held = await node.money()
+    assert held == 0
+    return 100_000 - balance
+
+
+async def test_a_hit_cancelled_at_any_wait_costs_nothing_and_holds_nothing(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, **ROOMY) as node:
+        await node.get(profile(0))
+
+        async def check(_got_through: bool) -> None:
+            assert await spent(node) == 1
+            await assert_nothing_runs(node)
+
+        await cancel_everywhere(lambda: ask_in_this_task(node, profile(0), FROM_CACHE), check)
+        assert len(node.upstream.requests) == 1
+
+
+async def test_a_follower_cancelled_at_any_wait_leaves_its_leader_alone(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, **ROOMY) as node, trio.open_nursery() as nursery:
+        node.upstream.always(Told(200, BODY, delay_s=0.05))
+        numbers, led = count(), list[Answered]()
+
+        async def lead(number: int) -> None:
+            led.append(await node.get(profile(number)))
+
+        async def begin() -> int:
+            """A call under way that the next one can follow; its number."""
+            number = next(numbers)
+            nursery.start_soon(lead, number)
+            await until(lambda: len(node.upstream.requests) == number + 1)
+            return number
+
+        async def check(_got_through: bool) -> None:
+            await until(lambda: len(led) == under_way[0] + 1)
+            assert led[-1].json["credits_used"] == 1
+            assert await spent(node) == len(led) == len(node.upstream.requests)
+            await assert_nothing_runs(node)
+            under_way[0] = await begin()
+
+        under_way = [await begin()]
+        waits = await cancel_everywhere(lambda: ask_in_this_task(node, profile(under_way[0]), FROM_CACHE), check)
+        assert waits >= 1
+        assert await node.gauge("sluice_cache_coalesced_total") >= 1
+        await until(lambda: len(led) == under_way[0] + 1)
+        await node.assert_sound()
+
+
+async def test_a_leader_cancelled_at_any_wait_leaves_one_follower_to_call_and_pay(tmp_path: Path) -> None:
+    """Whoever comes through with the answer pays for it, and the others are served from it."""
+    async with open_test_node(tmp_path, **ROOMY) as node, trio.open_nursery() as nursery:
+        numbers, followed = count(), list[Answered]()
+        number, following = [next(numbers)], [0]
+
+        async def follow() -> None:
+            followed.append(await node.get(profile(number[0])))
+
+        def send_followers() -> None:
+            while following[0] < FOLLOWERS:
+                following[0] += 1
+                nursery.start_soon(follow)
+
+        def script(_asked: str) -> Told:
+            send_followers()
+            return Told(200, BODY, delay_s=0.03)
+
+        async def check(_got_through: bool) -> None:
+            send_followers()
+            await until(lambda: len(followed) == FOLLOWERS)
+            assert all(answer.status == 200 for answer in followed)
+            assert await spent(node) == number[0] + 1
+            await assert_nothing_runs(node)
+            number[0], following[0] = next(numbers), 0
+            followed.clear()
+
+        node.upstream.script = script
+        waits = await cancel_everywhere(lambda: ask_in_this_task(node, profile(number[0]), FROM_CACHE), check)
+        assert waits >= 3
+        assert await node.gauge("sluice_cache_coalesced_total") >= FOLLOWERS
+        await node.assert_sound()

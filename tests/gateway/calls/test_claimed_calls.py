@@ -1,0 +1,374 @@
+"""Requests with an `Idempotency-Key`, over sockets: one charge and one call, however they are repeated and end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import count
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+import trio
+
+from tests.fakes.calling import Answered
+from tests.fakes.cancelling import cancel_everywhere
+from tests.fakes.node import OpenNode, open_test_node
+from tests.fakes.odd_platform import ODD
+from tests.fakes.scripted_upstream import Told, told
+from tests.fakes.upstream_server import until
+from tests.gateway.calls.test_execute import CALLS, ask_in_this_task, assert_nothing_runs
+from tests.spec.refusals import assert_free, assert_refused
+
+PROFILE = "/v1/github/profile?handle=octocat"
+OTHER = "/v1/github/profile?handle=hubot"
+ROOMY = {"limits": {"requests_per_minute": 100_000, "concurrent_requests": 1000}, "breaker": {"failures": 1000}}
+NO_RETRIES = {"upstreams": {"defaults": {"retries": 0}}}
+
+
+async def ask(node: OpenNode, key: str = "one", target: str = PROFILE, **headers: str) -> Answered:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return await node.get(target, headers={"idempotency-key": key, **named})
+
+
+async def claims(node: OpenNode) -> list[tuple[str, int | None]]:
+    """Owner and status of every claim in the store, once everything that waits for it is written."""
+    await node.money()
+    rows = await node.node.books.store.read(lambda tx: tx.all("SELECT owner, status FROM claims ORDER BY at"))
+    return [(owner, status) for owner, status in rows]
+
+
+def assert_replays(replay: Answered, first: Answered, balance: int) -> None:
+    """Byte for byte the first answer, except for the three fields and the headers that decisions 7 names."""
+    body = first.json
+    said = b'"credits_used":%d,"credits_remaining":%d' % (body["credits_used"], body["credits_remaining"])
+    says = b'"credits_used":0,"credits_remaining":%d' % balance
+    assert first.body.count(said) == 1
+    assert replay.body == first.body.replace(said, says)[:-1] + b',"idempotent_replay":true}'
+    assert replay.status == first.status
+    assert replay.headers["x-idempotent-replay"] == "true"
+    assert replay.headers["x-request-id"] == body["request_id"]
+    assert replay.headers["x-credits-used"] == "0"
+    assert replay.headers["x-credits-remaining"] == str(balance)
+    assert "x-idempotent-replay" not in first.headers
+
+
+OUTCOMES = {
+    "a success": (PROFILE, lambda _asked: told({"id": 1, "login": "é", "bio": 'a "quoted" \\ word'}), 200, 1),
+    "a list": ("/v1/github/search?query=a", lambda _asked: None, 200, 1),
+    "a refusal": (PROFILE, lambda _asked: told({}, 404), 404, 0),
+    "an answer that is not cached": ("/v1/odd/warned", lambda _asked: told({}), 200, 1),
+    "a composite of which a quarter comes": (*CALLS["a composite of which a quarter comes"][:2], 200, 3),
+}
+
+
+@pytest.mark.parametrize(("target", "script", "status", "cost"), OUTCOMES.values(), ids=OUTCOMES.keys())
+async def test_a_finished_outcome_is_replayed_byte_for_byte(
+    target: str, script: Any, status: int, cost: int, tmp_path: Path
+) -> None:
+    async with open_test_node(tmp_path, platforms=(ODD,)) as node:
+        node.upstream.script = script
+        first = await ask(node, target=target)
+        assert (first.status, first.json["credits_used"]) == (status, cost)
+        node.upstream.script = lambda _asked: None
+        assert (await node.get(OTHER)).json["credits_used"] == 1
+        node.upstream.requests.clear()
+        for more in ({}, {"cache_control": "no-cache"}):
+            assert_replays(await ask(node, target=target, **more), first, 100_000 - cost - 1)
+        assert node.upstream.requests == []
+        assert await node.net(first.json["request_id"]) == cost
+        refused = Counter(event["code"] for event in node.log_events("request") if event["code"] != "OK")
+        assert refused == ({} if status == 200 else {first.code: 3}), "a replay is logged as what it repeats"
+        assert await node.money() == (100_000 - cost - 1, 0)
+        await node.assert_sound()
+
+
+async def test_a_cache_hit_under_a_key_is_free_and_becomes_its_outcome(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        await node.get(PROFILE)
+        hit = await ask(node)
+        assert (hit.json["cached"], hit.json["credits_used"], hit.headers["x-cache"]) == (True, 0, "HIT")
+        node.upstream.requests.clear()
+        assert_replays(await ask(node, cache_control="no-cache"), hit, 99_999)
+        assert node.upstream.requests == []
+        assert await node.entries(hit.json["request_id"]) == []
+
+
+async def test_two_keys_are_two_requests(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        for key in ("one", "two"):
+            answer = await ask(node, key, cache_control="no-cache")
+            assert (answer.json["credits_used"], answer.json["cached"]) == (1, False)
+        assert len(node.upstream.requests) == 2
+
+
+async def test_two_accounts_that_use_the_same_key_do_not_meet(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        mine = await ask(node, cache_control="no-cache")
+        other = await node.new_account(10)
+        node.key, node.account = (await node.new_key(other))[0], other
+        theirs = await ask(node, cache_control="no-cache")
+        assert "idempotent_replay" not in theirs.json
+        assert theirs.json["credits_remaining"] == 9
+        assert mine.json["request_id"] != theirs.json["request_id"]
+        assert len(node.upstream.requests) == 2
+
+
+async def test_two_api_keys_of_an_account_share_its_idempotency_keys(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        first = await ask(node)
+        node.key, _ = await node.new_key(node.account)
+        assert_replays(await ask(node), first, 99_999)
+
+
+async def test_a_key_bare_or_quoted_is_the_same(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        first = await ask(node, "one")
+        assert_replays(await ask(node, '"one"'), first, 99_999)
+
+
+async def test_the_order_of_parameters_makes_no_other_request(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        first = await ask(node, target="/v1/github/search?query=a&limit=10")
+        assert_replays(await ask(node, target="/v1/github/search?limit=10&query=a"), first, 99_999)
+
+
+async def test_an_outcome_outlives_the_process(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        first, key = await ask(node), node.key
+    async with open_test_node(tmp_path) as node:
+        node.key = key
+        again = await ask(node)
+        assert_replays(again, Answered(first.status, first.headers, first.body), 99_999)
+
+
+@pytest.mark.parametrize("failure", [told({}, 500), told({}, 429), Told(200, b"<html>")], ids=["500", "429", "HTML"])
+async def test_a_failure_that_is_worth_a_retry_frees_the_key(failure: Told, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, **NO_RETRIES) as node:
+        node.upstream.always(failure)
+        refused = await ask(node)
+        assert refused.status in (502, 503)
+        await assert_free(node, refused)
+        assert await claims(node) == []
+        again = await ask(node)
+        assert again.json["request_id"] != refused.json["request_id"]
+        assert "idempotent_replay" not in again.json
+
+
+async def test_a_bug_frees_the_key(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, platforms=(ODD,)) as node:
+        node.upstream.always(told({}))
+        assert_refused(await ask(node, target="/v1/odd/bug"), "INTERNAL_ERROR", 500)
+        assert await claims(node) == []
+        await node.assert_sound()
+
+
+async def test_a_charge_that_is_refused_claims_nothing(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        poor, _ = await node.new_key(node.account, credit_limit=0)
+        answer = await node.get(PROFILE, key=poor, headers={"idempotency-key": "one"})
+        assert_refused(answer, "KEY_BUDGET_EXCEEDED", 402)
+        assert await claims(node) == []
+        assert (await ask(node)).json["credits_used"] == 1
+
+
+@pytest.mark.parametrize("target", ["/v1/github/profile", "/v1/nowhere/at-all", f"{PROFILE}&max_credits=0"])
+async def test_a_refusal_before_the_claim_leaves_the_key_free(target: str, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        assert (await ask(node, target=target)).status >= 400
+        assert await claims(node) == []
+        assert (await ask(node)).status == 200
+
+
+@pytest.mark.parametrize("is_cached", [False, True], ids=["before a charge", "before a cache hit"])
+async def test_without_the_claim_store_nothing_is_called_or_charged(is_cached: bool, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        if is_cached:
+            await node.get(PROFILE)
+        node.upstream.requests.clear()
+        before = await node.money()
+        async with node.store_refusing(table="claims"):
+            answer = await ask(node)
+            assert_refused(answer, "SERVICE_UNAVAILABLE", 503)
+            assert answer.headers["retry-after"] == "1"
+            assert answer.json["credits_remaining"] is None
+            assert "x-credits-remaining" not in answer.headers
+        await assert_free(node, answer)
+        assert await node.money() == before
+        assert node.upstream.requests == []
+        assert (await ask(node)).status == 200
+
+
+async def test_an_end_that_the_store_refused_is_made_up_for_and_then_replayed(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        async with node.store_refusing("settlement"):
+            answer = await ask(node)
+            assert (answer.status, answer.json["credits_used"]) == (200, 1)
+            assert node.node.books.charges.unfinished() == 1
+            assert_refused(await ask(node, cache_control="no-cache"), "IDEMPOTENCY_IN_PROGRESS", 409)
+        await until(lambda: not node.node.books.charges.unfinished())
+        again = await ask(node)
+        assert (again.json["idempotent_replay"], again.json["request_id"]) == (True, answer.json["request_id"])
+        assert await node.money() == (99_999, 0)
+        await node.assert_sound()
+
+
+async def test_an_answer_over_64_kb_is_charged_once_and_not_replayed(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        node.upstream.always(told({"id": 1, "login": "octocat", "bio": "x" * 65_536}))
+        first = await ask(node)
+        assert first.json["credits_used"] == 1
+        for _ in range(2):
+            refusal = await ask(node, cache_control="no-cache")
+            assert_refused(refusal, "IDEMPOTENCY_REPLAY_UNAVAILABLE", 409)
+            await assert_free(node, refusal)
+        assert len(node.upstream.requests) == 1
+        assert await node.money() == (99_999, 0)
+
+
+@pytest.mark.parametrize("accept", ["text/event-stream", "application/json, Text/Event-Stream;q=0.5"])
+async def test_a_stream_cannot_be_combined_with_a_key(accept: str, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        answer = await ask(node, accept=accept)
+        assert_refused(answer, "INVALID_REQUEST", 400)
+        await assert_free(node, answer)
+        assert await claims(node) == []
+        assert node.upstream.requests == []
+
+
+@pytest.mark.parametrize("key", ["", "x" * 256, "a b", '""'])
+async def test_a_malformed_key_is_refused_for_free(key: str, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        answer = await ask(node, key)
+        details = assert_refused(answer, "INVALID_REQUEST", 400)
+        assert details == {"reason": "invalid_param", "param": "Idempotency-Key"}
+        await assert_free(node, answer)
+        assert node.upstream.requests == []
+
+
+@pytest.mark.parametrize("target", [f"{PROFILE}&dry_run=1", "/v1/credits/balance", "/v1/utility/endpoints"])
+async def test_what_costs_nothing_ignores_the_key(target: str, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        for _ in range(2):
+            answer = await ask(node, target=target)
+            assert answer.status == 200
+            assert "idempotent_replay" not in answer.json
+        assert await claims(node) == []
+        assert (await ask(node)).json["credits_used"] == 1
+
+
+async def test_a_hundred_clients_with_one_key_are_one_charge_and_one_call(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, **ROOMY) as node:
+        node.upstream.behaviour.latency_s = 0.2
+        answers: list[Answered] = []
+
+        async def client() -> None:
+            answers.append(await ask(node))
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(100):
+                nursery.start_soon(client)
+        first = await ask(node)
+        assert first.json["idempotent_replay"] is True
+        statuses = Counter(answer.status for answer in answers)
+        assert statuses.keys() <= {200, 409}
+        (paid,) = [answer for answer in answers if answer.json["credits_used"]]
+        for answer in answers:
+            if answer.status == 409:
+                assert_refused(answer, "IDEMPOTENCY_IN_PROGRESS", 409)
+                assert answer.headers["retry-after"] == "1"
+            elif answer is not paid:
+                assert answer.body == first.body
+        assert_replays(first, paid, 99_999)
+        assert len(node.upstream.requests) == 1
+        assert await node.money() == (99_999, 0)
+        assert await claims(node) == [(paid.json["request_id"], 200)]
+        await node.assert_sound()
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_clients_that_hang_up_and_retry_pay_once_a_key(seed: int, tmp_path: Path) -> None:
+    """Method: each client gives up at random moments of flaky calls, and repeats its key until it has an answer."""
+    rng, slow = Random(seed), Told(body=told({"id": 1, "login": "octocat"}).body, delay_s=0.02)
+    async with open_test_node(tmp_path, **ROOMY, **NO_RETRIES) as node:
+        node.upstream.script = lambda _asked: rng.choice([None, slow, told({}, 500)])
+        paid: dict[str, str] = {}
+
+        async def client(key: str) -> None:
+            patience_s = 0.06
+            while key not in paid:
+                patience_s *= 1.1  # on a busy machine an answer takes longer than any fixed time
+                with trio.move_on_after(rng.random() * patience_s):
+                    answer = await ask(node, key, cache_control="no-cache")
+                    if answer.status == 200:
+                        paid[key] = answer.json["request_id"]
+                await trio.sleep(0.005)
+
+        async with trio.open_nursery() as nursery:
+            for number in range(24):
+                nursery.start_soon(client, f"key-{number % 8}")
+        await until(lambda: not node.node.books.charges.unfinished())
+        assert len(paid) == 8
+        # A short call is finished for a client that left; its end is waited for here.
+        await settled(node)
+        assert await node.money() == (100_000 - 8, 0)
+        assert sorted(await claims(node)) == sorted((owner, 200) for owner in paid.values())
+        await node.assert_sound()
+
+
+async def settled(node: OpenNode) -> None:
+    while (await node.money())[1]:  # noqa: ASYNC110 - what is waited for happens in the store, which sets no event
+        await trio.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    "name", ["a success", "a refusal", "a failure", "a composite of which a quarter comes", "a bug"]
+)
+async def test_a_claimed_request_cancelled_at_any_wait_is_whole_or_did_not_happen(name: str, tmp_path: Path) -> None:
+    """Goal: no claim runs without its charge, neither stays open, and a retry costs what is still to be paid."""
+    target, script, cost = CALLS[name]
+    keys = map(str, count())
+    async with open_test_node(tmp_path, platforms=(ODD,), **ROOMY, **NO_RETRIES) as node:
+        node.upstream.script = script
+        spent = [0, 0]
+        key = [next(keys)]
+
+        async def run() -> None:
+            await ask_in_this_task(node, target, (b"idempotency-key", key[0].encode()))
+
+        async def check(got_through: bool) -> None:
+            balance, held = await node.money()
+            rows = await claims(node)
+            assert held == 0
+            assert node.node.books.charges.unfinished() == 0
+            assert all(status is not None for _, status in rows)
+            await assert_nothing_runs(node)
+            now_spent = 100_000 - balance - spent[0]
+            assert now_spent in ({cost} if got_through else {0, cost})
+            retried = await ask(node, key[0], target=target, cache_control="no-cache")
+            assert retried.json["credits_used"] == cost - now_spent
+            spent[0] += cost
+            key[0] = next(keys)
+
+        waits = await cancel_everywhere(run, check)
+        assert waits >= 3
+        assert await node.money() == (100_000 - spent[0], 0)
+        await node.assert_sound()
+
+
+async def test_a_cache_hit_cancelled_at_any_wait_is_kept_or_not_claimed(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, **ROOMY) as node:
+        await node.get(PROFILE)
+        key = [0]
+
+        async def run() -> None:
+            await ask_in_this_task(node, PROFILE, (b"cache-control", b""), (b"idempotency-key", b"%d" % key[0]))
+
+        async def check(got_through: bool) -> None:
+            assert all(status == 200 for _, status in await claims(node))
+            assert (await ask(node, str(key[0]))).json["credits_used"] == 0
+            key[0] += 1
+
+        assert await cancel_everywhere(run, check) >= 1
+        assert await node.money() == (99_999, 0)
+        assert len(await claims(node)) == key[0]

@@ -1,0 +1,243 @@
+"""What billing tells stands in the account's feed from the same commit on as the fact itself."""
+
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from itertools import count
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import orjson
+import pytest
+import trio
+
+import billing.keys.keys
+from billing.charges.batch_rows import Charge, ChargeRequest, CloseRequest
+from billing.charges.charges import Charges
+from billing.charges.recovery import recover
+from billing.errors import BillingError
+from events.filters import Filters, Moved
+from events.log.log import Log
+from events.log.pages import Ask, read_page
+from gateway.config.ids import id_maker
+from gateway.config.secrets import load_secret
+from gateway.config.settings import Config, ServerSettings, StoreSettings
+from gateway.feed.billing_events import BillingFacts
+from gateway.node.stores import MIGRATIONS, Books, open_books
+from tests.billing.charges.test_batch_rows_machine import wait
+from tests.billing.desk import Desk
+from tests.fakes.commands import open_commands
+from tests.fakes.inline_store import open_inline
+from tests.fakes.outsider import refuse
+from tests.fakes.sluice_process import Place
+from tests.servers.postgres import PostgresServer
+
+NOW = 1_750_000_000.0
+NUMBERS = count(1)
+
+
+@asynccontextmanager
+async def open_node(url: str, tell: Callable[[Sequence[Moved]], None] = lambda moved: None) -> AsyncIterator[Books]:
+    """The books of one node, or of one command."""
+    secrets = load_secret({"SLUICE_SECRET": "a secret of tests, long enough"}, Path())
+    config = Config(server=ServerSettings(base_url="https://node.test"), store=StoreSettings(url))
+    with trio.fail_after(60):
+        make_id = id_maker(lambda: NOW, Random())
+        async with open_books(config, secrets, now=lambda: NOW, make_id=make_id, tell=tell) as books:
+            yield books
+
+
+@pytest.fixture
+async def books(store_url: str) -> AsyncIterator[Books]:
+    async with open_node(store_url) as opened:
+        yield opened
+
+
+async def events(books: Books, account_id: str, key_id: str = "key_of_nobody") -> list[dict[str, Any]]:
+    """All events of the account that the key sees."""
+    ask = Ask(account_id, key_id, after=0, limit=500, filters=Filters())
+    page = await books.store.read(partial(read_page, ask=ask))
+    return [orjson.loads(item.body) for item in page.items]
+
+
+async def types(books: Books, account_id: str) -> list[str]:
+    return [event["type"] for event in await events(books, account_id)]
+
+
+def request(account_id: str, credits: int = 1) -> ChargeRequest:  # noqa: A002
+    return ChargeRequest(f"req_{next(NUMBERS)}", account_id, None, credits, "github", "repository")
+
+
+async def spend(books: Books, account_id: str, credits: int) -> None:  # noqa: A002
+    charge = await books.charges.take(request(account_id, credits))
+    await books.charges.close(charge, used=credits)
+
+
+async def test_another_key_of_the_account_sees_that_a_key_was_revoked_and_no_other_account_does(books: Books) -> None:
+    account, stranger = [(await books.accounts.create(name)).id for name in ("Ada", "Bob")]
+    key, other = [await books.keys.create(account, name=name) for name in ("laptop", "server")]
+    await books.keys.revoke(key.id)
+    (event,) = await events(books, account, other.id)
+    assert event["type"] == "key.revoked"
+    assert event["subject"] == {"kind": "key", "id": key.id, "name": "laptop"}
+    assert event["data"] == {"key_id": key.id, "last4": key.last4}
+    assert event["id"].startswith("evt_")
+    assert await events(books, stranger) == []
+
+
+async def test_revoking_twice_is_one_event_and_other_changes_of_a_key_are_none(books: Books) -> None:
+    account = (await books.accounts.create("Ada")).id
+    key = await books.keys.create(account)
+    await books.keys.update(key.id, credit_limit=5, reset_usage=True)
+    assert await events(books, account) == []
+    for _ in range(3):
+        await books.keys.revoke(key.id)
+    assert await types(books, account) == ["key.revoked"]
+    with pytest.raises(billing.keys.keys.KeyUnknown):
+        await books.keys.revoke("key_none")
+
+
+async def test_credits_are_told_to_be_low_and_exhausted_with_their_numbers_and_links(books: Books) -> None:
+    account = (await books.accounts.create("Ada")).id
+    open_ = await books.charges.take(request(account, 3))
+    await spend(books, account, 80)
+    await books.charges.close(open_, used=3)
+    await spend(books, account, 17)
+    low, exhausted = await events(books, account)
+    assert (low["type"], exhausted["type"]) == ("credits.low", "credits.exhausted")
+    assert low["data"] == {"balance": 17, "held": 3, "pack_credits": 100, "threshold_credits": 20}
+    assert exhausted["data"] == {"balance": 0, "pack_credits": 100}
+    for event in (low, exhausted):
+        assert event["subject"] == {"kind": "account", "id": account}
+        assert event["links"]["balance"] == "https://node.test/v1/credits/balance"
+
+
+async def test_whoever_listens_is_told_once_a_fact_is_committed_and_after_it_can_be_read(store_url: str) -> None:
+    heard: list[Moved] = []
+    async with open_node(store_url, heard.extend) as books:
+        account = (await books.accounts.create("Ada", credits=4)).id
+        await spend(books, account, 3)
+        assert heard == []
+        await spend(books, account, 1)
+        assert heard == [Moved(account, 1, "credits.exhausted", None, account, None)]
+        key = await books.keys.create(account)
+        await books.keys.revoke(key.id)
+        assert heard[1:] == [Moved(account, 2, "key.revoked", None, key.id, None)]
+
+
+async def test_a_batch_of_many_accounts_writes_each_its_own_event(books: Books) -> None:
+    ids = [(await books.accounts.create("A", credits=5)).id for _ in range(30)]
+    async with trio.open_nursery() as nursery:
+        for id_ in reversed(ids):
+            nursery.start_soon(spend, books, id_, 5)
+    assert [await types(books, id_) for id_ in ids] == [["credits.low", "credits.exhausted"]] * 30
+
+
+async def test_what_recovery_gives_back_tells_nothing_and_what_a_settlement_says_later_is_told(books: Books) -> None:
+    account = (await books.accounts.create("Ada", credits=10)).id
+    for _ in range(5):
+        await books.charges.take(request(account, 2))
+    assert (await recover(books.store, now=lambda: NOW)).credits == 10
+    assert await events(books, account) == []
+    charge = await books.charges.take(request(account, 8))
+    books.charges.settle_nowait(charge)
+    assert (await books.charges.close(charge, used=0)).credits_used == 8
+    assert await types(books, account) == ["credits.low"]
+
+
+async def test_nodes_that_settle_one_accounts_charges_at_once_tell_each_step_once(postgres: PostgresServer) -> None:
+    """Method: four accounts on two nodes, each taken to 0 and credited again, twice."""
+    url = postgres.fresh()
+    async with AsyncExitStack() as stack:
+        nodes = [await stack.enter_async_context(open_node(url)) for _ in range(2)]
+        ids = [(await nodes[0].accounts.create("A", credits=60)).id for _ in range(4)]
+
+        async def work(node: Books, account_id: str, rng: Random) -> None:
+            while True:
+                try:
+                    charge = await node.charges.take(request(account_id))
+                except BillingError:
+                    return
+                await node.charges.close(charge, used=int(rng.random() < 0.8))
+
+        for round_ in (1, 2):
+            async with trio.open_nursery() as nursery:
+                for number, id_ in enumerate(ids * 6):
+                    nursery.start_soon(work, nodes[number // 4 % 2], id_, Random(number))
+            for id_ in ids:
+                while (await nodes[0].accounts.get(id_)).balance:  # what was refunded when the last worker had gone
+                    await spend(nodes[1], id_, 1)
+                assert await types(nodes[1], id_) == ["credits.low", "credits.exhausted"] * round_
+                await nodes[0].accounts.grant(id_, 30)
+
+
+async def test_nodes_that_revoke_one_key_at_once_tell_it_once(postgres: PostgresServer) -> None:
+    url = postgres.fresh()
+    async with open_node(url) as one, open_node(url) as other:
+        account = (await one.accounts.create("Ada")).id
+        keys = [await one.keys.create(account) for _ in range(5)]
+        async with trio.open_nursery() as nursery:
+            for node in (one, other):
+                for key in keys:
+                    nursery.start_soon(node.keys.revoke, key.id)
+        told = await events(other, account)
+        assert sorted(event["subject"]["id"] for event in told) == sorted(key.id for key in keys)
+
+
+async def test_a_command_without_a_node_writes_its_event_too(store_url: str, tmp_path: Path) -> None:
+    with open_commands() as commands:
+        place = Place(tmp_path / "desk", commands, {"SLUICE_SECRET": "a secret of tests, long enough"})
+        place.folder.mkdir()
+        place.configure(store={"url": store_url})
+        account, key = place.new_key()
+        place.told("key", "revoke", key["id"])
+    async with open_node(store_url) as books:
+        assert await types(books, account) == ["key.revoked"]
+
+
+class Inline:
+    """Charges and a feed on a store without threads, one batch at a time."""
+
+    def __init__(self) -> None:
+        self.store = open_inline(MIGRATIONS)
+        self.desk = Desk(self.store)
+        self.told: list[Moved] = []
+        make_id = id_maker(lambda: NOW, Random(1))
+        facts = BillingFacts(Log(now=lambda: NOW, make_id=make_id, base_url="", tell=self.told.extend))
+        self.charges = Charges(self.store, self.desk.balances, now=lambda: NOW, node="node-1", facts=facts)
+
+    def batch(self, requests: Sequence[Charge | CloseRequest]) -> list[Any]:
+        return self.store.together(self.charges.judge, requests)
+
+    def count(self, table: str) -> int:
+        (row,) = wait(self.store.read(lambda tx: tx.all(f"SELECT COUNT(*) FROM {table}")))
+        return int(row[0])
+
+
+@pytest.fixture
+def inline() -> Iterator[Inline]:
+    inline = Inline()
+    yield inline
+    inline.store.close()
+
+
+def test_a_settlement_that_is_not_committed_leaves_no_event_and_one_that_is_leaves_both(inline: Inline) -> None:
+    account = wait(inline.desk.accounts.create("A", credits=1))
+    charge = wait(inline.charges.take(request(account.id)))
+    inline.store.failing = RuntimeError("the disk is full")
+    inline.batch([charge])
+    assert (inline.count("events"), inline.count("charges"), inline.told) == (0, 1, [])
+    inline.store.failing = None
+    inline.batch([charge])
+    assert (inline.count("events"), inline.count("charges"), len(inline.told)) == (1, 0, 1)
+
+
+def test_an_event_that_cannot_be_written_leaves_its_charge_open(inline: Inline) -> None:
+    """Goal: fact and event are one. Method: the database refuses the event."""
+    account = wait(inline.desk.accounts.create("A", credits=1))
+    charge = wait(inline.charges.take(request(account.id)))
+    inline.store.do(lambda tx: [tx.run(sql) for sql in refuse("events", "1 = 1")])
+    assert isinstance(inline.batch([charge])[0], Exception)
+    assert (inline.count("events"), inline.count("charges"), inline.told) == (0, 1, [])
+    wait(inline.desk.assert_sound())

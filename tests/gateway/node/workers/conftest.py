@@ -1,0 +1,39 @@
+"""Places in which supervisors run."""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.commands import Commands
+from tests.fakes.sluice_process import Place, Served
+
+WORKERS = 2
+
+
+@pytest.fixture
+def place(tmp_path: Path, commands: Commands) -> Place:
+    """A folder whose `serve` starts two workers, each a whole node."""
+    return _place(tmp_path, commands)
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory, commands: Commands) -> Iterator[Served]:
+    """Two workers that stay as they are."""
+    with _place(tmp_path_factory.mktemp("running"), commands).serve() as node:
+        yield node
+
+
+def _place(folder: Path, commands: Commands) -> Place:
+    program = (
+        sys.executable,
+        "-m",
+        "tests.gateway.node.workers.supervised",
+        str(WORKERS),
+        "tests.gateway.node.workers.node",
+    )
+    place = replace(Place(folder, commands), program=program)
+    place.configure()
+    return place

@@ -1,0 +1,335 @@
+"""Several workers behind one address: they share it, they are replaced, reloaded and stopped together.
+
+Method: a real supervisor process, and real nodes as its workers, each with a store of its own.
+"""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import ProxyHandler, Request, build_opener
+
+import orjson
+import pytest
+import trio
+from prometheus_client.parser import text_string_to_metric_families
+
+from gateway.admin.asking import AdminQuestion, ask_proved
+from gateway.config.secrets import load_secret
+from tests.fakes.calling import call
+from tests.fakes.commands import PROJECT
+from tests.fakes.sluice_process import SLUICE, Place, Served
+from tests.fakes.waiting import wait_until
+from tests.gateway.node.workers.conftest import WORKERS
+from tests.gateway.node.workers.node import SECRET
+
+STATUS = "/v1/status"
+NUMBERS = {str(number) for number in range(WORKERS)}
+
+
+def pids(node: Served) -> dict[int, int]:
+    """The process of each worker, the newest one."""
+    return {event["worker"]: event["pid"] for event in node.logged("worker_ready", WORKERS)}
+
+
+def answered_by(node: Served) -> dict[str, float]:
+    """How many requests each worker has answered."""
+    counts: dict[str, float] = {}
+    for family in text_string_to_metric_families(node.admin("/metrics").body.decode()):
+        for sample in family.samples:
+            if sample.name == "sluice_requests_total":
+                number = sample.labels["worker"]
+                counts[number] = counts.get(number, 0) + sample.value
+    return counts
+
+
+def operate(node: Served, operation: str, *, token: str = "", **arguments: object) -> object:
+    """What an operation on the admin address gives; without a token, with the right one."""
+    token = token or load_secret({"SLUICE_SECRET": SECRET}, node.log.parent).admin_token
+    headers = {"authorization": f"Bearer {token}"}
+    request = Request(f"{node.admin_url}/admin/{operation}", orjson.dumps(arguments), headers, method="POST")
+    with build_opener(ProxyHandler({})).open(request, timeout=60) as answer:
+        return orjson.loads(answer.read())
+
+
+@contextmanager
+def half_a_request_at_each(node: Served) -> Iterator[list[socket.socket]]:
+    """So many connections with half a request that each worker has some."""
+    parts = urlsplit(node.url)
+    held = [socket.create_connection((parts.hostname, parts.port), timeout=60) for _ in range(20)]
+    try:
+        for sock in held:
+            sock.sendall(b"GET /v1/status HTTP/1.1\r\nho")
+        yield held
+    finally:
+        for sock in held:
+            sock.close()
+
+
+def is_refused(node: Served) -> bool:
+    """Whether nobody listens on the public address."""
+    parts = urlsplit(node.url)
+    with suppress(ConnectionResetError):
+        try:
+            socket.create_connection((parts.hostname, parts.port), timeout=60).close()
+        except ConnectionRefusedError:
+            return True
+    return False
+
+
+def exists(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()
+
+
+def test_two_workers_share_the_address_and_one_admin_address_answers_for_both(running: Served) -> None:
+    assert len(pids(running)) == WORKERS
+    before = sum(answered_by(running).values())
+    for _ in range(40):
+        assert running.get(STATUS).status == 200
+    assert answered_by(running).keys() == NUMBERS
+    assert sum(answered_by(running).values()) - before == 40
+    running.wait_logged()
+    assert {event["worker"] for event in running.events("request")} == {0, 1}
+    assert (running.admin("/readyz").status, running.admin("/readyz").body) == (200, b"ready\n")
+    assert running.admin("/healthz").status == 200
+    assert running.admin("/elsewhere").status == 404
+
+
+def test_what_is_shared_is_done_by_one_worker(running: Served) -> None:
+    made = operate(running, "account.create", name="of all")
+    assert isinstance(made, dict)
+    assert made["balance"] == 100
+    running.wait_logged()
+    assert len([each for each in running.events("operation") if each["operation"] == "account.create"]) == 1
+
+
+def test_a_change_that_is_proved_and_repeated_goes_through_the_supervisor_once(running: Served) -> None:
+    token = load_secret({"SLUICE_SECRET": SECRET}, running.log.parent).admin_token
+    account = operate(running, "account.create", name="once")
+    assert isinstance(account, dict)
+    grant = {"account": account["id"], "amount": 5, "operation_id": "op_by_a_supervisor"}
+    question = AdminQuestion("POST", "/admin/credits.grant", orjson.dumps(grant))
+    for _ in range(3):
+        answer = trio.run(ask_proved, running.admin_url, token, question)
+        assert (answer.status, orjson.loads(answer.body)) == (200, {"account": account["id"], "balance": 105})
+
+
+def test_the_supervisor_and_each_worker_answer_to_known_names_only(running: Served) -> None:
+    urls = [
+        running.admin_url,
+        *(f"http://127.0.0.1:{port}" for pid in pids(running).values() for port in ports_of(pid)),
+    ]
+    private = [url for url in urls if call(f"{url}/healthz").status == 200]
+    assert len(private) == 1 + WORKERS
+    for url in private:
+        for path in ("/healthz", "/readyz", "/metrics", "/admin/account.list"):
+            assert call(url + path, headers={"host": "evil.example"}).status == 421
+            assert call(url + path, headers={"origin": "http://evil.example"}).status == 403
+        assert call(f"{url}/admin/account.list", method="POST", headers={"authorization": "Bearer x"}).status == 401
+
+
+def ports_of(pid: int) -> set[int]:
+    """Where a process listens on this machine."""
+    links = (os.readlink(file) for file in Path(f"/proc/{pid}/fd").iterdir() if file.is_symlink())
+    inodes = {link[8:-1] for link in links if link.startswith("socket:[")}
+    rows = (line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:])
+    return {int(row[1].partition(":")[2], 16) for row in rows if row[3] == "0A" and row[9] in inodes}
+
+
+def test_a_circuit_is_isolated_in_every_worker(running: Served) -> None:
+    told = operate(running, "platform.isolate", platform="github")
+    assert isinstance(told, dict)
+    assert told["platform"] == "github"
+    text = running.admin("/metrics").body.decode()
+    assert set(re.findall(r'sluice_breaker_state\{worker="(\d)",platform="github".*\} 2\.0', text)) == NUMBERS
+
+
+@pytest.mark.parametrize("operation", ["reload", "account.list"])
+def test_an_operators_token_is_checked_by_the_workers(running: Served, operation: str) -> None:
+    with pytest.raises(OSError, match="401"):
+        operate(running, operation, token="guessed")
+
+
+@pytest.mark.parametrize("operation", ["no.such", "a%0d%0ab", "../readyz"])
+def test_an_operation_that_is_none_is_refused(running: Served, operation: str) -> None:
+    with pytest.raises(OSError, match="400"):
+        operate(running, operation)
+
+
+def test_the_metrics_of_all_are_one_valid_text(running: Served) -> None:
+    text = running.admin("/metrics").body.decode()
+    families = list(text_string_to_metric_families(text))
+    assert len({family.name for family in families}) == len(families)
+    for family in families:
+        assert all(sample.labels["worker"] in NUMBERS for sample in family.samples), family.name
+    up = next(family for family in families if family.name == "sluice_worker_up")
+    assert [sample.value for sample in up.samples] == [1.0] * WORKERS
+
+
+def test_a_worker_that_is_killed_is_replaced_and_the_address_goes_on_answering(place: Place) -> None:
+    with place.serve() as node:
+        before = pids(node)
+        os.kill(before[1], signal.SIGKILL)
+        wait_until(lambda: node.events("worker_died"))
+        assert node.get(STATUS).status == 200
+        not_ready = node.admin("/readyz")
+        assert not_ready.status == 503
+        assert not_ready.body.startswith(b"worker 1: ")
+        wait_until(lambda: node.admin("/readyz").status == 200)
+        after = pids(node)
+        assert (after[0], after[1] != before[1]) == (before[0], True)
+        assert b'sluice_worker_deaths_total{worker="1"} 1.0' in node.admin("/metrics").body
+        for _ in range(40):
+            assert node.get(STATUS).status == 200
+        assert answered_by(node).keys() == NUMBERS
+
+
+def test_a_worker_that_hangs_is_killed_and_replaced(place: Place) -> None:
+    with place.serve() as node:
+        before = pids(node)
+        os.kill(before[1], signal.SIGSTOP)
+        wait_until(lambda: node.events("worker_hung"))
+        wait_until(lambda: pids(node)[1] != before[1])
+        wait_until(lambda: node.admin("/readyz").status == 200)
+        assert [event["ended"] for event in node.events("worker_died")] == ["was ended by SIGKILL"]
+        assert pids(node)[0] == before[0]
+
+
+def test_one_that_dies_is_replaced_while_another_drains_and_that_one_is_when_it_has_drained(place: Place) -> None:
+    with place.serve() as node, half_a_request_at_each(node) as held:
+        first = pids(node)
+        os.kill(first[0], signal.SIGTERM)
+        wait_until(lambda: node.events("draining"))
+        os.kill(first[1], signal.SIGKILL)
+        wait_until(lambda: pids(node)[1] != first[1])
+        told = node.admin("/readyz").body
+        assert told == b"worker 0: draining\n" or not exists(first[0])  # a slow machine drains one before it starts one
+        assert node.get(STATUS).status == 200
+        for sock in held:
+            sock.close()
+        wait_until(lambda: pids(node)[0] != first[0])
+        wait_until(lambda: node.admin("/readyz").status == 200)
+        assert sorted(event["ended"] for event in node.events("worker_died")) == [
+            "ended with exit code 0",
+            "was ended by SIGKILL",
+        ]
+
+
+def test_a_stop_answers_what_is_under_way_at_every_worker(place: Place) -> None:
+    with place.serve() as node, half_a_request_at_each(node) as held:
+        node.signal(signal.SIGTERM)
+        wait_until(lambda: node.admin("/readyz").body == b"draining\n")
+        wait_until(lambda: len(node.events("draining")) == WORKERS + 1)
+        wait_until(lambda: is_refused(node))
+        for sock in held:
+            sock.sendall(b"st: x\r\n\r\n")
+            assert sock.recv(12) == b"HTTP/1.1 200"
+        assert node.wait() == 0
+        assert not node.events("worker_killed")
+        assert not node.events("worker_died")
+        assert node.popen.stdout is not None
+        assert node.popen.stdout.read() == b""  # its first line is the only one
+
+
+def test_a_worker_that_outlasts_the_drain_cuts_what_is_left(place: Place) -> None:
+    place.configure(server={"drain_s": 0.3})
+    with place.serve() as node, half_a_request_at_each(node):
+        assert node.stop() == 0
+        assert not node.events("worker_killed")
+
+
+def test_a_second_signal_ends_all_at_once(place: Place) -> None:
+    with place.serve() as node, half_a_request_at_each(node):
+        node.signal(signal.SIGTERM)
+        wait_until(lambda: node.events("draining"))
+        node.signal(signal.SIGTERM)
+        assert node.wait() == -signal.SIGTERM
+        wait_until(lambda: not any(exists(pid) for pid in pids(node).values()))
+
+
+def test_a_signal_to_the_whole_group_is_one_stop_and_not_two(place: Place) -> None:
+    """Goal: service managers and terminals signal supervisor and workers alike; all the same, all are drained."""
+    with place.serve() as node, half_a_request_at_each(node) as held:
+        os.killpg(node.popen.pid, signal.SIGTERM)
+        wait_until(lambda: len(node.events("draining")) == WORKERS + 1)
+        for sock in held:
+            sock.sendall(b"st: x\r\n\r\n")
+            assert sock.recv(12) == b"HTTP/1.1 200"
+        assert node.wait() == 0
+        assert not node.events("worker_killed")
+
+
+def test_workers_end_in_good_order_when_their_supervisor_is_gone(place: Place) -> None:
+    with place.serve() as node:
+        node.signal(signal.SIGKILL)
+        node.wait()
+        wait_until(lambda: len(node.events("draining")) == WORKERS)
+        wait_until(lambda: is_refused(node))
+
+
+@pytest.mark.parametrize("way", ["signal", "operation"])
+def test_a_reload_reaches_every_worker(place: Place, way: str) -> None:
+    with place.serve() as node:
+        place.configure(log={"access": False}, server={"port": 0, "drain_s": 4})
+        if way == "signal":
+            node.signal(signal.SIGHUP)
+            wait_until(lambda: len(node.events("reloaded")) == WORKERS)
+            assert [event["applied"] for event in node.events("reloaded")] == [["log.access"]] * WORKERS
+        else:
+            told = operate(node, "reload")
+            assert told == {"applied": ["log.access"], "needs_restart": ["server.drain_s"]}
+        for _ in range(20):
+            assert node.get(STATUS).status == 200
+        node.wait_logged()
+        assert not node.events("request")
+
+
+@pytest.mark.parametrize("table", ["server", "admin"])
+def test_a_port_that_somebody_else_has_is_refused_before_any_worker_starts(place: Place, table: str) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        place.configure(**{table: {"port": taken.getsockname()[1]}})
+        done = subprocess.run(
+            [*place.program, "serve", "--config", str(place.config)],
+            cwd=place.folder,
+            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(PROJECT)},
+            capture_output=True,
+            timeout=60,
+            check=False,
+        )
+    assert b"Address already in use; change %s.port or .host" % table.encode() in done.stderr
+    assert not list(place.folder.glob("worker*"))
+
+
+def test_serve_refuses_workers_that_share_nothing_and_says_what_to_set(place: Place) -> None:
+    place.configure(server={"workers": 4})
+    for command in ("check", "serve"):
+        ended = place.operate(command)
+        assert (ended.exit_code, ended.out) == (2, "")
+        assert ended.err.splitlines() == [
+            f"sluice: {place.config}: store.url: server.workers = 4 needs PostgreSQL; "
+            "set it to postgresql://user@host:5432/database",
+            f"sluice: {place.config}: state.url: server.workers = 4 needs Redis; set it to redis://host:6379",
+        ]
+
+
+def test_serve_starts_itself_as_its_workers_and_ends_when_they_refuse(place: Place) -> None:
+    """Method: a database that is not there, which every worker says itself."""
+    place.configure(
+        server={"workers": 2}, store={"url": "postgresql://127.0.0.1:1/none"}, state={"url": "redis://127.0.0.1:1"}
+    )
+    done = subprocess.run(
+        [*SLUICE, "serve", "--config", str(place.config)],
+        cwd=place.folder,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(PROJECT)},
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, b"")
+    *_, last = done.stderr.decode().splitlines()
+    assert re.fullmatch(r"sluice: worker [01] ended with exit code 1 before it was ready; why stands above", last)

@@ -1,0 +1,203 @@
+"""WebSockets over time: pings, readers that do not read, a graceful stop; by the real clock and short bounds."""
+
+from contextlib import suppress
+
+import pytest
+import trio
+
+from gateway.server.bounds import Bounds
+from tests.gateway.server.frames import CLOSE, PING, PONG, TEXT, Frame, closing, end_of, frame, handshake, next_frame
+from tests.gateway.server.raw_client import open_served
+from tests.gateway.server.socket_apps import PATHS, SocketApp
+from tests.gateway.server.websocket.test_engine import opened
+
+BOTH = pytest.mark.parametrize("engine", ["native", "hypercorn"])
+QUICK = Bounds(ping_s=0.2)
+
+
+@BOTH
+async def test_an_idle_client_is_pinged_and_stays_while_it_answers(engine: str):
+    app = SocketApp()
+    async with (
+        open_served(app, engine=engine, websocket_paths=PATHS, bounds=QUICK) as served,
+        await opened(served) as client,
+    ):
+        began_at = trio.current_time()
+        for _ in range(4):
+            ping = await next_frame(client)
+            assert ping.opcode == PING
+            await client.send(frame(PONG, ping.payload))
+        assert trio.current_time() - began_at > 0.6
+        await client.send(frame(TEXT, b"still here"))
+        assert (await next_frame(client)).payload == b"still here"
+        assert app.heard == ["still here"]
+
+
+@BOTH
+async def test_a_client_that_does_not_answer_a_ping_is_gone_though_it_talks(engine: str):
+    app = SocketApp()
+    async with (
+        open_served(app, engine=engine, websocket_paths=PATHS, bounds=QUICK) as served,
+        await opened(served) as client,
+    ):
+        with trio.fail_after(2), suppress(trio.BrokenResourceError):
+            while not app.left.is_set():
+                await client.send(frame(TEXT, b"a"))
+                await trio.sleep(0.03)
+        assert app.heard[-1] == 1006
+
+
+@BOTH
+async def test_a_busy_client_is_pinged_too(engine: str):
+    async with (
+        open_served(SocketApp(), engine=engine, websocket_paths=PATHS, bounds=QUICK) as served,
+        await opened(served) as client,
+    ):
+        pings = 0
+        with trio.move_on_after(4):
+            while pings < 3:
+                await client.send(frame(TEXT, b"a"))
+                while (told := await next_frame(client)).opcode == PING:
+                    pings += 1
+                    await client.send(frame(PONG, told.payload))
+        assert pings == 3
+
+
+async def test_an_answer_that_waits_for_an_app_that_does_not_listen_is_an_answer():
+    app = SocketApp()
+    async with (
+        open_served(app, websocket_paths=PATHS, bounds=QUICK) as served,
+        await opened(served, b"/deaf") as client,
+    ):
+        await trio.sleep(0.7)
+        await client.send(frame(TEXT, b"kept") + frame(PONG))
+        app.release.set()
+        ping = await next_frame(client)
+        await client.send(frame(PONG, ping.payload) + closing(1000))
+        assert await end_of(client) == 1000
+        assert app.heard == ["kept", 1000]
+
+
+@BOTH
+async def test_a_client_that_does_not_read_is_given_up(engine: str, caplog: pytest.LogCaptureFixture):
+    """Goal: a send takes `write_s` at most. Method: small buffers, an app that sends without end, no reads."""
+    app = SocketApp()
+    async with (
+        open_served(app, engine=engine, websocket_paths=PATHS, bounds=Bounds(write_s=0.2)) as served,
+        await served.connect(buffer_bytes=4_096) as client,
+    ):
+        await client.send(handshake(b"/flood"))
+        await app.opened.wait()
+        with trio.fail_after(4):
+            await app.left.wait()
+    assert app.failed == ["ClientGone"]
+    assert caplog.records == []
+
+
+async def test_a_client_that_reads_slowly_gets_everything_and_its_pings_are_answered():
+    app = SocketApp()
+    bounds = Bounds(write_s=0.5, answer_bytes_per_s=1_000, ping_s=3)
+    async with (
+        open_served(app, websocket_paths=PATHS, bounds=bounds) as served,
+        await served.connect(buffer_bytes=16_384) as client,
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(client.send, handshake() + frame(TEXT, b"x" * 60_000) * 20 + frame(PING, b"?"))
+        assert (await client.answer()).status == 101
+        got = []
+        while len(got) < 21:
+            await trio.sleep(0.01)
+            told = await next_frame(client)
+            if told.opcode != PING:
+                got.append(told)
+        assert got[-1] == Frame(PONG, b"?")
+        assert {message.payload for message in got[:-1]} == {b"x" * 60_000}
+
+
+async def test_a_client_that_only_pings_and_never_reads_fills_nothing():
+    """Goal: what a client is owed is bounded. Method: pings until the socket is full, both ways."""
+    app = SocketApp()
+    async with (
+        open_served(app, websocket_paths=PATHS, bounds=Bounds(ping_s=0.3)) as served,
+        await served.connect(buffer_bytes=4_096) as client,
+    ):
+        assert (await client.ask(handshake())).status == 101
+        with trio.move_on_after(6), suppress(trio.BrokenResourceError):
+            while not app.left.is_set():
+                await client.send(frame(PING, b"x" * 125) * 100)
+                await trio.lowlevel.checkpoint()
+        assert app.heard == [1006]
+
+
+@BOTH
+async def test_a_message_outlives_every_bound_of_plain_requests(engine: str):
+    bounds = Bounds(header_s=0.25, idle_s=0.25, body_s=0.25, write_s=0.25)
+    async with (
+        open_served(SocketApp(), engine=engine, websocket_paths=PATHS, bounds=bounds) as served,
+        await opened(served) as client,
+    ):
+        for _ in range(2):
+            await trio.sleep(0.5)
+            await client.send(frame(TEXT, b"a"))
+            assert (await next_frame(client)).payload == b"a"
+
+
+@BOTH
+async def test_an_app_that_sees_the_stop_closes_as_it_likes(engine: str):
+    app = SocketApp()
+    async with (
+        open_served(app, engine=engine, websocket_paths=PATHS, drain_s=5) as served,
+        await opened(served, b"/wait") as client,
+    ):
+        await app.opened.wait()
+        served.shutdown.set()
+        await client.send(frame(TEXT, b"still served"))
+        await trio.sleep(0.1)
+        assert app.heard == ["still served"]
+        app.release.set()
+        assert await next_frame(client) == Frame(CLOSE, (1012).to_bytes(2) + b"restart")
+        await client.send(closing(1012))
+        assert await client.closed()
+        with trio.fail_after(2):
+            await served.ended.wait()
+
+
+@BOTH
+async def test_what_is_open_at_the_end_of_a_stop_is_told_to_go(engine: str, caplog: pytest.LogCaptureFixture):
+    async with (
+        open_served(SocketApp(), engine=engine, websocket_paths=PATHS, drain_s=0.2) as served,
+        await opened(served, b"/wait") as client,
+        await opened(served, b"/talk") as other,
+    ):
+        served.shutdown.set()
+        with trio.fail_after(2):
+            assert await end_of(client) == 1001
+            assert await end_of(other) == 1001
+            await served.ended.wait()
+    assert caplog.records == []
+
+
+async def test_a_stop_does_not_wait_for_a_websocket_that_does_not_read():
+    app = SocketApp()
+    async with open_served(app, websocket_paths=PATHS, drain_s=0.2) as served, await served.connect() as client:
+        await client.send(handshake(b"/flood"))
+        await app.opened.wait()
+        served.shutdown.set()
+        with trio.fail_after(1.5):
+            await served.ended.wait()
+
+
+async def test_an_open_websocket_is_not_closed_to_make_room_for_others():
+    bounds = Bounds(connections=2)
+    async with (
+        open_served(SocketApp(), websocket_paths=PATHS, bounds=bounds) as served,
+        await opened(served) as client,
+        await served.connect() as plain,
+    ):
+        request = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+        assert (await plain.ask(request)).status == 200
+        async with await served.connect() as waiting:
+            assert (await waiting.ask(request)).status == 200
+            assert await plain.closed()
+        await client.send(frame(TEXT, b"a"))
+        assert (await next_frame(client)).payload == b"a"
