@@ -1,7 +1,7 @@
 """Section 8 and decisions 7: the times and sizes of idempotency claims, and what a replay costs.
 
-How calls under a key are repeated, cancelled and made up for stands in `tests/gateway/calls/test_claimed_calls.py`. Method
-for times: the claim in the store is made older than it is.
+How calls under a key are repeated, cancelled and made up for stands in `tests/gateway/calls/test_claimed_calls.py`.
+Method for times: the claim in the store is made older than it is.
 """
 
 from __future__ import annotations
