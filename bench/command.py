@@ -19,7 +19,7 @@ from bench.report.report import changes_table, show
 from bench.report.terminal import Files, Measure, measure_and_show
 from bench.scenarios import feed
 from bench.scenarios.feed import FeedOptions
-from bench.suite import NAMES, Options, names_here, run_suite, works_of
+from bench.suite import NAMES, SuiteOptions, names_here, run_suite, works_of
 from bench.sweep import check_sweep, read_sweep, run_sweep, works_of_sweep
 
 MARKS_S = 5.0
@@ -67,7 +67,7 @@ def run_scenarios(
         events=events or sizes.events,
         deliveries=deliveries or sizes.deliveries,
     )
-    options = Options(scenarios=scenarios, rates=given, seconds=seconds, repeats=repeats, feed=sizes)
+    options = SuiteOptions(scenarios=scenarios, rates=given, seconds=seconds, repeats=repeats, feed=sizes)
     _measure(partial(run_suite, options), works=works_of(options), files=files)
 
 
@@ -91,7 +91,7 @@ def sweep_setting(
     if name in feed.SCENARIOS:
         raise WrongUse(f"{name} has no settings to vary")
     check_sweep(sweep, SCENARIOS[name])
-    options = Options((name,), {name: _labelled(rates)} if rates else {}, seconds, repeats)
+    options = SuiteOptions((name,), {name: _labelled(rates)} if rates else {}, seconds, repeats)
     works = works_of_sweep(sweep, options)
     _measure(partial(run_sweep, sweep, options), works=works, files=files, is_sweep=True)
 

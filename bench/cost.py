@@ -15,10 +15,10 @@ from bench.core.errors import ChildFailed
 from bench.core.results import Cost, Mark
 from bench.core.scenarios import SCENARIOS, Scenario
 from bench.core.tasks import run_until_told
-from bench.load.closed_load import Load, Measured
+from bench.load.closed_load import ClosedLoad, Measured
 from bench.load.driving import ask_for, drive
 from bench.load.wrk import drive_wrk
-from bench.peers.servers import Target, can_run, open_stage
+from bench.peers.servers import ServerTarget, can_run, open_stage
 from bench.report.report import WIDE, cost_table, marks_table, show, width
 
 COST_MARKS_US = MappingProxyType({"miss": 130.0, "hit": 45.0, "unauthorized": 35.0, "reject": 35.0, "replay": 70.0})
@@ -33,7 +33,7 @@ Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class CostOptions:
     """How hard and how long every scenario is driven."""
 
     connections: int = 64
@@ -60,7 +60,7 @@ def staged(names: Sequence[str]) -> Iterator[list[Scenario]]:
             yield list(group)
 
 
-async def measure_costs(options: Options, *, costs: list[Cost], tell: Tell, names: Sequence[str] = COSTED) -> None:
+async def measure_costs(options: CostOptions, *, costs: list[Cost], tell: Tell, names: Sequence[str] = COSTED) -> None:
     """Add to `costs` what every scenario costs, one server at a time; what was started is stopped in any case.
 
     Raises:
@@ -73,7 +73,7 @@ async def measure_costs(options: Options, *, costs: list[Cost], tell: Tell, name
                 costs.append(await _measure_with_wrk(row, target, options))
 
 
-async def _measure_with_wrk(scenario: Scenario, target: Target, options: Options) -> Cost:
+async def _measure_with_wrk(scenario: Scenario, target: ServerTarget, options: CostOptions) -> Cost:
     cost = await measure_cost(scenario, target, connections=options.connections, seconds=options.seconds)
     ask = ask_for(scenario, target)
     wrked = await drive_wrk(ask, pid=target.pid, connections=options.connections, seconds=options.seconds)
@@ -84,11 +84,11 @@ async def _measure_with_wrk(scenario: Scenario, target: Target, options: Options
 
 
 async def measure_cost(
-    scenario: Scenario, target: Target, *, connections: int, seconds: float, first_key: int = 1
+    scenario: Scenario, target: ServerTarget, *, connections: int, seconds: float, first_key: int = 1
 ) -> Cost:
     """One scenario in the closed loop against a running server."""
     ask = ask_for(scenario, target)
-    load = Load(ask, connections=connections, seconds=seconds, pid=target.pid, first_key=first_key)
+    load = ClosedLoad(ask, connections=connections, seconds=seconds, pid=target.pid, first_key=first_key)
     return cost_of(scenario.name, connections, await drive(load))
 
 
@@ -129,7 +129,7 @@ def cost_marks(costs: Sequence[Cost]) -> list[Mark]:
     return marks
 
 
-def options_from(arguments: Sequence[str]) -> Options:
+def options_from(arguments: Sequence[str]) -> CostOptions:
     """The options that a command line gives."""
     parser = argparse.ArgumentParser(prog="python -m bench.cost", description=__doc__)
     parser.add_argument("--connections", type=int, default=64, help="keep-alive connections (default 64)")
@@ -138,7 +138,7 @@ def options_from(arguments: Sequence[str]) -> Options:
     given = parser.parse_args(arguments)
     if given.connections < 1 or given.seconds <= 0:
         parser.error("--connections and --seconds must be above 0")
-    return Options(connections=given.connections, seconds=given.seconds, json=given.json)
+    return CostOptions(connections=given.connections, seconds=given.seconds, json=given.json)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -33,8 +33,8 @@ from bench.core.scenarios import Scenario
 from bench.core.tasks import run_until_told
 from bench.cost import staged
 from bench.load.driving import ask_for
-from bench.load.wire import Wire
-from bench.peers.servers import Target, open_stage
+from bench.load.wire import ClosedWire
+from bench.peers.servers import ServerTarget, open_stage
 
 COUNTED = ("miss", "hit", "replay", "unauthorized", "reject")
 ABOVE_AT_MOST = 1.03
@@ -132,7 +132,7 @@ class Callgrind:
             raise ChildFailed(f"{' '.join(words)}: {done.stderr.strip()}")
 
 
-def idle_rate(target: Target, callgrind: Callgrind) -> float:
+def idle_rate(target: ServerTarget, callgrind: Callgrind) -> float:
     """Instructions a second of a node that nobody asks anything."""
     began = time.perf_counter()
     callgrind.begin(target.pid)
@@ -143,7 +143,7 @@ def idle_rate(target: Target, callgrind: Callgrind) -> float:
 
 def count_once(
     scenario: Scenario,
-    target: Target,
+    target: ServerTarget,
     callgrind: Callgrind,
     *,
     requests: int,
@@ -157,7 +157,7 @@ def count_once(
     Raises:
         ChildFailed: answers were not as expected, or did not come.
     """
-    wire = Wire(ask_for(scenario, target), first_key=first_key)
+    wire = ClosedWire(ask_for(scenario, target), first_key=first_key)
     try:
         wire.prime()
         wire.open(CONNECTIONS)
@@ -193,7 +193,7 @@ async def count(
 
 
 def _count_rows(
-    rows: Sequence[Scenario], target: Target, callgrind: Callgrind, *, requests: int, counts: int
+    rows: Sequence[Scenario], target: ServerTarget, callgrind: Callgrind, *, requests: int, counts: int
 ) -> dict[str, int]:
     """The figures of the scenarios that one running node can be asked for."""
     idle_per_s, figures = idle_rate(target, callgrind), {}

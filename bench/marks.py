@@ -7,7 +7,7 @@ import trio
 from bench.core.process import usage
 from bench.core.results import Cost, Mark, Results
 from bench.core.scenarios import SCENARIOS, Stage
-from bench.cost import COSTED, Options, Tell, cost_marks, measure_cost, measure_costs
+from bench.cost import COSTED, CostOptions, Tell, cost_marks, measure_cost, measure_costs
 from bench.peers.servers import open_stage
 from bench.scenarios.feed import MARKED_COUNT, FeedOptions
 from bench.suite import run_feed
@@ -26,7 +26,7 @@ async def measure_marks(seconds: float, results: Results, tell: Tell) -> None:
     Raises:
         ChildFailed: a server or a load generator did not run.
     """
-    options = Options(seconds=seconds)
+    options = CostOptions(seconds=seconds)
     await measure_costs(options, costs=results.costs, tell=tell)
     results.marks.extend(cost_marks(results.costs))
     tell("one connection")
@@ -41,7 +41,7 @@ async def measure_marks(seconds: float, results: Results, tell: Tell) -> None:
 
 async def _side_by_side(connections: int, seconds: float, *, names: Sequence[str]) -> list[Cost]:
     costs: list[Cost] = []
-    options = Options(connections=connections, seconds=seconds)
+    options = CostOptions(connections=connections, seconds=seconds)
     await measure_costs(options, costs=costs, tell=lambda _: None, names=names)
     return costs
 

@@ -9,9 +9,9 @@ from bench.core.results import Mark, Point, Results, Step
 from bench.core.scenarios import PEERS, SCENARIOS, Scenario, Stage
 from bench.core.settings import Setting, spelled
 from bench.cost import measure_cost
-from bench.load.closed_load import Load
+from bench.load.closed_load import ClosedLoad
 from bench.load.driving import Pace, ask_for, drive, drive_open
-from bench.peers.servers import Target, can_run, open_stage
+from bench.peers.servers import ServerTarget, can_run, open_stage
 from bench.scenarios import feed
 from bench.scenarios.feed import FeedOptions
 
@@ -37,7 +37,7 @@ Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class SuiteOptions:
     """What to run and how long. Rates are requests a second; without them each scenario has shares of what is found."""
 
     scenarios: tuple[str, ...] = NAMES
@@ -51,18 +51,18 @@ class Options:
     feed: FeedOptions = field(default_factory=FeedOptions)
 
 
-def works_of(options: Options) -> int:
+def works_of(options: SuiteOptions) -> int:
     """How often a run tells what is next."""
     return sum(1 if name in feed.SCENARIOS else _works_of(name, options) for name in options.scenarios)
 
 
-def _works_of(name: str, options: Options) -> int:
+def _works_of(name: str, options: SuiteOptions) -> int:
     """The bare server, the rates of the scenario as often as they repeat, and one more to find them."""
     given = options.rates.get(name)
     return 1 + (0 if given else 1) + options.repeats * len(given or SCENARIOS[name].shares)
 
 
-async def run_suite(options: Options, results: Results, tell: Tell) -> None:
+async def run_suite(options: SuiteOptions, results: Results, tell: Tell) -> None:
     """Add to `results` what every scenario shows.
 
     Raises:
@@ -97,7 +97,7 @@ def _with_settings(scenario: Scenario, settings: Mapping[str, Setting]) -> Scena
     return replace(scenario, stage=stage, tolerated=tolerated)
 
 
-async def _run_scenario(scenario: Scenario, options: Options, results: Results, tell: Tell) -> None:
+async def _run_scenario(scenario: Scenario, options: SuiteOptions, results: Results, tell: Tell) -> None:
     setting = ", ".join(f"{key}={spelled(value)}" for key, value in options.settings.items())
     named = f"{scenario.name} with {setting}" if setting else scenario.name
     tell(f"{named}: the bare server first, for the machine's pace")
@@ -118,16 +118,16 @@ async def _run_scenario(scenario: Scenario, options: Options, results: Results, 
     results.marks.extend(soak_marks(scenario, list(points.values())))
 
 
-def seconds_of(scenario: Scenario, options: Options, rate: float) -> float:
+def seconds_of(scenario: Scenario, options: SuiteOptions, rate: float) -> float:
     """The counted seconds of a step."""
     if options.seconds is not None or scenario.requests is None:
         return options.seconds or 3.0
     return min(scenario.requests / rate, SOAK_S_MAX)
 
 
-async def find_rates(scenario: Scenario, target: Target) -> dict[str, float]:
+async def find_rates(scenario: Scenario, target: ServerTarget) -> dict[str, float]:
     """The scenario's shares of what the server does in the closed loop."""
-    load = Load(ask_for(scenario, target), connections=scenario.busy, seconds=CAPACITY_S)
+    load = ClosedLoad(ask_for(scenario, target), connections=scenario.busy, seconds=CAPACITY_S)
     measured = await drive(load)
     capacity = max(measured.requests / measured.seconds, 1.0)
     return {f"{share:.0%}": capacity * share for share in scenario.shares}

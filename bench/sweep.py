@@ -9,7 +9,7 @@ from bench.core.results import Results
 from bench.core.scenarios import SCENARIOS, Scenario
 from bench.core.settings import Setting, check_settings, read_settings
 from bench.peers.servers import open_stage
-from bench.suite import Options, Tell, find_rates, run_suite, works_of
+from bench.suite import SuiteOptions, Tell, find_rates, run_suite, works_of
 
 _SHARED: Mapping[str, Setting] = MappingProxyType(
     {"store.url": "postgresql://127.0.0.1/bench", "state.url": "redis://127.0.0.1"}
@@ -47,7 +47,7 @@ def check_sweep(sweep: Sweep, scenario: Scenario) -> None:
     check_settings(sweep.key, sweep.values, {**scenario.stage.settings, **shared})
 
 
-def works_of_sweep(sweep: Sweep, options: Options) -> int:
+def works_of_sweep(sweep: Sweep, options: SuiteOptions) -> int:
     """How often `run_sweep` tells what is next."""
     finding = 0 if options.rates else 1
     (name,) = options.scenarios
@@ -55,7 +55,7 @@ def works_of_sweep(sweep: Sweep, options: Options) -> int:
     return finding + len(sweep.values) * works_of(replace(options, rates=rates))
 
 
-async def run_sweep(sweep: Sweep, options: Options, results: Results, tell: Tell) -> None:
+async def run_sweep(sweep: Sweep, options: SuiteOptions, results: Results, tell: Tell) -> None:
     """Add to `results` the scenario of `options` under each value, all at the same offered rates.
 
     Raises:

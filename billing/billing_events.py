@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from billing.charges.low_balance import Fall
+from billing.charges.low_balance import LowBalance
 from billing.keys.records import KeyRecord
 from storage.store import Tx
 
 
-class Facts(Protocol):
+class BillingEvents(Protocol):
     """Who is told. It runs on the store's thread, writes with `tx` only, and more than once if the call is tried again.
 
     The rows of accounts and keys that it is told of are locked already: whatever else it locks, it locks after them.
@@ -18,7 +18,7 @@ class Facts(Protocol):
         """The key has just been revoked: told once, whoever asks for it again."""
         ...
 
-    def credits_fell(self, tx: Tx, falls: Sequence[Fall]) -> None:
+    def credits_fell(self, tx: Tx, falls: Sequence[LowBalance]) -> None:
         """The credits of one account or more have just become low or exhausted."""
         ...
 
@@ -29,7 +29,7 @@ class Silence:
     def key_revoked(self, tx: Tx, key: KeyRecord) -> None:
         """Nobody hears of the key."""
 
-    def credits_fell(self, tx: Tx, falls: Sequence[Fall]) -> None:
+    def credits_fell(self, tx: Tx, falls: Sequence[LowBalance]) -> None:
         """Nobody hears of the accounts."""
 
 

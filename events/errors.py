@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from events.filters import Filters
-from events.positions import Head, Position
+from events.positions import LogHead, Position
 
 
 class EventsError(Exception):
@@ -22,7 +22,7 @@ class UnknownType(EventsError):
 class CursorExpired(EventsError):
     """Something after the position was removed; the log as it stands begins at `head.start`."""
 
-    def __init__(self, head: Head) -> None:
+    def __init__(self, head: LogHead) -> None:
         super().__init__(f"the log begins at position {head.first_pos}")
         self.head = head
 
@@ -30,7 +30,7 @@ class CursorExpired(EventsError):
 class CursorAhead(EventsError):
     """The position lies beyond the end of the log."""
 
-    def __init__(self, head: Head) -> None:
+    def __init__(self, head: LogHead) -> None:
         super().__init__(f"the log ends at position {head.last_pos}")
         self.head = head
 
@@ -73,7 +73,7 @@ class AckBeyondServed(EventsError):
 class Lapsed(EventsError):
     """The consumer was idle for too long, or what it has not acknowledged was removed; its next read restarts it."""
 
-    def __init__(self, name: str, committed: Position, head: Head) -> None:
+    def __init__(self, name: str, committed: Position, head: LogHead) -> None:
         super().__init__(f"the consumer {name!r} has lapsed at position {committed.pos}")
         self.name = name
         self.committed = committed

@@ -12,7 +12,7 @@ class Position(NamedTuple):
     at: float
 
 
-class Head(NamedTuple):
+class LogHead(NamedTuple):
     """Where a log begins and ends. Nothing is kept while `first_pos` lies beyond `last_pos`."""
 
     first_pos: int
@@ -31,4 +31,4 @@ class Head(NamedTuple):
         return Position(self.last_pos, self.last_at)
 
 
-EMPTY = Head(1, 0.0, 0, 0.0)
+EMPTY = LogHead(1, 0.0, 0, 0.0)

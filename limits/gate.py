@@ -22,7 +22,7 @@ NO_GENERATION = b""
 """Of a key that was not changed for so long that no node can remember how it was before."""
 
 
-class Held(Protocol):
+class LeaseHandle(Protocol):
     """A held place. Releasing it twice is the same as once."""
 
     def release(self) -> None:
@@ -30,7 +30,7 @@ class Held(Protocol):
         ...
 
 
-class Told(NamedTuple):
+class BalanceUpdate(NamedTuple):
     """A balance that was told after a commit; the account's higher version is the newer one."""
 
     version: int
@@ -41,8 +41,8 @@ class Admitted(NamedTuple):
     """A request that was counted and holds a lease; `told` is the account's last known balance, if any is."""
 
     window: WindowState
-    lease: Held
-    told: Told | None = None
+    lease: LeaseHandle
+    told: BalanceUpdate | None = None
 
 
 class GateStatistics(NamedTuple):
@@ -76,7 +76,7 @@ class Gate(Protocol):
         """
         ...
 
-    async def hold(self, account_id: str, key_id: str, *, name: str, limit: int) -> Held | None:
+    async def hold(self, account_id: str, key_id: str, *, name: str, limit: int) -> LeaseHandle | None:
         """Take one of the key's `limit` leases of another name, such as a long-poll's; None when all are held.
 
         Raises:
@@ -93,7 +93,7 @@ class Gate(Protocol):
         """
         ...
 
-    def tell_balance(self, account_id: str, told: Told) -> None:
+    def tell_balance(self, account_id: str, told: BalanceUpdate) -> None:
         """Let every node know an account's balance, once that can be said."""
         ...
 
@@ -129,7 +129,7 @@ class MemoryGate:
         await trio.lowlevel.checkpoint()
         return self.admit_nowait(account_id, key_id)
 
-    async def hold(self, account_id: str, key_id: str, *, name: str, limit: int) -> Held | None:  # noqa: ARG002
+    async def hold(self, account_id: str, key_id: str, *, name: str, limit: int) -> LeaseHandle | None:  # noqa: ARG002
         """As `Gate.hold`."""
         await trio.lowlevel.checkpoint()
         leases = self._named.setdefault(name, Leases(limit))
@@ -140,7 +140,7 @@ class MemoryGate:
         """As `Gate.change_key`; nobody else remembers the key."""
         await trio.lowlevel.checkpoint()
 
-    def tell_balance(self, account_id: str, told: Told) -> None:
+    def tell_balance(self, account_id: str, told: BalanceUpdate) -> None:
         """As `Gate.tell_balance`; nobody else wants to know."""
 
     def resize(self, *, requests: int, concurrent: int) -> None:

@@ -40,7 +40,7 @@ class Claim:
 
 
 @dataclass(slots=True)
-class Kept:
+class StoredReply:
     """A finished outcome: its status, its text (None: too long to keep, or kept no longer), and whose it was."""
 
     status: int
@@ -51,7 +51,7 @@ class Kept:
 
 
 @dataclass(slots=True)
-class Held:
+class HeldClaim:
     """A claim as it stands; without `kept` it is running since `at` (Unix seconds)."""
 
     account_id: str
@@ -59,15 +59,15 @@ class Held:
     fingerprint: str
     owner: str
     at: float
-    kept: Kept | None = None
+    kept: StoredReply | None = None
     free: bool = False
     """Its outcome cost nothing."""
 
 
-def judge(held: Held | None, claim: Claim, now: float) -> Held | Kept | LimitError:
-    """What becomes of a claim: it is taken (a new `Held`), it replays a `Kept` outcome, or it is refused."""
+def judge(held: HeldClaim | None, claim: Claim, now: float) -> HeldClaim | StoredReply | LimitError:
+    """Judge a claim: it is taken (a new `HeldClaim`), replays a `StoredReply`, or is refused."""
     if held is None or now - held.at >= (UNFINISHED_S if held.kept is None else KEPT_S):
-        return Held(claim.account_id, claim.place, claim.fingerprint, claim.owner, now)
+        return HeldClaim(claim.account_id, claim.place, claim.fingerprint, claim.owner, now)
     if held.fingerprint != claim.fingerprint:
         if held.kept is None and held.place != claim.place:
             return ClaimConflict()
@@ -77,7 +77,7 @@ def judge(held: Held | None, claim: Claim, now: float) -> Held | Kept | LimitErr
     return ReplayUnavailable() if held.kept.text is None else held.kept
 
 
-def finished(held: Held, kept: Kept, now: float, *, free: bool) -> Held:
+def finished(held: HeldClaim, kept: StoredReply, now: float, *, free: bool) -> HeldClaim:
     """The claim with its outcome; a text over 64 KB leaves only the mark that there was one."""
     text = kept.text if kept.text is not None and len(kept.text.encode()) <= REPLAY_BYTES_MAX else None
     return replace(held, kept=replace(kept, text=text), at=now, free=free)
@@ -104,24 +104,24 @@ DELETE FROM claims WHERE status IS NULL AND owner IN (SELECT request_id FROM dea
 DROP_OLD = "DELETE FROM claims WHERE at < ? AND id IN (SELECT id FROM claims WHERE at < ? ORDER BY at LIMIT ?)"
 
 
-def read_claims(tx: Tx, ids: Sequence[str]) -> dict[str, Held]:
+def read_claims(tx: Tx, ids: Sequence[str]) -> dict[str, HeldClaim]:
     """The claims of these rows, as far as there are any; no other writer takes, changes or frees them meanwhile."""
     tx.lock(ids)
     return {
-        id_: Held(
+        id_: HeldClaim(
             account_id,
             place,
             fingerprint,
             owner,
             at,
-            None if status is None else Kept(status, body, owner, bool(cached)),
+            None if status is None else StoredReply(status, body, owner, bool(cached)),
             bool(free),
         )
         for id_, account_id, place, fingerprint, owner, at, free, status, body, cached in tx.all_in(READ, ids)
     }
 
 
-def save_claims(tx: Tx, claims: dict[str, Held | None]) -> None:
+def save_claims(tx: Tx, claims: dict[str, HeldClaim | None]) -> None:
     """Write claims as they now stand, with the texts of their outcomes; None frees the key."""
     replies, rows = [], []
     for id_, one in claims.items():

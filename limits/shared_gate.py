@@ -17,7 +17,7 @@ from typing import TypeAlias, TypeVar
 import trio
 
 from limits.errors import ConcurrencyReached, GenerationPassed, RateLimited
-from limits.gate import KNOWN_S, NO_GENERATION, Admitted, GateStatistics, Told
+from limits.gate import KNOWN_S, NO_GENERATION, Admitted, BalanceUpdate, GateStatistics
 from limits.waits import WindowState
 from storage.errors import StateUnavailable
 from storage.state import Reply, Script, State, read_script
@@ -82,7 +82,7 @@ class SharedGate:
         self._doubtful: dict[bytes, _Place] = {}
         self._unreleased: dict[bytes, bytes] = {}
         self._unchanged: dict[bytes, None] = {}
-        self._untold: dict[bytes, Told] = {}
+        self._untold: dict[bytes, BalanceUpdate] = {}
         self._renew_now = trio.Event()
         self.resize(requests=requests, concurrent=concurrent)
         state.on_connect(self._connected)
@@ -154,11 +154,11 @@ class SharedGate:
         on_loss = partial(_remember, self._unchanged, key, None)
         self._state.call_nowait(b"SET", key, *_new_generation(), on_loss=on_loss)
 
-    def tell_balance(self, account_id: str, told: Told) -> None:
+    def tell_balance(self, account_id: str, told: BalanceUpdate) -> None:
         """As `Gate.tell_balance`."""
         self._tell(b"sluice:{%b}:balance" % account_id.encode(), told)
 
-    def _tell(self, key: bytes, told: Told) -> None:
+    def _tell(self, key: bytes, told: BalanceUpdate) -> None:
         args = (b"%d" % told.version, b"%d" % told.balance, b"%d" % (BALANCE_S * 1000))
         on_loss = partial(_remember, self._untold, key, told)
         self._state.run_nowait(self._scripts.tell_balance, (key,), args, on_loss=on_loss)
@@ -247,12 +247,12 @@ def _new_generation() -> tuple[bytes, bytes, bytes]:
     return token_hex(8).encode(), b"PX", b"%d" % (GENERATION_S * 1000)
 
 
-def _told(text: bytes) -> Told | None:
+def _told(text: bytes) -> BalanceUpdate | None:
     """A balance as the script `tell_balance` keeps it."""
     if not text:
         return None
     version, _, balance = text.partition(b" ")
-    return Told(int(version), int(balance))
+    return BalanceUpdate(int(version), int(balance))
 
 
 @asynccontextmanager

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 import trio
 
-from limits.idempotency import Kept
+from limits.idempotency import StoredReply
 from limits.stored_replies import ROW_BYTES
 from storage.store import Row, Store, Tx
 
@@ -33,7 +33,7 @@ DROP_FREE = "DELETE FROM claims WHERE free = 1 AND at <= ? AND id IN {in}"
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class KeptShare:
     """The most that an account keeps: bytes of replies, with `ROW_BYTES` for each, and keys that cost nothing."""
 
     bytes: int = 64 * 1024 * 1024
@@ -64,14 +64,14 @@ FREE_KEYS: Final = _Kind(COUNT_FREE, OLDEST_FREE, DROP_FREE, 500)
 class Shares:
     """The accounts that may have outgrown their share by what this node has put, and the work of trimming them."""
 
-    def __init__(self, share: Share | None = None) -> None:
+    def __init__(self, share: KeptShare | None = None) -> None:
         """`share` is each account's; by default the built-in one."""
-        self._share = share or Share()
+        self._share = share or KeptShare()
         self._put: dict[str, int] = {}
         self._due: dict[str, None] = {}
         self._is_due = trio.Event()
 
-    def put(self, account_id: str, kept: Kept) -> None:
+    def put(self, account_id: str, kept: StoredReply) -> None:
         """Add an outcome that was kept for the account."""
         put = self._put.get(account_id, 0) + max(self._key_bytes, ROW_BYTES + len(kept.text or ""))
         if put * LOOKS_A_SHARE < self._share.bytes:
@@ -101,7 +101,7 @@ class Shares:
         return self._share.bytes // self._share.free_keys
 
 
-async def trim(store: Store, account_id: str, share: Share, *, pause_s: float = PAUSE_S) -> Trimmed:
+async def trim(store: Store, account_id: str, share: KeptShare, *, pause_s: float = PAUSE_S) -> Trimmed:
     """Remove the account's oldest replies and free keys beyond its share, a few rows a write.
 
     Raises:

@@ -3,7 +3,7 @@
 from typing import Any, Protocol
 
 
-class Log(Protocol):
+class OperatorLog(Protocol):
     """Where the clock tells its operator of what happens."""
 
     def event(self, level: str, event: str, **fields: Any) -> None:

@@ -27,13 +27,13 @@ INSERT INTO sweep_clock (id, trusted_at) VALUES (1, ?) ON CONFLICT (id) DO UPDAT
 """
 
 
-class Look(NamedTuple):
+class ClockReading(NamedTuple):
     """The clock's instant (Unix seconds) at an instant of the clock that nobody sets."""
 
     at: float
     steady_at: float
 
-    def leads_to(self, later: Look) -> float:
+    def leads_to(self, later: ClockReading) -> float:
         """How far the clock is ahead at `later` of what it was then and the time since; below 0: behind."""
         return later.at - self.at - (later.steady_at - self.steady_at)
 
@@ -46,8 +46,8 @@ class SweepClock:
         self._store = store
         self._instant = instant
         self._event = event
-        self._trusted: Look | None = None
-        self._doubted: Look | None = None
+        self._trusted: ClockReading | None = None
+        self._doubted: ClockReading | None = None
 
     async def look(self) -> float | None:
         """The instant to remove by; None while it is in doubt, when nothing may be removed.
@@ -56,15 +56,15 @@ class SweepClock:
             StorageError: nobody knows.
         """
         at, kept = await self._store.read(self._read)
-        look = Look(at, trio.current_time())
-        known = [one for one in (self._trusted, None if kept is None else Look(kept, look.steady_at)) if one]
+        look = ClockReading(at, trio.current_time())
+        known = [one for one in (self._trusted, None if kept is None else ClockReading(kept, look.steady_at)) if one]
         if not any(one.leads_to(look) <= AHEAD_S for one in known) and not self._is_second(look, known):
             return None
         self._trusted, self._doubted = look, None
         await self._store.write(partial(_save, at=at))
         return at
 
-    def _is_second(self, look: Look, known: list[Look]) -> bool:
+    def _is_second(self, look: ClockReading, known: list[ClockReading]) -> bool:
         """Whether the clock has gone on evenly since it was first doubted; else it is doubted from now on."""
         first = self._doubted
         if first is not None and abs(first.leads_to(look)) <= AHEAD_S:

@@ -30,7 +30,7 @@ PEOPLE_AT_ONCE = 20
 T = TypeVar("T")
 
 
-class Place(msgspec.Struct, frozen=True):
+class ControlAddress(msgspec.Struct, frozen=True):
     """Where a server listens for orders, and what lets them in."""
 
     url: str
@@ -135,12 +135,12 @@ class Posting(msgspec.Struct, frozen=True):
 
 
 class Posted(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Tell which deliveries were queued from an instant on. The answer is `Queued`."""
+    """Tell which deliveries were queued from an instant on. The answer is `QueuedAt`."""
 
     since: float
 
 
-class Queued(msgspec.Struct, frozen=True):
+class QueuedAt(msgspec.Struct, frozen=True):
     """When each delivery was queued, in the transaction that did it."""
 
     at: dict[str, float]
@@ -155,7 +155,7 @@ class Trust(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 class Orders:
     """A connection for orders. One order at a time."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: ControlAddress) -> None:
         """Nothing is connected yet."""
         at = urlsplit(place.url)
         assert at.hostname is not None
@@ -202,7 +202,7 @@ class Orders:
 
 
 @contextmanager
-def open_orders(place: Place) -> Iterator[Orders]:
+def open_orders(place: ControlAddress) -> Iterator[Orders]:
     """A connection for orders until the block ends."""
     orders = Orders(place)
     try:

@@ -20,7 +20,7 @@ from bench.control.control_protocol import (
     Post,
     Posted,
     Posting,
-    Queued,
+    QueuedAt,
     Trust,
     Unhook,
     Waiting,
@@ -128,8 +128,8 @@ def _delete(tx: Tx, monitor_id: str) -> None:
     tx.run(DELETE, (monitor_id,))
 
 
-def _read(tx: Tx, since: float) -> Queued:
-    return Queued(dict(tx.all(POSTED_SINCE, (since,))))
+def _read(tx: Tx, since: float) -> QueuedAt:
+    return QueuedAt(dict(tx.all(POSTED_SINCE, (since,))))
 
 
 def _count(tx: Tx) -> Waiting:

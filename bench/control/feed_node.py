@@ -20,7 +20,7 @@ from bench.control.monitor_orders import ObeyingMonitors
 from events.filters import Filters
 from events.log.kinds import DiscoverCounts, DiscoverCredits, DiscoverLegs, DiscoverRun
 from events.log.log import Fact, Subject
-from events.log.pages import Ask
+from events.log.pages import PageQuery
 from gateway.admin.operations import Nothing, Operation
 from gateway.cli.run import known_platforms, read_config, run
 from gateway.config import load_config
@@ -108,7 +108,7 @@ class Obeying:
         count = len(self._node.feed.hub)
         # Whoever is counted may still be about to read; pages are read in the order they were asked for.
         for account_id in self._accounts[:1]:
-            await self._node.feed.readers.pages.read(Ask(account_id, "", 0, 1, Filters()))
+            await self._node.feed.readers.pages.read(PageQuery(account_id, "", 0, 1, Filters()))
         return msgspec.to_builtins(Waiting(count))
 
 

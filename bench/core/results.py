@@ -14,7 +14,7 @@ FORMAT = 1
 FOLDER = Path(__file__).resolve().parent / "results"
 
 
-class Held(NamedTuple):
+class MemorySample(NamedTuple):
     """The memory of the server's process at an instant, in seconds of CLOCK_MONOTONIC."""
 
     at_s: float
@@ -48,7 +48,7 @@ class Step:
     unanswered: int
     connections: int
     unexpected: dict[str, int]
-    memory: tuple[Held, ...]
+    memory: tuple[MemorySample, ...]
     seconds: float = 0.0
     """That were counted; 0 in files of before this was kept."""
     refused_p99_ms: float = 0.0

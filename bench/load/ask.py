@@ -11,7 +11,7 @@ class Unframed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class RequestSpec:
     """A kind of request, and what every answer to it must look like."""
 
     url: str
@@ -47,7 +47,7 @@ class Ask:
 class Tally:
     """Counts answers by what they are. Only the loop that owns it may call it."""
 
-    def __init__(self, ask: Ask) -> None:
+    def __init__(self, ask: RequestSpec) -> None:
         """Nothing is counted yet."""
         self._served = {str(status).encode() for status in ask.statuses}
         self._tolerated = {str(status).encode() for status in ask.tolerated}

@@ -1,4 +1,4 @@
-"""The closed loop: `python -m bench.load.closed_load`, a `Load` as JSON on stdin, a `Measured` as JSON on stdout.
+"""The closed loop: `python -m bench.load.closed_load`, a `ClosedLoad` as JSON on stdin, a `Measured` as JSON on stdout.
 
 A process of its own, so that the server's CPU is the server's alone. It finds what a request costs and how many a
 second the server can do; how long callers wait at a given rate is the open loop's to say (`bench.load.open_load`).
@@ -13,17 +13,17 @@ from dataclasses import dataclass
 import msgspec
 
 from bench.core.process import Usage, usage
-from bench.load.ask import Ask
-from bench.load.wire import Wire
+from bench.load.ask import RequestSpec
+from bench.load.wire import ClosedWire
 
 DRAIN_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class ClosedLoad:
     """What to ask, and how often."""
 
-    ask: Ask
+    ask: RequestSpec
     connections: int = 64
     warmup_s: float = 1.0
     seconds: float = 5.0
@@ -52,9 +52,9 @@ def percentile(ordered: Sequence[float], share: float) -> float:
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else 0.0
 
 
-def measure(load: Load) -> Measured:
+def measure(load: ClosedLoad) -> Measured:
     """Prime, warm up, count, drain."""
-    wire = Wire(load.ask, first_key=load.first_key)
+    wire = ClosedWire(load.ask, first_key=load.first_key)
     try:
         wire.prime()
         wire.open(load.connections)
@@ -64,7 +64,7 @@ def measure(load: Load) -> Measured:
         wire.close()
 
 
-def _count(wire: Wire, load: Load) -> Measured:
+def _count(wire: ClosedWire, load: ClosedLoad) -> Measured:
     wire.latencies_s.clear()
     server, client_s, began = _server_usage(load.pid), time.process_time(), time.perf_counter()
     wire.run(until=began + load.seconds, answers_max=load.requests_max)
@@ -89,8 +89,8 @@ def _server_usage(pid: int | None) -> Usage:
 
 
 def main() -> None:
-    """Run the `Load` on stdin and print what was `Measured`."""
-    load = msgspec.json.decode(sys.stdin.buffer.read(), type=Load)
+    """Run the `ClosedLoad` on stdin and print what was `Measured`."""
+    load = msgspec.json.decode(sys.stdin.buffer.read(), type=ClosedLoad)
     sys.stdout.buffer.write(msgspec.json.encode(measure(load)) + b"\n")
 
 

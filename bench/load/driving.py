@@ -11,14 +11,14 @@ import trio
 
 from bench.core.errors import ChildFailed
 from bench.core.process import PYTHON, Usage, has_ended, machine_ticks, run_command, usage
-from bench.core.results import Held, Step
+from bench.core.results import MemorySample, Step
 from bench.core.scenarios import Scenario
 from bench.core.tasks import run_side_by_side
-from bench.load.ask import Ask
-from bench.load.closed_load import Load, Measured
+from bench.load.ask import RequestSpec
+from bench.load.closed_load import ClosedLoad, Measured
 from bench.load.histogram import Histogram
 from bench.load.open_load import Heard, OpenLoad
-from bench.peers.servers import Target
+from bench.peers.servers import ServerTarget
 
 RUN_S = 60.0
 """What a load may take beyond its counted seconds: start, warm-up, drain."""
@@ -47,12 +47,12 @@ class Watched:
 
     cpu_s: float
     machine_share: float
-    memory: tuple[Held, ...]
+    memory: tuple[MemorySample, ...]
 
 
-def ask_for(scenario: Scenario, target: Target) -> Ask:
+def ask_for(scenario: Scenario, target: ServerTarget) -> RequestSpec:
     """What the load has to ask `target` for `scenario`."""
-    return Ask(
+    return RequestSpec(
         url=target.url,
         path=scenario.path,
         keys=scenario.keys,
@@ -63,7 +63,7 @@ def ask_for(scenario: Scenario, target: Target) -> Ask:
     )
 
 
-async def drive(load: Load) -> Measured:
+async def drive(load: ClosedLoad) -> Measured:
     """Run a closed loop in a process of its own.
 
     Raises:
@@ -73,7 +73,7 @@ async def drive(load: Load) -> Measured:
     return msgspec.json.decode(written, type=Measured)
 
 
-async def drive_open(scenario: Scenario, target: Target, pace: Pace, *, first_key: int = 1) -> Step:
+async def drive_open(scenario: Scenario, target: ServerTarget, pace: Pace, *, first_key: int = 1) -> Step:
     """Run an open loop, in as many processes as its rate needs, beside a watch on the server's process.
 
     Raises:
@@ -93,7 +93,7 @@ def bounded(pace: Pace) -> Pace:
     return replace(pace, seconds=min(pace.seconds, REQUESTS_MAX / pace.rate))
 
 
-def split_load(ask: Ask, pace: Pace, *, connections: int, first_key: int) -> list[OpenLoad]:
+def split_load(ask: RequestSpec, pace: Pace, *, connections: int, first_key: int) -> list[OpenLoad]:
     """The parts of a load: each process sends every nth request, so that together they keep one even rate."""
     parts = min(math.ceil(pace.rate / PER_PROCESS), PROCESSES_MAX)
     interval_ns = round(1e9 / pace.rate)
@@ -147,11 +147,11 @@ async def watch(pid: int, begin_s: float, end_s: float) -> Watched:
     """
     await trio.sleep(max(begin_s - time.monotonic(), 0))
     began, (idle, ticks) = _usage(pid), machine_ticks()
-    memory = [Held(time.monotonic(), began.rss_bytes, began.own_bytes)]
+    memory = [MemorySample(time.monotonic(), began.rss_bytes, began.own_bytes)]
     while (left_s := end_s - time.monotonic()) > 0:
         await trio.sleep(min(left_s, SAMPLE_S))
         now = _usage(pid)
-        memory.append(Held(time.monotonic(), now.rss_bytes, now.own_bytes))
+        memory.append(MemorySample(time.monotonic(), now.rss_bytes, now.own_bytes))
     idle_after, ticks_after = machine_ticks()
     return Watched(
         _usage(pid).cpu_s - began.cpu_s, 1 - (idle_after - idle) / max(ticks_after - ticks, 1), tuple(memory)

@@ -13,7 +13,7 @@ import msgspec
 import trio
 
 from bench.core.process import raise_open_files
-from bench.load.ask import Ask, Tally
+from bench.load.ask import RequestSpec, Tally
 from bench.load.histogram import Histogram
 from bench.load.keys import KEYS
 from bench.load.lines import NOTHING, Line, LineBroke, Lines
@@ -24,7 +24,7 @@ from bench.load.ticker import Ticker
 class OpenLoad:
     """What one process sends: `count` requests, `interval_ns` apart, the first at `first_ns` of CLOCK_MONOTONIC."""
 
-    ask: Ask
+    ask: RequestSpec
     first_ns: int
     interval_ns: int
     count: int

@@ -8,7 +8,7 @@ import select
 import socket
 import time
 
-from bench.load.ask import Ask, Tally, closes, whole_head
+from bench.load.ask import RequestSpec, Tally, closes, whole_head
 from bench.load.keys import KEYS
 
 ANSWER_S = 30.0
@@ -16,10 +16,10 @@ POLL_S = 0.1
 RECEIVE_BYTES = 65_536
 
 
-class Wire:
+class ClosedWire:
     """The connections of one run. Only the loop that owns it may call it."""
 
-    def __init__(self, ask: Ask, *, first_key: int = 1) -> None:
+    def __init__(self, ask: RequestSpec, *, first_key: int = 1) -> None:
         """Nothing is connected yet."""
         self._ask_of = ask
         self._requests = ask.requests(KEYS[ask.keys](first_key, 1))

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 import msgspec
 
 from bench.core.process import run_command, usage
-from bench.load.ask import Ask
+from bench.load.ask import RequestSpec
 
 NEW_FROM = 900_000_000
 """wrk's keys begin here, so that they are new to a server that the bench's own generator has asked before."""
@@ -41,7 +41,7 @@ class Summary:
     micros: int
 
 
-async def drive_wrk(ask: Ask, *, pid: int, connections: int, seconds: float) -> Wrked | None:
+async def drive_wrk(ask: RequestSpec, *, pid: int, connections: int, seconds: float) -> Wrked | None:
     """Drive a server with wrk, one thread, whole seconds; None where wrk is not installed, or keys are a mix.
 
     Raises:
@@ -60,7 +60,7 @@ async def drive_wrk(ask: Ask, *, pid: int, connections: int, seconds: float) -> 
         return Wrked(summary.requests, summary.micros / 1e6, usage(pid).cpu_s - before.cpu_s)
 
 
-def script_for(ask: Ask) -> str:
+def script_for(ask: RequestSpec) -> str:
     """The Lua script that asks what `ask` asks."""
     headers = ", ".join(f"[{_lua(name)}] = {_lua(value)}" for name, value in ask.headers)
     first, step = (0, 0) if ask.keys == "one" else (NEW_FROM, 1)

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from bench.control.control_protocol import Place
+from bench.control.control_protocol import ControlAddress
 from bench.core.errors import ChildFailed
 from bench.core.process import PYTHON, open_server, run_command
 from bench.core.scenarios import Stage
@@ -37,13 +37,13 @@ class Bed:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ServerTarget:
     """A running server: its address, its process, and the headers that let a request in."""
 
     url: str
     pid: int
     key_headers: tuple[tuple[str, str], ...] = ()
-    orders: Place = field(default_factory=lambda: Place("", ""))
+    orders: ControlAddress = field(default_factory=lambda: ControlAddress("", ""))
     """Where a server of the feed obeys; see `bench.control.control_protocol`."""
 
 
@@ -63,17 +63,17 @@ class NewAccount:
 
 
 @dataclass(frozen=True, slots=True)
-class NewKey:
+class IssuedKey:
     """What `sluice key create --json` prints."""
 
     key: str
 
 
-OpenServer = Callable[[Bed], AbstractAsyncContextManager[Target]]
+OpenServer = Callable[[Bed], AbstractAsyncContextManager[ServerTarget]]
 
 
 @asynccontextmanager
-async def open_stage(stage: Stage, *, under: tuple[str, ...] = ()) -> AsyncIterator[Target]:
+async def open_stage(stage: Stage, *, under: tuple[str, ...] = ()) -> AsyncIterator[ServerTarget]:
     """The server of a stage, with the sandbox behind it and a folder of its own; nothing of it is left afterwards.
 
     `under` are the words of a program that runs the gateway, such as a profiler.
@@ -98,60 +98,60 @@ def can_run(stage: Stage) -> bool:
 
 
 @asynccontextmanager
-async def open_listening(*command: str, log: Path) -> AsyncIterator[Target]:
+async def open_listening(*command: str, log: Path) -> AsyncIterator[ServerTarget]:
     """A server that says where it listens with its first line."""
     async with open_server(command, log=log) as child:
         listening = msgspec.json.decode(child.ready_line, type=Listening)
-        yield Target(url=listening.url, pid=child.pid, orders=Place(listening.admin_url, ""))
+        yield ServerTarget(url=listening.url, pid=child.pid, orders=ControlAddress(listening.admin_url, ""))
 
 
-def open_sandbox(bed: Bed) -> AbstractAsyncContextManager[Target]:
+def open_sandbox(bed: Bed) -> AbstractAsyncContextManager[ServerTarget]:
     """The built-in upstream sandbox, behaving as the stage says."""
     latency, failing = ("--latency-ms", str(bed.stage.latency_ms)), ("--failure-rate", str(bed.stage.failure_rate))
     return open_listening(*SLUICE, "sandbox", "--port", "0", *latency, *failing, log=bed.folder / "sandbox.log")
 
 
-def open_hello(bed: Bed) -> AbstractAsyncContextManager[Target]:
+def open_hello(bed: Bed) -> AbstractAsyncContextManager[ServerTarget]:
     """The bare Trio + httptools peer."""
     return open_listening(*PEER, "hello", log=bed.folder / "hello.log")
 
 
-def open_plain(bed: Bed) -> AbstractAsyncContextManager[Target]:
+def open_plain(bed: Bed) -> AbstractAsyncContextManager[ServerTarget]:
     """The plain stack, forwarding to the sandbox."""
     return open_listening(*PEER, "plain", bed.upstream_url, log=bed.folder / "plain.log")
 
 
 @asynccontextmanager
-async def open_nginx(bed: Bed) -> AsyncIterator[Target]:
+async def open_nginx(bed: Bed) -> AsyncIterator[ServerTarget]:
     """nginx as a reverse proxy with key check and limits, forwarding to the sandbox."""
     key = "sl_nginx"
     peer = (*PEER, "nginx", bed.upstream_url, key, str(bed.folder))
     async with open_listening(*peer, log=bed.folder / "nginx.log") as target:
-        yield Target(url=target.url, pid=target.pid, key_headers=(("x-api-key", key),))
+        yield ServerTarget(url=target.url, pid=target.pid, key_headers=(("x-api-key", key),))
 
 
-def open_parking(bed: Bed) -> AbstractAsyncContextManager[Target]:
+def open_parking(bed: Bed) -> AbstractAsyncContextManager[ServerTarget]:
     """The bench's own long-poll app on the native server: the floor under the feed."""
     return open_listening(PYTHON, "-m", "bench.peers.parking", log=bed.folder / "parking.log")
 
 
-def open_gateway(bed: Bed) -> AbstractAsyncContextManager[Target]:
+def open_gateway(bed: Bed) -> AbstractAsyncContextManager[ServerTarget]:
     """The gateway on a fresh store of its own, with one account and its key."""
     return _open_gateway(bed, {"store.url": f"sqlite:///{bed.folder}/sluice.db"})
 
 
 @asynccontextmanager
-async def open_feed(bed: Bed) -> AsyncIterator[Target]:
+async def open_feed(bed: Bed) -> AsyncIterator[ServerTarget]:
     """The gateway on a fresh store, which also obeys the orders of the bench."""
     config = _write_config(bed, {"store.url": f"sqlite:///{bed.folder}/sluice.db"})
     node = (PYTHON, "-m", "bench.control.feed_node", config)
     async with open_listening(*node, log=bed.folder / "feed.log") as target:
         token = load_secret({}, bed.folder).admin_token
-        yield replace(target, orders=Place(target.orders.url, token))
+        yield replace(target, orders=ControlAddress(target.orders.url, token))
 
 
 @asynccontextmanager
-async def open_shared(bed: Bed) -> AsyncIterator[Target]:
+async def open_shared(bed: Bed) -> AsyncIterator[ServerTarget]:
     """The gateway as one of many nodes: on PostgreSQL and Redis, both fresh and on this machine."""
     if missing := missing_servers():
         raise ChildFailed(f"not installed: {', '.join(missing)}")
@@ -164,12 +164,12 @@ async def open_shared(bed: Bed) -> AsyncIterator[Target]:
 
 
 @asynccontextmanager
-async def _open_gateway(bed: Bed, where: Mapping[str, Setting]) -> AsyncIterator[Target]:
+async def _open_gateway(bed: Bed, where: Mapping[str, Setting]) -> AsyncIterator[ServerTarget]:
     config = _write_config(bed, where)
     key = await _new_key(config)
     serve = (*bed.under, *SLUICE, "serve", "--config", config)
     async with open_listening(*serve, log=bed.folder / "gateway.log") as target:
-        yield Target(url=target.url, pid=target.pid, key_headers=(("x-api-key", key),))
+        yield ServerTarget(url=target.url, pid=target.pid, key_headers=(("x-api-key", key),))
 
 
 def _write_config(bed: Bed, where: Mapping[str, Setting]) -> str:
@@ -182,7 +182,7 @@ async def _new_key(config: str) -> str:
     account = ("account", "create", "--config", config, "--name", "bench", "--credits", CREDITS, "--json")
     account_id = msgspec.json.decode(await run_command((*SLUICE, *account)), type=NewAccount).id
     key = ("key", "create", "--config", config, "--account", account_id, "--json")
-    return msgspec.json.decode(await run_command((*SLUICE, *key)), type=NewKey).key
+    return msgspec.json.decode(await run_command((*SLUICE, *key)), type=IssuedKey).key
 
 
 SERVERS: Mapping[str, OpenServer] = MappingProxyType(

@@ -11,7 +11,7 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from bench.core.results import Held, Point, Results, Step
+from bench.core.results import MemorySample, Point, Results, Step
 from bench.scenarios.flood import FLOOD, QUIET
 
 PERCENTILES: tuple[tuple[str, str, Callable[[Step], float]], ...] = (
@@ -153,7 +153,7 @@ def _memory(points: Sequence[Point]) -> Figure:
     return figure
 
 
-def _held(points: Sequence[Point], scenario: str) -> list[Held]:
+def _held(points: Sequence[Point], scenario: str) -> list[MemorySample]:
     """What the server of a scenario held, in the order of time."""
     steps = (step for point in points if point.scenario == scenario for step in point.steps)
     return sorted(held for step in steps for held in step.memory)

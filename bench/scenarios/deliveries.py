@@ -1,6 +1,6 @@
 """The cost of deliveries and how soon they begin: `python -m bench.scenarios.deliveries`.
 
-It reads a `Mail` on stdin and prints what was `Delivered`.
+It reads a `Mail` on stdin and prints what was `DeliveryFigures`.
 
 The receivers are in this process, so that what they see needs no way back to it.
 """
@@ -25,14 +25,14 @@ from bench.control.control_protocol import (
     POSTED,
     TRUST,
     UNHOOK,
+    ControlAddress,
     Hook,
     Orders,
-    Place,
     Plant,
     Post,
     Posted,
     Posting,
-    Queued,
+    QueuedAt,
     Trust,
     Unhook,
     Waiting,
@@ -56,7 +56,7 @@ T = TypeVar("T")
 class Mail:
     """How much is delivered, by the server with this `pid`, which obeys the orders of the bench at `orders`."""
 
-    orders: Place
+    orders: ControlAddress
     pid: int
     count: int = 5_000
     """Deliveries that are queued at once, for each kind of receiver."""
@@ -79,7 +79,7 @@ class Mail:
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class DeliveryPace:
     """How fast a full queue is delivered, and what the node's process takes for it."""
 
     per_s: float
@@ -87,7 +87,7 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class DeliveryTurn:
     """Deliveries that came one after the other: to their first byte, as a histogram, and the CPU of each."""
 
     lags: dict[int, int]
@@ -95,16 +95,16 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Delivered:
+class DeliveryFigures:
     """What was seen. A lag lasts from the transaction that queues a delivery, with its commit, to the first byte."""
 
-    plain: Pace
-    kept: Pace
-    closed: Pace
+    plain: DeliveryPace
+    kept: DeliveryPace
+    closed: DeliveryPace
     settled: dict[int, int]
     runs: int
-    alone: tuple[Turn, ...]
-    beside: tuple[Turn, ...]
+    alone: tuple[DeliveryTurn, ...]
+    beside: tuple[DeliveryTurn, ...]
     held: int
 
 
@@ -113,7 +113,7 @@ class NotAsPosted(Exception):
 
 
 @dataclass(slots=True)
-class Run:
+class DeliveryRun:
     """One run against one node. Only `measure` calls it."""
 
     mail: Mail
@@ -125,19 +125,19 @@ class Run:
         """Give an order while the receivers go on."""
         return await trio.to_thread.run_sync(partial(self.orders.give, name, arguments, kind))
 
-    async def pace(self, urls: tuple[str, ...]) -> Pace:
+    async def pace(self, urls: tuple[str, ...]) -> DeliveryPace:
         """Deliver a full queue."""
         await self.give(HOOK, Hook(urls, ACCOUNTS), dict[str, Any])
         await self._deliver(urls, self.mail.warm_up)
         return await self._deliver(urls, self.mail.count)
 
-    async def _deliver(self, urls: tuple[str, ...], count: int) -> Pace:
+    async def _deliver(self, urls: tuple[str, ...], count: int) -> DeliveryPace:
         wanted = len(self.receivers.arrived) + count
         posting = await self.give(POST, Post(urls, count), Posting)
         await self._arrived(wanted)
         last_at = max(self.receivers.arrived.values())
         await self._ended()
-        return Pace(count / (last_at - posting.at), (usage(self.mail.pid).cpu_s - posting.cpu_s) * 1e6 / count)
+        return DeliveryPace(count / (last_at - posting.at), (usage(self.mail.pid).cpu_s - posting.cpu_s) * 1e6 / count)
 
     async def settle(self) -> Histogram:
         """Run monitors as fast as a full minute has them, and take the lag of what they deliver."""
@@ -150,7 +150,7 @@ class Run:
         await self._arrived(wanted, beyond_s=mail.runs / mail.runs_per_s)
         return await self._lags(began_at)
 
-    async def trickle(self) -> Turn:
+    async def trickle(self) -> DeliveryTurn:
         """Queue one delivery after the other, and take their lags and the CPU of each."""
         mail, arrived = self.mail, len(self.receivers.arrived)
         count = round(mail.per_s * mail.seconds)
@@ -161,9 +161,9 @@ class Run:
             await self.give(POST, Post((self.urls.plain[nth % len(self.urls.plain)],), 1), Posting)
         await self._arrived(arrived + count)
         cpu_us = (usage(mail.pid).cpu_s - cpu_s) * 1e6 / count
-        return Turn(dict((await self._lags(began_at)).counts), cpu_us)
+        return DeliveryTurn(dict((await self._lags(began_at)).counts), cpu_us)
 
-    async def turn(self) -> tuple[Turn, Turn]:
+    async def turn(self) -> tuple[DeliveryTurn, DeliveryTurn]:
         """Once without a black hole, and once with one."""
         alone = await self.trickle()
         await self.give(HOOK, Hook((self.urls.hole,), ACCOUNTS), dict[str, Any])
@@ -189,7 +189,7 @@ class Run:
 
     async def _lags(self, since: float) -> Histogram:
         """Of what was queued since and has come."""
-        queued = await self.give(POSTED, Posted(since), Queued)
+        queued = await self.give(POSTED, Posted(since), QueuedAt)
         lags, arrived = Histogram(), self.receivers.arrived
         for id_, at in queued.at.items():
             if id_ in arrived:
@@ -197,18 +197,18 @@ class Run:
         return lags
 
 
-async def measure(mail: Mail) -> Delivered:
+async def measure(mail: Mail) -> DeliveryFigures:
     """Deliver full queues, what runs bring, and single ones beside a host that never answers."""
     with TemporaryDirectory(prefix="sluice-bench-") as folder, open_orders(mail.orders) as orders:
         authority = Path(folder) / "authority.pem"
         async with open_receivers(authority) as (receivers, urls):
-            run = Run(mail, orders, receivers, urls)
+            run = DeliveryRun(mail, orders, receivers, urls)
             await run.give(TRUST, Trust(str(authority)), dict[str, Any])
             plain, kept, closed = [await run.pace(each) for each in (urls.plain, urls.kept, urls.closed)]
             settled = await run.settle()
             turns = [await run.turn() for _ in range(mail.turns)]
     alone, beside = zip(*turns, strict=True)
-    return Delivered(plain, kept, closed, dict(settled.counts), mail.runs, alone, beside, mail.held)
+    return DeliveryFigures(plain, kept, closed, dict(settled.counts), mail.runs, alone, beside, mail.held)
 
 
 if __name__ == "__main__":

@@ -14,8 +14,8 @@ import trio
 from bench.control.feed_node import A_WRITE, fact
 from bench.load.histogram import Histogram
 from events.filters import Filters
-from events.log.log import Log
-from events.log.pages import Ask, read_head, read_page
+from events.log.log import EventLog
+from events.log.pages import PageQuery, read_head, read_page
 from events.positions import Position
 from gateway.config.ids import id_maker
 from gateway.feed.asks import LIMIT_DEFAULT, FeedAsk
@@ -62,7 +62,7 @@ async def measure(depth: Depth) -> Deep:
 
 
 async def _fill(store: Store, events: int) -> None:
-    log = Log(
+    log = EventLog(
         now=time.time, make_id=id_maker(time.time, Random(0)), base_url="http://127.0.0.1", tell=lambda _moved: None
     )
     one = fact(ACCOUNT)
@@ -80,7 +80,7 @@ async def _timed(reads: list[Callable[[], Awaitable[None]]]) -> Histogram:
 
 
 async def _read(store: Store, start: int) -> None:
-    page = await store.read(partial(read_page, ask=Ask(ACCOUNT, KEY, start, LIMIT_DEFAULT, Filters())))
+    page = await store.read(partial(read_page, ask=PageQuery(ACCOUNT, KEY, start, LIMIT_DEFAULT, Filters())))
     assert page.items[0].pos == start + 1
 
 
@@ -88,7 +88,7 @@ async def _unchanged(store: Store, events: int) -> Callable[[], Awaitable[None]]
     """The decision about the tag of the log's last page."""
     ask = FeedAsk("oldest", None, "oldest", None, LIMIT_DEFAULT, 0, {})
     start = max(events - LIMIT_DEFAULT // 2, 0)
-    page = await store.read(partial(read_page, ask=Ask(ACCOUNT, KEY, start, LIMIT_DEFAULT, Filters())))
+    page = await store.read(partial(read_page, ask=PageQuery(ACCOUNT, KEY, start, LIMIT_DEFAULT, Filters())))
     sent = tag(Shown(page, Position(start, 0.0), Filters()), ask, KEY)
 
     async def decide() -> None:

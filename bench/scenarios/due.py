@@ -1,4 +1,4 @@
-"""What many monitors that are due at once cost: `python -m bench.scenarios.due`, `Due` on stdin, `Worked` on stdout."""
+"""The cost of many monitors that are due at once: `python -m bench.scenarios.due`, `DueLoad` in, `Worked` out."""
 
 import math
 import sys
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from bench.control.control_protocol import PLANT, RAN, Orders, Place, Plant, Ran, open_orders
+from bench.control.control_protocol import PLANT, RAN, ControlAddress, Orders, Plant, Ran, open_orders
 from bench.core.process import usage
 
 EACH = 500
@@ -18,10 +18,10 @@ LOOK_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
+class DueLoad:
     """How many monitors share a slot, on the server with this `pid`, and how many are stored beside them."""
 
-    orders: Place
+    orders: ControlAddress
     pid: int
     count: int = 10_000
     stored: int = 100_000
@@ -47,7 +47,7 @@ class NotAsDue(Exception):
     """Runs did not come as the slot promised, so what they took says nothing."""
 
 
-def measure(due: Due) -> Worked:
+def measure(due: DueLoad) -> Worked:
     """Plant all, wait for the slot, and for the end of its last run."""
     with open_orders(due.orders) as orders:
         for first in range(0, due.stored, AT_ONCE):
@@ -70,7 +70,7 @@ def _plant(orders: Orders, count: int, slot: float, *, stagger_s: float) -> None
     orders.receive(dict[str, str])
 
 
-def _until_all_ended(orders: Orders, slot: float, due: Due) -> Ran:
+def _until_all_ended(orders: Orders, slot: float, due: DueLoad) -> Ran:
     while time.time() < slot + due.patience_s:
         time.sleep(LOOK_S)
         orders.send(RAN)
@@ -81,5 +81,5 @@ def _until_all_ended(orders: Orders, slot: float, due: Due) -> Ran:
 
 
 if __name__ == "__main__":
-    found = measure(msgspec.json.decode(sys.stdin.buffer.read(), type=Due))
+    found = measure(msgspec.json.decode(sys.stdin.buffer.read(), type=DueLoad))
     sys.stdout.buffer.write(msgspec.json.encode(found) + b"\n")

@@ -7,14 +7,14 @@ from types import MappingProxyType
 
 import msgspec
 
-from bench.control.control_protocol import Place
+from bench.control.control_protocol import ControlAddress
 from bench.core.scenarios import TRANSPARENT, Stage
 from bench.core.settings import Setting
 from bench.load.driving import generate
 from bench.peers.servers import open_stage
-from bench.scenarios.deliveries import Delivered, Mail
+from bench.scenarios.deliveries import DeliveryFigures, Mail
 from bench.scenarios.depth import Deep, Depth
-from bench.scenarios.due import Due, Worked
+from bench.scenarios.due import DueLoad, Worked
 from bench.scenarios.feed_marks import (
     GOAL,
     Found,
@@ -28,7 +28,7 @@ from bench.scenarios.feed_marks import (
 )
 from bench.scenarios.feed_reads import Read, Reads
 from bench.scenarios.flood import measure_flood
-from bench.scenarios.parked import POLLS_A_KEY, POLLS_EACH, Parked, Polls
+from bench.scenarios.parked import POLLS_A_KEY, POLLS_EACH, Parked, PollLoad
 from gateway.server.descriptors import connections_possible
 
 MARKED_COUNT = 10_000
@@ -134,7 +134,7 @@ async def measure_parked(
         ChildFailed: a server did not start, or polls were answered otherwise than the feed promises.
     """
     async with open_stage(stage) as target:
-        polls = Polls(
+        polls = PollLoad(
             target.url,
             target.orders,
             target.pid,
@@ -181,11 +181,11 @@ async def measure_monitors(count: int, *, stored: int, lead_s: float = 15.0) -> 
         ChildFailed: a server did not start, or a run was not ok.
     """
     async with open_stage(FEED) as target:
-        wanted = msgspec.json.encode(Due(target.orders, target.pid, count, stored, lead_s))
+        wanted = msgspec.json.encode(DueLoad(target.orders, target.pid, count, stored, lead_s))
         return msgspec.json.decode(await generate("bench.scenarios.due", wanted, MONITORS_S), type=Worked)
 
 
-async def measure_deliveries(mail: Callable[[Place, int], Mail]) -> Delivered:
+async def measure_deliveries(mail: Callable[[ControlAddress, int], Mail]) -> DeliveryFigures:
     """Deliver as much as the mail that is made for the node.
 
     Raises:
@@ -195,4 +195,4 @@ async def measure_deliveries(mail: Callable[[Place, int], Mail]) -> Delivered:
         wanted = mail(target.orders, target.pid)
         limit_s = DELIVERIES_S + wanted.held * DELIVERIES_S_EACH
         seen = await generate("bench.scenarios.deliveries", msgspec.json.encode(wanted), limit_s)
-        return msgspec.json.decode(seen, type=Delivered)
+        return msgspec.json.decode(seen, type=DeliveryFigures)

@@ -6,7 +6,7 @@ from statistics import median
 
 from bench.core.results import Figure, Mark, Point
 from bench.load.histogram import Histogram
-from bench.scenarios.deliveries import Delivered, Turn
+from bench.scenarios.deliveries import DeliveryFigures, DeliveryTurn
 from bench.scenarios.depth import Deep
 from bench.scenarios.due import Worked
 from bench.scenarios.feed_reads import ACK_LIMIT, CATCH_UP_LIMIT, Read
@@ -117,7 +117,7 @@ def monitors_found(seen: Worked) -> Found:
     )
 
 
-def deliveries_found(seen: Delivered) -> Found:
+def deliveries_found(seen: DeliveryFigures) -> Found:
     """How soon deliveries begin, by how much a host that does not answer delays the others', and what they cost."""
     settled, begun = Histogram(seen.settled), f"settlement to first byte, {seen.runs} runs"
     hole = f"a black hole with {seen.held} queued"
@@ -145,7 +145,7 @@ def deliveries_found(seen: Delivered) -> Found:
     return found
 
 
-def _median_ms(turns: Sequence[Turn], share: float) -> float:
+def _median_ms(turns: Sequence[DeliveryTurn], share: float) -> float:
     """The percentile of each turn, and of these the median: what else the machine did falls on some turns alone."""
     return median(Histogram(turn.lags).percentile_ms(share) for turn in turns)
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from bench.control.control_protocol import Orders, Place, open_orders
+from bench.control.control_protocol import ControlAddress, Orders, open_orders
 from bench.core.process import raise_open_files, usage
-from bench.load.ask import Ask, whole_head
+from bench.load.ask import RequestSpec, whole_head
 from bench.scenarios.poll_clients import NotAsPolled, after
 
 ANSWER_S = 30.0
@@ -25,7 +25,7 @@ class Reads:
     """What to read on the server at `url`, which obeys the orders of the bench at `orders`."""
 
     url: str
-    orders: Place
+    orders: ControlAddress
     pid: int
     events: int = 200_000
     consumers: int = 16
@@ -46,12 +46,12 @@ class Read:
     """For each page that was read and acknowledged."""
 
 
-class Line:
+class ReaderLine:
     """One connection with one request under way. Its answers must be 200."""
 
     def __init__(self, url: str, key: str) -> None:
         """Connect."""
-        self.sock = socket.create_connection(Ask(url, "/").address, timeout=ANSWER_S)
+        self.sock = socket.create_connection(RequestSpec(url, "/").address, timeout=ANSWER_S)
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._head = f" HTTP/1.1\r\nhost: bench\r\nx-api-key: {key}\r\n".encode()
         self._received = b""
@@ -86,10 +86,10 @@ class Line:
         return whole
 
 
-class Consumer:
+class ReadingConsumer:
     """Reads a page and acknowledges it, again and again, until nothing is left."""
 
-    def __init__(self, line: Line, name: str) -> None:
+    def __init__(self, line: ReaderLine, name: str) -> None:
         """Its first read is sent."""
         self.line = line
         self.acks = 0
@@ -148,7 +148,7 @@ def _fill(orders: Orders, events: int) -> tuple[str, str]:
 
 def catch_up(url: str, key: str) -> int:
     """Read from the oldest event to the end, page by page; how many there were."""
-    line, cursor, has_more, events = Line(url, key), b"oldest", True, 0
+    line, cursor, has_more, events = ReaderLine(url, key), b"oldest", True, 0
     with line.sock:
         while has_more:
             line.get(b"/v1/events?cursor=%b&limit=%d" % (cursor, CATCH_UP_LIMIT))
@@ -160,7 +160,7 @@ def catch_up(url: str, key: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Acked:
+class AckFigures:
     """Acknowledgements that were answered, and what they took."""
 
     acks: int
@@ -168,15 +168,15 @@ class Acked:
     cpu_s: float
 
 
-def acknowledge(reads: Reads, key: str) -> Acked:
+def acknowledge(reads: Reads, key: str) -> AckFigures:
     """All consumers side by side, until the time is up or nothing is left.
 
     The first page of each is left out: what lies behind it is counted once in a consumer's life.
     """
-    epoll, consumers = select.epoll(), dict[int, Consumer]()
+    epoll, consumers = select.epoll(), dict[int, ReadingConsumer]()
     for nth in range(reads.consumers):
-        line = Line(reads.url, key)
-        consumers[line.sock.fileno()] = Consumer(line, f"bench{nth}")
+        line = ReaderLine(reads.url, key)
+        consumers[line.sock.fileno()] = ReadingConsumer(line, f"bench{nth}")
         epoll.register(line.sock.fileno(), select.EPOLLIN)
     crew = list(consumers.values())
     try:
@@ -189,10 +189,10 @@ def acknowledge(reads: Reads, key: str) -> Acked:
         epoll.close()
         for each in crew:
             each.line.sock.close()
-    return Acked(sum(each.acks for each in crew) - before, took_s, used_s)
+    return AckFigures(sum(each.acks for each in crew) - before, took_s, used_s)
 
 
-def _go_on(epoll: select.epoll, consumers: Mapping[int, Consumer], *, until: Callable[[], bool]) -> None:
+def _go_on(epoll: select.epoll, consumers: Mapping[int, ReadingConsumer], *, until: Callable[[], bool]) -> None:
     while not until():
         for number, _ in epoll.poll(0.1):
             consumers[number].go_on()

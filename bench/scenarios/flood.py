@@ -9,11 +9,11 @@ from bench.control.control_protocol import open_orders
 from bench.core.results import Figure, Mark, Point, Step
 from bench.core.scenarios import TRANSPARENT, Stage
 from bench.core.tasks import run_side_by_side
-from bench.load.ask import Ask
-from bench.load.closed_load import Load
+from bench.load.ask import RequestSpec
+from bench.load.closed_load import ClosedLoad
 from bench.load.driving import Pace, Watched, drive, hear, split_load, step_of, watch
 from bench.load.open_load import Heard, OpenLoad
-from bench.peers.servers import Target, open_stage
+from bench.peers.servers import ServerTarget, open_stage
 from bench.scenarios.feed_marks import Found
 
 FLOOD, QUIET, AFTER = "flood", "quiet key", "after the flood"
@@ -56,7 +56,7 @@ async def measure_flood(seconds: float, *, times: Sequence[float] = TIMES, stage
     """
     async with open_stage(stage) as target:
         asks = tuple(_ask(target, key) for key in _keys(target))
-        measured = await drive(Load(asks[0], seconds=CAPACITY_S))
+        measured = await drive(ClosedLoad(asks[0], seconds=CAPACITY_S))
         capacity = max(measured.requests / measured.seconds, 1.0)
         seen = [
             await _flood(target, asks, Pace(capacity * each, seconds), times=each, first_key=nth * KEYS_APART)
@@ -65,17 +65,19 @@ async def measure_flood(seconds: float, *, times: Sequence[float] = TIMES, stage
     return flood_found(capacity, seen)
 
 
-def _keys(target: Target) -> tuple[str, str]:
+def _keys(target: ServerTarget) -> tuple[str, str]:
     with open_orders(target.orders) as orders:
         flood, quiet = (person.keys[0].key for person in orders.people(2, 1))
     return flood, quiet
 
 
-def _ask(target: Target, key: str) -> Ask:
-    return Ask(target.url, PROFILE, "new", (("x-api-key", key),), tolerated=(503,))
+def _ask(target: ServerTarget, key: str) -> RequestSpec:
+    return RequestSpec(target.url, PROFILE, "new", (("x-api-key", key),), tolerated=(503,))
 
 
-async def _flood(target: Target, asks: tuple[Ask, ...], pace: Pace, *, times: float, first_key: int) -> Flooded:
+async def _flood(
+    target: ServerTarget, asks: tuple[RequestSpec, ...], pace: Pace, *, times: float, first_key: int
+) -> Flooded:
     flood = split_load(asks[0], pace, connections=CONNECTIONS, first_key=first_key)
     begin_ns, end_ns = flood[0].first_ns, flood[0].first_ns + round((pace.warmup_s + pace.seconds) * 1e9)
     quiet = _steady(asks[1], begin_ns, Pace(QUIET_PER_S, pace.seconds, pace.warmup_s), first_key + KEYS_APART // 2)
@@ -95,7 +97,7 @@ async def _flood(target: Target, asks: tuple[Ask, ...], pace: Pace, *, times: fl
     )
 
 
-def _steady(ask: Ask, first_ns: int, pace: Pace, first_key: int) -> OpenLoad:
+def _steady(ask: RequestSpec, first_ns: int, pace: Pace, first_key: int) -> OpenLoad:
     """A load of one process."""
     return OpenLoad(
         ask,

@@ -1,4 +1,4 @@
-"""The cost of parked polls, and how events reach them: `python -m bench.scenarios.parked`, `Polls` in, `Parked` out.
+"""The cost of parked polls, and how events reach them: `python -m bench.scenarios.parked`, `PollLoad` in, `Parked` out.
 
 A poll lasts 25 s and is then sent again, which is work for the server. What is said of polls that are parked is
 therefore measured while all of them are fresh: those that are not are woken before.
@@ -15,10 +15,10 @@ from itertools import islice
 
 import msgspec
 
-from bench.control.control_protocol import APPEND, Append, Appended, Orders, Person, Place, open_orders
+from bench.control.control_protocol import APPEND, Append, Appended, ControlAddress, Orders, Person, open_orders
 from bench.core.process import raise_open_files, usage
 from bench.load.histogram import Histogram
-from bench.scenarios.poll_clients import WAIT_S, Answer, Flock
+from bench.scenarios.poll_clients import WAIT_S, Flock, PollAnswer
 
 KEYS_EACH = 5
 POLLS_A_KEY = 5
@@ -35,11 +35,11 @@ SPREAD = 7_919
 
 
 @dataclass(frozen=True, slots=True)
-class Polls:
+class PollLoad:
     """How many polls to park on the server at `url`, which obeys the orders of the bench at `orders`."""
 
     url: str
-    orders: Place
+    orders: ControlAddress
     pid: int
     count: int = 10_000
     to_a_key: int = 1_000
@@ -74,10 +74,10 @@ class Parked:
 
 
 @dataclass(slots=True)
-class Run:
+class ParkedRun:
     """One run against one server. Only `measure` calls it."""
 
-    polls: Polls
+    polls: PollLoad
     orders: Orders
     flock: Flock
     people: list[Person] = field(default_factory=list)
@@ -184,9 +184,9 @@ class Run:
         return drained_s, time.monotonic() - began_s, lost + left - len(answered)
 
 
-def _collect(flock: Flock, count: int) -> list[Answer]:
+def _collect(flock: Flock, count: int) -> list[PollAnswer]:
     """Wait until so many polls have their one event."""
-    answers: list[Answer] = []
+    answers: list[PollAnswer] = []
     until = time.monotonic() + ANSWER_S
     while len(answers) < count:
         answers += flock.read(1.0)
@@ -197,17 +197,17 @@ def _collect(flock: Flock, count: int) -> list[Answer]:
     return answers
 
 
-def measure(polls: Polls) -> Parked:
+def measure(polls: PollLoad) -> Parked:
     """Park all, wake all, leave them alone, publish to some, and stop the server."""
     with open_orders(polls.orders) as orders:
-        run = Run(polls, orders, Flock(polls.url))
+        run = ParkedRun(polls, orders, Flock(polls.url))
         try:
             return _measure(run)
         finally:
             run.flock.close()
 
 
-def _measure(run: Run) -> Parked:
+def _measure(run: ParkedRun) -> Parked:
     polls = run.polls
     run.make_people()
     before = usage(polls.pid)
@@ -235,5 +235,5 @@ def _measure(run: Run) -> Parked:
 
 if __name__ == "__main__":
     raise_open_files()
-    found = measure(msgspec.json.decode(sys.stdin.buffer.read(), type=Polls))
+    found = measure(msgspec.json.decode(sys.stdin.buffer.read(), type=PollLoad))
     sys.stdout.buffer.write(msgspec.json.encode(found) + b"\n")

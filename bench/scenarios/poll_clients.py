@@ -5,7 +5,7 @@ import socket
 import time
 from dataclasses import dataclass, field
 
-from bench.load.ask import Ask, whole_head
+from bench.load.ask import RequestSpec, whole_head
 
 WAIT_S = 25
 CONNECT_S = 30.0
@@ -34,7 +34,7 @@ class Poll:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class PollAnswer:
     """What a poll was answered; 0 for a connection that was closed instead."""
 
     poll: Poll
@@ -59,7 +59,7 @@ class Flock:
 
     def join(self, account: str, key_id: str, key: str) -> None:
         """One more client, which polls from now on."""
-        ask = Ask(self.url, "/v1/events")
+        ask = RequestSpec(self.url, "/v1/events")
         # Explicit addresses of loopback only where one has not enough ports.
         source = (
             (f"127.0.0.{1 + len(self.polls) // FROM_AN_ADDRESS}", 0) if len(self.polls) >= FROM_AN_ADDRESS else None
@@ -79,7 +79,7 @@ class Flock:
         """Poll from where the last answer ended."""
         poll.sock.send(b"GET /v1/events?cursor=%b%b" % (poll.cursor, poll.head))
 
-    def read(self, timeout_s: float) -> list[Answer]:
+    def read(self, timeout_s: float) -> list[PollAnswer]:
         """The events that have come, waiting for the first bytes so long.
 
         Raises:
@@ -98,7 +98,7 @@ class Flock:
                 self.send(answer.poll)
         return news
 
-    def answers(self, timeout_s: float) -> list[Answer]:
+    def answers(self, timeout_s: float) -> list[PollAnswer]:
         """All that has come."""
         found = []
         for number, _ in self._epoll.poll(timeout_s):
@@ -113,7 +113,7 @@ class Flock:
             poll.sock.close()
         self._epoll.close()
 
-    def _read(self, poll: Poll) -> Answer | None:
+    def _read(self, poll: Poll) -> PollAnswer | None:
         try:
             data = poll.sock.recv(RECEIVE_BYTES)
         except ConnectionResetError:
@@ -121,16 +121,16 @@ class Flock:
         at_ns = time.monotonic_ns()
         if not data:
             self._epoll.unregister(poll.sock.fileno())
-            return Answer(poll, 0, 0, at_ns)
+            return PollAnswer(poll, 0, 0, at_ns)
         poll.received += data
         head = whole_head(poll.received)
         if head is None:
             return None
         whole, poll.received = poll.received, b""
         if head[9:12] != b"200":
-            return Answer(poll, int(head[9:12]), 0, at_ns)
+            return PollAnswer(poll, int(head[9:12]), 0, at_ns)
         poll.cursor = after(whole, _CURSOR, b'"')
-        return Answer(poll, 200, int(after(whole, _SIZE, b"}")), at_ns, is_early=b"\r\nx-poll-interval:" in head)
+        return PollAnswer(poll, 200, int(after(whole, _SIZE, b"}")), at_ns, is_early=b"\r\nx-poll-interval:" in head)
 
 
 def after(body: bytes, mark: bytes, end: bytes) -> bytes:

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias, get_args
 from billing.accounts.balances import Balances, read_balance
 from billing.entries import Entry, add_entries, issue
 from billing.errors import AccountUnknown, TermsInvalid
-from limits.gate import Told
+from limits.gate import BalanceUpdate
 from storage.store import Row, Store, Tx, Write
 
 Plan: TypeAlias = Literal["free", "starter", "growth", "pro", "enterprise"]
@@ -105,7 +105,7 @@ class Accounts:
                 description="Welcome credits",
                 now=account.created_at,
             )
-            self._enter(tx, entry, account.id, Told(0, account.balance))
+            self._enter(tx, entry, account.id, BalanceUpdate(0, account.balance))
         return account
 
     def _grant(self, account_id: str, amount: int, description: str, tx: Tx) -> int:
@@ -117,7 +117,7 @@ class Accounts:
         self._enter(tx, entry, account_id, told)
         return told.balance
 
-    def _enter(self, tx: Tx, entry: Entry, account_id: str, told: Told) -> None:
+    def _enter(self, tx: Tx, entry: Entry, account_id: str, told: BalanceUpdate) -> None:
         add_entries(tx, [entry])
         self._balances.change(tx, {account_id: told})
 

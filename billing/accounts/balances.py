@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from billing.errors import AccountUnknown
-from limits.gate import Gate, Told
+from limits.gate import BalanceUpdate, Gate
 from storage.store import Store, Tx
 
 ACCOUNTS_MAX = 100_000
@@ -23,7 +23,7 @@ class Balances:
         """Balances that are not known yet are read from `store`; `shared` tells the other nodes, if there are any."""
         self._store = store
         self._shared = shared
-        self._known: dict[str, Told] = {}
+        self._known: dict[str, BalanceUpdate] = {}
 
     def nowait(self, account_id: str) -> int | None:
         """The balance, if it is in memory."""
@@ -40,12 +40,12 @@ class Balances:
         self.hear(account_id, await self._store.read(partial(read_balance, account_id=account_id)))
         return self._known[account_id].balance
 
-    def change(self, tx: Tx, balances: Mapping[str, Told]) -> None:
+    def change(self, tx: Tx, balances: Mapping[str, BalanceUpdate]) -> None:
         """Know these balances as soon as `tx` is committed, and tell the other nodes."""
         if balances:
             tx.on_commit(partial(self._note, balances))
 
-    def hear(self, account_id: str, told: Told) -> bool:
+    def hear(self, account_id: str, told: BalanceUpdate) -> bool:
         """Know what was read or told elsewhere, unless something newer is known; whether the balance is another."""
         known = self._known.get(account_id)
         if known is not None and known.version >= told.version:
@@ -59,15 +59,15 @@ class Balances:
         """Any balance may have been changed elsewhere without a word."""
         self._known.clear()
 
-    def _note(self, balances: Mapping[str, Told]) -> None:
+    def _note(self, balances: Mapping[str, BalanceUpdate]) -> None:
         for account_id, told in balances.items():
             if self.hear(account_id, told) and self._shared is not None:
                 self._shared.tell_balance(account_id, told)
 
 
-def read_balance(tx: Tx, account_id: str) -> Told:
+def read_balance(tx: Tx, account_id: str) -> BalanceUpdate:
     """The balance with its version, inside a transaction. Raises AccountUnknown."""
     row = tx.one(READ, (account_id,))
     if row is None:
         raise AccountUnknown(account_id)
-    return Told(*row)
+    return BalanceUpdate(*row)

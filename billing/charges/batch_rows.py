@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 
 from billing.entries import Entry
 from billing.errors import BillingError
-from limits.gate import Told
+from limits.gate import BalanceUpdate
 
 
 @dataclass(slots=True)
@@ -84,7 +84,7 @@ class KeyState:
 
 
 @dataclass(slots=True)
-class Books:
+class BatchRows:
     """The rows a batch touches, as they stand before it; `decide` moves them on."""
 
     accounts: dict[str, AccountState]
@@ -117,6 +117,6 @@ class Decision:
     accounts: dict[str, AccountState] = field(default_factory=dict)
     keys: dict[str, KeyState] = field(default_factory=dict)
 
-    def told(self) -> dict[str, Told]:
+    def told(self) -> dict[str, BalanceUpdate]:
         """The balances by account, once they are written."""
-        return {id_: Told(one.version + 1, one.balance) for id_, one in self.accounts.items()}
+        return {id_: BalanceUpdate(one.version + 1, one.balance) for id_, one in self.accounts.items()}

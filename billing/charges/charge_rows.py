@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from billing.charges.batch_rows import (
     AccountState,
-    Books,
+    BatchRows,
     Charge,
     ChargeRequest,
     Closed,
@@ -84,12 +84,12 @@ def judge_charges(tx: Tx, requests: Sequence[Request], *, now: float, node: str)
     return decision
 
 
-def read_books(tx: Tx, requests: Sequence[Request]) -> Books:
+def read_books(tx: Tx, requests: Sequence[Request]) -> BatchRows:
     """All rows that `requests` can touch; those of charges that they close are gone from here on."""
     taking = [request.request_id for request in requests if isinstance(request, ChargeRequest)]
     account_ids = sorted({request.account_id for request in requests})
     key_ids = sorted({request.key_id for request in requests if request.key_id is not None})
-    books = Books(
+    books = BatchRows(
         accounts={
             row[0]: AccountState(row[1], row[2], bool(row[3]), row[4], row[5], row[1] + row[2])
             for row in tx.all_in(READ_ACCOUNTS, account_ids)
@@ -104,7 +104,7 @@ def read_books(tx: Tx, requests: Sequence[Request]) -> Books:
     return books
 
 
-def _read_closing(tx: Tx, books: Books, requests: Sequence[CloseRequest | Charge]) -> None:
+def _read_closing(tx: Tx, books: BatchRows, requests: Sequence[CloseRequest | Charge]) -> None:
     """The charges that are to be closed, whose rows go at once: no request leaves an open charge that it names open.
 
     Usually all of them are open, counted by their keys, and remembered by who closes them. Then how many went is

@@ -8,7 +8,7 @@ from typing import TypeAlias, cast
 import trio
 
 from billing.accounts.balances import Balances
-from billing.billing_events import SILENT, Facts
+from billing.billing_events import SILENT, BillingEvents
 from billing.charges.batch_rows import Charge, ChargeRequest, Closed, CloseRequest, Decision, Outcome, Request
 from billing.charges.charge_rows import judge_charges
 from billing.charges.low_balance import judge_falls
@@ -27,7 +27,7 @@ class Charges:
     """Takes and closes charges, many at once in one transaction."""
 
     def __init__(
-        self, store: Store, balances: Balances, *, now: Callable[[], float], node: str, facts: Facts = SILENT
+        self, store: Store, balances: Balances, *, now: Callable[[], float], node: str, facts: BillingEvents = SILENT
     ) -> None:
         """`now` gives Unix seconds and is also called on the store's thread; `node` names this process.
 

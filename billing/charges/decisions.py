@@ -6,7 +6,7 @@ from typing import Literal
 
 from billing.charges.batch_rows import (
     AccountState,
-    Books,
+    BatchRows,
     Charge,
     ChargeRequest,
     Closed,
@@ -28,7 +28,7 @@ from billing.errors import (
 )
 
 
-def decide(books: Books, requests: Sequence[Request], now: float) -> Decision:
+def decide(books: BatchRows, requests: Sequence[Request], now: float) -> Decision:
     """Judge `requests` one after another, each on the books as the earlier ones left them."""
     decision = Decision()
     outcome: Outcome
@@ -44,7 +44,7 @@ def decide(books: Books, requests: Sequence[Request], now: float) -> Decision:
     return decision
 
 
-def _within_means(books: Books, request: ChargeRequest, least: int) -> ChargeRequest:
+def _within_means(books: BatchRows, request: ChargeRequest, least: int) -> ChargeRequest:
     """The request for as much as the account and the key's budget have of a charge that may be less."""
     account = books.accounts.get(request.account_id)
     if account is None:
@@ -56,7 +56,7 @@ def _within_means(books: Books, request: ChargeRequest, least: int) -> ChargeReq
     return replace(request, credits=max(least, means))
 
 
-def _refusal(books: Books, request: ChargeRequest, now: float) -> BillingError | None:
+def _refusal(books: BatchRows, request: ChargeRequest, now: float) -> BillingError | None:
     """Why the request may not be charged, in this order: key, balance, the key's budget (spec 5.2)."""
     account = books.accounts.get(request.account_id)
     if account is None:
@@ -82,7 +82,7 @@ def _unusable(key: KeyState | None, account_id: str, now: float) -> Literal["unk
     return "expired" if key.expires_at is not None and key.expires_at <= now else None
 
 
-def _take(books: Books, decision: Decision, request: ChargeRequest, now: float) -> Charge:
+def _take(books: BatchRows, decision: Decision, request: ChargeRequest, now: float) -> Charge:
     account = books.accounts[request.account_id]
     if account.balance < request.credits:
         _cover(decision, account, request, now)
@@ -119,7 +119,7 @@ def _cover(decision: Decision, account: AccountState, request: ChargeRequest, no
     )
 
 
-def _settle(books: Books, decision: Decision, charge: Charge, now: float) -> Outcome:
+def _settle(books: BatchRows, decision: Decision, charge: Charge, now: float) -> Outcome:
     """Settle all of the charge, which moves nothing that can be spent."""
     if not books.is_plain:
         close = CloseRequest(charge.request_id, charge.account_id, charge.key_id, used=charge.credits)
@@ -130,7 +130,7 @@ def _settle(books: Books, decision: Decision, charge: Charge, now: float) -> Out
     return charge
 
 
-def _close(books: Books, decision: Decision, request: CloseRequest, now: float) -> Outcome:
+def _close(books: BatchRows, decision: Decision, request: CloseRequest, now: float) -> Outcome:
     """Settle what was used and refund the rest, once; a second closing gets the first one's outcome."""
     charge = books.open.pop(request.request_id, None)
     if charge is None:
@@ -153,7 +153,7 @@ def _close(books: Books, decision: Decision, request: CloseRequest, now: float) 
     return outcome
 
 
-def _give_back(books: Books, decision: Decision, charge: ChargeRequest | Charge, amount: int) -> None:
+def _give_back(books: BatchRows, decision: Decision, charge: ChargeRequest | Charge, amount: int) -> None:
     """Return credits to the account, and to the key's counter if it still holds them."""
     books.accounts[charge.account_id].balance += amount
     if charge.key_id is not None and charge.request_id not in books.uncounted:

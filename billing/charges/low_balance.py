@@ -15,7 +15,7 @@ LOW_PART = 5
 """Credits are low when a fifth of the last pack is left, rounded down. A pack of less than that has no low."""
 
 
-class Fall(NamedTuple):
+class LowBalance(NamedTuple):
     """An account's credits have just become low or exhausted; its numbers as the batch leaves them."""
 
     account_id: str
@@ -26,18 +26,18 @@ class Fall(NamedTuple):
     threshold: int
 
 
-def judge_falls(accounts: Mapping[str, AccountState]) -> list[Fall]:
+def judge_falls(accounts: Mapping[str, AccountState]) -> list[LowBalance]:
     """What the accounts that a batch has changed have fallen to; an account that falls past both is first low.
 
     An unlimited account never runs low. Every batch of charges pays for this, hence the early way out.
     """
-    falls: list[Fall] = []
+    falls: list[LowBalance] = []
     for account_id, account in accounts.items():
         left, threshold = account.balance + account.held, account.pack // LOW_PART
         if left > threshold or left >= account.whole or account.unlimited:
             continue
         if account.whole > threshold > 0:
-            falls.append(Fall(account_id, "low", account.balance, account.held, account.pack, threshold))
+            falls.append(LowBalance(account_id, "low", account.balance, account.held, account.pack, threshold))
         if left == 0:
-            falls.append(Fall(account_id, "exhausted", account.balance, account.held, account.pack, threshold))
+            falls.append(LowBalance(account_id, "exhausted", account.balance, account.held, account.pack, threshold))
     return falls

@@ -27,7 +27,7 @@ class Key:
     """On Trio's clock, where other nodes change keys too; None: until it is forgotten."""
 
 
-class Look(NamedTuple):
+class KeyLookup(NamedTuple):
     """The moment before a look into the store."""
 
     changes: int
@@ -60,11 +60,11 @@ class KeyCache:
         """Why the key is known to be of no use."""
         return self._refused.get(digest)
 
-    def look(self) -> Look:
+    def look(self) -> KeyLookup:
         """Taken before the store is read."""
-        return Look(self._changes, None if self._known_s is None else trio.current_time() + self._known_s)
+        return KeyLookup(self._changes, None if self._known_s is None else trio.current_time() + self._known_s)
 
-    def keep(self, digest: str, found: Key | Refused, look: Look) -> None:
+    def keep(self, digest: str, found: Key | Refused, look: KeyLookup) -> None:
         """Remember what was read after `look` was taken."""
         if look.changes != self._changes:
             return

@@ -15,7 +15,7 @@ from functools import partial
 import trio
 
 from billing.accounts.accounts import PAGE_MAX, read_account
-from billing.billing_events import SILENT, Facts
+from billing.billing_events import SILENT, BillingEvents
 from billing.errors import KeyUnknown, KeyUnusable, TermsInvalid, TooManyKeys
 from billing.keys.cache import Key, KeyCache, Refused
 from billing.keys.records import KeyRecord, list_keys, read_key
@@ -76,7 +76,7 @@ class Keys:
         make_id: Callable[[str], str],
         prefix: str = "sl_",
         shared: Gate | None = None,
-        facts: Facts = SILENT,
+        facts: BillingEvents = SILENT,
     ) -> None:
         """`make_id` makes a new id that begins with the given prefix; `prefix` is that of the keys themselves.
 

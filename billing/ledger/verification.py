@@ -16,7 +16,7 @@ class Violation:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class Invariant:
     """An invariant. `sql` gives a row (subject, number, number) for each place that breaks it; `says` tells them."""
 
     name: str
@@ -25,14 +25,14 @@ class Rule:
 
 
 RULES = (
-    Rule(
+    Invariant(
         "entries belong to accounts",
         """
         SELECT DISTINCT account_id, 0, 0 FROM ledger_entries WHERE account_id NOT IN (SELECT id FROM accounts)
         """,
         "the ledger has entries of an account that is not there",
     ),
-    Rule(
+    Invariant(
         "entries name real keys",
         """
         SELECT MIN(entries.id), 0, 0 FROM ledger_entries AS entries LEFT JOIN keys ON keys.id = entries.key_id
@@ -41,7 +41,7 @@ RULES = (
         """,
         "the entry's key is not there, or is another account's",
     ),
-    Rule(
+    Invariant(
         "entries move between the right books",
         """
         SELECT id, 0, 0 FROM ledger_entries WHERE amount < 0 OR CASE kind
@@ -54,7 +54,7 @@ RULES = (
         """,
         "the entry's kind, books and sign do not fit together",
     ),
-    Rule(
+    Invariant(
         "the balance is the sum of the entries",
         """
         SELECT accounts.id, accounts.balance, COALESCE(SUM(CASE WHEN entries.credit = 'available' THEN entries.amount
@@ -66,7 +66,7 @@ RULES = (
         """,
         "the account's balance is {} and its entries sum up to {}",
     ),
-    Rule(
+    Invariant(
         "what is held is the sum of the entries",
         """
         SELECT accounts.id, accounts.held, COALESCE(SUM(CASE WHEN entries.credit = 'held' THEN entries.amount
@@ -78,7 +78,7 @@ RULES = (
         """,
         "the account holds {} and its entries sum up to {}",
     ),
-    Rule(
+    Invariant(
         "what is held is what is open",
         """
         SELECT accounts.id, accounts.held, COALESCE(SUM(charges.credits), 0) AS total
@@ -87,7 +87,7 @@ RULES = (
         """,
         "the account holds {} and its open charges sum up to {}",
     ),
-    Rule(
+    Invariant(
         "balances follow from one entry to the next",
         """
         SELECT id, balance_after, running FROM (
@@ -98,7 +98,7 @@ RULES = (
         """,
         "the entry says a balance of {} and those up to it sum up to {}",
     ),
-    Rule(
+    Invariant(
         "a closed charge was settled and refunded to what was deducted",
         """
         SELECT request_id, deducted, closed FROM (
@@ -109,7 +109,7 @@ RULES = (
         """,
         "{} were deducted, {} were settled or refunded, and the charge is not open",
     ),
-    Rule(
+    Invariant(
         "a request is charged once and closed once, in one account",
         """
         SELECT request_id, SUM(CASE WHEN kind = 'deduction' THEN 1 ELSE 0 END), COUNT(DISTINCT account_id)
@@ -121,7 +121,7 @@ RULES = (
         """,
         "the request has {} deductions in {} accounts, or was closed twice",
     ),
-    Rule(
+    Invariant(
         "an open charge was deducted and not closed",
         """
         SELECT charges.request_id, MIN(charges.credits),
@@ -136,12 +136,12 @@ RULES = (
         """,
         "the open charge is of {} credits and the ledger holds {} for it",
     ),
-    Rule(
+    Invariant(
         "keys belong to accounts",
         "SELECT id, used, 0 FROM keys WHERE used < 0 OR account_id NOT IN (SELECT id FROM accounts)",
         "the key's account is not there, or its counter of {} is below 0",
     ),
-    Rule(
+    Invariant(
         "a key's counter holds its open charges since the last reset",
         """
         SELECT keys.id, MIN(keys.used), SUM(charges.credits) FROM charges JOIN keys ON keys.id = charges.key_id
@@ -157,6 +157,6 @@ def verify(tx: Tx) -> list[Violation]:
     return [violation for rule in RULES for violation in _violations(tx, rule)]
 
 
-def _violations(tx: Tx, rule: Rule) -> Iterator[Violation]:
+def _violations(tx: Tx, rule: Invariant) -> Iterator[Violation]:
     for subject, first, second in tx.all(rule.sql):
         yield Violation(rule.name, str(subject), rule.says.format(first, second))

@@ -11,10 +11,10 @@ from events.consumers.rows import Swap, list_consumers, swap_consumers
 from events.consumers.rules import Start
 from events.consumers.steps import (
     Acked,
+    ConsumerStep,
     Omitted,
     Overview,
     Served,
-    Step,
     Want,
     ack_step,
     delete_step,
@@ -106,7 +106,7 @@ class Consumers:
         """Forget it. Raises UnknownConsumer."""
         await self._take(partial(delete_step, key_id, name))
 
-    async def _take(self, step: Callable[[Tx], Step[T]]) -> T:
+    async def _take(self, step: Callable[[Tx], ConsumerStep[T]]) -> T:
         """The outcome of a step on the row as it stands; while others change that, begin again.
 
         Each time around somebody else has moved on, so `TRIES` are never used up by those who may read at once.

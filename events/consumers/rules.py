@@ -8,8 +8,8 @@ from typing import Final, Literal
 from events.consumers.rows import Consumer
 from events.errors import AckBeyondServed
 from events.filters import Filters
-from events.log.pages import Page
-from events.positions import Head, Position
+from events.log.pages import EventPage
+from events.positions import LogHead, Position
 
 HOUR_S: Final = 3600.0
 DAY_S: Final = 86_400.0
@@ -25,7 +25,7 @@ Status = Literal["active", "idle", "lapsed"]
 
 
 def opened(
-    account_id: str, key_id: str, name: str, filters: Filters, *, start: Start, head: Head, now: float
+    account_id: str, key_id: str, name: str, filters: Filters, *, start: Start, head: LogHead, now: float
 ) -> Consumer:
     """A new consumer, before anything was served."""
     place = head.start if start == "oldest" else head.end
@@ -34,7 +34,7 @@ def opened(
     )
 
 
-def is_lapsed(consumer: Consumer, head: Head, now: float) -> bool:
+def is_lapsed(consumer: Consumer, head: LogHead, now: float) -> bool:
     """Whether the next read has to say so, or has: it was idle for too long, or something unread was removed.
 
     `seen_at` may be too old by `SEEN_S`, so that much is added: nobody lapses early.
@@ -43,19 +43,19 @@ def is_lapsed(consumer: Consumer, head: Head, now: float) -> bool:
     return consumer.lapse_told or idle_s > LAPSE_S + SEEN_S or consumer.committed.pos < head.first_pos - 1
 
 
-def status_of(consumer: Consumer, head: Head, now: float) -> Status:
+def status_of(consumer: Consumer, head: LogHead, now: float) -> Status:
     """What its owner is shown."""
     if is_lapsed(consumer, head, now):
         return "lapsed"
     return "idle" if now - consumer.seen_at > IDLE_S + SEEN_S else "active"
 
 
-def dropped_since(consumer: Consumer, head: Head) -> int:
+def dropped_since(consumer: Consumer, head: LogHead) -> int:
     """How many events after its place were removed, of whatever type."""
     return max(0, head.first_pos - 1 - consumer.committed.pos)
 
 
-def served(consumer: Consumer, page: Page, *, begin_pos: int, unread: int, now: float) -> Consumer:
+def served(consumer: Consumer, page: EventPage, *, begin_pos: int, unread: int, now: float) -> Consumer:
     """After a page that begins behind `begin_pos`; the same row when there is nothing worth a write.
 
     A stream's page tells nothing of what comes before it, which may have been given and not acknowledged.

@@ -10,8 +10,8 @@ from events.consumers.rows import Consumer, read_consumer
 from events.consumers.rules import Start, Status
 from events.errors import FiltersConflict, Lapsed, UnknownConsumer
 from events.filters import ALL, Filters
-from events.log.pages import SCAN_MAX, Ask, Page, check_kept, count, read_head, read_page
-from events.positions import Head, Position
+from events.log.pages import SCAN_MAX, EventPage, PageQuery, check_kept, count, read_head, read_page
+from events.positions import LogHead, Position
 from storage.store import Tx
 
 Outcome = TypeVar("Outcome", covariant=True)  # noqa: PLC0105 - the word says what it is
@@ -56,7 +56,7 @@ class Served:
     whatever type, were removed.
     """
 
-    page: Page
+    page: EventPage
     unread: int
     committed: Position
     filters: Filters
@@ -81,11 +81,11 @@ class Overview:
     consumer: Consumer
     status: Status
     unread: int
-    head: Head
+    head: LogHead
 
 
 @dataclass(frozen=True, slots=True)
-class Step(Generic[Outcome]):
+class ConsumerStep(Generic[Outcome]):
     """The outcome of a call, if `before` still stands when `after` is put in its place."""
 
     before: Consumer | None
@@ -93,7 +93,7 @@ class Step(Generic[Outcome]):
     outcome: Outcome
 
 
-def read_step(want: Want, now: float, tx: Tx) -> Step[Served | Lapsed]:
+def read_step(want: Want, now: float, tx: Tx) -> ConsumerStep[Served | Lapsed]:
     """A page after what was acknowledged, or the lapse that has to be told first.
 
     Raises:
@@ -114,13 +114,13 @@ def read_step(want: Want, now: float, tx: Tx) -> Step[Served | Lapsed]:
     if not rules.is_lapsed(before, head, now):
         return _serve(tx, want, before, before, now)
     if not before.lapse_told:
-        return Step(before, replace(before, lapse_told=True), Lapsed(want.name, before.committed, head))
+        return ConsumerStep(before, replace(before, lapse_told=True), Lapsed(want.name, before.committed, head))
     step = _serve(tx, want, before, rules.moved(before, head.start, now), now)
     dropped = rules.dropped_since(before, head)
     return replace(step, outcome=replace(step.outcome, restarted_from=before.committed, dropped=dropped))
 
 
-def ack_step(key_id: str, name: str, position: Position, now: float, tx: Tx) -> Step[Acked]:
+def ack_step(key_id: str, name: str, position: Position, now: float, tx: Tx) -> ConsumerStep[Acked]:
     """The consumer at `position`, or where it was. Raises UnknownConsumer, Lapsed, AckBeyondServed."""
     before = _known(tx, key_id, name)
     head = read_head(tx, before.account_id)
@@ -128,25 +128,25 @@ def ack_step(key_id: str, name: str, position: Position, now: float, tx: Tx) -> 
         raise Lapsed(name, before.committed, head)
     if not rules.may_advance(before, position):
         acked = Acked(name, before.committed, advanced=False, unread=_unread(tx, before, head))
-        return Step(before, rules.seen(before, now), acked)
+        return ConsumerStep(before, rules.seen(before, now), acked)
     left = _counted_after(tx, before, position)
     unread = left + _count(tx, before, max(position.pos, before.counted_pos), head.last_pos)
     after = rules.acked(before, position, last_pos=head.last_pos, unread=unread, now=now)
-    return Step(before, after, Acked(name, position, advanced=True, unread=unread))
+    return ConsumerStep(before, after, Acked(name, position, advanced=True, unread=unread))
 
 
-def reset_step(key_id: str, name: str, position: Position, now: float, tx: Tx) -> Step[Overview]:
+def reset_step(key_id: str, name: str, position: Position, now: float, tx: Tx) -> ConsumerStep[Overview]:
     """The consumer at `position` with nothing served. Raises UnknownConsumer, CursorExpired, CursorAhead."""
     before = _known(tx, key_id, name)
     head = read_head(tx, before.account_id)
     check_kept(head, position.pos)
     after = rules.moved(before, position, now)
-    return Step(before, after, overview(tx, after, head, now))
+    return ConsumerStep(before, after, overview(tx, after, head, now))
 
 
-def delete_step(key_id: str, name: str, tx: Tx) -> Step[None]:
+def delete_step(key_id: str, name: str, tx: Tx) -> ConsumerStep[None]:
     """No consumer. Raises UnknownConsumer."""
-    return Step(_known(tx, key_id, name), None, None)
+    return ConsumerStep(_known(tx, key_id, name), None, None)
 
 
 def overview_step(key_id: str, name: str, now: float, tx: Tx) -> Overview:
@@ -155,7 +155,7 @@ def overview_step(key_id: str, name: str, now: float, tx: Tx) -> Overview:
     return overview(tx, consumer, read_head(tx, consumer.account_id), now)
 
 
-def overview(tx: Tx, consumer: Consumer, head: Head, now: float) -> Overview:
+def overview(tx: Tx, consumer: Consumer, head: LogHead, now: float) -> Overview:
     """`consumer` as its owner is shown it."""
     return Overview(consumer, rules.status_of(consumer, head, now), _unread(tx, consumer, head), head)
 
@@ -167,13 +167,13 @@ def _known(tx: Tx, key_id: str, name: str) -> Consumer:
     return consumer
 
 
-def _serve(tx: Tx, want: Want, before: Consumer | None, consumer: Consumer, now: float) -> Step[Served]:
+def _serve(tx: Tx, want: Want, before: Consumer | None, consumer: Consumer, now: float) -> ConsumerStep[Served]:
     """A page of `consumer`, which stands or will in place of `before`."""
     begin_pos = _begin_pos(consumer, want)
     page = _page(tx, consumer, want, begin_pos)
     unread = _unread(tx, consumer, page.head)
     after = rules.served(consumer, page, begin_pos=begin_pos, unread=unread, now=now)
-    return Step(before, after, Served(page, unread, consumer.committed, consumer.filters))
+    return ConsumerStep(before, after, Served(page, unread, consumer.committed, consumer.filters))
 
 
 def _begin_pos(consumer: Consumer, want: Want) -> int:
@@ -186,9 +186,9 @@ def _begin_pos(consumer: Consumer, want: Want) -> int:
     return consumer.quiet_pos
 
 
-def _page(tx: Tx, consumer: Consumer, want: Want, begin_pos: int) -> Page:
+def _page(tx: Tx, consumer: Consumer, want: Want, begin_pos: int) -> EventPage:
     """What was served and not acknowledged, if anything of it is for this consumer; else all that there is."""
-    ask = Ask(consumer.account_id, consumer.key_id, begin_pos, want.limit, consumer.filters)
+    ask = PageQuery(consumer.account_id, consumer.key_id, begin_pos, want.limit, consumer.filters)
     if want.given is None and consumer.served.pos > begin_pos:
         page = read_page(tx, ask._replace(upto=consumer.served.pos), scan_max=want.scan_max)
         if page.items:
@@ -196,7 +196,7 @@ def _page(tx: Tx, consumer: Consumer, want: Want, begin_pos: int) -> Page:
     return read_page(tx, ask, scan_max=want.scan_max)
 
 
-def _unread(tx: Tx, consumer: Consumer, head: Head) -> int:
+def _unread(tx: Tx, consumer: Consumer, head: LogHead) -> int:
     """What waits for it, of what is kept."""
     if consumer.committed.pos < head.first_pos - 1:
         return _count(tx, consumer, head.first_pos - 1, head.last_pos)

@@ -81,7 +81,7 @@ class _End:
     first_at: float = 0.0
 
 
-class Log:
+class EventLog:
     """Appends events. All of it runs on the store's thread; `tell` is called on the Trio side, after the commit."""
 
     def __init__(

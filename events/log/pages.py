@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from events.errors import CursorAhead, CursorExpired
 from events.filters import Filters
-from events.positions import EMPTY, Head, Position
+from events.positions import EMPTY, LogHead, Position
 from storage.store import Tx, Value
 
 SCAN_MAX: Final = 10_000
@@ -36,7 +36,7 @@ class Item(NamedTuple):
     body: bytes
 
 
-class Ask(NamedTuple):
+class PageQuery(NamedTuple):
     """What is read: up to `limit` events after the position `after`, none beyond `upto`."""
 
     account_id: str
@@ -48,27 +48,27 @@ class Ask(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class EventPage:
     """Events in order, and where the next page begins. Unless `has_more`, that is the end of the log."""
 
     items: tuple[Item, ...]
     end: Position
     has_more: bool
-    head: Head
+    head: LogHead
 
 
-def read_head(tx: Tx, account_id: str) -> Head:
+def read_head(tx: Tx, account_id: str) -> LogHead:
     """Where the account's log begins and ends."""
     row = tx.one(READ_HEAD, (account_id,))
-    return EMPTY if row is None else Head(*row)
+    return EMPTY if row is None else LogHead(*row)
 
 
-def read_heads(tx: Tx, account_ids: Sequence[str]) -> dict[str, Head]:
+def read_heads(tx: Tx, account_ids: Sequence[str]) -> dict[str, LogHead]:
     """The heads of those accounts' logs that have begun."""
-    return {row[0]: Head(*row[1:]) for row in tx.all_in(READ_HEADS, account_ids)}
+    return {row[0]: LogHead(*row[1:]) for row in tx.all_in(READ_HEADS, account_ids)}
 
 
-def check_kept(head: Head, after: int) -> None:
+def check_kept(head: LogHead, after: int) -> None:
     """Whether one can read on after the position `after`.
 
     Raises:
@@ -81,7 +81,7 @@ def check_kept(head: Head, after: int) -> None:
         raise CursorAhead(head)
 
 
-def read_page(tx: Tx, ask: Ask, *, scan_max: int = SCAN_MAX) -> Page:
+def read_page(tx: Tx, ask: PageQuery, *, scan_max: int = SCAN_MAX) -> EventPage:
     """One page.
 
     Raises:
@@ -99,7 +99,7 @@ def read_page(tx: Tx, ask: Ask, *, scan_max: int = SCAN_MAX) -> Page:
     items = tuple([Item(pos, at, body.encode()) for pos, at, body in rows[: ask.limit]])
     is_cut = len(rows) > ask.limit
     end = Position(items[-1].pos, items[-1].at) if is_cut else _position(tx, ask.account_id, bound, head)
-    return Page(items, end, end.pos < head.last_pos, head)
+    return EventPage(items, end, end.pos < head.last_pos, head)
 
 
 def find_event(tx: Tx, account_id: str, key_id: str, event_id: str) -> Position | None:
@@ -123,7 +123,7 @@ def count(tx: Tx, account_id: str, key_id: str, filters: Filters, *, after: int,
     return total
 
 
-def _position(tx: Tx, account_id: str, pos: int, head: Head) -> Position:
+def _position(tx: Tx, account_id: str, pos: int, head: LogHead) -> Position:
     if pos == head.last_pos:
         return head.end
     if pos < head.first_pos:

@@ -14,8 +14,8 @@ from itertools import islice
 import trio
 
 from events.log.batch_pages import Found, read_pages
-from events.log.pages import Ask, Page, read_heads
-from events.positions import EMPTY, Head
+from events.log.pages import EventPage, PageQuery, read_heads
+from events.positions import EMPTY, LogHead
 from events.sleeper import Sleeper
 from storage.store import Store, Tx
 
@@ -30,7 +30,7 @@ class PageReader:
     def __init__(self, store: Store) -> None:
         """Its tasks (`keep_reading`) have to run."""
         self._store = store
-        self._wanted: dict[Ask | str, list[Sleeper]] = {}
+        self._wanted: dict[PageQuery | str, list[Sleeper]] = {}
         """By what is to be read: polls of one key that wait at one place ask for the same page, which is read once."""
         self._idle = trio.lowlevel.ParkingLot()
 
@@ -38,7 +38,7 @@ class PageReader:
         """How many wait for a page or a head that no task reads yet."""
         return sum(map(len, self._wanted.values()))
 
-    async def read(self, ask: Ask) -> Page:
+    async def read(self, ask: PageQuery) -> EventPage:
         """The page as it stands now or a moment later.
 
         Raises:
@@ -46,20 +46,20 @@ class PageReader:
             StorageError: the store cannot be read.
         """
         page = await self._found(ask)
-        assert isinstance(page, Page)
+        assert isinstance(page, EventPage)
         return page
 
-    async def head(self, account_id: str) -> Head:
+    async def head(self, account_id: str) -> LogHead:
         """Where the account's log begins and ends now or a moment later.
 
         Raises:
             StorageError: the store cannot be read.
         """
         head = await self._found(account_id)
-        assert isinstance(head, Head)
+        assert isinstance(head, LogHead)
         return head
 
-    def begin(self, ask: Ask | str, sleeper: Sleeper) -> None:
+    def begin(self, ask: PageQuery | str, sleeper: Sleeper) -> None:
         """Read a page, or the head of the log of an account that is named, and give it to who sleeps; or why not."""
         sleepers = self._wanted.get(ask)
         if sleepers is not None:
@@ -69,7 +69,7 @@ class PageReader:
         if self._idle:
             self._idle.unpark()
 
-    async def _found(self, ask: Ask | str) -> object:
+    async def _found(self, ask: PageQuery | str) -> object:
         sleeper = Sleeper()
         self.begin(ask, sleeper)
         await sleeper.sleep()
@@ -88,22 +88,22 @@ class PageReader:
                     for sleeper in sleepers:
                         sleeper.give(found)
 
-    def _take(self) -> dict[Ask | str, list[Sleeper]]:
+    def _take(self) -> dict[PageQuery | str, list[Sleeper]]:
         """What is read next, without what nobody waits for any more."""
         first = list(islice(self._wanted, PAGES_PER_READ))
         taken = ((ask, self._wanted.pop(ask)) for ask in first)
         return {ask: sleepers for ask, sleepers in taken if any(sleeper.is_asleep for sleeper in sleepers)}
 
-    async def _read(self, asks: Sequence[Ask | str]) -> Sequence[Found | Head]:
+    async def _read(self, asks: Sequence[PageQuery | str]) -> Sequence[Found | LogHead]:
         try:
             return await self._store.read(partial(_read_all, asks))
         except Exception as exc:  # noqa: BLE001 - whatever it is, all who wait must hear of it
             return [exc] * len(asks)
 
 
-def _read_all(asks: Sequence[Ask | str], tx: Tx) -> list[Found | Head]:
+def _read_all(asks: Sequence[PageQuery | str], tx: Tx) -> list[Found | LogHead]:
     """What was found for each; no two are the same."""
-    pages = read_pages(tx, [ask for ask in asks if isinstance(ask, Ask)])
+    pages = read_pages(tx, [ask for ask in asks if isinstance(ask, PageQuery)])
     heads = read_heads(tx, [ask for ask in asks if isinstance(ask, str)])
     return [heads.get(ask, EMPTY) if isinstance(ask, str) else pages[ask] for ask in asks]
 

@@ -37,7 +37,7 @@ PURGE: Final = "DELETE FROM events WHERE account_id = ? AND pos > ? AND pos <= ?
 PURGED: Final = "UPDATE feeds SET purged_pos = ? WHERE account_id = ? AND purged_pos < ?"
 
 
-class Due(NamedTuple):
+class DueRemoval(NamedTuple):
     """A log of which something is to go: rows from after `purged_pos` to before `first_pos`, which is to jump."""
 
     account_id: str
@@ -79,9 +79,9 @@ def purge(account_id: str, after: int, upto: int, tx: Tx) -> int:
     return removed
 
 
-def _find_due(after: str, before: float, tx: Tx) -> Sequence[Due]:
+def _find_due(after: str, before: float, tx: Tx) -> Sequence[DueRemoval]:
     return [
-        Due(account_id, first_pos, _first_kept(tx, account_id, first_pos, last_pos, before=before), purged_pos)
+        DueRemoval(account_id, first_pos, _first_kept(tx, account_id, first_pos, last_pos, before=before), purged_pos)
         for account_id, first_pos, last_pos, purged_pos in tx.all(FIND_DUE, (after, before, FEEDS_A_READ))
     ]
 

@@ -14,7 +14,7 @@ from events.waking.timers import Deadlines
 BeginRead = Callable[[Sleeper], None]
 
 
-class Ended(enum.Enum):
+class WaitEnd(enum.Enum):
     """Why a wait is over."""
 
     MOVED = "moved"
@@ -85,7 +85,7 @@ class Waiter(Sleeper):
         self._seen_pos = behind
         self._begin_read = begin_read
 
-    async def wait(self, until: float, gone: Callable[[], Awaitable[object]] | None = None) -> Ended:
+    async def wait(self, until: float, gone: Callable[[], Awaitable[object]] | None = None) -> WaitEnd:
         """Wait until something was told since `arm`, until Trio's clock shows `until`, or until `gone` returns.
 
         `gone` is the only thing waited in, under one cancel scope that all other ends cancel: a parked poll needs no
@@ -114,12 +114,12 @@ class Waiter(Sleeper):
                     self._scope = None
             has_left = not scope.cancelled_caught
         if has_left:
-            return Ended.GONE
+            return WaitEnd.GONE
         if self.found is not None:
-            return Ended.MOVED
+            return WaitEnd.MOVED
         if self._closing:
-            return Ended.CLOSING
-        return Ended.MOVED if self._moved else Ended.TIME_UP
+            return WaitEnd.CLOSING
+        return WaitEnd.MOVED if self._moved else WaitEnd.TIME_UP
 
     def tell(self, moved: Moved) -> None:
         """Wake it if it may read this event and has not."""

@@ -33,7 +33,7 @@ _TEXT = b"text/plain; charset=utf-8"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class AdminAnswer:
     """What is answered on an admin address."""
 
     status: int
@@ -45,7 +45,7 @@ Readiness = Callable[[], Awaitable[str | None]]
 """Gives why it cannot serve, in lines without the last one's end, or None when it can."""
 Scrape = Callable[[], Awaitable[bytes]]
 """Gives the metrics as Prometheus reads them."""
-Operate = Callable[[str, bytes], Awaitable[Answer]]
+Operate = Callable[[str, bytes], Awaitable[AdminAnswer]]
 """Does the operation of this name with these arguments, encoded as JSON, or says why not."""
 
 
@@ -81,29 +81,35 @@ class Admin:
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else answer.body})
 
-    async def _answer(self, scope: HTTPScope, receive: Receive) -> Answer:
+    async def _answer(self, scope: HTTPScope, receive: Receive) -> AdminAnswer:
         path = scope["path"]
         if refusal := self._doorkeeper.hosts.refusal(scope):
             status, why = refusal
-            return refused(status, why) if path.startswith("/admin/") else Answer(status, _TEXT, f"{why}\n".encode())
+            return (
+                refused(status, why) if path.startswith("/admin/") else AdminAnswer(status, _TEXT, f"{why}\n".encode())
+            )
         if path.startswith("/admin/"):
             return await self._answer_operation(scope, receive)
         return await self._answer_read(scope)
 
-    async def _answer_read(self, scope: HTTPScope) -> Answer:
+    async def _answer_read(self, scope: HTTPScope) -> AdminAnswer:
         path = scope["path"]
         if scope["method"] not in ("GET", "HEAD"):
-            return Answer(405, _TEXT, b"use GET\n")
+            return AdminAnswer(405, _TEXT, b"use GET\n")
         if path == "/healthz":
-            return Answer(200, _TEXT, b"ok\n")
+            return AdminAnswer(200, _TEXT, b"ok\n")
         if path == "/readyz":
             reason = await self._readiness()
-            return Answer(200, _TEXT, b"ready\n") if reason is None else Answer(503, _TEXT, f"{reason}\n".encode())
+            return (
+                AdminAnswer(200, _TEXT, b"ready\n")
+                if reason is None
+                else AdminAnswer(503, _TEXT, f"{reason}\n".encode())
+            )
         if path == "/metrics":
-            return Answer(200, CONTENT_TYPE_LATEST.encode(), await self._scrape())
-        return Answer(404, _TEXT, b"here are /healthz, /readyz, /metrics and POST /admin/{operation}\n")
+            return AdminAnswer(200, CONTENT_TYPE_LATEST.encode(), await self._scrape())
+        return AdminAnswer(404, _TEXT, b"here are /healthz, /readyz, /metrics and POST /admin/{operation}\n")
 
-    async def _answer_operation(self, scope: HTTPScope, receive: Receive) -> Answer:
+    async def _answer_operation(self, scope: HTTPScope, receive: Receive) -> AdminAnswer:
         access, is_challenge = self._doorkeeper.access, scope["path"] == CHALLENGE_PATH
         is_proved = None if is_challenge else access.judge(scope)
         if is_proved is None and not is_challenge:
@@ -128,7 +134,7 @@ class OwnOperations:
         self._operations = operations
         self._log = log
 
-    async def operate(self, name: str, body: bytes) -> Answer:
+    async def operate(self, name: str, body: bytes) -> AdminAnswer:
         """As `Operate`."""
         try:
             arguments = orjson.loads(body or b"{}")
@@ -145,19 +151,19 @@ class OwnOperations:
         return answered(result)
 
 
-def answered(result: object) -> Answer:
+def answered(result: object) -> AdminAnswer:
     """What an operation gives."""
-    return Answer(200, _JSON, orjson.dumps(result))
+    return AdminAnswer(200, _JSON, orjson.dumps(result))
 
 
-def refused(status: int, text: str) -> Answer:
+def refused(status: int, text: str) -> AdminAnswer:
     """Why an operation is not done."""
-    return Answer(status, _JSON, orjson.dumps({"error": text}))
+    return AdminAnswer(status, _JSON, orjson.dumps({"error": text}))
 
 
-def unsettled(status: int, text: str) -> Answer:
+def unsettled(status: int, text: str) -> AdminAnswer:
     """Why nobody knows whether an operation was done."""
-    return Answer(status, _JSON, orjson.dumps({"error": text, "may_have_happened": True}))
+    return AdminAnswer(status, _JSON, orjson.dumps({"error": text, "may_have_happened": True}))
 
 
 _UNPROVED = refused(401, "the admin token is missing or wrong")

@@ -17,7 +17,7 @@ import msgspec
 import trio
 
 from gateway.admin import proof
-from gateway.admin.app import Answer
+from gateway.admin.app import AdminAnswer
 
 PROOF_WITHIN_S = 10.0
 _PROOF_BYTES_MAX = 4_096
@@ -59,7 +59,7 @@ class Proven(msgspec.Struct, frozen=True):
     proof: str
 
 
-async def ask(admin_url: str, question: AdminQuestion) -> Answer:
+async def ask(admin_url: str, question: AdminQuestion) -> AdminAnswer:
     """Ask for what everybody may know.
 
     Raises:
@@ -70,7 +70,7 @@ async def ask(admin_url: str, question: AdminQuestion) -> Answer:
         return await line.ask(question, is_last=True)
 
 
-async def ask_proved(admin_url: str, token: str, question: AdminQuestion) -> Answer:
+async def ask_proved(admin_url: str, token: str, question: AdminQuestion) -> AdminAnswer:
     """Have an operation done by a node which has proved first that it knows the token.
 
     Raises:
@@ -125,7 +125,7 @@ class _Line:
         authorization: bytes = b"",
         is_last: bool = False,
         answer_bytes_max: int = _ANSWER_BYTES_MAX,
-    ) -> Answer:
+    ) -> AdminAnswer:
         """Send a request and read its whole answer.
 
         Raises:
@@ -149,7 +149,7 @@ class _Line:
             lines.append(f"authorization: {authorization.decode()}")
         return "\r\n".join(lines).encode() + b"\r\n\r\n" + question.body
 
-    async def _read(self, answer_bytes_max: int) -> Answer:
+    async def _read(self, answer_bytes_max: int) -> AdminAnswer:
         while (end := self._received.find(b"\r\n\r\n")) < 0:
             if len(self._received) > _HEAD_BYTES_MAX:
                 raise AdminSilent(f"its answer's head is over {_HEAD_BYTES_MAX} bytes")
@@ -162,7 +162,7 @@ class _Line:
             await self._receive()
         body = bytes(self._received[:length])
         del self._received[:length]
-        return Answer(status, content_type, body)
+        return AdminAnswer(status, content_type, body)
 
     async def _receive(self) -> None:
         data = await self._stream.receive_some(_RECEIVE_BYTES)

@@ -40,7 +40,7 @@ _ID = b"req_" + bytes(32)
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class NodeLoad:
     """Where a node's load is read. `busy` and `writes` are read while the loop is late or has been."""
 
     clock: Callable[[], float]
@@ -58,7 +58,7 @@ class Overload:
 
     def __init__(
         self,
-        load: Load,
+        load: NodeLoad,
         *,
         make_id: Callable[[str], str],
         base_url: str,

@@ -14,7 +14,7 @@ from upstreams.model.cursors import CursorSigner
 from upstreams.model.params import State, Value
 
 
-class Place(NamedTuple):
+class ListPosition(NamedTuple):
     """Where a page begins: behind `state`, or with the first item. Its cursors are good for this list only."""
 
     binding: bytes
@@ -27,7 +27,7 @@ class Place(NamedTuple):
 
 
 def behind(at: float, id_: str) -> State:
-    """The place behind an item, as `Place.before` reads it."""
+    """The place behind an item, as `ListPosition.before` reads it."""
     return {"at": repr(at), "id": id_}
 
 
@@ -38,17 +38,17 @@ class Lists:
     signer: CursorSigner
     replies: Replies
 
-    def place(self, request: Request, caller: Caller, values: Mapping[str, Value], *chosen: object) -> Place:
+    def place(self, request: Request, caller: Caller, values: Mapping[str, Value], *chosen: object) -> ListPosition:
         """Where the page begins that is asked for; `chosen` is what else a cursor of this list depends on.
 
         Raises:
             InvalidCursor: the one that was sent is not of this list.
         """
         binding = orjson.dumps([request.path, caller.key.account_id, *chosen])
-        return Place(binding, self.signer.open(binding, str(values["cursor"])) if "cursor" in values else None)
+        return ListPosition(binding, self.signer.open(binding, str(values["cursor"])) if "cursor" in values else None)
 
     async def page(
-        self, request: Request, caller: Caller, items: Sequence[Any], *, place: Place, more: State | None
+        self, request: Request, caller: Caller, items: Sequence[Any], *, place: ListPosition, more: State | None
     ) -> Reply:
         """A page; `more` is where the next one begins, None on the last."""
         cursor = None if more is None else self.signer.seal(place.binding, more)

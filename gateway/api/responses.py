@@ -7,12 +7,12 @@ from typing import Any
 
 from billing.accounts.balances import Balances
 from gateway.calls.execute import balance_of
-from gateway.calls.request import CallFailed, Outcome
+from gateway.calls.request import CallFailed, CallResult
 from gateway.http import envelope
 from gateway.http.errors import refusal_of
 from gateway.http.request import Caller, Reply, Request
 from gateway.server.http1.fields import Fields, joined
-from limits.idempotency import Kept
+from limits.idempotency import StoredReply
 
 _JSON = b"application/json"
 _CREDITS: tuple[bytes, ...] = (b"x-credits-used", b"x-credits-remaining")
@@ -37,7 +37,7 @@ class Replies:
     balances: Balances
     base_url: str
 
-    def data(self, request: Request, outcome: Outcome) -> Reply:
+    def data(self, request: Request, outcome: CallResult) -> Reply:
         """The answer of a billed call, or of the earlier one that it repeats."""
         if outcome.replayed is not None:
             return self._replay(outcome, outcome.replayed)
@@ -57,7 +57,7 @@ class Replies:
             200, body, headers, "OK", _JSON, outcome.credits_used, outcome.upstream_s, outcome.charge_s, outcome.close_s
         )
 
-    def _replay(self, outcome: Outcome, kept: Kept) -> Reply:
+    def _replay(self, outcome: CallResult, kept: StoredReply) -> Reply:
         stored = outcome.fragment
         if len(stored) > _COPIED_BYTES and kept.status < 400:
             return _around(stored, self._replay(replace(outcome, fragment=b""), kept))

@@ -14,16 +14,16 @@ import trio
 from billing.accounts.balances import Balances
 from billing.charges.batch_rows import Charge, ChargeRequest
 from billing.charges.charges import Charges, close_request
-from gateway.calls.idempotency import Begin, Claims, End
+from gateway.calls.idempotency import Begin, ClaimEnd, Claims
 from gateway.calls.planning import Quote, begin, dismiss, price, used_by, walk_quote, walk_within
-from gateway.calls.request import Ask, CallFailed, Outcome, above_max, binding, charge_request
+from gateway.calls.request import CallFailed, CallRequest, CallResult, above_max, binding, charge_request
 from gateway.calls.shaping import Shaped, explained, shape, share_out
 from gateway.http import envelope
 from gateway.http.errors import refusal_of
-from limits.idempotency import Claim, Kept
+from limits.idempotency import Claim, StoredReply
 from storage.errors import StorageError
 from upstreams.cache.response_cache import Cache
-from upstreams.cache.shared_cache import SharedCache, Turn
+from upstreams.cache.shared_cache import CacheTurn, SharedCache
 from upstreams.cache.single_flight import Flights
 from upstreams.fetching.aside import LONG_BYTES
 from upstreams.fetching.fetch import Plan, fetch
@@ -35,7 +35,7 @@ from upstreams.model.steps import Fetched
 
 SETTLE_S = 5.0
 
-_Miss = Callable[[Ask, Plan | Walk, float], Awaitable[Outcome]]
+_Miss = Callable[[CallRequest, Plan | Walk, float], Awaitable[CallResult]]
 
 
 class BilledCalls:
@@ -70,19 +70,19 @@ class BilledCalls:
         self._base_url = base_url
         self._stopping = stopping
         self._clock = clock
-        self.flights = Flights[Outcome](lambda outcome: outcome.whole)
+        self.flights = Flights[CallResult](lambda outcome: outcome.whole)
         # Chosen once, so that a node of its own pays nothing for what many nodes have between them.
         self._miss: _Miss = self._lead if shared is None else self._take_turn
         self._put = cache.put if shared is None else shared.put
 
-    async def would_hit(self, ask: Ask) -> bool:
+    async def would_hit(self, ask: CallRequest) -> bool:
         """Whether the cache would answer."""
         await trio.lowlevel.checkpoint()
         if ask.refresh:
             return False
         return self.cache.holds(ask.cache_key) if self.shared is None else await self.shared.holds(ask.cache_key)
 
-    def quote(self, ask: Ask) -> Quote:
+    def quote(self, ask: CallRequest) -> Quote:
         """What `call` would reserve; everything that it refuses for free is refused here too.
 
         Raises:
@@ -92,7 +92,7 @@ class BilledCalls:
         dismiss(planned)
         return price(planned, ask.cost_credits, ask.credits_max)
 
-    async def call(self, ask: Ask) -> Outcome:
+    async def call(self, ask: CallRequest) -> CallResult:
         """One answer, billed once or not at all.
 
         Raises:
@@ -103,7 +103,7 @@ class BilledCalls:
         if not ask.refresh and (stored := self.cache.get(ask.cache_key)) is not None:
             balance = self._balances.nowait(ask.key.account_id)
             if balance is not None and ask.claim is None:  # nearly always, and it waits for nothing
-                return Outcome(stored, 0, balance, cached=True)
+                return CallResult(stored, 0, balance, cached=True)
             return await self._hit(ask, stored)
         planned = begin(ask.listing, self._args(ask))
         arrived = self._clock()
@@ -123,7 +123,7 @@ class BilledCalls:
             raise UpstreamFailed(slug, f"no answer within {self.timeout_s:g} s", passing=True) from exc
         return outcome
 
-    async def _follow(self, ask: Ask, flight: Hashable, arrived: float) -> Outcome | None:
+    async def _follow(self, ask: CallRequest, flight: Hashable, arrived: float) -> CallResult | None:
         """Follow an identical call that is under way and settle as a cache hit (decisions 8); None: lead the next."""
         outcome = await self.flights.follow(flight, arrived + self.timeout_s)
         if outcome is None:
@@ -132,7 +132,7 @@ class BilledCalls:
         hit.upstream_s = self._clock() - arrived
         return hit
 
-    async def _take_turn(self, ask: Ask, planned: Plan | Walk, arrived: float) -> Outcome:
+    async def _take_turn(self, ask: CallRequest, planned: Plan | Walk, arrived: float) -> CallResult:
         """Lead the call for all nodes, or settle as a cache hit with what another one found (decisions 8)."""
         assert self.shared is not None, "a node of its own leads at once"
         if ask.refresh:
@@ -149,11 +149,13 @@ class BilledCalls:
             hit.upstream_s = turn.waited_s
             return hit
 
-    async def _lead(self, ask: Ask, planned: Plan | Walk, arrived: float, turn: Turn | None = None) -> Outcome:
+    async def _lead(
+        self, ask: CallRequest, planned: Plan | Walk, arrived: float, turn: CacheTurn | None = None
+    ) -> CallResult:
         """Charge, ask the upstream, store the answer, close the charge."""
         request = charge_request(ask, walk_quote(planned, ask.cost_credits, ask.credits_max))
         charge = await (self._charges.take(request) if ask.claim is None else self._claim(ask.claim, request))
-        if isinstance(charge, Kept):
+        if isinstance(charge, StoredReply):
             return await self._replay(ask, charge)
         started, deadline_at = self._clock(), arrived + self.timeout_s
         try:
@@ -185,13 +187,13 @@ class BilledCalls:
         charge_s = started - arrived
         if used == charge.credits and ask.claim is None:  # nobody has to wait for its closing
             self._charges.settle_nowait(charge)
-            return Outcome(stored, used, charge.balance_after, fetched.took_s, charge_s, whole=fetched.whole)
+            return CallResult(stored, used, charge.balance_after, fetched.took_s, charge_s, whole=fetched.whole)
         closing = self._clock()
         used, balance = await self._settle(ask, charge, used, stored)
         close_s = self._clock() - closing
-        return Outcome(stored, used, balance, fetched.took_s, charge_s, close_s, whole=fetched.whole)
+        return CallResult(stored, used, balance, fetched.took_s, charge_s, close_s, whole=fetched.whole)
 
-    def _encode(self, ask: Ask, charge: Charge, fetched: Fetched) -> tuple[Shaped, int, bytes]:
+    def _encode(self, ask: CallRequest, charge: Charge, fetched: Fetched) -> tuple[Shaped, int, bytes]:
         """The shaped answer, how much of the charge it cost, and its encoded fragment."""
         result = explained(fetched, "; next_cursor goes on")
         shaped = shape(ask.listing.endpoint.archetype, result, partial(self._seal, ask))
@@ -201,68 +203,70 @@ class BilledCalls:
         slug = ask.listing.site.platform.slug
         return shaped, used, envelope.fragment(slug, ask.listing.path, shaped.data, shaped.pagination)
 
-    async def _go_on(self, ask: Ask, walked: Walked) -> bool:
+    async def _go_on(self, ask: CallRequest, walked: Walked) -> bool:
         is_wanted = ask.go_on is None or await ask.go_on(walked)
         return is_wanted and not self._stopping()
 
-    async def _hit(self, ask: Ask, stored: bytes) -> Outcome:
+    async def _hit(self, ask: CallRequest, stored: bytes) -> CallResult:
         """A cached answer; under an idempotency key it becomes that key's outcome."""
         if ask.claim is not None:
             begun = await self.claims.begin(
-                Begin(ask.claim, None, Kept(200, stored.decode(), ask.request_id, cached=True))
+                Begin(ask.claim, None, StoredReply(200, stored.decode(), ask.request_id, cached=True))
             )
-            if isinstance(begun, Kept):
+            if isinstance(begun, StoredReply):
                 return await self._replay(ask, begun)
-        return Outcome(stored, 0, await balance_of(self._balances, ask.key.account_id), cached=True)
+        return CallResult(stored, 0, await balance_of(self._balances, ask.key.account_id), cached=True)
 
-    async def _replay(self, ask: Ask, kept: Kept) -> Outcome:
+    async def _replay(self, ask: CallRequest, kept: StoredReply) -> CallResult:
         assert kept.text is not None, "an outcome without its text is refused, not replayed"
         balance = self._balances.nowait(ask.key.account_id)
         if balance is None:
             balance = await balance_of(self._balances, ask.key.account_id)
-        return Outcome(kept.text.encode(), 0, balance, replayed=kept)
+        return CallResult(kept.text.encode(), 0, balance, replayed=kept)
 
-    async def _claim(self, claim: Claim, request: ChargeRequest) -> Charge | Kept:
+    async def _claim(self, claim: Claim, request: ChargeRequest) -> Charge | StoredReply:
         """Take the charge, and claim the idempotency key in the same transaction."""
         begun = await self.claims.begin(Begin(claim, request))
         assert begun is not None, "only a cache hit begins without a charge"
         return begun
 
-    def _kept_refusal(self, ask: Ask, exc: Exception) -> Kept | None:
+    def _kept_refusal(self, ask: CallRequest, exc: Exception) -> StoredReply | None:
         """The outcome that a failure leaves under its key; one that is worth a retry leaves none."""
         refused = refusal_of(exc)
         if ask.claim is None or refused.code.retryable:
             return None
         text = envelope.error_fragment(refused, self._base_url).decode()
-        return Kept(refused.code.status, text, ask.request_id)
+        return StoredReply(refused.code.status, text, ask.request_id)
 
-    async def _settle(self, ask: Ask, charge: Charge, used: int, stored: bytes) -> tuple[int, int | None]:
+    async def _settle(self, ask: CallRequest, charge: Charge, used: int, stored: bytes) -> tuple[int, int | None]:
         """Keep what was used of the charge, and wait for it: what it cost, and the balance after it.
 
         A claimed one is waited for so that a retry finds its outcome, a refund since the answer names the balance.
         """
-        kept = None if ask.claim is None else Kept(200, stored.decode(), ask.request_id)
+        kept = None if ask.claim is None else StoredReply(200, stored.decode(), ask.request_id)
         return await self._close(ask, charge, used=used, kept=kept)
 
-    async def _close(self, ask: Ask, charge: Charge, *, used: int, kept: Kept | None = None) -> tuple[int, int | None]:
+    async def _close(
+        self, ask: CallRequest, charge: Charge, *, used: int, kept: StoredReply | None = None
+    ) -> tuple[int, int | None]:
         """Refund what was not used; when the store does not confirm it in time, the charge stands until recovery."""
         with trio.move_on_after(SETTLE_S, shield=True):
             try:
                 if ask.claim is None:
                     closed = await self._charges.close(charge, used=used)
                 else:
-                    closed = await self.claims.end(End(ask.claim, close_request(charge, used=used), kept))
+                    closed = await self.claims.end(ClaimEnd(ask.claim, close_request(charge, used=used), kept))
             except StorageError:
                 return charge.credits, None
             return closed.credits_used, closed.balance_after
         return charge.credits, None
 
-    def _args(self, ask: Ask) -> Args:
+    def _args(self, ask: CallRequest) -> Args:
         token = ask.values.get("cursor")
         state = self._signer.open(binding(ask), str(token)) if token is not None else None
         return Args(ask.values, state, ask.listing.site.credentials, self._now())
 
-    def _seal(self, ask: Ask, state: State) -> str:
+    def _seal(self, ask: CallRequest, state: State) -> str:
         return self._signer.seal(binding(ask), state)
 
 
@@ -277,7 +281,7 @@ async def balance_of(balances: Balances, account_id: str) -> int | None:
         return None
 
 
-def _used(ask: Ask, charge: Charge, fetched: Fetched, shaped: Shaped) -> int:
+def _used(ask: CallRequest, charge: Charge, fetched: Fetched, shaped: Shaped) -> int:
     """What of the charge an answer cost: a walk its pages; a composite half when less than half came of it."""
     used = used_by(ask.listing, fetched, credits_held=charge.credits, cost_credits=ask.cost_credits)
     if shaped.coverage < 0.5:

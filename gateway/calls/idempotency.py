@@ -12,7 +12,7 @@ from billing.charges.charges import Charges
 from billing.errors import ChargeUnknown
 from gateway.http.errors import Refused
 from limits.errors import ClaimConflict, ClaimInProgress, ClaimMismatch, ClaimRefused, ReplayUnavailable
-from limits.idempotency import Claim, Held, Kept, finished, judge, read_claims, save_claims
+from limits.idempotency import Claim, HeldClaim, StoredReply, finished, judge, read_claims, save_claims
 from limits.shares import Shares
 from storage.store import Store, Tx
 
@@ -30,19 +30,19 @@ class Begin(NamedTuple):
 
     claim: Claim
     charge: ChargeRequest | None
-    kept: Kept | None = None
+    kept: StoredReply | None = None
 
 
-class End(NamedTuple):
+class ClaimEnd(NamedTuple):
     """Close the charge and finish the claim with `kept`, or free it without."""
 
     claim: Claim
     close: CloseRequest
-    kept: Kept | None
+    kept: StoredReply | None
 
 
-Step = Begin | End
-Begun = Charge | Kept | None
+Step = Begin | ClaimEnd
+Begun = Charge | StoredReply | None
 """The charge that was taken, the outcome to replay, or None when the claim was finished at once."""
 
 
@@ -69,12 +69,12 @@ class Claims:
         except ClaimRefused as refusal:
             self.counts[_REFUSED[type(refusal)]] += 1
             raise
-        self.counts["replayed" if isinstance(begun, Kept) else "claimed"] += 1
+        self.counts["replayed" if isinstance(begun, StoredReply) else "claimed"] += 1
         if begun is None and step.kept is not None:
             self.shares.put(step.claim.account_id, step.kept)
         return begun
 
-    async def end(self, step: End) -> Closed:
+    async def end(self, step: ClaimEnd) -> Closed:
         """Close the charge and settle the claim's fate. An owner whose claim was taken over is refunded in full.
 
         Raises:
@@ -82,7 +82,7 @@ class Claims:
         """
         return await self._charges.close_by(step.close.request_id, partial(self._submit_end, step))
 
-    async def _submit_end(self, step: End) -> Closed:
+    async def _submit_end(self, step: ClaimEnd) -> Closed:
         closed = cast("Closed", await self._store.submit(self.judge, step))
         if step.kept is not None:
             self.shares.put(step.claim.account_id, step.kept)
@@ -93,7 +93,7 @@ class Claims:
         now = self._now()
         ids = [step.claim.id for step in steps]
         before = read_claims(tx, sorted(set(ids)))
-        claims: dict[str, Held | None] = {**before}
+        claims: dict[str, HeldClaim | None] = {**before}
         results: list[object] = []
         money: list[tuple[int, Request]] = []
         for place, (id_, step) in enumerate(zip(ids, steps, strict=True)):
@@ -124,23 +124,23 @@ class Claims:
     async def _free(self, claim: Claim, charge: ChargeRequest) -> Closed:
         close = CloseRequest(charge.request_id, charge.account_id, charge.key_id, used=0)
         try:
-            return await self._submit_end(End(claim, close, None))
+            return await self._submit_end(ClaimEnd(claim, close, None))
         except ChargeUnknown:
             return Closed(credits_used=0, balance_after=0)
 
 
-Judged = tuple[object, Request | None, Held | None]
+Judged = tuple[object, Request | None, HeldClaim | None]
 """What comes of a step but for its money, its money, and the claim as it stands then."""
 
 
-def _begin(held: Held | None, step: Begin, now: float) -> Judged:
+def _begin(held: HeldClaim | None, step: Begin, now: float) -> Judged:
     verdict = judge(held, step.claim, now)
-    if not isinstance(verdict, Held):
+    if not isinstance(verdict, HeldClaim):
         return verdict, None, held
     return None, step.charge, verdict if step.kept is None else finished(verdict, step.kept, now, free=True)
 
 
-def _end(held: Held | None, step: End, now: float) -> Judged:
+def _end(held: HeldClaim | None, step: ClaimEnd, now: float) -> Judged:
     if held is None or held.owner != step.claim.owner or held.kept is not None:
         return None, step.close._replace(used=0), held
     return None, step.close, None if step.kept is None else finished(held, step.kept, now, free=not step.close.used)

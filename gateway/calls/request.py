@@ -13,7 +13,7 @@ from billing.keys.cache import Key
 from gateway.calls.idempotency import fingerprint
 from gateway.calls.planning import Quote
 from gateway.http.errors import Refused
-from limits.idempotency import Claim, Kept
+from limits.idempotency import Claim, StoredReply
 from upstreams.catalog import Listing
 from upstreams.fetching.walk import GoOn
 from upstreams.model.params import Value
@@ -23,7 +23,7 @@ _NOT_BINDING = frozenset(("cursor", "max_credits", "dry_run"))
 
 
 @dataclass(slots=True)
-class Ask:
+class CallRequest:
     """One call of an endpoint: who asks, for what, under which request id. Only who makes it changes it.
 
     It and its outcome are read some sixty times a call, and a named tuple's fields cost 40 ns more to read than a slot.
@@ -48,7 +48,7 @@ class Ask:
 
 
 @dataclass(slots=True)
-class Outcome:
+class CallResult:
     """What a call gave: the encoded fragment of the envelope, what it cost, and where its time went."""
 
     fragment: bytes
@@ -60,7 +60,7 @@ class Outcome:
     close_s: float = 0.0
     """Seconds until its charge was closed, where that was waited for."""
     cached: bool = False
-    replayed: Kept | None = None
+    replayed: StoredReply | None = None
     """An earlier request's outcome under the same idempotency key; then the fragment is its own."""
     whole: bool = True
     """False: a walk that its own circumstances cut short; others who ask for the same want more."""
@@ -76,7 +76,7 @@ class CallFailed(Exception):
         self.upstream_s = upstream_s
 
 
-def binding(ask: Ask) -> bytes:
+def binding(ask: CallRequest) -> bytes:
     """The endpoint and its canonical parameters: what a cursor belongs to, and what the cache's key begins with."""
     return _binding(ask.listing, ask.values)
 
@@ -94,7 +94,7 @@ def cache_key(listing: Listing, values: Mapping[str, Value]) -> bytes:
     return bound if cursor is None else b"%b#%b" % (bound, str(cursor).encode())
 
 
-def claim_of(ask: Ask, key: str) -> Claim:
+def claim_of(ask: CallRequest, key: str) -> Claim:
     """What an idempotency key claims: the account's, for this endpoint with these parameters and no body."""
     place, asked = _asked(ask.listing.path, ask.cache_key)
     return Claim(ask.key.account_id, key, place, asked, ask.request_id)
@@ -107,7 +107,7 @@ def _asked(path: str, key: bytes) -> tuple[str, str]:
     return place, fingerprint(place.encode(), key, b"")
 
 
-def above_max(ask: Ask, credits_least: int) -> Refused | None:
+def above_max(ask: CallRequest, credits_least: int) -> Refused | None:
     """The refusal of what would reserve more than the caller allows (decisions 6), if it would."""
     if ask.credits_max is None or credits_least <= ask.credits_max:
         return None
@@ -118,7 +118,7 @@ def above_max(ask: Ask, credits_least: int) -> Refused | None:
     )
 
 
-def charge_request(ask: Ask, quote: Quote | None) -> ChargeRequest:
+def charge_request(ask: CallRequest, quote: Quote | None) -> ChargeRequest:
     """The charge to take; without a quote the call's one price."""
     key, listing = ask.key, ask.listing
     return ChargeRequest(

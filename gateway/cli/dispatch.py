@@ -18,7 +18,7 @@ from typing import Any
 import orjson
 import trio
 
-from gateway.admin.app import Answer
+from gateway.admin.app import AdminAnswer
 from gateway.admin.asking import AdminQuestion, AdminSilent, AdminSlow, AdminUnproved, AdminUnreached, ask_proved
 from gateway.admin.operations import OperationRefused
 from gateway.cli.run import Refusal, read_config, read_secrets, run
@@ -197,7 +197,7 @@ def _encoded(arguments: Mapping[str, Any]) -> bytes:
         raise Refusal(f"an argument cannot be used: {exc}", exit_code=2) from exc
 
 
-async def _ask_node(admin_url: str, token: str, question: AdminQuestion) -> Answer:
+async def _ask_node(admin_url: str, token: str, question: AdminQuestion) -> AdminAnswer:
     try:
         with trio.fail_after(_ANSWER_S):
             return await ask_proved(admin_url, token, question)
@@ -212,7 +212,7 @@ async def _ask_node(admin_url: str, token: str, question: AdminQuestion) -> Answ
         raise _Unsettled(f"the running node does not answer at {admin_url} within {_ANSWER_S:g} s") from exc
 
 
-def _result(answer: Answer) -> Any:
+def _result(answer: AdminAnswer) -> Any:
     """The result of an operation, from a node's answer.
 
     Raises:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 
-class Ended(Exception):
+class CommandEnded(Exception):
     """The command is to end, and nothing is half done."""
 
 
@@ -35,7 +35,7 @@ class Endings:
 
     def _hear(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - as signal calls it
         if self._is_waiting or self._is_asked:
-            raise Ended
+            raise CommandEnded
         self._is_asked = True
 
     @contextmanager
@@ -44,7 +44,7 @@ class Endings:
         self._is_waiting = True
         try:
             if self._is_asked:
-                raise Ended
+                raise CommandEnded
             yield
         finally:
             self._is_waiting = False
@@ -61,5 +61,5 @@ class Endings:
             poller.register(until_readable, select.POLLIN)
         found = [fd for fd, _ in poller.poll(seconds * 1000)]
         if self._stdout_fd in found:
-            raise Ended
+            raise CommandEnded
         return bool(found)

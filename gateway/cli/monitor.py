@@ -17,7 +17,7 @@ from gateway.cli.dispatch import operate
 from gateway.cli.run import Refusal, config_option, show
 from gateway.config import Config
 from gateway.config.secrets import Secrets
-from gateway.node.node import Setting
+from gateway.node.node import NodeSetting
 from gateway.node.wiring import open_node
 from gateway.observability.logs import Log, open_log
 from upstreams.platforms import load_platforms
@@ -62,9 +62,9 @@ async def _run_here(config: Config, secrets: Secrets, name: str, arguments: Mapp
         return await _run_logged(_setting(config, secrets, log), name, arguments)
 
 
-def _setting(config: Config, secrets: Secrets, log: Log) -> Setting:
+def _setting(config: Config, secrets: Secrets, log: Log) -> NodeSetting:
     """A node without its addresses, and without the clock: nothing else that may be due is run."""
-    return Setting(
+    return NodeSetting(
         config=config,
         read_config=lambda: config,
         secrets=secrets,
@@ -78,7 +78,7 @@ def _setting(config: Config, secrets: Secrets, log: Log) -> Setting:
     )
 
 
-async def _run_logged(setting: Setting, name: str, arguments: Mapping[str, Any]) -> Any:
+async def _run_logged(setting: NodeSetting, name: str, arguments: Mapping[str, Any]) -> Any:
     async with open_node(setting) as node:
         try:
             record = await node.operations.run(name, arguments)

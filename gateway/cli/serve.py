@@ -26,7 +26,7 @@ from gateway.config.secrets import Secrets
 from gateway.config.settings import with_egress
 from gateway.node.serve import Start, announce, open_sandbox
 from gateway.node.serve import serve as serve_node
-from gateway.node.workers.supervisor import Plan, WorkersRefused, supervise
+from gateway.node.workers.supervisor import SupervisorPlan, WorkersRefused, supervise
 from gateway.node.workers.worker import read_worker
 from gateway.observability.logs import Log, open_log
 from storage.opening import exposures_of
@@ -79,7 +79,7 @@ def _supervise(config: Config, secrets: Secrets, doubt: str | None) -> None:
     try:
         with open_log(config.log.level) as log:
             _tell_doubt(log, doubt)
-            run(partial(supervise, Plan(config, secrets.admin_token, program, os.environ, log)))
+            run(partial(supervise, SupervisorPlan(config, secrets.admin_token, program, os.environ, log)))
     except WorkersRefused as exc:
         raise Refusal(str(exc)) from exc
 

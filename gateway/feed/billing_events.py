@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from billing.charges.low_balance import Fall
+from billing.charges.low_balance import LowBalance
 from billing.keys.records import KeyRecord
 from events.log.kinds import CreditsExhausted, CreditsLow, KeyRevoked
-from events.log.log import Fact, Log, Subject
+from events.log.log import EventLog, Fact, Subject
 from storage.store import Tx
 
 CREDITS: Final[Mapping[str, str]] = MappingProxyType(
@@ -17,10 +17,10 @@ CREDITS: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 
-class BillingFacts:
+class FeedOfBilling:
     """Writes billing's facts to the feed (see `billing.billing_events.Facts`); every key of the account sees them."""
 
-    def __init__(self, feed: Log) -> None:
+    def __init__(self, feed: EventLog) -> None:
         """All facts go to `feed`."""
         self._feed = feed
 
@@ -29,12 +29,12 @@ class BillingFacts:
         data = KeyRevoked(key_id=key.id, last4=key.last4)
         self._feed.append(tx, [Fact(key.account_id, "key.revoked", Subject("key", key.id, key.name), data)])
 
-    def credits_fell(self, tx: Tx, falls: Sequence[Fall]) -> None:
+    def credits_fell(self, tx: Tx, falls: Sequence[LowBalance]) -> None:
         """Append `credits.low` and `credits.exhausted`, at once for all accounts: their feeds are locked in order."""
         self._feed.append(tx, [_fact(fall) for fall in falls])
 
 
-def _fact(fall: Fall) -> Fact:
+def _fact(fall: LowBalance) -> Fact:
     subject = Subject("account", fall.account_id)
     if fall.to == "exhausted":
         gone = CreditsExhausted(balance=fall.balance, pack_credits=fall.pack)

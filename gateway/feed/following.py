@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from billing.keys.cache import Key
-from events.waking.waiter import Ended, Waiter
+from events.waking.waiter import WaitEnd, Waiter
 from gateway.feed.pages import Shown
 from gateway.feed.polling import HELD, Polls
 
@@ -88,10 +88,10 @@ async def _attend(waiter: Waiter, until: float, *, sink: Sink, check_key: CheckK
     """
     while True:
         ended = await waiter.wait(until, sink.hear)
-        if ended is Ended.CLOSING:
+        if ended is WaitEnd.CLOSING:
             return Stopped.CLOSING
         await check_key()
-        if ended is not Ended.GONE:
+        if ended is not WaitEnd.GONE:
             return None
         if not await sink.heed():
             return Stopped.GONE

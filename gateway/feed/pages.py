@@ -14,8 +14,8 @@ import orjson
 
 from events.filters import ALL, Filters
 from events.instants import iso
-from events.log.pages import Page
-from events.positions import Head, Position
+from events.log.pages import EventPage
+from events.positions import LogHead, Position
 from gateway.feed.asks import WAIT_S_MAX, FeedAsk
 from gateway.feed.tokens import PATH, FeedTokens
 from gateway.http import envelope
@@ -28,7 +28,7 @@ READ_ON = "read on at next.poll_url"
 class Shown(NamedTuple):
     """A page with what belongs to it. The last four are a named consumer's."""
 
-    page: Page
+    page: EventPage
     after: Position
     """Behind which it begins."""
     filters: Filters
@@ -59,7 +59,7 @@ def fragment(shown: Shown, ask: FeedAsk, tokens: FeedTokens, base_url: str) -> b
     return envelope.fragment("account", PATH, data, pagination)
 
 
-def given_out(page: Page, tokens: FeedTokens) -> list[tuple[str, bytes]]:
+def given_out(page: EventPage, tokens: FeedTokens) -> list[tuple[str, bytes]]:
     """Each event's cursor, and the event as it is given out: with that cursor in it."""
     cursors = [tokens.seal(Position(item.pos, item.at)) for item in page.items]
     return [
@@ -82,7 +82,7 @@ def _next(ask: FeedAsk, next_cursor: str, base_url: str) -> Mapping[str, str]:
     return addresses
 
 
-def _next_step(page: Page, *, is_consumer: bool) -> str:
+def _next_step(page: EventPage, *, is_consumer: bool) -> str:
     if not page.items:
         return f"There is nothing new here; {READ_ON}{', where more is to be looked through' if page.has_more else ''}."
     done = "acknowledge pagination.next_cursor at next.ack_url, then " if is_consumer else ""
@@ -110,7 +110,7 @@ def tag(shown: Shown, ask: FeedAsk, key_id: str) -> bytes:
     )
 
 
-def still_holding(sent: bytes, ask: FeedAsk, key_id: str, *, after: int, head: Head) -> bytes | None:
+def still_holding(sent: bytes, ask: FeedAsk, key_id: str, *, after: int, head: LogHead) -> bytes | None:
     """The tag in `If-None-Match` that names the page which a read by cursor would give now, without reading it.
 
     A page that was cut short never changes; any other ends where its log ended, and holds until that grows.

@@ -8,9 +8,9 @@ from functools import partial
 from random import Random
 from typing import NamedTuple
 
-from events.log.pages import Page
+from events.log.pages import EventPage
 from events.waking.notifier import Hub
-from events.waking.waiter import Ended
+from events.waking.waiter import WaitEnd
 from gateway.feed.pages import Shown
 from gateway.feed.reading import ByConsumer, ByCursor
 from gateway.http.request import Request
@@ -80,16 +80,16 @@ class Polls:
                 began = self.clock()
                 ended = await waiter.wait(until, gone)
                 request.held_s += (self.clock() if waiter.found is None else waiter.read_since) - began
-                if ended is Ended.CLOSING:
+                if ended is WaitEnd.CLOSING:
                     return Polled(shown, self.rng.randint(1, STOP_INTERVAL_S))
-                if ended is Ended.GONE or (ended is Ended.TIME_UP and not waiter.is_behind):
+                if ended is WaitEnd.GONE or (ended is WaitEnd.TIME_UP and not waiter.is_behind):
                     return Polled(shown)
-                if by_cursor is not None and isinstance(waiter.found, Page):
+                if by_cursor is not None and isinstance(waiter.found, EventPage):
                     shown = by_cursor.shown(waiter.found)
                 else:  # also where that read has failed: this one says why
                     waiter.arm()
                     shown = await reading.read()
-                if ended is Ended.TIME_UP or is_news(shown):
+                if ended is WaitEnd.TIME_UP or is_news(shown):
                     return Polled(shown)
         finally:
             if held is not None:

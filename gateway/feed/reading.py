@@ -9,9 +9,9 @@ from billing.keys.cache import Key
 from events.consumers.consumers import Consumers
 from events.errors import CursorAhead, CursorExpired, EventsError
 from events.filters import ALL
-from events.log.pages import Ask, Page, find_event, read_head
+from events.log.pages import EventPage, PageQuery, find_event, read_head
 from events.log.reader import PageReader
-from events.positions import Head, Position
+from events.positions import LogHead, Position
 from events.waking.waiter import BeginRead
 from gateway.feed import refusals
 from gateway.feed.asks import FeedAsk
@@ -60,7 +60,7 @@ class ByCursor:
             return await self.read()
         return self.shown(page)
 
-    def shown(self, page: Page) -> Shown:
+    def shown(self, page: EventPage) -> Shown:
         """The page as it is shown, once it was read."""
         if not (page.items or page.has_more):
             self.after = page.end
@@ -70,8 +70,8 @@ class ByCursor:
         """Begins what `read` would read now; what is found is a Page for `shown`, or why there is none."""
         return partial(self.readers.pages.begin, self._next())
 
-    def _next(self) -> Ask:
-        return Ask(self.key.account_id, self.key.id, self.after.pos, self.ask.limit, self.ask.filters or ALL)
+    def _next(self) -> PageQuery:
+        return PageQuery(self.key.account_id, self.key.id, self.after.pos, self.ask.limit, self.ask.filters or ALL)
 
     async def read_on(self) -> Shown:
         """As `read`, and the next read begins behind what this one gives."""
@@ -159,5 +159,5 @@ async def position_of(readers: Readers, cursor: str, key: Key, tokens: FeedToken
         raise refusals.wrong("cursor", f"cannot be used: it {problem}.", refusals.FROM_OLDEST) from exc
 
 
-def _find(tx: Tx, *, key: Key, event_id: str) -> tuple[Position | None, Head]:
+def _find(tx: Tx, *, key: Key, event_id: str) -> tuple[Position | None, LogHead]:
     return find_event(tx, key.account_id, key.id, event_id), read_head(tx, key.account_id)

@@ -16,7 +16,7 @@ from events.errors import (
     UnknownConsumer,
 )
 from events.instants import iso, iso_or_none
-from events.positions import Head, Position
+from events.positions import LogHead, Position
 from gateway.feed.tokens import FeedTokens
 from gateway.http.errors import STORE_RETRY_AFTER_S, Refused
 
@@ -66,7 +66,7 @@ def leading_on(next_step: str) -> Iterator[None]:
         raise
 
 
-def expired(head: Head, since: Position, tokens: FeedTokens, next_step: str = FROM_OLDEST) -> Refused:
+def expired(head: LogHead, since: Position, tokens: FeedTokens, next_step: str = FROM_OLDEST) -> Refused:
     """410: some of what came behind `since` was removed, or else its consumer has lapsed; then nothing was missed."""
     is_missed = since.pos < head.start.pos
     until = head.first_at if head.last_pos >= head.first_pos else head.last_at
@@ -84,7 +84,7 @@ def expired(head: Head, since: Position, tokens: FeedTokens, next_step: str = FR
     return Refused("CURSOR_EXPIRED", message if is_missed else "This consumer was idle for too long.", details=details)
 
 
-def unusable(problem: str, head: Head, tokens: FeedTokens) -> Refused:
+def unusable(problem: str, head: LogHead, tokens: FeedTokens) -> Refused:
     """400 for a cursor that is no place in the log."""
     return wrong(
         "cursor",

@@ -13,7 +13,7 @@ from gateway.http.sse import EventStream
 from gateway.http.websocket import SocketStream
 from gateway.server.asgi import Receive, ReceiveMessage, Send
 from gateway.server.http1.fields import NO_FIELDS, Fields
-from limits.gate import Held
+from limits.gate import LeaseHandle
 from limits.waits import WindowState
 
 Headers = list[tuple[bytes, bytes]]
@@ -32,7 +32,7 @@ class Caller:
 
     key: Key
     window: WindowState | None = None
-    lease: Held | None = None
+    lease: LeaseHandle | None = None
 
 
 @dataclass(slots=True)

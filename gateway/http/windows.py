@@ -7,7 +7,7 @@ from typing import Final
 
 from events.instants import unix
 from gateway.http.errors import Refused, invalid
-from scheduler.monitors.history.lists import Window
+from scheduler.monitors.history.lists import SlotSpan
 from upstreams.model.params import Param, Value
 
 WINDOW: Final = (
@@ -17,14 +17,14 @@ WINDOW: Final = (
 _FIELDS: Final = (("from", "since"), ("to", "until"))
 
 
-def window_of(values: Mapping[str, Value]) -> Window:
+def window_of(values: Mapping[str, Value]) -> SlotSpan:
     """The window; open at the end that was not sent.
 
     Raises:
         Refused: 400 that names the end which cannot be read, or that it ends before it begins.
     """
     ends = {name: _instant(name, str(values[name])) for name in ("from", "to") if name in values}
-    window = Window()._replace(**{field: ends[name] for name, field in _FIELDS if name in ends})
+    window = SlotSpan()._replace(**{field: ends[name] for name, field in _FIELDS if name in ends})
     if window.since >= window.until:
         raise invalid("to", "must be after from")
     return window

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from random import Random
 
 from gateway.config.settings import Config
-from gateway.node.stores import Books
+from gateway.node.stores import Stores
 from gateway.observability.logs import Log
 from scheduler.clock.instants import Instant, instant_of
 from scheduler.webhooks.deliveries.queue import Outbox
@@ -19,7 +19,7 @@ from storage.opening import is_shared
 
 
 @dataclass(frozen=True, slots=True)
-class Office:
+class WebhookRuntime:
     """Where deliveries are queued: their clock, and who is told of a new one."""
 
     outbox: Outbox
@@ -29,20 +29,20 @@ class Office:
     """None where nothing is sent."""
 
 
-def idle_office(config: Config, now: Callable[[], float], make_id: Callable[[str], str]) -> Office:
+def idle_office(config: Config, now: Callable[[], float], make_id: Callable[[str], str]) -> WebhookRuntime:
     """One that sends nothing itself."""
     instant = instant_of(now, is_alone=not is_shared(config.store.url))
 
     def leave(*_: object) -> None:
         """A node will look by itself."""
 
-    return Office(Outbox(instant, make_id, leave), instant, leave)
+    return WebhookRuntime(Outbox(instant, make_id, leave), instant, leave)
 
 
 @asynccontextmanager
 async def open_office(
     config: Config,
-    books: Books,
+    books: Stores,
     *,
     now: Callable[[], float],
     make_id: Callable[[str], str],
@@ -50,7 +50,7 @@ async def open_office(
     rng: Random,
     stopping: Callable[[], bool],
     resolve: Resolve | None,
-) -> AsyncIterator[Office]:
+) -> AsyncIterator[WebhookRuntime]:
     """One that sends what is queued while the block runs."""
     webhooks = config.webhooks
     if webhooks.allow_insecure_targets:
@@ -73,4 +73,4 @@ async def open_office(
             backoff_s=webhooks.backoff_s,
         )
         async with open_deliveries(setting) as deliveries:
-            yield Office(deliveries.outbox, deliveries.instant, deliveries.wake, deliveries)
+            yield WebhookRuntime(deliveries.outbox, deliveries.instant, deliveries.wake, deliveries)

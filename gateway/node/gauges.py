@@ -9,12 +9,12 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from billing.errors import KeyUnusable
 from events.waking.notifier import Hub
 from gateway.api.admission import Admission
-from gateway.api.overload import Load, Overload
+from gateway.api.overload import NodeLoad, Overload
 from gateway.calls.execute import BilledCalls
 from gateway.feed.service import Feed
-from gateway.node.membership import Presence
+from gateway.node.membership import Membership
 from gateway.node.monitors import Monitors
-from gateway.node.stores import Books
+from gateway.node.stores import Stores
 from gateway.observability.log_writer import LogStatistics
 from gateway.server.unsent import Unsent
 from limits.breaker import BreakerStatistics
@@ -33,9 +33,9 @@ def gather(
     *,
     admission: Admission,
     calls: BilledCalls,
-    books: Books,
+    books: Stores,
     state: State | None,
-    presence: Presence,
+    presence: Membership,
     feed: Feed,
     monitors: Monitors,
     overload: Overload,
@@ -113,7 +113,7 @@ def _shared(now: SharedCacheStatistics) -> Iterator[Metric]:
     yield CounterMetricFamily("sluice_cache_shared_alone", alone, now.alone_total)
 
 
-def _store(books: Books) -> Iterator[Metric]:
+def _store(books: Stores) -> Iterator[Metric]:
     now = books.store.statistics()
     yield CounterMetricFamily("sluice_store_commits", "Commits of the writer.", now.commits)
     yield CounterMetricFamily("sluice_store_calls", "Writes; calls per commit is the group's size.", now.calls)
@@ -126,7 +126,7 @@ def _store(books: Books) -> Iterator[Metric]:
     )
 
 
-def _presence(presence: Presence) -> Iterator[Metric]:
+def _presence(presence: Membership) -> Iterator[Metric]:
     yield GaugeMetricFamily("sluice_nodes_living", "Nodes that live on this store, this one included.", presence.living)
     refunded = "Charges that this node has refunded since nodes died with them open."
     yield CounterMetricFamily("sluice_recovered_charges", refunded, presence.recovered_charges)
@@ -217,7 +217,7 @@ _SOURCE_COUNTERS: tuple[tuple[str, str, _Value], ...] = (
 
 
 def load_of(
-    books: Books,
+    books: Stores,
     gate: Gate,
     hub: Hub,
     calls: BilledCalls,
@@ -225,7 +225,7 @@ def load_of(
     sites: Sequence[Site],
     unsent: Unsent,
     clock: Callable[[], float],
-) -> Load:
+) -> NodeLoad:
     """The load of a node with these parts.
 
     What waits for an upstream, for events or for a client to read holds a lease, but is no work.
@@ -244,4 +244,4 @@ def load_of(
         except KeyUnusable:
             return False
 
-    return Load(clock, busy, lambda: books.store.statistics().waiting, is_known)
+    return NodeLoad(clock, busy, lambda: books.store.statistics().waiting, is_known)

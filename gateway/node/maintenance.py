@@ -12,7 +12,7 @@ import trio
 import events.log.retention
 import scheduler.retention
 from gateway.admin.operation_records import forget_operations
-from gateway.node.stores import Books
+from gateway.node.stores import Stores
 from gateway.observability.logs import Log
 from limits.idempotency import forget_old
 from limits.shares import PAUSE_S, Shares
@@ -34,7 +34,7 @@ SweepAt: TypeAlias = Callable[[], Awaitable[float | None]]
 """Gives the instant to remove by, or None: nothing may be removed now."""
 
 
-async def finish_charges(books: Books, log: Log) -> None:
+async def finish_charges(books: Stores, log: Log) -> None:
     """Close what could not be closed in time, again and again until the store takes it."""
     while True:
         await trio.sleep(FINISH_EVERY_S)
@@ -105,7 +105,7 @@ async def sweep_monitors(store: Store, retention: Retention, log: Log, *, sweep_
         await trio.sleep(SWEEP_EVERY_S * rng.uniform(0.5, 1.5))
 
 
-async def seal_webhook_urls(books: Books, log: Log) -> None:
+async def seal_webhook_urls(books: Stores, log: Log) -> None:
     """Seal the webhooks' URLs that an earlier release has left in clear, as soon as the store takes it."""
     while True:
         try:

@@ -14,7 +14,7 @@ from functools import partial
 import trio
 
 from billing.charges.recovery import Recovered, nodes_of_open_charges, recover
-from gateway.node.stores import Books
+from gateway.node.stores import Stores
 from gateway.observability.logs import Log
 from limits.idempotency import forget_running, free_running
 from storage import nodes
@@ -26,7 +26,7 @@ TRIES_PER_BEAT = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class MembershipPace:
     """How often a node says that it lives, and after how long a silence it counts as dead."""
 
     beat_s: float = nodes.BEAT_S
@@ -43,18 +43,18 @@ class StateNotShared(StoreUnusable):
         )
 
 
-class Presence:
+class Membership:
     """This node's life in the store; its name is that of its charges."""
 
     def __init__(
         self,
-        books: Books,
+        books: Stores,
         *,
         shares_state: bool,
         make_id: Callable[[str], str],
         now: Callable[[], float],
         log: Log,
-        pace: Pace,
+        pace: MembershipPace,
     ) -> None:
         self._books = books
         self._shares_state = shares_state
@@ -208,15 +208,15 @@ class Presence:
 
 @asynccontextmanager
 async def open_presence(
-    books: Books,
+    books: Stores,
     *,
     is_shared: bool,
     shares_state: bool,
     make_id: Callable[[str], str],
     now: Callable[[], float],
     log: Log,
-    pace: Pace,
-) -> AsyncIterator[Presence]:
+    pace: MembershipPace,
+) -> AsyncIterator[Membership]:
     """Live in the store while the block runs. One that is not shared has one owner: all others are dead.
 
     On a shared one `keep_beating` and `keep_recovering` have to run meanwhile, which raise `StateNotShared` too.
@@ -224,7 +224,7 @@ async def open_presence(
     Raises:
         StateNotShared: another node lives, and one of the two does not share its state.
     """
-    presence = Presence(books, shares_state=shares_state, make_id=make_id, now=now, log=log, pace=pace)
+    presence = Membership(books, shares_state=shares_state, make_id=make_id, now=now, log=log, pace=pace)
     if not is_shared:
         await presence.recover_all()
         yield presence

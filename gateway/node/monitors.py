@@ -19,7 +19,7 @@ from gateway.api.monitor_records import run_record
 from gateway.calls.recipes import CatalogRecipes
 from gateway.config.settings import Config
 from gateway.node.deliveries import idle_office, open_office
-from gateway.node.stores import Books
+from gateway.node.stores import Stores
 from gateway.observability.logs import Log
 from scheduler.backlog import Watch
 from scheduler.errors import MonitorUnknown
@@ -31,7 +31,7 @@ from scheduler.monitors.runs.payload import make_payload
 from scheduler.monitors.runs.runs import Runs
 from scheduler.monitors.runs.slots import Slots
 from scheduler.monitors.service import MonitorService
-from scheduler.monitors.service import Setting as ServiceSetting
+from scheduler.monitors.service import MonitorSetting as ServiceSetting
 from scheduler.monitors.webhooks import Webhooks
 from scheduler.webhooks.deliveries.queue import Outbox
 from scheduler.webhooks.deliveries.service import Deliveries
@@ -47,7 +47,7 @@ _RESOLVING_MAX = 16
 """Threads that ask what the hosts of webhooks mean while they are registered."""
 
 
-class MonitorRun(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+class MonitorRunArguments(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Arguments of `monitor.run`; `slot` is ISO 8601 to the second, by default this one."""
 
     monitor: Text
@@ -73,9 +73,9 @@ class Monitors:
 
     def add_to(self, operations: Operations) -> None:
         """Offer what an operator may do."""
-        operations.add("monitor.run", Operation(MonitorRun, self._run))
+        operations.add("monitor.run", Operation(MonitorRunArguments, self._run))
 
-    async def _run(self, args: MonitorRun) -> Any:
+    async def _run(self, args: MonitorRunArguments) -> Any:
         try:
             run = await self.clock.run_slot(args.monitor, None if args.slot is None else _slot(args.slot))
         except MonitorUnknown as exc:
@@ -92,7 +92,7 @@ class Monitors:
 @asynccontextmanager
 async def open_monitors(
     config: Config,
-    books: Books,
+    books: Stores,
     catalog: Catalog,
     *,
     now: Callable[[], float],
@@ -142,7 +142,7 @@ async def open_monitors(
 
 def _clock_setting(
     config: Config,
-    books: Books,
+    books: Stores,
     slots: Slots,
     runs: Runs,
     *,
@@ -180,7 +180,7 @@ def _recipes(
 
 def _service(
     config: Config,
-    books: Books,
+    books: Stores,
     recipes: CatalogRecipes,
     slots: Slots,
     *,

@@ -17,12 +17,12 @@ from gateway.calls.execute import BilledCalls
 from gateway.config.secrets import Secrets
 from gateway.config.settings import Config
 from gateway.feed.service import Feed
-from gateway.node.membership import Pace
+from gateway.node.membership import MembershipPace
 from gateway.node.monitors import Monitors
 from gateway.node.reload import Reload
 from gateway.node.sites import OpenExchange, open_exchange
 from gateway.node.state import OpenState, open_state
-from gateway.node.stores import Books, OpenStore
+from gateway.node.stores import OpenStore, Stores
 from gateway.observability.logs import Log
 from gateway.server.errors import EdgeAnswer
 from gateway.server.unsent import Unsent
@@ -38,7 +38,7 @@ class Node:
 
     api: Api
     admin: Admin
-    books: Books
+    books: Stores
     catalog: Catalog
     admission: Admission
     calls: BilledCalls
@@ -54,7 +54,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class NodeSetting:
     """What a node is made from: its config and how to read it anew, secrets, public address, log and platforms.
 
     Clock, randomness, store, state and upstreams are given too, so that a whole node can run in a world of its own.
@@ -73,7 +73,7 @@ class Setting:
     open_store: OpenStore = open_store
     open_state: OpenState = open_state
     open_exchange: OpenExchange = open_exchange
-    pace: Pace = field(default_factory=Pace)
+    pace: MembershipPace = field(default_factory=MembershipPace)
     resolve: Resolve | None = None
     """What the hosts of webhooks mean; None asks the system."""
     keeps_time: bool = True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import trio
 
-from gateway.node.stores import Books
+from gateway.node.stores import Stores
 from storage.errors import StateUnavailable, StorageError
 from storage.state import State
 from storage.store import Store
@@ -12,7 +12,7 @@ from storage.store import Store
 READY_WITHIN_S = 2.0
 
 
-async def unready(books: Books, state: State | None, draining: trio.Event) -> str | None:
+async def unready(books: Stores, state: State | None, draining: trio.Event) -> str | None:
     """As `Readiness`: all that keeps this node from serving."""
     if draining.is_set():
         await trio.lowlevel.checkpoint()

@@ -20,8 +20,8 @@ from gateway.config import Config, ConfigError
 from gateway.config.secrets import Secrets
 from gateway.http.edge_answers import plain_edge_answer
 from gateway.node.listeners import bind, in_url, port_of, share
-from gateway.node.membership import Pace
-from gateway.node.node import Node, Setting
+from gateway.node.membership import MembershipPace
+from gateway.node.node import Node, NodeSetting
 from gateway.node.wiring import open_node
 from gateway.node.workers.worker import Worker, leave_the_end_to_the_supervisor, stop_at_the_end_of_input
 from gateway.observability.logs import Log
@@ -50,7 +50,7 @@ class Start:
     log: Log
     platforms: tuple[Platform, ...] = field(default_factory=load_platforms)
     worker: Worker | None = None
-    pace: Pace = field(default_factory=Pace)
+    pace: MembershipPace = field(default_factory=MembershipPace)
     now: Callable[[], float] = time.time
     resolve: Resolve | None = None
     """What the hosts of webhooks mean; None asks the system."""
@@ -108,8 +108,8 @@ async def open_served_node(start: Start) -> AsyncIterator[tuple[Node, dict[str, 
         admin_stop.set()
 
 
-def _setting(start: Start, base_url: str) -> Setting:
-    return Setting(
+def _setting(start: Start, base_url: str) -> NodeSetting:
+    return NodeSetting(
         config=start.config,
         read_config=start.read_config,
         secrets=start.secrets,

@@ -19,11 +19,11 @@ from billing.keys.keys import Keys, ended_keys
 from billing.keys.sealing import Cipher
 from billing.ledger.transactions import Ledger
 from events.filters import Moved
-from events.log.log import Log
+from events.log.log import EventLog
 from gateway.admin.operations import Operations
 from gateway.config.secrets import Secrets
 from gateway.config.settings import Config
-from gateway.feed.billing_events import BillingFacts
+from gateway.feed.billing_events import FeedOfBilling
 from limits.gate import Gate
 from storage.migrations import MigrationSet
 from storage.opening import open_store
@@ -47,7 +47,7 @@ def _nobody(_moved: Sequence[Moved]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Books:
+class Stores:
     """Everything that stands on the store."""
 
     store: Store
@@ -56,7 +56,7 @@ class Books:
     keys: Keys
     charges: Charges
     ledger: Ledger
-    feed: Log
+    feed: EventLog
     cipher: Cipher
     now: Callable[[], float]
 
@@ -82,7 +82,7 @@ async def open_books(
     shared: Gate | None = None,
     base_url: str | None = None,
     tell: Callable[[Sequence[Moved]], None] = _nobody,
-) -> AsyncIterator[Books]:
+) -> AsyncIterator[Stores]:
     """Open the store of `config`; changes of keys and balances are told to `shared`, the gate of all nodes.
 
     The links of events begin with `base_url`, by default with the address that `config` gives. `tell` hears of each
@@ -98,9 +98,9 @@ async def open_books(
         def ended(tx: Tx, key_ids: Sequence[str]) -> set[str]:
             return ended_keys(tx, key_ids, now())
 
-        feed = Log(now=now, make_id=make_id, base_url=begin, tell=tell, ended=ended)
-        cipher, facts, prefix = Cipher(secrets.sealing), BillingFacts(feed), config.keys.prefix
-        yield Books(
+        feed = EventLog(now=now, make_id=make_id, base_url=begin, tell=tell, ended=ended)
+        cipher, facts, prefix = Cipher(secrets.sealing), FeedOfBilling(feed), config.keys.prefix
+        yield Stores(
             store=store,
             balances=balances,
             accounts=Accounts(store, balances, now=now, make_id=make_id),

@@ -44,14 +44,14 @@ from gateway.node.maintenance import (
     sweep_monitors,
     trim_shares,
 )
-from gateway.node.membership import Presence, open_presence
+from gateway.node.membership import Membership, open_presence
 from gateway.node.monitors import Monitors, open_monitors
-from gateway.node.node import Node, Setting
+from gateway.node.node import Node, NodeSetting
 from gateway.node.readiness import unready
 from gateway.node.reload import Reload, reloadable
 from gateway.node.sites import ROUND_TRIP_S, open_sharing, open_sites
 from gateway.node.state import open_gate
-from gateway.node.stores import Books, open_books
+from gateway.node.stores import Stores, open_books
 from gateway.observability.logs import Log
 from gateway.observability.metrics import Metrics
 from gateway.server.unsent import Unsent
@@ -70,7 +70,7 @@ from upstreams.model.cursors import CursorSigner
 
 
 @asynccontextmanager
-async def open_node(setting: Setting) -> AsyncIterator[Node]:
+async def open_node(setting: NodeSetting) -> AsyncIterator[Node]:
     """Everything behind the two addresses, from the store up.
 
     Charges that a crash left open are refunded first, or on a shared store by whichever node finds this one dead.
@@ -119,7 +119,7 @@ async def open_node(setting: Setting) -> AsyncIterator[Node]:
         nursery.cancel_scope.cancel()
 
 
-def _start_upkeep(nursery: trio.Nursery, setting: Setting, opened: _Opened, claims: Claims) -> None:
+def _start_upkeep(nursery: trio.Nursery, setting: NodeSetting, opened: _Opened, claims: Claims) -> None:
     """What the node does by itself, in the nursery that `open_node` ends."""
     books, presence, config, log = opened.books, opened.presence, setting.config, setting.log
     instant = instant_of(setting.now, is_alone=not is_shared(config.store.url))
@@ -141,7 +141,7 @@ def _start_upkeep(nursery: trio.Nursery, setting: Setting, opened: _Opened, clai
         nursery.start_soon(seal_webhook_urls, books, log)
 
 
-def _feed_setting(setting: Setting, store: Store, hub: Hub, gate: Gate) -> FeedSetting:
+def _feed_setting(setting: NodeSetting, store: Store, hub: Hub, gate: Gate) -> FeedSetting:
     config = setting.config
     return FeedSetting(
         store,
@@ -155,7 +155,7 @@ def _feed_setting(setting: Setting, store: Store, hub: Hub, gate: Gate) -> FeedS
 
 
 def _monitors(
-    setting: Setting, books: Books, catalog: Catalog, *, draining: trio.Event, make_id: Callable[[str], str]
+    setting: NodeSetting, books: Stores, catalog: Catalog, *, draining: trio.Event, make_id: Callable[[str], str]
 ) -> AbstractAsyncContextManager[Monitors]:
     return open_monitors(
         setting.config,
@@ -177,8 +177,8 @@ class _Opened:
 
     state: State | None
     gate: Gate
-    books: Books
-    presence: Presence
+    books: Stores
+    presence: Membership
     sites: list[Site]
     catalog: Catalog
     cache: Cache
@@ -189,7 +189,7 @@ class _Opened:
     make_id: Callable[[str], str]
 
 
-def _build(setting: Setting, opened: _Opened) -> Node:
+def _build(setting: NodeSetting, opened: _Opened) -> Node:
     config, log, books, gate = setting.config, setting.log, opened.books, opened.gate
     signer = CursorSigner(setting.secrets.cursors)
     clock = trio.lowlevel.current_clock().current_time  # found once: `trio.current_time` costs three times as much
@@ -251,7 +251,7 @@ def _metrics(
 
 
 def _routes(
-    setting: Setting,
+    setting: NodeSetting,
     opened: _Opened,
     *,
     calls: BilledCalls,
@@ -277,7 +277,7 @@ def _routes(
     )
 
 
-def _calls(setting: Setting, opened: _Opened, signer: CursorSigner, *, clock: Callable[[], float]) -> BilledCalls:
+def _calls(setting: NodeSetting, opened: _Opened, signer: CursorSigner, *, clock: Callable[[], float]) -> BilledCalls:
     books = opened.books
     return BilledCalls(
         books.charges,
@@ -301,7 +301,7 @@ def _data_routes(catalog: Catalog, calls: BilledCalls, replies: Replies) -> list
     ]
 
 
-def _admin(setting: Setting, operations: Operations, metrics: Metrics, *, readiness: Readiness) -> Admin:
+def _admin(setting: NodeSetting, operations: Operations, metrics: Metrics, *, readiness: Readiness) -> Admin:
     registry = CollectorRegistry(auto_describe=False)
     registry.register(metrics)
 

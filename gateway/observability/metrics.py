@@ -23,7 +23,7 @@ _SEEN_MAX = 256
 Gather = Callable[[], Iterator[Metric]]
 
 
-class Histogram:
+class LatencyHistogram:
     """Counts of durations in fixed buckets."""
 
     def __init__(self) -> None:
@@ -63,9 +63,9 @@ class Metrics(Collector):
         self._seen: list[tuple[str, str]] = []
         self._requests = Counter[tuple[str, str]]()
         self._credits_used = 0
-        self._overhead = Histogram()
-        self._upstream = Histogram()
-        self._phases = {"charge": Histogram(), "close": Histogram(), "own": Histogram()}
+        self._overhead = LatencyHistogram()
+        self._upstream = LatencyHistogram()
+        self._phases = {"charge": LatencyHistogram(), "close": LatencyHistogram(), "own": LatencyHistogram()}
         self.gather: Gather = lambda: iter(())
 
     def count(self, route: str, reply: Reply, overhead_s: float) -> None:

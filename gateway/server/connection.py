@@ -7,10 +7,10 @@ import trio
 
 from gateway.server.asgi import ASGIApp
 from gateway.server.edge import Edge, Shedding
-from gateway.server.errors import ClientGone, Refused
+from gateway.server.errors import ClientGone, RequestRefused
 from gateway.server.exchange import Exchange
 from gateway.server.http1.fields import fields_of
-from gateway.server.http1.request_head import Head, HeadReader, Peer
+from gateway.server.http1.request_head import Peer, RequestHead, RequestHeadReader
 from gateway.server.http1.response_head import head_lines
 from gateway.server.websocket.engine import WebSocket
 from gateway.server.websocket.handshake import read_handshake
@@ -29,7 +29,7 @@ class Connection:
     def __init__(self, wire: Wire, edge: Edge, peer: Peer) -> None:
         self.wire = wire
         self._edge = edge
-        self._heads = HeadReader(peer, edge.bounds, edge.known_headers)
+        self._heads = RequestHeadReader(peer, edge.bounds, edge.known_headers)
         self._exchange: Exchange | None = None
         self._is_admitted = False  # the request that has arrived, by who refuses others
 
@@ -82,7 +82,7 @@ class Connection:
                 request = heads.take(data) or await self._rest_of_head()
                 if request is not None:
                     self._exchange = self._exchange_for(request)
-            except Refused as refusal:
+            except RequestRefused as refusal:
                 await self._refuse(refusal)
                 return
             if request is None:
@@ -95,7 +95,7 @@ class Connection:
             if not goes_on:
                 return
 
-    async def _rest_of_head(self) -> Head | None:
+    async def _rest_of_head(self) -> RequestHead | None:
         """The head that has begun; None when the client ends the connection.
 
         Raises:
@@ -108,10 +108,10 @@ class Connection:
             found = heads.take(data)
         wire.read_by = math.inf
         if wire.expired and heads.begun:
-            raise Refused(408, "The request's headers did not arrive in time.")
+            raise RequestRefused(408, "The request's headers did not arrive in time.")
         return found
 
-    def _exchange_for(self, request: Head) -> Exchange:
+    def _exchange_for(self, request: RequestHead) -> Exchange:
         """What the app is called with: a WebSocket where it takes them and the client asks for one.
 
         Raises:
@@ -124,12 +124,12 @@ class Connection:
                 return WebSocket(self.wire, edge, request, handshake)
         return Exchange(self.wire, edge, request)
 
-    def _is_refused(self, request: Head, shedding: Shedding) -> bool:
+    def _is_refused(self, request: RequestHead, shedding: Shedding) -> bool:
         """Whether the request is shed; it may have been judged while it was read."""
         is_admitted, self._is_admitted = self._is_admitted, False
         return not is_admitted and shedding.refuses(request.scope["path"], request.scope["headers"])
 
-    async def _shed(self, request: Head, shedding: Shedding) -> bool:
+    async def _shed(self, request: RequestHead, shedding: Shedding) -> bool:
         """Refuse the request, in one piece if its answer depends on nothing; whether the connection goes on."""
         edge, scope = self._edge, request.scope
         is_plain = scope["method"] == "GET" and scope["http_version"] == "1.1" and request.body is None
@@ -145,7 +145,7 @@ class Connection:
             self._is_admitted = is_admitted
         return True
 
-    async def _answer(self, request: Head, app: ASGIApp) -> bool:
+    async def _answer(self, request: RequestHead, app: ASGIApp) -> bool:
         """Let the app answer; whether the connection goes on."""
         exchange = self._exchange
         assert exchange is not None
@@ -176,7 +176,7 @@ class Connection:
             await self.wire.linger(discard_bytes=LINGER_BYTES)
         return False
 
-    async def _mend(self, exchange: Exchange, request: Head, *, failed: bool) -> None:
+    async def _mend(self, exchange: Exchange, request: RequestHead, *, failed: bool) -> None:
         """Do what is left to do when the app has not answered in full."""
         if exchange.started or self.wire.broken:
             self.wire.abort()
@@ -185,7 +185,7 @@ class Connection:
         elif failed or not self.wire.ended:
             if not failed:
                 _logger.error("The app did not answer %s %s", request.scope["method"], request.scope["path"])
-            await self._refuse(Refused(500, "The server failed on this request."), head_only=exchange.head_only)
+            await self._refuse(RequestRefused(500, "The server failed on this request."), head_only=exchange.head_only)
 
     def _cut_off(self) -> None:
         """Cancelled: a cut answer must not be taken for a whole one, a WebSocket's client hears of the end."""
@@ -194,7 +194,7 @@ class Connection:
         else:
             self.wire.abort()
 
-    async def _refuse(self, refusal: Refused, *, head_only: bool = False) -> None:
+    async def _refuse(self, refusal: RequestRefused, *, head_only: bool = False) -> None:
         """Give the server's own answer; nothing that follows on the connection is read as a request."""
         edge = self._edge
         headers, body = edge.edge_answer(refusal.status, refusal.sentence)

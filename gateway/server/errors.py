@@ -11,7 +11,7 @@ class EdgeError(Exception):
     """The base of everything the edge raises."""
 
 
-class Refused(EdgeError):
+class RequestRefused(EdgeError):
     """The client's bytes are no request this server takes; `status`, `sentence` and further headers say why."""
 
     def __init__(self, status: int, sentence: str, headers: tuple[tuple[bytes, bytes], ...] = ()) -> None:

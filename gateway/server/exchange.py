@@ -4,9 +4,9 @@ import trio
 
 from gateway.server.asgi import ReceiveMessage, Scope, SendMessage
 from gateway.server.edge import Edge
-from gateway.server.errors import AppMisbehaved, Refused
+from gateway.server.errors import AppMisbehaved, RequestRefused
 from gateway.server.http1.fields import Fields, fields_of
-from gateway.server.http1.request_head import Head
+from gateway.server.http1.request_head import RequestHead
 from gateway.server.http1.response_head import BODILESS, head_lines
 from gateway.server.wire import BODY_READ_BYTES, Patience, Wire
 
@@ -40,7 +40,7 @@ class Exchange:
         "watched",
     )
 
-    def __init__(self, wire: Wire, edge: Edge, request: Head) -> None:
+    def __init__(self, wire: Wire, edge: Edge, request: RequestHead) -> None:
         self._wire = wire
         self._edge = edge
         self._request = request
@@ -60,7 +60,7 @@ class Exchange:
         """The whole answer has been sent."""
         self.watched = False
         """The app is told when the client hangs up."""
-        self.refusal: Refused | None = None
+        self.refusal: RequestRefused | None = None
         """Why the request's body could not be read; the app sees a disconnect."""
 
     @property
@@ -98,7 +98,7 @@ class Exchange:
             try:
                 while not (piece or body.done):
                     piece, self._wire.unread = body.take(await self._next_bytes())
-            except Refused as refusal:
+            except RequestRefused as refusal:
                 self.refusal = refusal
                 return {"type": "http.disconnect"}
         self.body_told = body is None or body.done
@@ -120,7 +120,7 @@ class Exchange:
             wire.read_by = float("inf")
         self._patience.end(len(data))
         if not data:
-            raise Refused(408 if wire.expired else 400, "The request's body did not arrive.")
+            raise RequestRefused(408 if wire.expired else 400, "The request's body did not arrive.")
         return data
 
     async def send(self, message: SendMessage) -> None:
@@ -246,7 +246,7 @@ class Exchange:
                     return False
                 dropped += len(data)
                 wire.unread = body.take(data)[1]
-        except Refused:
+        except RequestRefused:
             return False
         return self.body_read
 

@@ -14,7 +14,7 @@ KEYS_MAX: Final = 10_000
 """Keys that have a share of their own; one more is a stranger."""
 
 
-class Share:
+class FairShare:
     """The requests of one key that were admitted in this window and in the one before."""
 
     __slots__ = ("admitted", "before", "is_strange")
@@ -37,9 +37,9 @@ class FairShares:
         """Forget everybody; a window begins."""
         self._began_at = at
         self._weight = 1.0
-        self._shares: dict[bytes, Share] = {}
-        self._older: dict[bytes, Share] = {}
-        self._strangers, self._total = Share(is_strange=True), Share()
+        self._shares: dict[bytes, FairShare] = {}
+        self._older: dict[bytes, FairShare] = {}
+        self._strangers, self._total = FairShare(is_strange=True), FairShare()
         self._has_strangers = self._had_strangers = False
 
     def __len__(self) -> int:
@@ -53,11 +53,11 @@ class FairShares:
             self._began_at = at
             self._older, self._shares = self._shares, {}
             self._had_strangers, self._has_strangers = self._has_strangers, False
-            self._strangers = Share(self._strangers.admitted, is_strange=True)
-            self._total = Share(self._total.admitted)
+            self._strangers = FairShare(self._strangers.admitted, is_strange=True)
+            self._total = FairShare(self._total.admitted)
         self._weight = 1.0 - (at - self._began_at) / WINDOW_S
 
-    def of(self, key: bytes | None) -> Share:
+    def of(self, key: bytes | None) -> FairShare:
         """The share of whoever sends this key; in each window it is looked up anew, since a key may be revoked."""
         if key is not None:
             share = self._shares.get(key)
@@ -65,19 +65,19 @@ class FairShares:
                 return share
             if len(self._shares) < KEYS_MAX and self._is_known(key):
                 older = self._older.get(key)
-                share = self._shares[key] = Share(0 if older is None else older.admitted)
+                share = self._shares[key] = FairShare(0 if older is None else older.admitted)
                 return share
         self._has_strangers = True
         return self._strangers
 
-    def is_below(self, share: Share) -> bool:
+    def is_below(self, share: FairShare) -> bool:
         """Whether it has had less than an equal part of what was admitted lately."""
         return self._recent(share) * len(self) < self._recent(self._total)
 
-    def admit(self, share: Share) -> None:
+    def admit(self, share: FairShare) -> None:
         """Count one request."""
         share.admitted += 1
         self._total.admitted += 1
 
-    def _recent(self, share: Share) -> float:
+    def _recent(self, share: FairShare) -> float:
         return share.admitted + share.before * self._weight

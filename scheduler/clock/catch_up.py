@@ -26,7 +26,7 @@ class Missed(NamedTuple):
     reason: str
 
 
-class Due(NamedTuple):
+class DueSlots(NamedTuple):
     """What a monitor owes: the newest slot, which is run, older ones that were missed, and when the next one comes."""
 
     newest: float | None
@@ -42,7 +42,7 @@ class Ready(NamedTuple):
     run_id: str
 
 
-def due_slots(cadence: Cadence, first: float, now: float, *, created_at: float) -> Due:
+def due_slots(cadence: Cadence, first: float, now: float, *, created_at: float) -> DueSlots:
     """The slots from `first`, the one that was expected, up to `now` (decisions 12).
 
     Raises:
@@ -52,7 +52,7 @@ def due_slots(cadence: Cadence, first: float, now: float, *, created_at: float) 
     missed = [Missed(slot, MISSED) for slot in slots[:-1]]
     if len(missed) > RECORDED_MAX:
         missed[0] = Missed(first, f"{MISSED}, and so was every slot before {iso(missed[1].slot)}")
-    return Due(slots[-1] if slots else None, missed, next_slot(cadence, max(now, first - 0.5), created_at))
+    return DueSlots(slots[-1] if slots else None, missed, next_slot(cadence, max(now, first - 0.5), created_at))
 
 
 def start_of(slot: float, monitor_id: str, crowd: int) -> float:

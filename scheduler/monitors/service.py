@@ -15,7 +15,7 @@ from billing.accounts.accounts import Account, read_account
 from billing.keys.sealing import Cipher
 from scheduler.errors import MonitorLimitReached, MonitorPaused, MonitorUnknown, RunTooSoon
 from scheduler.monitors.history import lists
-from scheduler.monitors.history.lists import RunsPage, StatusFilter, Window
+from scheduler.monitors.history.lists import RunsPage, SlotSpan, StatusFilter
 from scheduler.monitors.model import store
 from scheduler.monitors.model.draft import CreateBody, Draft, read_draft
 from scheduler.monitors.model.fields import uncallable
@@ -42,7 +42,7 @@ _DROPPED_AT_ONCE = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class MonitorSetting:
     """What monitors stand on. `resolve` tells what a webhook's host means while it is registered, and `wake` the clock
     that something may be due earlier than it knows.
     """
@@ -75,7 +75,7 @@ class Saved(NamedTuple):
 class MonitorService:
     """Every method takes the account: what belongs to another one is unknown."""
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: MonitorSetting) -> None:
         self._setting = setting
         self._store = setting.store
         self._now = setting.now
@@ -184,7 +184,7 @@ class MonitorService:
         monitor_id: str,
         *,
         status: str | None,
-        window: Window,
+        window: SlotSpan,
         limit: int,
         with_data: bool,
     ) -> RunsPage:

@@ -33,7 +33,7 @@ class LinkLost(Exception):
     """The connection is gone; a statement that was under way may have happened."""
 
 
-class Link:
+class PostgresLink:
     """A connection of one thread; only `cut` may come from another."""
 
     def __init__(self, connection: "psycopg.Connection[object]", *, query_only: bool, patience_s: float) -> None:
@@ -173,7 +173,7 @@ def _shut(end: socket.socket) -> None:
 
 def open_link(
     url: str, *, name: str, query_only: bool = False, statement_ms: int = STATEMENT_MS, lock_ms: int = LOCK_MS
-) -> Link:
+) -> PostgresLink:
     """A new connection that the server knows as `name`.
 
     Raises:
@@ -197,4 +197,6 @@ def open_link(
         options=" ".join(options).strip(),
     )
     connection = psycopg.connect(address, autocommit=True)
-    return Link(connection, query_only=query_only, patience_s=statement_ms / 1000 + PATIENCE_S - STATEMENT_MS / 1000)
+    return PostgresLink(
+        connection, query_only=query_only, patience_s=statement_ms / 1000 + PATIENCE_S - STATEMENT_MS / 1000
+    )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import psycopg
 
 from storage.errors import CommitUnknown, StoreContended, StoreUnavailable
-from storage.postgres.link import Link, LinkLost, open_link
+from storage.postgres.link import LinkLost, PostgresLink, open_link
 from storage.postgres.text import rows_of
 
 # A loss that is over by then fails nobody who was not in the middle of it.
@@ -34,13 +34,13 @@ SELECT pg_terminate_backend(pid, ?) FROM pg_stat_activity WHERE application_name
 """
 
 
-class Presence:
+class WriterConnection:
     """The writer's connection while there is one. All but `close` is called by the writer's thread."""
 
-    def __init__(self, url: str, link: Link, *, id_: str, tell: Callable[[str | None], None]) -> None:
+    def __init__(self, url: str, link: PostgresLink, *, id_: str, tell: Callable[[str | None], None]) -> None:
         """`link` is the first connection; `tell` is told why the server is away, and None when it is back."""
         self._url = url
-        self._link: Link | None = link
+        self._link: PostgresLink | None = link
         self._tell = tell
         self._told = False
         self._lock = threading.Lock()
@@ -52,13 +52,13 @@ class Presence:
         self._thread: threading.Thread | None = None
         self.id = id_
 
-    def link(self) -> Link:
+    def link(self) -> PostgresLink:
         """The connection. Raises StoreUnavailable while the server is away."""
         if self._link is None:
             raise StoreUnavailable(f"the database is away: {self._why}")
         return self._link
 
-    def lose(self, link: Link, why: str, *, unresolved: int | None = None) -> None:
+    def lose(self, link: PostgresLink, why: str, *, unresolved: int | None = None) -> None:
         """`link` is gone, maybe during the commit of the batch `unresolved`; waits a moment for the next one."""
         if link is not self._link:
             return
@@ -111,7 +111,7 @@ class Presence:
                 self._told = False
                 self._tell(None)
 
-    def _connect(self) -> Link:
+    def _connect(self) -> PostgresLink:
         link = open_link(self._url, name=self.id)
         try:
             prepare_writer(link)
@@ -130,7 +130,7 @@ def new_id() -> str:
     return f"sluice-writer-{secrets.token_hex(8)}"
 
 
-def prepare_writer(link: Link) -> None:
+def prepare_writer(link: PostgresLink) -> None:
     """Set up a writer's connection: what is committed is durable, and plans stay as they are.
 
     Hot statements look each row up by an index, however small the tables were when they were planned. What has no index
@@ -145,7 +145,7 @@ def prepare_writer(link: Link) -> None:
     link.fetch()
 
 
-def end_others(link: Link, id_: str) -> None:
+def end_others(link: PostgresLink, id_: str) -> None:
     """End what earlier connections of the writer have left, so that nothing of theirs happens later.
 
     Raises:
@@ -156,7 +156,7 @@ def end_others(link: Link, id_: str) -> None:
         raise LinkLost("an earlier connection has not ended yet")
 
 
-def _forget(link: Link, id_: str) -> None:
+def _forget(link: PostgresLink, id_: str) -> None:
     try:
         link.queue(FORGET, (id_,))
         link.fetch()

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from storage.errors import StoreUnusable
 from storage.migrations import Migration, MigrationSet, refuse_newer
-from storage.postgres.link import Link
+from storage.postgres.link import PostgresLink
 from storage.postgres.text import rows_of
 
 VERSION_LEAST = 15
@@ -40,7 +40,7 @@ FOR EACH STATEMENT EXECUTE FUNCTION {table}_refuses_changes()
 class PostgresSchema:
     """What migrations may do (see `storage.migrations.Schema`)."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: PostgresLink) -> None:
         """Migrations run on `link`."""
         self._link = link
 
@@ -55,7 +55,7 @@ class PostgresSchema:
         self.execute(ON_CHANGES.replace("{table}", table))
 
 
-def check_version(link: Link) -> None:
+def check_version(link: PostgresLink) -> None:
     """Raises StoreUnusable for a server that is too old."""
     link.queue("SELECT current_setting('server_version_num')::bigint / 10000, current_setting('server_version')")
     ((major, text),) = rows_of(link.fetch())
@@ -63,7 +63,7 @@ def check_version(link: Link) -> None:
         raise StoreUnusable(f"the database server is PostgreSQL {text}; {VERSION_LEAST} or later is needed")
 
 
-def migrate(link: Link, sets: Sequence[MigrationSet]) -> None:
+def migrate(link: PostgresLink, sets: Sequence[MigrationSet]) -> None:
     """Apply what is missing, each migration in its own transaction, while no other node does.
 
     Raises:
@@ -81,7 +81,7 @@ def migrate(link: Link, sets: Sequence[MigrationSet]) -> None:
                 _apply(link, one.name, migration)
 
 
-def _apply(link: Link, set_name: str, migration: Migration) -> None:
+def _apply(link: PostgresLink, set_name: str, migration: Migration) -> None:
     link.queue("BEGIN")
     migration(PostgresSchema(link))
     link.queue("INSERT INTO store_migrations (migration_set, name) VALUES (?, ?)", (set_name, migration.__name__))

@@ -11,8 +11,8 @@ import trio
 from storage.batching import Writer, open_writer
 from storage.errors import StoreUnavailable, StoreUnusable
 from storage.migrations import MigrationSet
-from storage.postgres.link import Link, LinkLost, open_link
-from storage.postgres.membership import FORGET_OLD, Presence, new_id, prepare_writer
+from storage.postgres.link import LinkLost, PostgresLink, open_link
+from storage.postgres.membership import FORGET_OLD, WriterConnection, new_id, prepare_writer
 from storage.postgres.schema import check_version, migrate
 from storage.postgres.transaction import PostgresEngine, PostgresTx, run_patiently, translate
 from storage.store import BatchHandler, Req, Res, StoreStatistics, T, Tx
@@ -29,8 +29,8 @@ class PostgresReaders:
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self._idle: list[Link] = []
-        self._busy: set[Link] = set()
+        self._idle: list[PostgresLink] = []
+        self._busy: set[PostgresLink] = set()
         self._why: str | None = None
 
     def run(self, fn: Callable[[Tx], T]) -> T:
@@ -61,7 +61,7 @@ class PostgresReaders:
         while self._idle:
             self._idle.pop().close()
 
-    def _run(self, link: Link, fn: Callable[[Tx], T]) -> T:
+    def _run(self, link: PostgresLink, fn: Callable[[Tx], T]) -> T:
         self._busy.add(link)
         try:
             link.queue("BEGIN")
@@ -73,7 +73,7 @@ class PostgresReaders:
             self._busy.discard(link)
             self._give_back(link)
 
-    def _give_back(self, link: Link) -> None:
+    def _give_back(self, link: PostgresLink) -> None:
         try:
             if link.is_pending:
                 with suppress(psycopg.Error):
@@ -136,7 +136,7 @@ async def open_postgres(url: str, migrations: Sequence[MigrationSet]) -> AsyncIt
     readers = PostgresReaders(url)
     id_ = new_id()
     link = await trio.to_thread.run_sync(_open_first, url, migrations, id_)
-    presence = Presence(url, link, id_=id_, tell=lambda why: _soon(token, refuse, why))
+    presence = WriterConnection(url, link, id_=id_, tell=lambda why: _soon(token, refuse, why))
     engine = PostgresEngine(presence, lambda doubts: _soon(token, _call_all, doubts))
 
     def refuse(why: str | None) -> None:
@@ -153,7 +153,7 @@ async def open_postgres(url: str, migrations: Sequence[MigrationSet]) -> AsyncIt
         readers.close()
 
 
-def _open_first(url: str, migrations: Sequence[MigrationSet], id_: str) -> Link:
+def _open_first(url: str, migrations: Sequence[MigrationSet], id_: str) -> PostgresLink:
     """The writer's first connection to the migrated database."""
     try:
         link = open_link(url, name="sluice-migrations", statement_ms=MIGRATE_MS, lock_ms=MIGRATE_MS)

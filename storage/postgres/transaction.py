@@ -13,8 +13,8 @@ from typing import Final
 import psycopg
 
 from storage.errors import CommitUnknown, ConstraintViolated, StoreContended, StoreUnavailable
-from storage.postgres.link import Link, LinkLost
-from storage.postgres.membership import MARK, Presence
+from storage.postgres.link import LinkLost, PostgresLink
+from storage.postgres.membership import MARK, WriterConnection
 from storage.postgres.text import rows_of
 from storage.store import Item, Row, Value
 from storage.transactions import Callback, Job, groups_of, run_batch
@@ -64,7 +64,7 @@ class PostgresTx:
     __slots__ = ("_callbacks", "_doubts", "_link")
 
     def __init__(
-        self, link: Link, callbacks: list[Callback] | None = None, doubts: list[Callback] | None = None
+        self, link: PostgresLink, callbacks: list[Callback] | None = None, doubts: list[Callback] | None = None
     ) -> None:
         """The lists receive what `on_commit` and `on_doubt` are told; None on a query-only connection."""
         self._link = link
@@ -124,12 +124,12 @@ class PostgresTx:
 class PostgresEngine:
     """The writer's side of a transaction (see `storage.transactions.Engine`)."""
 
-    def __init__(self, presence: Presence, tell_doubts: Callable[[Sequence[Callback]], None]) -> None:
+    def __init__(self, presence: WriterConnection, tell_doubts: Callable[[Sequence[Callback]], None]) -> None:
         """`tell_doubts` has the callbacks called on the Trio side."""
         self._presence = presence
         self._tell_doubts = tell_doubts
         self._doubts: list[Callback] = []
-        self._link: Link | None = None
+        self._link: PostgresLink | None = None
         self._batch = 0
         self._groups = 0
 
@@ -208,7 +208,7 @@ class PostgresEngine:
         """The store's word for an error of the driver."""
         return translate(error)
 
-    def _opened(self) -> Link:
+    def _opened(self) -> PostgresLink:
         assert self._link is not None, "no transaction is open"
         return self._link
 
@@ -220,7 +220,7 @@ class PostgresEngine:
             raise
 
 
-def _drain(link: Link) -> None:
+def _drain(link: PostgresLink) -> None:
     """Have what is under way done with; its errors have been told, or do not matter any more."""
     if link.is_pending:
         with suppress(psycopg.Error):

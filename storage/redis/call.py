@@ -23,7 +23,7 @@ def slot_of(key: bytes) -> int:
     return crc_hqx(key, 0) % SLOTS
 
 
-class Call:
+class RedisCall:
     """One command. Only the Trio thread touches it, between checkpoints."""
 
     __slots__ = (
@@ -100,15 +100,15 @@ class Call:
             trio.lowlevel.reschedule(task)
 
 
-def script_call(script: Script, keys: Sequence[bytes], args: Sequence[bytes]) -> Call:
+def script_call(script: Script, keys: Sequence[bytes], args: Sequence[bytes]) -> RedisCall:
     """A call that runs a script by its name."""
-    return Call([b"EVALSHA", script.sha, b"%d" % len(keys), *keys, *args], keys[0], script)
+    return RedisCall([b"EVALSHA", script.sha, b"%d" % len(keys), *keys, *args], keys[0], script)
 
 
 class Calls(Protocol):
     """Where calls go, as those who know no more of a link need it."""
 
-    def submit(self, call: Call) -> None:
+    def submit(self, call: RedisCall) -> None:
         """Queue it, or raise StateUnavailable."""
         ...
 
@@ -128,6 +128,6 @@ class Owner(Protocol):
         """The server sent a message on its own."""
         ...
 
-    def refused(self, call: Call, error: RedisError) -> bool:
+    def refused(self, call: RedisCall, error: RedisError) -> bool:
         """The server refused a call; True when the owner sees to it, so that it has no outcome yet."""
         ...

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 import trio
 
 from storage.errors import StateUnavailable
-from storage.redis.call import Call, Calls
+from storage.redis.call import Calls, RedisCall
 from storage.state import LOOK_AGAIN, Reply
 
 BUFFER_MESSAGES = 256
@@ -85,7 +85,7 @@ class Channels:
             return
         for link in self._links:
             try:
-                link.submit(Call([b"SUBSCRIBE", name], name, is_silent=True))
+                link.submit(RedisCall([b"SUBSCRIBE", name], name, is_silent=True))
             except StateUnavailable:
                 continue
             channel.home = link
@@ -95,7 +95,7 @@ class Channels:
         del self._channels[name]
         if channel.home is not None:
             try:
-                channel.home.submit(Call([b"UNSUBSCRIBE", name], name, is_silent=True))
+                channel.home.submit(RedisCall([b"UNSUBSCRIBE", name], name, is_silent=True))
             except StateUnavailable:
                 return
 

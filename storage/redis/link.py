@@ -21,8 +21,8 @@ import trio
 from coredis.exceptions import InvalidResponse, NoScriptError, ReadOnlyError, RedisError
 
 from storage.errors import StateUnavailable
-from storage.redis.call import Call, Owner
-from storage.redis.wire import FAULTS, Answer, Connection, end_remains, pack
+from storage.redis.call import Owner, RedisCall
+from storage.redis.wire import FAULTS, Answer, RedisConnection, end_remains, pack
 
 QUEUE_MAX = 10_000
 BATCH_MAX = 512
@@ -39,20 +39,20 @@ QUIET_S = 1.0  # a server that froze while nobody called is found by then
 _log = logging.getLogger(__name__)
 
 
-class Link:
+class RedisLink:
     """A link that is `run` by a task of its owner. `connect` gives a greeted connection."""
 
     def __init__(
-        self, connect: Callable[[], AbstractAsyncContextManager[Connection]], owner: Owner, *, round_trip_s: float
+        self, connect: Callable[[], AbstractAsyncContextManager[RedisConnection]], owner: Owner, *, round_trip_s: float
     ) -> None:
         self.fault: str | None = "not connected yet"
         self._connect = connect
         self._owner = owner
         self._round_trip_s = round_trip_s
-        self._queue: deque[Call] = deque()
-        self._flying: deque[Call] = deque()
+        self._queue: deque[RedisCall] = deque()
+        self._flying: deque[RedisCall] = deque()
         self._last: tuple[bytes, bytes] | None = None
-        self._again: list[Call] = []
+        self._again: list[RedisCall] = []
         self._sent_scripts: set[bytes] = set()
         self._sender = trio.lowlevel.ParkingLot()
         self._patience = trio.CancelScope()
@@ -65,7 +65,7 @@ class Link:
         """How many calls have no outcome yet."""
         return len(self._queue) + len(self._flying) + len(self._again)
 
-    def submit(self, call: Call) -> None:
+    def submit(self, call: RedisCall) -> None:
         """Queue a call.
 
         Raises:
@@ -110,7 +110,7 @@ class Link:
             self._flying.clear()
             self._owner.lost(self)
 
-    async def _end_last(self, connection: Connection) -> None:
+    async def _end_last(self, connection: RedisConnection) -> None:
         """What a stalled network still holds of the last connection must not happen after its callers failed."""
         if self._last is not None:
             await end_remains(connection, self._last)
@@ -133,13 +133,13 @@ class Link:
         for call in queued:
             call.fail(why)
 
-    async def _serve(self, connection: Connection) -> None:
+    async def _serve(self, connection: RedisConnection) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._send, connection)
             nursery.start_soon(self._look_after)
             await self._receive(connection)
 
-    async def _send(self, connection: Connection) -> None:
+    async def _send(self, connection: RedisConnection) -> None:
         """Whatever is queued goes as one, as soon as nothing is in flight."""
         while True:
             while not self._queue or self._flying:
@@ -152,10 +152,10 @@ class Link:
                     self._patience.deadline = trio.current_time() + self._round_trip_s
                 await connection.send(b"".join([pack(call.parts) for call in batch]))
 
-    def _take_batch(self) -> list[Call]:
+    def _take_batch(self) -> list[RedisCall]:
         """The next calls, those that nobody waits for any more left out."""
         queue = self._queue
-        batch: list[Call] = []
+        batch: list[RedisCall] = []
         while queue and len(batch) < BATCH_MAX:
             call = queue.popleft()
             if not call.is_left:
@@ -164,13 +164,13 @@ class Link:
         self._flying.extend([call for call in batch if not call.is_silent])
         return batch
 
-    def _teach(self, call: Call) -> None:
+    def _teach(self, call: RedisCall) -> None:
         """The first use of a script on a connection brings its text along."""
         if call.script is not None and call.script.sha not in self._sent_scripts:
             self._sent_scripts.add(call.script.sha)
             call.with_text()
 
-    async def _receive(self, connection: Connection) -> None:
+    async def _receive(self, connection: RedisConnection) -> None:
         """Give out what arrives, each round trip by its deadline."""
         while True:
             patience_s = self._round_trip_s if self._flying else math.inf
@@ -184,7 +184,7 @@ class Link:
             if grace.cancelled_caught:
                 await self._stall(connection)
 
-    async def _stall(self, connection: Connection) -> None:
+    async def _stall(self, connection: RedisConnection) -> None:
         """Let nobody wait any longer, and see whether the answers still come."""
         why = f"no answer within {self._round_trip_s:g} s"
         self._say(logging.WARNING, f"the link to Redis stalls: {why}")
@@ -212,7 +212,7 @@ class Link:
             if self._queue:
                 self._sender.unpark()
 
-    def _give(self, call: Call, answer: Answer) -> None:
+    def _give(self, call: RedisCall, answer: Answer) -> None:
         if call.is_done:
             return  # it failed when the link stalled
         if not isinstance(answer, RedisError):
@@ -222,13 +222,13 @@ class Link:
         elif not self._owner.refused(call, answer):
             self._refuse(call, answer)
 
-    def _send_text(self, call: Call) -> None:
+    def _send_text(self, call: RedisCall) -> None:
         """The server does not know the script any more, so nothing happened: once more, before all that is queued."""
         if not call.is_left:
             call.with_text()
             self._again.append(call)
 
-    def _refuse(self, call: Call, error: RedisError) -> None:
+    def _refuse(self, call: RedisCall, error: RedisError) -> None:
         words = f"{type(error).__name__}: {error}"
         call.fail(words)
         self._say(logging.ERROR, f"Redis refused {call.parts[0]!r}: {words}")
@@ -250,7 +250,7 @@ class Link:
         while True:
             await trio.sleep(QUIET_S)
             if self.fault is None and not self.waiting:
-                self.submit(Call([b"PING"], b""))
+                self.submit(RedisCall([b"PING"], b""))
 
 
 def _words(group: BaseExceptionGroup[BaseException]) -> str:

@@ -12,8 +12,8 @@ import trio
 from coredis.exceptions import AskError, MovedError, RedisError
 
 from storage.errors import StateUnavailable
-from storage.redis.call import SLOTS, Call, Calls, Owner, slot_of
-from storage.redis.link import CONNECT_S, Link
+from storage.redis.call import SLOTS, Calls, Owner, RedisCall, slot_of
+from storage.redis.link import CONNECT_S, RedisLink
 from storage.redis.urls import Access, Address
 from storage.redis.wire import FAULTS, open_connection
 from storage.state import Reply
@@ -25,7 +25,7 @@ QUIET_SCOUT_S = 30.0
 _log = logging.getLogger(__name__)
 
 
-class Routes(Protocol):
+class RedisRoutes(Protocol):
     """The links of a state."""
 
     @property
@@ -33,15 +33,15 @@ class Routes(Protocol):
         """Why some key cannot be asked for now."""
         ...
 
-    def links(self) -> Iterable[Link]:
+    def links(self) -> Iterable[RedisLink]:
         """All of them."""
         ...
 
-    def link_of(self, key: bytes) -> Link:
+    def link_of(self, key: bytes) -> RedisLink:
         """The one for a key; raises StateUnavailable when there is none."""
         ...
 
-    def refused(self, call: Call, error: RedisError) -> bool:
+    def refused(self, call: RedisCall, error: RedisError) -> bool:
         """As `Owner.refused`."""
         ...
 
@@ -50,26 +50,26 @@ class Routes(Protocol):
         ...
 
 
-class Single:
+class SingleServer:
     """One server, or what Sentinel says is the primary."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: RedisLink) -> None:
         self._link = link
 
     @property
     def fault(self) -> str | None:
-        """As `Routes.fault`."""
+        """As `RedisRoutes.fault`."""
         return self._link.fault
 
-    def links(self) -> Iterable[Link]:
+    def links(self) -> Iterable[RedisLink]:
         """The one."""
         return (self._link,)
 
-    def link_of(self, key: bytes) -> Link:  # noqa: ARG002 - one for all keys
+    def link_of(self, key: bytes) -> RedisLink:  # noqa: ARG002 - one for all keys
         """The one."""
         return self._link
 
-    def refused(self, call: Call, error: RedisError) -> bool:  # noqa: ARG002 - there is nowhere else to go
+    def refused(self, call: RedisCall, error: RedisError) -> bool:  # noqa: ARG002 - there is nowhere else to go
         """Nothing is seen to."""
         return False
 
@@ -86,30 +86,30 @@ class Cluster:
         self._round_trip_s = round_trip_s
         self._nursery = nursery
         self._owner: Owner | None = None
-        self._links: dict[Address, tuple[Link, trio.CancelScope]] = {}
+        self._links: dict[Address, tuple[RedisLink, trio.CancelScope]] = {}
         self._slots: list[Address | None] = [None] * SLOTS
         self._wrong = trio.Event()
         self._rng = Random()
 
     @property
     def fault(self) -> str | None:
-        """As `Routes.fault`."""
+        """As `RedisRoutes.fault`."""
         if not self._links or None in self._slots:
             return "some slots of the cluster have no server"
         return next((link.fault for link, _ in self._links.values() if link.fault is not None), None)
 
-    def links(self) -> Iterable[Link]:
+    def links(self) -> Iterable[RedisLink]:
         """Those to the servers of the map."""
         return [link for link, _ in self._links.values()]
 
-    def link_of(self, key: bytes) -> Link:
+    def link_of(self, key: bytes) -> RedisLink:
         """The one to the server of the key's slot."""
         address = self._slots[slot_of(key)]
         if address is None:
             raise StateUnavailable("the key's slot has no server")
         return self._links[address][0]
 
-    def refused(self, call: Call, error: RedisError) -> bool:
+    def refused(self, call: RedisCall, error: RedisError) -> bool:
         """Follow a slot that has moved or is moving; nothing of the call happened."""
         if not isinstance(error, MovedError | AskError) or call.moves >= MOVES_MAX:
             return False
@@ -119,7 +119,7 @@ class Cluster:
         link = self._link_to((error.host, error.port))
         try:
             if isinstance(error, AskError):
-                link.submit(Call([b"ASKING"], call.key))
+                link.submit(RedisCall([b"ASKING"], call.key))
             else:
                 self._slots[error.slot_id] = (error.host, error.port)
                 self._wrong.set()
@@ -171,18 +171,18 @@ class Cluster:
         for address in self._links.keys() - set(slots):
             self._links.pop(address)[1].cancel()
 
-    def _link_to(self, address: Address) -> Link:
+    def _link_to(self, address: Address) -> RedisLink:
         known = self._links.get(address)
         if known is None:
             assert self._owner is not None
             connect = partial(open_connection, address, self._access)
-            known = Link(connect, self._owner, round_trip_s=self._round_trip_s), trio.CancelScope()
+            known = RedisLink(connect, self._owner, round_trip_s=self._round_trip_s), trio.CancelScope()
             self._links[address] = known
             self._nursery.start_soon(_run_within, *known)
         return known[0]
 
 
-async def _run_within(link: Link, scope: trio.CancelScope) -> None:
+async def _run_within(link: RedisLink, scope: trio.CancelScope) -> None:
     with scope:
         await link.run()
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 import trio
 
 from storage.redis.urls import Access, Address
-from storage.redis.wire import FAULTS, Connection, open_connection
+from storage.redis.wire import FAULTS, RedisConnection, open_connection
 
 ASK_S = 0.2
 
@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 
 @asynccontextmanager
-async def open_primary(sentinels: Sequence[Address], service: str, access: Access) -> AsyncIterator[Connection]:
+async def open_primary(sentinels: Sequence[Address], service: str, access: Access) -> AsyncIterator[RedisConnection]:
     """A connection to the primary of a service; the password is the servers', not the sentinels'.
 
     Raises:

@@ -10,10 +10,10 @@ import trio
 from coredis.exceptions import RedisError
 
 from storage.errors import StateUnavailable
-from storage.redis.call import Call, Calls, script_call
+from storage.redis.call import Calls, RedisCall, script_call
 from storage.redis.channels import Channels
-from storage.redis.link import ROUND_TRIP_S, Link
-from storage.redis.routes import Cluster, Routes, Single
+from storage.redis.link import ROUND_TRIP_S, RedisLink
+from storage.redis.routes import Cluster, RedisRoutes, SingleServer
 from storage.redis.sentinel import open_primary
 from storage.redis.urls import RedisUrl, read_url
 from storage.redis.wire import open_connection
@@ -29,7 +29,7 @@ class RedisState:
     """As `State`. It owns the links, which tell it what happens to them."""
 
     def __init__(self) -> None:
-        self.routes: Routes
+        self.routes: RedisRoutes
         self._channels = Channels()
         self._callbacks: list[Callable[[], None]] = []
         self._changed = trio.Event()
@@ -70,17 +70,17 @@ class RedisState:
 
     async def call(self, name: bytes, key: bytes, *args: bytes) -> Reply:
         """As `State.call`."""
-        return await self._ask(Call([name, key, *args], key))
+        return await self._ask(RedisCall([name, key, *args], key))
 
     def call_nowait(self, name: bytes, key: bytes, *args: bytes, on_loss: Callable[[], None] | None = None) -> bool:
         """As `State.call_nowait`."""
-        call = Call([name, key, *args], key)
+        call = RedisCall([name, key, *args], key)
         call.on_loss = on_loss
         return self._submit_or_fail(call)
 
     def publish(self, channel: bytes, message: bytes) -> bool:
         """As `State.publish`."""
-        return self._submit_or_fail(Call([b"PUBLISH", channel, message], channel))
+        return self._submit_or_fail(RedisCall([b"PUBLISH", channel, message], channel))
 
     def subscribe(self, channel: bytes) -> AbstractAsyncContextManager[trio.MemoryReceiveChannel[bytes]]:
         """As `State.subscribe`."""
@@ -101,11 +101,11 @@ class RedisState:
             connects=sum(link.connects for link in links),
         )
 
-    async def _ask(self, call: Call) -> Reply:
+    async def _ask(self, call: RedisCall) -> Reply:
         self.routes.link_of(call.key).submit(call)
         return await call.wait()
 
-    def _submit_or_fail(self, call: Call) -> bool:
+    def _submit_or_fail(self, call: RedisCall) -> bool:
         try:
             self.routes.link_of(call.key).submit(call)
         except StateUnavailable as exc:
@@ -129,7 +129,7 @@ class RedisState:
         """As `Owner.pushed`."""
         self._channels.pushed(message)
 
-    def refused(self, call: Call, error: RedisError) -> bool:
+    def refused(self, call: RedisCall, error: RedisError) -> bool:
         """As `Owner.refused`."""
         return self.routes.refused(call, error)
 
@@ -177,6 +177,6 @@ def _start(where: RedisUrl, state: RedisState, nursery: trio.Nursery, round_trip
         connect = partial(open_primary, where.addresses, where.service, where.access)
     else:
         connect = partial(open_connection, where.addresses[0], where.access)
-    link = Link(connect, state, round_trip_s=round_trip_s)
-    state.routes = Single(link)
+    link = RedisLink(connect, state, round_trip_s=round_trip_s)
+    state.routes = SingleServer(link)
     nursery.start_soon(link.run)

@@ -45,7 +45,7 @@ def pack(parts: Sequence[bytes]) -> bytes:
     return b"\r\n".join(lines)
 
 
-class Connection:
+class RedisConnection:
     """A greeted connection. One task sends, one receives."""
 
     def __init__(self, stream: trio.abc.Stream) -> None:
@@ -91,7 +91,7 @@ class Connection:
 
 
 @asynccontextmanager
-async def open_connection(address: Address, access: Access) -> AsyncIterator[Connection]:
+async def open_connection(address: Address, access: Access) -> AsyncIterator[RedisConnection]:
     """A connection that has logged in and gets answers; the deadline is the caller's.
 
     Raises:
@@ -99,7 +99,7 @@ async def open_connection(address: Address, access: Access) -> AsyncIterator[Con
     """
     stream: trio.abc.Stream = await _open_stream(address, access)
     try:
-        connection = Connection(stream)
+        connection = RedisConnection(stream)
         await _greet(connection, access)
         connection.identity = await _identity(connection)
         yield connection
@@ -118,7 +118,7 @@ async def _open_stream(address: Address, access: Access) -> trio.abc.Stream:
     return trio.SSLStream(stream, access.tls, server_hostname=address[0], https_compatible=True)
 
 
-async def _greet(connection: Connection, access: Access) -> None:
+async def _greet(connection: RedisConnection, access: Access) -> None:
     hello = [b"HELLO", b"3"]
     if access.password:
         hello += [b"AUTH", access.username.encode() or b"default", access.password.encode()]
@@ -128,7 +128,7 @@ async def _greet(connection: Connection, access: Access) -> None:
     await connection.ask(b"PING")  # refused while the server still loads its data
 
 
-async def _identity(connection: Connection) -> tuple[bytes, bytes] | None:
+async def _identity(connection: RedisConnection) -> tuple[bytes, bytes] | None:
     try:
         told = await connection.ask(b"CLIENT", b"INFO")
     except RedisError:
@@ -138,7 +138,7 @@ async def _identity(connection: Connection) -> tuple[bytes, bytes] | None:
     return fields[b"id"], fields[b"addr"]
 
 
-async def end_remains(connection: Connection, identity: tuple[bytes, bytes]) -> None:
+async def end_remains(connection: RedisConnection, identity: tuple[bytes, bytes]) -> None:
     """End an earlier connection on the server's side too: from here on nothing that was sent over it can happen."""
     number, address = identity
     try:

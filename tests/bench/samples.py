@@ -4,7 +4,7 @@ from dataclasses import replace
 from random import Random
 
 from bench.core.machine import Machine
-from bench.core.results import Cost, Held, Point, Results, Step
+from bench.core.results import Cost, MemorySample, Point, Results, Step
 
 MACHINE = Machine("a CPU", 2, 8 * 10**9, "Linux 6", "CPython 3.11", {"trio": "0.35.0"}, 0.1)
 STEP = Step(
@@ -24,7 +24,7 @@ STEP = Step(
     unanswered=0,
     connections=8,
     unexpected={},
-    memory=(Held(10.0, 90_000_000, 60_000_000), Held(11.0, 91_000_000, 60_000_000)),
+    memory=(MemorySample(10.0, 90_000_000, 60_000_000), MemorySample(11.0, 91_000_000, 60_000_000)),
 )
 COST = Cost(
     scenario="miss",
@@ -54,7 +54,7 @@ def noisy_step(rng: Random, *, noise: float, factor: float = 1.0, rate: float = 
         p50_ms=around(1.0 * factor),
         p99_ms=around(4.0 * factor),
         p999_ms=around(8.0 * factor),
-        memory=(Held(10.0, 90_000_000, round(around(60e6))),),
+        memory=(MemorySample(10.0, 90_000_000, round(around(60e6))),),
     )
 
 

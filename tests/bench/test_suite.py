@@ -10,16 +10,16 @@ import pytest
 import trio
 
 from bench.core.errors import WrongUse
-from bench.core.results import Held, Point, new_results
+from bench.core.results import MemorySample, Point, new_results
 from bench.core.scenarios import PEERS, SCENARIOS
-from bench.load.ask import Ask
+from bench.load.ask import RequestSpec
 from bench.load.keys import KEYS
 from bench.load.wrk import NEW_FROM, drive_wrk, script_for
 from bench.marks import added_latency, lost_throughput
 from bench.peers.servers import SERVERS
 from bench.suite import (
     NAMES,
-    Options,
+    SuiteOptions,
     growth_mb,
     run_suite,
     seconds_of,
@@ -50,7 +50,7 @@ def test_the_scenarios_that_operators_were_promised_are_there() -> None:
 
 async def test_a_scenario_runs_as_often_as_asked_for_and_tells_what_is_next() -> None:
     rates = {"hit": {"100/s": 100.0}}
-    options = Options(scenarios=("hit",), rates=rates, seconds=0.3, repeats=2)
+    options = SuiteOptions(scenarios=("hit",), rates=rates, seconds=0.3, repeats=2)
     results, told = new_results(), list[str]()
     with trio.fail_after(90):
         await run_suite(options, results, told.append)
@@ -67,7 +67,7 @@ async def test_a_scenario_runs_as_often_as_asked_for_and_tells_what_is_next() ->
 async def test_a_sweep_runs_the_scenario_under_each_value_and_refusals_are_a_part_of_it() -> None:
     """Method: the window admits 20 requests of a key, then 1,000,000; 60 and more are sent."""
     sweep = Sweep("limits.requests_per_minute", (20, 1_000_000))
-    options = Options(("hit",), {"hit": {"100/s": 100.0}}, 0.4, 1)
+    options = SuiteOptions(("hit",), {"hit": {"100/s": 100.0}}, 0.4, 1)
     results, told = new_results(), list[str]()
     with trio.fail_after(90):
         await run_sweep(sweep, options, results, told.append)
@@ -85,12 +85,12 @@ async def test_a_sweep_runs_the_scenario_under_each_value_and_refusals_are_a_par
     ("seconds", "name", "expected"), [(None, "hit", 3.0), (0.5, "hit", 0.5), (None, "soak", 500.0), (2.0, "soak", 2.0)]
 )
 def test_a_step_counts_some_seconds_and_a_soak_its_requests(seconds: float | None, name: str, expected: float) -> None:
-    assert seconds_of(SCENARIOS[name], Options(seconds=seconds), 2_000.0) == expected
+    assert seconds_of(SCENARIOS[name], SuiteOptions(seconds=seconds), 2_000.0) == expected
 
 
 def test_growth_is_that_of_own_memory_and_of_a_million_requests() -> None:
     own = [100e6] * 10 + [150e6] * 80 + [104e6] * 10
-    memory = tuple(Held(float(at), 200_000_000 + at, round(held)) for at, held in enumerate(own))
+    memory = tuple(MemorySample(float(at), 200_000_000 + at, round(held)) for at, held in enumerate(own))
     step = replace(STEP, requests=500_000, memory=memory)
     assert growth_mb([step]) == pytest.approx(8)
     (mark,) = soak_marks(SCENARIOS["soak"], [Point("soak", "50%", "", [step])])
@@ -173,20 +173,20 @@ async def test_wrk_is_used_where_it_is_installed(tmp_path: Path, monkeypatch: py
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     with trio.fail_after(30):
-        wrked = await drive_wrk(Ask("http://127.0.0.1:1", "/"), pid=os.getpid(), connections=1, seconds=1)
+        wrked = await drive_wrk(RequestSpec("http://127.0.0.1:1", "/"), pid=os.getpid(), connections=1, seconds=1)
     assert wrked is not None
     assert (wrked.requests, wrked.seconds) == (1_234, 2.0)
 
 
 async def test_without_wrk_there_is_no_second_opinion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert await drive_wrk(Ask("http://127.0.0.1:1", "/"), pid=os.getpid(), connections=1, seconds=1) is None
+    assert await drive_wrk(RequestSpec("http://127.0.0.1:1", "/"), pid=os.getpid(), connections=1, seconds=1) is None
 
 
 def test_wrk_s_script_asks_the_same() -> None:
-    new = script_for(Ask("http://h:1", '/user{n}?q="x"', keys="new", headers=(("x-api-key", "k"),)))
+    new = script_for(RequestSpec("http://h:1", '/user{n}?q="x"', keys="new", headers=(("x-api-key", "k"),)))
     assert f"local n = {NEW_FROM}\n" in new
     assert "n = n + 1\n" in new
     assert '["x-api-key"] = "k"' in new
     assert r'"/user{n}?q=\"x\""' in new
-    assert "n = n + 0\n" in script_for(Ask("http://h:1", "/"))
+    assert "n = n + 0\n" in script_for(RequestSpec("http://h:1", "/"))

@@ -11,7 +11,7 @@ from billing.accounts.accounts import Accounts
 from billing.accounts.balances import Balances
 from billing.charges.batch_rows import ChargeRequest
 from billing.charges.charges import Charges
-from billing.charges.low_balance import Fall
+from billing.charges.low_balance import LowBalance
 from billing.keys.keys import Keys
 from billing.keys.records import KeyRecord
 from billing.keys.sealing import Cipher
@@ -30,12 +30,12 @@ class Told:
 
     def __init__(self) -> None:
         self.keys: list[KeyRecord] = []
-        self.falls: list[Fall] = []
+        self.falls: list[LowBalance] = []
 
     def key_revoked(self, tx: Tx, key: KeyRecord) -> None:
         tx.on_commit(partial(self.keys.append, key))
 
-    def credits_fell(self, tx: Tx, falls: Sequence[Fall]) -> None:
+    def credits_fell(self, tx: Tx, falls: Sequence[LowBalance]) -> None:
         tx.on_commit(partial(self.falls.extend, falls))
 
     def steps(self, account_id: str) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Any
 import trio
 
 from gateway.config.secrets import load_secret
-from gateway.node.membership import Pace
+from gateway.node.membership import MembershipPace
 from tests.crash.clients import Clients, Node, NodeDied
 from tests.crash.seen import Life, Seen, check_costs
 from tests.fakes.commands import open_commands
@@ -90,7 +90,7 @@ class Ordeal:
     def _start(self) -> Forked:
         """A node that finds at once what the one before it has left: on a server, where it looks for that often."""
         self.place.bury()
-        pace = None if engine() == "sqlite" else Pace(beat_s=BEAT_S)
+        pace = None if engine() == "sqlite" else MembershipPace(beat_s=BEAT_S)
         return self.forker.start(self.place.config, self._environ, pace=pace)
 
     async def _live(self, node: Node, started: Forked) -> None:

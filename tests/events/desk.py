@@ -10,10 +10,10 @@ import trio
 from events.consumers.consumers import Consumers
 from events.filters import Filters, Moved
 from events.log.kinds import CreditsExhausted, CreditsLow, KeyRevoked, MonitorAlert
-from events.log.log import Fact, Log, Subject
-from events.log.pages import Ask, Page, read_head, read_page
+from events.log.log import EventLog, Fact, Subject
+from events.log.pages import EventPage, PageQuery, read_head, read_page
 from events.migrations import MIGRATIONS
-from events.positions import Head
+from events.positions import LogHead
 from storage.opening import open_store
 from storage.store import Store, Tx
 
@@ -30,7 +30,9 @@ class Desk:
         self.told: list[Moved] = []
         self._node = node
         self._numbers = itertools.count(1)
-        self.log = Log(now=self.now, make_id=self.make_id, base_url="https://api.example.com/", tell=self.told.extend)
+        self.log = EventLog(
+            now=self.now, make_id=self.make_id, base_url="https://api.example.com/", tell=self.told.extend
+        )
         self.consumers = Consumers(self.store, self.now)
 
     def now(self) -> float:
@@ -42,7 +44,7 @@ class Desk:
     async def append(self, *facts: Fact) -> None:
         await self.store.write(lambda tx: self.log.append(tx, facts))
 
-    async def head(self, account_id: str = ACCOUNT) -> Head:
+    async def head(self, account_id: str = ACCOUNT) -> LogHead:
         return await self.store.read(lambda tx: read_head(tx, account_id))
 
     async def page(
@@ -55,8 +57,8 @@ class Desk:
         filters: Filters | None = None,
         upto: int | None = None,
         scan_max: int = 20_000,
-    ) -> Page:
-        ask = Ask(account_id, key_id, after, limit, filters or Filters(), upto)
+    ) -> EventPage:
+        ask = PageQuery(account_id, key_id, after, limit, filters or Filters(), upto)
         return await self.store.read(lambda tx: read_page(tx, ask, scan_max=scan_max))
 
 
@@ -83,7 +85,7 @@ def revoked(key_id: str, account_id: str = ACCOUNT) -> Fact:
     return Fact(account_id, "key.revoked", Subject("key", key_id), KeyRevoked(key_id=key_id, last4="abcd"))
 
 
-def places(page: Page) -> list[int]:
+def places(page: EventPage) -> list[int]:
     return [item.pos for item in page.items]
 
 

@@ -25,7 +25,7 @@ from typing import Any
 import orjson
 import trio
 
-from gateway.node.membership import Pace
+from gateway.node.membership import MembershipPace
 from tests.fakes.commands import PROJECT, become
 
 READY_S = 90.0
@@ -76,7 +76,7 @@ class Forker:
         *,
         name: str = "node",
         skew_s: float = 0.0,
-        pace: Pace | None = None,
+        pace: MembershipPace | None = None,
         program: str = PROGRAM,
     ) -> Forked:
         """`sluice serve` on this config, forked when this returns; its clock so many seconds ahead, or at another pace.
@@ -138,14 +138,14 @@ def _fork_each() -> None:
             if request["skew_s"]:
                 _serve_skewed(request)
             elif request["pace"]:
-                _serve_at_pace(Path(sys.argv[-1]), Pace(**request["pace"]))
+                _serve_at_pace(Path(sys.argv[-1]), MembershipPace(**request["pace"]))
             else:
                 importlib.import_module(request["program"]).main()
             return
         os.write(1, b"%d\n" % pid)
 
 
-def _serve_at_pace(config_file: Path, pace: Pace) -> None:
+def _serve_at_pace(config_file: Path, pace: MembershipPace) -> None:
     """`sluice serve`, but for how often it beats and how soon silence is death."""
     from gateway.cli.run import known_platforms  # noqa: PLC0415 - as above
     from gateway.config import load_config  # noqa: PLC0415
@@ -165,7 +165,7 @@ def _serve_skewed(request: Mapping[str, Any]) -> None:
     from gateway.config import load_config  # noqa: PLC0415
     from gateway.config.secrets import load_secret  # noqa: PLC0415
     from gateway.node.listeners import bind, port_of  # noqa: PLC0415
-    from gateway.node.node import Setting  # noqa: PLC0415 - as above
+    from gateway.node.node import NodeSetting  # noqa: PLC0415 - as above
     from gateway.node.serve import print_line  # noqa: PLC0415
     from gateway.node.wiring import open_node  # noqa: PLC0415 - as above
     from gateway.observability.logs import Log, open_log  # noqa: PLC0415
@@ -178,7 +178,7 @@ def _serve_skewed(request: Mapping[str, Any]) -> None:
         known = {platform.slug for platform in platforms}
         read_config = partial(load_config, os.fsdecode(bytes.fromhex(request["arguments"][2])), os.environ, known)
         public, private = await bind("127.0.0.1", 0, key_path="server"), await bind("127.0.0.1", 0, key_path="admin")
-        setting = Setting(
+        setting = NodeSetting(
             config=read_config(),
             read_config=read_config,
             secrets=load_secret(os.environ, Path(request["folder"])),

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from storage.migrations import MigrationSet
 from storage.postgres.link import open_link
-from storage.postgres.membership import Presence, new_id, prepare_writer
+from storage.postgres.membership import WriterConnection, new_id, prepare_writer
 from storage.postgres.schema import migrate
 from storage.postgres.store import PostgresReaders
 from storage.postgres.transaction import PostgresEngine, run_patiently
@@ -26,7 +26,7 @@ class InlinePostgres(InlineCalls):
         link = open_link(url, name=id_)
         migrate(link, migrations)
         prepare_writer(link)
-        self._presence = Presence(url, link, id_=id_, tell=lambda why: None)
+        self._presence = WriterConnection(url, link, id_=id_, tell=lambda why: None)
         self._readers = PostgresReaders(url)
         self._engine = _Engine(self, self._presence, lambda doubts: None)
 

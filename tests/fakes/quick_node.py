@@ -8,7 +8,7 @@ import trio
 from gateway.cli.run import known_platforms, read_secrets
 from gateway.config import Config, load_config
 from gateway.config.settings import with_egress
-from gateway.node.membership import Pace
+from gateway.node.membership import MembershipPace
 from gateway.node.serve import Start, open_sandbox, serve
 from gateway.observability.logs import Log, open_log
 from upstreams.sandbox.app import Behaviour
@@ -33,7 +33,7 @@ def main() -> None:
             secrets,
             os.environ,
             log,
-            pace=Pace(beat_s=BEAT_S),
+            pace=MembershipPace(beat_s=BEAT_S),
         )
 
     async def run(log: Log) -> None:

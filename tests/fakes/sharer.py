@@ -20,12 +20,12 @@ from billing.ledger.verification import verify
 from billing.prices import credits_for
 from gateway.calls.execute import BilledCalls
 from gateway.calls.idempotency import Claims
-from gateway.calls.request import Ask, CallFailed, Outcome, cache_key, claim_of
+from gateway.calls.request import CallFailed, CallRequest, CallResult, cache_key, claim_of
 from gateway.config.secrets import load_secret
 from gateway.config.settings import BreakerSettings, Config, PlatformSettings, StoreSettings, UpstreamSettings
 from gateway.node.sites import ROUND_TRIP_S, open_sharing, open_sites
 from gateway.node.state import open_state
-from gateway.node.stores import Books, open_books
+from gateway.node.stores import Stores, open_books
 from limits.errors import LimitError
 from tests.fakes.scripted_exchange import Said, ScriptedExchange, Slow, said
 from tests.fakes.stores import store_at
@@ -63,25 +63,25 @@ class Sharer:
     """One node's side of the billed call, with one account."""
 
     calls: BilledCalls
-    books: Books
+    books: Stores
     catalog: Catalog
     key: Key
     credits: int
     _numbers: Any = field(default_factory=count)
 
-    def ask(self, resource: str = "thing", *, claim: str = "", refresh: bool = False, **values: Any) -> Ask:
+    def ask(self, resource: str = "thing", *, claim: str = "", refresh: bool = False, **values: Any) -> CallRequest:
         """One request of the account."""
         listing = self.catalog.by_id(f"sim/{resource}")
         assert listing is not None
         values = listing.endpoint.with_defaults(values or {"id": "1"})
         named = cache_key(listing, values)
-        ask = Ask(
+        ask = CallRequest(
             self.key, listing, credits_for(listing.endpoint.tier), values, named, f"req_{next(self._numbers)}", refresh
         )
         ask.claim = claim_of(ask, claim) if claim else None
         return ask
 
-    async def get(self, resource: str = "thing", **more: Any) -> Outcome:
+    async def get(self, resource: str = "thing", **more: Any) -> CallResult:
         """Its answer."""
         return await self.calls.call(self.ask(resource, **more))
 
@@ -99,9 +99,11 @@ class Sharer:
         return self.calls.shared._state.fault is not None
 
 
-async def all_at_once(nodes: list[Sharer], times: int, resource: str = "thing") -> tuple[list[Outcome], Counter[str]]:
+async def all_at_once(
+    nodes: list[Sharer], times: int, resource: str = "thing"
+) -> tuple[list[CallResult], Counter[str]]:
     """The same request so often on each of the nodes: the answers, and the failures by name."""
-    outcomes: list[Outcome] = []
+    outcomes: list[CallResult] = []
     failures: Counter[str] = Counter()
 
     async def ask(node: Sharer) -> None:

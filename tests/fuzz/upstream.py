@@ -10,10 +10,10 @@ from trio.testing import MockClock
 from tests.fuzz.mutations import pieces
 from tests.fuzz.reference import read_answer
 from upstreams.transport.answer_parser import AnswerParser
-from upstreams.transport.connection import Connection
-from upstreams.transport.deadlines import Deadlines
+from upstreams.transport.connection import UpstreamConnection
+from upstreams.transport.deadlines import ExchangeDeadlines
 from upstreams.transport.http import HttpAnswer, ResponseTooLarge
-from upstreams.transport.ordinary_head import HeadReader
+from upstreams.transport.ordinary_head import AnswerHeadReader
 from upstreams.transport.wire import PlainWire
 
 HEADER_BYTES_MAX = 2_000
@@ -62,9 +62,9 @@ async def _run(turns: tuple[Turn, ...]) -> list[Outcome]:
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     upstream = trio.SocketStream(trio.socket.from_stdlib_socket(theirs))
-    parser = AnswerParser(HeadReader(), header_bytes_max=HEADER_BYTES_MAX, body_bytes_max=BODY_BYTES_MAX)
-    connection = Connection(PlainWire(ours), parser)
-    deadlines = Deadlines()
+    parser = AnswerParser(AnswerHeadReader(), header_bytes_max=HEADER_BYTES_MAX, body_bytes_max=BODY_BYTES_MAX)
+    connection = UpstreamConnection(PlainWire(ours), parser)
+    deadlines = ExchangeDeadlines()
     outcomes: list[Outcome] = []
     async with trio.open_nursery() as nursery, upstream:
         nursery.start_soon(deadlines.run)
@@ -80,7 +80,9 @@ async def _run(turns: tuple[Turn, ...]) -> list[Outcome]:
     return outcomes
 
 
-async def _call(connection: Connection, deadlines: Deadlines, turn: Turn) -> tuple[HttpAnswer | None, Exception | None]:
+async def _call(
+    connection: UpstreamConnection, deadlines: ExchangeDeadlines, turn: Turn
+) -> tuple[HttpAnswer | None, Exception | None]:
     answer = failure = None
     with trio.fail_after(DEADLINE_S + 1):
         deadlines.set(connection, trio.current_time() + DEADLINE_S)

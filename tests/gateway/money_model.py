@@ -8,9 +8,9 @@ from itertools import groupby
 
 from billing.charges.batch_rows import ChargeRequest, CloseRequest
 from billing.errors import InsufficientCredits, KeyBudgetReached, KeyUnusable
-from gateway.calls.idempotency import Begin, End
+from gateway.calls.idempotency import Begin, ClaimEnd
 from limits.errors import ClaimConflict, ClaimInProgress, ClaimMismatch, ReplayUnavailable
-from limits.idempotency import Kept
+from limits.idempotency import StoredReply
 
 RUNS_S = 300.0
 KEPT_S = 86_400.0
@@ -18,10 +18,10 @@ TEXT_BYTES_MAX = 65_536
 LATE_S = 300.0
 """How much younger a claim may be than what is said of the text that it names."""
 
-Step = Begin | End | ChargeRequest | CloseRequest
+Step = Begin | ClaimEnd | ChargeRequest | CloseRequest
 Taken = tuple[int, int]
 """What a charge took, and the balance after it."""
-Expected = type[Exception] | Taken | Kept | None
+Expected = type[Exception] | Taken | StoredReply | None
 """A closing is expected as what it took, too: what it cost, and the balance after it."""
 
 
@@ -58,7 +58,7 @@ class ClaimRow:
     asked: str
     owner: str
     at: float
-    kept: Kept | None = None
+    kept: StoredReply | None = None
     free: bool = False
 
     def is_gone(self, now: float) -> bool:
@@ -84,9 +84,9 @@ class Money:
     def commit(self, steps: Sequence[Step], now: float) -> list[Expected]:
         """Steps that share a commit. Neighbouring claimed ones are judged together: all claims, then all the money."""
         expected: list[Expected] = []
-        for is_claimed, group in groupby(steps, lambda step: isinstance(step, Begin | End)):
+        for is_claimed, group in groupby(steps, lambda step: isinstance(step, Begin | ClaimEnd)):
             if is_claimed:
-                expected += self._claimed([step for step in group if isinstance(step, Begin | End)], now)
+                expected += self._claimed([step for step in group if isinstance(step, Begin | ClaimEnd)], now)
             else:
                 expected += [self._move(step) for step in group if isinstance(step, ChargeRequest | CloseRequest)]
         return expected
@@ -97,8 +97,8 @@ class Money:
             self._close(request_id, 0)
         self.claims = {id_: claim for id_, claim in self.claims.items() if claim.kept is not None}
 
-    def _claimed(self, steps: Sequence[Begin | End], now: float) -> list[Expected]:
-        judged: list[tuple[Begin | End, Expected, ChargeRequest | CloseRequest | None]] = [
+    def _claimed(self, steps: Sequence[Begin | ClaimEnd], now: float) -> list[Expected]:
+        judged: list[tuple[Begin | ClaimEnd, Expected, ChargeRequest | CloseRequest | None]] = [
             (step, *(self._begin(step, now) if isinstance(step, Begin) else self._end(step, now))) for step in steps
         ]
         expected: list[Expected] = []
@@ -125,7 +125,7 @@ class Money:
         assert kept is not None
         return (ReplayUnavailable if kept.text is None else kept), None
 
-    def _end(self, step: End, now: float) -> tuple[Expected, CloseRequest]:
+    def _end(self, step: ClaimEnd, now: float) -> tuple[Expected, CloseRequest]:
         found = self.claims.get(step.claim.id)
         if found is None or found.owner != step.claim.owner or found.kept is not None:
             return None, step.close._replace(used=0)
@@ -147,7 +147,7 @@ class Money:
         self.claims = {id_: one for id_, one in self.claims.items() if one.at >= now - KEPT_S}
         self.replies = {name: at for name, at in self.replies.items() if at >= now - KEPT_S - LATE_S}
 
-    def _keep(self, account: str, kept: Kept, now: float) -> Kept:
+    def _keep(self, account: str, kept: StoredReply, now: float) -> StoredReply:
         """An outcome as it is kept, its text once: of one that is too long there is only the mark."""
         if kept.text is None or len(kept.text) > TEXT_BYTES_MAX:
             return replace(kept, text=None)

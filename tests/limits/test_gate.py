@@ -11,7 +11,7 @@ import trio
 
 from limits.concurrency import Leases
 from limits.errors import ConcurrencyReached, RateLimited
-from limits.gate import NO_GENERATION, Admitted, Gate, MemoryGate, Told
+from limits.gate import NO_GENERATION, Admitted, BalanceUpdate, Gate, MemoryGate
 from limits.waits import WindowState
 from limits.window import Window
 from tests.fakes.cancelling import cancel_everywhere
@@ -146,7 +146,7 @@ async def test_leases_of_another_name_are_counted_apart(gate: Gate):
 
 
 async def test_keys_change_and_balances_are_told_without_a_word_from_the_window(gate: Gate):
-    gate.tell_balance("a", Told(1, 100))
+    gate.tell_balance("a", BalanceUpdate(1, 100))
     await gate.change_key("a", "other")
     assert await state_of(gate) == (REQUESTS, 4, 60)
 

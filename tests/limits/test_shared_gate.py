@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from limits.errors import ConcurrencyReached, LimitError, RateLimited
-from limits.gate import Held
+from limits.gate import LeaseHandle
 from limits.shared_gate import SharedGate
 from limits.window import Window
 from tests.fakes.shared_gates import logged_scripts, open_gate, set_clock, virtual_scripts
@@ -51,7 +51,7 @@ class Model:
         self.window.resize(self.limits["requests"])
 
 
-async def try_admit(gate: SharedGate) -> tuple[Answer, Held | None]:
+async def try_admit(gate: SharedGate) -> tuple[Answer, LeaseHandle | None]:
     try:
         admitted = await gate.admit("a", "k")
     except RateLimited as refusal:
@@ -69,7 +69,7 @@ class Nodes:
         self.gates = gates
         self.model = model
         self.now = START_S
-        self.held: list[tuple[int, Held]] = []
+        self.held: list[tuple[int, LeaseHandle]] = []
 
     async def admit(self, node: int) -> None:
         answer, lease = await try_admit(self.gates[node])
@@ -168,7 +168,7 @@ async def test_requests_at_the_same_instant_fill_the_window_exactly(
 
 async def test_of_many_who_leave_at_any_moment_only_the_admitted_are_counted(empty_redis: RedisServer):
     """Goal: a cancelled caller's admission is taken back. Method: callers with little patience on a wide window."""
-    admitted: list[Held] = []
+    admitted: list[LeaseHandle] = []
 
     async def enter(gate: SharedGate, patience_s: float) -> None:
         with trio.move_on_after(patience_s):

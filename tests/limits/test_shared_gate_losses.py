@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from limits.errors import ConcurrencyReached, GenerationPassed
-from limits.gate import NO_GENERATION, Told
+from limits.gate import NO_GENERATION, BalanceUpdate
 from limits.shared_gate import SharedGate, open_shared_gate
 from limits.waits import WindowState
 from storage.errors import StateUnavailable
@@ -180,9 +180,9 @@ async def test_a_full_window_does_not_hide_that_the_key_was_changed(gate: Shared
 
 async def test_only_a_newer_balance_replaces_the_one_that_is_known(gate: SharedGate):
     assert (await gate.admit("a", "k")).told is None
-    for told in (Told(2, 50), Told(3, 70), Told(1, 99), Told(3, 0)):
+    for told in (BalanceUpdate(2, 50), BalanceUpdate(3, 70), BalanceUpdate(1, 99), BalanceUpdate(3, 0)):
         gate.tell_balance("a", told)
-    assert (await gate.admit("a", "other")).told == Told(3, 70)
+    assert (await gate.admit("a", "other")).told == BalanceUpdate(3, 70)
     assert (await gate.admit("b", "k")).told is None
 
 
@@ -209,4 +209,4 @@ async def test_while_the_server_is_away_the_way_in_is_refused_at_once(empty_redi
                     await gate.admit("a", "k")
             assert trio.current_time() - began < 2
             held.lease.release()
-            gate.tell_balance("a", Told(1, 1))
+            gate.tell_balance("a", BalanceUpdate(1, 1))

@@ -9,8 +9,18 @@ import pytest
 import trio
 
 from limits.errors import ReplayUnavailable
-from limits.idempotency import MIGRATIONS, Claim, Held, Kept, finished, forget_old, judge, read_claims, save_claims
-from limits.shares import LOOKS_A_SHARE, Share, Shares, Trimmed, trim
+from limits.idempotency import (
+    MIGRATIONS,
+    Claim,
+    HeldClaim,
+    StoredReply,
+    finished,
+    forget_old,
+    judge,
+    read_claims,
+    save_claims,
+)
+from limits.shares import LOOKS_A_SHARE, KeptShare, Shares, Trimmed, trim
 from limits.stored_replies import KEPT_S, ROW_BYTES, TOUCH_S, forget_old_replies
 from storage.errors import StoreUnavailable
 from storage.opening import open_store
@@ -18,7 +28,7 @@ from storage.store import Store, Tx
 from tests.fakes.inline_store import InlineStore
 
 NOW = 1_750_000_000.0
-ROOMY = Share()
+ROOMY = KeptShare()
 
 
 @pytest.fixture
@@ -35,8 +45,8 @@ def claim(key: str, account_id: str = "acc_1") -> Claim:
 async def finish(store: Store, key: str, text: str, at: float = NOW, *, free: bool = False, of: str = "acc_1") -> None:
     one = claim(key, of)
     begun = judge(None, one, at)
-    assert isinstance(begun, Held)
-    held = finished(begun, Kept(200, text, one.owner), at, free=free)
+    assert isinstance(begun, HeldClaim)
+    held = finished(begun, StoredReply(200, text, one.owner), at, free=free)
     await store.write(partial(save_claims, claims={one.id: held}))
 
 
@@ -45,7 +55,7 @@ async def ask(store: Store, key: str, at: float = NOW, of: str = "acc_1") -> str
     one = claim(key, of)
     found = await store.read(partial(read_claims, ids=[one.id]))
     verdict = judge(found.get(one.id), one, at)
-    return str(verdict.text) if isinstance(verdict, Kept) else type(verdict).__name__
+    return str(verdict.text) if isinstance(verdict, StoredReply) else type(verdict).__name__
 
 
 async def texts(store: Store) -> list[tuple[str, str]]:
@@ -64,8 +74,8 @@ async def test_a_text_is_kept_once_for_an_account_however_many_keys_name_it(stor
 
 
 async def test_texts_of_one_commit_are_kept_once_too(store: Store) -> None:
-    held: dict[str, Held | None] = {
-        one.id: Held("acc_1", one.place, one.fingerprint, one.owner, NOW, Kept(200, "same", one.owner))
+    held: dict[str, HeldClaim | None] = {
+        one.id: HeldClaim("acc_1", one.place, one.fingerprint, one.owner, NOW, StoredReply(200, "same", one.owner))
         for one in map(claim, map(str, range(130)))
     }
     await store.write(partial(save_claims, claims=held))
@@ -97,8 +107,8 @@ async def test_beyond_the_share_the_oldest_texts_go_and_their_keys_stay_used(sto
     for number in range(10):
         await finish(store, str(number), f"{number}" * 488, NOW + number)
     await finish(store, "theirs", "x" * 488, of="acc_2")
-    assert await trim(store, "acc_1", Share(bytes=10_000), pause_s=0) == Trimmed(0, 0)
-    assert await trim(store, "acc_1", Share(bytes=4_000), pause_s=0) == Trimmed(6, 0)
+    assert await trim(store, "acc_1", KeptShare(bytes=10_000), pause_s=0) == Trimmed(0, 0)
+    assert await trim(store, "acc_1", KeptShare(bytes=4_000), pause_s=0) == Trimmed(6, 0)
     told = [await ask(store, str(number)) for number in range(10)]
     assert told == [ReplayUnavailable.__name__] * 6 + [f"{number}" * 488 for number in range(6, 10)]
     assert await ask(store, "theirs", of="acc_2") == "x" * 488
@@ -109,7 +119,7 @@ async def test_a_text_that_is_named_again_is_not_among_the_oldest(store: Store) 
     for number in range(4):
         await finish(store, str(number), f"{number}" * 488, NOW + number)
     await finish(store, "again", "0" * 488, NOW + TOUCH_S + 1)
-    assert await trim(store, "acc_1", Share(bytes=2_000), pause_s=0) == Trimmed(2, 0)
+    assert await trim(store, "acc_1", KeptShare(bytes=2_000), pause_s=0) == Trimmed(2, 0)
     assert [len(await ask(store, key)) for key in ("0", "again", "3")] == [488, 488, 488]
     assert await ask(store, "1") == ReplayUnavailable.__name__
 
@@ -117,7 +127,7 @@ async def test_a_text_that_is_named_again_is_not_among_the_oldest(store: Store) 
 async def test_of_keys_that_cost_nothing_the_oldest_are_forgotten_and_paid_ones_never(store: Store) -> None:
     for number in range(10):
         await finish(store, str(number), "same", NOW + number, free=number % 2 == 0)
-    assert await trim(store, "acc_1", Share(free_keys=2), pause_s=0) == Trimmed(0, 3)
+    assert await trim(store, "acc_1", KeptShare(free_keys=2), pause_s=0) == Trimmed(0, 3)
     told = [await ask(store, str(number)) for number in range(10)]
     assert told == ["Held", "same", "Held", "same", "Held", *["same"] * 5]
 
@@ -125,31 +135,31 @@ async def test_of_keys_that_cost_nothing_the_oldest_are_forgotten_and_paid_ones_
 async def test_what_is_far_too_much_goes_in_small_steps(store: Store) -> None:
     for number in range(130):
         await finish(store, str(number), f"text {number}", NOW + number)
-    assert await trim(store, "acc_1", Share(bytes=1), pause_s=0) == Trimmed(130, 0)
+    assert await trim(store, "acc_1", KeptShare(bytes=1), pause_s=0) == Trimmed(130, 0)
 
 
 async def test_accounts_are_looked_at_once_they_have_put_a_part_of_their_share(store: Store) -> None:
-    shares = Shares(Share(bytes=16_000 * LOOKS_A_SHARE, free_keys=1_000))
+    shares = Shares(KeptShare(bytes=16_000 * LOOKS_A_SHARE, free_keys=1_000))
     for _ in range(3):
-        shares.put("acc_1", Kept(200, "x" * 4_000, "req"))
-        shares.put("acc_2", Kept(200, None, "req"))
+        shares.put("acc_1", StoredReply(200, "x" * 4_000, "req"))
+        shares.put("acc_2", StoredReply(200, None, "req"))
     with trio.move_on_after(0.05) as waiting:
         await shares.trim_next(store)
     assert waiting.cancelled_caught
-    shares.put("acc_1", Kept(200, "x" * 4_000, "req"))
+    shares.put("acc_1", StoredReply(200, "x" * 4_000, "req"))
     assert await shares.trim_next(store) == ("acc_1", Trimmed(0, 0))
     for _ in range(1_000 // LOOKS_A_SHARE):  # keys alone count too
-        shares.put("acc_2", Kept(200, None, "req"))
+        shares.put("acc_2", StoredReply(200, None, "req"))
     assert await shares.trim_next(store) == ("acc_2", Trimmed(0, 0))
 
 
 async def test_an_account_that_could_not_be_trimmed_is_tried_again() -> None:
     store = InlineStore([MIGRATIONS])
-    share = Share(bytes=3_000)
+    share = KeptShare(bytes=3_000)
     shares = Shares(share)
     for number in range(5):
         await finish(store, str(number), f"{number}" * 488, NOW + number)
-        shares.put("acc_1", Kept(200, "x" * 488, "req"))
+        shares.put("acc_1", StoredReply(200, "x" * 488, "req"))
     store.failing = StoreUnavailable("away")
     with pytest.raises(StoreUnavailable):
         await shares.trim_next(store)
@@ -179,7 +189,9 @@ async def test_claims_of_the_version_before_are_moved_with_their_texts(store_url
             await old.write(fill)
         async with open_store(store_url, [MIGRATIONS]) as new:
             assert await new.read(partial(read_claims, ids=[row[0] for row in rows])) == {
-                id_: Held("", "p", "f", owner, NOW, None if status is None else Kept(status, body, owner, bool(cached)))
+                id_: HeldClaim(
+                    "", "p", "f", owner, NOW, None if status is None else StoredReply(status, body, owner, bool(cached))
+                )
                 for id_, owner, status, body, cached in rows
             }
             for forget in (forget_old, forget_old_replies):

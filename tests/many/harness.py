@@ -16,7 +16,7 @@ import trio
 
 from bench.core.settings import Setting, toml
 from gateway.config.secrets import load_secret
-from gateway.node.membership import Pace
+from gateway.node.membership import MembershipPace
 from tests.fakes.forking import Forked, Forker
 from tests.fakes.scripted_upstream import Upstream, open_upstream
 from upstreams.transport import open_transport
@@ -248,7 +248,7 @@ async def open_cluster(
     state_url: str,
     direct_url: str = "",
     skews_s: Sequence[float] = (0.0,) * COUNT,
-    pace: Pace | None = None,
+    pace: MembershipPace | None = None,
     balance: int = 100_000,
     **settings: Setting,
 ) -> AsyncIterator[Cluster]:

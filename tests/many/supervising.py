@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from gateway.node.membership import Pace
+from gateway.node.membership import MembershipPace
 from tests.fakes.commands import PROJECT
 from tests.fakes.forking import PROGRAM, Forked, Forker
 from tests.fakes.sluice_process import SLUICE
@@ -32,7 +32,7 @@ class Supervisors(Forker):
         *,
         name: str = "node",
         skew_s: float = 0.0,
-        pace: Pace | None = None,
+        pace: MembershipPace | None = None,
         program: str = PROGRAM,
     ) -> Forked:
         """As `Forker.start`; clock, pace and program are those of the command."""

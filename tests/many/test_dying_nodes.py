@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 
 import trio
 
-from gateway.node.membership import Pace
+from gateway.node.membership import MembershipPace
 from tests.many.conftest import OpenCluster
 from tests.many.harness import Answer, Cluster, Node, until
 from tests.many.load import MISS, open_load
@@ -20,7 +20,7 @@ CALLS = 6
 LOAD_S = 1.0
 LOOK_EVERY_S = 0.05
 RECOVERED_WITHIN_S = 60.0
-PACE = Pace(beat_s=0.3, dead_after_s=3.0)
+PACE = MembershipPace(beat_s=0.3, dead_after_s=3.0)
 CRASH_REFUNDS = "SELECT request_id FROM ledger_entries WHERE description = 'Refund after a crash'"
 
 

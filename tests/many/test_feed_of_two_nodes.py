@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from events.log.kinds import KeyRevoked
-from events.log.log import Fact, Log, Subject
+from events.log.log import EventLog, Fact, Subject
 from events.waking.notifier import LOOK_EVERY_S
 from gateway.node.stores import MIGRATIONS
 from storage.opening import open_store
@@ -73,7 +73,7 @@ async def revoke(cluster: Cluster, node: Node) -> tuple[str, float]:
 
 async def write_silently(cluster: Cluster) -> float:
     """An event of which no message tells; when it was written."""
-    log = Log(
+    log = EventLog(
         now=time, make_id=lambda prefix: f"{prefix}silent", base_url="https://a.example", tell=lambda _moved: None
     )
     fact = Fact(cluster.account, "key.revoked", Subject("key", "key_silent"), KeyRevoked(key_id="key_1", last4="abcd"))

@@ -174,7 +174,7 @@ def from_sandbox() -> Upstream:
     def answer(host_and_path: str, call: Call) -> Answer:
         host, _, path = host_and_path.partition("/")
         query = dict(parse_qsl(urlsplit(call.target("")).query, keep_blank_values=True))
-        reply = site.answer(routes, site.Asked(host, f"/{path}", query, json=call.json))
+        reply = site.answer(routes, site.SandboxRequest(host, f"/{path}", query, json=call.json))
         return told_as_sent(reply.status, reply.headers, reply.body)
 
     return answer

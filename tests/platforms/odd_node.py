@@ -61,7 +61,7 @@ def from_stand_in(asked: str) -> Told:
     place, _, query = asked.partition("?")
     host, _, path = place.partition("/")
     values = dict(parse_qsl(query, keep_blank_values=True))
-    reply = site.answer(ROUTES, site.Asked(host, f"/{path}", values, json=SESSION))
+    reply = site.answer(ROUTES, site.SandboxRequest(host, f"/{path}", values, json=SESSION))
     return Told(reply.status, orjson.dumps(reply.body), {"content-type": "application/json", **reply.headers})
 
 

@@ -196,7 +196,7 @@ def answer_to(call: HttpCall) -> HttpAnswer:
     path, _, query = call.target.partition("?")
     values = dict(parse_qsl(query, keep_blank_values=True))
     json = orjson.loads(call.body) if call.body else None
-    reply = stand_in.answer(ROUTES, stand_in.Asked(call.origin.host, path, values, json=json))
+    reply = stand_in.answer(ROUTES, stand_in.SandboxRequest(call.origin.host, path, values, json=json))
     body = reply.body.encode() if isinstance(reply.body, str) else orjson.dumps(reply.body)
     return HttpAnswer(reply.status, {"content-type": "application/json"}, body)
 

@@ -21,18 +21,18 @@ from billing.keys.keys import Keys, ended_keys
 from billing.keys.sealing import Cipher
 from billing.ledger.transactions import Ledger
 from billing.ledger.verification import verify
-from events.log.log import Log
-from gateway.feed.billing_events import BillingFacts
+from events.log.log import EventLog
+from gateway.feed.billing_events import FeedOfBilling
 from scheduler.clock.cadence import next_slot, read_cadence
 from scheduler.clock.instants import instant_of
 from scheduler.monitors.model import store
 from scheduler.monitors.model.records import Monitor, Run
 from scheduler.monitors.runs import run_rows
 from scheduler.monitors.runs.clockwork import Clock, ClockSetting, open_clock
-from scheduler.monitors.runs.run_rows import Lease
+from scheduler.monitors.runs.run_rows import RunLease
 from scheduler.monitors.runs.runs import Runs
 from scheduler.monitors.runs.slots import Slots
-from scheduler.monitors.runs.verdict import Verdict
+from scheduler.monitors.runs.verdict import RunVerdict
 from scheduler.webhooks.deliveries.queue import Outbox
 from storage.opening import open_store
 from storage.store import Tx
@@ -68,17 +68,17 @@ class Desk:
         """Set: the clock is this and what has passed on Trio's clock."""
         self._numbers = itertools.count(1)
         self.log = ClockLog([])
-        self.feed = Log(
+        self.feed = EventLog(
             now=self.now,
             make_id=self.make_id,
             base_url="https://api.example.com",
             tell=lambda _moved: None,
             ended=lambda tx, key_ids: ended_keys(tx, key_ids, self.now()),
         )
-        self.keys = Keys(kept, Cipher(b"s" * 32), now=self.now, make_id=self.make_id, facts=BillingFacts(self.feed))
+        self.keys = Keys(kept, Cipher(b"s" * 32), now=self.now, make_id=self.make_id, facts=FeedOfBilling(self.feed))
         self.balances = Balances(kept)
         self.accounts = Accounts(kept, self.balances, now=self.now, make_id=self.make_id)
-        self.charges = Charges(kept, self.balances, now=self.now, node=node, facts=BillingFacts(self.feed))
+        self.charges = Charges(kept, self.balances, now=self.now, node=node, facts=FeedOfBilling(self.feed))
         self.ledger = Ledger(kept, now=self.now)
         self.recipes = ScriptedRecipes()
         self.slots = Slots(self.feed, now=self.now, make_id=self.make_id)
@@ -145,24 +145,24 @@ class Desk:
         await self.store.write(add)
         return monitor
 
-    async def lease(self, monitor: Monitor, slot: float | None = None, *, node: str | None = None) -> Lease:
+    async def lease(self, monitor: Monitor, slot: float | None = None, *, node: str | None = None) -> RunLease:
         """A slot of the monitor that is under way, by default that of this second."""
 
-        def begin(tx: Tx) -> Lease:
+        def begin(tx: Tx) -> RunLease:
             run = self.slots.open_one(tx, monitor.id, slot)
             return run_rows.lease_runs(tx, [run.id], node or self.node, now=self.now(), leases_at=self.now())[0]
 
-        lease: Lease = await self.store.write(begin)
+        lease: RunLease = await self.store.write(begin)
         return lease
 
-    async def again(self, lease: Lease) -> Lease:
+    async def again(self, lease: RunLease) -> RunLease:
         """The next attempt of a run whose lease has passed."""
         later = (lease.run.lease_until or self.now()) + 1.0
 
-        def begin(tx: Tx) -> Lease:
+        def begin(tx: Tx) -> RunLease:
             return run_rows.lease_runs(tx, [lease.run.id], self.node, now=self.now(), leases_at=later)[0]
 
-        found: Lease = await self.store.write(begin)
+        found: RunLease = await self.store.write(begin)
         return found
 
     async def ran(self, monitor: Monitor, slot: float | None = None) -> Run:
@@ -229,7 +229,7 @@ class Desk:
         )
 
 
-def payload(monitor: Monitor, run: Run, verdict: Verdict) -> bytes:
+def payload(monitor: Monitor, run: Run, verdict: RunVerdict) -> bytes:
     return orjson.dumps([monitor.id, run.id, run.status, verdict.alerts_json])
 
 

@@ -15,7 +15,7 @@ from events.log.retention import DAY_S, cutoff
 from scheduler import retention
 from scheduler.migrations import MIGRATIONS as SCHEDULER
 from scheduler.monitors.history import lists
-from scheduler.monitors.history.lists import Window
+from scheduler.monitors.history.lists import SlotSpan
 from scheduler.monitors.history.past_runs import newest_runs, read_numbers
 from scheduler.monitors.history.projections import Projections
 from scheduler.monitors.history.timeseries import Chosen
@@ -25,7 +25,7 @@ from scheduler.monitors.model.records import Monitor, Run, RunData
 from scheduler.monitors.runs import run_rows
 from scheduler.retention import Retention, Swept
 from scheduler.webhooks.deliveries import log_rows
-from scheduler.webhooks.deliveries.rows import Queued, add_attempts, add_delivery
+from scheduler.webhooks.deliveries.rows import QueuedDelivery, add_attempts, add_delivery
 from scheduler.webhooks.records import AttemptRow
 from storage.migrations import MigrationSet
 from storage.opening import open_store
@@ -83,7 +83,7 @@ def put(tx: Tx, desk: Desk, monitor: Monitor, at: float, status: Any = "ok", hoo
     kept = Kept(run.id, run.finished_at, has_data, {})
     for hook in hooks:
         id_ = desk.make_id("whd_")
-        add_delivery(tx, Queued(id_, run.id, monitor.id, monitor.account_id, "h", b"{}"), at=at + 1.0)
+        add_delivery(tx, QueuedDelivery(id_, run.id, monitor.id, monitor.account_id, "h", b"{}"), at=at + 1.0)
         add_attempts(tx, [AttemptRow(id_, 1, at + 2.0, 200, None, 5, "thanks")])
         if hook != "queued":
             tx.run(f"UPDATE deliveries SET status = ?, {hook}_at = ?, next_at = NULL WHERE id = ?", (hook, at + 2, id_))
@@ -199,11 +199,11 @@ async def test_what_is_read_of_the_past_stays_as_it_was_when_whole_results_go(de
     past, rules = Projections(desk.store), read_rules([{"metric": "stars", "op": "gt", "value": 36_000}], None)
 
     async def told() -> list[Any]:
-        pieces = await past.export(monitor, Window(), as_csv=True)
+        pieces = await past.export(monitor, SlotSpan(), as_csv=True)
         return [
-            await past.timeseries(monitor, Window(), Chosen()),
-            await past.chart(monitor, Window(), metric="stars", row=PAGE),
-            await past.backtest(monitor, Window(), rules),
+            await past.timeseries(monitor, SlotSpan(), Chosen()),
+            await past.chart(monitor, SlotSpan(), metric="stars", row=PAGE),
+            await past.backtest(monitor, SlotSpan(), rules),
             [piece async for piece in pieces],
         ]
 
@@ -212,7 +212,7 @@ async def test_what_is_read_of_the_past_stays_as_it_was_when_whole_results_go(de
     assert await sweep(desk) == (0, 40, 0)
     assert await told() == before
     page = await desk.store.read(
-        lambda tx: lists.runs_page(tx, monitor.id, status=None, window=Window(), limit=50, with_data=True)
+        lambda tx: lists.runs_page(tx, monitor.id, status=None, window=SlotSpan(), limit=50, with_data=True)
     )
     assert {entry.data.result for entry in page.entries} == {None}
     assert all(entry.data.numbers and entry.data.deltas for entry in page.entries)
@@ -230,13 +230,13 @@ async def test_readers_go_on_while_sweeps_and_runs_do(desk: Desk) -> None:
         while not done:
             seen = await desk.store.read(
                 lambda tx: [
-                    (run.t, run.numbers) for run in read_numbers(tx, newest_runs(tx, monitor.id, Window())[::-1])
+                    (run.t, run.numbers) for run in read_numbers(tx, newest_runs(tx, monitor.id, SlotSpan())[::-1])
                 ]
             )
             assert all(numbers for _t, numbers in seen)
             times = [t for t, _numbers in seen if t < EPOCH + 200 * HOUR]
             assert times == [times[0] + place * HOUR for place in range(len(times))] if times else True
-            pieces = await past.export(monitor, Window(), as_csv=False)
+            pieces = await past.export(monitor, SlotSpan(), as_csv=False)
             lines = b"".join([piece async for piece in pieces]).splitlines()
             assert all(orjson.loads(line)["metric"] == "stars" for line in lines)
             reads += 1

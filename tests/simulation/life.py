@@ -23,7 +23,7 @@ from gateway.config.settings import (
     ServerSettings,
     UpstreamSettings,
 )
-from gateway.node.node import Node, Setting
+from gateway.node.node import Node, NodeSetting
 from gateway.node.wiring import open_node
 from gateway.observability.logs import Log
 from gateway.server.asgi import ReceiveMessage, SendMessage
@@ -78,7 +78,7 @@ class Life:
             yield upstream.exchange
 
         now = config()
-        setting = Setting(
+        setting = NodeSetting(
             config=now,
             read_config=config,
             secrets=_secrets(),

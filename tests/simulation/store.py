@@ -16,7 +16,7 @@ from typing import cast
 import trio
 
 from billing.charges.batch_rows import Charge, ChargeRequest, CloseRequest
-from gateway.calls.idempotency import Begin, End
+from gateway.calls.idempotency import Begin, ClaimEnd
 from storage.errors import StoreUnavailable
 from storage.migrations import MigrationSet
 from storage.store import BatchHandler, Req, Res, StoreStatistics, T, Tx
@@ -125,7 +125,7 @@ class SimStore:
     def closing(self) -> set[str]:
         """The requests whose close is queued or under way."""
         requests = [job.request for job in (*self._batch, *self._pending)]
-        closes = [request.close if isinstance(request, End) else request for request in requests]
+        closes = [request.close if isinstance(request, ClaimEnd) else request for request in requests]
         return {close.request_id for close in closes if isinstance(close, CloseRequest | Charge)}
 
     async def _submit(self, job: Job) -> object:

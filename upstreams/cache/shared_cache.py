@@ -38,7 +38,7 @@ class SharedCacheStatistics:
     alone_total: int
 
 
-class Turn:
+class CacheTurn:
     """Either `found`, or leave to make the call: then `keep` its answer, or leave without.
 
     `waited_s` is how long the calls of other nodes were waited for.
@@ -72,7 +72,7 @@ class SharedCache:
         self._found = self._waited = self._alone = 0
 
     @asynccontextmanager
-    async def turn(self, key: bytes, deadline_at: float, *, waits: bool = True) -> AsyncIterator[Turn]:
+    async def turn(self, key: bytes, deadline_at: float, *, waits: bool = True) -> AsyncIterator[CacheTurn]:
         """What another node has found or finds by `deadline_at` on Trio's clock, or else the lead for this one.
 
         Who does not wait leads beside another node's call; then that one's answer is the one for all.
@@ -83,7 +83,7 @@ class SharedCache:
         name, token = _name(key), b"%b%x" % (self._node, next(self._tokens))
         found, waited_s = await self._find(key, name, token, deadline_at=deadline_at, waits=waits)
         if found is not None:
-            yield Turn(found, waited_s, lambda _body, _ttl_s: None)
+            yield CacheTurn(found, waited_s, lambda _body, _ttl_s: None)
             return
         is_ended = False
 
@@ -95,7 +95,7 @@ class SharedCache:
                 self._finish(name, token, body, ttl_s)
 
         try:
-            yield Turn(None, waited_s, keep)
+            yield CacheTurn(None, waited_s, keep)
         finally:
             if not is_ended:
                 self._finish(name, token, b"", 0)

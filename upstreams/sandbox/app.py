@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl
 import orjson
 import trio
 
-from upstreams.sandbox.site import Asked, Reply, answer, load_routes
+from upstreams.sandbox.site import SandboxReply, SandboxRequest, answer, load_routes
 
 _BODY_BYTES_MAX = 65_536
 
@@ -54,15 +54,15 @@ class Sandbox:
         await send({"type": "http.response.start", "status": reply.status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
-    def _reply(self, scope: Any, sent_json: Any) -> Reply:
+    def _reply(self, scope: Any, sent_json: Any) -> SandboxReply:
         if self.behaviour.failure_rate and self._rng.random() < self.behaviour.failure_rate:
-            return Reply({"message": "The sandbox was told to fail."}, status=503)
+            return SandboxReply({"message": "The sandbox was told to fail."}, status=503)
         sent = scope["raw_path"].decode(
             "ascii", errors="replace"
         )  # decoded after the match: a segment may hold a slash
         host, _, path = sent.removeprefix("/").partition("/")
         query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
-        return answer(self._routes, Asked(host, f"/{path}", query, json=sent_json))
+        return answer(self._routes, SandboxRequest(host, f"/{path}", query, json=sent_json))
 
 
 async def _json_of(receive: Receive) -> Any:

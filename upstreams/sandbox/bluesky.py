@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from upstreams.sandbox.invent import paragraph, person, seeded, sentence, unix_time
-from upstreams.sandbox.site import Asked, Reply, Route, route
+from upstreams.sandbox.site import SandboxReply, SandboxRequest, SandboxRoute, route
 
 _ROWS = 45
 """Rows of every list: three pages of the default size."""
@@ -17,12 +17,12 @@ _ALPHABET = "abcdefghijklmnopqrstuvwxyz234567"
 Json = dict[str, Any]
 
 
-def _error(name: str, message: str, status: int = 400, **headers: str) -> Reply:
+def _error(name: str, message: str, status: int = 400, **headers: str) -> SandboxReply:
     sent = {key.replace("_", "-"): value for key, value in headers.items()}
-    return Reply({"error": name, "message": message}, status, sent)
+    return SandboxReply({"error": name, "message": message}, status, sent)
 
 
-def _refused(subject: str, absent: Reply) -> Reply | None:
+def _refused(subject: str, absent: SandboxReply) -> SandboxReply | None:
     if "missing" in subject:
         return absent
     if "throttled" in subject:
@@ -145,7 +145,7 @@ def _post(actor: str, key: str, reply_to: str | None = None) -> Json:
     return view if embed is None else {**view, "embed": embed}
 
 
-def _listed(asked: Asked, name: str, row: Callable[[int], Json], **beside: Any) -> Reply:
+def _listed(asked: SandboxRequest, name: str, row: Callable[[int], Json], **beside: Any) -> SandboxReply:
     """One page; Bluesky's cursor is a position in text form that is left out on the last page."""
     cursor = asked.query.get("cursor", "0")
     if not cursor.isdecimal():
@@ -153,16 +153,16 @@ def _listed(asked: Asked, name: str, row: Callable[[int], Json], **beside: Any) 
     start = int(cursor)
     end = min(start + asked.number("limit", 50), _ROWS)
     body: Json = {**beside, name: [row(place) for place in range(start, end)]}
-    return Reply(body if end >= _ROWS else {**body, "cursor": str(end)})
+    return SandboxReply(body if end >= _ROWS else {**body, "cursor": str(end)})
 
 
-def _profile(asked: Asked) -> Reply:
+def _profile(asked: SandboxRequest) -> SandboxReply:
     actor = asked.query.get("actor", "")
     if (refused := _refused(actor, _error("InvalidRequest", "Profile not found"))) is not None:
         return refused
     rng = seeded("bluesky", _did_of(actor), "counts")
     counts = {"followersCount": rng.randrange(90_000), "followsCount": rng.randrange(900)}
-    return Reply(
+    return SandboxReply(
         {
             **_viewed(actor),
             **counts,
@@ -173,7 +173,7 @@ def _profile(asked: Asked) -> Reply:
     )
 
 
-def _feed(asked: Asked) -> Reply:
+def _feed(asked: SandboxRequest) -> SandboxReply:
     actor = asked.query.get("actor", "")
     if (refused := _refused(actor, _error("InvalidRequest", "Profile not found"))) is not None:
         return refused
@@ -188,10 +188,10 @@ def _feed(asked: Asked) -> Reply:
     return _listed(asked, "feed", row)
 
 
-def _circle(name: str) -> Callable[[Asked], Reply]:
+def _circle(name: str) -> Callable[[SandboxRequest], SandboxReply]:
     """The followers or follows of an account."""
 
-    def answer(asked: Asked) -> Reply:
+    def answer(asked: SandboxRequest) -> SandboxReply:
         actor = asked.query.get("actor", "")
         if (refused := _refused(actor, _error("InvalidRequest", f"Actor not found: {actor}"))) is not None:
             return refused
@@ -200,10 +200,10 @@ def _circle(name: str) -> Callable[[Asked], Reply]:
     return answer
 
 
-def _resolved(asked: Asked) -> Reply:
+def _resolved(asked: SandboxRequest) -> SandboxReply:
     handle = asked.query.get("handle", "")
     absent = _error("InvalidRequest", "Unable to resolve handle")
-    return _refused(handle, absent) or Reply({"did": _did_of(handle)})
+    return _refused(handle, absent) or SandboxReply({"did": _did_of(handle)})
 
 
 def _named(uri: str) -> tuple[str, str]:
@@ -211,16 +211,16 @@ def _named(uri: str) -> tuple[str, str]:
     return did, key
 
 
-def _posts(asked: Asked) -> Reply:
+def _posts(asked: SandboxRequest) -> SandboxReply:
     uri = asked.query.get("uris", "")
-    return _refused(uri, Reply({"posts": []})) or Reply({"posts": [_post(*_named(uri))]})
+    return _refused(uri, SandboxReply({"posts": []})) or SandboxReply({"posts": [_post(*_named(uri))]})
 
 
-def _thread(asked: Asked) -> Reply:
+def _thread(asked: SandboxRequest) -> SandboxReply:
     uri = asked.query.get("uri", "")
     if (refused := _refused(uri, _error("NotFound", f"Post not found: {uri}"))) is not None:
         return refused
-    return Reply({"thread": _node(_post(*_named(uri)), min(asked.number("depth", 6), 2))})
+    return SandboxReply({"thread": _node(_post(*_named(uri)), min(asked.number("depth", 6), 2))})
 
 
 def _node(view: Json, levels: int) -> Json:
@@ -239,9 +239,9 @@ def _reply(parent_uri: str, place: int, levels: int) -> Json:
     return _node(_post(actor, key, parent_uri), levels - 1)
 
 
-def _likes(asked: Asked) -> Reply:
+def _likes(asked: SandboxRequest) -> SandboxReply:
     uri = asked.query.get("uri", "")
-    if (refused := _refused(uri, Reply({"uri": uri, "likes": []}))) is not None:
+    if (refused := _refused(uri, SandboxReply({"uri": uri, "likes": []}))) is not None:
         return refused
 
     def like(place: int) -> Json:
@@ -251,19 +251,21 @@ def _likes(asked: Asked) -> Reply:
     return _listed(asked, "likes", like, uri=uri)
 
 
-def _users_found(asked: Asked) -> Reply:
+def _users_found(asked: SandboxRequest) -> SandboxReply:
     query = asked.query.get("q", "")
-    return _refused(query, Reply({"actors": []})) or _listed(asked, "actors", lambda place: _member(query, place))
+    return _refused(query, SandboxReply({"actors": []})) or _listed(
+        asked, "actors", lambda place: _member(query, place)
+    )
 
 
-def _session(_asked: Asked) -> Reply:
+def _session(_asked: SandboxRequest) -> SandboxReply:
     account = {"did": "did:plc:sandbox", "handle": "sandbox.bsky.social", "active": True}
-    return Reply({**account, "accessJwt": "sandbox-access", "refreshJwt": "sandbox-refresh"})
+    return SandboxReply({**account, "accessJwt": "sandbox-access", "refreshJwt": "sandbox-refresh"})
 
 
-def _posts_found(asked: Asked) -> Reply:
+def _posts_found(asked: SandboxRequest) -> SandboxReply:
     query = asked.query.get("q", "")
-    if (refused := _refused(query, Reply({"posts": [], "hitsTotal": 0}))) is not None:
+    if (refused := _refused(query, SandboxReply({"posts": [], "hitsTotal": 0}))) is not None:
         return refused
 
     def found(place: int) -> Json:
@@ -275,7 +277,7 @@ def _posts_found(asked: Asked) -> Reply:
 _APPVIEWS = ("public.api.bsky.app", "api.bsky.app")
 _PDS = "bsky.social"
 
-_METHODS: dict[str, Callable[[Asked], Reply]] = {
+_METHODS: dict[str, Callable[[SandboxRequest], SandboxReply]] = {
     "app.bsky.actor.getProfile": _profile,
     "app.bsky.feed.getAuthorFeed": _feed,
     "app.bsky.graph.getFollowers": _circle("followers"),
@@ -287,7 +289,7 @@ _METHODS: dict[str, Callable[[Asked], Reply]] = {
     "app.bsky.actor.searchActors": _users_found,
 }
 
-ROUTES: tuple[Route, ...] = (
+ROUTES: tuple[SandboxRoute, ...] = (
     *(route(host, f"/xrpc/{method}", reply) for host in _APPVIEWS for method, reply in _METHODS.items()),
     route(_PDS, "/xrpc/com.atproto.server.createSession", _session),
     route(_PDS, "/xrpc/app.bsky.feed.searchPosts", _posts_found),

@@ -12,7 +12,7 @@ from typing import Any
 from zlib import crc32
 
 from upstreams.sandbox.invent import EPOCH_S, paragraph, person, seeded, sentence
-from upstreams.sandbox.site import Asked, Reply, Route, route
+from upstreams.sandbox.site import SandboxReply, SandboxRequest, SandboxRoute, route
 
 _ALGOLIA = "hn.algolia.com"
 _FIREBASE = "hacker-news.firebaseio.com"
@@ -31,13 +31,15 @@ _COMMENTS_FROM = 90_000_000_000
 Json = dict[str, Any]
 
 
-def _refused(subject: str) -> Reply | None:
+def _refused(subject: str) -> SandboxReply | None:
     if "missing" in subject or subject == "404":
-        return Reply({"status": 404, "error": "Not Found"}, 404)
+        return SandboxReply({"status": 404, "error": "Not Found"}, 404)
     if "throttled" in subject or subject == "429":
-        return Reply("Too Many Requests", 429, {"retry-after": "30"})
+        return SandboxReply("Too Many Requests", 429, {"retry-after": "30"})
     if "broken" in subject or subject == "500":
-        return Reply("<html><body><h1>500 Internal Server Error</h1></body></html>", 500, {"content-type": "text/html"})
+        return SandboxReply(
+            "<html><body><h1>500 Internal Server Error</h1></body></html>", 500, {"content-type": "text/html"}
+        )
     return None
 
 
@@ -114,7 +116,7 @@ def _comment_hit(story_id: int) -> Json:
     }
 
 
-def _search(asked: Asked) -> Reply:
+def _search(asked: SandboxRequest) -> SandboxReply:
     """A page of hits, counted from 0; newest first, which is also the order of relevance here."""
     query = asked.query.get("query", "")
     subject = f"{query} {asked.query.get('tags', '')}"
@@ -135,7 +137,7 @@ def _search(asked: Asked) -> Reply:
         "processingTimeMS": 3,
         "query": query,
     }
-    return Reply(body)
+    return SandboxReply(body)
 
 
 def _found(query: str, tags: str) -> list[int]:
@@ -170,12 +172,12 @@ def _comment(story_id: int, place: int, replies: tuple[int, ...], parent_id: int
     }
 
 
-def _item(asked: Asked) -> Reply:
+def _item(asked: SandboxRequest) -> SandboxReply:
     if (refused := _refused(asked.found["id"])) is not None:
         return refused
     item_id = int(asked.found["id"])
     if item_id >= _COMMENTS_FROM:
-        return Reply(_comment(*divmod(item_id - _COMMENTS_FROM, 1_000), ()))
+        return SandboxReply(_comment(*divmod(item_id - _COMMENTS_FROM, 1_000), ()))
     story, at, threads = _story(item_id), _item_time(item_id), _threads(item_id)
     body = {
         "id": item_id,
@@ -192,14 +194,14 @@ def _item(asked: Asked) -> Reply:
         "children": [_comment(item_id, place, _replies(place)) for place in range(1, threads + 1)],
         "options": [],
     }
-    return Reply(body)
+    return SandboxReply(body)
 
 
-def _user(asked: Asked) -> Reply:
+def _user(asked: SandboxRequest) -> SandboxReply:
     """Algolia's user, without the time that Firebase's has."""
     name = asked.found["name"]
     user = _account(name)
-    return _refused(name) or Reply({"username": name, "about": user["about"], "karma": user["karma"]})
+    return _refused(name) or SandboxReply({"username": name, "about": user["about"], "karma": user["karma"]})
 
 
 def _account(name: str) -> Json:
@@ -222,16 +224,16 @@ def _items_of(listed: str) -> list[int]:
     return [newest - 9 * place if place != _GONE else _ABSENT for place in range(_ROWS)]
 
 
-def _listed(asked: Asked) -> Reply:
-    return Reply(_items_of(asked.found["list"]))
+def _listed(asked: SandboxRequest) -> SandboxReply:
+    return SandboxReply(_items_of(asked.found["list"]))
 
 
-def _firebase_item(asked: Asked) -> Reply:
+def _firebase_item(asked: SandboxRequest) -> SandboxReply:
     item_id = int(asked.found["id"])
     if (refused := _refused(asked.found["id"])) is not None:
-        return Reply(None) if refused.status == 404 else refused
+        return SandboxReply(None) if refused.status == 404 else refused
     if item_id >= _COMMENTS_FROM:
-        return Reply(_firebase_comment(item_id))
+        return SandboxReply(_firebase_comment(item_id))
     story = _story(item_id)
     body = {
         "by": story["by"],
@@ -243,7 +245,7 @@ def _firebase_item(asked: Asked) -> Reply:
         "title": story["title"],
         "type": "story",
     }
-    return Reply({**body, "url": story["link"]} if story["link"] else {**body, "text": story["words"]})
+    return SandboxReply({**body, "url": story["link"]} if story["link"] else {**body, "text": story["words"]})
 
 
 def _firebase_comment(item_id: int) -> Json:
@@ -263,23 +265,23 @@ def _replies(place: int) -> tuple[int, ...]:
     return (_REPLIES_FROM + place, 2 * _REPLIES_FROM + place)
 
 
-def _firebase_user(asked: Asked) -> Reply:
+def _firebase_user(asked: SandboxRequest) -> SandboxReply:
     name = asked.found["name"]
     if (refused := _refused(name)) is not None:
-        return Reply(None) if refused.status == 404 else refused
-    return Reply(_account(name))
+        return SandboxReply(None) if refused.status == 404 else refused
+    return SandboxReply(_account(name))
 
 
-def _numbered(host: str, pattern: str, answer: Callable[[Asked], Reply]) -> Route:
+def _numbered(host: str, pattern: str, answer: Callable[[SandboxRequest], SandboxReply]) -> SandboxRoute:
     """A route whose item has to be a number."""
 
-    def numbered(asked: Asked) -> Reply:
-        return answer(asked) if asked.found["id"].isdecimal() else Reply({"error": "Not Found"}, 404)
+    def numbered(asked: SandboxRequest) -> SandboxReply:
+        return answer(asked) if asked.found["id"].isdecimal() else SandboxReply({"error": "Not Found"}, 404)
 
     return route(host, pattern, numbered)
 
 
-ROUTES: tuple[Route, ...] = (
+ROUTES: tuple[SandboxRoute, ...] = (
     route(_ALGOLIA, "/api/v1/search", _search),
     route(_ALGOLIA, "/api/v1/search_by_date", _search),
     route(_ALGOLIA, "/api/v1/users/{name}", _user),

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, urlsplit
 from upstreams.model.endpoint import Endpoint, Platform
 from upstreams.model.params import Args, Value
 from upstreams.model.steps import Answer, Call, Fetched, Missing, Page, Part, Single
-from upstreams.sandbox.site import Asked, answer, load_routes
+from upstreams.sandbox.site import SandboxRequest, answer, load_routes
 
 
 def example_values(endpoint: Endpoint) -> dict[str, Value]:
@@ -59,7 +59,9 @@ class _Rehearsal:
         name = call.source or next(iter(self._platform.sources))
         base = urlsplit(self._platform.sources[name])
         path, _, query = call.target(base.path.rstrip("/")).partition("?")
-        reply = answer(self._routes, Asked(base.hostname or "", path, dict(parse_qsl(query, keep_blank_values=True))))
+        reply = answer(
+            self._routes, SandboxRequest(base.hostname or "", path, dict(parse_qsl(query, keep_blank_values=True)))
+        )
         headers = {key.lower(): value for key, value in reply.headers.items()}
         if reply.status < 400:
             return Answer(reply.status, headers, reply.body, name)

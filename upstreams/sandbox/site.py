@@ -17,7 +17,7 @@ from urllib.parse import unquote
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SandboxRequest:
     """One request to a stand-in: `path` as it was sent, `found` the named groups of the route's pattern, decoded."""
 
     host: str
@@ -34,7 +34,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class SandboxReply:
     """What a stand-in answers: `body` goes out as JSON, a string as it is."""
 
     body: Any
@@ -43,21 +43,21 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class SandboxRoute:
     """Answers `host` where `pattern` matches the whole path."""
 
     host: str
     pattern: re.Pattern[str]
-    answer: Callable[[Asked], Reply]
+    answer: Callable[[SandboxRequest], SandboxReply]
 
 
-def route(host: str, pattern: str, answer: Callable[[Asked], Reply]) -> Route:
+def route(host: str, pattern: str, answer: Callable[[SandboxRequest], SandboxReply]) -> SandboxRoute:
     """A route from a pattern in which `{name}` stands for one path segment."""
     expression = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", re.escape(pattern))
-    return Route(host, re.compile(expression), answer)
+    return SandboxRoute(host, re.compile(expression), answer)
 
 
-def load_routes() -> dict[str, tuple[Route, ...]]:
+def load_routes() -> dict[str, tuple[SandboxRoute, ...]]:
     """The routes of every stand-in of this package, by host."""
     package = __name__.rpartition(".")[0]
     modules = (import_module(f"{package}.{module.name}") for module in iter_modules(import_module(package).__path__))
@@ -65,10 +65,10 @@ def load_routes() -> dict[str, tuple[Route, ...]]:
     return {host: tuple(route for route in routes if route.host == host) for host in {route.host for route in routes}}
 
 
-def answer(routes: Mapping[str, tuple[Route, ...]], asked: Asked) -> Reply:
+def answer(routes: Mapping[str, tuple[SandboxRoute, ...]], asked: SandboxRequest) -> SandboxReply:
     """The reply of the first route that matches; 404 when there is none."""
     for candidate in routes.get(asked.host, ()):
         if (match := candidate.pattern.fullmatch(asked.path)) is not None:
             found = {name: unquote(value) for name, value in match.groupdict(default="").items()}
             return candidate.answer(replace(asked, found=found))
-    return Reply({"message": f"The sandbox has no {asked.host}{asked.path}"}, status=404)
+    return SandboxReply({"message": f"The sandbox has no {asked.host}{asked.path}"}, status=404)

@@ -12,7 +12,7 @@ from typing import Any
 from zlib import crc32
 
 from upstreams.sandbox.invent import paragraph, person, seeded, sentence, unix_time
-from upstreams.sandbox.site import Asked, Reply, Route, route
+from upstreams.sandbox.site import SandboxReply, SandboxRequest, SandboxRoute, route
 
 _HOST = "api.stackexchange.com"
 _ROWS = 45
@@ -22,11 +22,11 @@ _TAGS = ("python", "c++", "git", "python-trio", "sqlite", "bash", "html")
 Json = dict[str, Any]
 
 
-def _error(error_id: int, name: str, message: str) -> Reply:
-    return Reply({"error_id": error_id, "error_message": message, "error_name": name}, 400)
+def _error(error_id: int, name: str, message: str) -> SandboxReply:
+    return SandboxReply({"error_id": error_id, "error_message": message, "error_name": name}, 400)
 
 
-def _refused(asked: Asked) -> Reply | None:
+def _refused(asked: SandboxRequest) -> SandboxReply | None:
     """Errors come with status 400 and their own number in the body, as the platform sends them."""
     site = asked.query.get("site")
     if site is None:
@@ -44,11 +44,11 @@ def _refused(asked: Asked) -> Reply | None:
     return None
 
 
-def _wrapped(items: list[Json], *, has_more: bool = False, **more: int) -> Reply:
-    return Reply({"items": items, "has_more": has_more, **more, "quota_max": 300, "quota_remaining": 287})
+def _wrapped(items: list[Json], *, has_more: bool = False, **more: int) -> SandboxReply:
+    return SandboxReply({"items": items, "has_more": has_more, **more, "quota_max": 300, "quota_remaining": 287})
 
 
-def _listed(asked: Asked, invent: Callable[[int], Json]) -> Reply:
+def _listed(asked: SandboxRequest, invent: Callable[[int], Json]) -> SandboxReply:
     """One page of a list of `_ROWS` rows; of what is missing there are none."""
     subject = f"{asked.query.get('q', '')} {asked.query.get('tagged', '')}"
     total = 0 if "missing" in subject or asked.found.get("id") == "404" else _ROWS
@@ -63,7 +63,7 @@ def _first(*subject: object) -> int:
     return 60_000_000 + crc32("/".join(map(str, subject)).encode()) % 10_000_000
 
 
-def _address(asked: Asked) -> str:
+def _address(asked: SandboxRequest) -> str:
     site = asked.query["site"].removesuffix(".com")
     return (
         f"https://{site}.com"
@@ -72,7 +72,7 @@ def _address(asked: Asked) -> str:
     )
 
 
-def _owner(asked: Asked, user_id: int) -> Json:
+def _owner(asked: SandboxRequest, user_id: int) -> Json:
     rng = seeded("stackexchange", asked.query["site"], user_id)
     name = person(rng)
     return {
@@ -86,7 +86,7 @@ def _owner(asked: Asked, user_id: int) -> Json:
     }
 
 
-def _somebody(asked: Asked, *subject: object) -> Json:
+def _somebody(asked: SandboxRequest, *subject: object) -> Json:
     """Who wrote something; some accounts were deleted since, and only a name is left of them."""
     rng = seeded("stackexchange", *subject, "owner")
     if rng.random() < 0.1:
@@ -94,12 +94,12 @@ def _somebody(asked: Asked, *subject: object) -> Json:
     return _owner(asked, rng.randrange(1, 20_000_000))
 
 
-def _body(asked: Asked, text: str) -> Json:
+def _body(asked: SandboxRequest, text: str) -> Json:
     """Bodies come only with the filter that asks for them."""
     return {"body": text} if asked.query.get("filter") == "withbody" else {}
 
 
-def _question(asked: Asked, question_id: int, user_id: int | None = None) -> Json:
+def _question(asked: SandboxRequest, question_id: int, user_id: int | None = None) -> Json:
     rng = seeded("stackexchange", asked.query["site"], question_id)
     title, created, answered = sentence(rng).rstrip("."), unix_time(rng), rng.random() < 0.6
     question = {
@@ -120,7 +120,7 @@ def _question(asked: Asked, question_id: int, user_id: int | None = None) -> Jso
     return {**question, "accepted_answer_id": question_id + 1} if answered else question
 
 
-def _answer(asked: Asked, question_id: int, place: int) -> Json:
+def _answer(asked: SandboxRequest, question_id: int, place: int) -> Json:
     rng = seeded("stackexchange", asked.query["site"], question_id, "answer", place)
     created, answer_id = unix_time(rng), question_id + 1 + place * 3
     return {
@@ -136,7 +136,7 @@ def _answer(asked: Asked, question_id: int, place: int) -> Json:
     }
 
 
-def _comment(asked: Asked, question_id: int, place: int) -> Json:
+def _comment(asked: SandboxRequest, question_id: int, place: int) -> Json:
     rng = seeded("stackexchange", asked.query["site"], question_id, "comment", place)
     comment_id = question_id + 100_000 + place
     return {
@@ -151,7 +151,7 @@ def _comment(asked: Asked, question_id: int, place: int) -> Json:
     }
 
 
-def _account(asked: Asked, user_id: int) -> Json:
+def _account(asked: SandboxRequest, user_id: int) -> Json:
     rng = seeded("stackexchange", asked.query["site"], user_id, "account")
     return {
         **_owner(asked, user_id),
@@ -165,35 +165,35 @@ def _account(asked: Asked, user_id: int) -> Json:
     }
 
 
-def _single(invent: Callable[[Asked, int], Json]) -> Callable[[Asked], Reply]:
-    def single(asked: Asked) -> Reply:
+def _single(invent: Callable[[SandboxRequest, int], Json]) -> Callable[[SandboxRequest], SandboxReply]:
+    def single(asked: SandboxRequest) -> SandboxReply:
         return _wrapped([] if asked.found["id"] == "404" else [invent(asked, int(asked.found["id"]))])
 
     return single
 
 
-def _questions(asked: Asked) -> Reply:
+def _questions(asked: SandboxRequest) -> SandboxReply:
     first = _first(asked.query.get("q"), asked.query.get("tagged"), asked.query.get("sort"))
     return _listed(asked, lambda place: _question(asked, first + place * 11))
 
 
-def _answers(asked: Asked) -> Reply:
+def _answers(asked: SandboxRequest) -> SandboxReply:
     return _listed(asked, lambda place: _answer(asked, int(asked.found["id"]), place))
 
 
-def _comments(asked: Asked) -> Reply:
+def _comments(asked: SandboxRequest) -> SandboxReply:
     return _listed(asked, lambda place: _comment(asked, int(asked.found["id"]), place))
 
 
-def _users_questions(asked: Asked) -> Reply:
+def _users_questions(asked: SandboxRequest) -> SandboxReply:
     user_id = int(asked.found["id"])
     return _listed(asked, lambda place: _question(asked, _first("user", user_id) + place * 11, user_id))
 
 
-def _guarded(pattern: str, answer: Callable[[Asked], Reply]) -> Route:
+def _guarded(pattern: str, answer: Callable[[SandboxRequest], SandboxReply]) -> SandboxRoute:
     """A route on which the conventions for failures hold and ids have to be numbers."""
 
-    def guarded(asked: Asked) -> Reply:
+    def guarded(asked: SandboxRequest) -> SandboxReply:
         if not asked.found.get("id", "1").isdecimal():
             return _error(400, "bad_parameter", "ids")
         return _refused(asked) or answer(asked)
@@ -201,7 +201,7 @@ def _guarded(pattern: str, answer: Callable[[Asked], Reply]) -> Route:
     return route(_HOST, f"/2.3{pattern}", guarded)
 
 
-ROUTES: tuple[Route, ...] = (
+ROUTES: tuple[SandboxRoute, ...] = (
     _guarded("/search/advanced", _questions),
     _guarded("/questions", _questions),
     _guarded("/questions/{id}", _single(_question)),

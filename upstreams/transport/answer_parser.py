@@ -8,7 +8,7 @@ import httpx
 
 from upstreams.transport.decoding import decode_body
 from upstreams.transport.http import HttpAnswer, ResponseTooLarge
-from upstreams.transport.ordinary_head import CHUNKED, HeadReader
+from upstreams.transport.ordinary_head import CHUNKED, AnswerHeadReader
 
 _BODILESS = frozenset({204, 304})
 _CHUNKED_HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -50,7 +50,7 @@ class AnswerParser:
         "persistent",
     )
 
-    def __init__(self, head_reader: HeadReader, *, header_bytes_max: int, body_bytes_max: int) -> None:
+    def __init__(self, head_reader: AnswerHeadReader, *, header_bytes_max: int, body_bytes_max: int) -> None:
         self._head_reader = head_reader
         self._header_bytes_max = header_bytes_max
         self._body_bytes_max = body_bytes_max

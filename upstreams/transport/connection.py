@@ -8,15 +8,15 @@ import trio
 from upstreams.transport.answer_parser import AnswerParser
 from upstreams.transport.http import HttpAnswer, Origin
 from upstreams.transport.phases import PhaseDeadline
-from upstreams.transport.wire import Wire, open_wire
+from upstreams.transport.wire import UpstreamWire, open_wire
 
 
-class Connection:
+class UpstreamConnection:
     """A connection that carries one exchange after the other. Mutable, owned by whoever took it from the pool."""
 
     __slots__ = ("_expired", "_parser", "_wire", "heard", "is_quiet", "rested_at", "reusable", "spoke")
 
-    def __init__(self, wire: Wire, parser: AnswerParser) -> None:
+    def __init__(self, wire: UpstreamWire, parser: AnswerParser) -> None:
         self._wire = wire
         self._parser = parser
         self.is_quiet = wire.is_quiet
@@ -86,10 +86,10 @@ def _failure_of(exc: Exception, *, is_sent: bool) -> httpx.TransportError:
     return httpx.ReadError(f"cannot receive: {exc}") if is_sent else httpx.WriteError(f"cannot send: {exc}")
 
 
-async def open_connection(origin: Origin, tls: ssl.SSLContext | None, parser: AnswerParser) -> Connection:
+async def open_connection(origin: Origin, tls: ssl.SSLContext | None, parser: AnswerParser) -> UpstreamConnection:
     """Connect to `origin`, under TLS when a context is given.
 
     Raises:
         httpx.ConnectError: there is no way to it.
     """
-    return Connection(await open_wire(origin, tls), parser)
+    return UpstreamConnection(await open_wire(origin, tls), parser)

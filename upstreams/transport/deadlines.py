@@ -18,7 +18,7 @@ class Expiring(Protocol):
         """The time is up."""
 
 
-class Deadlines:
+class ExchangeDeadlines:
     """Deadlines on Trio's clock, and the task that keeps them. Waiting longer than it must is impossible here:
     the task sleeps until the earliest deadline that it knows, and a new one that is earlier wakes it.
     """

@@ -46,7 +46,7 @@ class _Fields(dict[bytes, tuple[str, str]]):
         return _keep(self, line, (name, found[2].decode("ascii")))
 
 
-class HeadReader:
+class AnswerHeadReader:
     """Reads ordinary heads; one for all connections of a transport, since the lines it keeps are of use to all."""
 
     __slots__ = ("_fields", "_statuses")

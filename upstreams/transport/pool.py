@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from trio.lowlevel import ParkingLot
 
-from upstreams.transport.connection import Connection
+from upstreams.transport.connection import UpstreamConnection
 from upstreams.transport.http import Origin
 
 _IDLE_ORIGINS_WORTH = 4
@@ -36,7 +36,7 @@ class Lane:
 
     def __init__(self, origin: Origin) -> None:
         self.origin = origin
-        self.idle: deque[Connection] = deque()
+        self.idle: deque[UpstreamConnection] = deque()
         self.waiters = ParkingLot()
         self.busy = self.opened = self.reused = 0
 
@@ -82,7 +82,7 @@ class Pool:
             if not lane.idle:
                 self._forget_if_empty(lane)
 
-    def take(self, lane: Lane) -> Connection | None:
+    def take(self, lane: Lane) -> UpstreamConnection | None:
         """The most recently used idle connection that still lives, to who holds a place."""
         oldest_at = self._now() - self._idle_s
         while lane.idle:
@@ -94,7 +94,7 @@ class Pool:
             connection.close()
         return None
 
-    def rest(self, lane: Lane, connection: Connection) -> None:
+    def rest(self, lane: Lane, connection: UpstreamConnection) -> None:
         """Keep a connection whose exchange is over for the next one, or close it when it cannot carry another."""
         if self.closed or not connection.reusable:
             connection.close()

@@ -17,10 +17,10 @@ import trio
 
 from upstreams.transport.answer_parser import AnswerParser
 from upstreams.transport.answer_start import AnswerStartParser
-from upstreams.transport.connection import Connection, open_connection
-from upstreams.transport.deadlines import Deadlines
+from upstreams.transport.connection import UpstreamConnection, open_connection
+from upstreams.transport.deadlines import ExchangeDeadlines
 from upstreams.transport.http import BODY_BYTES_MAX, HttpAnswer, HttpCall, Origin, origin_of
-from upstreams.transport.ordinary_head import HeadReader
+from upstreams.transport.ordinary_head import AnswerHeadReader
 from upstreams.transport.phases import PhaseDeadline
 from upstreams.transport.pool import Lane, OriginStatistics, Pool
 from upstreams.transport.request_bytes import header_lines, request_bytes
@@ -84,7 +84,7 @@ class Transport(httpx.AsyncBaseTransport):
         now: Callable[[], float] = trio.current_time,
     ) -> None:
         self._pool = Pool(max_connections=max_connections, idle_s=idle_s, now=now, max_idle=max_idle)
-        self._deadlines = Deadlines()
+        self._deadlines = ExchangeDeadlines()
         self._connect_s = connect_s
         self._body_bytes_max = body_bytes_max
         self._header_bytes_max = header_bytes_max
@@ -93,7 +93,7 @@ class Transport(httpx.AsyncBaseTransport):
         self._parser_class = AnswerStartParser if starts_only else AnswerParser
         self._repeats = repeats
         self._way_to = lru_cache(_WAYS_KEPT)(self._way)
-        self._head_reader = HeadReader()
+        self._head_reader = AnswerHeadReader()
 
     async def exchange(
         self, call: HttpCall, deadline_at: float = math.inf, *, phases: PhaseDeadline | None = None
@@ -175,7 +175,7 @@ class Transport(httpx.AsyncBaseTransport):
             return await self._pool.enter(origin)
         raise httpx.PoolTimeout(f"all connections to {origin.authority} were busy for too long")
 
-    async def _connect(self, lane: Lane, deadline_at: float, phases: PhaseDeadline | None) -> Connection:
+    async def _connect(self, lane: Lane, deadline_at: float, phases: PhaseDeadline | None) -> UpstreamConnection:
         if phases is not None:
             phases.enter("connect")
         caps = {"header_bytes_max": self._header_bytes_max, "body_bytes_max": self._body_bytes_max}

@@ -33,7 +33,7 @@ class _Room(threading.local):
 _ROOM = _Room()
 
 
-class Wire(Protocol):
+class UpstreamWire(Protocol):
     """A connected byte stream. Both directions raise OSError when it breaks."""
 
     def send_nowait(self, data: bytes) -> int:
@@ -72,22 +72,22 @@ class PlainWire:
         self.close = connected.close
 
     def wake(self) -> None:
-        """See `Wire`."""
+        """See `UpstreamWire`."""
         trio.lowlevel.notify_closing(self._descriptor)
 
     def send_nowait(self, data: bytes) -> int:
-        """See `Wire`."""
+        """See `UpstreamWire`."""
         try:
             return self._socket.send(data)
         except BlockingIOError:
             return 0
 
     async def wait_to_send(self) -> None:
-        """See `Wire`."""
+        """See `UpstreamWire`."""
         await wait_writable(self._descriptor)
 
     async def receive_some(self) -> bytes:
-        """See `Wire`. An answer is hardly ever there at once, so this waits first."""
+        """See `UpstreamWire`. An answer is hardly ever there at once, so this waits first."""
         while True:
             await wait_readable(self._descriptor)
             try:
@@ -96,7 +96,7 @@ class PlainWire:
                 continue
 
     def is_quiet(self) -> bool:
-        """See `Wire`."""
+        """See `UpstreamWire`."""
         return not self._poll.poll(0)
 
 
@@ -113,7 +113,7 @@ class TlsWire:
         self.close = connected.close
 
     def wake(self) -> None:
-        """See `Wire`."""
+        """See `UpstreamWire`."""
         trio.lowlevel.notify_closing(self._descriptor)
 
     async def shake_hands(self) -> None:
@@ -127,7 +127,7 @@ class TlsWire:
                 return
 
     def send_nowait(self, data: bytes) -> int:
-        """See `Wire`."""
+        """See `UpstreamWire`."""
         try:
             return self._socket.send(data)
         except ssl.SSLWantWriteError:
@@ -137,11 +137,11 @@ class TlsWire:
         return 0
 
     async def wait_to_send(self) -> None:
-        """See `Wire`."""
+        """See `UpstreamWire`."""
         await self._wait_to_send(self._descriptor)
 
     async def receive_some(self) -> bytes:
-        """See `Wire`. OpenSSL may hold bytes that the kernel no longer shows, so this tries first."""
+        """See `UpstreamWire`. OpenSSL may hold bytes that the kernel no longer shows, so this tries first."""
         waited = False
         while True:
             try:
@@ -155,7 +155,7 @@ class TlsWire:
                 return data
 
     def is_quiet(self) -> bool:
-        """See `Wire`. What only concerns TLS itself, such as a late session ticket, is taken in and does not count."""
+        """See `UpstreamWire`. Records of TLS itself, such as a late session ticket, are taken in and do not count."""
         if not self._poll.poll(0):
             return True
         try:
@@ -173,7 +173,7 @@ class TlsWire:
             raise exc
 
 
-async def open_wire(origin: Origin, tls: ssl.SSLContext | None) -> Wire:
+async def open_wire(origin: Origin, tls: ssl.SSLContext | None) -> UpstreamWire:
     """Connect to `origin`, under TLS when a context is given.
 
     Raises:

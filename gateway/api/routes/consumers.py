@@ -30,7 +30,7 @@ RESET_TO = "Reset it to oldest, now, a next_cursor or the id of a kept event."
 _Answer = Callable[[Request, Caller, FeedTokens], Awaitable[Reply]]
 
 
-class Place(msgspec.Struct, frozen=True):
+class AckBody(msgspec.Struct, frozen=True):
     """The body of an acknowledgement and of a reset."""
 
     cursor: str
@@ -90,13 +90,13 @@ class ConsumerRoutes:
 
     async def ack(self, request: Request, caller: Caller, tokens: FeedTokens) -> Reply:
         """Move it on to a position that it was served; never back."""
-        name, place = _name(request), await read_json(request, Place)
+        name, place = _name(request), await read_json(request, AckBody)
         data = await acknowledge(place.cursor, readers=self._readers, key=caller.key, name=name, tokens=tokens)
         return await self._free(request, caller, data)
 
     async def reset(self, request: Request, caller: Caller, tokens: FeedTokens) -> Reply:
         """Let it read on from any position, forwards or back."""
-        name, place = _name(request), await read_json(request, Place)
+        name, place = _name(request), await read_json(request, AckBody)
         with refusals.leading_on(RESET_TO):
             position = await position_of(self._readers, place.cursor, caller.key, tokens)
             try:

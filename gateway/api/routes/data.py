@@ -10,7 +10,7 @@ import orjson
 from gateway.api.responses import Replies
 from gateway.calls.execute import BilledCalls
 from gateway.calls.idempotency import idempotency_key
-from gateway.calls.request import Ask, above_max, cache_key, claim_of
+from gateway.calls.request import CallRequest, above_max, cache_key, claim_of
 from gateway.http import envelope
 from gateway.http.errors import Refused
 from gateway.http.params import declared_by
@@ -51,7 +51,7 @@ class DataEndpoint:
             )
         values, key = self._readings.get(request.query_string) or self._read(request.query_string)
         refresh = names(request.headers.get(b"cache-control"), b"no-cache")
-        ask = Ask(caller.key, self._listing, self._cost_credits, values, key, request.id, refresh)
+        ask = CallRequest(caller.key, self._listing, self._cost_credits, values, key, request.id, refresh)
         if values.get("dry_run"):
             return await self._dry_run(request, caller, ask)
         if "max_credits" in values:
@@ -76,13 +76,13 @@ class DataEndpoint:
             self._readings[query_string] = reading
         return reading
 
-    async def _check_max_credits(self, ask: Ask) -> None:
+    async def _check_max_credits(self, ask: CallRequest) -> None:
         """Refuse what would reserve more than the caller allows (decisions 6); a cache hit costs nothing and passes."""
         refusal = above_max(ask, self._calls.quote(ask).credits_least)
         if refusal is not None and not await self._calls.would_hit(ask):
             raise refusal
 
-    async def _dry_run(self, request: Request, caller: Caller, ask: Ask) -> Reply:
+    async def _dry_run(self, request: Request, caller: Caller, ask: CallRequest) -> Reply:
         quote = self._calls.quote(ask)
         hit = await self._calls.would_hit(ask)
         data = {"estimated_credits": 0 if hit else quote.credits_least, "would_hit_cache": hit}

@@ -9,7 +9,7 @@ from functools import partial
 import trio
 
 from billing.keys.cache import Key
-from events.log.pages import Page
+from events.log.pages import EventPage
 from gateway.api.admission import Admission
 from gateway.api.responses import Replies
 from gateway.feed import pages, refusals
@@ -43,7 +43,7 @@ class _Answered:
     A consumer's answer tells more than its page, and is never another's.
     """
 
-    page: Page
+    page: EventPage
     ask: FeedAsk
     key_id: str
     tag: bytes

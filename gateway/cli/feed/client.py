@@ -39,7 +39,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class FeedAnswer:
     """What a node, or what stands before it, answered; header names are lower case."""
 
     status: int
@@ -85,7 +85,7 @@ class FeedClient:
         self._attempts = attempts
         self._rng = rng
 
-    def ask(self, question: Question) -> Answer:
+    def ask(self, question: Question) -> FeedAnswer:
         """The answer, when it is none that may pass; else waits and asks again.
 
         Raises:
@@ -115,7 +115,7 @@ class FeedClient:
         with self._endings.allowed():
             self._endings.wait(seconds)
 
-    def _ask_once(self, question: Question) -> Answer:
+    def _ask_once(self, question: Question) -> FeedAnswer:
         """One answer; a kept connection that was closed meanwhile is no failure."""
         is_kept = self._connection.sock is not None
         with self._endings.allowed() if question.may_end else nullcontext():
@@ -130,7 +130,7 @@ class FeedClient:
         self._connection.connect()
         self._connection.sock.settimeout(_TIMEOUT_S)
 
-    def _exchange(self, question: Question) -> Answer:
+    def _exchange(self, question: Question) -> FeedAnswer:
         connection = self._connection
         try:
             if connection.sock is None:
@@ -140,7 +140,7 @@ class FeedClient:
             if question.may_end and not self._endings.wait(_TIMEOUT_S, connection.sock):
                 raise TimeoutError(f"there was no answer within {_TIMEOUT_S:.0f} s")
             with connection.getresponse() as answer:
-                return Answer(answer.status, {n.lower(): v for n, v in answer.getheaders()}, answer.read())
+                return FeedAnswer(answer.status, {n.lower(): v for n, v in answer.getheaders()}, answer.read())
         except ssl.SSLCertVerificationError as exc:
             raise Refusal(f"the node's certificate does not hold: {exc.verify_message}") from exc
         except (HTTPException, OSError) as exc:
@@ -152,13 +152,13 @@ def _words(exc: Exception) -> str:
     return (isinstance(exc, OSError) and exc.strerror) or str(exc) or type(exc).__name__
 
 
-def details_of(answer: Answer) -> ErrorDetails:
+def details_of(answer: FeedAnswer) -> ErrorDetails:
     """What an error's answer tells beside its message."""
     refused = _refused(answer)
     return refused.error.details if refused else ErrorDetails()
 
 
-def words_of(answer: Answer) -> str:
+def words_of(answer: FeedAnswer) -> str:
     """An error's answer in one line; also of what is none of a node's."""
     refused = _refused(answer)
     if refused is None:
@@ -172,7 +172,7 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else "?" for char in text)
 
 
-def _refused(answer: Answer) -> _Refused | None:
+def _refused(answer: FeedAnswer) -> _Refused | None:
     try:
         return msgspec.json.decode(answer.body, type=_Refused)
     except (msgspec.DecodeError, UnicodeDecodeError):

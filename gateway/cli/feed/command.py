@@ -12,9 +12,9 @@ from urllib.parse import SplitResult, urlsplit
 
 import click
 
-from gateway.cli.endings import Ended, Endings
+from gateway.cli.endings import CommandEnded, Endings
 from gateway.cli.feed.client import FeedClient
-from gateway.cli.feed.positions import AsConsumer, AtCursor, Place
+from gateway.cli.feed.positions import AsConsumer, AtCursor, FeedPosition
 from gateway.cli.feed.tail import Tail
 from gateway.cli.run import Refusal, json_option
 
@@ -54,7 +54,7 @@ def tail(**o: Any) -> None:
         raise Refusal("stdout is closed: there is nowhere to print to", exit_code=2)
     endings = Endings(sys.stdout.fileno())
     client = FeedClient(url, key, endings=endings, attempts=o["attempts"], rng=Random())
-    place: Place = (
+    place: FeedPosition = (
         AsConsumer(o["consumer"], o["start"], client)
         if o["consumer"] is not None
         else AtCursor(o["start"] or "oldest", o["cursor_file"])
@@ -62,7 +62,7 @@ def tail(**o: Any) -> None:
     try:
         with endings.heard():
             Tail(client, place, {name: text for name, text in filters.items() if text}, o["as_json"]).run()
-    except Ended:
+    except CommandEnded:
         return
 
 

@@ -13,7 +13,7 @@ from gateway.cli.feed.client import FeedClient, Question, words_of
 from gateway.cli.run import Refusal
 
 
-class Place(Protocol):
+class FeedPosition(Protocol):
     """Where to read on."""
 
     def asked(self) -> Mapping[str, str]:

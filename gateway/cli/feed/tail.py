@@ -10,9 +10,9 @@ from urllib.parse import urlencode
 import msgspec
 import orjson
 
-from gateway.cli.endings import Ended
-from gateway.cli.feed.client import WAIT_S, Answer, FeedClient, Question, details_of, printable, words_of
-from gateway.cli.feed.positions import Place
+from gateway.cli.endings import CommandEnded
+from gateway.cli.feed.client import WAIT_S, FeedAnswer, FeedClient, Question, details_of, printable, words_of
+from gateway.cli.feed.positions import FeedPosition
 from gateway.cli.run import Refusal, complain
 from gateway.observability.standard_streams import STDOUT, write_all
 
@@ -37,7 +37,7 @@ class Tail:
     """Reads on and on. `asked` is the part of each read's query that stays."""
 
     client: FeedClient
-    place: Place
+    place: FeedPosition
     asked: Mapping[str, str]
     as_json: bool
 
@@ -64,7 +64,7 @@ class Tail:
             if interval_s := answer.seconds("x-poll-interval"):
                 self.client.pause(interval_s)
 
-    def _tell_expired(self, answer: Answer) -> None:
+    def _tell_expired(self, answer: FeedAnswer) -> None:
         missed = details_of(answer)
         since = f" from {missed.missed_from}" if missed.missed_from else ""
         until = f" until {missed.missed_until}" if missed.missed_until else ""
@@ -78,7 +78,7 @@ class Tail:
         self.place.move(page.pagination.next_cursor)
 
 
-def _read(answer: Answer) -> _Page:
+def _read(answer: FeedAnswer) -> _Page:
     try:
         return msgspec.json.decode(answer.body, type=_Page)
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
@@ -118,6 +118,6 @@ def _print(lines: bytes) -> None:
     try:
         write_all(STDOUT, lines)
     except BrokenPipeError as exc:
-        raise Ended from exc
+        raise CommandEnded from exc
     except OSError as exc:
         raise Refusal(f"stdout cannot be written: {exc.strerror}") from exc

@@ -11,10 +11,10 @@ from typing import Any
 import orjson
 import trio
 
-from gateway.admin.app import Answer, answered, refused, unsettled
+from gateway.admin.app import AdminAnswer, answered, refused, unsettled
 from gateway.admin.asking import AdminQuestion, AdminSilent, AdminUnproved, AdminUnreached, ask, ask_proved
 from gateway.node.workers.metrics import merge, own_metrics
-from gateway.node.workers.slots import Slot, Slots
+from gateway.node.workers.slots import Slot, WorkerSlots
 
 READY_WITHIN_S = 3.0
 METRICS_WITHIN_S = 5.0
@@ -23,14 +23,14 @@ _OF_EVERY_WORKER = frozenset({"reload", "platform.isolate", "platform.reset"})
 """Operations on what each process has for itself; all others are on what they share, and one does it for all."""
 _NAME = re.compile(r"[a-z_.]+")
 
-Ask = Callable[[str], Awaitable[Answer]]
+Ask = Callable[[str], Awaitable[AdminAnswer]]
 """Asks one worker, whose admin address this is; see `asking`."""
 
 
 class AllWorkers:
     """Does operations for an `Admin` when several workers serve; arguments are theirs to check."""
 
-    def __init__(self, slots: Slots, token: str) -> None:
+    def __init__(self, slots: WorkerSlots, token: str) -> None:
         """`token` is the workers' own, which is never sent."""
         self._slots = slots
         self._token = token
@@ -60,7 +60,7 @@ class AllWorkers:
         }
         return (merge(texts) + own_metrics(self._slots.slots, texts)).encode()
 
-    async def operate(self, name: str, body: bytes) -> Answer:
+    async def operate(self, name: str, body: bytes) -> AdminAnswer:
         """As `Operate`: done by every worker, or by one for all."""
         if not _NAME.fullmatch(name):
             return refused(400, f"there is no operation {name}")
@@ -73,7 +73,7 @@ class AllWorkers:
             self._slots.reload(done=answers)
         return merged
 
-    async def _ask_one(self, ask_it: Ask) -> Answer:
+    async def _ask_one(self, ask_it: Ask) -> AdminAnswer:
         """Ask the first worker that can be reached; one that was asked and is silent may have done it."""
         for slot in self._slots.ready():
             try:
@@ -85,9 +85,9 @@ class AllWorkers:
                 return _silent(slot.number)
         return refused(503, "no worker is ready")
 
-    async def _ask_ready(self, ask_it: Ask, *, within_s: float) -> dict[int, Answer | None]:
+    async def _ask_ready(self, ask_it: Ask, *, within_s: float) -> dict[int, AdminAnswer | None]:
         """What every ready worker answers, by its number; None of one that does not."""
-        answers: dict[int, Answer | None] = {}
+        answers: dict[int, AdminAnswer | None] = {}
 
         async def ask_slot(slot: Slot) -> None:
             answers[slot.number] = None
@@ -100,14 +100,14 @@ class AllWorkers:
         return answers
 
 
-def _unready(slot: Slot, answer: Answer | None) -> str:
+def _unready(slot: Slot, answer: AdminAnswer | None) -> str:
     """Why a worker is not ready; empty when it is."""
     if answer is None:
         return "does not answer" if slot.admin_url else slot.state
     return "" if answer.status == 200 else answer.body.decode(errors="replace").strip()
 
 
-def _merged(answers: dict[int, Answer | None]) -> Answer:
+def _merged(answers: dict[int, AdminAnswer | None]) -> AdminAnswer:
     """What all workers said to one question: a refusal when there is one, else all that their lists name."""
     if not answers:
         return refused(503, "no worker is ready")
@@ -124,5 +124,5 @@ def _merged(answers: dict[int, Answer | None]) -> Answer:
     return answered(together)
 
 
-def _silent(number: int) -> Answer:
+def _silent(number: int) -> AdminAnswer:
     return unsettled(503, f"worker {number} does not answer; it may have happened")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import trio
 
 from gateway.admin.asking import AdminQuestion, AdminSilent, AdminUnreached, ask
-from gateway.node.workers.slots import Slot, Slots
+from gateway.node.workers.slots import Slot, WorkerSlots
 from gateway.observability.logs import Log
 
 SILENT_S = 10.0
@@ -13,7 +13,7 @@ ASKS = 3
 """So many questions in a row go unanswered in that time: one that came at a bad moment kills nobody."""
 
 
-async def kill_hung(slots: Slots, log: Log, *, silent_s: float = SILENT_S) -> None:
+async def kill_hung(slots: WorkerSlots, log: Log, *, silent_s: float = SILENT_S) -> None:
     """Ask every ready worker again and again until the stop; what a killed one had open, recovery refunds."""
     async with trio.open_nursery() as nursery:
         for slot in slots.slots:

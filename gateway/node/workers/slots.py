@@ -51,7 +51,7 @@ class Command:
     environ: Callable[[int], Mapping[str, str]]
 
 
-class Slots:
+class WorkerSlots:
     """So many workers, until `stopping` is set; `all_ready` is set once every one of them has been ready at a time."""
 
     def __init__(

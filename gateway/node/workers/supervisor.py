@@ -20,7 +20,7 @@ from gateway.node.listeners import bind, in_url, port_of, reserve
 from gateway.node.serve import announce
 from gateway.node.workers.admin import AllWorkers
 from gateway.node.workers.health import kill_hung
-from gateway.node.workers.slots import Command, Slots
+from gateway.node.workers.slots import Command, WorkerSlots
 from gateway.node.workers.worker import Worker, environ_of
 from gateway.observability.logs import Log
 from gateway.server.serve import serve_native
@@ -31,7 +31,7 @@ class WorkersRefused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SupervisorPlan:
     """The plan of a supervisor: the config, the program that each worker is and its environment, and the log.
 
     `admin_token` is the supervisor's as it is the workers'.
@@ -44,7 +44,7 @@ class Plan:
     log: Log
 
 
-async def supervise(plan: Plan) -> None:
+async def supervise(plan: SupervisorPlan) -> None:
     """Serve with `server.workers` processes until SIGTERM or SIGINT, reloading all on SIGHUP.
 
     A second signal to stop ends all at once.
@@ -61,7 +61,7 @@ async def supervise(plan: Plan) -> None:
     command = Command(
         plan.program, lambda number: environ_of(Worker(number=number, port=port, admin_url=admin_url), plan.environ)
     )
-    slots = Slots(server.workers, command, drain_s=server.drain_s, log=plan.log)
+    slots = WorkerSlots(server.workers, command, drain_s=server.drain_s, log=plan.log)
     with ExitStack() as held:
         for place in places:
             held.enter_context(closing(place))
@@ -70,7 +70,9 @@ async def supervise(plan: Plan) -> None:
         raise WorkersRefused(slots.refused)
 
 
-async def _run(slots: Slots, private: list[trio.SocketListener], line: Mapping[str, str], plan: Plan) -> None:
+async def _run(
+    slots: WorkerSlots, private: list[trio.SocketListener], line: Mapping[str, str], plan: SupervisorPlan
+) -> None:
     gone, workers = trio.Event(), AllWorkers(slots, plan.admin_token)
     doorkeeper = doorkeeper_of(plan.config, plan.admin_token)
     app = Admin(doorkeeper, readiness=workers.readiness, scrape=workers.scrape, operate=workers.operate)
@@ -88,14 +90,14 @@ async def _run(slots: Slots, private: list[trio.SocketListener], line: Mapping[s
         gone.set()
 
 
-async def _announce(slots: Slots, line: Mapping[str, str], log: Log) -> None:
+async def _announce(slots: WorkerSlots, line: Mapping[str, str], log: Log) -> None:
     """Say once that all are ready."""
     await slots.all_ready.wait()
     if not slots.stopping.is_set():
         await announce(line, log)
 
 
-async def _obey(slots: Slots, plan: Plan) -> None:
+async def _obey(slots: WorkerSlots, plan: SupervisorPlan) -> None:
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
         async for number in signals:
             if number == signal.SIGHUP:

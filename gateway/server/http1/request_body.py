@@ -7,7 +7,7 @@ taken for a part of it.
 import re
 from typing import Protocol
 
-from gateway.server.errors import Refused
+from gateway.server.errors import RequestRefused
 
 LINE_BYTES = 256
 """A chunk's size with its extensions; anything longer is an attack."""
@@ -79,11 +79,11 @@ class ChunkedBody:
     def _next_line(self, data: bytes, at: int) -> int:
         end = data.find(b"\r\n", at)
         if (end if end >= 0 else len(data)) - at > self._line_bytes_max:
-            raise Refused(400, "A line of the chunked body is too long.")
+            raise RequestRefused(400, "A line of the chunked body is too long.")
         if end < 0:
             self._held = data[at:]
             if b"\n" in self._held:
-                raise Refused(400, "A line of the chunked body ends with a bare LF.")
+                raise RequestRefused(400, "A line of the chunked body ends with a bare LF.")
             return len(data)
         self._read_line(data[at:end])
         return end + 2
@@ -91,7 +91,7 @@ class ChunkedBody:
     def _read_size(self, line: bytes) -> None:
         match = _SIZE_LINE.fullmatch(line)
         if match is None:
-            raise Refused(400, "The size of a chunk is malformed.")
+            raise RequestRefused(400, "The size of a chunk is malformed.")
         self._left = int(match[1], 16)
         self._read_line = self._read_chunk_end
         if not self._left:
@@ -99,7 +99,7 @@ class ChunkedBody:
 
     def _read_chunk_end(self, line: bytes) -> None:
         if line:
-            raise Refused(400, "A chunk is longer than its size.")
+            raise RequestRefused(400, "A chunk is longer than its size.")
         self._read_line = self._read_size
 
     def _read_trailer(self, line: bytes) -> None:
@@ -107,4 +107,4 @@ class ChunkedBody:
         if not line:
             self.done = True
         elif self._trailer_bytes > TRAILER_BYTES or _TRAILER.fullmatch(line) is None:
-            raise Refused(400, "The trailers of the chunked body are malformed or too long.")
+            raise RequestRefused(400, "The trailers of the chunked body are malformed or too long.")

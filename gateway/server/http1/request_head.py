@@ -15,7 +15,7 @@ import httptools
 
 from gateway.server.asgi import EXTENSION, HeaderLines, HTTPScope, State
 from gateway.server.bounds import Bounds
-from gateway.server.errors import Refused
+from gateway.server.errors import RequestRefused
 from gateway.server.http1.known_headers import KnownHeaders
 from gateway.server.http1.request_body import Body, ChunkedBody, CountedBody
 
@@ -38,7 +38,7 @@ class Peer:
 
 
 @dataclass(slots=True)
-class Head:
+class RequestHead:
     """A request up to its body. Written once; not frozen, because a frozen one costs a microsecond more to make."""
 
     scope: HTTPScope
@@ -49,7 +49,7 @@ class Head:
     expects_continue: bool
 
 
-class HeadReader:
+class RequestHeadReader:
     """Takes the bytes of one connection, head after head."""
 
     def __init__(self, peer: Peer, bounds: Bounds, known: KnownHeaders) -> None:
@@ -94,7 +94,7 @@ class HeadReader:
         self._tail = b""
         self._line = b""  # what arrived up to the piece that ends the request line
 
-    def take(self, data: bytes) -> Head | None:
+    def take(self, data: bytes) -> RequestHead | None:
         """The head that `data` completes; None while its end has not arrived.
 
         Raises:
@@ -108,13 +108,13 @@ class HeadReader:
         target = line[1]
         if headers is not None and len(target) <= self._bounds.request_line_bytes:
             scope = self._scope("GET", "1.1", target, [*headers])
-            return Head(scope, None, b"", True, False)  # noqa: FBT003 - with keywords 1,800 instructions more
+            return RequestHead(scope, None, b"", True, False)  # noqa: FBT003 - with keywords 1,800 instructions more
         head = self._read(data)
         if head is not None and _repeats(head):
             self._known.keep(block, tuple(head.scope["headers"]))
         return head
 
-    def _read(self, data: bytes) -> Head | None:
+    def _read(self, data: bytes) -> RequestHead | None:
         if self._fed:
             if 0x0A not in self._line:
                 self._line += data
@@ -129,8 +129,8 @@ class HeadReader:
         self._check_sizes()
         if self._complete != (end >= 0) or self._overran:
             if self._line.startswith(b"PRI * "):  # the preface of HTTP/2, whose empty line ends no head
-                raise Refused(505, _VERSIONS)
-            raise Refused(400, "The request's head is malformed.")
+                raise RequestRefused(505, _VERSIONS)
+            raise RequestRefused(400, "The request's head is malformed.")
         if end < 0:
             self._tail = (self._tail + data)[-3:]
             return None
@@ -177,36 +177,36 @@ class HeadReader:
             return True
         except httptools.HttpParserInvalidMethodError as exc:
             if self._line.partition(b" ")[0].isalpha():
-                raise Refused(501, "The method is not known.") from exc
-            raise Refused(400, "This is not HTTP.") from exc
+                raise RequestRefused(501, "The method is not known.") from exc
+            raise RequestRefused(400, "This is not HTTP.") from exc
         except httptools.HttpParserError as exc:
             self._check_sizes()
             if "Invalid HTTP version" in str(exc):
-                raise Refused(505, _VERSIONS) from exc
-            raise Refused(400, f"The request is malformed: {str(exc).rstrip('.')}.") from exc
+                raise RequestRefused(505, _VERSIONS) from exc
+            raise RequestRefused(400, f"The request is malformed: {str(exc).rstrip('.')}.") from exc
         return False
 
     def _check_sizes(self) -> None:
         if len(self._url) > self._bounds.request_line_bytes:
-            raise Refused(414, "The request target is too long.")
+            raise RequestRefused(414, "The request target is too long.")
         if self._fed - len(self._url) > self._bounds.header_bytes or len(self._headers) > self._bounds.header_count:
-            raise Refused(431, "The request's headers are too large or too many.")
+            raise RequestRefused(431, "The request's headers are too large or too many.")
 
-    def _judge(self, behind: bytes) -> Head:
+    def _judge(self, behind: bytes) -> RequestHead:
         method = self._parser.get_method()
         version = self._parser.get_http_version()
         if method == b"CONNECT":
-            raise Refused(501, "This server is no proxy.")
+            raise RequestRefused(501, "This server is no proxy.")
         if version not in {"1.1", "1.0"}:
-            raise Refused(505, _VERSIONS)
+            raise RequestRefused(505, _VERSIONS)
         # llhttp takes more blanks than one, and RTSP.
         if not self._line.startswith(b" HTTP/1.", len(method) + 1 + len(self._url)):
-            raise Refused(400, "The request line is malformed.")
+            raise RequestRefused(400, "The request line is malformed.")
         body, expects_continue = self._judge_weighty(version)
         keep_alive = self._keep_alive and (version == "1.1" or not self._asks_to_close())
         target = _origin_form(self._url, method, self._weighty)
         scope = self._scope(method.decode(), version, target, self._headers)
-        return Head(scope, body, behind, keep_alive, expects_continue)
+        return RequestHead(scope, body, behind, keep_alive, expects_continue)
 
     def _asks_to_close(self) -> bool:
         """Whether Connection has "close" among others, which llhttp forgets on HTTP/1.0 where "keep-alive" is."""
@@ -221,12 +221,12 @@ class HeadReader:
             return None, False
         said = dict(weighty)
         if len(said) != len(weighty):
-            raise Refused(400, "A header that may stand once is repeated.")
+            raise RequestRefused(400, "A header that may stand once is repeated.")
         host = said.get(b"host")
         if host is not None:
             _check_host(host)
         elif version == "1.1":
-            raise Refused(400, "The Host header is missing.")
+            raise RequestRefused(400, "The Host header is missing.")
         body = _body(said.get(b"content-length"), said.get(b"transfer-encoding"), version=version)
         return body, version == "1.1" and _expects_continue(said.get(b"expect")) and body is not None
 
@@ -251,7 +251,7 @@ def repeated_request(data: bytes, known: KnownHeaders) -> tuple[bytes, HeaderLin
     return None if line is None or headers is None else (line[1], headers)
 
 
-def _repeats(head: Head) -> bool:
+def _repeats(head: RequestHead) -> bool:
     """Whether the head's block, which is all that came behind a plain line, says nothing but headers and a Host."""
     return head.keep_alive and not head.behind and _TELLING.isdisjoint(name for name, _ in head.scope["headers"])
 
@@ -259,39 +259,39 @@ def _repeats(head: Head) -> bool:
 def _origin_form(url: bytes, method: bytes, weighty: list[tuple[bytes, bytes]]) -> bytes:
     """The path and query of a request target (RFC 9112, 3.2)."""
     if 0x23 in url:
-        raise Refused(400, "A request target has no fragment.")
+        raise RequestRefused(400, "A request target has no fragment.")
     if url.startswith(b"/") or (url == b"*" and method == b"OPTIONS"):
         return url
     scheme, _, rest = url.partition(b"://")
     if scheme.lower() not in {b"http", b"https"}:
-        raise Refused(400, "The request target is malformed.")
+        raise RequestRefused(400, "The request target is malformed.")
     authority = rest.partition(b"?")[0].partition(b"/")[0]
     _check_host(authority)
     if not authority or any(name == b"host" and value.lower() != authority.lower() for name, value in weighty):
-        raise Refused(400, "The request target names no host, or another one than the Host header.")
+        raise RequestRefused(400, "The request target names no host, or another one than the Host header.")
     target = rest[len(authority) :]
     return target if target.startswith(b"/") else b"/" + target
 
 
 def _check_host(host: bytes) -> None:
     if host.translate(None, _HOST_BYTES):
-        raise Refused(400, "The Host header is malformed.")
+        raise RequestRefused(400, "The Host header is malformed.")
 
 
 def _body(length: bytes | None, encoding: bytes | None, *, version: str) -> Body | None:
     """How the body is framed; llhttp has refused most of what is wrong here, this refuses the rest."""
     if encoding is not None:
         if version != "1.1" or length is not None or encoding.lower() != b"chunked":
-            raise Refused(400, "Transfer-Encoding can only be chunked, on HTTP/1.1 and without Content-Length.")
+            raise RequestRefused(400, "Transfer-Encoding can only be chunked, on HTTP/1.1 and without Content-Length.")
         return ChunkedBody()
     if length is None:
         return None
     if not length.isdigit() or len(length) > _LENGTH_DIGITS:
-        raise Refused(400, "Content-Length is not a number.")
+        raise RequestRefused(400, "Content-Length is not a number.")
     return CountedBody(int(length)) if int(length) else None
 
 
 def _expects_continue(expect: bytes | None) -> bool:
     if expect is not None and expect.lower() != b"100-continue":
-        raise Refused(417, "The only expectation this server meets is 100-continue.")
+        raise RequestRefused(417, "The only expectation this server meets is 100-continue.")
     return expect is not None

@@ -16,7 +16,7 @@ SHAPES_KEPT = 256
 BODILESS = frozenset((204, 304))
 
 
-class Shape(NamedTuple):
+class ResponseShape(NamedTuple):
     """What the names of an answer's headers say of its head."""
 
     template: bytes
@@ -25,7 +25,7 @@ class Shape(NamedTuple):
     """The headers that the server has a say in: their names and which values they are."""
 
 
-Shapes = dict[tuple[bytes, ...], Shape]
+Shapes = dict[tuple[bytes, ...], ResponseShape]
 """By the names of a head, as the app gives them. It fills itself: an app has few sets of names."""
 
 
@@ -61,7 +61,7 @@ def switching_lines(fields: Fields, shapes: Shapes, *, date: bytes) -> list[byte
     return lines
 
 
-def _learn(names: tuple[bytes, ...], shapes: Shapes) -> Shape:
+def _learn(names: tuple[bytes, ...], shapes: Shapes) -> ResponseShape:
     """The shape of heads with these names, kept for the next one."""
     _check(b"".join(names))
     template, start = b"", b""
@@ -73,7 +73,7 @@ def _learn(names: tuple[bytes, ...], shapes: Shapes) -> Shape:
         else:
             template += start + name.replace(b"%", b"%%") + b": %b"
             start = b"\r\n"
-    shape = Shape(template if start else b"", tuple(others))
+    shape = ResponseShape(template if start else b"", tuple(others))
     if len(shapes) < SHAPES_KEPT:
         shapes[names] = shape
     return shape

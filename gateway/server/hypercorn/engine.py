@@ -23,7 +23,7 @@ from hypercorn.typing import Scope as HypercornScope
 from gateway.server.accepting import accept_one, accept_until
 from gateway.server.asgi import ASGIApp, HTTPScope, Receive, ResponseStart, Send, SendMessage, WebSocketScope
 from gateway.server.bounds import Bounds
-from gateway.server.errors import EdgeAnswer, Refused
+from gateway.server.errors import EdgeAnswer, RequestRefused
 from gateway.server.hypercorn.protocol import GuardedConnection
 from gateway.server.hypercorn.reading import ClientReading, PendingSends
 from gateway.server.hypercorn.websocket import GOODBYE_S, Upgrades
@@ -155,7 +155,7 @@ class _Guarded:
             if started:
                 raise  # Hypercorn logs it and closes the connection
             _logger.exception("The app failed on %s %s", scope["method"], scope["path"])
-            failure = Refused(500, "The server failed on this request.")
+            failure = RequestRefused(500, "The server failed on this request.")
             await self._answer_itself(send_on, failure, closes=closes)
 
     async def _send_bounded(self, send: Send, message: SendMessage, *, is_alone: bool) -> None:
@@ -168,7 +168,7 @@ class _Guarded:
         elif not reading.given_up:
             await reading.bounded_stream(send(message))
 
-    async def _answer_itself(self, send: Send, refusal: Refused, *, closes: bool) -> None:
+    async def _answer_itself(self, send: Send, refusal: RequestRefused, *, closes: bool) -> None:
         headers, body = self._upgrades.edge_answer(refusal.status, refusal.sentence)
         headers = [*headers, *refusal.headers, (b"content-length", b"%d" % len(body))]
         headers += [(b"connection", refusal.connection)] if closes else []
@@ -183,18 +183,18 @@ class _Guarded:
             headers.append((b"connection", b"close"))
         return {"type": "http.response.start", "status": start["status"], "headers": headers}
 
-    def _refusal(self, scope: HTTPScope) -> Refused | None:
+    def _refusal(self, scope: HTTPScope) -> RequestRefused | None:
         """What the native server would refuse, but h11 takes; two ways to end a body are how a request is smuggled."""
         if scope["method"] == "CONNECT":
-            return Refused(501, "This server is no proxy.")
+            return RequestRefused(501, "This server is no proxy.")
         if scope["http_version"] not in {"1.0", "1.1", "2"}:
-            return Refused(505, "This server speaks HTTP/1.1 and HTTP/1.0.")
+            return RequestRefused(505, "This server speaks HTTP/1.1 and HTTP/1.0.")
         names = {name for name, _ in scope["headers"]}
         if b"transfer-encoding" in names and (b"content-length" in names or scope["http_version"] == "1.0"):
-            return Refused(400, "Transfer-Encoding can only be chunked, on HTTP/1.1 and without Content-Length.")
+            return RequestRefused(400, "Transfer-Encoding can only be chunked, on HTTP/1.1 and without Content-Length.")
         if scope["path"] in self._upgrades.paths:
             try:
                 read_handshake(scope["method"], scope["http_version"], scope["headers"])
-            except Refused as refusal:
+            except RequestRefused as refusal:
                 return refusal
         return None

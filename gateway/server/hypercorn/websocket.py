@@ -22,13 +22,13 @@ from wsproto.events import CloseConnection, Pong
 from wsproto.frame_protocol import CloseReason
 
 from gateway.server.asgi import ReceiveMessage, SendMessage, State, WebSocketAccept, WebSocketClose, WebSocketScope
-from gateway.server.errors import AppMisbehaved, ClientGone, EdgeAnswer, Headers, Refused
+from gateway.server.errors import AppMisbehaved, ClientGone, EdgeAnswer, Headers, RequestRefused
 from gateway.server.http1.fields import fields_of
 from gateway.server.http1.response_head import switching_lines
 from gateway.server.websocket.engine import REFUSED, said, switching_fields
 from gateway.server.websocket.frames import Control, Frames
 from gateway.server.websocket.handshake import Handshake, read_handshake
-from gateway.server.websocket.line import LOST, End
+from gateway.server.websocket.line import LOST, SocketEnd
 
 GOODBYE_S = 0.5
 """How long the end of a graceful stop waits for one client to take the closing frame."""
@@ -48,7 +48,7 @@ class Upgrades:
         """What a request asks for; None when it is to be answered as any other, perhaps with a refusal."""
         if unquote(request.target.partition(b"?")[0].decode("ascii")) not in self.paths:
             return None
-        with suppress(Refused):
+        with suppress(RequestRefused):
             return read_handshake(request.method.decode(), request.http_version.decode(), list(request.headers))
         return None
 
@@ -73,7 +73,7 @@ class WebSocketStream:
         self._told = False  # of the connect
         self._busy = 0  # sends under way, and a message that waits for the app
         self._pinged = False
-        self._end: End | None = None
+        self._end: SocketEnd | None = None
 
     async def handle(self, event: Event) -> None:
         """Take what the connection has for this stream."""
@@ -169,7 +169,7 @@ class WebSocketStream:
         if isinstance(control, Pong):
             self._pinged = False
         elif isinstance(control, CloseConnection):
-            self._stop(End(int(control.code), control.reason or "", here=False))
+            self._stop(SocketEnd(int(control.code), control.reason or "", here=False))
         if reply:
             await self._write(reply)
         if self._end is not None:
@@ -263,11 +263,11 @@ class WebSocketStream:
     async def _close(self, code: int, reason: str) -> None:
         if self._end is None:
             frame = self._frames.close(code, reason)
-            self._stop(End(int(code), reason, here=True))
+            self._stop(SocketEnd(int(code), reason, here=True))
             await self._write(frame)
             await self._owner.stream_send(EndData(stream_id=STREAM_ID))
 
-    def _stop(self, end: End | None) -> None:
+    def _stop(self, end: SocketEnd | None) -> None:
         """No message comes any more; whoever waits hears of it."""
         self._end = self._end or end
         self._settled.set()

@@ -27,10 +27,10 @@ from gateway.server.edge import Edge
 from gateway.server.errors import AppMisbehaved, Headers
 from gateway.server.exchange import Exchange
 from gateway.server.http1.fields import fields_of
-from gateway.server.http1.request_head import Head
+from gateway.server.http1.request_head import RequestHead
 from gateway.server.http1.response_head import switching_lines
 from gateway.server.websocket.handshake import Handshake
-from gateway.server.websocket.line import LOST, Line
+from gateway.server.websocket.line import LOST, SocketLine
 from gateway.server.wire import Wire
 
 REFUSED = "The WebSocket was refused."
@@ -41,10 +41,10 @@ class WebSocket(Exchange):
 
     __slots__ = ("_handshake", "_line", "_settled", "_told")
 
-    def __init__(self, wire: Wire, edge: Edge, request: Head, handshake: Handshake) -> None:
+    def __init__(self, wire: Wire, edge: Edge, request: RequestHead, handshake: Handshake) -> None:
         super().__init__(wire, edge, request)
         self._handshake = handshake
-        self._line: Line | None = None
+        self._line: SocketLine | None = None
         self._settled = trio.Event()  # accepted, or answered otherwise
         self._told = False  # of the connect
 
@@ -130,7 +130,7 @@ class WebSocket(Exchange):
         try:
             await self._wire.write(b"\r\n".join((*lines, b"", b"")))
             self._wire.owner = self._edge.unsent.owner_of(self._request.scope["headers"])
-            self._line = Line(self._wire, self._edge.bounds)
+            self._line = SocketLine(self._wire, self._edge.bounds)
         finally:
             self._settled.set()
         await trio.lowlevel.checkpoint()

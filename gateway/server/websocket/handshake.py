@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from wsproto.utilities import generate_accept_token
 
-from gateway.server.errors import Refused
+from gateway.server.errors import RequestRefused
 
 _KEY = re.compile(rb"[A-Za-z0-9+/]{22}==")  # 16 bytes
 _TOKEN = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
@@ -33,12 +33,12 @@ def read_handshake(method: str, version: str, headers: Sequence[tuple[bytes, byt
     if b"upgrade" not in _options(headers, b"connection") or b"websocket" not in _options(headers, b"upgrade"):
         return None
     if _values(headers, b"transfer-encoding") or any(int(size) for size in _values(headers, b"content-length")):
-        raise Refused(400, "A request for a WebSocket has no body.")
+        raise RequestRefused(400, "A request for a WebSocket has no body.")
     if _values(headers, b"sec-websocket-version") != [_VERSION]:
-        raise Refused(426, "This server speaks version 13 of WebSocket.", _OTHER_VERSION)
+        raise RequestRefused(426, "This server speaks version 13 of WebSocket.", _OTHER_VERSION)
     keys = _values(headers, b"sec-websocket-key")
     if len(keys) != 1 or _KEY.fullmatch(keys[0]) is None:
-        raise Refused(400, "Sec-WebSocket-Key must be there once, as 16 bytes in Base64.")
+        raise RequestRefused(400, "Sec-WebSocket-Key must be there once, as 16 bytes in Base64.")
     return Handshake(generate_accept_token(keys[0]), _subprotocols(headers))
 
 
@@ -59,5 +59,5 @@ def _options(headers: Sequence[tuple[bytes, bytes]], name: bytes) -> list[bytes]
 def _subprotocols(headers: Sequence[tuple[bytes, bytes]]) -> tuple[str, ...]:
     offered = _items(headers, b"sec-websocket-protocol")
     if len(set(offered)) != len(offered) or not all(_TOKEN.fullmatch(item) for item in offered):
-        raise Refused(400, "Sec-WebSocket-Protocol is malformed.")
+        raise RequestRefused(400, "Sec-WebSocket-Protocol is malformed.")
     return tuple(item.decode() for item in offered)

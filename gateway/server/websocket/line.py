@@ -23,7 +23,7 @@ LINGER_BYTES = 1_048_576
 """Behind a close, as much of what the client still sends is dropped, so that it can read why."""
 
 
-class End(NamedTuple):
+class SocketEnd(NamedTuple):
     """How a WebSocket ended; `here` if the app said so."""
 
     code: int
@@ -31,10 +31,10 @@ class End(NamedTuple):
     here: bool
 
 
-LOST = End(CloseReason.ABNORMAL_CLOSURE.value, "", here=False)
+LOST = SocketEnd(CloseReason.ABNORMAL_CLOSURE.value, "", here=False)
 
 
-class Line:
+class SocketLine:
     """Lives from the accept to the connection's end."""
 
     __slots__ = ("_bounds", "_frames", "_owed", "_patience", "_ping_at", "_rounds", "_turn", "_wire", "end")
@@ -48,7 +48,7 @@ class Line:
         self._owed = b""  # control frames, or the rest of one, that go ahead of what is sent next
         self._ping_at = trio.current_time() + bounds.ping_s
         self._rounds = 0  # since the ping that is not answered
-        self.end: End | None = None
+        self.end: SocketEnd | None = None
 
     async def hear(self) -> str | bytes | None:
         """The client's next message; None once the WebSocket has ended. Nothing is lost when this is cancelled."""
@@ -65,7 +65,7 @@ class Line:
     def _heed(self, control: Control) -> None:
         self._tell(self._frames.answer(control))
         if isinstance(control, CloseConnection):
-            self.end = self.end or End(int(control.code), control.reason or "", here=False)
+            self.end = self.end or SocketEnd(int(control.code), control.reason or "", here=False)
         elif isinstance(control, Pong):
             self._rounds = 0
 
@@ -123,7 +123,7 @@ class Line:
         """
         async with self._turn:
             if self.end is None:
-                self.end = End(code, reason, here=True)
+                self.end = SocketEnd(code, reason, here=True)
                 await self._write(self._frames.close(code, reason))
                 self._wire.wake()  # who listens hears of the end
 
@@ -161,7 +161,7 @@ class Line:
     def part(self, code: CloseReason) -> bool:
         """Say that it ends, unless that was said, without waiting; whether the client can hear it."""
         if self.end is None:
-            self.end = End(code.value, "", here=True)
+            self.end = SocketEnd(code.value, "", here=True)
             self._tell(self._frames.close(code))
         if self._owed:
             self._wire.broken = True

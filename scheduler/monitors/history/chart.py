@@ -31,7 +31,7 @@ text{font:13px system-ui,sans-serif}.title{font-weight:600;font-size:15px}
 """
 
 
-class Point(NamedTuple):
+class ChartPoint(NamedTuple):
     """The number at an instant, None where there was none, and the alerts that fired then, each in words."""
 
     at: float
@@ -39,13 +39,13 @@ class Point(NamedTuple):
     alerts: Sequence[str] = ()
 
 
-def points_of(runs: Iterable[RunNumbers], metric: str, row: str = PAGE) -> Iterator[Point]:
+def points_of(runs: Iterable[RunNumbers], metric: str, row: str = PAGE) -> Iterator[ChartPoint]:
     """A point for each run, in their order: of one metric of one row."""
     for run in runs:
-        yield Point(run.t, run.numbers.get(row, {}).get(metric), tuple(_told(run, metric, row)))
+        yield ChartPoint(run.t, run.numbers.get(row, {}).get(metric), tuple(_told(run, metric, row)))
 
 
-def chart_svg(title: str, points: Iterable[Point]) -> str:
+def chart_svg(title: str, points: Iterable[ChartPoint]) -> str:
     """The picture of points in the order of time; without any number it says so."""
     shown = _trimmed(list(points))
     body = _drawn(shown) if shown else _text(WIDTH / 2, HEIGHT / 2, "No numbers in this window", "middle")
@@ -57,7 +57,7 @@ def chart_svg(title: str, points: Iterable[Point]) -> str:
     )
 
 
-def _trimmed(points: Sequence[Point]) -> Sequence[Point]:
+def _trimmed(points: Sequence[ChartPoint]) -> Sequence[ChartPoint]:
     """From the first to the last point that shows something; none when no point has a number."""
     places = [place for place, point in enumerate(points) if point.value is not None or point.alerts]
     has_number = any(point.value is not None for point in points)
@@ -71,7 +71,7 @@ def _told(run: RunNumbers, metric: str, row: str) -> Iterator[str]:
             yield f"{alert.get('op')}: {short(alert['to'])}" if alert.get("to") is not None else str(alert.get("op"))
 
 
-def _drawn(points: Sequence[Point]) -> str:
+def _drawn(points: Sequence[ChartPoint]) -> str:
     values = [point.value for point in points if point.value is not None]
     scale = value_scale(min(values), max(values))
     first, last = points[0].at, points[-1].at
@@ -82,7 +82,7 @@ def _drawn(points: Sequence[Point]) -> str:
     return f"{_grid(scale)}{_times(first, last)}{_line(placed)}{dots}{alerts}"
 
 
-def _line(placed: Iterable[tuple[float, float, Point]]) -> str:
+def _line(placed: Iterable[tuple[float, float, ChartPoint]]) -> str:
     """From number to number; a run without one breaks it, and between two such a number is a dot of no length."""
     pieces: list[str] = []
     is_drawing = False
@@ -123,18 +123,18 @@ def _times(first: float, last: float) -> str:
     return ticks + ends
 
 
-def _dot(x: float, y: float, point: Point) -> str:
+def _dot(x: float, y: float, point: ChartPoint) -> str:
     return f'<circle class="dot" cx="{x:.1f}" cy="{y:.1f}" r="3"><title>{_label(point)}</title></circle>'
 
 
-def _alert(x: float, y: float, point: Point) -> str:
+def _alert(x: float, y: float, point: ChartPoint) -> str:
     """A disc at the number; a ring at the lower edge where there was none."""
     told = _safe(f"{_label(point)}; alert {', '.join(point.alerts)}")
     kind, radius = ("alert", 6) if point.value is not None else ("absent", 5)
     return f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="{radius}"><title>{told}</title></circle>'
 
 
-def _label(point: Point) -> str:
+def _label(point: ChartPoint) -> str:
     return f"{_minute(point.at)}: {'no number' if point.value is None else f'{point.value:,}'}"
 
 

@@ -46,7 +46,7 @@ StatusFilter = Literal["active", "paused", "all"]
 _FIRST = (9e15, "")
 
 
-class Window(NamedTuple):
+class SlotSpan(NamedTuple):
     """Slots from `since` on and before `until`."""
 
     since: float = -inf
@@ -83,7 +83,9 @@ def monitors_page(
     return [store.monitor_of(row) for row in rows]
 
 
-def runs_page(tx: Tx, monitor_id: str, *, status: str | None, window: Window, limit: int, with_data: bool) -> RunsPage:
+def runs_page(
+    tx: Tx, monitor_id: str, *, status: str | None, window: SlotSpan, limit: int, with_data: bool
+) -> RunsPage:
     """At most `limit` runs of a monitor in a window of slots; with data, only as many as a page holds."""
     rows = tx.all(RUNS, (monitor_id, status or "", status or "", *window.bounds, limit + 1))
     runs = [Run(*row) for row in rows[:limit]]

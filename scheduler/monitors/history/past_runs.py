@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, NamedTuple
 import orjson
 
 from scheduler.monitors.history.history import RunNumbers, changes_in
-from scheduler.monitors.history.lists import Window
+from scheduler.monitors.history.lists import SlotSpan
 from scheduler.monitors.metrics.numbers import Numbers
 from scheduler.monitors.runs.verdict import NO_ROWS, NO_VALUE
 from storage.store import Tx
@@ -43,7 +43,7 @@ class PastRun(NamedTuple):
     alerts: str
 
 
-def newest_runs(tx: Tx, monitor_id: str, window: Window, limit: int = RUNS_MAX) -> list[PastRun]:
+def newest_runs(tx: Tx, monitor_id: str, window: SlotSpan, limit: int = RUNS_MAX) -> list[PastRun]:
     """The newest runs of a window that ended with something to tell, newest first."""
     return [PastRun(*row) for row in tx.all(NEWEST, (monitor_id, *window.bounds, NO_VALUE, NO_ROWS, limit))]
 

@@ -18,14 +18,14 @@ from events.instants import iso
 from scheduler.monitors.history.chart import chart_svg, points_of
 from scheduler.monitors.history.export import CSV_HEADER, csv_lines, ndjson_lines
 from scheduler.monitors.history.history import RunNumbers
-from scheduler.monitors.history.lists import Window
+from scheduler.monitors.history.lists import SlotSpan
 from scheduler.monitors.history.past_runs import PastRun, baseline_before, newest_runs, read_numbers
 from scheduler.monitors.history.timeseries import Chosen, timeseries
 from scheduler.monitors.metrics.alerts import Firing, Seen
 from scheduler.monitors.metrics.alerts import backtest as judge_past
 from scheduler.monitors.metrics.numbers import PAGE, Numbers
 from scheduler.monitors.metrics.paths import meant_by
-from scheduler.monitors.metrics.rules import Rule
+from scheduler.monitors.metrics.rules import AlertRule
 from scheduler.monitors.model.records import Monitor
 from storage.store import Store, Tx
 
@@ -95,7 +95,7 @@ class Projections:
         self._at_once = trio.CapacityLimiter(AT_ONCE)
         self._judging = trio.CapacityLimiter(1)
 
-    async def timeseries(self, monitor: Monitor, window: Window, chosen: Chosen) -> bytes:
+    async def timeseries(self, monitor: Monitor, window: SlotSpan, chosen: Chosen) -> bytes:
         """The `data` of a timeseries as JSON."""
 
         def read(tx: Tx) -> bytes:
@@ -105,7 +105,7 @@ class Projections:
 
         return await self._read(read)
 
-    async def chart(self, monitor: Monitor, window: Window, *, metric: str, row: str) -> str:
+    async def chart(self, monitor: Monitor, window: SlotSpan, *, metric: str, row: str) -> str:
         """The picture of one metric."""
 
         def read(tx: Tx) -> str:
@@ -115,14 +115,14 @@ class Projections:
 
         return await self._read(read)
 
-    async def export(self, monitor: Monitor, window: Window, *, as_csv: bool) -> Pieces:
+    async def export(self, monitor: Monitor, window: SlotSpan, *, as_csv: bool) -> Pieces:
         """The numbers of the newest runs in the window, oldest first; the first of them are read at once."""
         runs = await self._read(lambda tx: newest_runs(tx, monitor.id, window))
         pieces = Pieces(self._read, runs[::-1], _csv if as_csv else _ndjson, CSV_HEADER.encode() if as_csv else b"")
         await pieces.begin()
         return pieces
 
-    async def backtest(self, monitor: Monitor, window: Window, rules: Sequence[Rule]) -> Backtest:
+    async def backtest(self, monitor: Monitor, window: SlotSpan, rules: Sequence[AlertRule]) -> Backtest:
         """When rules would have fired; one backtest at a time, which rests after each run."""
         async with self._judging:
             runs, previous = await self._read(partial(_tried, monitor_id=monitor.id, window=window))
@@ -199,7 +199,7 @@ def _ndjson(runs: Iterable[RunNumbers]) -> bytes:
     return b"".join(ndjson_lines(runs))
 
 
-def _tried(tx: Tx, monitor_id: str, window: Window) -> tuple[list[PastRun], Numbers | None]:
+def _tried(tx: Tx, monitor_id: str, window: SlotSpan) -> tuple[list[PastRun], Numbers | None]:
     """The runs of a backtest, oldest first, and the numbers that the first of them was compared with."""
     runs = newest_runs(tx, monitor_id, window)[::-1]
     return runs, baseline_before(tx, monitor_id, runs[0].t) if runs else None

@@ -13,7 +13,7 @@ from operator import ge, gt, le, lt
 from typing import Any, NamedTuple
 
 from scheduler.monitors.metrics.numbers import PAGE, Delta, Number, Numbers, change
-from scheduler.monitors.metrics.rules import Rule
+from scheduler.monitors.metrics.rules import AlertRule
 
 Mark = tuple[int, float | None]
 """Of a row: on how many runs in a row the condition held, and when the rule last fired."""
@@ -79,7 +79,7 @@ class Firing(NamedTuple):
 
 
 def judge(
-    rules: Iterable[Rule], numbers: Numbers, previous: Numbers | None, *, state: State, at: float, by_row: bool
+    rules: Iterable[AlertRule], numbers: Numbers, previous: Numbers | None, *, state: State, at: float, by_row: bool
 ) -> Judged:
     """Judge a run at the instant `at` against the run before it that was no failure (None on the first).
 
@@ -101,7 +101,7 @@ def judge(
 
 
 def backtest(
-    rules: Iterable[Rule], runs: Iterable[Seen], *, by_row: bool, previous: Numbers | None = None
+    rules: Iterable[AlertRule], runs: Iterable[Seen], *, by_row: bool, previous: Numbers | None = None
 ) -> Iterator[Firing]:
     """What the rules would have given on each run of the past, oldest first, had they been set just before the first.
 
@@ -118,7 +118,7 @@ def backtest(
         yield Firing(run.run_id, run.at, judged.fired)
 
 
-def _held(rule: Rule, numbers: Numbers, previous: Numbers) -> dict[str, Alert]:
+def _held(rule: AlertRule, numbers: Numbers, previous: Numbers) -> dict[str, Alert]:
     """By row, the alerts that the rule gives as far as this run and the one before it tell."""
     if rule.op == "no_data":
         is_there = any(rule.metric in values for values in numbers.values())
@@ -131,7 +131,7 @@ def _held(rule: Rule, numbers: Numbers, previous: Numbers) -> dict[str, Alert]:
     return {row: alert for row, alert in of_rows if alert is not None}
 
 
-def _alert(rule: Rule, row: str, cur: Number, prev: Number | None) -> tuple[str, Alert | None]:
+def _alert(rule: AlertRule, row: str, cur: Number, prev: Number | None) -> tuple[str, Alert | None]:
     assert rule.value is not None, "only no_data has no value"
     holds = _ABSOLUTE.get(rule.op)
     if holds is not None:
@@ -154,7 +154,7 @@ def _changed_enough(op: str, value: Number, changed: Delta) -> bool:
 
 
 def _paced(
-    rule: Rule, held: Mapping[str, Alert], marks: Mapping[str, Mark], at: float
+    rule: AlertRule, held: Mapping[str, Alert], marks: Mapping[str, Mark], at: float
 ) -> tuple[list[Alert], dict[str, Mark]]:
     """Those of the alerts that fire, and the marks to keep: none for a rule that asks for neither pace."""
     if rule.consecutive == 1 and not rule.cooldown_s:
@@ -174,7 +174,7 @@ def _paced(
     return fired, _newest(kept)
 
 
-def _is_silent(rule: Rule, fired_at: float | None, at: float) -> bool:
+def _is_silent(rule: AlertRule, fired_at: float | None, at: float) -> bool:
     return fired_at is not None and at - fired_at < rule.cooldown_s
 
 

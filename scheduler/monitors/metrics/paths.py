@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from scheduler.json_input import nearest
-from scheduler.monitors.metrics.shapes import ROW, Shape
+from scheduler.monitors.metrics.shapes import ROW, ArchetypeShape
 
 PATH_MAX = 200
 _PATH = re.compile(r"(?:items\[\]\.)?[^.\[\]\x00-\x1f]+(?:\.[^.\[\]\x00-\x1f]+)*")
@@ -61,7 +61,7 @@ def meant_by(path: str, known: Iterable[str]) -> Meant | None:
     return None if misspelt is None else Meant(misspelt, misplaced=False)
 
 
-def numbers_in(shape: Shape, below: str = "") -> Iterator[str]:
+def numbers_in(shape: ArchetypeShape, below: str = "") -> Iterator[str]:
     """The paths of the shape's numbers, those that begin with `below`."""
     return (path for path, kind in shape.kinds.items() if kind == "number" and path.startswith(below))
 

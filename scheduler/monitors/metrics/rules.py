@@ -14,7 +14,7 @@ from scheduler.errors import RulesInvalid
 from scheduler.json_input import kind_of, nearest, object_at, shown
 from scheduler.monitors.metrics.numbers import Number, is_metric, number_of
 from scheduler.monitors.metrics.paths import PATH_MAX, meant_by, numbers_in
-from scheduler.monitors.metrics.shapes import Shape
+from scheduler.monitors.metrics.shapes import ArchetypeShape
 from scheduler.monitors.metrics.tracking import Track
 
 Op = Literal["gt", "lt", "gte", "lte", "abs_change_gt", "pct_change_gt", "pct_change_lt", "no_data"]
@@ -26,7 +26,7 @@ _PARAM = "alert_rules"
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class AlertRule:
     """When a metric is worth an alert; `value` is None for `no_data` only."""
 
     metric: str
@@ -50,12 +50,12 @@ class Rule:
         return {**told, "cooldown_s": self.cooldown_s} if self.cooldown_s else told
 
 
-def stored_rules(kept: Sequence[Mapping[str, Any]]) -> tuple[Rule, ...]:
+def stored_rules(kept: Sequence[Mapping[str, Any]]) -> tuple[AlertRule, ...]:
     """The rules that `to_json` wrote."""
-    return tuple(Rule(**rule) for rule in kept)
+    return tuple(AlertRule(**rule) for rule in kept)
 
 
-def read_rules(sent: object, track: Track | None) -> tuple[Rule, ...]:
+def read_rules(sent: object, track: Track | None) -> tuple[AlertRule, ...]:
     """What a caller sent; on a numbers-only monitor every rule is about a tracked metric.
 
     Raises:
@@ -67,7 +67,7 @@ def read_rules(sent: object, track: Track | None) -> tuple[Rule, ...]:
         problem = f"must hold at most {RULES_MAX} rules" if isinstance(sent, list) else "must be an array"
         how = 'Send an array of objects such as {"metric": "author.followers", "op": "gt", "value": 1000}.'
         raise RulesInvalid(_PARAM, problem, how)
-    rules: list[Rule] = []
+    rules: list[AlertRule] = []
     for place, each in enumerate(sent):
         rule = _rule(f"{_PARAM}[{place}]", each, track)
         if rule in rules:
@@ -76,7 +76,7 @@ def read_rules(sent: object, track: Track | None) -> tuple[Rule, ...]:
     return tuple(rules)
 
 
-def unresolved(rules: Iterable[Rule], shape: Shape) -> list[str]:
+def unresolved(rules: Iterable[AlertRule], shape: ArchetypeShape) -> list[str]:
     """A line for each rule of an ordinary monitor whose metric no result of this shape has, with the one it may mean.
 
     They are taken as they are: the next result may have more than is declared.
@@ -93,10 +93,10 @@ def unresolved(rules: Iterable[Rule], shape: Shape) -> list[str]:
     return told
 
 
-def _rule(param: str, sent: object, track: Track | None) -> Rule:
+def _rule(param: str, sent: object, track: Track | None) -> AlertRule:
     fields = object_at(param, sent, ("metric", "op", "value", "consecutive", "cooldown_s"), refuse=RulesInvalid)
     op = _op(param, fields.get("op"))
-    return Rule(
+    return AlertRule(
         _metric(param, fields.get("metric"), track),
         op,
         _value(param, op, fields.get("value")),

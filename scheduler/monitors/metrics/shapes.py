@@ -29,7 +29,7 @@ _LARGEST = 10**6
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class ArchetypeShape:
     """The paths of an archetype's `data` with their kinds, and those that are open below; `row_key` by default."""
 
     kinds: Mapping[str, Kind]
@@ -44,7 +44,7 @@ class Shape:
 
 
 @lru_cache(maxsize=256)
-def shape_of(archetype: Archetype) -> Shape | None:
+def shape_of(archetype: Archetype) -> ArchetypeShape | None:
     """The shape of an archetype's `data`; None for composites, which have no fixed one."""
     constructor: Callable[..., Record] | None = getattr(archetypes, archetype.key, None) if archetype.key else None
     if constructor is None:
@@ -56,7 +56,7 @@ def shape_of(archetype: Archetype) -> Shape | None:
         kinds |= {"items": "array", "total": "number"}
     is_open = frozenset(path for path, kind in found.items() if kind is None)
     row_key = f"{archetype.key}.id" if archetype.many and archetype.key in _KEYED_ROWS else None
-    return Shape(kinds, is_open, archetype.many, row_key)
+    return ArchetypeShape(kinds, is_open, archetype.many, row_key)
 
 
 def _sample(constructor: Callable[..., Record]) -> Record:

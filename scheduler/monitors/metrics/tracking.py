@@ -11,7 +11,7 @@ import orjson
 from scheduler.errors import TrackInvalid
 from scheduler.json_input import kind_of, nearest, object_at, shown
 from scheduler.monitors.metrics.paths import PATH_MAX, Meant, is_path, meant_by, numbers_in
-from scheduler.monitors.metrics.shapes import ROW, Kind, Shape, shape_of
+from scheduler.monitors.metrics.shapes import ROW, ArchetypeShape, Kind, shape_of
 from upstreams.model.archetypes import Archetype
 
 METRICS_MAX: Final = 20
@@ -112,7 +112,7 @@ def _max_rows(sent: object) -> int:
     return sent
 
 
-def _check_metric(param: str, path: str, shape: Shape | None) -> None:
+def _check_metric(param: str, path: str, shape: ArchetypeShape | None) -> None:
     if shape is None:
         if not is_path(path):
             raise _no_path(param, path)
@@ -120,7 +120,7 @@ def _check_metric(param: str, path: str, shape: Shape | None) -> None:
         raise _no_number(param, path, shape)
 
 
-def _is_unchecked(path: str, shape: Shape | None) -> bool:
+def _is_unchecked(path: str, shape: ArchetypeShape | None) -> bool:
     return shape is None or shape.is_open_at(path)
 
 
@@ -133,7 +133,7 @@ def _no_path(param: str, path: str) -> TrackInvalid:
     return TrackInvalid(param, f"is no path: {shown(path)}", how)
 
 
-def _no_number(param: str, path: str, shape: Shape) -> TrackInvalid:
+def _no_number(param: str, path: str, shape: ArchetypeShape) -> TrackInvalid:
     kind = shape.kinds.get(path)
     meant = None if kind else meant_by(path, numbers_in(shape))
     if kind is None and (meant is None or not meant.misplaced):  # perhaps it leads to something else than a number
@@ -147,7 +147,7 @@ def _no_number(param: str, path: str, shape: Shape) -> TrackInvalid:
     return _another_path(param, path, meant)
 
 
-def _wrong_kind(param: str, path: str, kind: Kind, shape: Shape) -> TrackInvalid:
+def _wrong_kind(param: str, path: str, kind: Kind, shape: ArchetypeShape) -> TrackInvalid:
     below = min(numbers_in(shape, f"{path}."), key=len, default=None)
     return TrackInvalid(
         param,
@@ -165,13 +165,13 @@ def _another_path(param: str, path: str, meant: Meant) -> TrackInvalid:
     return TrackInvalid(param, problem, f"Send {meant.path}.", did_you_mean=meant.path)
 
 
-def _listing(shape: Shape, below: str = "") -> str:
+def _listing(shape: ArchetypeShape, below: str = "") -> str:
     numbers = list(numbers_in(shape, below))
     more = f" and {len(numbers) - _LISTED_MAX} more" if len(numbers) > _LISTED_MAX else ""
     return f"Its numbers are {', '.join(numbers[:_LISTED_MAX])}{more}." if numbers else "Its answers hold no number."
 
 
-def _checked_key(sent: object, shape: Shape | None) -> str:
+def _checked_key(sent: object, shape: ArchetypeShape | None) -> str:
     if not isinstance(sent, str) or not is_path(sent):
         what = shown(sent) if isinstance(sent, str) else kind_of(sent)
         raise TrackInvalid(_KEY_PARAM, f"must be a path inside a row, not {what}", "Send one such as post.id.")
@@ -186,7 +186,7 @@ def _checked_key(sent: object, shape: Shape | None) -> str:
     return sent
 
 
-def _check_key_kind(key: str, shape: Shape) -> None:
+def _check_key_kind(key: str, shape: ArchetypeShape) -> None:
     """An id is text; a number would do."""
     kind = shape.kinds.get(f"{ROW}{key}")
     if kind in ("text", "number"):
@@ -198,7 +198,7 @@ def _check_key_kind(key: str, shape: Shape) -> None:
     raise TrackInvalid(_KEY_PARAM, problem, how, did_you_mean=meant.path if meant else None)
 
 
-def _default_key(shape: Shape | None) -> str:
+def _default_key(shape: ArchetypeShape | None) -> str:
     if shape is not None and shape.row_key is not None:
         return shape.row_key
     ids = [path for path in shape.kinds if path.startswith(ROW) and path.endswith(".id")] if shape else []

@@ -10,7 +10,7 @@ import orjson
 
 from scheduler.clock.cadence import Cadence, next_slot, read_cadence
 from scheduler.errors import MonitorInvalid
-from scheduler.monitors.metrics.rules import Rule, read_rules
+from scheduler.monitors.metrics.rules import AlertRule, read_rules
 from scheduler.monitors.metrics.tracking import Track, read_track
 from scheduler.monitors.model.fields import (
     URL_HOW,
@@ -55,7 +55,7 @@ class Draft:
     name: str
     cadence: Cadence
     track: Track | None
-    rules: tuple[Rule, ...]
+    rules: tuple[AlertRule, ...]
     webhook_url: str | None
     secret: str | None
     webhook_format: Format

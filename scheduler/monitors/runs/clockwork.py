@@ -17,12 +17,12 @@ import trio
 
 from scheduler.clock.catch_up import Ready, in_turn
 from scheduler.clock.instants import instant_of
-from scheduler.log import Log
+from scheduler.log import OperatorLog
 from scheduler.monitors.model import store
 from scheduler.monitors.model.records import Run
 from scheduler.monitors.runs import run_rows
 from scheduler.monitors.runs.clock_skew import come_back
-from scheduler.monitors.runs.run_rows import Lease
+from scheduler.monitors.runs.run_rows import RunLease
 from scheduler.monitors.runs.runs import Runs
 from scheduler.monitors.runs.slots import Opened, Slots
 from storage.errors import StorageError
@@ -62,7 +62,7 @@ class ClockSetting:
     slots: Slots
     runs: Runs
     node: str
-    log: Log
+    log: OperatorLog
     now: Callable[[], float]
     is_alone: bool
     stopping: Callable[[], bool]
@@ -221,13 +221,13 @@ class Clock:
         self._start(leases)
         return len(leases) == len(chosen)
 
-    def _start(self, leases: list[Lease]) -> None:
+    def _start(self, leases: list[RunLease]) -> None:
         for lease in leases:
             self.begun_total += 1
             self._in_flight[lease.run.id] = lease.run.account_id
             self._nursery.start_soon(self._supervise, lease)
 
-    async def _supervise(self, lease: Lease) -> None:
+    async def _supervise(self, lease: RunLease) -> None:
         """Run it; whatever happens to it ends here."""
         try:
             await self._runs.run(lease)
@@ -239,7 +239,7 @@ class Clock:
         finally:
             self._in_flight.pop(lease.run.id, None)
 
-    async def _fail(self, lease: Lease) -> None:
+    async def _fail(self, lease: RunLease) -> None:
         try:
             await self._runs.fail(lease)
         except StorageError as exc:
@@ -250,11 +250,11 @@ class Clock:
         for monitor_id in opened.unreadable:
             self._log.event("error", "cadence_unreadable", monitor=monitor_id)
 
-    def _open_one(self, tx: Tx, monitor_id: str, slot: float | None) -> tuple[Run, list[Lease]]:
+    def _open_one(self, tx: Tx, monitor_id: str, slot: float | None) -> tuple[Run, list[RunLease]]:
         run = self._slots.open_one(tx, monitor_id, slot)
         return run, self._lease(tx, [run.id]) if run.status == "pending" else []
 
-    def _lease(self, tx: Tx, run_ids: list[str]) -> list[Lease]:
+    def _lease(self, tx: Tx, run_ids: list[str]) -> list[RunLease]:
         return run_rows.lease_runs(tx, run_ids, self._node, now=self._now(), leases_at=self._leases_at(tx))
 
     def _renew(self, tx: Tx, run_ids: list[str]) -> int:

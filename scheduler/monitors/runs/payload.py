@@ -7,17 +7,17 @@ from typing import Literal, cast
 import orjson
 
 from scheduler.monitors.model.records import Monitor, Run
-from scheduler.monitors.runs.verdict import Verdict
+from scheduler.monitors.runs.verdict import RunVerdict
 from scheduler.webhooks.deliveries.payloads import (
     DeliveredRun,
-    Deltas,
+    PayloadDeltas,
     full_numbers_payload,
     full_payload,
     rows_payload,
 )
 
 
-def make_payload(monitor: Monitor, run: Run, verdict: Verdict) -> bytes:
+def make_payload(monitor: Monitor, run: Run, verdict: RunVerdict) -> bytes:
     """The bytes that every attempt of the run's delivery sends."""
     assert verdict.body is not None, "only a run that brought something is delivered"
     assert verdict.numbers is not None, "what came was looked through for numbers"
@@ -32,7 +32,7 @@ def make_payload(monitor: Monitor, run: Run, verdict: Verdict) -> bytes:
     result, deltas = orjson.Fragment(verdict.body), verdict.deltas_json
     if monitor.track is None:
         return full_payload(told, result=result, deltas=deltas or {})
-    changes = cast("Deltas | None", deltas)
+    changes = cast("PayloadDeltas | None", deltas)
     if monitor.webhook_format == "rows":
         return rows_payload(told, numbers=verdict.numbers, deltas=changes)
     return full_numbers_payload(told, result=result, numbers=verdict.numbers, deltas=changes)

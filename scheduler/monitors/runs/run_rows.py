@@ -77,7 +77,7 @@ class Delivered(NamedTuple):
     failed_at: float | None
 
 
-class Lease(NamedTuple):
+class RunLease(NamedTuple):
     """A run that this node has to itself for a while, and its monitor."""
 
     run: Run
@@ -124,13 +124,13 @@ def next_start_at(tx: Tx, now: float) -> float | None:
     return None if row is None else row[0]
 
 
-def lease_runs(tx: Tx, run_ids: Sequence[str], node: str, *, now: float, leases_at: float) -> list[Lease]:
+def lease_runs(tx: Tx, run_ids: Sequence[str], node: str, *, now: float, leases_at: float) -> list[RunLease]:
     """Begin an attempt of each run that is still to be had; the others are somebody else's by now."""
     rows = tx.all_in(LOCK, run_ids)
     free = [id_ for id_, status, until in rows if status == "pending" or (status == "running" and until < leases_at)]
     tx.run_in(LEASE, free, (node, leases_at + LEASE_S, now))
     return [
-        Lease(Run(*row[:WIDTH]), store.monitor_of(row[WIDTH:]))
+        RunLease(Run(*row[:WIDTH]), store.monitor_of(row[WIDTH:]))
         for row in sorted(tx.all_in(LEASED, free), key=lambda row: run_ids.index(row[0]))
     ]
 

@@ -20,15 +20,15 @@ from billing.charges.batch_rows import Charge, ChargeRequest, Closed, CloseReque
 from billing.charges.charge_rows import READ_ACCOUNTS
 from billing.charges.charges import Charges, close_request
 from billing.errors import BillingError, ChargeUnknown, InsufficientCredits
-from events.log.log import Log
+from events.log.log import EventLog
 from limits.errors import LimitError
 from scheduler.monitors.metrics.tracking import rows_asked
 from scheduler.monitors.model import store
 from scheduler.monitors.model.records import Monitor, Run, RunData
 from scheduler.monitors.runs import run_rows
 from scheduler.monitors.runs.run_events import facts_of
-from scheduler.monitors.runs.run_rows import Lease
-from scheduler.monitors.runs.verdict import SCHEDULING_CREDITS, Verdict, failed, judge_run, skipped
+from scheduler.monitors.runs.run_rows import RunLease
+from scheduler.monitors.runs.verdict import SCHEDULING_CREDITS, RunVerdict, failed, judge_run, skipped
 from scheduler.recipes import Recipe, RecipeInvalid, Recipes
 from scheduler.webhooks.deliveries.queue import Outbox
 from storage.errors import StorageError
@@ -44,7 +44,7 @@ ENDS: Final = ("ok", "partial", "failed", "skipped")
 _LONG_BYTES: Final = 128 * 1024
 UNEXPECTED: Final = "an unexpected error of this server"
 
-MakePayload = Callable[[Monitor, Run, Verdict], bytes]
+MakePayload = Callable[[Monitor, Run, RunVerdict], bytes]
 """What a webhook receives of a run that ended; pure, called on the store's thread."""
 
 
@@ -53,7 +53,7 @@ class Runs:
 
     def __init__(
         self,
-        books: tuple[Store, Charges, Log],
+        books: tuple[Store, Charges, EventLog],
         recipes: Recipes,
         make_payload: MakePayload,
         outbox: Outbox,
@@ -69,7 +69,7 @@ class Runs:
         self.ended = dict.fromkeys(ENDS, 0)
         """Runs that this node has brought to an end, by their status."""
 
-    async def run(self, lease: Lease) -> None:
+    async def run(self, lease: RunLease) -> None:
         """Bring one attempt to its end. Cancelled, it is refunded and the run is left to whoever comes next.
 
         Raises:
@@ -83,7 +83,7 @@ class Runs:
                     await self._store.write(partial(run_rows.give_back, run=lease.run))
             raise
 
-    async def fail(self, lease: Lease) -> None:
+    async def fail(self, lease: RunLease) -> None:
         """End an attempt that met an error which nobody foresaw; its charge is closed already.
 
         Raises:
@@ -91,7 +91,7 @@ class Runs:
         """
         await self._end(lease, failed(UNEXPECTED), None)
 
-    async def _attempt(self, lease: Lease) -> None:
+    async def _attempt(self, lease: RunLease) -> None:
         run, monitor = lease
         await self._refund_earlier(run)
         if run.attempt > ATTEMPTS_MAX:
@@ -115,7 +115,7 @@ class Runs:
             with suppress(ChargeUnknown):
                 await self._store.submit(self._charges.judge, request)
 
-    async def _charged(self, lease: Lease, recipe: Recipe, charge: Charge) -> None:
+    async def _charged(self, lease: RunLease, recipe: Recipe, charge: Charge) -> None:
         """Run with a charge that is closed whatever happens, and once: after the run's end this refund does nothing."""
         has_ended = False
         try:
@@ -128,7 +128,7 @@ class Runs:
                 with trio.move_on_after(SETTLE_S, shield=True), suppress(StorageError):
                     await self._charges.close(charge, used=0)
 
-    async def _gather(self, lease: Lease, recipe: Recipe, charge: Charge) -> Verdict:
+    async def _gather(self, lease: RunLease, recipe: Recipe, charge: Charge) -> RunVerdict:
         run, monitor = lease
         try:
             gathered = await self._recipes.gather(recipe, charge.credits - SCHEDULING_CREDITS, timeout_s=RUN_S)
@@ -139,7 +139,7 @@ class Runs:
             previous = await self._store.read(partial(run_rows.read_numbers, run_id=monitor.baseline_run_id))
         return judge_run(monitor, gathered, previous, at=run.scheduled_for)
 
-    async def _end(self, lease: Lease, verdict: Verdict, charge: Charge | None) -> None:
+    async def _end(self, lease: RunLease, verdict: RunVerdict, charge: Charge | None) -> None:
         data = verdict.data()
         if data is not None and data.result is not None and len(data.result) > _LONG_BYTES:
             data = await trio.to_thread.run_sync(run_rows.packed, data, limiter=self._packing)
@@ -148,7 +148,7 @@ class Runs:
             self.ended[verdict.status] += 1
 
     def _write_end(
-        self, tx: Tx, *, lease: Lease, verdict: Verdict, charge: Charge | None, data: RunData | None
+        self, tx: Tx, *, lease: RunLease, verdict: RunVerdict, charge: Charge | None, data: RunData | None
     ) -> bool:
         """The transaction that ends a run: all of it, or the refund alone when the run is no longer this attempt's.
 
@@ -184,7 +184,7 @@ class Runs:
         assert isinstance(outcome, Closed), "it was asked to be closed"
         return outcome.credits_used
 
-    def _queue_delivery(self, tx: Tx, monitor: Monitor, run: Run, verdict: Verdict) -> None:
+    def _queue_delivery(self, tx: Tx, monitor: Monitor, run: Run, verdict: RunVerdict) -> None:
         if not verdict.counts or (monitor.suppress and not verdict.alerts):
             return
         host = store.hook_host(tx, monitor.id)
@@ -202,7 +202,7 @@ def charge_request(run: Run, recipe: Recipe) -> ChargeRequest:
     return ChargeRequest(run.request_id(), run.account_id, None, most, recipe.platform, recipe.path, within)
 
 
-def _ended(run: Run, verdict: Verdict, used: int, now: float) -> Run:
+def _ended(run: Run, verdict: RunVerdict, used: int, now: float) -> Run:
     return replace(
         run,
         status=verdict.status,
@@ -217,7 +217,7 @@ def _ended(run: Run, verdict: Verdict, used: int, now: float) -> Run:
     )
 
 
-def _moved_on(monitor: Monitor, lease: Lease, verdict: Verdict) -> Monitor:
+def _moved_on(monitor: Monitor, lease: RunLease, verdict: RunVerdict) -> Monitor:
     """The monitor after the run; what its rules remember only where its owner has not changed it meanwhile."""
     if verdict.counts:
         monitor = replace(monitor, baseline_run_id=lease.run.id)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import floor
 from typing import Final
 
-from events.log.log import Log
+from events.log.log import EventLog
 from scheduler.clock.cadence import cadence_of
 from scheduler.clock.catch_up import due_slots, start_of
 from scheduler.errors import CadenceInvalid, MonitorUnknown
@@ -35,7 +35,7 @@ class Opened:
 class Slots:
     """Opens slots, on the store's thread. Monitors are locked before runs, feeds last."""
 
-    def __init__(self, feed: Log, *, now: Callable[[], float], make_id: Callable[[str], str]) -> None:
+    def __init__(self, feed: EventLog, *, now: Callable[[], float], make_id: Callable[[str], str]) -> None:
         self._feed = feed
         self._now = now
         self._make_id = make_id

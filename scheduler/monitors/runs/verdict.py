@@ -37,7 +37,7 @@ _REASON_MAX = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class RunVerdict:
     """How a run ended, what of its charge was used, and what is kept and told of it.
 
     `deltas` are plain differences of an ordinary monitor, None on a numbers-only one's first run. `rule_state` is None
@@ -80,29 +80,29 @@ class Verdict:
         return RunData(self.body, numbers, None if deltas is None else orjson.dumps(deltas))
 
 
-def failed(reason: str) -> Verdict:
+def failed(reason: str) -> RunVerdict:
     """Nothing came: all is refunded, and nothing is ever compared with it.
 
     A reason may quote an upstream: as much is kept as a reader needs, without NUL, which PostgreSQL does not take.
     """
-    return Verdict("failed", reason=reason[:_REASON_MAX].replace("\0", "\N{REPLACEMENT CHARACTER}"))
+    return RunVerdict("failed", reason=reason[:_REASON_MAX].replace("\0", "\N{REPLACEMENT CHARACTER}"))
 
 
-def skipped(reason: str) -> Verdict:
+def skipped(reason: str) -> RunVerdict:
     """Nothing was asked for."""
-    return Verdict("skipped", reason=reason)
+    return RunVerdict("skipped", reason=reason)
 
 
-def judge_run(monitor: Monitor, gathered: Gathered, previous: bytes | None, *, at: float) -> Verdict:
+def judge_run(monitor: Monitor, gathered: Gathered, previous: bytes | None, *, at: float) -> RunVerdict:
     """Judge what a run brought; `previous` are the stored numbers that it is compared with, `at` is its slot."""
     if not gathered.coverage:
-        return Verdict("failed", reason=NOTHING_USABLE, warnings=gathered.warnings, legs=gathered.legs)
+        return RunVerdict("failed", reason=NOTHING_USABLE, warnings=gathered.warnings, legs=gathered.legs)
     track = None if monitor.track is None else stored_track(orjson.loads(monitor.track))
     before: Numbers | None = None if previous is None else orjson.loads(previous)
     return _plain(monitor, gathered, before, at) if track is None else _tracked(monitor, track, gathered, before, at)
 
 
-def _plain(monitor: Monitor, gathered: Gathered, before: Numbers | None, at: float) -> Verdict:
+def _plain(monitor: Monitor, gathered: Gathered, before: Numbers | None, at: float) -> RunVerdict:
     metrics = metrics_of(gathered.data)
     numbers: Numbers = {PAGE: metrics}
     judged = _judged(monitor, numbers, before, at)
@@ -110,14 +110,14 @@ def _plain(monitor: Monitor, gathered: Gathered, before: Numbers | None, at: flo
     return _came(gathered, numbers, deltas, judged, ())
 
 
-def _tracked(monitor: Monitor, track: Track, gathered: Gathered, before: Numbers | None, at: float) -> Verdict:
+def _tracked(monitor: Monitor, track: Track, gathered: Gathered, before: Numbers | None, at: float) -> RunVerdict:
     numbers, warnings = numbers_of(gathered.data, track)
     reason = NO_ROWS if gathered.data.get("items") == [] else NO_VALUE if not has_value(numbers) else None
     if reason is None:
         judged = _judged(monitor, numbers, before, at)
         return _came(gathered, numbers, deltas_of(before, numbers), judged, warnings)
     judged = _judged(monitor, {}, before, at)
-    return Verdict(
+    return RunVerdict(
         "failed",
         reason=reason,
         alerts=judged.fired,
@@ -140,9 +140,9 @@ def _came(
     deltas: Deltas | Mapping[str, Number] | None,
     judged: Judged,
     warnings: Sequence[str],
-) -> Verdict:
+) -> RunVerdict:
     is_all = gathered.coverage >= 1.0 and gathered.whole
-    return Verdict(
+    return RunVerdict(
         "ok" if is_all else "partial",
         covered(gathered.used_credits, gathered.coverage) + SCHEDULING_CREDITS,
         body=gathered.body,

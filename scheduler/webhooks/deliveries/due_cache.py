@@ -11,7 +11,7 @@ from collections.abc import Collection
 from itertools import islice
 from typing import Final, NamedTuple, TypeAlias
 
-from scheduler.webhooks.deliveries.turns import Due, in_turn
+from scheduler.webhooks.deliveries.turns import DueDelivery, in_turn
 
 HOST_MAX: Final = 8
 """Attempts at a time at one receiving host, of one node (decisions 12)."""
@@ -23,35 +23,35 @@ Line: TypeAlias = tuple[str, str]
 """A host and an account."""
 
 
-class Look(NamedTuple):
+class QueueLook(NamedTuple):
     """What a look at the queue has found to be due, and in how long others are.
 
     `after`: the lines behind that one were not looked at yet.
     """
 
-    due: list[Due]
+    due: list[DueDelivery]
     cut: set[Line]
     next_in_s: float | None
     after: Line | None
 
 
-class Known:
+class DueCache:
     """Deliveries that are due and not begun. Changed by its node's loop, and by what commits tell."""
 
     def __init__(self) -> None:
         """Nothing is known before the first look."""
-        self._hosts: dict[str, dict[str, deque[Due]]] = {}
+        self._hosts: dict[str, dict[str, deque[DueDelivery]]] = {}
         self._ids: set[str] = set()
         self._cut: set[Line] = set()
         self._dry: set[Line] = set()
         """Lines that are cut so short that none of them is known."""
-        self._news: list[Due] | None = None
+        self._news: list[DueDelivery] | None = None
 
     def has_more(self) -> bool:
         """Whether something waits for attempts that are under way to end."""
         return bool(self._ids or self._dry)
 
-    def tell(self, due: Due) -> None:
+    def tell(self, due: DueDelivery) -> None:
         """A commit has queued this one, last of its line."""
         if self._news is None:
             self._add_last(due)
@@ -62,7 +62,7 @@ class Known:
         """A look is under way; it may or may not see what is told from now on."""
         self._news = []
 
-    def end_look(self, look: Look | None, under_way: Collection[Due], *, anew: bool) -> None:
+    def end_look(self, look: QueueLook | None, under_way: Collection[DueDelivery], *, anew: bool) -> None:
         """What the look has found: all that is known if it began `anew`, else what earlier ones found too.
 
         None: it failed.
@@ -82,7 +82,7 @@ class Known:
         if len(self._ids) > KNOWN_MAX:
             self._forget_blocked(Counter(one.host for one in under_way))
 
-    def choose(self, under_way: Collection[Due], *, free: int) -> list[Due]:
+    def choose(self, under_way: Collection[DueDelivery], *, free: int) -> list[DueDelivery]:
         """At most `free` to begin now, by `in_turn`; they are not known any more."""
         hosts = Counter(one.host for one in under_way)
         due = (
@@ -97,14 +97,14 @@ class Known:
             self._remove(one)
         return chosen
 
-    def is_short(self, under_way: Collection[Due]) -> bool:
+    def is_short(self, under_way: Collection[DueDelivery]) -> bool:
         """Whether a look would find something to begin: there is room for a line of which none is known."""
         if not self._dry:
             return False
         hosts, accounts = Counter(one.host for one in under_way), Counter(one.account_id for one in under_way)
         return any(hosts[host] < HOST_MAX and accounts[account] < ACCOUNT_MAX for host, account in self._dry)
 
-    def _add_last(self, due: Due) -> None:
+    def _add_last(self, due: DueDelivery) -> None:
         """Behind all others of its line, so only if those are known."""
         line = (due.host, due.account_id)
         if line in self._cut:
@@ -116,13 +116,13 @@ class Known:
             if not self._line(line):
                 self._dry.add(line)
 
-    def _add(self, due: Due) -> None:
+    def _add(self, due: DueDelivery) -> None:
         if due.id not in self._ids:
             self._ids.add(due.id)
             self._hosts.setdefault(due.host, {}).setdefault(due.account_id, deque()).append(due)
             self._dry.discard((due.host, due.account_id))
 
-    def _remove(self, due: Due) -> None:
+    def _remove(self, due: DueDelivery) -> None:
         lines = self._hosts[due.host]
         line = lines[due.account_id]
         line.remove(due)
@@ -139,7 +139,7 @@ class Known:
         if (host, account_id) in self._cut:
             self._dry.add((host, account_id))
 
-    def _line(self, line: Line) -> Collection[Due]:
+    def _line(self, line: Line) -> Collection[DueDelivery]:
         return self._hosts.get(line[0], {}).get(line[1], ())
 
     def _forget(self) -> None:

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from scheduler.webhooks.deliveries.schedule import Verdict, count, judge
+from scheduler.webhooks.deliveries.schedule import DeliveryVerdict, count, judge
 from scheduler.webhooks.records import PAUSED, REMOVED, AttemptRow, Delivery, FailReason, Leased, Webhook
 
 GONE: Final = 410
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class EndedAttempt:
     """An attempt as it was made, begun at the instant `at`: the answer's `status`, or the `error` in its way.
 
     `draw`, from [0, 1), decides how far from its step the next one is.
@@ -46,7 +46,7 @@ def is_held(delivery: Delivery, leased: Leased) -> bool:
 
 
 def conclude(
-    delivery: Delivery, webhook: Webhook | None, ended: Ended, *, now: float, backoff_s: Sequence[float]
+    delivery: Delivery, webhook: Webhook | None, ended: EndedAttempt, *, now: float, backoff_s: Sequence[float]
 ) -> Conclusion:
     """What follows from an attempt for the rows as they stand now.
 
@@ -74,7 +74,7 @@ def conclude(
     return Conclusion(after, _attempt(after, ended), None if changed == webhook else changed, is_paused)
 
 
-def _reason(verdict: Verdict, webhook: Webhook | None) -> FailReason | None:
+def _reason(verdict: DeliveryVerdict, webhook: Webhook | None) -> FailReason | None:
     """Why the delivery has failed, if it has: nothing waits for a webhook that takes nothing."""
     if verdict.state == "delivered":
         return None
@@ -85,7 +85,9 @@ def _reason(verdict: Verdict, webhook: Webhook | None) -> FailReason | None:
     return PAUSED if webhook.status == "paused" else None
 
 
-def _after(delivery: Delivery, verdict: Verdict, ended: Ended, *, reason: FailReason | None, now: float) -> Delivery:
+def _after(
+    delivery: Delivery, verdict: DeliveryVerdict, ended: EndedAttempt, *, reason: FailReason | None, now: float
+) -> Delivery:
     attempted = replace(
         delivery, attempts=delivery.attempts + 1, last_status=ended.status, next_at=None, node=None, lease_until=None
     )
@@ -97,6 +99,6 @@ def _after(delivery: Delivery, verdict: Verdict, ended: Ended, *, reason: FailRe
     return replace(attempted, next_at=now + verdict.pause_s)
 
 
-def _attempt(after: Delivery, ended: Ended) -> AttemptRow:
+def _attempt(after: Delivery, ended: EndedAttempt) -> AttemptRow:
     latency_ms = round(ended.latency_s * 1000)
     return AttemptRow(after.id, after.attempts, ended.at, ended.status, ended.error, latency_ms, ended.answer)

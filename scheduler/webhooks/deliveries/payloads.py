@@ -15,7 +15,7 @@ Numbers = Mapping[str, Mapping[str, Number]]
 """The numbers of a run: row id -> metric path -> number, in page order."""
 
 
-class Delta(TypedDict):
+class PayloadDelta(TypedDict):
     """How one number changed; `pct` is None when the previous value was 0."""
 
     prev: Number
@@ -24,10 +24,10 @@ class Delta(TypedDict):
     pct: Number | None
 
 
-class Deltas(TypedDict):
+class PayloadDeltas(TypedDict):
     """How the numbers of a run differ from those of the run before: row id -> metric path -> change."""
 
-    rows: Mapping[str, Mapping[str, Delta]]
+    rows: Mapping[str, Mapping[str, PayloadDelta]]
     rows_new: Sequence[str]
     rows_gone: Sequence[str]
 
@@ -52,12 +52,12 @@ def full_payload(run: DeliveredRun, *, result: object, deltas: Mapping[str, Numb
     return orjson.dumps({**_facts(run), "result": result, "deltas": deltas})
 
 
-def full_numbers_payload(run: DeliveredRun, *, result: object, numbers: Numbers, deltas: Deltas | None) -> bytes:
+def full_numbers_payload(run: DeliveredRun, *, result: object, numbers: Numbers, deltas: PayloadDeltas | None) -> bytes:
     """Of a numbers-only Monitor: the unified response, its numbers, and what changed, None on the first run."""
     return orjson.dumps({**_facts(run), "result": result, "numbers": numbers, "deltas": deltas})
 
 
-def rows_payload(run: DeliveredRun, *, numbers: Numbers, deltas: Deltas | None) -> bytes:
+def rows_payload(run: DeliveredRun, *, numbers: Numbers, deltas: PayloadDeltas | None) -> bytes:
     """Of a numbers-only Monitor, for spreadsheets: a row for each number, with nulls where nothing was before it."""
     before = {} if deltas is None else deltas["rows"]
     rows = [
@@ -79,7 +79,7 @@ def _facts(run: DeliveredRun) -> dict[str, object]:
     }
 
 
-def _row(run: DeliveredRun, row_id: str, metric: str, value: Number, delta: Delta | None) -> dict[str, object]:
+def _row(run: DeliveredRun, row_id: str, metric: str, value: Number, delta: PayloadDelta | None) -> dict[str, object]:
     return {
         "t": iso(run.scheduled_for),
         "row_id": row_id,

@@ -13,13 +13,13 @@ from functools import partial
 from typing import Final
 
 from events.log.kinds import WebhookPaused
-from events.log.log import Fact, Log, Subject
+from events.log.log import EventLog, Fact, Subject
 from scheduler.clock.instants import Instant
 from scheduler.webhooks.deliveries import rows
-from scheduler.webhooks.deliveries.due_cache import HOST_MAX, Line, Look
-from scheduler.webhooks.deliveries.endings import Conclusion, Ended, conclude, is_held
-from scheduler.webhooks.deliveries.rows import Queued
-from scheduler.webhooks.deliveries.turns import Due
+from scheduler.webhooks.deliveries.due_cache import HOST_MAX, Line, QueueLook
+from scheduler.webhooks.deliveries.endings import Conclusion, EndedAttempt, conclude, is_held
+from scheduler.webhooks.deliveries.rows import QueuedDelivery
+from scheduler.webhooks.deliveries.turns import DueDelivery
 from scheduler.webhooks.records import Delivery, Leased, Webhook
 from scheduler.webhooks.targets import hook_rows
 from storage.store import Tx
@@ -32,7 +32,7 @@ MONITORS = "SELECT id, key_id, name FROM monitors WHERE id IN {in}"
 class Outbox:
     """Where runs put what is to be delivered."""
 
-    def __init__(self, instant: Instant, make_id: Callable[[str], str], tell: Callable[[Due], None]) -> None:
+    def __init__(self, instant: Instant, make_id: Callable[[str], str], tell: Callable[[DueDelivery], None]) -> None:
         """`tell` is called with each delivery after the commit that queued it."""
         self._instant = instant
         self._make_id = make_id
@@ -43,8 +43,8 @@ class Outbox:
 
         Every attempt sends these very bytes, to the URL that the webhook has then; `host` is the one that it has now.
         """
-        due = Due(self._instant(tx), host, account_id, self._make_id("whd_"))
-        rows.add_delivery(tx, Queued(due.id, run_id, monitor_id, account_id, due.host, body), at=due.next_at)
+        due = DueDelivery(self._instant(tx), host, account_id, self._make_id("whd_"))
+        rows.add_delivery(tx, QueuedDelivery(due.id, run_id, monitor_id, account_id, due.host, body), at=due.next_at)
         tx.on_commit(partial(self._tell, due))
         return due.id
 
@@ -55,11 +55,11 @@ class Queue:
 
     instant: Instant
     node: str
-    feed: Log
+    feed: EventLog
     backoff_s: Sequence[float]
     lease_s: float
 
-    def look(self, tx: Tx, *, after: Line) -> Look:
+    def look(self, tx: Tx, *, after: Line) -> QueueLook:
         """The deliveries that are due: the oldest, and where those may not be all, the first of the lines as well.
 
         Thousands that wait for a host that does not answer are older than all others, and yet they are few lines, which
@@ -70,13 +70,13 @@ class Queue:
         next_at = rows.next_at(tx, at)
         next_in_s = None if next_at is None else next_at - at
         if len(oldest) < DUE_AT_ONCE:
-            return Look(oldest, set(), next_in_s, None)
+            return QueueLook(oldest, set(), next_in_s, None)
         walked = rows.walk_lines(tx, after, at, each=HOST_MAX, limit=WALKED_AT_ONCE)
         firsts = [one for one in walked if one.next_at <= at]
         lengths = Counter((one.host, one.account_id) for one in firsts)
         last = (walked[-1].host, walked[-1].account_id) if len(walked) == WALKED_AT_ONCE else None
         cut = {line for line, length in lengths.items() if length == HOST_MAX or line == last}
-        return Look(sorted({*oldest, *firsts}), cut, next_in_s, last)
+        return QueueLook(sorted({*oldest, *firsts}), cut, next_in_s, last)
 
     def lease(self, tx: Tx, *, ids: Sequence[str]) -> list[Leased]:
         """Take those of these that nobody else was quicker with."""
@@ -91,7 +91,7 @@ class Queue:
         """Let all that anybody has be due at once, on a store that one process owns and has just opened."""
         rows.end_leases(tx, None, at=self.instant(tx))
 
-    def end(self, tx: Tx, ended: Sequence[Ended]) -> list[Delivery | None]:
+    def end(self, tx: Tx, ended: Sequence[EndedAttempt]) -> list[Delivery | None]:
         """Write what attempts came to, as the store's batch handler; the deliveries as they are then.
 
         None: the delivery was another's by then, or gone, and nothing was written of it.
@@ -131,7 +131,7 @@ class Queue:
         self.feed.append(tx, facts)
 
 
-def _monitor(ended: Ended) -> str:
+def _monitor(ended: EndedAttempt) -> str:
     return ended.leased.delivery.monitor_id
 
 

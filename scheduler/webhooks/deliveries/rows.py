@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from scheduler.rows import values_of
-from scheduler.webhooks.deliveries.turns import Due
+from scheduler.webhooks.deliveries.turns import DueDelivery
 from scheduler.webhooks.records import PAUSED, REMOVED, AttemptRow, Delivery, Leased, Webhook
 from scheduler.webhooks.targets import hook_rows
 from storage.store import Item, Tx
@@ -81,7 +81,7 @@ INSERT INTO attempts (delivery_id, number, at, status, error, latency_ms, answer
 """
 
 
-class Queued(NamedTuple):
+class QueuedDelivery(NamedTuple):
     """What a run asks to be delivered: the body is frozen, every attempt sends these bytes."""
 
     id: str
@@ -92,14 +92,14 @@ class Queued(NamedTuple):
     body: bytes
 
 
-def add_delivery(tx: Tx, queued: Queued, *, at: float) -> None:
+def add_delivery(tx: Tx, queued: QueuedDelivery, *, at: float) -> None:
     """Keep a new delivery, which is due at once."""
     tx.run(ADD, (*queued, at, at))
 
 
-def due_first(tx: Tx, at: float, *, limit: int) -> list[Due]:
+def due_first(tx: Tx, at: float, *, limit: int) -> list[DueDelivery]:
     """The deliveries that have been due for longest."""
-    return [Due(*row) for row in tx.all(DUE, (at, limit))]
+    return [DueDelivery(*row) for row in tx.all(DUE, (at, limit))]
 
 
 def next_at(tx: Tx, at: float) -> float | None:
@@ -108,12 +108,12 @@ def next_at(tx: Tx, at: float) -> float | None:
     return None if row is None else row[0]
 
 
-def walk_lines(tx: Tx, after: tuple[str, str], at: float, *, each: int, limit: int) -> list[Due]:
+def walk_lines(tx: Tx, after: tuple[str, str], at: float, *, each: int, limit: int) -> list[DueDelivery]:
     """From each line behind `after`, which is a host and an account, the first that are due.
 
     A line of which none is due yet is there too, with its next one, so that a later walk can begin behind it.
     """
-    return [Due(*row) for row in tx.all(WALK, (*after, each, at, limit))]
+    return [DueDelivery(*row) for row in tx.all(WALK, (*after, each, at, limit))]
 
 
 def lease(tx: Tx, ids: Sequence[str], node: str, *, at: float, until: float) -> list[Leased]:

@@ -16,7 +16,7 @@ Pause = Literal["gone", "failures"]
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class DeliveryVerdict:
     """What an attempt made of its delivery."""
 
     state: Literal["delivered", "waiting", "failed"]
@@ -41,24 +41,24 @@ def judge(
     draw: float,
     retry_after_s: float | None = None,
     backoff_s: Sequence[float] = BACKOFF_S,
-) -> Verdict:
+) -> DeliveryVerdict:
     """What follows from an attempt; the first is number 1. `status` is None when no answer came.
 
     Each pause is its step with up to 20 % more or less, as `draw` from [0, 1) says. A receiver that asks for more gets
     it, up to twice the step.
     """
     if status is not None and 200 <= status < 300:
-        return Verdict("delivered")
+        return DeliveryVerdict("delivered")
     if status == _GONE:
-        return Verdict("failed", is_gone=True)
+        return DeliveryVerdict("failed", is_gone=True)
     if attempt > len(backoff_s):
-        return Verdict("failed")
+        return DeliveryVerdict("failed")
     step_s = backoff_s[attempt - 1]
     own_s = step_s * (1 - _JITTER + 2 * _JITTER * draw)
-    return Verdict("waiting", max(own_s, min(retry_after_s or 0.0, 2 * step_s)))
+    return DeliveryVerdict("waiting", max(own_s, min(retry_after_s or 0.0, 2 * step_s)))
 
 
-def count(failures: int, verdict: Verdict, *, is_redelivery: bool = False) -> Counted:
+def count(failures: int, verdict: DeliveryVerdict, *, is_redelivery: bool = False) -> Counted:
     """A webhook's failures in a row after a verdict. A redelivery, asked for by hand, never moves the count."""
     if not is_redelivery and verdict.state != "waiting":
         failures = 0 if verdict.state == "delivered" else failures + 1

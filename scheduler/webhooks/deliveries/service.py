@@ -17,15 +17,15 @@ from typing import Final, Protocol
 import trio
 
 from billing.keys.sealing import Cipher
-from events.log.log import Log as Feed
+from events.log.log import EventLog as Feed
 from scheduler.clock.instants import instant_of
-from scheduler.log import Log
-from scheduler.webhooks.deliveries.due_cache import Known
-from scheduler.webhooks.deliveries.endings import Ended
+from scheduler.log import OperatorLog
+from scheduler.webhooks.deliveries.due_cache import DueCache
+from scheduler.webhooks.deliveries.endings import EndedAttempt
 from scheduler.webhooks.deliveries.queue import Outbox, Queue
 from scheduler.webhooks.deliveries.schedule import BACKOFF_S
 from scheduler.webhooks.deliveries.sender import Attempt
-from scheduler.webhooks.deliveries.turns import Due
+from scheduler.webhooks.deliveries.turns import DueDelivery
 from scheduler.webhooks.records import Leased
 from scheduler.webhooks.signature import Headers, signed_headers
 from scheduler.webhooks.targets.urls import sealed_for, url_of
@@ -69,7 +69,7 @@ class DeliverySetting:
     cipher: Cipher
     sender: Sends
     node: str
-    log: Log
+    log: OperatorLog
     now: Callable[[], float]
     make_id: Callable[[str], str]
     rng: Random
@@ -93,8 +93,8 @@ class Deliveries:
             self.instant, setting.node, setting.feed, setting.backoff_s, setting.timeout_s + LEASE_MARGIN_S
         )
         self._look_every_s = LOOK_ALONE_S if setting.is_alone else LOOK_S
-        self._in_flight: dict[str, Due] = {}
-        self._known = Known()
+        self._in_flight: dict[str, DueDelivery] = {}
+        self._known = DueCache()
         self._walked = ANEW
         self._look_at = -inf
         self._is_closing = False
@@ -102,7 +102,7 @@ class Deliveries:
         """Attempts that this node has made, by what became of their delivery."""
         self._woken = trio.Event()
 
-    def tell(self, due: Due) -> None:
+    def tell(self, due: DueDelivery) -> None:
         """This one is due now: a commit has just queued it."""
         self._known.tell(due)
         self._woken.set()
@@ -176,7 +176,7 @@ class Deliveries:
         again_s = every_s if look.next_in_s is None else min(every_s, look.next_in_s)
         self._look_at = min(self._look_at, -inf if look.after else trio.current_time() + again_s)
 
-    async def _begin(self, nursery: trio.Nursery, chosen: Sequence[Due]) -> bool:
+    async def _begin(self, nursery: trio.Nursery, chosen: Sequence[DueDelivery]) -> bool:
         """Lease and begin these; False: others were quicker with some, or some had nowhere to go."""
         if not chosen or self._stops():
             return True
@@ -187,7 +187,7 @@ class Deliveries:
             return True
         for one in leased:
             delivery = one.delivery  # its webhook may have moved to another host since it was known
-            self._in_flight[delivery.id] = Due(0.0, delivery.host, delivery.account_id, delivery.id)
+            self._in_flight[delivery.id] = DueDelivery(0.0, delivery.host, delivery.account_id, delivery.id)
             nursery.start_soon(self._deliver, one)
         return len(leased) == len(chosen)
 
@@ -215,7 +215,7 @@ class Deliveries:
         self._look_at = min(self._look_at, trio.current_time() + next_at - self._setting.now())
         self._woken.set()
 
-    async def _attempt(self, leased: Leased) -> Ended:
+    async def _attempt(self, leased: Leased) -> EndedAttempt:
         setting, began_at, at = self._setting, trio.current_time(), self._setting.now()
         deadline_at = began_at + setting.timeout_s
         try:
@@ -225,9 +225,9 @@ class Deliveries:
         except Exception as exc:  # noqa: BLE001 - a delivery attempt: one receiver never takes another's down
             setting.log.failure("delivery_failed", exc, delivery=leased.delivery.id)
             latency_s = trio.current_time() - began_at
-            return Ended(leased, at, None, UNEXPECTED, latency_s, "", None, setting.rng.random())
+            return EndedAttempt(leased, at, None, UNEXPECTED, latency_s, "", None, setting.rng.random())
         error = None if made.error is None else f"{made.error}: {made.problem}"
-        return Ended(
+        return EndedAttempt(
             leased, at, made.status, error, made.latency_s, made.answer, made.retry_after_s, setting.rng.random()
         )
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 
-class Due(NamedTuple):
+class DueDelivery(NamedTuple):
     """A delivery that is due, or will be: they sort by time."""
 
     next_at: float
@@ -17,19 +17,21 @@ class Due(NamedTuple):
     id: str
 
 
-def in_turn(due: Iterable[Due], busy: Iterable[Due], *, free: int, host_max: int, account_max: int) -> list[Due]:
+def in_turn(
+    due: Iterable[DueDelivery], busy: Iterable[DueDelivery], *, free: int, host_max: int, account_max: int
+) -> list[DueDelivery]:
     """At most `free` of them, each the oldest that its account may have now; who has fewest under way is first.
 
     `busy` are those under way: at most `host_max` to a host, and `account_max` of an account.
     """
     busy = list(busy)
     hosts, accounts = Counter(one.host for one in busy), Counter(one.account_id for one in busy)
-    lines: defaultdict[str, deque[Due]] = defaultdict(deque)
+    lines: defaultdict[str, deque[DueDelivery]] = defaultdict(deque)
     for one in sorted(due):
         lines[one.account_id].append(one)
     turns = [(accounts[account_id], line[0], account_id) for account_id, line in lines.items()]
     heapq.heapify(turns)
-    taken: list[Due] = []
+    taken: list[DueDelivery] = []
     while turns and len(taken) < free:
         count, _, account_id = heapq.heappop(turns)
         line = lines[account_id]
@@ -42,7 +44,7 @@ def in_turn(due: Iterable[Due], busy: Iterable[Due], *, free: int, host_max: int
     return taken
 
 
-def _next_of(line: deque[Due], hosts: Mapping[str, int], host_max: int) -> Due | None:
+def _next_of(line: deque[DueDelivery], hosts: Mapping[str, int], host_max: int) -> DueDelivery | None:
     """The first of an account's line whose host has room; those before it have to wait."""
     while line:
         one = line.popleft()

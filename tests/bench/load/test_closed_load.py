@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.core.errors import ChildFailed
-from bench.load.ask import Ask, Unframed, whole_head
-from bench.load.closed_load import Load, Measured, measure, percentile
+from bench.load.ask import RequestSpec, Unframed, whole_head
+from bench.load.closed_load import ClosedLoad, Measured, measure, percentile
 from bench.load.driving import drive
 from bench.load.keys import NEW_FROM
-from bench.load.wire import Wire
+from bench.load.wire import ClosedWire
 from tests.bench.scripted_server import OK, Asked, open_scripted
 
 CLOSING = OK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
@@ -29,7 +29,7 @@ async def measured(asked: Asked, *, requests: int = 50, connections: int = 1, **
     """One run of exactly `requests`, with no warm-up, in a thread beside the server."""
     ask = {"url": asked.url, "path": "/", **{name: rest.pop(name) for name in ASKED & rest.keys()}}
     fields = {"ask": ask, "requests_max": requests, "connections": connections, "warmup_s": 0, "seconds": 10}
-    load = msgspec.convert({**fields, **rest}, Load)
+    load = msgspec.convert({**fields, **rest}, ClosedLoad)
     with trio.fail_after(30):
         return await trio.to_thread.run_sync(measure, load)
 
@@ -127,7 +127,7 @@ async def test_a_connection_closed_under_a_request_is_reported() -> None:
 
 async def test_a_request_that_is_never_answered_is_reported() -> None:
     async with open_scripted(lambda _: []) as asked:
-        wire = Wire(Ask(asked.url, "/"))
+        wire = ClosedWire(RequestSpec(asked.url, "/"))
 
         def ask() -> None:
             wire.open(3)
@@ -150,7 +150,7 @@ async def test_the_server_s_own_usage_is_read() -> None:
 async def test_it_runs_as_a_process_of_its_own() -> None:
     async with open_scripted() as asked:
         with trio.fail_after(30):
-            result = await drive(Load(Ask(asked.url, "/"), connections=2, warmup_s=0, requests_max=30))
+            result = await drive(ClosedLoad(RequestSpec(asked.url, "/"), connections=2, warmup_s=0, requests_max=30))
     assert result.requests == 30
     assert result.client_cpu_s > 0
 
@@ -159,7 +159,7 @@ async def test_a_server_that_is_not_there_fails_the_run() -> None:
     async with open_scripted() as asked:
         pass
     with trio.fail_after(30), pytest.raises(ChildFailed, match="ConnectionRefused"):
-        await drive(Load(Ask(asked.url, "/")))
+        await drive(ClosedLoad(RequestSpec(asked.url, "/")))
 
 
 @given(

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 
 from bench.core.process import PYTHON, open_server
 from bench.core.scenarios import SCENARIOS
-from bench.load.ask import Ask
+from bench.load.ask import RequestSpec
 from bench.load.driving import REQUESTS_MAX, Pace, bounded, drive_open, split_load
 from bench.load.histogram import Histogram
 from bench.load.keys import NEW_FROM
 from bench.load.open_load import Heard, OpenLoad, OpenLoop
 from bench.load.ticker import Ticker
-from bench.peers.servers import Target
+from bench.peers.servers import ServerTarget
 from tests.bench.scripted_server import OK, Asked, open_scripted
 from tests.bench.stalling_server import open_stalling
 
@@ -153,7 +153,7 @@ async def test_the_timer_counts_the_instants_that_nobody_waited_for() -> None:
     warmup_s=st.floats(min_value=0, max_value=2),
 )
 def test_the_parts_of_a_load_are_together_one_even_rate(rate: float, seconds: float, warmup_s: float) -> None:
-    loads = split_load(Ask("http://h:1", "/"), Pace(rate, seconds, warmup_s), connections=100, first_key=7)
+    loads = split_load(RequestSpec("http://h:1", "/"), Pace(rate, seconds, warmup_s), connections=100, first_key=7)
     assert sum(load.count for load in loads) == max(round(rate * (seconds + warmup_s)), 1)
     assert len({load.counted_from_ns for load in loads}) == 1
     instants = sorted(instant for load in loads for instant in first_instants(load, 50))[: 40 * len(loads)]
@@ -167,9 +167,9 @@ def first_instants(load: OpenLoad, many: int) -> Iterator[int]:
 
 
 @contextmanager
-def working(asked: Asked, pid: int) -> Iterator[Target]:
+def working(asked: Asked, pid: int) -> Iterator[ServerTarget]:
     """The scripted server, as if it were the process with this id."""
-    yield Target(url=asked.url, pid=pid)
+    yield ServerTarget(url=asked.url, pid=pid)
 
 
 async def test_several_processes_are_one_load_and_cpu_is_the_server_s_process_alone(tmp_path: Path) -> None:
@@ -198,7 +198,7 @@ def generators() -> list[str]:
 async def test_a_run_that_is_cancelled_leaves_no_process() -> None:
     async with open_scripted(lambda _: []) as asked:
         with trio.move_on_after(2.5) as scope:
-            await drive_open(SCENARIOS["hello"], Target(asked.url, os.getpid()), Pace(100, 60))
+            await drive_open(SCENARIOS["hello"], ServerTarget(asked.url, os.getpid()), Pace(100, 60))
         assert scope.cancelled_caught
         assert 0 < len(asked.heads) < 1_000
     assert generators() == []
@@ -208,5 +208,5 @@ def test_a_step_of_too_many_requests_is_shorter_and_keeps_its_rate() -> None:
     """The figures are divided by the seconds that were really counted."""
     assert bounded(Pace(10_000, 3_600)) == Pace(10_000, REQUESTS_MAX / 10_000)
     assert bounded(Pace(10_000, 5)) == Pace(10_000, 5)
-    loads = split_load(Ask("http://h:1", "/"), bounded(Pace(10_000, 3_600)), connections=100, first_key=1)
+    loads = split_load(RequestSpec("http://h:1", "/"), bounded(Pace(10_000, 3_600)), connections=100, first_key=1)
     assert sum(load.count for load in loads) == REQUESTS_MAX + 10_000

@@ -9,8 +9,8 @@ import trio
 
 from bench.core.scenarios import SCENARIOS
 from bench.cost import COSTED, measure_cost, options_from, staged
-from bench.load.ask import Ask
-from bench.load.closed_load import Load
+from bench.load.ask import RequestSpec
+from bench.load.closed_load import ClosedLoad
 from bench.load.driving import drive
 from bench.load.keys import NEW_FROM
 from bench.peers.servers import Bed, can_run, open_hello, open_nginx, open_plain, open_stage
@@ -27,7 +27,7 @@ def asked_for(first: int, last: int) -> set[bytes]:
 async def test_hello_answers_every_request(tmp_path: Path) -> None:
     with trio.fail_after(30):
         async with open_hello(Bed(folder=tmp_path)) as target:
-            load = Load(Ask(target.url, "/"), connections=4, warmup_s=0, requests_max=100, pid=target.pid)
+            load = ClosedLoad(RequestSpec(target.url, "/"), connections=4, warmup_s=0, requests_max=100, pid=target.pid)
             result = await drive(load)
     assert result.requests == 100
     assert result.unexpected == {}
@@ -37,8 +37,8 @@ async def test_hello_answers_every_request(tmp_path: Path) -> None:
 async def test_plain_forwards_path_and_query_to_its_upstream(tmp_path: Path) -> None:
     with trio.fail_after(60):
         async with open_scripted() as asked, open_plain(Bed(tmp_path, asked.url)) as target:
-            ask = Ask(target.url, FORWARDED, keys="new")
-            result = await drive(Load(ask, connections=2, warmup_s=0, requests_max=20))
+            ask = RequestSpec(target.url, FORWARDED, keys="new")
+            result = await drive(ClosedLoad(ask, connections=2, warmup_s=0, requests_max=20))
     assert result.requests == 20
     assert result.unexpected == {}
     assert set(asked.targets) >= asked_for(1, 20)
@@ -48,9 +48,9 @@ async def test_plain_forwards_path_and_query_to_its_upstream(tmp_path: Path) -> 
 async def test_nginx_checks_the_key_and_forwards(tmp_path: Path) -> None:
     with trio.fail_after(60):
         async with open_scripted() as asked, open_nginx(Bed(tmp_path, asked.url)) as target:
-            ask = Ask(target.url, FORWARDED, keys="new", headers=target.key_headers)
-            served = await drive(Load(ask, connections=2, warmup_s=0, requests_max=20))
-            stranger = await drive(Load(Ask(target.url, "/"), connections=1, warmup_s=0, requests_max=1))
+            ask = RequestSpec(target.url, FORWARDED, keys="new", headers=target.key_headers)
+            served = await drive(ClosedLoad(ask, connections=2, warmup_s=0, requests_max=20))
+            stranger = await drive(ClosedLoad(RequestSpec(target.url, "/"), connections=1, warmup_s=0, requests_max=1))
     assert (served.requests, served.unexpected) == (20, {})
     assert stranger.unexpected == {"401": 3}
     assert set(asked.targets) >= asked_for(1, 20)

@@ -10,14 +10,14 @@ from trio.testing import memory_stream_pair
 from bench.core.errors import ChildFailed
 from bench.load.histogram import Histogram
 from bench.peers.receivers import CLOSED, KEPT, Receivers, open_receivers
-from bench.scenarios.deliveries import Delivered, Mail, Pace, Turn
+from bench.scenarios.deliveries import DeliveryFigures, DeliveryPace, DeliveryTurn, Mail
 from bench.scenarios.feed import measure_deliveries
 from bench.scenarios.feed_marks import deliveries_found
 
 FEW = partial(
     Mail, count=40, runs=12, runs_per_s=20.0, held=60, per_s=40.0, seconds=0.2, turns=2, warm_up=20, lead_s=1.0
 )
-PACE = Pace(1_000.0, 500.0)
+PACE = DeliveryPace(1_000.0, 500.0)
 
 
 async def test_deliveries_of_every_kind_come_and_those_to_a_black_hole_hold_none_up() -> None:
@@ -64,9 +64,11 @@ def request(delivery_id: str) -> bytes:
 
 
 def test_settlement_and_the_black_hole_are_marks_and_the_rest_are_figures() -> None:
-    alone, beside = ([Turn(dict(counts(ms).counts), 2_000.0) for ms in each] for each in ((9, 10, 50), (8, 10.8, 12)))
+    alone, beside = (
+        [DeliveryTurn(dict(counts(ms).counts), 2_000.0) for ms in each] for each in ((9, 10, 50), (8, 10.8, 12))
+    )
     settled = dict(counts(250.0).counts)
-    found = deliveries_found(Delivered(PACE, PACE, PACE, settled, 2_500, tuple(alone), tuple(beside), 10_000))
+    found = deliveries_found(DeliveryFigures(PACE, PACE, PACE, settled, 2_500, tuple(alone), tuple(beside), 10_000))
     begun, hole = found.marks
     assert (begun.value, begun.limit, begun.unit) == (pytest.approx(0.25, rel=0.002), 1, "s")
     assert (hole.value, hole.limit, hole.met) == (pytest.approx(8, abs=0.3), 10, True)

@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 import trio
 
-from bench.control.control_protocol import WAITING, Place, Waiting, open_orders
+from bench.control.control_protocol import WAITING, ControlAddress, Waiting, open_orders
 from bench.core.errors import ChildFailed
 from bench.core.results import new_results
 from bench.core.scenarios import Stage
 from bench.load.histogram import Histogram
-from bench.peers.servers import Target, open_stage
+from bench.peers.servers import ServerTarget, open_stage
 from bench.scenarios.depth import Deep
 from bench.scenarios.feed import (
     FEED,
@@ -26,7 +26,7 @@ from bench.scenarios.feed_marks import GOAL, depth_found, parked_figures, parked
 from bench.scenarios.feed_reads import Read
 from bench.scenarios.parked import POLLS_EACH, Parked
 from bench.scenarios.poll_clients import Flock, NotAsPolled
-from bench.suite import NAMES, Options, run_suite, works_of
+from bench.suite import NAMES, SuiteOptions, run_suite, works_of
 
 SEEN = Parked(
     count=10_000,
@@ -85,7 +85,7 @@ async def test_a_poll_that_gets_something_else_than_the_feed_promises_ends_the_r
             await trio.to_thread.run_sync(_poll_twice, target, key, said)
 
 
-def _poll_twice(target: Target, key: str, said: str) -> None:
+def _poll_twice(target: ServerTarget, key: str, said: str) -> None:
     flock = Flock(target.url)
     with open_orders(target.orders) as orders:
         (person,) = orders.people(1, 1)
@@ -107,11 +107,11 @@ async def test_an_order_that_is_not_obeyed_fails_with_the_server_s_words(
 ) -> None:
     with trio.fail_after(60):
         async with open_stage(FEED) as target:
-            place = Place(target.orders.url, token or target.orders.token)
+            place = ControlAddress(target.orders.url, token or target.orders.token)
             await trio.to_thread.run_sync(_order, place, order, said)
 
 
-def _order(place: Place, order: str, said: str) -> None:
+def _order(place: ControlAddress, order: str, said: str) -> None:
     with open_orders(place) as orders:
         orders.send(order)
         with pytest.raises(RuntimeError, match=said):
@@ -168,7 +168,7 @@ def test_no_more_polls_are_parked_than_descriptors_allow() -> None:
 
 
 async def test_a_scenario_of_the_feed_runs_once_and_has_no_rates() -> None:
-    options = Options(("depth",), feed=FeedOptions(events=1_000))
+    options = SuiteOptions(("depth",), feed=FeedOptions(events=1_000))
     results, told = new_results(), list[str]()
     with trio.fail_after(60):
         await run_suite(options, results, told.append)

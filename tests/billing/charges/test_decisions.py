@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from billing.charges.batch_rows import AccountState, Books, Charge, ChargeRequest, Closed, CloseRequest, KeyState
+from billing.charges.batch_rows import AccountState, BatchRows, Charge, ChargeRequest, Closed, CloseRequest, KeyState
 from billing.charges.decisions import decide
 from billing.entries import AMOUNT, KIND
 from billing.errors import BillingError, InsufficientCredits, KeyBudgetReached, KeyUnusable
@@ -13,9 +13,9 @@ from billing.errors import BillingError, InsufficientCredits, KeyBudgetReached, 
 NOW = 1000.0
 
 
-def books(balance: int = 100, *, limit: int | None = None, unlimited: bool = False) -> Books:
+def books(balance: int = 100, *, limit: int | None = None, unlimited: bool = False) -> BatchRows:
     account = AccountState(balance, 0, unlimited=unlimited)
-    return Books({"acc": account}, {"key": KeyState("acc", limit, 0, None, None)}, {}, {}, set())
+    return BatchRows({"acc": account}, {"key": KeyState("acc", limit, 0, None, None)}, {}, {}, set())
 
 
 def take(number: int, credits: int, least: int | None = None) -> ChargeRequest:  # noqa: A002

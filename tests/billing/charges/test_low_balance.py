@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import billing.migrations
 from billing.charges.batch_rows import AccountState, Charge, CloseRequest, Request
-from billing.charges.low_balance import Fall, judge_falls
+from billing.charges.low_balance import LowBalance, judge_falls
 from billing.charges.recovery import Recovered, recover
 from storage.migrations import MigrationSet
 from storage.opening import open_store
@@ -47,8 +47,8 @@ async def test_low_is_told_where_a_fifth_of_the_welcome_bonus_is_left_and_exhaus
         await spend(desk, account.id, amount)
         assert desk.told.steps(account.id) == told
     assert desk.told.falls == [
-        Fall(account.id, "low", balance=20, held=0, pack=100, threshold=20),
-        Fall(account.id, "exhausted", balance=0, held=0, pack=100, threshold=20),
+        LowBalance(account.id, "low", balance=20, held=0, pack=100, threshold=20),
+        LowBalance(account.id, "exhausted", balance=0, held=0, pack=100, threshold=20),
     ]
 
 
@@ -78,7 +78,7 @@ async def test_credits_that_are_only_held_are_not_gone_yet(desk: Desk) -> None:
     assert desk.told.falls == []
     walk = await desk.charges.take(desk.request(account.id, credits=50))
     await desk.charges.close(walk, used=31)
-    assert desk.told.falls == [Fall(account.id, "low", balance=19, held=0, pack=100, threshold=20)]
+    assert desk.told.falls == [LowBalance(account.id, "low", balance=19, held=0, pack=100, threshold=20)]
 
 
 async def test_what_a_dead_node_left_open_and_is_refunded_tells_nothing(desk: Desk) -> None:

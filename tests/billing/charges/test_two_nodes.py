@@ -12,8 +12,8 @@ from billing.charges.charges import Charges
 from billing.charges.recovery import Recovered, recover
 from billing.errors import BillingError, InsufficientCredits, TooManyKeys
 from limits.idempotency import MIGRATIONS as CLAIMS
-from limits.idempotency import Claim, Held, Kept, free_running, judge, read_claims, save_claims
-from limits.shares import Share, trim
+from limits.idempotency import Claim, HeldClaim, StoredReply, free_running, judge, read_claims, save_claims
+from limits.shares import KeptShare, trim
 from storage.errors import CommitUnknown, StoreUnavailable
 from storage.opening import open_store
 from storage.store import Tx
@@ -179,7 +179,7 @@ async def test_one_key_claimed_on_two_nodes_at_once_has_one_owner(postgres: Post
         asked = Claim("acc_1", f"key {number}", "GET a/b", "print", owner)
         before = read_claims(tx, [asked.id])
         verdict = judge(before.get(asked.id), asked, now)
-        if isinstance(verdict, Held):
+        if isinstance(verdict, HeldClaim):
             save_claims(tx, {asked.id: verdict})
             return owner
         return "refused"
@@ -216,7 +216,9 @@ async def test_two_nodes_that_keep_the_same_texts_at_once_keep_them_once_and_wai
         save_claims(
             tx,
             {
-                one.id: Held("acc_1", one.place, one.fingerprint, one.owner, float(number), Kept(200, text, one.owner))
+                one.id: HeldClaim(
+                    "acc_1", one.place, one.fingerprint, one.owner, float(number), StoredReply(200, text, one.owner)
+                )
                 for one, text in zip(asked, chosen, strict=True)
             },
         )
@@ -226,7 +228,7 @@ async def test_two_nodes_that_keep_the_same_texts_at_once_keep_them_once_and_wai
             async with trio.open_nursery() as nursery:
                 for number in range(0, 60_000, 400):
                     nursery.start_soon((one, other)[number // 400 % 2].write, partial(finish, number))
-                nursery.start_soon(partial(trim, one, "acc_1", Share(bytes=1_000), pause_s=0))
+                nursery.start_soon(partial(trim, one, "acc_1", KeptShare(bytes=1_000), pause_s=0))
             assert [store.statistics().failed_commits for store in (one, other)] == [0, 0]
             await one.write(partial(finish, 60_400))
             await other.write(partial(finish, 60_800))

@@ -8,7 +8,7 @@ from events.errors import EventsError
 from events.filters import Filters
 from events.log.batch_pages import NEAR, read_pages
 from events.log.kinds import select
-from events.log.pages import Ask, Page, read_page
+from events.log.pages import EventPage, PageQuery, read_page
 from storage.store import Tx
 from tests.events.consumers.test_consumers import drop_before
 from tests.events.desk import Desk, alert, low, revoked
@@ -16,7 +16,7 @@ from tests.events.desk import Desk, alert, low, revoked
 FILTERS = (Filters(), Filters(types=select("monitor.*")), Filters(subjects=frozenset({"mon_1", "acc_2"})))
 
 
-def alone(tx: Tx, ask: Ask) -> Page | tuple[type, str]:
+def alone(tx: Tx, ask: PageQuery) -> EventPage | tuple[type, str]:
     try:
         return read_page(tx, ask)
     except EventsError as exc:
@@ -32,7 +32,7 @@ async def test_who_reads_beside_others_gets_what_it_would_get_alone(desk: Desk) 
     rng = random.Random(5)
     for _ in range(20):
         asks = [
-            Ask(
+            PageQuery(
                 rng.choice(("acc_1", "acc_2", "acc_none")),
                 rng.choice(("key_1", "key_2")),
                 rng.choice((0, 28, 29, last, last + 1, rng.randint(0, last), last - rng.randint(0, 5))),
@@ -44,7 +44,7 @@ async def test_who_reads_beside_others_gets_what_it_would_get_alone(desk: Desk) 
         ]
         distinct = list(dict.fromkeys(asks))
 
-        def read(tx: Tx, distinct: list[Ask] = distinct) -> tuple[list[object], list[object]]:
+        def read(tx: Tx, distinct: list[PageQuery] = distinct) -> tuple[list[object], list[object]]:
             together = read_pages(tx, distinct)
             found = [together[ask] for ask in distinct]
             shown = [(type(one), str(one)) if isinstance(one, Exception) else one for one in found]
@@ -56,7 +56,7 @@ async def test_who_reads_beside_others_gets_what_it_would_get_alone(desk: Desk) 
 
 async def test_asks_of_one_account_that_find_the_same_get_one_page(desk: Desk) -> None:
     await desk.append(low(), alert())
-    everything = Ask("acc_1", "key_1", 0, 100, Filters())
+    everything = PageQuery("acc_1", "key_1", 0, 100, Filters())
     alike = [everything, everything._replace(limit=50), everything._replace(filters=Filters(types=select("*")))]
     others = [everything._replace(key_id="key_2"), everything._replace(filters=FILTERS[1])]
     found = await desk.store.read(lambda tx: read_pages(tx, alike + others))

@@ -9,8 +9,8 @@ import trio
 
 from events.filters import Filters, Moved
 from events.log.kinds import CreditsLow
-from events.log.log import Fact, Log, Subject
-from events.positions import EMPTY, Head
+from events.log.log import EventLog, Fact, Subject
+from events.positions import EMPTY, LogHead
 from storage.store import Tx
 from tests.events.desk import ACCOUNT, EPOCH, KEY, Desk, alert, all_rows, exhausted, low, places, revoked
 
@@ -54,7 +54,7 @@ async def test_positions_are_dense_per_account_in_the_order_given(desk: Desk) ->
         ("acc_3", 1, "evt_00000005"),
         ("acc_3", 2, "evt_00000007"),
     ]
-    assert await desk.head() == Head(1, EPOCH, 3, EPOCH)
+    assert await desk.head() == LogHead(1, EPOCH, 3, EPOCH)
     assert await desk.head("acc_9") == EMPTY
 
 
@@ -63,7 +63,7 @@ async def test_instants_never_fall_along_a_log(desk: Desk) -> None:
         desk.time = time
         await desk.append(low())
     assert [item.at - EPOCH for item in (await desk.page()).items] == [5, 5, 7, 7]
-    assert await desk.head() == Head(1, EPOCH + 5, 4, EPOCH + 7)
+    assert await desk.head() == LogHead(1, EPOCH + 5, 4, EPOCH + 7)
 
 
 async def test_nothing_is_appended_for_no_facts(desk: Desk) -> None:
@@ -120,7 +120,7 @@ async def test_what_belongs_to_a_key_that_has_ended_is_written_and_told_as_the_a
         asked.append(key_ids)
         return {"key_gone"}
 
-    log = Log(now=desk.now, make_id=desk.make_id, base_url="", tell=desk.told.extend, ended=ended)
+    log = EventLog(now=desk.now, make_id=desk.make_id, base_url="", tell=desk.told.extend, ended=ended)
     facts = [alert("run_1", key_id="key_gone"), alert("run_2"), low(), alert("run_3", key_id="key_gone")]
     await desk.store.write(lambda tx: log.append(tx, facts))
     await desk.store.write(lambda tx: log.append(tx, [low()]))

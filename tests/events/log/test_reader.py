@@ -11,7 +11,7 @@ import trio.testing
 
 from events.errors import CursorAhead
 from events.filters import ALL
-from events.log.pages import Ask, Page
+from events.log.pages import EventPage, PageQuery
 from events.log.reader import PageReader
 from events.positions import EMPTY
 from events.sleeper import Sleeper
@@ -35,8 +35,8 @@ class Counted:
         return await self._store.read(fn)
 
 
-def ask(after: int = 0, key_id: str = KEY) -> Ask:
-    return Ask(ACCOUNT, key_id, after, 10, ALL)
+def ask(after: int = 0, key_id: str = KEY) -> PageQuery:
+    return PageQuery(ACCOUNT, key_id, after, 10, ALL)
 
 
 async def test_what_is_asked_together_is_read_at_once_and_given_to_each(quick: Desk) -> None:
@@ -44,7 +44,7 @@ async def test_what_is_asked_together_is_read_at_once_and_given_to_each(quick: D
     store = Counted(quick.store)
     reader, found = PageReader(store), dict[int, Any]()  # type: ignore[arg-type]
 
-    async def take(number: int, wanted: Ask | str) -> None:
+    async def take(number: int, wanted: PageQuery | str) -> None:
         found[number] = await (reader.head(wanted) if isinstance(wanted, str) else reader.read(wanted))
 
     wanted = [ask(), ask(), ask(1), ask(0, "key_of_another"), ACCOUNT, ACCOUNT, "acc_of_another"]
@@ -107,7 +107,7 @@ async def test_a_read_that_is_begun_for_a_sleeper_wakes_it_with_what_was_found(q
             while any(sleeper.found is None for sleeper in sleepers):  # noqa: ASYNC110 - what is waited for is below
                 await trio.sleep(0.001)
             nursery.cancel_scope.cancel()
-    assert isinstance(sleepers[0].found, Page)
+    assert isinstance(sleepers[0].found, EventPage)
     assert sleepers[1].found is sleepers[0].found
     assert isinstance(sleepers[2].found, CursorAhead)
     assert not any(sleeper.is_asleep for sleeper in sleepers)

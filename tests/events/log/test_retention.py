@@ -9,7 +9,7 @@ import trio
 from events.errors import CursorExpired
 from events.log import retention
 from events.log.retention import DAY_S, FEEDS_A_READ, cutoff, jump
-from events.positions import Head, Position
+from events.positions import LogHead, Position
 from tests.events.desk import ACCOUNT, EPOCH, Desk, alert, all_rows, low, open_desk, places
 from tests.servers.postgres import PostgresServer
 
@@ -38,7 +38,7 @@ def test_the_cutoff_is_a_midnight_so_that_a_day_goes_as_a_whole() -> None:
 async def test_whole_days_go_and_no_event_younger_than_the_retention(desk: Desk) -> None:
     await fill(desk, 5)
     assert await sweep(desk, MIDNIGHT + 4 * DAY_S + 5, 3) == 4
-    assert await desk.head() == Head(5, MIDNIGHT + DAY_S, 20, MIDNIGHT + 5 * DAY_S - 1)
+    assert await desk.head() == LogHead(5, MIDNIGHT + DAY_S, 20, MIDNIGHT + 5 * DAY_S - 1)
     assert await sweep(desk, MIDNIGHT + 5 * DAY_S - 1, 3) == 0
     assert await sweep(desk, MIDNIGHT + 6 * DAY_S, 3) == 8
     rows = await desk.store.read(all_rows)
@@ -52,12 +52,12 @@ async def test_a_log_may_go_as_a_whole_and_begin_again(desk: Desk) -> None:
     await fill(desk, 2)
     assert await sweep(desk, MIDNIGHT + 90 * DAY_S, 30) == 8
     gone = await desk.head()
-    assert gone == Head(9, MIDNIGHT + 2 * DAY_S - 1, 8, MIDNIGHT + 2 * DAY_S - 1)
+    assert gone == LogHead(9, MIDNIGHT + 2 * DAY_S - 1, 8, MIDNIGHT + 2 * DAY_S - 1)
     assert (await desk.page(8)).end == gone.end == gone.start
     assert await sweep(desk, MIDNIGHT + 90 * DAY_S, 30) == 0
     desk.time = MIDNIGHT + 90 * DAY_S
     await desk.append(low())
-    assert await desk.head() == Head(9, desk.time, 9, desk.time)
+    assert await desk.head() == LogHead(9, desk.time, 9, desk.time)
     assert (await desk.head()).start == Position(8, desk.time)
 
 
@@ -156,7 +156,7 @@ async def test_a_jump_never_goes_back(desk: Desk) -> None:
     await fill(desk, 3)
     await desk.store.write(partial(jump, ACCOUNT, 9))
     await desk.store.write(partial(jump, ACCOUNT, 5))
-    assert await desk.head() == Head(9, MIDNIGHT + 2 * DAY_S, 12, MIDNIGHT + 3 * DAY_S - 1)
+    assert await desk.head() == LogHead(9, MIDNIGHT + 2 * DAY_S, 12, MIDNIGHT + 3 * DAY_S - 1)
 
 
 async def test_a_log_that_grew_after_all_of_it_was_found_due_begins_with_what_came(desk: Desk) -> None:
@@ -164,7 +164,7 @@ async def test_a_log_that_grew_after_all_of_it_was_found_due_begins_with_what_ca
     desk.time = MIDNIGHT + 50 * DAY_S
     await desk.append(low())
     await desk.store.write(partial(jump, ACCOUNT, 5))
-    assert await desk.head() == Head(5, desk.time, 5, desk.time)
+    assert await desk.head() == LogHead(5, desk.time, 5, desk.time)
 
 
 async def test_many_nodes_sweep_at_once_and_each_event_goes_once(postgres: PostgresServer) -> None:

@@ -18,7 +18,7 @@ from events.filters import Filters, Moved
 from events.sleeper import Sleeper
 from events.waking.notifier import LOOK_EVERY_S, Hub
 from events.waking.timers import Deadlines
-from events.waking.waiter import Ended, Waiter
+from events.waking.waiter import WaitEnd, Waiter
 from storage.state import LOOK_AGAIN
 from tests.events.desk import ACCOUNT, KEY, Desk, alert, low
 
@@ -44,11 +44,11 @@ def moved(pos: int, **more: Any) -> Moved:
     return Moved(ACCOUNT, pos, **row)
 
 
-async def wait(waiter: Waiter, patience_s: float = 1.0) -> Ended:
+async def wait(waiter: Waiter, patience_s: float = 1.0) -> WaitEnd:
     return await waiter.wait(trio.current_time() + patience_s, trio.sleep_forever)
 
 
-async def wait_told(waiter: Waiter, patience_s: float = 1.0) -> Ended:
+async def wait_told(waiter: Waiter, patience_s: float = 1.0) -> WaitEnd:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(waiter._deadlines.keep)
         ended = await waiter.wait(trio.current_time() + patience_s)
@@ -57,7 +57,7 @@ async def wait_told(waiter: Waiter, patience_s: float = 1.0) -> Ended:
 
 
 WAYS = pytest.mark.parametrize("wait", [wait, wait_told], ids=["hears its client", "is told of its client"])
-Wait = Callable[..., Awaitable[Ended]]
+Wait = Callable[..., Awaitable[WaitEnd]]
 
 
 @WAYS
@@ -65,13 +65,13 @@ async def test_what_was_told_before_the_wait_counts_from_arm_on(wait: Wait, auto
     hub = Hub()
     waiter = hub.listen(ACCOUNT, KEY)
     hub.tell([moved(1)])
-    assert await wait(waiter) is Ended.MOVED
+    assert await wait(waiter) is WaitEnd.MOVED
     waiter.arm()
-    assert await wait(waiter) is Ended.TIME_UP
+    assert await wait(waiter) is WaitEnd.TIME_UP
     waiter.arm()
     hub.tell([moved(2)])
     waiter.expect(Filters(), behind=1)
-    assert await wait(waiter) is Ended.MOVED
+    assert await wait(waiter) is WaitEnd.MOVED
 
 
 @WAYS
@@ -80,7 +80,7 @@ async def test_what_it_has_read_already_wakes_nobody(wait: Wait, autojump_clock:
     waiter = hub.listen(ACCOUNT, KEY)
     waiter.expect(Filters(), behind=5)
     hub.tell([moved(4), moved(5)])
-    assert (await wait(waiter), waiter.is_behind) == (Ended.TIME_UP, False)
+    assert (await wait(waiter), waiter.is_behind) == (WaitEnd.TIME_UP, False)
 
 
 @WAYS
@@ -91,21 +91,21 @@ async def test_what_is_not_for_it_leaves_it_behind_until_it_reads_again(
     waiter = hub.listen(ACCOUNT, KEY)
     waiter.expect(Filters(types=frozenset({"credits.low"})), behind=1)
     hub.tell([moved(2)])
-    assert (await wait(waiter), waiter.is_behind) == (Ended.TIME_UP, True)
+    assert (await wait(waiter), waiter.is_behind) == (WaitEnd.TIME_UP, True)
     waiter.arm()
     assert not waiter.is_behind
     hub.tell([moved(3, key_id="key_of_another", type="credits.low")])
-    assert (await wait(waiter), waiter.is_behind) == (Ended.TIME_UP, True)
+    assert (await wait(waiter), waiter.is_behind) == (WaitEnd.TIME_UP, True)
 
 
 async def test_a_wait_ends_when_its_client_leaves(autojump_clock: trio.abc.Clock) -> None:
     waiter = Hub().listen(ACCOUNT, KEY)
-    assert await waiter.wait(trio.current_time() + 9, partial(trio.sleep, 1)) is Ended.GONE
-    assert await wait(waiter) is Ended.TIME_UP, "what was heard of it may have been a word"
+    assert await waiter.wait(trio.current_time() + 9, partial(trio.sleep, 1)) is WaitEnd.GONE
+    assert await wait(waiter) is WaitEnd.TIME_UP, "what was heard of it may have been a word"
     async with trio.open_nursery() as nursery:
         nursery.start_soon(call_later, waiter.lose)
-        assert await wait_told(waiter, 9) is Ended.GONE
-    assert await wait_told(waiter, 9) is Ended.GONE, "it does not come back"
+        assert await wait_told(waiter, 9) is WaitEnd.GONE
+    assert await wait_told(waiter, 9) is WaitEnd.GONE, "it does not come back"
 
 
 async def call_later(tell: Callable[[], None]) -> None:
@@ -128,7 +128,7 @@ async def test_a_wait_that_is_ended_in_several_ways_at_once_ends_once(
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(call_later, end)
-            assert await wait(waiter, 9) in (Ended.GONE, Ended.CLOSING)
+            assert await wait(waiter, 9) in (WaitEnd.GONE, WaitEnd.CLOSING)
         assert not waiter.is_parked
 
 
@@ -151,7 +151,7 @@ async def test_a_wait_that_is_cancelled_as_it_is_told_ends_cancelled(
                 await trio.lowlevel.checkpoint()
         assert scope.cancelled_caught
         assert not waiter.is_parked
-        assert await wait(waiter, 9) is Ended.MOVED
+        assert await wait(waiter, 9) is WaitEnd.MOVED
 
 
 @WAYS
@@ -166,9 +166,9 @@ async def test_a_wait_ends_when_the_node_stops(wait: Wait, autojump_clock: trio.
             hub.close()
 
         nursery.start_soon(stop)
-        assert await wait(waiter, 9) is Ended.CLOSING
+        assert await wait(waiter, 9) is WaitEnd.CLOSING
     assert hub.parked() == 0
-    assert await wait(hub.listen(ACCOUNT, KEY), 9) is Ended.CLOSING, "nobody waits any more"
+    assert await wait(hub.listen(ACCOUNT, KEY), 9) is WaitEnd.CLOSING, "nobody waits any more"
     assert len(hub) == 2
 
 
@@ -227,7 +227,7 @@ async def test_a_message_of_another_node_wakes_as_its_own_would(autojump_clock: 
         here.tell([moved(1), moved(2, key_id=None, parent_id=None)])
         for message in one.published:
             await other.send.send(message)
-        assert await wait(waiter) is Ended.MOVED
+        assert await wait(waiter) is WaitEnd.MOVED
         nursery.cancel_scope.cancel()
     assert here.appended == {"monitor.alert_fired": 2}
     assert not there.appended, "what another node has written it counts itself"
@@ -245,7 +245,7 @@ async def test_a_message_that_cannot_be_read_makes_it_look_at_once(message: byte
             nursery.start_soon(hub.keep_hearing)
             nursery.start_soon(hub.keep_looking, quick.store)
             await wire.send.send(message)
-            assert await wait(waiter, 60) is Ended.MOVED
+            assert await wait(waiter, 60) is WaitEnd.MOVED
             nursery.cancel_scope.cancel()
 
 
@@ -262,10 +262,10 @@ async def test_without_any_message_it_looks_now_and_then(
     began = trio.current_time()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(hub.keep_looking, quick.store)
-        assert await wait(waiter, 60) is Ended.MOVED
+        assert await wait(waiter, 60) is WaitEnd.MOVED
         assert trio.current_time() - began <= LOOK_EVERY_S + 0.1
-        assert await wait(reader, 60) is Ended.TIME_UP, "it has read all that there is"
-        assert await wait(other, 1) is Ended.TIME_UP
+        assert await wait(reader, 60) is WaitEnd.TIME_UP, "it has read all that there is"
+        assert await wait(other, 1) is WaitEnd.TIME_UP
         nursery.cancel_scope.cancel()
 
 
@@ -280,9 +280,9 @@ class Reads:
 
 
 @asynccontextmanager
-async def parked(reads: Reads, hub: Hub, patience_s: float = 9.0) -> AsyncIterator[tuple[Waiter, list[Ended]]]:
+async def parked(reads: Reads, hub: Hub, patience_s: float = 9.0) -> AsyncIterator[tuple[Waiter, list[WaitEnd]]]:
     """A waiter that has its reads begun, parked in a task, and how its wait has ended."""
-    waiter, ends = hub.listen(ACCOUNT, KEY), list[Ended]()
+    waiter, ends = hub.listen(ACCOUNT, KEY), list[WaitEnd]()
     waiter.expect(Filters(types=frozenset({"credits.low"})), behind=1, begin_read=reads.begin)
 
     async def park() -> None:
@@ -306,7 +306,7 @@ async def test_news_begin_a_read_and_what_it_finds_ends_the_wait(autojump_clock:
         assert waiter.read_since == trio.current_time()
         reads.begun[0].give("a page")
         await trio.testing.wait_all_tasks_blocked()
-        assert (ends, waiter.found, waiter.has_news) == ([Ended.MOVED], "a page", False)
+        assert (ends, waiter.found, waiter.has_news) == ([WaitEnd.MOVED], "a page", False)
 
 
 async def test_what_comes_while_a_read_is_under_way_ends_the_next_wait(autojump_clock: trio.abc.Clock) -> None:
@@ -318,8 +318,8 @@ async def test_what_comes_while_a_read_is_under_way_ends_the_next_wait(autojump_
         assert len(reads.begun) == 1
         waiter.give("a page")
         await trio.testing.wait_all_tasks_blocked()
-        assert ends == [Ended.MOVED]
-        assert (await wait_told(waiter), waiter.found) == (Ended.MOVED, None)
+        assert ends == [WaitEnd.MOVED]
+        assert (await wait_told(waiter), waiter.found) == (WaitEnd.MOVED, None)
 
 
 @pytest.mark.parametrize("end", ["time up", "close", "nothing"])
@@ -335,8 +335,8 @@ async def test_a_read_that_is_under_way_is_waited_for(end: str, autojump_clock: 
         assert ends == []
         waiter.give("a page")
         await trio.testing.wait_all_tasks_blocked()
-        assert ends == [Ended.MOVED]
-        assert await wait_told(waiter, 1) is (Ended.CLOSING if end == "close" else Ended.TIME_UP)
+        assert ends == [WaitEnd.MOVED]
+        assert await wait_told(waiter, 1) is (WaitEnd.CLOSING if end == "close" else WaitEnd.TIME_UP)
 
 
 async def test_a_client_that_leaves_while_a_read_is_under_way_is_not_waited_with(
@@ -347,7 +347,7 @@ async def test_a_client_that_leaves_while_a_read_is_under_way_is_not_waited_with
         hub.tell([moved(2, type="credits.low")])
         waiter.lose()
         await trio.testing.wait_all_tasks_blocked()
-        assert ends == [Ended.GONE]
+        assert ends == [WaitEnd.GONE]
         waiter.give("a page that nobody takes any more")
 
 

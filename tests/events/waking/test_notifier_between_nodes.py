@@ -8,7 +8,7 @@ import trio
 
 from events.filters import Filters, Moved
 from events.waking.notifier import Hub
-from events.waking.waiter import Ended
+from events.waking.waiter import WaitEnd
 from storage.redis.state import open_redis
 from tests.servers.redis import RedisServer
 
@@ -24,15 +24,15 @@ async def test_a_poll_on_one_node_wakes_for_what_another_has_appended_and_the_fi
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(there.keep_hearing)
                 for filters, wait_s, ends in (
-                    (Filters(), 10.0, Ended.MOVED),
-                    (Filters(subjects=frozenset({"mon_1"})), 10.0, Ended.MOVED),
-                    (Filters(types=frozenset({"credits.low"})), 0.5, Ended.TIME_UP),
+                    (Filters(), 10.0, WaitEnd.MOVED),
+                    (Filters(subjects=frozenset({"mon_1"})), 10.0, WaitEnd.MOVED),
+                    (Filters(types=frozenset({"credits.low"})), 0.5, WaitEnd.TIME_UP),
                 ):
                     assert await _ended(there, filters, wait_s, tell=lambda: here.tell(MOVED)) is ends
                 nursery.cancel_scope.cancel()
 
 
-async def _ended(hub: Hub, filters: Filters, wait_s: float, *, tell: Callable[[], None]) -> Ended:
+async def _ended(hub: Hub, filters: Filters, wait_s: float, *, tell: Callable[[], None]) -> WaitEnd:
     waiter = hub.listen("acc_1", "key_1")
     waiter.expect(filters, behind=6)
     async with trio.open_nursery() as nursery:

@@ -15,10 +15,10 @@ import limits.idempotency
 from billing.charges.batch_rows import Charge, Closed
 from billing.charges.charges import close_request
 from billing.errors import InsufficientCredits
-from gateway.calls.idempotency import Begin, Claims, End, fingerprint, idempotency_key
+from gateway.calls.idempotency import Begin, ClaimEnd, Claims, fingerprint, idempotency_key
 from gateway.http.errors import Refused
 from limits.errors import ClaimInProgress
-from limits.idempotency import UNFINISHED_S, Claim, Held, Kept, read_claims
+from limits.idempotency import UNFINISHED_S, Claim, HeldClaim, StoredReply, read_claims
 from limits.stored_replies import KEPT_S
 from storage.errors import StoreUnavailable
 from tests.billing.desk import Desk
@@ -91,10 +91,10 @@ class Counter:
         owner = request.request_id
         return Begin(Claim(self.account, key, place, fingerprint(place.encode(), query.encode()), owner), request)
 
-    def together(self, *steps: Begin | End) -> list[object]:
+    def together(self, *steps: Begin | ClaimEnd) -> list[object]:
         return self.store.together(self.claims.judge, steps)
 
-    async def held(self, key: str = "one") -> Held | None:
+    async def held(self, key: str = "one") -> HeldClaim | None:
         id_ = Claim(self.account, key, "", "", "").id
         return (await self.store.read(lambda tx: read_claims(tx, [id_]))).get(id_)
 
@@ -114,11 +114,11 @@ async def counter() -> AsyncIterator[Counter]:
     store.close()
 
 
-def ended(begun: Begin, charge: object, *, text: str | None = None, used: int = 1) -> End:
+def ended(begun: Begin, charge: object, *, text: str | None = None, used: int = 1) -> ClaimEnd:
     """The call's end: with a `text` it is finished, without one it failed and frees its key."""
     assert isinstance(charge, Charge)
-    kept = None if text is None else Kept(200, text, begun.claim.owner)
-    return End(begun.claim, close_request(charge, used=used if text is not None else 0), kept)
+    kept = None if text is None else StoredReply(200, text, begun.claim.owner)
+    return ClaimEnd(begun.claim, close_request(charge, used=used if text is not None else 0), kept)
 
 
 async def test_the_same_key_twice_in_one_commit_is_charged_once(counter: Counter) -> None:
@@ -171,7 +171,7 @@ async def test_an_outcome_is_replayed_for_a_day_from_its_end_on(counter: Counter
     counter.desk.time += 100
     counter.together(ended(first, charge, text="done"))
     counter.desk.time += KEPT_S - 1
-    assert counter.together(counter.begin()) == [Kept(200, "done", first.claim.owner)]
+    assert counter.together(counter.begin()) == [StoredReply(200, "done", first.claim.owner)]
     assert await counter.money() == (99, 0)
     counter.desk.time += 1
     assert isinstance(counter.together(counter.begin())[0], Charge)
@@ -182,7 +182,7 @@ async def test_who_ends_and_who_asks_in_one_commit_agree(counter: Counter) -> No
     (charge,) = counter.together(first)
     closed, replayed = counter.together(ended(first, charge, text="done"), counter.begin())
     assert closed == Closed(1, 99)
-    assert replayed == Kept(200, "done", first.claim.owner)
+    assert replayed == StoredReply(200, "done", first.claim.owner)
     assert await counter.money() == (99, 0)
 
 
@@ -198,7 +198,7 @@ async def test_a_late_owner_is_refunded_and_overwrites_nothing(counter: Counter)
     assert held is not None
     assert (held.owner, held.kept) == (newer.claim.owner, None)
     assert counter.together(ended(newer, newer_charge, text="newer")) == [Closed(1, 99)]
-    assert counter.together(counter.begin()) == [Kept(200, "newer", newer.claim.owner)]
+    assert counter.together(counter.begin()) == [StoredReply(200, "newer", newer.claim.owner)]
 
 
 @pytest.mark.parametrize("text", ["late", None], ids=["finished", "failed"])
@@ -210,13 +210,13 @@ async def test_a_late_owner_changes_nothing_after_the_newer_one_finished(counter
     (newer_charge,) = counter.together(newer)
     counter.together(ended(newer, newer_charge, text="newer"))
     assert counter.together(ended(late, late_charge, text=text)) == [Closed(0, 99)]
-    assert counter.together(counter.begin()) == [Kept(200, "newer", newer.claim.owner)]
+    assert counter.together(counter.begin()) == [StoredReply(200, "newer", newer.claim.owner)]
     assert await counter.money() == (99, 0)
 
 
 async def test_a_cache_hit_is_kept_without_a_charge(counter: Counter) -> None:
     claim = counter.begin().claim
-    kept = Kept(200, "cached", claim.owner, cached=True)
+    kept = StoredReply(200, "cached", claim.owner, cached=True)
     assert counter.together(Begin(claim, None, kept), counter.begin()) == [None, kept]
     assert await counter.money() == (100, 0)
 
@@ -251,4 +251,4 @@ async def test_an_end_that_the_store_refused_is_made_up_for(counter: Counter, te
     assert await counter.desk.charges.finish() == 1
     assert await counter.money() == (100 if text is None else 99, 0)
     (again,) = counter.together(counter.begin())
-    assert isinstance(again, Charge if text is None else Kept)
+    assert isinstance(again, Charge if text is None else StoredReply)

@@ -23,9 +23,9 @@ from billing.charges.batch_rows import Charge, Closed, CloseRequest
 from billing.charges.charges import close_request
 from billing.charges.recovery import recover
 from billing.ledger.verification import verify
-from gateway.calls.idempotency import Begin, Claims, End, fingerprint
-from limits.idempotency import Claim, Kept, forget_old, forget_running
-from limits.shares import Share, trim
+from gateway.calls.idempotency import Begin, ClaimEnd, Claims, fingerprint
+from limits.idempotency import Claim, StoredReply, forget_old, forget_running
+from limits.shares import KeptShare, trim
 from limits.stored_replies import forget_old_replies
 from storage.errors import StoreUnavailable
 from storage.store import Row
@@ -68,7 +68,7 @@ class MoneyMachine(RuleBasedStateMachine):
         self.claims = Claims(self.store, desk.charges, now=desk.now)
         self.running: dict[str, tuple[Charge, Claim | None]] = {}
         self.unfinished: list[Step] = []
-        self.ended: dict[str, End] = {}
+        self.ended: dict[str, ClaimEnd] = {}
         """Claimed calls that finished with an outcome."""
 
     def teardown(self) -> None:
@@ -161,7 +161,7 @@ class MoneyMachine(RuleBasedStateMachine):
             wait(self._close_alone(step))
         self.store.failing = None
         self.unfinished.append(step)
-        del self.running[step.close.request_id if isinstance(step, End) else step.request_id]
+        del self.running[step.close.request_id if isinstance(step, ClaimEnd) else step.request_id]
 
     @rule()
     def finish(self) -> None:
@@ -188,7 +188,7 @@ class MoneyMachine(RuleBasedStateMachine):
         """An owner that ends twice, and says something else, changes neither the money nor the outcome."""
         if self.ended:
             end = self.ended[data.draw(st.sampled_from(sorted(self.ended)))]
-            kept = data.draw(st.sampled_from([None, Kept(404, "something else", end.claim.owner)]))
+            kept = data.draw(st.sampled_from([None, StoredReply(404, "something else", end.claim.owner)]))
             (outcome,) = self.store.together(self.claims.judge, [end._replace(kept=kept)])
             assert isinstance(outcome, Closed)
             assert outcome.credits_used == self.model.cost[end.close.request_id]
@@ -232,7 +232,7 @@ class MoneyMachine(RuleBasedStateMachine):
     @rule(key=keys, kept_bytes=st.integers(1, 3) | st.just(100), free_keys=st.integers(0, 3))
     def an_account_keeps_too_much(self, key: str, kept_bytes: int, free_keys: int) -> None:
         """Its oldest texts go, and the oldest of its claims that cost nothing; nothing else does."""
-        account, share = self.model.keys[key].account, Share(kept_bytes * 560, free_keys)
+        account, share = self.model.keys[key].account, KeptShare(kept_bytes * 560, free_keys)
         before, claims = dict(self.model.replies), dict(self.model.claims)
         trimmed = wait(trim(self.store, account, share, pause_s=0))
         self.model.replies = {(one, text): at for one, text, at, _ in self._reply_rows()}
@@ -320,10 +320,10 @@ class MoneyMachine(RuleBasedStateMachine):
         claim = Claim(account, data.draw(st.sampled_from("xxy")), place, asked, request.request_id)
         if data.draw(st.integers(0, 5)) == 0:
             text = data.draw(st.sampled_from(["hit", f"hit {claim.owner}"]))
-            return Begin(claim, None, Kept(200, text, claim.owner, cached=True))
+            return Begin(claim, None, StoredReply(200, text, claim.owner, cached=True))
         return Begin(claim, request)
 
-    def _closing(self, request_id: str, data: st.DataObject) -> End | CloseRequest:
+    def _closing(self, request_id: str, data: st.DataObject) -> ClaimEnd | CloseRequest:
         charge, claim = self.running[request_id]
         request = close_request(charge, used=data.draw(st.integers(0, charge.credits)))
         if claim is None:
@@ -333,14 +333,14 @@ class MoneyMachine(RuleBasedStateMachine):
             request = request._replace(used=0)
         owner = data.draw(st.sampled_from(["", claim.owner]))
         text = "x" * (TEXT_BYTES_MAX + 1) if kind == "long" else f"{kind} {owner}"
-        kept = None if kind == "freed" else Kept(404 if kind == "refused" else 200, text, claim.owner)
-        return End(claim, request, kept)
+        kept = None if kind == "freed" else StoredReply(404 if kind == "refused" else 200, text, claim.owner)
+        return ClaimEnd(claim, request, kept)
 
     def _handler(self, step: Step) -> Any:
-        return self.claims.judge if isinstance(step, Begin | End) else self.desk.charges.judge
+        return self.claims.judge if isinstance(step, Begin | ClaimEnd) else self.desk.charges.judge
 
-    def _close_alone(self, step: End | CloseRequest) -> Awaitable[Closed]:
-        if isinstance(step, End):
+    def _close_alone(self, step: ClaimEnd | CloseRequest) -> Awaitable[Closed]:
+        if isinstance(step, ClaimEnd):
             return self.claims.end(step)
         return self.desk.charges.close(self.running[step.request_id][0], used=step.used)
 
@@ -353,15 +353,15 @@ class MoneyMachine(RuleBasedStateMachine):
                 self.running[outcome.request_id] = (outcome, step.claim if isinstance(step, Begin) else None)
             else:
                 assert outcome == Closed(*right)
-                if isinstance(step, End) and step.kept is not None:
+                if isinstance(step, ClaimEnd) and step.kept is not None:
                     self.ended[step.close.request_id] = step
-                self.running.pop(step.close.request_id if isinstance(step, End) else step.request_id)  # type: ignore[union-attr]
+                self.running.pop(step.close.request_id if isinstance(step, ClaimEnd) else step.request_id)  # type: ignore[union-attr]
         else:
             assert outcome == right
 
 
-def _kept(status: int | None, body: str | None, owner: str, cached: int) -> Kept | None:
-    return None if status is None else Kept(status, body, owner, bool(cached))
+def _kept(status: int | None, body: str | None, owner: str, cached: int) -> StoredReply | None:
+    return None if status is None else StoredReply(status, body, owner, bool(cached))
 
 
 MoneyMachine.TestCase.settings = settings(

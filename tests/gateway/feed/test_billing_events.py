@@ -18,13 +18,13 @@ from billing.charges.charges import Charges
 from billing.charges.recovery import recover
 from billing.errors import BillingError
 from events.filters import Filters, Moved
-from events.log.log import Log
-from events.log.pages import Ask, read_page
+from events.log.log import EventLog
+from events.log.pages import PageQuery, read_page
 from gateway.config.ids import id_maker
 from gateway.config.secrets import load_secret
 from gateway.config.settings import Config, ServerSettings, StoreSettings
-from gateway.feed.billing_events import BillingFacts
-from gateway.node.stores import MIGRATIONS, Books, open_books
+from gateway.feed.billing_events import FeedOfBilling
+from gateway.node.stores import MIGRATIONS, Stores, open_books
 from tests.billing.charges.test_batch_rows_machine import wait
 from tests.billing.desk import Desk
 from tests.fakes.commands import open_commands
@@ -38,7 +38,7 @@ NUMBERS = count(1)
 
 
 @asynccontextmanager
-async def open_node(url: str, tell: Callable[[Sequence[Moved]], None] = lambda moved: None) -> AsyncIterator[Books]:
+async def open_node(url: str, tell: Callable[[Sequence[Moved]], None] = lambda moved: None) -> AsyncIterator[Stores]:
     """The books of one node, or of one command."""
     secrets = load_secret({"SLUICE_SECRET": "a secret of tests, long enough"}, Path())
     config = Config(server=ServerSettings(base_url="https://node.test"), store=StoreSettings(url))
@@ -49,19 +49,19 @@ async def open_node(url: str, tell: Callable[[Sequence[Moved]], None] = lambda m
 
 
 @pytest.fixture
-async def books(store_url: str) -> AsyncIterator[Books]:
+async def books(store_url: str) -> AsyncIterator[Stores]:
     async with open_node(store_url) as opened:
         yield opened
 
 
-async def events(books: Books, account_id: str, key_id: str = "key_of_nobody") -> list[dict[str, Any]]:
+async def events(books: Stores, account_id: str, key_id: str = "key_of_nobody") -> list[dict[str, Any]]:
     """All events of the account that the key sees."""
-    ask = Ask(account_id, key_id, after=0, limit=500, filters=Filters())
+    ask = PageQuery(account_id, key_id, after=0, limit=500, filters=Filters())
     page = await books.store.read(partial(read_page, ask=ask))
     return [orjson.loads(item.body) for item in page.items]
 
 
-async def types(books: Books, account_id: str) -> list[str]:
+async def types(books: Stores, account_id: str) -> list[str]:
     return [event["type"] for event in await events(books, account_id)]
 
 
@@ -69,12 +69,12 @@ def request(account_id: str, credits: int = 1) -> ChargeRequest:  # noqa: A002
     return ChargeRequest(f"req_{next(NUMBERS)}", account_id, None, credits, "github", "repository")
 
 
-async def spend(books: Books, account_id: str, credits: int) -> None:  # noqa: A002
+async def spend(books: Stores, account_id: str, credits: int) -> None:  # noqa: A002
     charge = await books.charges.take(request(account_id, credits))
     await books.charges.close(charge, used=credits)
 
 
-async def test_another_key_of_the_account_sees_that_a_key_was_revoked_and_no_other_account_does(books: Books) -> None:
+async def test_another_key_of_the_account_sees_that_a_key_was_revoked_and_no_other_account_does(books: Stores) -> None:
     account, stranger = [(await books.accounts.create(name)).id for name in ("Ada", "Bob")]
     key, other = [await books.keys.create(account, name=name) for name in ("laptop", "server")]
     await books.keys.revoke(key.id)
@@ -86,7 +86,7 @@ async def test_another_key_of_the_account_sees_that_a_key_was_revoked_and_no_oth
     assert await events(books, stranger) == []
 
 
-async def test_revoking_twice_is_one_event_and_other_changes_of_a_key_are_none(books: Books) -> None:
+async def test_revoking_twice_is_one_event_and_other_changes_of_a_key_are_none(books: Stores) -> None:
     account = (await books.accounts.create("Ada")).id
     key = await books.keys.create(account)
     await books.keys.update(key.id, credit_limit=5, reset_usage=True)
@@ -98,7 +98,7 @@ async def test_revoking_twice_is_one_event_and_other_changes_of_a_key_are_none(b
         await books.keys.revoke("key_none")
 
 
-async def test_credits_are_told_to_be_low_and_exhausted_with_their_numbers_and_links(books: Books) -> None:
+async def test_credits_are_told_to_be_low_and_exhausted_with_their_numbers_and_links(books: Stores) -> None:
     account = (await books.accounts.create("Ada")).id
     open_ = await books.charges.take(request(account, 3))
     await spend(books, account, 80)
@@ -126,7 +126,7 @@ async def test_whoever_listens_is_told_once_a_fact_is_committed_and_after_it_can
         assert heard[1:] == [Moved(account, 2, "key.revoked", None, key.id, None)]
 
 
-async def test_a_batch_of_many_accounts_writes_each_its_own_event(books: Books) -> None:
+async def test_a_batch_of_many_accounts_writes_each_its_own_event(books: Stores) -> None:
     ids = [(await books.accounts.create("A", credits=5)).id for _ in range(30)]
     async with trio.open_nursery() as nursery:
         for id_ in reversed(ids):
@@ -134,7 +134,7 @@ async def test_a_batch_of_many_accounts_writes_each_its_own_event(books: Books) 
     assert [await types(books, id_) for id_ in ids] == [["credits.low", "credits.exhausted"]] * 30
 
 
-async def test_what_recovery_gives_back_tells_nothing_and_what_a_settlement_says_later_is_told(books: Books) -> None:
+async def test_what_recovery_gives_back_tells_nothing_and_what_a_settlement_says_later_is_told(books: Stores) -> None:
     account = (await books.accounts.create("Ada", credits=10)).id
     for _ in range(5):
         await books.charges.take(request(account, 2))
@@ -153,7 +153,7 @@ async def test_nodes_that_settle_one_accounts_charges_at_once_tell_each_step_onc
         nodes = [await stack.enter_async_context(open_node(url)) for _ in range(2)]
         ids = [(await nodes[0].accounts.create("A", credits=60)).id for _ in range(4)]
 
-        async def work(node: Books, account_id: str, rng: Random) -> None:
+        async def work(node: Stores, account_id: str, rng: Random) -> None:
             while True:
                 try:
                     charge = await node.charges.take(request(account_id))
@@ -204,7 +204,7 @@ class Inline:
         self.desk = Desk(self.store)
         self.told: list[Moved] = []
         make_id = id_maker(lambda: NOW, Random(1))
-        facts = BillingFacts(Log(now=lambda: NOW, make_id=make_id, base_url="", tell=self.told.extend))
+        facts = FeedOfBilling(EventLog(now=lambda: NOW, make_id=make_id, base_url="", tell=self.told.extend))
         self.charges = Charges(self.store, self.desk.balances, now=lambda: NOW, node="node-1", facts=facts)
 
     def batch(self, requests: Sequence[Charge | CloseRequest]) -> list[Any]:

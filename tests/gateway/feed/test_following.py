@@ -11,8 +11,8 @@ import trio
 
 from billing.keys.cache import Key
 from events.filters import Filters, Moved
-from events.log.pages import Item, Page
-from events.positions import Head, Position
+from events.log.pages import EventPage, Item
+from events.positions import LogHead, Position
 from events.waking.notifier import Hub
 from gateway.feed.following import Stopped, follow
 from gateway.feed.pages import Shown
@@ -28,7 +28,7 @@ KEY = Key("key_1", "acc_1", "", None)
 def page(pos: int, *, items: bool = True, has_more: bool = False) -> Shown:
     end = Position(pos, 1.0)
     given = (Item(pos, 1.0, b"{}"),) if items else ()
-    return Shown(Page(given, end, has_more, Head(1, 1.0, pos, 1.0)), Position(0, 0.0), Filters())
+    return Shown(EventPage(given, end, has_more, LogHead(1, 1.0, pos, 1.0)), Position(0, 0.0), Filters())
 
 
 class Client:

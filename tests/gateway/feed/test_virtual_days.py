@@ -22,7 +22,7 @@ from trio.testing import MockClock
 from billing.keys.cache import Key
 from events.consumers.consumers import Consumers
 from events.consumers.rules import DAY_S, HOUR_S, LAPSE_S, SEEN_S
-from events.log.log import Fact, Log
+from events.log.log import EventLog, Fact
 from events.log.reader import open_page_reader
 from events.migrations import MIGRATIONS
 from events.positions import Position
@@ -71,7 +71,7 @@ class World:
 
     store: Any
     hub: Hub
-    log: Log
+    log: EventLog
     readers: Readers
     polls: Polls
     tokens: FeedTokens
@@ -163,7 +163,9 @@ async def open_world(rng: Random) -> AsyncIterator[World]:
     clock = trio.lowlevel.current_clock().current_time
     gate = MemoryGate(Window(600), Leases(50), clock)
     hub = Hub()
-    log = Log(now=now, make_id=lambda prefix: f"{prefix}{next(numbers)}", base_url="https://a.example", tell=hub.tell)
+    log = EventLog(
+        now=now, make_id=lambda prefix: f"{prefix}{next(numbers)}", base_url="https://a.example", tell=hub.tell
+    )
     async with open_page_reader(store, is_alone=True) as pages, trio.open_nursery() as nursery:
         nursery.start_soon(hub.deadlines.keep)
         readers = Readers(store, pages, Consumers(store, now))

@@ -16,7 +16,7 @@ import limits.idempotency
 import storage.sweep_clock
 from gateway.admin.operation_records import ADD, KEPT_S
 from gateway.node.maintenance import SWEEP_EVERY_S, SWEEP_FIRST_S, forget_old_claims, sweep_events, sweep_monitors
-from limits.idempotency import Held, Kept, save_claims
+from limits.idempotency import HeldClaim, StoredReply, save_claims
 from scheduler.clock.instants import instant_of
 from scheduler.monitors.model.records import Run
 from scheduler.monitors.runs.run_rows import add_runs
@@ -73,9 +73,9 @@ class Machine:
         ]
         add_runs(tx, runs)
         self.desk.feed.append(tx, [low(account_id), low(account_id)])
-        kept = Kept(200, '"data":1', "req_1")
+        kept = StoredReply(200, '"data":1', "req_1")
         tx.run(ADD, ("op_one", "print", "{}", at + 7 * DAY_S - KEPT_S))
-        save_claims(tx, {"one": Held(account_id, "GET a/b", "print", "req_1", at, kept)})
+        save_claims(tx, {"one": HeldClaim(account_id, "GET a/b", "print", "req_1", at, kept)})
 
     def left(self) -> Left:
         def count(tx: Tx) -> Left:

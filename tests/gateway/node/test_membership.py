@@ -17,24 +17,24 @@ import trio
 from billing.charges.batch_rows import Charge, ChargeRequest, Closed
 from billing.charges.charges import close_request
 from billing.ledger.verification import verify
-from gateway.calls.idempotency import Begin, Claims, End
+from gateway.calls.idempotency import Begin, ClaimEnd, Claims
 from gateway.config.ids import id_maker
 from gateway.config.secrets import load_secret
 from gateway.config.settings import Config, StoreSettings
-from gateway.node.membership import Pace, Presence, StateNotShared, open_presence
-from gateway.node.stores import Books, open_books
+from gateway.node.membership import Membership, MembershipPace, StateNotShared, open_presence
+from gateway.node.stores import Stores, open_books
 from gateway.observability.logs import Log
-from limits.idempotency import Claim, Kept
+from limits.idempotency import Claim, StoredReply
 from storage import nodes
 from storage.errors import CommitUnknown, StoreUnavailable
 from tests.servers.cutter import open_cutter
 from tests.servers.postgres import PostgresServer
 
 NOW = 1_790_000_000.0
-QUICK = Pace(beat_s=0.15, dead_after_s=1.5)
-PATIENT = Pace(beat_s=0.6, dead_after_s=2.5)
+QUICK = MembershipPace(beat_s=0.15, dead_after_s=1.5)
+PATIENT = MembershipPace(beat_s=0.6, dead_after_s=2.5)
 """Who comes back judges nobody for two beats: longer than others may take to find the way back, 0.8 s and a try."""
-NEVER = Pace(beat_s=3600.0)
+NEVER = MembershipPace(beat_s=3600.0)
 """Of a node that beats only when a test lets it."""
 
 
@@ -42,9 +42,9 @@ NEVER = Pace(beat_s=3600.0)
 class Living:
     """A node without its servers: its books, its claims and its presence."""
 
-    books: Books
+    books: Stores
     claims: Claims
-    presence: Presence
+    presence: Membership
     log: io.BytesIO
     number: int = 0
 
@@ -75,7 +75,12 @@ class Living:
 
 @asynccontextmanager
 async def open_living(
-    url: str, pace: Pace = QUICK, *, shared: bool = True, shares_state: bool = True, log: io.BytesIO | None = None
+    url: str,
+    pace: MembershipPace = QUICK,
+    *,
+    shared: bool = True,
+    shares_state: bool = True,
+    log: io.BytesIO | None = None,
 ) -> AsyncIterator[Living]:
     """A node that beats and takes over; cancelled inside, it leaves as it would at a clean stop."""
     make_id, log = id_maker(lambda: NOW, Random()), log or io.BytesIO()
@@ -160,7 +165,7 @@ async def test_of_two_that_race_for_a_dead_node_only_one_recovers_it(url: str) -
 
 async def test_who_was_declared_dead_gets_recoverys_outcome_and_goes_on_under_a_new_name(url: str) -> None:
     """Method: a node that does not beat stands for one that is paused; then one late beat is let through."""
-    late = Pace(beat_s=4.0)
+    late = MembershipPace(beat_s=4.0)
     async with open_living(url) as lives, open_living(url, late) as paused:
         account = (await lives.books.accounts.create("Ada", credits=100)).id
         old, charges = paused.id, [await paused.books.charges.take(paused.request(account)) for _ in range(2)]
@@ -171,7 +176,7 @@ async def test_who_was_declared_dead_gets_recoverys_outcome_and_goes_on_under_a_
         await lives.until(100, 0, account)
         paused.books.charges.settle_nowait(charges[0])
         assert (await paused.books.charges.close(charges[1], used=2)).credits_used == 0
-        late_end = End(claim, close_request(begun, used=2), Kept(200, "late", claimed.request_id))
+        late_end = ClaimEnd(claim, close_request(begun, used=2), StoredReply(200, "late", claimed.request_id))
         assert (await paused.claims.end(late_end)).credits_used == 0
         assert await lives.money(account) == (100, 0)
         while paused.id == old:  # noqa: ASYNC110 - nobody waits for it but tests
@@ -224,7 +229,10 @@ async def test_a_claim_whose_commit_nobody_knows_of_is_freed_with_its_charge(pos
     """Method: the server's answer to the commit is lost, and the server is away for longer than the caller waits."""
     url = postgres.fresh()
     with open_cutter(postgres.port) as cutter:
-        async with open_living(postgres.url(cutter.port), Pace()) as node, open_living(url, Pace()) as witness:
+        async with (
+            open_living(postgres.url(cutter.port), MembershipPace()) as node,
+            open_living(url, MembershipPace()) as witness,
+        ):
             account = (await node.books.accounts.create("Ada", credits=100)).id
 
             def lose_answer(data: bytes) -> bool:
@@ -309,7 +317,7 @@ async def test_of_two_that_start_at_once_the_later_one_ends(url: str) -> None:
 
 async def test_a_paused_node_that_another_has_replaced_ends(url: str) -> None:
     """Method: a node that does not beat stands for one that is paused; then one late beat is let through."""
-    late = Pace(beat_s=4.0)
+    late = MembershipPace(beat_s=4.0)
 
     async def wake_up() -> None:
         async with open_living(url, late, shares_state=False), open_living(url, shares_state=False):

@@ -17,7 +17,7 @@ import trio
 
 from gateway.config.secrets import load_secret
 from gateway.config.settings import Config, PlatformSettings, StateSettings, StoreSettings, UpstreamSettings
-from gateway.node.node import Node, Setting
+from gateway.node.node import Node, NodeSetting
 from gateway.node.wiring import open_node
 from gateway.observability.logs import Log
 from tests.fakes.scripted_exchange import ScriptedExchange
@@ -78,7 +78,7 @@ async def open_running(folder: Path, url: str, exchange: ScriptedExchange) -> As
         state=StateSettings(url),
         upstreams=UpstreamSettings(platforms=MappingProxyType({"sim": PlatformSettings(retries=0)})),
     )
-    setting = Setting(
+    setting = NodeSetting(
         config=config,
         read_config=lambda: config,
         secrets=load_secret({"SLUICE_SECRET": "a secret of tests, long enough"}, folder),

@@ -15,11 +15,11 @@ import trio
 from billing.keys.sealing import Cipher
 from scheduler.errors import MonitorInvalid, MonitorLimitReached, MonitorUnknown, RunTooSoon
 from scheduler.monitors.history import lists
-from scheduler.monitors.history.lists import Window
+from scheduler.monitors.history.lists import SlotSpan
 from scheduler.monitors.model import store
 from scheduler.monitors.model.draft import CreateBody
 from scheduler.monitors.model.patch import PatchBody
-from scheduler.monitors.service import ALL_MAX, MonitorService, Setting
+from scheduler.monitors.service import ALL_MAX, MonitorService, MonitorSetting
 from scheduler.webhooks.targets import hook_rows
 from scheduler.webhooks.targets.resolver import Resolve
 from scheduler.webhooks.targets.urls import sealed_for, url_of
@@ -32,7 +32,7 @@ PLAIN = CreateBody("github/search", "hourly", {}, "https://example.com/hook")
 def service_of(desk: Desk, woken: list[float] | None = None, resolver: Resolve | None = None) -> MonitorService:
     seen = [] if woken is None else woken
     return MonitorService(
-        Setting(
+        MonitorSetting(
             desk.store,
             desk.recipes,
             Cipher(b"k" * 32),
@@ -201,7 +201,7 @@ async def test_a_secret_is_sealed_for_its_monitor(desk: Desk) -> None:
     assert Cipher(b"k" * 32).unseal(sealed, bound_to=sealed_for(saved.view.monitor.id)) == saved.secret
     assert service.shown(saved.view)["webhook"]["signing_secret_hint"] == f"...{(saved.secret or '')[-4:]}"
     other = MonitorService(
-        Setting(
+        MonitorSetting(
             desk.store,
             desk.recipes,
             Cipher(b"x" * 32),
@@ -234,7 +234,7 @@ async def test_pages_of_runs_and_monitors_follow_the_order_of_their_keys(desk: D
     for place in range(3):
         await desk.ran(monitor, desk.time + place)
     asked: dict[str, Any] = {"status": None, "with_data": True}
-    page = await service.runs(account, monitor.id, window=Window(), limit=2, **asked)
+    page = await service.runs(account, monitor.id, window=SlotSpan(), limit=2, **asked)
     assert ([entry.run.scheduled_for for entry in page.entries], page.has_more) == (
         [desk.time + 2, desk.time + 1],
         True,

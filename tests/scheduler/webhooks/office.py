@@ -19,7 +19,7 @@ from scheduler.webhooks.deliveries import log_rows
 from scheduler.webhooks.deliveries.queue import Outbox
 from scheduler.webhooks.deliveries.sender import Attempt
 from scheduler.webhooks.deliveries.service import Deliveries, DeliverySetting, open_deliveries
-from scheduler.webhooks.deliveries.turns import Due
+from scheduler.webhooks.deliveries.turns import DueDelivery
 from scheduler.webhooks.records import AttemptRow, Delivery, Webhook
 from scheduler.webhooks.signature import Headers
 from scheduler.webhooks.targets import hook_rows
@@ -117,7 +117,7 @@ class Office:
         if self._service is not None:
             self._service.wake()
 
-    def tell(self, due: Due) -> None:
+    def tell(self, due: DueDelivery) -> None:
         if self._service is not None:
             self._service.tell(due)
 

@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from limits.errors import GenerationPassed
-from limits.gate import Told
+from limits.gate import BalanceUpdate
 from limits.shared_gate import open_shared_gate
 from storage.errors import StateUnavailable
 from storage.redis.call import slot_of
@@ -110,12 +110,12 @@ async def test_gate_and_cache_work_over_a_cluster(cluster: list[RedisServer]):
         ):
             for number in range(30):
                 account = f"acc_{number}"
-                gate.tell_balance(account, Told(1, number))
+                gate.tell_balance(account, BalanceUpdate(1, number))
                 await gate.change_key(account, "k")
                 with pytest.raises(GenerationPassed) as passed:
                     await gate.admit(account, "k")
                 admitted = await gate.admit(account, "k", passed.value.generation)
-                assert (admitted.window.remaining, admitted.told) == (1, Told(1, number))
+                assert (admitted.window.remaining, admitted.told) == (1, BalanceUpdate(1, number))
                 admitted.lease.release()
                 assert await gate.hold(account, "k", name="poll", limit=1) is not None
                 async with cache.turn(account.encode(), trio.current_time() + 1) as turn:

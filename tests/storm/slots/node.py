@@ -16,12 +16,12 @@ import trio
 from gateway.cli.run import known_platforms
 from gateway.config import Config, load_config
 from gateway.config.secrets import load_secret
-from gateway.node.membership import Pace
+from gateway.node.membership import MembershipPace
 from gateway.node.serve import Start, open_served_node, print_line
 from gateway.observability.logs import open_log
 from tests.storm.slots.clock import SharedClock
 
-PACE: Final = Pace(beat_s=0.5, dead_after_s=5.0)
+PACE: Final = MembershipPace(beat_s=0.5, dead_after_s=5.0)
 
 
 async def run(start: Start) -> None:

@@ -10,11 +10,11 @@ import pytest
 import trio
 
 from upstreams.sandbox.app import Behaviour, Sandbox
-from upstreams.sandbox.site import Asked, Reply, answer, load_routes, route
+from upstreams.sandbox.site import SandboxReply, SandboxRequest, answer, load_routes, route
 
 
-def echo(asked: Asked) -> Reply:
-    return Reply({"found": dict(asked.found), "page": asked.number("page", 1)})
+def echo(asked: SandboxRequest) -> SandboxReply:
+    return SandboxReply({"found": dict(asked.found), "page": asked.number("page", 1)})
 
 
 ROUTES = {"a.example": (route("a.example", "/projects/{id}", echo), route("a.example", "/projects/{id}/x.y", echo))}
@@ -32,17 +32,17 @@ ROUTES = {"a.example": (route("a.example", "/projects/{id}", echo), route("a.exa
     ],
 )
 def test_a_group_is_one_segment_decoded_once(path: str, found: dict[str, str] | None) -> None:
-    reply = answer(ROUTES, Asked("a.example", path, {}))
+    reply = answer(ROUTES, SandboxRequest("a.example", path, {}))
     assert (reply.body["found"] if reply.status == 200 else None) == found
 
 
 def test_a_host_without_a_stand_in_is_not_found() -> None:
-    assert answer(ROUTES, Asked("b.example", "/projects/one", {})).status == 404
+    assert answer(ROUTES, SandboxRequest("b.example", "/projects/one", {})).status == 404
 
 
 @pytest.mark.parametrize(("sent", "page"), [("3", 3), ("", 1), ("-3", 1), ("three", 1)])
 def test_a_number_of_the_query_is_read_or_its_default_taken(sent: str, page: int) -> None:
-    assert answer(ROUTES, Asked("a.example", "/projects/one", {"page": sent})).body["page"] == page
+    assert answer(ROUTES, SandboxRequest("a.example", "/projects/one", {"page": sent})).body["page"] == page
 
 
 def test_every_stand_in_is_found_by_its_host() -> None:

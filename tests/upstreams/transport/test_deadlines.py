@@ -19,10 +19,10 @@ from tests.fakes.upstream_server import Peer, UpstreamServer, always, open_upstr
 from upstreams.model.errors import UpstreamFailed
 from upstreams.transport import Transport, open_transport
 from upstreams.transport.answer_parser import AnswerParser
-from upstreams.transport.connection import Connection
-from upstreams.transport.deadlines import Deadlines
+from upstreams.transport.connection import UpstreamConnection
+from upstreams.transport.deadlines import ExchangeDeadlines
 from upstreams.transport.http import HttpAnswer, HttpCall, Origin, via_httpx
-from upstreams.transport.ordinary_head import HeadReader
+from upstreams.transport.ordinary_head import AnswerHeadReader
 
 SOON_S = 0.1
 CONNECTED_S = 0.5
@@ -41,9 +41,9 @@ class Expired:
 
 
 @asynccontextmanager
-async def kept() -> AsyncIterator[Deadlines]:
+async def kept() -> AsyncIterator[ExchangeDeadlines]:
     """Deadlines with their task."""
-    deadlines = Deadlines()
+    deadlines = ExchangeDeadlines()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(deadlines.run)
         yield deadlines
@@ -143,7 +143,7 @@ class LateWire:
     """A wire on which the answer and the end of its time come in the same moment."""
 
     def __init__(self) -> None:
-        self.connection: Connection | None = None
+        self.connection: UpstreamConnection | None = None
 
     def send_nowait(self, data: bytes) -> int:
         return len(data)
@@ -169,8 +169,8 @@ class LateWire:
 
 async def test_a_connection_whose_time_was_up_as_the_answer_came_carries_no_other_call() -> None:
     wire = LateWire()
-    connection = wire.connection = Connection(
-        wire, AnswerParser(HeadReader(), header_bytes_max=1000, body_bytes_max=1000)
+    connection = wire.connection = UpstreamConnection(
+        wire, AnswerParser(AnswerHeadReader(), header_bytes_max=1000, body_bytes_max=1000)
     )
     answer = await connection.exchange("GET", b"GET / HTTP/1.1\r\n\r\n", phases=None)
     assert answer.body == b"{}"

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from upstreams.transport.answer_parser import AnswerParser
 from upstreams.transport.http import HttpAnswer, ResponseTooLarge
 from upstreams.transport.ordinary_head import CHUNKED as CHUNKED_LENGTH
-from upstreams.transport.ordinary_head import HeadReader, OrdinaryHead
+from upstreams.transport.ordinary_head import AnswerHeadReader, OrdinaryHead
 
 HEADER_BYTES_MAX = 400
 BODY_BYTES_MAX = 60
-ONE_READER = HeadReader()
+ONE_READER = AnswerHeadReader()
 """Keeps lines from example to example, as it does from answer to answer."""
 
 STATUS_LINES = st.one_of(
@@ -80,7 +80,7 @@ BODIES = st.one_of(
 )
 
 
-class NoReader(HeadReader):
+class NoReader(AnswerHeadReader):
     """Leaves every head to httptools."""
 
     def read(self, data: bytes) -> OrdinaryHead | None:
@@ -98,7 +98,7 @@ class Reading:
     reusable: bool
 
 
-def read(reader: HeadReader, pieces: list[bytes], method: str = "GET") -> Reading:
+def read(reader: AnswerHeadReader, pieces: list[bytes], method: str = "GET") -> Reading:
     parser = AnswerParser(reader, header_bytes_max=HEADER_BYTES_MAX, body_bytes_max=BODY_BYTES_MAX)
     parser.begin(method)
     answer = failure = None
@@ -123,7 +123,7 @@ def cut(whole: bytes, cuts: list[int]) -> list[bytes]:
 def check_alike(pieces: list[bytes], method: str = "GET") -> None:
     """Nothing behind an answer spares the connection that httptools gives up; it may be given up for an empty line."""
     by_httptools = read(NoReader(), pieces, method)
-    for reader in (HeadReader(), ONE_READER, ONE_READER):
+    for reader in (AnswerHeadReader(), ONE_READER, ONE_READER):
         quick = read(reader, pieces, method)
         assert (quick.answer, quick.failure, quick.complete) == (
             by_httptools.answer,
@@ -169,7 +169,7 @@ def test_each_byte_in_a_line_is_read_as_httptools_reads_it(byte: int):
 def test_an_ordinary_answer_is_read_without_httptools():
     cookies = b"Set-Cookie: a\r\nset-cookie: b\r\n"
     head = b"HTTP/1.1 200 OK\r\n" + cookies + b"Content-Length: 2\r\nConnection: keep-alive\r\n\r\n"
-    found = HeadReader().read(head + b"{}")
+    found = AnswerHeadReader().read(head + b"{}")
     assert found is not None
     status, headers, body_at, body_bytes, persistent = found
     assert (status, body_at, body_bytes, persistent) == (200, len(head), 2, True)
@@ -181,17 +181,17 @@ def test_a_chunked_body_behind_an_ordinary_head_is_read_with_all_headers():
         head = (
             f"HTTP/1.1 404 No\r\nServer: x\r\nConnection: {connection}\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
         )
-        found = HeadReader().read(head)
+        found = AnswerHeadReader().read(head)
         assert found is not None
         assert found[3] == CHUNKED_LENGTH
-        reading = read(HeadReader(), [head + CHUNKED])
+        reading = read(AnswerHeadReader(), [head + CHUNKED])
         assert reading.answer is not None
         assert (reading.answer.status, reading.answer.headers["server"], reading.answer.body) == (404, "x", b"hello")
         assert reading.reusable is reusable
 
 
 def test_what_is_kept_of_lines_is_bounded():
-    reader = HeadReader()
+    reader = AnswerHeadReader()
     for number in range(3_000):
         lines = b"X-Long-%d: %s\r\nX-%d: 1\r\n" % (number, b"x" * 300, number)
         assert reader.read(b"HTTP/1.1 200 OK %d\r\n" % number + lines + b"Content-Length: 0\r\n\r\n") is not None

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from upstreams.transport.answer_parser import AnswerParser
 from upstreams.transport.decoding import decode_body
 from upstreams.transport.http import HttpAnswer, HttpCall, Origin, ResponseTooLarge
-from upstreams.transport.ordinary_head import HeadReader
+from upstreams.transport.ordinary_head import AnswerHeadReader
 from upstreams.transport.request_bytes import header_lines, request_bytes
 
 ORIGIN = Origin("http", "h.example", 80)
@@ -22,7 +22,7 @@ CAP = 10_000
 
 
 def _parse(pieces: list[bytes], *, closed: bool, method: str = "GET") -> tuple[HttpAnswer, bool]:
-    parser = AnswerParser(HeadReader(), header_bytes_max=CAP, body_bytes_max=CAP)
+    parser = AnswerParser(AnswerHeadReader(), header_bytes_max=CAP, body_bytes_max=CAP)
     parser.begin(method)
     for piece in pieces:
         if piece:
@@ -83,7 +83,7 @@ def test_no_bytes_make_anything_but_an_answer_or_a_protocol_error(junk: bytes, c
 
 @given(st.lists(st.tuples(st.sampled_from(["GET", "HEAD"]), st.binary(max_size=50)), max_size=10), st.integers(1, 40))
 def test_one_parser_reads_answer_after_answer(calls: list[tuple[str, bytes]], size: int):
-    parser = AnswerParser(HeadReader(), header_bytes_max=CAP, body_bytes_max=CAP)
+    parser = AnswerParser(AnswerHeadReader(), header_bytes_max=CAP, body_bytes_max=CAP)
     for method, body in calls:
         parser.begin(method)
         whole = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + (body if method == "GET" else b"")
@@ -95,7 +95,7 @@ def test_one_parser_reads_answer_after_answer(calls: list[tuple[str, bytes]], si
 
 
 def test_framing_that_brings_no_body_counts_as_header_bytes():
-    parser = AnswerParser(HeadReader(), header_bytes_max=1000, body_bytes_max=CAP)
+    parser = AnswerParser(AnswerHeadReader(), header_bytes_max=1000, body_bytes_max=CAP)
     parser.begin("GET")
     parser.feed(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
     parser.feed(b"1;" + b"x" * 900)
@@ -176,7 +176,7 @@ def test_what_is_still_encoded_may_hardly_expand() -> None:
 
 
 def test_a_body_in_pieces_of_a_byte_takes_its_own_length_and_is_let_go_of() -> None:
-    parser = AnswerParser(HeadReader(), header_bytes_max=1_000, body_bytes_max=10_000_000)
+    parser = AnswerParser(AnswerHeadReader(), header_bytes_max=1_000, body_bytes_max=10_000_000)
     pieces = b"1\r\nx\r\n2\r\nyz\r\n" * 5_000
     parser.begin("GET")
     tracemalloc.start()
@@ -193,7 +193,7 @@ def test_a_body_in_pieces_of_a_byte_takes_its_own_length_and_is_let_go_of() -> N
 
 
 def test_an_answer_of_very_many_headers_is_refused() -> None:
-    parser = AnswerParser(HeadReader(), header_bytes_max=1_000_000, body_bytes_max=CAP)
+    parser = AnswerParser(AnswerHeadReader(), header_bytes_max=1_000_000, body_bytes_max=CAP)
     parser.begin("GET")
     with pytest.raises(httpx.RemoteProtocolError, match="longer than 1000 lines"):
         parser.feed(b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 2_000)

@@ -9,7 +9,7 @@ from typing import Any
 
 from upstreams.sandbox.github import invented
 from upstreams.sandbox.github.invented import Invented
-from upstreams.sandbox.site import Asked, Reply
+from upstreams.sandbox.site import SandboxReply, SandboxRequest
 
 _ARGUMENTS = re.compile(r"\([^()]*\)")
 _TOKEN = re.compile(r"\.\.\. *on *\w+|[\w]+|[{}:]")
@@ -25,25 +25,25 @@ class _Field:
     inner: tuple[_Field, ...]
 
 
-def answer(asked: Asked) -> Reply:
+def answer(asked: SandboxRequest) -> SandboxReply:
     """What a query selects of the account or repository that its variables name."""
     if not isinstance(asked.json, dict):
-        return Reply({"message": "Problems parsing JSON"}, 400)
+        return SandboxReply({"message": "Problems parsing JSON"}, 400)
     variables: Mapping[str, Any] = asked.json["variables"]
     subject = " ".join(map(str, variables.values()))
     if "broken" in subject:
-        return Reply({"message": "Server Error"}, 502)
+        return SandboxReply({"message": "Server Error"}, 502)
     if "throttled" in subject:
         return _failed(None, "RATE_LIMITED", "API rate limit exceeded for user ID 1.")
     (root,) = _fields_of(asked.json["query"])
     if "missing" in subject:
         return _failed({root.key: None}, "NOT_FOUND", f"Could not resolve to what {subject} names.")
     found = _account(variables["login"]) if "login" in variables else _repository(variables)
-    return Reply({"data": {root.key: _selected(root.inner, found)}})
+    return SandboxReply({"data": {root.key: _selected(root.inner, found)}})
 
 
-def _failed(data: Any, kind: str, message: str) -> Reply:
-    return Reply({"data": data, "errors": [{"type": kind, "message": message}]})
+def _failed(data: Any, kind: str, message: str) -> SandboxReply:
+    return SandboxReply({"data": data, "errors": [{"type": kind, "message": message}]})
 
 
 def _fields_of(query: str) -> tuple[_Field, ...]:

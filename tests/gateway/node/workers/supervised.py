@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from gateway.cli.run import known_platforms
 from gateway.config import load_config
 from gateway.config.secrets import load_secret
-from gateway.node.workers.supervisor import Plan, supervise
+from gateway.node.workers.supervisor import SupervisorPlan, supervise
 from gateway.observability.logs import open_log
 from tests.gateway.node.workers.node import SECRET
 
@@ -22,7 +22,7 @@ def main() -> None:
     config = replace(config, server=replace(config.server, workers=int(count)))
     token = load_secret({"SLUICE_SECRET": SECRET}, Path()).admin_token
     with open_log("info") as log:
-        trio.run(supervise, Plan(config, token, (sys.executable, "-m", module, file), os.environ, log))
+        trio.run(supervise, SupervisorPlan(config, token, (sys.executable, "-m", module, file), os.environ, log))
 
 
 if __name__ == "__main__":

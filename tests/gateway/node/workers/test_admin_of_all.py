@@ -15,7 +15,7 @@ from gateway.admin.app import Admin, Doorkeeper
 from gateway.admin.hosts import KnownHosts
 from gateway.admin.proof import AdminHandshake, node_proof
 from gateway.node.workers.admin import AllWorkers
-from gateway.node.workers.slots import Command, Slots
+from gateway.node.workers.slots import Command, WorkerSlots
 from gateway.observability.logs import Log
 from gateway.server.asgi import Scope
 from tests.servers.ports import free_port
@@ -52,7 +52,7 @@ class Workers:
         """`token` is what they prove to know."""
         self.sent: list[list[bytes]] = [[] for _ in answers]
         log = Log("error", stream=BytesIO())
-        self.slots = Slots(len(answers), Command((), lambda _number: {}), drain_s=0, log=log)
+        self.slots = WorkerSlots(len(answers), Command((), lambda _number: {}), drain_s=0, log=log)
         every = AllWorkers(self.slots, TOKEN)
         doorkeeper = Doorkeeper(KnownHosts(()), AdminAccess(TOKEN))
         self.admin = Admin(doorkeeper, readiness=every.readiness, scrape=every.scrape, operate=every.operate)

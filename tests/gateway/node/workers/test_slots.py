@@ -11,7 +11,7 @@ import orjson
 import pytest
 import trio
 
-from gateway.node.workers.slots import Command, Slots
+from gateway.node.workers.slots import Command, WorkerSlots
 from gateway.observability.logs import Log
 
 READY = 'import os, sys, time; print(\'{"event":"listening","url":"","admin_url":"http://x"}\', flush=True); '
@@ -33,7 +33,7 @@ class Supervised:
         self._stream = BytesIO()
         command = Command((sys.executable, "-IS", "-c", code), lambda number: {"NUMBER": str(number)})
         self.log = Log("info", stream=self._stream)
-        self.slots = Slots(count, command, drain_s=drain_s, log=self.log, kill_after_s=kill_after_s)
+        self.slots = WorkerSlots(count, command, drain_s=drain_s, log=self.log, kill_after_s=kill_after_s)
 
     def events(self, name: str) -> list[dict[str, Any]]:
         lines = [orjson.loads(line) for line in self._stream.getvalue().splitlines()]
@@ -49,7 +49,7 @@ class Supervised:
 
 
 @asynccontextmanager
-async def running(supervised: Supervised) -> AsyncIterator[Slots]:
+async def running(supervised: Supervised) -> AsyncIterator[WorkerSlots]:
     """Run; leaving stops all of them and waits."""
     with trio.fail_after(15):
         async with trio.open_nursery() as nursery:
@@ -117,7 +117,9 @@ async def test_one_that_refuses_before_all_were_ready_ends_the_start() -> None:
 
 
 async def test_a_program_that_is_not_there_ends_the_start() -> None:
-    slots = Slots(1, Command(("/nowhere/python",), lambda _number: {}), drain_s=1, log=Log("error", stream=BytesIO()))
+    slots = WorkerSlots(
+        1, Command(("/nowhere/python",), lambda _number: {}), drain_s=1, log=Log("error", stream=BytesIO())
+    )
     with trio.fail_after(15):
         await slots.run()
     assert slots.refused

@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.server.bounds import Bounds
-from gateway.server.errors import Refused
+from gateway.server.errors import RequestRefused
 from gateway.server.http1.known_headers import BLOCK_BYTES, BLOCKS, KnownHeaders
-from gateway.server.http1.request_head import HeadReader, Peer
+from gateway.server.http1.request_head import Peer, RequestHeadReader
 from tests.fuzz.mutations import MUTATIONS, Mutation, mutated
 from tests.fuzz.requests import FIELDS, UNSOUND_FIELDS
 
@@ -53,10 +53,10 @@ BLOCKS_OF_ALL_KINDS = st.builds(block, HOSTS, st.lists(st.one_of(FIELDS, FIELDS,
 
 def outcome(data: bytes, known: KnownHeaders) -> object:
     """All that a reader tells of `data`."""
-    reader = HeadReader(PEER, BOUNDS, known)
+    reader = RequestHeadReader(PEER, BOUNDS, known)
     try:
         head = reader.take(data) if data else None
-    except Refused as refusal:
+    except RequestRefused as refusal:
         return refusal.status, refusal.sentence
     if head is None:
         return reader.begun
@@ -99,7 +99,7 @@ def test_a_plain_request_is_read_once():
     outcome(LINE + b"Host: a\r\n\r\n", known)
     assert known.find(b"Host: a\r\n\r\n") == ((b"host", b"a"),)
     known.keep(b"Host: a\r\n\r\n", ((b"host", b"from memory"),))
-    head = HeadReader(PEER, BOUNDS, known).take(b"GET /x?y HTTP/1.1\r\nHost: a\r\n\r\n")
+    head = RequestHeadReader(PEER, BOUNDS, known).take(b"GET /x?y HTTP/1.1\r\nHost: a\r\n\r\n")
     assert head is not None
     assert head.scope["headers"] == [(b"host", b"from memory")]
     assert (head.scope["path"], head.scope["raw_path"], head.scope["query_string"]) == ("/x", b"/x", b"y")
@@ -117,7 +117,7 @@ def test_only_one_whole_and_plain_block_is_kept(rest: bytes):
 
 
 def test_an_app_that_changes_its_headers_changes_nobody_elses():
-    reader = HeadReader(PEER, BOUNDS, KnownHeaders())
+    reader = RequestHeadReader(PEER, BOUNDS, KnownHeaders())
     for _ in range(3):
         head = reader.take(LINE + b"Host: a\r\n\r\n")
         assert head is not None

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.server.errors import Refused
+from gateway.server.errors import RequestRefused
 from gateway.server.http1.request_body import TRAILER_BYTES, Body, ChunkedBody, CountedBody
 
 BEHIND = b"GET /next HTTP/1.1\r\n"
@@ -80,7 +80,7 @@ def test_what_is_written_in_chunks_is_read_back(chunks: list[bytes]):
     ],
 )
 def test_malformed_chunks_are_refused(data: bytes):
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(RequestRefused) as caught:
         ChunkedBody().take(data)
     assert caught.value.status == 400
 
@@ -88,5 +88,5 @@ def test_malformed_chunks_are_refused(data: bytes):
 @settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_no_bytes_break_the_reading_of_chunks(data: bytes):
-    with suppress(Refused):
+    with suppress(RequestRefused):
         ChunkedBody().take(data)

@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.server.bounds import Bounds
-from gateway.server.errors import Refused
+from gateway.server.errors import RequestRefused
 from gateway.server.http1.known_headers import KnownHeaders
-from gateway.server.http1.request_head import Head, HeadReader, Peer
+from gateway.server.http1.request_head import Peer, RequestHead, RequestHeadReader
 
 PEER = Peer(("127.0.0.1", 5), ("127.0.0.1", 80), None)
 REQUEST = (
@@ -16,8 +16,8 @@ REQUEST = (
 )
 
 
-def read(data: bytes) -> Head:
-    found = HeadReader(PEER, Bounds(), KnownHeaders()).take(data)
+def read(data: bytes) -> RequestHead:
+    found = RequestHeadReader(PEER, Bounds(), KnownHeaders()).take(data)
     assert found is not None
     return found
 
@@ -25,7 +25,7 @@ def read(data: bytes) -> Head:
 @settings(deadline=None)
 @given(st.lists(st.integers(min_value=1, max_value=len(REQUEST) - 1), max_size=10, unique=True))
 def test_a_head_reads_the_same_however_it_arrives(places: list[int]):
-    reader = HeadReader(PEER, Bounds(), KnownHeaders())
+    reader = RequestHeadReader(PEER, Bounds(), KnownHeaders())
     ends = [*sorted(places), len(REQUEST)]
     starts = [0, *ends]
     pieces = [REQUEST[start:end] for start, end in zip(starts, ends, strict=False)]
@@ -69,7 +69,7 @@ def test_the_path_is_taken_from_every_form_of_a_target(target: bytes, path: byte
 
 def test_every_scope_has_its_own_copy_of_the_apps_state():
     state: dict[str, object] = {"db": 1}
-    reader = HeadReader(Peer(None, None, state), Bounds(), KnownHeaders())
+    reader = RequestHeadReader(Peer(None, None, state), Bounds(), KnownHeaders())
     for _ in range(2):
         found = reader.take(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
         assert found is not None
@@ -80,9 +80,9 @@ def test_every_scope_has_its_own_copy_of_the_apps_state():
 @settings(deadline=None)
 @given(st.binary(max_size=120), st.integers(min_value=0, max_value=len(REQUEST)))
 def test_no_bytes_break_the_reading_of_heads(noise: bytes, at: int):
-    reader = HeadReader(PEER, Bounds(), KnownHeaders())
+    reader = RequestHeadReader(PEER, Bounds(), KnownHeaders())
     data = REQUEST[:at] + noise + REQUEST[at:]
-    with suppress(Refused):
+    with suppress(RequestRefused):
         while data and (found := reader.take(data)) is not None:
             data = found.behind
 
@@ -99,11 +99,11 @@ def test_no_bytes_break_the_reading_of_heads(noise: bytes, at: int):
 def test_sizes_are_held_before_the_head_is_complete(data: bytes, status: int):
     bounds = Bounds(request_line_bytes=50, header_bytes=150, header_count=5)
     for pieces in ([data], [data[at : at + 1] for at in range(len(data))]):
-        with pytest.raises(Refused) as caught:
-            feed(HeadReader(PEER, bounds, KnownHeaders()), pieces)
+        with pytest.raises(RequestRefused) as caught:
+            feed(RequestHeadReader(PEER, bounds, KnownHeaders()), pieces)
         assert caught.value.status == status
 
 
-def feed(reader: HeadReader, pieces: list[bytes]) -> None:
+def feed(reader: RequestHeadReader, pieces: list[bytes]) -> None:
     for piece in pieces:
         reader.take(piece)

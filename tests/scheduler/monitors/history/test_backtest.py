@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from events.instants import iso
-from scheduler.monitors.history.lists import Window
+from scheduler.monitors.history.lists import SlotSpan
 from scheduler.monitors.history.projections import Projections, shown_backtest
-from scheduler.monitors.metrics.rules import OPS, Rule, read_rules
+from scheduler.monitors.metrics.rules import OPS, AlertRule, read_rules
 from scheduler.monitors.metrics.tracking import stored_track
 from scheduler.monitors.model.records import Monitor
 from scheduler.recipes import Gathered, Recipe
@@ -59,11 +59,11 @@ def histories(data: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[list
     return st.lists(whole | whole | partly | st.just(Came(None)), min_size=4, max_size=10)
 
 
-def rules(*metrics: str) -> st.SearchStrategy[list[Rule]]:
+def rules(*metrics: str) -> st.SearchStrategy[list[AlertRule]]:
     values, metric = st.sampled_from([-60, -1, 0, 1, 2, 40.5]), st.sampled_from(metrics)
     paces = st.sampled_from([1, 1, 2, 3]), st.sampled_from([0, 0, 3600, 10_000])
-    compared = st.builds(Rule, metric, st.sampled_from([op for op in OPS if op != "no_data"]), values, *paces)
-    absent = st.builds(Rule, metric, st.just("no_data"), st.none(), *paces)
+    compared = st.builds(AlertRule, metric, st.sampled_from([op for op in OPS if op != "no_data"]), values, *paces)
+    absent = st.builds(AlertRule, metric, st.just("no_data"), st.none(), *paces)
     return st.lists(compared | absent, min_size=4, max_size=10, unique=True)
 
 
@@ -86,11 +86,11 @@ async def lived(
 async def tried(desk: Desk, monitor: Monitor, sent: Sequence[Any], *, since: int) -> Any:
     """What a backtest of the runs from one of them on tells."""
     track = None if monitor.track is None else stored_track(orjson.loads(monitor.track))
-    window = Window(since=EPOCH + since * HOUR_S)
+    window = SlotSpan(since=EPOCH + since * HOUR_S)
     return shown_backtest(await Projections(desk.store).backtest(monitor, window, read_rules(sent, track)))
 
 
-async def agrees(track: Any, history: Sequence[Came], ruled: Sequence[Rule], set_at: int) -> None:
+async def agrees(track: Any, history: Sequence[Came], ruled: Sequence[AlertRule], set_at: int) -> None:
     kept, sent = open_inline(MIGRATIONS), [rule.to_json() for rule in ruled]
     try:
         desk = Desk(kept)

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from scheduler.monitors.history.chart import HEIGHT, WIDTH, Point, chart_svg, points_of
+from scheduler.monitors.history.chart import HEIGHT, WIDTH, ChartPoint, chart_svg, points_of
 from tests.scheduler.monitors.past import FIRST, HOUR_S, NUMBER, VIEWS, past
 
 SVG = "{http://www.w3.org/2000/svg}"
 ALERT = {"metric": VIEWS, "op": "gt", "from": None, "to": 30, "delta": None, "pct_change": None, "row_id": "p1"}
 
 
-def drawn(title: str, points: list[Point]) -> ElementTree.Element:
+def drawn(title: str, points: list[ChartPoint]) -> ElementTree.Element:
     root = ElementTree.fromstring(chart_svg(title, points))
     assert root.tag == f"{SVG}svg"
     return root
@@ -39,15 +39,15 @@ def test_points_are_those_of_one_metric_of_one_row_with_its_alerts() -> None:
     runs = past({"p1": {VIEWS: 10}, "p2": {VIEWS: 1}}, {"p2": {VIEWS: 2}}, {"p1": {VIEWS: 30}})
     runs[2] = replace(runs[2], alerts=[ALERT, {**ALERT, "row_id": "p2"}, {**ALERT, "metric": "total"}])
     assert list(points_of(runs, VIEWS, "p1")) == [
-        Point(FIRST, 10),
-        Point(FIRST + HOUR_S, None),
-        Point(FIRST + 2 * HOUR_S, 30, ("gt: 30",)),
+        ChartPoint(FIRST, 10),
+        ChartPoint(FIRST + HOUR_S, None),
+        ChartPoint(FIRST + 2 * HOUR_S, 30, ("gt: 30",)),
     ]
 
 
 def test_that_a_number_is_nowhere_is_an_alert_of_every_row() -> None:
     runs = [replace(past({})[0], status="failed", alerts=[{**ALERT, "op": "no_data", "to": None, "row_id": "_"}])]
-    assert list(points_of(runs, VIEWS, "p1")) == [Point(FIRST, None, ("no_data",))]
+    assert list(points_of(runs, VIEWS, "p1")) == [ChartPoint(FIRST, None, ("no_data",))]
 
 
 def test_an_ordinary_monitors_alerts_have_no_row() -> None:
@@ -57,14 +57,14 @@ def test_an_ordinary_monitors_alerts_have_no_row() -> None:
 
 
 def test_an_alert_has_a_marker_that_says_what_fired() -> None:
-    root = drawn("views", [Point(FIRST, 10), Point(FIRST + HOUR_S, 1_500, ("gt: 1.5k",))])
+    root = drawn("views", [ChartPoint(FIRST, 10), ChartPoint(FIRST + HOUR_S, 1_500, ("gt: 1.5k",))])
     (marker,) = circles(root, "alert")
     assert "".join(marker.itertext()) == "2027-01-15 09:00 UTC: 1,500; alert gt: 1.5k"
     assert len(circles(root, "dot")) == 1
 
 
 def test_the_scale_has_round_numbers_and_the_line_every_point() -> None:
-    root = drawn("views", [Point(FIRST + place * HOUR_S, 1_000 * place) for place in range(10)])
+    root = drawn("views", [ChartPoint(FIRST + place * HOUR_S, 1_000 * place) for place in range(10)])
     assert [text for text in texts(root) if text.endswith("k") or text == "0"] == ["0", "5k", "10k"]
     assert "2027-01-15 08:00 UTC" in texts(root)
     assert line_of(root).count("L") == 9
@@ -73,7 +73,7 @@ def test_the_scale_has_round_numbers_and_the_line_every_point() -> None:
 def test_a_run_without_the_number_breaks_the_line_and_its_alert_is_a_ring_at_the_edge() -> None:
     numbers = [None, 1, 2, None, 4, None, None]
     points = [
-        Point(FIRST + place * HOUR_S, number, ("no_data",) * (place == 3)) for place, number in enumerate(numbers)
+        ChartPoint(FIRST + place * HOUR_S, number, ("no_data",) * (place == 3)) for place, number in enumerate(numbers)
     ]
     root = drawn("views", points)
     assert line_of(root).count("M") == 2
@@ -94,13 +94,13 @@ def test_a_long_title_keeps_its_beginning_and_its_end() -> None:
 
 
 def test_a_long_line_has_no_dots_but_its_alerts() -> None:
-    points = [Point(FIRST + place, place, ("gt: 5",) if place == 500 else ()) for place in range(1_000)]
+    points = [ChartPoint(FIRST + place, place, ("gt: 5",) if place == 500 else ()) for place in range(1_000)]
     root = drawn("views", points)
     assert (len(circles(root, "dot")), len(circles(root, "alert"))) == (0, 1)
 
 
-@pytest.mark.parametrize("points", [[], [Point(FIRST, None)], [Point(FIRST, None, ("no_data",))]])
-def test_without_numbers_it_says_so(points: list[Point]) -> None:
+@pytest.mark.parametrize("points", [[], [ChartPoint(FIRST, None)], [ChartPoint(FIRST, None, ("no_data",))]])
+def test_without_numbers_it_says_so(points: list[ChartPoint]) -> None:
     assert "No numbers in this window" in texts(drawn("views", points))
 
 
@@ -114,7 +114,9 @@ def test_it_has_colours_for_light_and_dark() -> None:
 @example("smallest", [5e-324, 0], "")
 @example("close", [2**53, 2**53 - 1], "")
 def test_whatever_it_shows_it_is_xml_and_within_its_frame(title: str, values: list[float | None], alert: str) -> None:
-    points = [Point(FIRST + place * HOUR_S, value, (alert,) if place % 2 else ()) for place, value in enumerate(values)]
+    points = [
+        ChartPoint(FIRST + place * HOUR_S, value, (alert,) if place % 2 else ()) for place, value in enumerate(values)
+    ]
     root = drawn(title, points)
     for circle in root.iter(f"{SVG}circle"):
         assert 0 <= float(circle.get("cx") or "") <= WIDTH

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from scheduler.monitors.metrics.alerts import Alert, Judged, Seen, backtest, judge
 from scheduler.monitors.metrics.numbers import number_of
-from scheduler.monitors.metrics.rules import OPS, Rule
+from scheduler.monitors.metrics.rules import OPS, AlertRule
 
 HOUR_S = 3600
 
@@ -20,7 +20,7 @@ def judged(rules, numbers, previous=None, *, state=None, at=0.0, by_row=True) ->
     return judge(rules, numbers, previous, state=state or {}, at=at, by_row=by_row)
 
 
-def fires(rule: Rule, cur: float, prev: float | None = None) -> bool:
+def fires(rule: AlertRule, cur: float, prev: float | None = None) -> bool:
     return bool(judged([rule], {"a": {"x": cur}}, None if prev is None else {"a": {"x": prev}}).fired)
 
 
@@ -39,8 +39,8 @@ def fires(rule: Rule, cur: float, prev: float | None = None) -> bool:
     ],
 )
 def test_absolute_ops_compare_the_number_alone(op, value, cur, expected):
-    assert fires(Rule("x", op, value), cur) is expected
-    assert fires(Rule("x", op, value), cur, prev=-100) is expected
+    assert fires(AlertRule("x", op, value), cur) is expected
+    assert fires(AlertRule("x", op, value), cur, prev=-100) is expected
 
 
 @pytest.mark.parametrize(
@@ -64,20 +64,20 @@ def test_absolute_ops_compare_the_number_alone(op, value, cur, expected):
     ],
 )
 def test_ops_of_change_compare_with_the_run_before(op, value, prev, cur, expected):
-    assert fires(Rule("x", op, value), cur, prev) is expected
+    assert fires(AlertRule("x", op, value), cur, prev) is expected
 
 
 @pytest.mark.parametrize("op", ["abs_change_gt", "pct_change_gt", "pct_change_lt"])
 @pytest.mark.parametrize("value", [-1e9, 0, 1e9])
 @pytest.mark.parametrize("previous", [None, {}, {"a": {}}, {"a": {"y": 1}}, {"b": {"x": 1}}])
 def test_ops_of_change_never_fire_without_a_number_before(op, value, previous):
-    told = judged([Rule("x", op, value)], {"a": {"x": 5}}, previous)
+    told = judged([AlertRule("x", op, value)], {"a": {"x": 5}}, previous)
     assert told == ([], [], {})
 
 
 def test_an_alert_tells_what_the_specification_says():
     numbers, previous = {"a": {"x": 150}}, {"a": {"x": 100}}
-    rules = [Rule("x", "gt", 5), Rule("x", "pct_change_gt", 5), Rule("x", "abs_change_gt", 5)]
+    rules = [AlertRule("x", "gt", 5), AlertRule("x", "pct_change_gt", 5), AlertRule("x", "abs_change_gt", 5)]
     absolute, pct, change = judged(rules, numbers, previous).fired
     assert absolute.to_json() == {
         "metric": "x",
@@ -99,29 +99,29 @@ def test_an_alert_tells_what_the_specification_says():
     }
     assert pct.to_json() == told
     assert change.to_json() == {**told, "op": "abs_change_gt"}
-    assert judged([Rule("x", "abs_change_gt", 5)], numbers, {"a": {"x": 0}}).fired[0].pct_change is None
+    assert judged([AlertRule("x", "abs_change_gt", 5)], numbers, {"a": {"x": 0}}).fired[0].pct_change is None
 
 
 def test_alerts_of_an_ordinary_monitor_have_no_row():
-    (alert,) = judged([Rule("a.b", "gt", 1)], {"_": {"a.b": 2}}, by_row=False).fired
+    (alert,) = judged([AlertRule("a.b", "gt", 1)], {"_": {"a.b": 2}}, by_row=False).fired
     assert alert == Alert("a.b", "gt", None, 2)
     assert "row_id" not in alert.to_json()
 
 
 def test_each_row_is_judged_by_itself_in_page_order():
     numbers = {"_": {"total": 9}, "b": {"x": 9}, "c": {}, "a": {"x": 8}, "d": {"x": 1}}
-    assert [alert.row_id for alert in judged([Rule("x", "gt", 5)], numbers).fired] == ["b", "a"]
-    assert [alert.row_id for alert in judged([Rule("total", "gt", 5)], numbers).fired] == ["_"]
+    assert [alert.row_id for alert in judged([AlertRule("x", "gt", 5)], numbers).fired] == ["b", "a"]
+    assert [alert.row_id for alert in judged([AlertRule("total", "gt", 5)], numbers).fired] == ["_"]
 
 
 def test_a_rule_whose_metric_is_not_there_is_skipped_with_a_warning():
-    told = judged([Rule("nope", "gt", 0), Rule("x", "gt", 0)], {"a": {"x": 1}, "b": {}})
+    told = judged([AlertRule("nope", "gt", 0), AlertRule("x", "gt", 0)], {"a": {"x": 1}, "b": {}})
     assert told.warnings == ["the rule nope gt was skipped: this run has no number there"]
     assert [alert.metric for alert in told.fired] == ["x"]
 
 
 def test_no_data_fires_when_no_row_has_the_metric():
-    rule = Rule("x", "no_data")
+    rule = AlertRule("x", "no_data")
     assert judged([rule], {"a": {"x": 0}, "b": {}}).fired == []
     for numbers in ({}, {"_": {}}, {"a": {"y": 1}}):
         told = judged([rule], numbers, {"a": {"x": 1}})
@@ -130,7 +130,7 @@ def test_no_data_fires_when_no_row_has_the_metric():
     assert judged([rule], {"_": {}}, by_row=False).fired == [Alert("x", "no_data", None, None)]
 
 
-def walk(rule: Rule, series, step_s=HOUR_S) -> list[int]:
+def walk(rule: AlertRule, series, step_s=HOUR_S) -> list[int]:
     """The places of a series of runs at which the rule fires; None is a run without the number."""
     state, fired, previous = {}, [], None
     for place, number in enumerate(series):
@@ -145,18 +145,18 @@ def walk(rule: Rule, series, step_s=HOUR_S) -> list[int]:
 @pytest.mark.parametrize(
     ("rule", "series", "expected"),
     [
-        (Rule("x", "gt", 5), [6, 7, 1, 8], [0, 1, 3]),
-        (Rule("x", "gt", 5, consecutive=3), [6, 6, 6, 6, 1, 6, 6, 6], [2, 3, 7]),
-        (Rule("x", "gt", 5, consecutive=2), [6, None, 6, 6], [3]),
-        (Rule("x", "gt", 5, cooldown_s=2 * HOUR_S), [6] * 6, [0, 2, 4]),
-        (Rule("x", "gt", 5, cooldown_s=2 * HOUR_S), [6, 1, 6, 6], [0, 2]),
-        (Rule("x", "gt", 5, cooldown_s=3 * HOUR_S), [6, 1, 6, 6], [0, 3]),
-        (Rule("x", "gt", 5, cooldown_s=3 * HOUR_S), [6, None, 6, 6], [0, 3]),
-        (Rule("x", "gt", 5, consecutive=2, cooldown_s=2 * HOUR_S), [6, 6, 6, 6, 1, 6, 6], [1, 3, 6]),
-        (Rule("x", "abs_change_gt", 1, consecutive=2), [0, 5, 10, 10, 20, 30], [2, 5]),
-        (Rule("x", "pct_change_lt", -10), [100, 80, 79, 0, 10, 5], [1, 3, 5]),
-        (Rule("x", "no_data", consecutive=2), [1, None, None, None, 1, None], [2, 3]),
-        (Rule("x", "no_data", cooldown_s=10 * HOUR_S), [None, None, 1, None], [0]),
+        (AlertRule("x", "gt", 5), [6, 7, 1, 8], [0, 1, 3]),
+        (AlertRule("x", "gt", 5, consecutive=3), [6, 6, 6, 6, 1, 6, 6, 6], [2, 3, 7]),
+        (AlertRule("x", "gt", 5, consecutive=2), [6, None, 6, 6], [3]),
+        (AlertRule("x", "gt", 5, cooldown_s=2 * HOUR_S), [6] * 6, [0, 2, 4]),
+        (AlertRule("x", "gt", 5, cooldown_s=2 * HOUR_S), [6, 1, 6, 6], [0, 2]),
+        (AlertRule("x", "gt", 5, cooldown_s=3 * HOUR_S), [6, 1, 6, 6], [0, 3]),
+        (AlertRule("x", "gt", 5, cooldown_s=3 * HOUR_S), [6, None, 6, 6], [0, 3]),
+        (AlertRule("x", "gt", 5, consecutive=2, cooldown_s=2 * HOUR_S), [6, 6, 6, 6, 1, 6, 6], [1, 3, 6]),
+        (AlertRule("x", "abs_change_gt", 1, consecutive=2), [0, 5, 10, 10, 20, 30], [2, 5]),
+        (AlertRule("x", "pct_change_lt", -10), [100, 80, 79, 0, 10, 5], [1, 3, 5]),
+        (AlertRule("x", "no_data", consecutive=2), [1, None, None, None, 1, None], [2, 3]),
+        (AlertRule("x", "no_data", cooldown_s=10 * HOUR_S), [None, None, 1, None], [0]),
     ],
 )
 def test_a_rule_over_a_series_of_runs(rule, series, expected):
@@ -164,7 +164,7 @@ def test_a_rule_over_a_series_of_runs(rule, series, expected):
 
 
 def test_rows_are_paced_apart_and_those_of_other_rules_too():
-    rules = [Rule("x", "gt", 5, consecutive=2), Rule("x", "gt", 7, consecutive=2)]
+    rules = [AlertRule("x", "gt", 5, consecutive=2), AlertRule("x", "gt", 7, consecutive=2)]
     first = judged(rules, {"a": {"x": 6}, "b": {"x": 8}})
     assert first.fired == []
     second = judged(rules, {"a": {"x": 8}, "c": {"x": 8}}, state=first.state)
@@ -172,18 +172,18 @@ def test_rows_are_paced_apart_and_those_of_other_rules_too():
 
 
 def test_a_rule_that_was_edited_starts_anew_and_one_that_is_gone_is_forgotten():
-    state = judged([Rule("x", "gt", 5, consecutive=2)], {"a": {"x": 6}}).state
+    state = judged([AlertRule("x", "gt", 5, consecutive=2)], {"a": {"x": 6}}).state
     assert state
-    assert judged([Rule("x", "gt", 5.5, consecutive=2)], {"a": {"x": 6}}, state=state).fired == []
+    assert judged([AlertRule("x", "gt", 5.5, consecutive=2)], {"a": {"x": 6}}, state=state).fired == []
     assert judged([], {"a": {"x": 6}}, state=state).state == {}
 
 
 def test_rules_without_pace_keep_no_state():
-    assert judged([Rule("x", "gt", 5)], {"a": {"x": 6}}).state == {}
+    assert judged([AlertRule("x", "gt", 5)], {"a": {"x": 6}}).state == {}
 
 
 def test_what_is_remembered_is_bounded_by_what_is_worth_most():
-    rule, state = Rule("x", "gt", 5, cooldown_s=1_000 * HOUR_S), {}
+    rule, state = AlertRule("x", "gt", 5, cooldown_s=1_000 * HOUR_S), {}
     for run in range(10):
         numbers = {f"{run}-{row}": {"x": 6} for row in range(200)}
         state = judged([rule], numbers, state=state, at=run * HOUR_S).state
@@ -194,13 +194,13 @@ def test_what_is_remembered_is_bounded_by_what_is_worth_most():
 
 VALUES = st.integers(-3, 3) | st.floats(-1e300, 1e300).map(number_of)
 RULES = st.builds(
-    Rule,
+    AlertRule,
     st.sampled_from("xyz"),
     st.sampled_from([op for op in OPS if op != "no_data"]),
     VALUES,
     st.integers(1, 3),
     st.sampled_from([0, HOUR_S, 3 * HOUR_S]),
-) | st.builds(Rule, st.sampled_from("xyz"), st.just("no_data"), st.none(), st.integers(1, 3))
+) | st.builds(AlertRule, st.sampled_from("xyz"), st.just("no_data"), st.none(), st.integers(1, 3))
 RUNS = st.lists(st.dictionaries(st.sampled_from("ab_"), st.dictionaries(st.sampled_from("xy"), VALUES)), max_size=8)
 
 
@@ -220,7 +220,7 @@ def test_a_backtest_tells_what_the_runs_told_when_they_ran(rules, runs, by_row):
 
 @given(RULES, RUNS)
 def test_pace_only_ever_silences(rule, runs):
-    plain = Rule(rule.metric, rule.op, rule.value)
+    plain = AlertRule(rule.metric, rule.op, rule.value)
     seen = [Seen(str(place), place * HOUR_S, numbers) for place, numbers in enumerate(runs)]
     paced = {(firing.run_id, *map(str, firing.alerts)) for firing in backtest([rule], seen, by_row=True)}
     every = {firing.run_id: {*map(str, firing.alerts)} for firing in backtest([plain], seen, by_row=True)}

@@ -7,7 +7,7 @@ from math import inf, nan
 import pytest
 
 from scheduler.errors import RulesInvalid
-from scheduler.monitors.metrics.rules import Rule, read_rules, stored_rules
+from scheduler.monitors.metrics.rules import AlertRule, read_rules, stored_rules
 from scheduler.monitors.metrics.tracking import Track
 
 VIEWS = "items[].post.engagement.views"
@@ -23,7 +23,7 @@ def rule(**fields: object) -> dict[str, object]:
 def test_a_rule_is_told_and_stored_as_it_was_sent(op, value):
     sent = [rule(op=op, value=value), rule(metric="a.b", consecutive=3, cooldown_s=60), rule(metric="c")]
     rules = read_rules(sent, None)
-    assert rules[0] == Rule("followers", op, value)
+    assert rules[0] == AlertRule("followers", op, value)
     assert [rule.to_json() for rule in rules] == sent
     assert stored_rules([rule.to_json() for rule in rules]) == rules
 
@@ -31,7 +31,7 @@ def test_a_rule_is_told_and_stored_as_it_was_sent(op, value):
 def test_no_data_takes_no_value():
     sent = [{"metric": "followers", "op": "no_data", "consecutive": 2}]
     rules = read_rules(sent, None)
-    assert rules == (Rule("followers", "no_data", None, 2),)
+    assert rules == (AlertRule("followers", "no_data", None, 2),)
     assert [rule.to_json() for rule in rules] == sent
     with pytest.raises(RulesInvalid, match=r"alert_rules\[0\].value is not taken"):
         read_rules([{**sent[0], "value": 1}], None)

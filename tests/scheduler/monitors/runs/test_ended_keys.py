@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from scheduler.monitors.model.records import Monitor
-from scheduler.monitors.runs.run_rows import Lease
+from scheduler.monitors.runs.run_rows import RunLease
 from tests.fakes.scripted_recipes import gathered
 from tests.scheduler.desk import EPOCH, Desk, open_desk
 from tests.servers.postgres import PostgresServer
@@ -72,7 +72,7 @@ async def test_slots_that_are_skipped_are_told_to_the_account_too(desk: Desk) ->
     assert await owners(desk, monitor) == [("run_skipped", None)]
 
 
-async def raced(runs: Desk, revokes: Desk, lease: Lease, key_id: str, *, ahead_s: float) -> None:
+async def raced(runs: Desk, revokes: Desk, lease: RunLease, key_id: str, *, ahead_s: float) -> None:
     """A run, and the revocation of its monitor's key while it is under way."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(runs.runs.run, lease)

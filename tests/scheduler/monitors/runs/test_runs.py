@@ -10,7 +10,7 @@ from billing.charges.recovery import recover
 from limits.errors import CircuitOpen
 from scheduler.monitors.model.records import Monitor, RunData
 from scheduler.monitors.runs import run_rows
-from scheduler.monitors.runs.run_rows import Lease
+from scheduler.monitors.runs.run_rows import RunLease
 from scheduler.monitors.runs.runs import ATTEMPTS_MAX, GIVEN_UP, NO_CREDITS, charge_request
 from scheduler.monitors.runs.verdict import NO_ROWS, NO_VALUE, NOTHING_USABLE
 from scheduler.recipes import Gathered
@@ -298,7 +298,7 @@ async def test_a_run_cancelled_at_any_step_is_refunded_or_whole_and_can_be_resum
         return came
 
     quick.recipes.answer = answer
-    leases: list[Lease] = []
+    leases: list[RunLease] = []
 
     async def run() -> None:
         leases.append(await quick.lease(monitor, EPOCH + 3600.0 * len(leases)))
@@ -310,7 +310,7 @@ async def test_a_run_cancelled_at_any_step_is_refunded_or_whole_and_can_be_resum
         active = [one for one in runs if one.status in ("pending", "running")]
         if active:  # cut short before its end: given back, and the next attempt brings it to its end
             assert [one.status for one in active] == ["pending"]
-            await quick.runs.run(await quick.again(Lease(active[0], monitor)))
+            await quick.runs.run(await quick.again(RunLease(active[0], monitor)))
         await quick.assert_sound(account)
 
     await cancel_everywhere(run, check)
@@ -356,7 +356,7 @@ async def test_a_run_whose_process_dies_at_any_step_is_resumed_by_the_next_one_a
         next_one.recipes.answer = answer
         for run in await quick.all_runs(monitor.id):
             if run.finished_at is None:
-                await next_one.runs.run(await next_one.again(Lease(run, monitor)))
+                await next_one.runs.run(await next_one.again(RunLease(run, monitor)))
         await next_one.assert_sound(account)
 
     await cancel_everywhere(life, check)

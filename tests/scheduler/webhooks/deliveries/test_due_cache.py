@@ -7,55 +7,55 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.webhooks.deliveries.due_cache import ACCOUNT_MAX, HOST_MAX, KNOWN_MAX, Known, Line, Look
-from scheduler.webhooks.deliveries.turns import Due
+from scheduler.webhooks.deliveries.due_cache import ACCOUNT_MAX, HOST_MAX, KNOWN_MAX, DueCache, Line, QueueLook
+from scheduler.webhooks.deliveries.turns import DueDelivery
 
 ANEW: Line = ("", "")
 _OLDEST, _WALKED = 5, 12
 
 
-def _due(number: int, host: str = "h", account: str = "a") -> Due:
-    return Due(float(number), host, account, f"d{number:06d}")
+def _due(number: int, host: str = "h", account: str = "a") -> DueDelivery:
+    return DueDelivery(float(number), host, account, f"d{number:06d}")
 
 
-def _line(one: Due) -> Line:
+def _line(one: DueDelivery) -> Line:
     return one.host, one.account_id
 
 
-def _look(queue: list[Due], after: Line = ANEW, *, oldest: int = _OLDEST, walked: int = _WALKED) -> Look:
+def _look(queue: list[DueDelivery], after: Line = ANEW, *, oldest: int = _OLDEST, walked: int = _WALKED) -> QueueLook:
     """As the queue looks, with bounds of its own: the oldest, and where there are more, the first of each line."""
     found = sorted(queue)[:oldest]
     if len(found) < oldest:
-        return Look(found, set(), None, None)
-    firsts: list[Due] = []
+        return QueueLook(found, set(), None, None)
+    firsts: list[DueDelivery] = []
     for line in sorted({_line(one) for one in queue if _line(one) > after}):
         firsts += sorted(one for one in queue if _line(one) == line)[:HOST_MAX]
     firsts = firsts[:walked]
     last = _line(firsts[-1]) if len(firsts) == walked else None
     lengths = Counter(map(_line, firsts))
     cut = {line for line, length in lengths.items() if length == HOST_MAX or line == last}
-    return Look(sorted({*found, *firsts}), cut, None, last)
+    return QueueLook(sorted({*found, *firsts}), cut, None, last)
 
 
 class _Node:
     """A node's loop around what it knows, and the store's queue beside it."""
 
     def __init__(self) -> None:
-        self.known = Known()
-        self.queue: list[Due] = []
-        self.under_way: dict[str, Due] = {}
+        self.known = DueCache()
+        self.queue: list[DueDelivery] = []
+        self.under_way: dict[str, DueDelivery] = {}
         self.begun: list[str] = []
         self.after = ANEW
         self.must_look = True
 
-    def put(self, due: Due, *, told: bool) -> None:
+    def put(self, due: DueDelivery, *, told: bool) -> None:
         self.queue.append(due)
         if told:
             self.known.tell(due)
         else:
             self.must_look = True
 
-    def turn(self, *, free: int = 64, told_meanwhile: Due | None = None, is_seen: bool = False) -> None:
+    def turn(self, *, free: int = 64, told_meanwhile: DueDelivery | None = None, is_seen: bool = False) -> None:
         """Look if there is a reason to, and begin; one may be told while the look is under way, which saw it or not."""
         if self.must_look:
             if told_meanwhile is not None and is_seen:
@@ -77,7 +77,7 @@ class _Node:
             self.begun.append(one.id)
         self.must_look |= self.known.is_short(self.under_way.values())
 
-    def has_room_for(self, one: Due) -> bool:
+    def has_room_for(self, one: DueDelivery) -> bool:
         busy = self.under_way.values()
         hosts, accounts = Counter(each.host for each in busy), Counter(each.account_id for each in busy)
         return hosts[one.host] < HOST_MAX and accounts[one.account_id] < ACCOUNT_MAX
@@ -135,11 +135,11 @@ def test_what_is_told_behind_a_line_that_is_cut_waits_for_its_turn() -> None:
 
 
 def test_many_that_have_no_room_are_left_to_the_store_until_there_is() -> None:
-    known, under_way = Known(), [_due(number) for number in range(HOST_MAX)]
+    known, under_way = DueCache(), [_due(number) for number in range(HOST_MAX)]
     for number in range(100, 200 + KNOWN_MAX):
         known.tell(_due(number))
     known.begin_look()
-    known.end_look(Look([_due(50_000, "other")], set(), None, None), under_way, anew=False)
+    known.end_look(QueueLook([_due(50_000, "other")], set(), None, None), under_way, anew=False)
     assert [one.host for one in known.choose(under_way, free=64)] == ["other"]
     assert known.has_more()
     assert not known.is_short(under_way)
@@ -147,7 +147,7 @@ def test_many_that_have_no_room_are_left_to_the_store_until_there_is() -> None:
 
 
 def test_a_look_that_failed_takes_nothing_away() -> None:
-    known = Known()
+    known = DueCache()
     known.tell(_due(1))
     known.begin_look()
     known.tell(_due(2))
@@ -157,8 +157,8 @@ def test_a_look_that_failed_takes_nothing_away() -> None:
 
 
 def test_a_line_of_which_all_that_a_look_saw_is_under_way_is_looked_at_again() -> None:
-    known, under_way = Known(), [_due(number) for number in range(HOST_MAX)]
+    known, under_way = DueCache(), [_due(number) for number in range(HOST_MAX)]
     known.begin_look()
-    known.end_look(Look(under_way, {("h", "a")}, None, None), under_way, anew=True)
+    known.end_look(QueueLook(under_way, {("h", "a")}, None, None), under_way, anew=True)
     assert not known.choose(under_way, free=64)
     assert known.is_short(under_way[1:])

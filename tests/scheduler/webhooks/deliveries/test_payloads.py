@@ -7,8 +7,8 @@ import pytest
 
 from scheduler.webhooks.deliveries.payloads import (
     DeliveredRun,
-    Deltas,
     Numbers,
+    PayloadDeltas,
     full_numbers_payload,
     full_payload,
     rows_payload,
@@ -25,7 +25,7 @@ FACTS = {
     "alerts_fired": [ALERT],
 }
 NUMBERS: Numbers = {"p1": {"views": 12, "likes": 2.5}, "p2": {"views": 0}}
-DELTAS: Deltas = {
+DELTAS: PayloadDeltas = {
     "rows": {"p1": {"views": {"prev": 0, "cur": 12, "abs": 12, "pct": None}}},
     "rows_new": ["p2"],
     "rows_gone": ["p0"],
@@ -50,7 +50,7 @@ def test_a_stored_result_goes_in_as_its_bytes() -> None:
 
 
 @pytest.mark.parametrize("deltas", [None, DELTAS])
-def test_full_of_a_numbers_only_monitor(deltas: Deltas | None) -> None:
+def test_full_of_a_numbers_only_monitor(deltas: PayloadDeltas | None) -> None:
     payload = full_numbers_payload(RUN, result={"items": []}, numbers=NUMBERS, deltas=deltas)
     assert orjson.loads(payload) == {**FACTS, "result": {"items": []}, "numbers": NUMBERS, "deltas": deltas}
 

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.webhooks.deliveries.schedule import BACKOFF_S, Counted, Verdict, count, judge
+from scheduler.webhooks.deliveries.schedule import BACKOFF_S, Counted, DeliveryVerdict, count, judge
 
 MIDDLE = 0.5
 FAILED_STATUSES = [None, 100, 199, 300, 301, 302, 307, 400, 401, 404, 408, 429, 500, 503, 599]
-DELIVERED, FAILED, WAITING = Verdict("delivered"), Verdict("failed"), Verdict("waiting", 5.0)
-GONE = Verdict("failed", is_gone=True)
+DELIVERED, FAILED, WAITING = DeliveryVerdict("delivered"), DeliveryVerdict("failed"), DeliveryVerdict("waiting", 5.0)
+GONE = DeliveryVerdict("failed", is_gone=True)
 
 
 def test_six_attempts_at_once_and_after_5_s_5_min_30_min_2_h_5_h() -> None:
@@ -86,7 +86,7 @@ def test_a_success_begins_the_count_anew_and_a_delivery_that_waits_does_not_coun
 
 
 @pytest.mark.parametrize("verdict", [DELIVERED, FAILED, WAITING])
-def test_a_redelivery_never_moves_the_count(verdict: Verdict) -> None:
+def test_a_redelivery_never_moves_the_count(verdict: DeliveryVerdict) -> None:
     for failures in (0, 9, 10):
         assert count(failures, verdict, is_redelivery=True) == Counted(failures, None)
 

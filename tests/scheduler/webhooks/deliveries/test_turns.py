@@ -5,41 +5,49 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.webhooks.deliveries.turns import Due, in_turn
+from scheduler.webhooks.deliveries.turns import DueDelivery, in_turn
 
 _HOSTS, _ACCOUNTS = st.sampled_from("abc"), st.sampled_from("xyz")
 _DUES = st.lists(st.tuples(st.integers(0, 50), _HOSTS, _ACCOUNTS), max_size=60).map(
-    lambda found: [Due(float(at), host, account, f"d{number}") for number, (at, host, account) in enumerate(found)]
+    lambda found: [
+        DueDelivery(float(at), host, account, f"d{number}") for number, (at, host, account) in enumerate(found)
+    ]
 )
 
 
-def _in_turn(due: list[Due], busy: list[Due] | None = None, *, free: int = 100) -> list[str]:
+def _in_turn(due: list[DueDelivery], busy: list[DueDelivery] | None = None, *, free: int = 100) -> list[str]:
     return [one.id for one in in_turn(due, busy or [], free=free, host_max=2, account_max=4)]
 
 
 def test_accounts_take_turns_whoever_queued_first() -> None:
-    due = [Due(float(n), f"h{n}", "big", f"big{n}") for n in range(5)] + [Due(9.0, "h", "small", "small")]
+    due = [DueDelivery(float(n), f"h{n}", "big", f"big{n}") for n in range(5)] + [
+        DueDelivery(9.0, "h", "small", "small")
+    ]
     assert _in_turn(due) == ["big0", "small", "big1", "big2", "big3"]
 
 
 def test_an_account_with_attempts_under_way_comes_after_those_without() -> None:
-    busy = [Due(0.0, "h", "big", "under way")]
-    due = [Due(1.0, "i", "big", "big"), Due(2.0, "j", "small", "small")]
+    busy = [DueDelivery(0.0, "h", "big", "under way")]
+    due = [DueDelivery(1.0, "i", "big", "big"), DueDelivery(2.0, "j", "small", "small")]
     assert _in_turn(due, busy, free=1) == ["small"]
 
 
 def test_a_host_that_is_full_lets_those_behind_it_pass() -> None:
-    due = [Due(float(n), "full", "x", f"full{n}") for n in range(1_000)] + [Due(2_000.0, "other", "x", "other")]
+    due = [DueDelivery(float(n), "full", "x", f"full{n}") for n in range(1_000)] + [
+        DueDelivery(2_000.0, "other", "x", "other")
+    ]
     assert _in_turn(due) == ["full0", "full1", "other"]
 
 
 def test_accounts_share_a_host_fairly() -> None:
-    due = [Due(float(n), "shared", "x", f"x{n}") for n in range(100)] + [Due(500.0, "shared", "y", "y")]
+    due = [DueDelivery(float(n), "shared", "x", f"x{n}") for n in range(100)] + [DueDelivery(500.0, "shared", "y", "y")]
     assert _in_turn(due) == ["x0", "y"]
 
 
 @given(due=_DUES, busy=_DUES, free=st.integers(0, 20))
-def test_no_bound_is_ever_passed_and_no_room_is_wasted(due: list[Due], busy: list[Due], free: int) -> None:
+def test_no_bound_is_ever_passed_and_no_room_is_wasted(
+    due: list[DueDelivery], busy: list[DueDelivery], free: int
+) -> None:
     chosen = in_turn(due, busy, free=free, host_max=3, account_max=5)
     assert len(chosen) <= free
     assert len({one.id for one in chosen}) == len(chosen)
