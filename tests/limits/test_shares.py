@@ -129,7 +129,7 @@ async def test_of_keys_that_cost_nothing_the_oldest_are_forgotten_and_paid_ones_
         await finish(store, str(number), "same", NOW + number, free=number % 2 == 0)
     assert await trim(store, "acc_1", KeptShare(free_keys=2), pause_s=0) == Trimmed(0, 3)
     told = [await ask(store, str(number)) for number in range(10)]
-    assert told == ["Held", "same", "Held", "same", "Held", *["same"] * 5]
+    assert told == ["HeldClaim", "same", "HeldClaim", "same", "HeldClaim", *["same"] * 5]
 
 
 async def test_what_is_far_too_much_goes_in_small_steps(store: Store) -> None:
