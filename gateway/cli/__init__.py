@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
+from importlib.metadata import entry_points
 
 import click
 
-from gateway.cli.bench import bench
 from gateway.cli.demo import demo
 from gateway.cli.feed.command import events
 from gateway.cli.monitor import monitor
@@ -17,8 +17,26 @@ from gateway.cli.serve import check, sandbox, serve
 from gateway.cli.webhook import webhook
 from gateway.observability.standard_streams import STDOUT, discard, open_missing
 
+_PLUGINS = "sluice.commands"
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+
+class Commands(click.Group):
+    """The commands of this package, and those that other packages add as entry points of `sluice.commands`."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names of all commands, sorted."""
+        return sorted({*super().list_commands(ctx), *entry_points(group=_PLUGINS).names})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of this name; one of another package is loaded by its first use."""
+        own = super().get_command(ctx, cmd_name)
+        if own is not None:
+            return own
+        added = next(iter(entry_points(group=_PLUGINS, name=cmd_name)), None)
+        return None if added is None else added.load()
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="sluice")
 def cli() -> None:
     """Sluice: many public platforms as one API, billed in credits."""
@@ -27,7 +45,6 @@ def cli() -> None:
 _COMMANDS = (
     account,
     admin,
-    bench,
     check,
     credits_group,
     demo,
