@@ -1,4 +1,4 @@
-"""What each `sluice bench` command does, once its arguments are read."""
+"""Runs each `sluice bench` command, once its arguments are read."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

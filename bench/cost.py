@@ -1,4 +1,4 @@
-"""What one request costs the server process in CPU microseconds, beside peers: `python -m bench.cost`."""
+"""Measures the CPU microseconds of one request in the server process, beside peers: `python -m bench.cost`."""
 
 import argparse
 import itertools
@@ -34,7 +34,7 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class CostOptions:
-    """How hard and how long every scenario is driven."""
+    """The load and the length of every scenario."""
 
     connections: int = 64
     seconds: float = 5.0
@@ -43,7 +43,7 @@ class CostOptions:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What `--json` prints."""
+    """The document that `--json` prints."""
 
     connections: int
     seconds: float

@@ -15,7 +15,7 @@ from bench.suite import run_feed
 FEED = ("parked", "depth", "monitors", "deliveries")
 """The scenarios of the feed, of monitors and of deliveries that have marks."""
 WORKS = len(COSTED) + 3 + len(FEED)
-"""How often a run tells what is next."""
+"""The number of times that a run reports what comes next."""
 MANY = 512
 IDLE_S = 1.0
 
@@ -64,7 +64,7 @@ async def _idle_bytes() -> int:
 
 
 def added_latency(costs: Sequence[Cost]) -> Mark:
-    """What the gateway adds to a lone caller's call of the upstream; the costs are those of `direct` and `miss`."""
+    """Return the time that the gateway adds to a lone caller's call; the costs are those of `direct` and `miss`."""
     direct, miss = costs
     added_ms = None if direct.unexpected or miss.unexpected else miss.p50_ms - direct.p50_ms
     return Mark("added by a billed miss at 1 connection, p50", added_ms, 0.6, "ms")

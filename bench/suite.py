@@ -16,7 +16,7 @@ from bench.scenarios import feed
 from bench.scenarios.feed import FeedOptions
 
 NAMES = (*(name for name in SCENARIOS if name not in PEERS), *feed.SCENARIOS)
-"""What can be run; those of the feed have no rates, so they are no rows of `SCENARIOS`."""
+"""The names of all that can be run; those of the feed have no rates, so they are no rows of `SCENARIOS`."""
 
 
 def names_here() -> tuple[str, ...]:
@@ -29,7 +29,7 @@ HELLO_S = 1.0
 KEYS_A_STEP = 10_000_000
 SOAK_S_MAX = 1_800.0
 SOAK_REQUESTS_MIN = 100_000
-"""Of fewer requests nothing can be said about growth."""
+"""The fewest requests that say anything about growth."""
 REFUSALS = (429, 503)
 
 Tell = Callable[[str], None]
@@ -38,7 +38,10 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class SuiteOptions:
-    """What to run and how long. Rates are requests a second; without them each scenario has shares of what is found."""
+    """The scenarios to run and how long.
+
+    Rates are requests a second; without them each scenario has shares of its capacity.
+    """
 
     scenarios: tuple[str, ...] = NAMES
     rates: Mapping[str, Mapping[str, float]] = field(default_factory=lambda: MappingProxyType({}))
@@ -52,7 +55,7 @@ class SuiteOptions:
 
 
 def works_of(options: SuiteOptions) -> int:
-    """How often a run tells what is next."""
+    """Return the number of times that a run reports what comes next."""
     return sum(1 if name in feed.SCENARIOS else _works_of(name, options) for name in options.scenarios)
 
 
@@ -140,7 +143,7 @@ async def measure_hello() -> float:
 
 
 def soak_marks(scenario: Scenario, points: Sequence[Point]) -> list[Mark]:
-    """How much a million requests make the node grow; nothing of other scenarios and of short runs."""
+    """Return the growth of the node in a million requests; nothing for other scenarios and for short runs."""
     steps = [step for point in points for step in point.steps]
     if scenario.requests is None or sum(step.requests for step in steps) < SOAK_REQUESTS_MIN:
         return []

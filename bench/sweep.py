@@ -14,7 +14,7 @@ from bench.suite import SuiteOptions, Tell, find_rates, run_suite, works_of
 _SHARED: Mapping[str, Setting] = MappingProxyType(
     {"store.url": "postgresql://127.0.0.1/bench", "state.url": "redis://127.0.0.1"}
 )
-"""What `shared` stands on, in kind; the addresses are known when its servers run."""
+"""The kinds of stores under `shared`; their addresses are known when its servers run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def check_sweep(sweep: Sweep, scenario: Scenario) -> None:
 
 
 def works_of_sweep(sweep: Sweep, options: SuiteOptions) -> int:
-    """How often `run_sweep` tells what is next."""
+    """Return the number of times that `run_sweep` reports what comes next."""
     finding = 0 if options.rates else 1
     (name,) = options.scenarios
     rates = {name: options.rates.get(name) or dict.fromkeys(map(str, SCENARIOS[name].shares), 1.0)}

@@ -1,4 +1,4 @@
-"""What billing tells of itself, each fact inside the transaction that makes it one."""
+"""The events that billing publishes, each in the transaction that makes it true."""
 
 from collections.abc import Sequence
 from typing import Final, Protocol
@@ -9,9 +9,9 @@ from storage.store import Tx
 
 
 class BillingEvents(Protocol):
-    """Who is told. It runs on the store's thread, writes with `tx` only, and more than once if the call is tried again.
+    """The receiver of billing's events. A call runs on the store's thread, writes with `tx` only, and may be repeated.
 
-    The rows of accounts and keys that it is told of are locked already: whatever else it locks, it locks after them.
+    The rows of the accounts and keys that it names are locked already: any other row is locked after them.
     """
 
     def key_revoked(self, tx: Tx, key: KeyRecord) -> None:

@@ -1,10 +1,10 @@
-"""What billing refuses, with the numbers a client needs to act on it."""
+"""The refusals of billing, with the numbers a client needs to act on them."""
 
 from typing import Literal
 
 
 class BillingError(Exception):
-    """Whatever billing refuses."""
+    """A refusal of billing."""
 
 
 class InsufficientCredits(BillingError):

@@ -1,4 +1,4 @@
-"""What a call costs, in credits (spec 8)."""
+"""Prices calls in credits (spec 8)."""
 
 from typing import Literal, TypeAlias
 

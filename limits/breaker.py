@@ -23,7 +23,10 @@ Outcome = Literal["success", "failure", "abandoned"]
 
 @dataclass(frozen=True, slots=True)
 class BreakerRules:
-    """When a breaker opens and for how long; `open_max_s` ends the doubling (an `open_s` above it is not cut)."""
+    """The thresholds of a breaker, and how long it stays open.
+
+    `open_max_s` ends the doubling (an `open_s` above it is not cut).
+    """
 
     failures: int = 5
     window_s: float = 60.0
@@ -101,7 +104,7 @@ class Breaker:
 
     @property
     def state(self) -> State:
-        """What the breaker does with the next call."""
+        """Return how the breaker treats the next call."""
         if self._open_until is None:
             return "closed"
         return "open" if self._now() < self._open_until else "half_open"

@@ -42,7 +42,7 @@ class Leases:
         self._held: dict[Hashable, int] = {}
 
     def __len__(self) -> int:
-        """How many keys hold at least one lease."""
+        """Return the number of keys that hold at least one lease."""
         return len(self._held)
 
     def take_nowait(self, key: Hashable) -> Lease | None:
@@ -54,9 +54,9 @@ class Leases:
         return Lease(self, key)
 
     def count(self, key: Hashable) -> int:
-        """How many leases the key holds."""
+        """Return the number of leases that the key holds."""
         return self._held.get(key, 0)
 
     def running(self) -> int:
-        """How many leases are held in all."""
+        """Return the number of leases that are held in all."""
         return sum(self._held.values())

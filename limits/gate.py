@@ -19,7 +19,7 @@ KNOWN_S = 30.0
 """For how long a node may believe what it has read of a key."""
 
 NO_GENERATION = b""
-"""Of a key that was not changed for so long that no node can remember how it was before."""
+"""The generation of a key that was not changed for so long that no node remembers an older state."""
 
 
 class LeaseHandle(Protocol):
@@ -46,7 +46,7 @@ class Admitted(NamedTuple):
 
 
 class GateStatistics(NamedTuple):
-    """What this node holds, and in how many keys' windows requests are; None where only the server knows."""
+    """The leases that this node holds, and the keys with requests in a window: None where only the server knows."""
 
     leases: int
     lease_keys: int

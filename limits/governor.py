@@ -80,7 +80,7 @@ class Turn:
 
 
 class Governor:
-    """Of one source: lets no call go while one of its names is held, and after a hold one at a time until it is over.
+    """Holds back one source's calls: all while one of its names is held, then all but one at a time until it is over.
 
     At most `names_max` names are remembered (past that, the one that ends soonest is let go) and `waiters_max` calls
     wait. No hold is obeyed for longer than `hold_s_max`, so one absurd answer cannot put a source away for good.
@@ -91,7 +91,7 @@ class Governor:
         self._waiters_max = waiters_max
         self._hold_s_max = hold_s_max
         self.held: dict[Hashable, _Hold] = {}
-        """What is not free, by name; changed here only. While it is empty, nobody has to ask for a turn."""
+        """The names that are not free; changed here only. While it is empty, nobody has to wait for a turn."""
         self._waiting: dict[_Waiter, None] = {}  # the longest waiting first
         self._held_total = self._queued_total = self._refused_total = 0
 

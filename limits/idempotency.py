@@ -25,7 +25,7 @@ FORGET_AT_ONCE = 500
 
 @dataclass(slots=True)
 class Claim:
-    """What a request claims: `place` is its method and path, `fingerprint` covers its parameters and body too."""
+    """A request's claim on its key: `place` is its method and path, `fingerprint` covers parameters and body too."""
 
     account_id: str
     key: str
@@ -178,7 +178,7 @@ def m0002_cached(schema: Schema) -> None:
 
 
 def m0003_running(schema: Schema) -> None:
-    """What a dead node's requests have claimed is found by them."""
+    """Add the index by which the claims of a dead node's requests are found."""
     schema.execute("CREATE INDEX claims_running ON claims (owner) WHERE status IS NULL")
 
 

@@ -1,4 +1,4 @@
-"""How many retries a source can bear, and how long to pause before one.
+"""Bounds the retries of a source, and spreads the pause before each.
 
 The budget follows Finagle (a share of the calls of the last seconds, with a small reserve so that quiet sources may
 retry at all) and Envoy (20 % and 3 as the figures). Counting in slices instead of a token for each call keeps it O(1)
@@ -12,7 +12,9 @@ _EXPONENT_MAX = 32
 
 
 class RetryBudget:
-    """Of one source: retries of the last `window_s` stay within `percent` of its calls in that time plus `reserve`.
+    """Bounds one source's retries.
+
+    Those of the last `window_s` stay within `percent` of its calls in that time plus `reserve`.
 
     A call is a first attempt; a retry is not counted as a call too. The window moves in tenths of its length.
     `refused_total` counts the retries that it had no room for.

@@ -36,7 +36,7 @@ _Place: TypeAlias = tuple[bytes, bytes]  # the keys of a window and of its lease
 
 @dataclass(frozen=True, slots=True)
 class GateScripts:
-    """What runs on the server."""
+    """The scripts that run on the server."""
 
     admit: Script
     hold: Script
@@ -88,7 +88,7 @@ class SharedGate:
         state.on_connect(self._connected)
 
     def __len__(self) -> int:
-        """How many leases this node holds."""
+        """Return the number of leases that this node holds."""
         return sum(len(ids) for ids in self._held.values())
 
     def admit_nowait(self, account_id: str, key_id: str) -> None:  # noqa: ARG002 - whatever it is
@@ -185,7 +185,7 @@ class SharedGate:
         self._say_released(leases, lease_id)
 
     def _say_released(self, leases: bytes, lease_id: bytes) -> None:
-        """What the server does not hear now it hears when it is back: else the place would be taken until then."""
+        """Tell the server of a release, again once it is back if it was lost: else the place would stay taken."""
         on_loss = partial(_remember, self._unreleased, lease_id, leases)
         self._state.call_nowait(b"ZREM", leases, lease_id, on_loss=on_loss)
 
@@ -232,7 +232,7 @@ def _remember(unsaid: dict[bytes, _T], of: bytes, what: _T) -> None:
 
 
 def _taken(unsaid: dict[bytes, _T]) -> list[tuple[bytes, _T]]:
-    """What there is to say; what of it is lost again comes back by `_remember`, to the same place."""
+    """Empty `unsaid` and return its entries; one that is lost again returns to its place by `_remember`."""
     taken = list(unsaid.items())
     unsaid.clear()
     return taken

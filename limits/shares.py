@@ -41,14 +41,14 @@ class KeptShare:
 
 
 class Trimmed(NamedTuple):
-    """How many of each an account has lost."""
+    """The numbers of replies and free keys that an account has lost."""
 
     replies: int
     free_keys: int
 
 
 class _Kind(NamedTuple):
-    """How rows of one kind are counted, found from the oldest on (id, instant, what it counts for), and dropped."""
+    """The statements that count one kind of row, find its oldest (id, instant, weight), and drop them."""
 
     total: str
     oldest: str

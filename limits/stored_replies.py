@@ -17,7 +17,7 @@ from storage.store import Tx
 KEPT_S: Final = 86_400.0
 """For how long a claim is replayed."""
 TOUCH_S: Final = 300.0
-"""How far `kept_at` may lag behind the newest claim: a text that is named again and again is not written anew."""
+"""The most that `kept_at` may lag behind the newest claim: a text that is named again and again is not written anew."""
 ROW_BYTES: Final = 512
 """A reply counts for so much beside its text: about what its row and its places in the indexes take."""
 FORGET_AT_ONCE: Final = 100

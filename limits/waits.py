@@ -1,4 +1,4 @@
-"""What a limit says of waiting: whole seconds, as `Retry-After` wants them, and the state of a window."""
+"""The state of a window, and waits in whole seconds, as `Retry-After` wants them."""
 
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ def whole_seconds(now: float, until: float) -> int:
 
 
 class WindowState(NamedTuple):
-    """What a window says of one key: `reset_s` is the whole seconds until a slot frees, 0 when none is used."""
+    """The state of one key's window: `reset_s` is the whole seconds until a slot frees, 0 when none is used."""
 
     limit: int
     remaining: int

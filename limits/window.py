@@ -91,7 +91,7 @@ class Window:
         self._sweep_at = _SWEEP_FIRST_AT
 
     def __len__(self) -> int:
-        """How many keys hold memory (8 bytes an admission, at least a piece)."""
+        """Return the number of keys that hold memory (8 bytes an admission, at least a piece)."""
         return len(self._times)
 
     def look(self, key: Hashable, now: float) -> WindowState:

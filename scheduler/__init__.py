@@ -1,1 +1,1 @@
-"""What runs by itself: monitors on their cadence, their runs and their webhooks (floor 4)."""
+"""Runs by itself: monitors on their cadence, their runs and their webhooks (floor 4)."""

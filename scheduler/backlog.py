@@ -1,4 +1,4 @@
-"""What waits in the store to be run and delivered, as an operator watches it: the same on every node that shares it."""
+"""Counts the runs and deliveries that wait in the store, for an operator: the same on every node that shares it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DELIVERIES = "SELECT COUNT(*), MIN(next_at) FROM deliveries WHERE status = 'queu
 
 
 class Backlog(NamedTuple):
-    """How many wait, those too whose time is yet to come, and for how long what is due longest has been due."""
+    """The numbers that wait, those not yet due included, and for how long the oldest due ones have been due."""
 
     runs: int = 0
     runs_late_s: float = 0.0

@@ -1,10 +1,10 @@
-"""What the scheduler refuses, with what a caller needs to send it right."""
+"""The refusals of the scheduler, with the data a caller needs to send it right."""
 
 from __future__ import annotations
 
 
 class SchedulerError(Exception):
-    """Whatever the scheduler refuses."""
+    """A refusal of the scheduler."""
 
 
 class MonitorInvalid(SchedulerError):

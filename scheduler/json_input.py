@@ -22,7 +22,7 @@ def shown(text: str) -> str:
 
 
 def kind_of(value: object) -> str:
-    """What a JSON value is, in the words of messages."""
+    """Return the kind of a JSON value in the words of messages."""
     kinds = ((bool, "a boolean"), (int | float, "a number"), (str, "text"), (list, "an array"), (dict, "an object"))
     return next((name for kind, name in kinds if isinstance(value, kind)), "null")
 

@@ -4,7 +4,7 @@ from typing import Any, Protocol
 
 
 class OperatorLog(Protocol):
-    """Where the clock tells its operator of what happens."""
+    """The operator's log, as the scheduler writes to it."""
 
     def event(self, level: str, event: str, **fields: Any) -> None:
         """One line."""

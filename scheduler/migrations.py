@@ -176,4 +176,4 @@ def m0004_sealed_urls(schema: Schema) -> None:
 
 
 MIGRATIONS = MigrationSet("scheduler", (m0001_monitors, m0002_redeliveries, m0003_retention, m0004_sealed_urls))
-"""What `open_store` is given, after billing's."""
+"""The migrations of the scheduler, which `open_store` runs after billing's."""

@@ -1,4 +1,4 @@
-"""What a monitor runs: an endpoint with its parameters, priced and called as the API does, never from the cache."""
+"""The recipe of a monitor: an endpoint with its parameters, priced and called as the API does, never from the cache."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """What a call brought: `data` as the envelope has it and as JSON, which sources gave it, and how much of all.
+    """The result of a call: `data` as the envelope has it and as JSON, which sources gave it, and how much of all.
 
     `warnings` say what is missing of it, and why.
 

@@ -47,7 +47,7 @@ class Retention:
 
 
 class Swept(NamedTuple):
-    """How many of each were removed."""
+    """The numbers of rows that were removed."""
 
     deliveries: int
     results: int
@@ -55,7 +55,7 @@ class Swept(NamedTuple):
 
 
 class _Kind(NamedTuple):
-    """How rows of one kind are found and dropped, and how many at once."""
+    """The statements that find and drop the rows of one kind, and how many at once."""
 
     find: str
     drop: str

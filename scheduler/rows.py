@@ -1,4 +1,4 @@
-"""What a record's row holds."""
+"""Turns a record into the values of its row."""
 
 from __future__ import annotations
 

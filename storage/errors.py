@@ -1,8 +1,8 @@
-"""What the store refuses, each with words an operator can act on."""
+"""The refusals of the store, each with words an operator can act on."""
 
 
 class StorageError(Exception):
-    """Whatever the store refuses."""
+    """A refusal of the store."""
 
 
 class StoreUnavailable(StorageError):

@@ -8,7 +8,7 @@ from storage.errors import StoreTooNew
 
 
 class Schema(Protocol):
-    """What a migration may do, on either engine."""
+    """The statements that a migration may run, on either engine."""
 
     def execute(self, sql: str) -> None:
         """Run one statement; `{serial}` stands for the type of a primary key that counts by itself."""

@@ -1,4 +1,4 @@
-"""Who lives: each node of a shared store beats by the database's own clock, and who is silent is taken over.
+"""Tracks the live nodes: each node of a shared store beats by the database's own clock, and a silent one is taken over.
 
 A node that was declared dead stays so: it must take a new id. It is offered for taking over again and again for an
 hour, so that nothing stays behind of one that died while it took another over, or that was only paused and went on for
@@ -40,9 +40,10 @@ def join(tx: Tx, node_id: str, *, shares_state: bool) -> None:
 
 
 def rivals(tx: Tx, node_id: str, *, shares_state: bool, dead_after_s: float = DEAD_AFTER_S) -> dict[str, float]:
-    """Whom `node_id`, which may not have joined yet, must not live beside, and when each was seen (database's clock).
+    """Return the nodes that must not live beside `node_id`, which may not have joined yet, and when each was last seen.
 
-    A node that keeps its state to itself has to be alone; of two that are not, who has joined later is wrong.
+    Instants are those of the database's clock. A node that keeps its state to itself has to be alone; of two that do
+    not, the one that joined later is wrong.
     """
     found = tx.all(RIVALS, (node_id, node_id, dead_after_s, int(shares_state)))
     return dict(found)
@@ -66,7 +67,7 @@ def take_over(tx: Tx, node_id: str, *, dead_after_s: float = DEAD_AFTER_S) -> li
 
 
 def unknown(tx: Tx, ids: Sequence[str]) -> list[str]:
-    """Which of these are nobody's: their nodes left, or died so long ago that they are forgotten."""
+    """Return those of the ids that are nobody's: their nodes left, or died so long ago that they are forgotten."""
     return sorted(id_ for (id_,) in tx.all_in(UNKNOWN, ids))
 
 

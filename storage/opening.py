@@ -43,7 +43,7 @@ async def open_store(url: str, migrations: Sequence[MigrationSet], *, new_store:
 
 
 def read_owner_note(url: str) -> dict[str, str] | None:
-    """What the process that owns the store at `url` has announced; None while nobody owns it, or nobody has to."""
+    """Return the note of the process that owns the store at `url`; None while nobody owns it, or nobody has to."""
     return None if url.startswith(POSTGRES) else read_note(_file(url))
 
 

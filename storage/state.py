@@ -1,6 +1,6 @@
-"""What may be lost and is shared by all nodes: scripts, plain commands and messages, neutral to the server behind them.
+"""The state that all nodes share and may lose: scripts, plain commands and messages, neutral to the server behind them.
 
-Everything here may be gone after any call: whoever keeps something must be able to do without.
+Everything here may be gone after any call: a caller must be able to do without.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import trio
 Reply: TypeAlias = "int | float | bytes | list[Reply] | None"
 
 LOOK_AGAIN = b""
-"""What a subscriber gets instead of a message when some may have been lost."""
+"""The message that a subscriber receives when some may have been lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ def read_script(package: str, name: str) -> Script:
 
 @dataclass(frozen=True, slots=True)
 class StateStatistics:
-    """What was done since the start: `round_trips` carried `calls`; `lost` calls ended with their connection."""
+    """Counts since the start: `round_trips` carried `calls`; `lost` calls ended with their connection."""
 
     waiting: int
     calls: int
@@ -58,7 +58,7 @@ class State(Protocol):
 
     @property
     def fault(self) -> str | None:
-        """Why calls are refused now; None while they are not."""
+        """Return the reason why calls are refused now; None while they are not."""
         ...
 
     async def run(self, script: Script, keys: Sequence[bytes], args: Sequence[bytes]) -> Reply:

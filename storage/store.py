@@ -85,7 +85,7 @@ BatchHandler: TypeAlias = Callable[[Tx, Sequence[Req]], Sequence[Res | Exception
 
 @dataclass(frozen=True, slots=True)
 class StoreStatistics:
-    """What the writer has done since it was opened."""
+    """Counts of the writer since it was opened."""
 
     waiting: int
     commits: int

@@ -34,7 +34,7 @@ class ClockReading(NamedTuple):
     steady_at: float
 
     def leads_to(self, later: ClockReading) -> float:
-        """How far the clock is ahead at `later` of what it was then and the time since; below 0: behind."""
+        """Return the clock's gain between the two readings, against the steady one; below 0 it fell behind."""
         return later.at - self.at - (later.steady_at - self.steady_at)
 
 

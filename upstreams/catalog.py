@@ -41,7 +41,7 @@ class Catalog:
         return list(self._by_path.values())
 
     def available(self) -> list[Listing]:
-        """What the catalog shows: endpoints that can be called now."""
+        """Return the endpoints that can be called now, as the catalog shows them."""
         return [listing for listing in self._by_path.values() if listing.available]
 
     def nearest(self, path: str) -> str | None:

@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class ControlAddress(msgspec.Struct, frozen=True):
-    """Where a server listens for orders, and what lets them in."""
+    """The address at which a server takes the bench's commands, and the token that lets a caller in."""
 
     url: str
     token: str
@@ -76,7 +76,7 @@ class Appended(msgspec.Struct, frozen=True):
 
 
 class Waiting(msgspec.Struct, frozen=True):
-    """How many polls the server holds, or how many deliveries have not ended."""
+    """The number of polls that the server holds, or of deliveries that have not ended."""
 
     count: int
 
@@ -95,7 +95,7 @@ class Plant(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Ran(msgspec.Struct, frozen=True):
-    """How many runs wait or are under way; once there are none, how many ended, well or not, when, and how late begun.
+    """The number of runs that wait or are under way; once there are none, how many ended, how many well, and when.
 
     `lags` is a histogram in nanoseconds.
     """
@@ -141,7 +141,7 @@ class Posted(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class QueuedAt(msgspec.Struct, frozen=True):
-    """When each delivery was queued, in the transaction that did it."""
+    """The instant at which each delivery was queued, in the transaction that did it."""
 
     at: dict[str, float]
 
@@ -192,7 +192,7 @@ class Orders:
         self.receive(Appended)
 
     def waiting(self) -> int:
-        """How many polls wait."""
+        """Return the number of polls that wait."""
         self.send(WAITING)
         return self.receive(Waiting).count
 

@@ -1,4 +1,4 @@
-"""What figures were measured on: the machine, the interpreter, the libraries, and which state of this program."""
+"""Describes the machine, interpreter, libraries and commit of this program that figures were measured on."""
 
 import os
 import platform
@@ -31,30 +31,30 @@ _CGROUP = Path("/sys/fs/cgroup")
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What the figures were measured on. What has a default is not told by older files."""
+    """The machine and the programs of a run. Fields with a default are missing in older files."""
 
     cpu: str
     cpus: int
-    """That this process may use."""
+    """Those that this process may use."""
     memory_bytes: int
     system: str
     """With the kernel's version."""
     python: str
     libraries: dict[str, str]
     load_average: float
-    """Of the minute before the run."""
+    """The load average of the minute before the run."""
     build: str = ""
-    """How the interpreter was built: its compiler, and which optimisations were asked for by name."""
+    """The interpreter's compiler, and the optimisations that were asked for by name."""
     cpu_quota: float | None = None
     """CPUs' worth of time that a control group allows, where it allows less than all."""
     store_on: str = ""
     """The file system under the stores of a run, which lie in the temporary folder."""
     commit: str = ""
-    """Of this program; with `and changes` when files differ from it."""
+    """The commit of this program, with `and changes` when files differ from it."""
 
 
 def this_machine() -> Machine:
-    """What this machine says of itself."""
+    """Describe this machine."""
     return Machine(
         cpu=_cpu_model(),
         cpus=len(os.sched_getaffinity(0)),
@@ -109,7 +109,7 @@ def _version(name: str) -> str:
 
 
 def interpreter_build() -> str:
-    """How the interpreter was built: its compiler, and which optimisations were asked for by name."""
+    """Return the interpreter's compiler, and the optimisations that were asked for by name."""
     configured = str(sysconfig.get_config_var("CONFIG_ARGS") or "")
     asked = [option for option in ("--enable-optimizations", "--with-lto") if option in configured]
     return ", ".join([platform.python_compiler(), *asked])  # distributions may do the same unasked

@@ -29,7 +29,7 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a process and its living children have used: CPU seconds (user and system) and resident bytes.
+    """CPU seconds (user and system) and resident bytes of a process and its living children.
 
     `own_bytes` are the resident ones without files that are mapped: a store's pages lie in the system's cache anyway.
     """
@@ -146,7 +146,7 @@ async def _first_line(stdout: trio.abc.ReceiveStream) -> bytes:
 async def run_command(
     command: Sequence[str], *, stdin: bytes = b"", environ: Mapping[str, str] = MappingProxyType({})
 ) -> bytes:
-    """What `command` printed to stdout; `environ` is added to this process's own environment.
+    """Return the stdout of `command`; `environ` is added to this process's own environment.
 
     Raises:
         ChildFailed: it ended with an exit code other than 0.

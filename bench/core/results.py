@@ -1,4 +1,4 @@
-"""What a run of the bench leaves behind: one JSON document, and where it stands."""
+"""The results of a run of the bench: one JSON document, and its place on disk."""
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -36,21 +36,21 @@ class Step:
     cpu_share: float
     """CPU seconds of the server's process in a second."""
     machine_share: float
-    """How busy all CPUs of the machine were, 0 to 1: at 1 the figures are the machine's more than the server's."""
+    """The share of the machine's CPU time in use, 0 to 1: at 1 the figures are the machine's, not the server's."""
     p50_ms: float
     p90_ms: float
     p99_ms: float
     p999_ms: float
     max_ms: float
     lag_p99_ms: float
-    """How late the generator itself knew that a request was due."""
+    """The generator's own lateness: from a request's instant to when the generator knew that it was due."""
     requests: int
     unanswered: int
     connections: int
     unexpected: dict[str, int]
     memory: tuple[MemorySample, ...]
     seconds: float = 0.0
-    """That were counted; 0 in files of before this was kept."""
+    """Seconds that were counted; 0 in older files."""
     refused_p99_ms: float = 0.0
     """The percentile of the refusals, 0 where there were none."""
 
@@ -61,7 +61,7 @@ class Point:
 
     scenario: str
     label: str
-    """What `compare` matches by: the share of what the server can do (`50 %`), or the rate when it was given."""
+    """The key by which `compare` matches: a share of the server's capacity (`50 %`), or the rate when it was given."""
     setting: str = ""
     """The setting that a sweep varies, such as `limits.concurrent_requests=10`."""
     steps: list[Step] = field(default_factory=list)
@@ -69,7 +69,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a scenario costs in the closed loop: every connection asks again as soon as its answer is there."""
+    """The cost of a scenario in the closed loop: a connection sends its next request once its answer is there."""
 
     scenario: str
     connections: int

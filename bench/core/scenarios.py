@@ -15,7 +15,7 @@ holds 16 MB (8 bytes a request), which counts into the resident memory."""
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What has to run for a scenario: the server, its settings, and how the sandbox upstream behaves.
+    """The server that a scenario needs, its settings, and how the sandbox upstream behaves.
 
     `settings` are dotted keys of config.toml; they count for the servers `gateway` and `shared` only.
     """
@@ -50,7 +50,7 @@ class Scenario:
     shares: tuple[float, ...] = (0.2, 0.5, 0.8, 1.0)
     """Offered rates as shares of what the closed loop found."""
     requests: int | None = None
-    """When set, so many requests are counted instead of some seconds."""
+    """Counts so many requests, where set, instead of some seconds."""
 
 
 _PROFILE = "/v1/github/profile?handle=user{n}"

@@ -18,7 +18,7 @@ BASE: Mapping[str, Setting] = MappingProxyType({"server.port": 0, "admin.port": 
 RESERVED = frozenset(
     {"server.host", "server.port", "admin.host", "admin.port", "store.url", "state.url", "upstreams.egress"}
 )
-"""What the bench decides itself: fresh stores, and loopback for everything that is listened on or called."""
+"""The settings that the bench decides itself: fresh stores, and loopback for all that is listened on or called."""
 _DOTTED = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+")
 
 

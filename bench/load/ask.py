@@ -1,4 +1,4 @@
-"""What is asked of a server and what its answers must look like; the same for the closed and the open loop."""
+"""The requests of a load and the answers that count as good; the same for the closed and the open loop."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator

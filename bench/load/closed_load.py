@@ -21,7 +21,7 @@ DRAIN_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class ClosedLoad:
-    """What to ask, and how often."""
+    """The request of a closed loop, its connections, and how long it runs."""
 
     ask: RequestSpec
     connections: int = 64
@@ -35,7 +35,7 @@ class ClosedLoad:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What was counted between the warm-up and the last answer in time; valid only if `unexpected` is empty."""
+    """The figures from the warm-up's end to the last answer in time; valid only if `unexpected` is empty."""
 
     requests: int
     seconds: float

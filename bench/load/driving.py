@@ -21,7 +21,7 @@ from bench.load.open_load import Heard, OpenLoad
 from bench.peers.servers import ServerTarget
 
 RUN_S = 60.0
-"""What a load may take beyond its counted seconds: start, warm-up, drain."""
+"""The most that a load may take beyond its counted seconds: start, warm-up, drain."""
 LEAD_S = 1.0
 """From starting the processes to the first request, so that all of them are there."""
 SAMPLE_S = 0.5
@@ -29,12 +29,12 @@ PER_PROCESS = 12_000
 """Requests a second that one process of the open loop is trusted with; it can do two or three times as many."""
 PROCESSES_MAX = 8
 REQUESTS_MAX = 5_000_000
-"""Of one step, which is as much shorter as it would have more."""
+"""The most requests of one step; a step that would have more is shortened."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How an open loop runs: requests a second, and the seconds before and in the counting."""
+    """The rate of an open loop in requests a second, and its seconds before and in the counting."""
 
     rate: float
     seconds: float
@@ -43,7 +43,7 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What the server's process used in the counted time, and what it held along the way."""
+    """The CPU that the server's process used in the counted time, and samples of its memory along the way."""
 
     cpu_s: float
     machine_share: float
@@ -51,7 +51,7 @@ class Watched:
 
 
 def ask_for(scenario: Scenario, target: ServerTarget) -> RequestSpec:
-    """What the load has to ask `target` for `scenario`."""
+    """Return the request that the load sends to `target` for `scenario`."""
     return RequestSpec(
         url=target.url,
         path=scenario.path,
@@ -126,7 +126,7 @@ async def hear(load: OpenLoad) -> Heard:
 
 
 async def generate(module: str, load: bytes, limit_s: float) -> bytes:
-    """What a module of the bench, run in a process of its own, makes of the load it is given.
+    """Run a module of the bench in a process of its own on the given load; return its output.
 
     Raises:
         ChildFailed: it failed or did not end in time.

@@ -37,7 +37,7 @@ class Histogram:
 
     @property
     def total(self) -> int:
-        """How many values were recorded."""
+        """Return the number of recorded values."""
         return self.counts.total()
 
     def percentile_ms(self, share: float) -> float:

@@ -1,4 +1,4 @@
-"""Which handle each request asks for: always the same, always a new one, or a mix as real callers make it."""
+"""Chooses the handle of each request: always the same, always a new one, or a mix as real callers make it."""
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping

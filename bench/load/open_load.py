@@ -22,7 +22,7 @@ from bench.load.ticker import Ticker
 
 @dataclass(frozen=True, slots=True)
 class OpenLoad:
-    """What one process sends: `count` requests, `interval_ns` apart, the first at `first_ns` of CLOCK_MONOTONIC."""
+    """The load of one process: `count` requests, `interval_ns` apart, the first at `first_ns` of CLOCK_MONOTONIC."""
 
     ask: RequestSpec
     first_ns: int
@@ -32,21 +32,21 @@ class OpenLoad:
     """Requests meant to be sent before it are the warm-up: sent, but in no figure."""
     connections: int = 1_000
     drain_s: float = 5.0
-    """How long answers are awaited after the last request."""
+    """The wait for answers after the last request."""
     first_key: int = 1
     key_step: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What one process counted of the requests after the warm-up; latencies are of the served ones."""
+    """The counts of one process, of the requests after the warm-up; latencies are of the served ones."""
 
     meant: int
     """Requests that were meant to be sent in the counted time."""
     latencies: dict[int, int]
     """A histogram's buckets; requests that got no answer stand in it with the time they waited in vain."""
     lags: dict[int, int]
-    """How late the generator itself was: of each request, from its instant to when the generator knew it was due."""
+    """The generator's own lateness: of each request, from its instant to when the generator knew it was due."""
     served_in_time: int
     """Served before the last request was meant to be sent: the throughput, where latencies also have the drain."""
     answered_in_time: int

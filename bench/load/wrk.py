@@ -26,7 +26,7 @@ end
 
 @dataclass(frozen=True, slots=True)
 class Wrked:
-    """What wrk has counted, and what the server's process used meanwhile."""
+    """The counts that wrk printed, and the CPU that the server's process used meanwhile."""
 
     requests: int
     seconds: float

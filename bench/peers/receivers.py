@@ -24,7 +24,7 @@ _LENGTH = b"\r\nContent-Length: "
 
 @dataclass(slots=True)
 class Receivers:
-    """What has come. Only the receivers change it; whoever waits makes a new `news` before looking."""
+    """The deliveries that have come. Only the receivers change it; a waiting task makes a new `news` before looking."""
 
     arrived: dict[str, float] = field(default_factory=dict)
     """The id of each delivery, and when its first byte came."""
@@ -59,7 +59,7 @@ class Receivers:
 
 @dataclass(frozen=True, slots=True)
 class Urls:
-    """Where they listen."""
+    """The addresses of the receivers."""
 
     plain: tuple[str, ...]
     """In the clear, each connection kept."""

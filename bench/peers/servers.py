@@ -1,4 +1,4 @@
-"""How each server of the bench is started: the sandbox that plays the upstreams, the gateway, the peers."""
+"""Starts the servers of the bench: the sandbox that plays the upstreams, the gateway, the peers."""
 
 import shutil
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -44,7 +44,7 @@ class ServerTarget:
     pid: int
     key_headers: tuple[tuple[str, str], ...] = ()
     orders: ControlAddress = field(default_factory=lambda: ControlAddress("", ""))
-    """Where a server of the feed obeys; see `bench.control.control_protocol`."""
+    """The address at which a server of the feed takes the bench's commands; see `bench.control.control_protocol`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +57,14 @@ class Listening:
 
 @dataclass(frozen=True, slots=True)
 class NewAccount:
-    """What `sluice account create --json` prints."""
+    """The part that is used of `sluice account create --json`."""
 
     id: str
 
 
 @dataclass(frozen=True, slots=True)
 class IssuedKey:
-    """What `sluice key create --json` prints."""
+    """The part that is used of `sluice key create --json`."""
 
     key: str
 

@@ -20,7 +20,7 @@ _DEBIAN = Path("/usr/lib/postgresql")
 
 
 def missing_servers() -> list[str]:
-    """What is not installed of what a node with both servers needs."""
+    """Return the servers of a shared store that are not installed here."""
     found = {"redis-server": shutil.which("redis-server"), "postgresql": postgres_folder()}
     return [name for name, where in found.items() if where is None]
 

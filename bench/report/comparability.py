@@ -1,4 +1,4 @@
-"""What a reader should know before believing a comparison of two results."""
+"""Warns a reader of all that makes two results hard to compare."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import fields

@@ -1,4 +1,4 @@
-"""What changed between two results, and what is only noise.
+"""Finds the changes between two results, and separates them from noise.
 
 Noise is estimated from the repeats of both: a change counts when Welch's t test on the logarithms, which compares
 ratios, would find it by chance less than once in a thousand comparisons, and when it is above a smallest share.
@@ -15,7 +15,7 @@ from bench.core.results import Point, Results, Step
 SMALLEST = 0.02
 """Differences below it are not called a change, however sure they are."""
 FLOOR_SHARE = 0.01
-"""Of the largest value: what a figure counts as that fell below, so that 0 has a logarithm."""
+"""The share of the largest value that a figure counts as when it is below, so that 0 has a logarithm."""
 VERDICTS = ("better", "worse", "same", "unknown")
 # Student's t, two-sided, one in a thousand: degrees of freedom -> the bound; between two rows the lower one counts.
 _T_BOUNDS = (
@@ -72,7 +72,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What `--json` prints."""
+    """The document that `--json` prints."""
 
     changes: Sequence[Change]
     notes: Sequence[str]
@@ -118,8 +118,10 @@ def _change(
 
 
 def compare_single(before: Results, after: Results) -> list[Change]:
-    """What both results have measured once: costs, marks, figures and, by the rates that are shares of it, what the
-    closed loop found possible. Without repeats no change can be judged.
+    """Return the changes of figures that both results measured once, without a verdict.
+
+    These are costs, marks, figures and, by the rates that are shares of it, the capacity that the closed loop found.
+    Without repeats no change can be judged.
     """
     old, new = dict(_single(before)), dict(_single(after))
     return [

@@ -154,7 +154,7 @@ def _memory(points: Sequence[Point]) -> Figure:
 
 
 def _held(points: Sequence[Point], scenario: str) -> list[MemorySample]:
-    """What the server of a scenario held, in the order of time."""
+    """Return the memory samples of a scenario's server, in the order of time."""
     steps = (step for point in points if point.scenario == scenario for step in point.steps)
     return sorted(held for step in steps for held in step.memory)
 

@@ -18,7 +18,7 @@ WIDTH_OF_A_PIPE = 160
 WIDE = 150
 """Columns from which on a table shows everything; a narrower one leaves out what the JSON has too."""
 LAG_SHARE = 0.2
-"""Of p99 that the generator's own lateness may be before a point says so."""
+"""The share of p99 that the generator's own lateness may reach before a point says so."""
 FULL = 0.97
 """A machine this busy has nothing left for the server."""
 REQUESTS_FOR_P99, REQUESTS_FOR_P999 = 100, 1_000
@@ -75,7 +75,7 @@ def show_results(results: Results, *, as_json: bool) -> None:
 
 
 def _remarks(results: Results) -> Iterator[str]:
-    """What a narrow table has no room for."""
+    """Yield the remarks that a narrow table has no room for."""
     for cost in results.costs:
         if said := invalid(cost.unexpected):
             yield f"{cost.scenario}: {said}"
@@ -85,7 +85,7 @@ def _remarks(results: Results) -> Iterator[str]:
 
 
 def _not_installed(costs: Sequence[Cost]) -> Iterator[str]:
-    """Why columns are empty."""
+    """Yield the reasons for empty columns."""
     if costs and all(cost.wrk_per_second is None for cost in costs):
         yield "wrk is not installed, so nothing stands in its columns"
     if costs and all(cost.scenario != "nginx" for cost in costs):
@@ -101,7 +101,7 @@ def show(*tables: Table) -> None:
 
 
 def width() -> int:
-    """How many columns the output has."""
+    """Return the number of columns that the output has."""
     console = Console()
     return console.width if console.is_terminal else WIDTH_OF_A_PIPE
 
@@ -123,7 +123,10 @@ def _table(
 
 
 def cost_table(costs: Sequence[Cost], *, wide: bool = True) -> Table:
-    """What a request costs in the closed loop. Ratios are CPU per request over that of a peer of the same run."""
+    """Return the table of a request's cost in the closed loop.
+
+    Ratios are CPU per request over that of a peer of the same run.
+    """
     peers_us = {cost.scenario: cost.cpu_us for cost in costs if not cost.unexpected and cost.cpu_us}
     rows = [_cost_row(cost, peers_us) for cost in costs]
     return _table("CPU of the server's process", COST_COLUMNS, rows, without=frozenset() if wide else LEFT_OUT)
@@ -155,7 +158,7 @@ def marks_table(marks: Sequence[Mark]) -> Table:
 
 
 def figures_table(figures: Sequence[Figure]) -> Table:
-    """What was measured beside the marks."""
+    """Return the table of the figures that stand beside the marks."""
     rows = [(figure.name, number(figure.value), figure.unit) for figure in figures]
     return _table("Figures", ("measure", "measured", "unit"), rows)
 
@@ -193,7 +196,7 @@ def _median(values: Iterable[float]) -> str:
 
 
 def remark(point: Point) -> str:
-    """Why a point does not count, or what to know of it: lost requests, a late generator, a machine that is full."""
+    """Say why a point does not count, or what to know of it: lost requests, a late generator, a full machine."""
     steps = point.steps
     notes = sorted({note for step in steps if (note := invalid(step.unexpected))})
     if unanswered := sum(step.unanswered for step in steps):
@@ -212,7 +215,7 @@ def remark(point: Point) -> str:
 
 
 def changes_table(changes: Sequence[Change], *, everything: bool) -> Table:
-    """What is different between two results: what is not the same, or every figure."""
+    """Return the table of the figures that differ between two results, or of every figure."""
     columns = ("scenario", "offered", "figure", "A", "B", "change", "noise", "verdict")
     shown = [change for change in changes if everything or change.verdict != "same"]
     return _table("B against A", columns, map(_change_row, shown))
@@ -227,7 +230,7 @@ def _change_row(change: Change) -> list[str | Text]:
 
 
 def invalid(unexpected: dict[str, int]) -> str:
-    """What makes figures not count; empty when nothing does."""
+    """Say why figures do not count; empty when they do."""
     counts = ", ".join(f"{count} x {what}" for what, count in sorted(unexpected.items()))
     return f"invalid: {counts}" if counts else ""
 

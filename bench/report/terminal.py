@@ -26,7 +26,7 @@ REFRESHES_PER_S = 2
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """Where a run leaves its files, and how it prints them."""
+    """The place of a run's files, and whether results are printed as JSON."""
 
     folder: Path | None = None
     """None: `bench/results`."""

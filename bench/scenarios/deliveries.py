@@ -54,7 +54,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    """How much is delivered, by the server with this `pid`, which obeys the orders of the bench at `orders`."""
+    """The amounts to deliver, by the server with this `pid`, which takes the bench's commands at `orders`."""
 
     orders: ControlAddress
     pid: int
@@ -69,7 +69,7 @@ class Mail:
     per_s: float = 200.0
     """Deliveries to other hosts, beside it and without it."""
     seconds: float = 3.0
-    """Of each turn without and with it."""
+    """The seconds of each turn without and with the host that never answers."""
     turns: int = 8
     """Without and with it, so often: a pace drifts."""
     warm_up: int = 512
@@ -80,7 +80,7 @@ class Mail:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryPace:
-    """How fast a full queue is delivered, and what the node's process takes for it."""
+    """The speed at which a full queue is delivered, and the CPU of the node's process for it."""
 
     per_s: float
     cpu_us: float
@@ -96,7 +96,10 @@ class DeliveryTurn:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryFigures:
-    """What was seen. A lag lasts from the transaction that queues a delivery, with its commit, to the first byte."""
+    """The figures of all receivers.
+
+    A lag lasts from the transaction that queues a delivery, with its commit, to the first byte.
+    """
 
     plain: DeliveryPace
     kept: DeliveryPace
@@ -188,7 +191,7 @@ class DeliveryRun:
         raise NotAsPosted("the ends of deliveries were not written")
 
     async def _lags(self, since: float) -> Histogram:
-        """Of what was queued since and has come."""
+        """Return the lags of the deliveries that were queued since and have come."""
         queued = await self.give(POSTED, Posted(since), QueuedAt)
         lags, arrived = Histogram(), self.receivers.arrived
         for id_, at in queued.at.items():

@@ -29,7 +29,7 @@ ACCOUNT, KEY = "acc_bench", "key_bench"
 
 @dataclass(frozen=True, slots=True)
 class Depth:
-    """How long the log is, and how often it is read at a place chosen by chance."""
+    """The length of the log, and the number of reads at places chosen by chance."""
 
     events: int = 1_000_000
     reads: int = 2_000
@@ -37,7 +37,7 @@ class Depth:
 
 @dataclass(frozen=True, slots=True)
 class Deep:
-    """What was seen, as histograms: a read of the store with its way to another thread and back."""
+    """The times of reads as histograms: each a read of the store with its way to another thread and back."""
 
     events: int
     page: dict[int, int]

@@ -19,7 +19,7 @@ LOOK_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class DueLoad:
-    """How many monitors share a slot, on the server with this `pid`, and how many are stored beside them."""
+    """The monitors that share a slot, on the server with this `pid`, and those that are stored beside them."""
 
     orders: ControlAddress
     pid: int
@@ -32,7 +32,7 @@ class DueLoad:
 
 @dataclass(frozen=True, slots=True)
 class Worked:
-    """What was seen. A lag lasts from a run's own place in the slot's spread to its start."""
+    """The figures of one slot. A lag lasts from a run's own place in the slot's spread to its start."""
 
     count: int
     stored: int
@@ -40,7 +40,7 @@ class Worked:
     took_s: float
     """From the slot to the end of the last run."""
     cpu_s: float
-    """Of the server's process in that time."""
+    """CPU of the server's process in that time."""
 
 
 class NotAsDue(Exception):

@@ -49,14 +49,14 @@ FLOOR = Stage("parking")
 
 @dataclass(frozen=True, slots=True)
 class FeedOptions:
-    """How much is measured."""
+    """The amounts of each measurement of the feed."""
 
     counts: tuple[int, ...] = (1_000, MARKED_COUNT, GOAL)
     """Parked polls; as many as descriptors allow instead of more."""
     events: int = 1_000_000
     """The log of `depth`."""
     seconds: float | None = None
-    """Of acknowledging; None: 5."""
+    """The seconds of acknowledging; None: 5."""
     due: int = 10_000
     """Monitors that share a slot."""
     stored: int = 100_000
@@ -121,7 +121,7 @@ SCENARIOS: Mapping[str, Callable[[FeedOptions], Awaitable[Found]]] = MappingProx
 
 
 def polls_possible() -> int:
-    """How many polls the descriptors of this machine allow, whole accounts of them, and no more than are aimed at."""
+    """Return the polls that this machine's descriptors allow, in whole accounts, and no more than the goal."""
     return (connections_possible(GOAL + SPARE) - SPARE) // POLLS_EACH * POLLS_EACH
 
 

@@ -1,4 +1,4 @@
-"""What was seen of feed, monitors and deliveries, as marks that a node should keep and as figures beside them."""
+"""Turns the figures of feed, monitors and deliveries into marks that a node should keep and figures beside them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ GOAL = 50_000
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What one scenario gives. Whoever made it adds to its lists."""
+    """The marks, figures and points of one scenario. The function that made it may add to its lists."""
 
     marks: list[Mark]
     figures: list[Figure]
@@ -59,7 +59,7 @@ def parked_figures(name: str, seen: Parked) -> list[Figure]:
 
 
 def worked_out(seen: Parked) -> list[Figure]:
-    """What the polls aimed at would take, in proportion to those that were measured."""
+    """Return the cost of the polls aimed at, in proportion to those that were measured."""
     times, name = GOAL / seen.count, f"{GOAL} polls by arithmetic from {seen.count}"
     idle = _percent(seen.idle_cpu_share)
     return [
@@ -71,7 +71,7 @@ def worked_out(seen: Parked) -> list[Figure]:
 
 
 def reads_found(seen: Read) -> Found:
-    """What reading and acknowledging costs; there is no mark on it."""
+    """Return the cost of reading and acknowledging; there is no mark on it."""
     caught_up = f"catching up on {seen.events} events, {CATCH_UP_LIMIT} a page"
     acked = f"reading and acknowledging, {ACK_LIMIT} a page"
     return Found(
@@ -86,7 +86,7 @@ def reads_found(seen: Read) -> Found:
 
 
 def depth_found(seen: Deep) -> Found:
-    """How long the store takes in a long log."""
+    """Return the time of the store's reads in a long log."""
     page, unchanged = Histogram(seen.page), Histogram(seen.unchanged)
     of_page, of_tag = f"a page of {LIMIT_DEFAULT} of {seen.events} events", f"a 304 at {seen.events} events"
     return Found(
@@ -103,7 +103,7 @@ def depth_found(seen: Deep) -> Found:
 
 
 def monitors_found(seen: Worked) -> Found:
-    """How late runs begin that share a slot, and what they cost."""
+    """Return the lateness of runs that share a slot, and their cost."""
     lags, name = Histogram(seen.lags), f"{seen.count} monitors due at once beside {seen.stored}"
     return Found(
         [Mark(f"{name}, start after its place in the spread, p99", lags.percentile_ms(0.99) / 1e3, 2, "s")],
@@ -118,7 +118,7 @@ def monitors_found(seen: Worked) -> Found:
 
 
 def deliveries_found(seen: DeliveryFigures) -> Found:
-    """How soon deliveries begin, by how much a host that does not answer delays the others', and what they cost."""
+    """Return the lateness of deliveries, the delay that a silent host adds to the others', and the cost."""
     settled, begun = Histogram(seen.settled), f"settlement to first byte, {seen.runs} runs"
     hole = f"a black hole with {seen.held} queued"
     before, after = _median_ms(seen.alone, 0.99), _median_ms(seen.beside, 0.99)

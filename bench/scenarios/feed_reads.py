@@ -1,4 +1,4 @@
-"""How fast the feed is read and acknowledged: `python -m bench.scenarios.feed_reads`, `Reads` in, `Read` out."""
+"""Measures the speed of reading and acknowledging: `python -m bench.scenarios.feed_reads`, `Reads` in, `Read` out."""
 
 import select
 import socket
@@ -22,7 +22,7 @@ ACK_LIMIT = 100
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """What to read on the server at `url`, which obeys the orders of the bench at `orders`."""
+    """The reads to make on the server at `url`, which takes the bench's commands at `orders`."""
 
     url: str
     orders: ControlAddress
@@ -30,12 +30,12 @@ class Reads:
     events: int = 200_000
     consumers: int = 16
     seconds: float = 5.0
-    """How long they acknowledge."""
+    """The length of acknowledging."""
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What was seen. CPU is that of the server's process."""
+    """The speed and the cost of reads. CPU is that of the server's process."""
 
     events: int
     events_per_s: float

@@ -150,5 +150,5 @@ def _not_served(step: Step) -> float:
 
 
 def _or_none(value: float) -> float | None:
-    """Where nothing was served there is no latency."""
+    """Return None for 0: where nothing was served there is no latency."""
     return value or None

@@ -36,7 +36,7 @@ SPREAD = 7_919
 
 @dataclass(frozen=True, slots=True)
 class PollLoad:
-    """How many polls to park on the server at `url`, which obeys the orders of the bench at `orders`."""
+    """The polls to park on the server at `url`, which takes the bench's commands at `orders`."""
 
     url: str
     orders: ControlAddress
@@ -51,7 +51,7 @@ class PollLoad:
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """What was seen. CPU is that of the server's process."""
+    """The memory, CPU and times of parked polls. CPU is that of the server's process."""
 
     count: int
     bytes_each: float

@@ -28,20 +28,20 @@ class Poll:
     account: str
     key_id: str
     head: bytes
-    """What a request has after its cursor."""
+    """The rest of a request behind its cursor."""
     cursor: bytes = b"now"
     received: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
 class PollAnswer:
-    """What a poll was answered; 0 for a connection that was closed instead."""
+    """The answer to a poll; `status` is 0 for a connection that was closed instead."""
 
     poll: Poll
     status: int
     events: int
     at_ns: int
-    """When it was there, by CLOCK_MONOTONIC."""
+    """The instant at which it was there, by CLOCK_MONOTONIC."""
     is_early: bool = False
     """The server did not hold it, and says when to come again."""
 
@@ -134,6 +134,6 @@ class Flock:
 
 
 def after(body: bytes, mark: bytes, end: bytes) -> bytes:
-    """What stands between the last `mark` of an answer and the `end` that follows."""
+    """Return the text between the last `mark` of an answer and the `end` that follows."""
     at = body.rindex(mark) + len(mark)
     return body[at : body.index(end, at)]

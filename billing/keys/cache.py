@@ -22,7 +22,7 @@ class Key:
     name: str
     expires_at: float | None
     generation: bytes = NO_GENERATION
-    """Of its changes: the one that was known before it was looked up."""
+    """The generation of the key's changes that was known before the key was looked up."""
     known_until: float | None = None
     """On Trio's clock, where other nodes change keys too; None: until it is forgotten."""
 
@@ -57,7 +57,7 @@ class KeyCache:
         return None
 
     def refused(self, digest: str) -> Refused | None:
-        """Why the key is known to be of no use."""
+        """Return the reason why the key is known to be of no use; None where none is known."""
         return self._refused.get(digest)
 
     def look(self) -> KeyLookup:

@@ -273,7 +273,7 @@ def _find(digested: str, generation: bytes, known_until: float | None, tx: Tx) -
 
 
 def ended_keys(tx: Tx, key_ids: Sequence[str], now: float) -> set[str]:
-    """Which of these keys were revoked or have expired: nobody can use them any more."""
+    """Return those of the keys that were revoked or have expired: nobody can use them any more."""
     return {
         id_
         for id_, expires_at, revoked_at in tx.all_in(READ_ENDS, key_ids)

@@ -1,4 +1,4 @@
-"""What is known of a key, but for its text."""
+"""The record of a key, which leaves out the key's text."""
 
 from dataclasses import dataclass
 

@@ -30,9 +30,9 @@ class KeyText:
 
 
 def digest(key: str) -> str:
-    """What a key is looked up by; of any text, since nothing has to be known of it yet.
+    """Return the digest that a key is looked up by; any text has one.
 
-    Those of the newest texts as long as a key are remembered, in memory only: 1 us less a request.
+    Digests of the newest texts as long as a key are remembered, in memory only.
     """
     return _remembered(key) if len(key) == KEY_CHARS else _digest(key)
 

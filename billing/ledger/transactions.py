@@ -1,4 +1,4 @@
-"""What an account's owner reads of the ledger: the balance and the transactions (decisions 4)."""
+"""Reads the balance and the transactions for an account's owner (decisions 4)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ NEWEST = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class BalanceReport:
-    """What can be spent, what open charges hold, and what was deducted lately, net of refunds."""
+    """The credits that can be spent, that open charges hold, and that were deducted lately, net of refunds."""
 
     balance: int
     held: int

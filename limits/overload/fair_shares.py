@@ -43,7 +43,7 @@ class FairShares:
         self._has_strangers = self._had_strangers = False
 
     def __len__(self) -> int:
-        """How many ask, strangers counted as one."""
+        """Return the number of keys that send requests, strangers counted as one."""
         now, before = len(self._shares) + self._has_strangers, len(self._older) + self._had_strangers
         return max(now, before)
 

@@ -1,7 +1,7 @@
-"""When a monitor runs: hourly, daily, weekly, or by a cron expression in a timezone (spec 2.6, decisions 12).
+"""Computes a monitor's slots: hourly, daily, weekly, or by a cron expression in a timezone (spec 2.6, decisions 12).
 
-Slots are whole Unix seconds. Which slots there are follows from the cadence and the monitor's creation alone, never
-from when somebody asks, so that every node finds the same ones.
+Slots are whole Unix seconds. They follow from the cadence and the monitor's creation alone, never from the moment of
+the question, so that every node finds the same ones.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _APART_S: Final = 300
 _WITHIN_DAYS: Final = 366
 _EXPRESSION_MAX: Final = 120
 _SIGNS = re.compile(r"[0-9*,/#LW \t-]+")
-"""What five fields of numbers are written with; L, W and # tell the last or the nth day of a month."""
+"""The characters of five fields of numbers; L, W and # stand for the last or the nth day of a month."""
 _CRON_PARAM = "cadence.cron"
 _EXAMPLE = 'Send five fields such as {"cron": "30 6 * * 1-5", "timezone": "Europe/Berlin"}.'
 
 
 @dataclass(frozen=True, slots=True)
 class Cadence:
-    """How often a monitor runs; `cron` and `timezone` as they were sent, the zone None where it is UTC by default."""
+    """A monitor's cadence; `cron` and `timezone` as they were sent, the zone None where it is UTC by default."""
 
     every: Literal["hourly", "daily", "weekly", "cron"]
     cron: str = ""
@@ -58,7 +58,7 @@ class Cadence:
 
 
 def read_cadence(sent: object, at: float) -> Cadence:
-    """What a caller sent, judged at the instant `at`: a cron has to fire within 366 days of it.
+    """Return the cadence in a caller's JSON, judged at the instant `at`: a cron has to fire within 366 days of it.
 
     Raises:
         CadenceInvalid: it cannot be read, never fires in that time, or fires twice in less than five minutes.
@@ -134,7 +134,7 @@ def runs_a_month(cadence: Cadence, at: float) -> int:
 
 
 def _grid(cadence: Cadence, created_at: float) -> tuple[int, int]:
-    """Where the slots are counted from, and their distance."""
+    """Return the instant that slots are counted from, and their distance."""
     start = 0 if cadence.every == "hourly" else floor(created_at)
     return start, _PERIODS_S[cadence.every]
 

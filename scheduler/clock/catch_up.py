@@ -1,4 +1,4 @@
-"""Which slots of a monitor are due, when a run of many that share a slot starts, and whose turn it is: pure rules."""
+"""Finds a monitor's due slots, and spreads the runs of many monitors that share a slot: pure rules."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Missed(NamedTuple):
 
 
 class DueSlots(NamedTuple):
-    """What a monitor owes: the newest slot, which is run, older ones that were missed, and when the next one comes."""
+    """The slots that a monitor owes: the newest, which is run, older ones that were missed, and when the next comes."""
 
     newest: float | None
     missed: list[Missed]
@@ -56,7 +56,7 @@ def due_slots(cadence: Cadence, first: float, now: float, *, created_at: float) 
 
 
 def start_of(slot: float, monitor_id: str, crowd: int) -> float:
-    """When the run of a slot starts that `crowd` monitors share: at once, or at the monitor's own place in a spread."""
+    """Return when the run of a slot starts that `crowd` monitors share: at once, or at its place in a spread."""
     if crowd < CROWD_LEAST:
         return slot
     return slot + crc32(monitor_id.encode()) / 2**32 * min(SPREAD_MAX_S, crowd / STARTS_A_SECOND)

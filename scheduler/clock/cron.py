@@ -22,7 +22,7 @@ from cronsim import CronSim
 _EPOCH = date(1970, 1, 1).toordinal()
 _DAY_S = 86_400
 _FAR_DAYS = 41 * 366
-"""What has run once runs again before that: the 29th of February falls on a given weekday every 40 years at least."""
+"""Longer than any pause between instants: the 29th of February meets a given weekday every 40 years at least."""
 
 
 class _Clock(NamedTuple):
@@ -67,7 +67,7 @@ class Cron:
         return newest_first[:limit][::-1]
 
     def count(self, after: float, upto: float) -> int:
-        """How many instants there are after `after` and up to `upto`."""
+        """Return the number of instants after `after` and up to `upto`."""
         first, last = _date_of(after, self.zone), _date_of(upto, self.zone)
         ends = [self._on(ordinal) for ordinal in sorted({first, last})]
         at_ends = sum(bisect_right(slots, upto) - bisect_right(slots, after) for slots in ends)
@@ -93,7 +93,7 @@ class Cron:
             last = slots[-1]
 
     def _size_of(self, ordinal: int) -> int:
-        """How many instants a local date has: on nearly every one as many as it has times, which need not be listed."""
+        """Return the number of instants of a local date, without a list of them where the clock does not change."""
         if _clock(self.zone, ordinal).changes:
             return len(self._on(ordinal))
         return len(self.seconds) if self._has(ordinal) else 0

@@ -43,8 +43,10 @@ _DROPPED_AT_ONCE = 100
 
 @dataclass(frozen=True, slots=True)
 class MonitorSetting:
-    """What monitors stand on. `resolve` tells what a webhook's host means while it is registered, and `wake` the clock
-    that something may be due earlier than it knows.
+    """The parts that monitors stand on.
+
+    `resolve` looks up a webhook's host while it is registered; `wake` tells the clock that something may be due earlier
+    than it knows.
     """
 
     store: Store
@@ -90,7 +92,7 @@ class MonitorService:
         return read_draft(sent, setting.recipes, now=self._now(), allow_insecure=setting.allow_insecure)
 
     async def preview(self, draft: Draft, account_id: str) -> dict[str, Any]:
-        """What would be made of a draft.
+        """Return the monitor that a draft would make.
 
         Raises:
             MonitorInvalid: nothing would be, since its webhook leads to an address that is not public.

@@ -69,12 +69,12 @@ def shown_monitor(monitor: Monitor, hook: OpenedWebhook | None, *, recipes: Reci
 
 
 def _of_track(track: Track, recipe: Recipe) -> list[str]:
-    """What could not be checked, or what a later version of the recipe's answers does not have."""
+    """Return warnings of paths that could not be checked, or that the recipe's answers no longer have."""
     return read_track(track.to_json(), recipe.archetype).warnings
 
 
 def _of_rules(monitor: Monitor, recipe: Recipe) -> list[str]:
-    """Which rules could never be judged, as far as the shape of the recipe's results tells."""
+    """Return warnings of rules that could never be judged, as far as the shape of the recipe's results shows."""
     shape = shape_of(recipe.archetype)
     return [] if shape is None else unresolved(stored_rules(orjson.loads(monitor.alert_rules)), shape)
 

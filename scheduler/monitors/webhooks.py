@@ -1,4 +1,4 @@
-"""What the owner of a monitor does with its webhook and its deliveries (decisions 12)."""
+"""The owner's operations on a monitor's webhook and its deliveries (decisions 12)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with a delivery, as one class per refusal."""
+"""The refusals of a delivery's target, one class each."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ FOR EACH STATEMENT EXECUTE FUNCTION {table}_refuses_changes()
 
 
 class PostgresSchema:
-    """What migrations may do (see `storage.migrations.Schema`)."""
+    """Runs migrations on PostgreSQL (see `storage.migrations.Schema`)."""
 
     def __init__(self, link: PostgresLink) -> None:
         """Migrations run on `link`."""

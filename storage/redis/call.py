@@ -52,7 +52,7 @@ class RedisCall:
         self.is_done = False
         self.is_silent = is_silent
         self.is_left = False
-        """Who asked has been cancelled."""
+        """True once the task that made the call was cancelled."""
         self.on_loss: Callable[[], None] | None = None
         """Told when it fails, for who does not wait."""
         self.moves = 0
@@ -106,7 +106,7 @@ def script_call(script: Script, keys: Sequence[bytes], args: Sequence[bytes]) ->
 
 
 class Calls(Protocol):
-    """Where calls go, as those who know no more of a link need it."""
+    """The part of a link that callers see: it takes calls."""
 
     def submit(self, call: RedisCall) -> None:
         """Queue it, or raise StateUnavailable."""
@@ -114,7 +114,7 @@ class Calls(Protocol):
 
 
 class Owner(Protocol):
-    """What a link tells the one who has it."""
+    """The owner of a link, as the link reports to it."""
 
     def connected(self, link: Calls) -> None:
         """It is up."""

@@ -62,7 +62,7 @@ class RedisLink:
 
     @property
     def waiting(self) -> int:
-        """How many calls have no outcome yet."""
+        """Return the number of calls without an outcome."""
         return len(self._queue) + len(self._flying) + len(self._again)
 
     def submit(self, call: RedisCall) -> None:
@@ -111,7 +111,7 @@ class RedisLink:
             self._owner.lost(self)
 
     async def _end_last(self, connection: RedisConnection) -> None:
-        """What a stalled network still holds of the last connection must not happen after its callers failed."""
+        """End the last connection on the server: what is left of it must not act after its callers failed."""
         if self._last is not None:
             await end_remains(connection, self._last)
         self._last = connection.identity
@@ -140,7 +140,7 @@ class RedisLink:
             await self._receive(connection)
 
     async def _send(self, connection: RedisConnection) -> None:
-        """Whatever is queued goes as one, as soon as nothing is in flight."""
+        """Send all that is queued as one batch, as soon as nothing is in flight."""
         while True:
             while not self._queue or self._flying:
                 await self._sender.park()

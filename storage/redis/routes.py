@@ -1,4 +1,4 @@
-"""Which link a key's calls take: the only one of a single server, or that of the slot's server in a cluster."""
+"""Chooses the link of a key's calls: the only one of a single server, or that of the slot's server in a cluster."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class RedisRoutes(Protocol):
 
     @property
     def fault(self) -> str | None:
-        """Why some key cannot be asked for now."""
+        """Return the reason why some key cannot be called for now; None while all can."""
         ...
 
     def links(self) -> Iterable[RedisLink]:

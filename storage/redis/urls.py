@@ -1,4 +1,4 @@
-"""Where Redis is, read from its address."""
+"""Reads the address of Redis."""
 
 import ssl
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ _PORTS: dict[Form, int] = {"single": 6379, "cluster": 6379, "sentinel": 26379}
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How to greet a server."""
+    """The credentials, database and TLS settings for greeting a server."""
 
     username: str = ""
     password: str = ""

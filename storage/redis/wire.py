@@ -59,7 +59,7 @@ class RedisConnection:
         await self._stream.send_all(data)
 
     async def receive(self) -> list[tuple[bool, Answer]]:
-        """What has arrived, at least one: whether it is a pushed message, and the reply or message.
+        """Return the replies that have arrived, at least one, each with whether it is a pushed message.
 
         Raises:
             One of FAULTS.

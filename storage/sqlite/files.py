@@ -20,7 +20,7 @@ RESTORE = (
 
 
 class SqliteSchema:
-    """What migrations may do (see `storage.migrations.Schema`)."""
+    """Runs migrations on SQLite (see `storage.migrations.Schema`)."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         """Migrations run on `connection`."""

@@ -22,7 +22,7 @@ from storage.private_files import FILE_MODE, open_private, refuse_other_kinds
 NOTE_BYTES_MAX = 4096
 SHARED_LOCK_AT = 0x40000002
 SHARED_LOCK_BYTES = 510
-"""Where SQLite's connections hold a shared lock; the last one that closes has it alone, and clears the log away."""
+"""The length of the lock that SQLite's connections share; the last to close has it alone, and clears the log away."""
 
 
 class Ownership:

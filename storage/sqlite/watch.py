@@ -43,7 +43,7 @@ class DatabaseFiles:
         self._seen: tuple[int, int, int] | None = None
 
     def fault(self) -> str | None:
-        """Which of them is not the file that was opened; None while all are."""
+        """Name the file that is not the one that was opened; None while all are."""
         for name, opened in zip(self._names, self._opened, strict=True):
             try:
                 found = _identity(os.stat(name))

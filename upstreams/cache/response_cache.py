@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 _OVERHEAD_BYTES = 200
-"""What an entry costs beside its key and body: the objects that hold it."""
+"""The bytes of an entry beside its key and body: the objects that hold it."""
 
 
 @dataclass(frozen=True, slots=True)

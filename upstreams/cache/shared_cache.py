@@ -73,9 +73,9 @@ class SharedCache:
 
     @asynccontextmanager
     async def turn(self, key: bytes, deadline_at: float, *, waits: bool = True) -> AsyncIterator[CacheTurn]:
-        """What another node has found or finds by `deadline_at` on Trio's clock, or else the lead for this one.
+        """Yield the answer that another node has found or finds by `deadline_at` (Trio's clock), or else the lead.
 
-        Who does not wait leads beside another node's call; then that one's answer is the one for all.
+        A caller that does not wait leads beside another node's call; then that call's answer is the one for all.
 
         Raises:
             trio.TooSlowError: the call of another node did not end in time.

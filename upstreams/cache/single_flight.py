@@ -31,10 +31,10 @@ class Flights(Generic[T]):
         self._flying: dict[Hashable, _Flight[T] | None] = {}  # None as long as nobody waits
         self.followed_total = 0
         self.following = 0
-        """How many wait for a call now."""
+        """The callers that wait for a call now."""
 
     def __len__(self) -> int:
-        """How many calls are under way."""
+        """Return the number of calls under way."""
         return len(self._flying)
 
     def __contains__(self, key: Hashable) -> bool:

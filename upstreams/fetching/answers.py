@@ -53,7 +53,7 @@ def read_answer(raw: HttpAnswer, source: str, took_s: float, *, accepts: Accepts
 
 
 def refusal_of(answer: Answer, judge: Judge) -> UpstreamError:
-    """What an error answer means: as its platform judges, else by its status."""
+    """Return the refusal in an error answer: as its platform judges, else by its status."""
     if (refusal := judge(answer)) is not None:
         return refusal
     if answer.status == 429 or (answer.status == 503 and answer.headers.get("retry-after")):
@@ -62,7 +62,7 @@ def refusal_of(answer: Answer, judge: Judge) -> UpstreamError:
 
 
 def failure_of(source: str, exc: httpx.RequestError, took_s: float) -> UpstreamFailed:
-    """What it means that no answer came: a TransportError, or a body whose coding cannot be undone."""
+    """Return the failure of a call without an answer: a TransportError, or a body whose coding cannot be undone."""
     if isinstance(exc, httpx.TimeoutException):
         return UpstreamFailed(source, f"no answer within {took_s:.1f} s", passing=True)
     problem = f"{type(exc).__name__}: {exc}" if str(exc) else type(exc).__name__
@@ -92,8 +92,9 @@ def _values_at_most(body: bytes) -> int:
 
 
 def _nearly_json(words: str) -> Any:
-    """What strict JSON refuses though every value in it is plain: a byte order mark, numbers beyond all bounds, NaN,
-    half of a surrogate pair where a text was cut. None where it is no JSON.
+    """Return the values of a text that strict JSON refuses though each is plain; None where it is no JSON.
+
+    Such are a byte order mark, numbers beyond all bounds, NaN, and half of a surrogate pair where a text was cut.
     """
     if not words.startswith(("{", "[")) or len(words) > _NEARLY_JSON_BYTES_MAX:
         return None

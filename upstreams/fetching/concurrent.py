@@ -17,7 +17,7 @@ Ask = Callable[[Call | Part], Awaitable[Got]]
 
 
 async def side_by_side(wanted: tuple[Call | Part, ...], ask: Ask, body_bytes_max: int) -> tuple[Got, ...]:
-    """What `ask` gives for each of these, in their order.
+    """Return the results of `ask` for each of these, in their order.
 
     Raises:
         UpstreamFailed: their bodies are longer together than `body_bytes_max`.

@@ -33,7 +33,7 @@ async def follow(
 
 
 def _target_of(location: str, asked: HttpCall, source: str) -> str:
-    """Where a redirect leads, which may be told from where it was met (RFC 9110, 10.2.2)."""
+    """Return the path that a redirect leads to, which may be relative to the path that answered (RFC 9110, 10.2.2)."""
     try:
         here = f"{asked.origin.scheme}://{asked.origin.authority}{asked.target}"
         origin, target = origin_of(urljoin(here, location))

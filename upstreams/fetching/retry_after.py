@@ -1,4 +1,4 @@
-"""How long an answer's headers ask to wait. Its own `Date` is the clock for the instants that they name."""
+"""Reads from an answer's headers how long to wait. Its own `Date` is the clock for the instants that they name."""
 
 from __future__ import annotations
 

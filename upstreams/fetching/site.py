@@ -48,7 +48,7 @@ class Site:
         self.sources = sources
         self.credentials = credentials
         self.rungs = {one.resource: self._rungs_of(one) for one in platform.endpoints}
-        """Of each endpoint, by its resource: the fallbacks that can be asked, each behind its place, from 1 on."""
+        """The fallbacks of each endpoint that can be called, by its resource, each behind its place, from 1 on."""
         self._first = next(iter(sources.values()))
         fixed = (("user-agent", user_agent), ("accept", "application/json"))
         self._headers = {name: _headers_to(name, platform, credentials, fixed) for name in sources}

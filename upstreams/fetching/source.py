@@ -28,7 +28,7 @@ _WHOLE = ""
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How a source is called: the time for one attempt and how often a passing failure is tried again."""
+    """The rules of calls to a source: the time for one attempt and the retries of a passing failure."""
 
     timeout_s: float = 20.0
     retries: int = 2
@@ -157,7 +157,7 @@ class Source:
             self._calls_total += 1
 
     def _pause_s(self, call: HttpCall, failure: UpstreamFailed, attempt: int, deadline_at: float) -> float | None:
-        """How long to wait before another attempt; None when another would not help, or is not to be had."""
+        """Return the pause before another attempt; None when another would not help, or the budget has none left."""
         if not (failure.passing and call.method == "GET" and attempt < self.rules.retries):
             return None
         pause_s = full_jitter(attempt, self._rng)

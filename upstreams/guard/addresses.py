@@ -28,7 +28,7 @@ _BEHIND_AUTHORITY = re.compile(r"[!-~]*")
 _AUTHORITY = re.compile(r"(?P<host>\[[^\[\]]*\]|[^:\[\]]+)(?::(?P<port>[0-9]{1,5}))?")
 _NAME = re.compile(r"(?!.{254})(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _NUMBER_AT_END = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
-"""What `inet_aton` and browsers take for an IPv4 address: decimal, octal, hexadecimal, with one to four parts."""
+"""Matches an IPv4 address as `inet_aton` and browsers read it: decimal, octal, hexadecimal, with one to four parts."""
 
 
 class Target(NamedTuple):
@@ -43,7 +43,7 @@ class Target(NamedTuple):
     """The host is an address, which was checked: there is nothing to resolve."""
 
     def origin_at(self, address: str) -> Origin:
-        """Where to connect to: this host, at a checked address of its."""
+        """Return the origin to connect to: this host, at a checked address of its."""
         return Origin(self.scheme, self.host, self.port, address)
 
 

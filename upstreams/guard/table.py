@@ -1,4 +1,4 @@
-"""What is not plainly public: networks by the IANA special-purpose registries, and names that no public host has.
+"""Tables of what is not public: networks by the IANA special-purpose registries, and names that no public host has.
 
 The networks are a table of our own, because `ipaddress.is_global` lets tunnels, translations and anycast relays pass,
 each of which can carry a packet to a private address.
@@ -69,7 +69,7 @@ _NETWORKS_NAMES = frozenset({"corp", "home", "intranet", "lan", "localdomain", "
 
 
 def why_not_public(address: str) -> str | None:
-    """What is special about an address, in words for the user; None when it is plainly public.
+    """Return what is special about an address, in words for the user; None when it is plainly public.
 
     Raises:
         ValueError: the text is no address in the one way to write it.

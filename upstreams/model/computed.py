@@ -124,7 +124,7 @@ def post_computed(record: Record, warnings: list[str]) -> Record:
 
 
 def _post_rate(engagement: Record, warnings: list[str]) -> float | None:
-    """What the upstream never counts is left out of the sum; without any of the three there is no rate."""
+    """Return the rate over the counts that the upstream has; without any of the three there is no rate."""
     counted = [engagement[name] for name in ("likes", "comments", "shares") if engagement[name] is not None]
     part = sum(counted) if counted else None
     return _rate(part, engagement["views"], "(likes + comments + shares) / views", warnings)

@@ -1,4 +1,4 @@
-"""How a platform is declared: data and pure functions, from which routing, validation, prices, catalog and tests read.
+"""Declares a platform: data and pure functions, from which routing, validation, prices, catalog and tests read.
 
 A platform file says `PLATFORM = Platform(...)` with one `Endpoint` a resource. An endpoint's `read` is a generator
 without I/O: it yields the calls it needs, is sent their answers, and returns a `Page` or a `Single`:
@@ -50,11 +50,11 @@ def by_status(answer: Answer) -> UpstreamError | None:
 
 @dataclass(frozen=True, slots=True)
 class Fallback:
-    """Where an endpoint's answer comes from when its own read fails (decisions 9).
+    """Another source of an endpoint's answer when its own read fails (decisions 9).
 
-    With a `read` of its own the fallback may ask for what its source has in another form; the pages that follow stay
-    with it, since a cursor means nothing elsewhere. Without one it is a mirror: the endpoint's own read, with every
-    call to the platform's first source sent to `source` instead, and cursors that are good for both.
+    With a `read` of its own the fallback may request another form that its source has; the pages that follow stay with
+    it, since a cursor means nothing elsewhere. Without one it is a mirror: the endpoint's own read, with every call to
+    the platform's first source sent to `source` instead, and cursors that are good for both.
     """
 
     source: str
@@ -65,7 +65,7 @@ class Fallback:
 
 @dataclass(frozen=True, slots=True)
 class Collect:
-    """How an endpoint collects until it has `limit` items (spec 4.3, rule 7): by pages, each of which is billed."""
+    """The walk of an endpoint to `limit` items (spec 4.3, rule 7): page by page, each of which is billed."""
 
     per_page: int
     """The most items that a read is asked for at once; it finds that number as its `limit`."""
@@ -121,9 +121,9 @@ class Platform:
     social: bool = False
     headers: Callable[[Credentials], tuple[tuple[str, str], ...]] = lambda _credentials: ()
     judge: Judge = by_status
-    """What a status of 400 or above means; None leaves it to the fetch: throttled, or a failure."""
+    """Judges a status of 400 or above; None leaves it to the fetch: throttled, or a failure."""
     backoff: Callable[[Answer], Backoff | None] = lambda _answer: None
-    """What a successful answer asks for: Stack Exchange's `backoff`, a quota that it used up."""
+    """Reads the pause that a successful answer demands: Stack Exchange's `backoff`, a quota that is used up."""
     method_of: Callable[[str], str] = lambda _path: ""
     """The name of the upstream's method that a path calls, where the upstream counts methods apart; "" where not."""
     open_session: Callable[[Credentials], SessionSteps] | None = None

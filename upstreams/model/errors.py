@@ -1,4 +1,4 @@
-"""What can go wrong with an upstream, as one class per refusal (no HTTP of ours in here)."""
+"""The failures of an upstream, one class each (no HTTP of ours in here)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ HELD_MAX_S = 86_400.0
 """Quotas come back within a day; what an upstream says beyond that is a slip of its own and is told to nobody."""
 
 THROTTLED_S = 30.0
-"""How long a source is left alone that throttles without saying for how long (spec 7.2)."""
+"""The seconds that a throttling source is left alone when it names none itself (spec 7.2)."""
 
 
 _TEXT_MAX = 500
@@ -98,7 +98,7 @@ class UnexpectedBody(UpstreamError):
 
 
 UNREADABLE = (UnexpectedBody, AttributeError, IndexError, KeyError, TypeError, ValueError)
-"""What a platform's reader raises on a body that it was not written for."""
+"""The exceptions that a platform's reader raises on a body that it was not written for."""
 
 
 def unreadable(source: str, exc: Exception) -> UpstreamFailed:

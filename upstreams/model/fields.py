@@ -194,7 +194,7 @@ _BLOCKS = """
 """
 _IN_PLACE_OF = {"br": "\n", "td": " ", "th": " "}
 _IN_PLACE_OF |= {mark: "\n" for block in _BLOCKS.split() for mark in (block, f"/{block}")}
-"""What takes the place of a tag, or of an end tag; of all others nothing does."""
+"""The text in place of a tag, or of an end tag; all others are dropped."""
 _BLANK_LINES = re.compile(r"\n\n\n+")
 _FREQUENT_REFERENCES = (("&quot;", '"'), ("&#x27;", "'"), ("&#x2F;", "/"), ("&lt;", "<"), ("&gt;", ">"))
 """Read ahead of the others, at a tenth of what `unescape` takes for each. None of them can complete another reference:

@@ -12,7 +12,7 @@ from upstreams.model.errors import InvalidArgument
 
 Value = str | int | bool
 State = Mapping[str, str | int]
-"""Where a next page begins, in the upstream's own terms: `{"p": 2}`, `{"o": 30}`, `{"c": "..."}` (decisions 10)."""
+"""The beginning of a next page, in the upstream's own terms: `{"p": 2}`, `{"o": 30}`, `{"c": "..."}` (decisions 10)."""
 Credentials = Mapping[str, str]
 _DROPPED = re.compile(r"[\t\r\n]")
 
@@ -61,9 +61,9 @@ def collected(maximum: int, default: int) -> Param:
 
 @dataclass(slots=True)
 class Args:
-    """What a `read` gets: validated parameters, the cursor's state, this platform's credentials and the instant.
+    """The arguments of a `read`: validated parameters, the cursor's state, this platform's credentials and the instant.
 
-    Nobody changes them. They are not frozen: every request makes them, and that costs a fifth so.
+    Nobody changes them. They are not frozen, because every request makes them.
     """
 
     values: Mapping[str, Value]

@@ -29,7 +29,7 @@ def leads_straight(wanted: Wanted) -> bool:
 
 
 def detours(wanted: Wanted) -> int:
-    """How many segments of these calls' paths are empty, or `.` or `..` in any writing."""
+    """Return the number of segments in these calls' paths that are empty, or `.` or `..` in any writing."""
     if isinstance(wanted, tuple):
         return sum(map(detours, wanted))
     segments = wanted.path.split("/")[1:] if isinstance(wanted, Call) else []

@@ -1,4 +1,4 @@
-"""What a read yields, what it is answered with, and what it returns (see `upstreams.model.endpoint`)."""
+"""The values that a read yields, is sent back, and returns (see `upstreams.model.endpoint`)."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _wire(value: Value) -> str:
 
 
 class Answer(NamedTuple):
-    """What came back: `body` is the parsed JSON (or text where the call accepts it), header names are lower-case."""
+    """The answer to a call: `body` is parsed JSON (or text where the call accepts it), header names are lower-case."""
 
     status: int
     headers: Mapping[str, str]
@@ -66,7 +66,7 @@ class Answer(NamedTuple):
     source: str = ""
     took_s: float = 0.0
     body_bytes: int = 0
-    """How long the body was, decoded."""
+    """The length of the decoded body."""
 
     def next_link(self, name: str) -> str | None:
         """The query parameter `name` of the `Link` header's rel="next" address, or None on the last page."""
@@ -76,7 +76,7 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """What an optional call is answered with when it failed; false, so that `if answer:` reads well."""
+    """The answer to an optional call that failed; false, so that `if answer:` reads well."""
 
     problem: str
     source: str = ""
@@ -128,7 +128,7 @@ class Page:
 
 @dataclass(slots=True)
 class Fetched:
-    """What a read gave, the seconds that it waited for the upstream, and the rung of the ladder that answered.
+    """The result of a read, the seconds that it waited for the upstream, and the place of the source that answered.
 
     Only the ladder changes one, on its way up.
     """
@@ -143,11 +143,11 @@ class Fetched:
     whole: bool = True
     """False: a walk that ended before it had to."""
     shortfall: str = ""
-    """How much a walk has of what was asked for, and why, where it ended before that and before the list did."""
+    """Says how many of the requested items a walk has, and why, where it ended before that and before the list did."""
     failure: UpstreamError | LimitError | None = None
-    """Why a page of a walk could not be read; another walk would get no more at this moment."""
+    """The failure of a page of a walk; another walk would get no more at this moment."""
     body_bytes: int = 0
-    """How long the answers were together that it was read from."""
+    """The length of all answers together that it was read from."""
 
 
 Wanted = Call | Part | tuple[Call | Part, ...]

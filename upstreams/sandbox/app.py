@@ -21,7 +21,7 @@ Send = Callable[[Any], Awaitable[None]]
 
 @dataclass(slots=True)
 class Behaviour:
-    """How the sandbox answers; whoever holds it may change it at any time."""
+    """The latency and the failures of the sandbox; whoever holds it may change it at any time."""
 
     latency_s: float = 0.0
     failure_rate: float = 0.0

@@ -60,7 +60,7 @@ def _iso(seconds: int) -> str:
 
 
 def _story(item_id: int) -> Json:
-    """What both APIs tell of a story, in neither's names; every tenth asks, and has a text in place of a link."""
+    """Return a story in neither API's names; every tenth asks, and has a text in place of a link."""
     rng = seeded("hackernews", item_id)
     asks = item_id % 10 == 0
     return {

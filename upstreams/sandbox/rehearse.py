@@ -19,7 +19,7 @@ def example_values(endpoint: Endpoint) -> dict[str, Value]:
 
 
 def rehearse(platform: Platform, endpoint: Endpoint, now_at: float) -> Page | Single:
-    """What the endpoint answers to its example parameters.
+    """Return the endpoint's result for its example parameters.
 
     Raises:
         UpstreamError: the stand-in does not know the example.
@@ -36,7 +36,7 @@ class _Rehearsal:
         self._routes = load_routes()
 
     def result(self, endpoint: Endpoint, values: Mapping[str, Value]) -> Page | Single:
-        """What a read returns."""
+        """Return the result of a read."""
         steps = endpoint.read(Args(values, now_at=self._now_at))
         wanted = next(steps)
         try:

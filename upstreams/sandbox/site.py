@@ -1,4 +1,4 @@
-"""What a platform's stand-in is made of: routes from host and path to a pure function that invents the answer.
+"""Defines a platform's stand-in: routes from host and path to a pure function that invents the answer.
 
 A stand-in is a module of this package named like its platform, with `ROUTES`. All of them share these conventions, so
 that failures can be tried by hand: a subject (handle, id, repository, query) that contains `missing` does not exist,
@@ -35,7 +35,7 @@ class SandboxRequest:
 
 @dataclass(frozen=True, slots=True)
 class SandboxReply:
-    """What a stand-in answers: `body` goes out as JSON, a string as it is."""
+    """The answer of a stand-in: `body` goes out as JSON, a string as it is."""
 
     body: Any
     status: int = 200

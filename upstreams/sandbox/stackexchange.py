@@ -87,7 +87,7 @@ def _owner(asked: SandboxRequest, user_id: int) -> Json:
 
 
 def _somebody(asked: SandboxRequest, *subject: object) -> Json:
-    """Who wrote something; some accounts were deleted since, and only a name is left of them."""
+    """Return an author; some accounts were deleted since, and only a name is left of them."""
     rng = seeded("stackexchange", *subject, "owner")
     if rng.random() < 0.1:
         return {"user_type": "does_not_exist", "display_name": f"user{rng.randrange(1, 1_000_000)}"}

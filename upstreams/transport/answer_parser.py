@@ -58,7 +58,7 @@ class AnswerParser:
         self._parser: httptools.HttpResponseParser | None = None
         self._pieces: list[bytes] = []
         self._chunks = bytearray()
-        """Where pieces go that may be a byte each: a list of them would be forty times as large."""
+        """Joins pieces that may be a byte each: a list of them would be forty times as large."""
         self.begin("")
 
     def begin(self, method: str) -> None:

@@ -19,7 +19,7 @@ _CLOSE_S = 1.0
 
 
 class Origin(NamedTuple):
-    """Where a connection leads: scheme (`http` or `https`), host in lower case, port.
+    """The end of a connection: scheme (`http` or `https`), host in lower case, port.
 
     With an `address` the connection goes there and nowhere else, and the host is only named to the peer: that is for
     hosts whose addresses were checked.

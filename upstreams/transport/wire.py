@@ -20,7 +20,7 @@ _RECEIVE_BYTES = 65_536
 
 
 class _Room(threading.local):
-    """Where a thread's wires receive; what it holds is copied out at once.
+    """The buffer that a thread's wires receive into; its content is copied out at once.
 
     `recv` would make room for each piece and give most of it back: what is kept of an answer then lies in the middle of
     that, and the heap grows by 70 bytes with each answer that is cached.

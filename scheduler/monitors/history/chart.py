@@ -111,7 +111,7 @@ def _grid(scale: Scale) -> str:
 
 
 def _times(first: float, last: float) -> str:
-    """Where all ends and begins, and round instants in between."""
+    """Return the texts of both ends of the time axis, and round instants in between."""
     if first == last:
         return _text((_LEFT + _RIGHT) / 2, HEIGHT - 8, _minute(first), "middle")
     ticks = "".join(

@@ -16,9 +16,10 @@ Changes = Mapping[str, Mapping[str, Mapping[str, Number | None]]]
 
 @dataclass(frozen=True, slots=True)
 class RunNumbers:
-    """What is kept of a run that ended: `t` is its slot, numbers and changes are by row; an ordinary one has row `_`.
+    """The stored numbers of a run that ended.
 
-    `alerts` are the alert objects of 2.7. A failed run has no numbers, but may have alerts.
+    `t` is its slot; numbers and changes are by row, of which an ordinary monitor has one, `_`. `alerts` are the alert
+    objects of 2.7. A failed run has no numbers, but may have alerts.
     """
 
     t: float

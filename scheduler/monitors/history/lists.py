@@ -96,12 +96,12 @@ def runs_page(
 
 
 def active_monitors(tx: Tx, account_id: str) -> int:
-    """How many monitors of the account count towards its plan's limit."""
+    """Return the number of the account's monitors that count towards its plan's limit."""
     return _count(tx, ACTIVE, account_id)
 
 
 def all_monitors(tx: Tx, account_id: str) -> int:
-    """How many monitors the account has."""
+    """Return the number of the account's monitors."""
     return _count(tx, ALL, account_id)
 
 

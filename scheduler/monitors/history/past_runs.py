@@ -55,7 +55,7 @@ def baseline_before(tx: Tx, monitor_id: str, at: float) -> Numbers | None:
 
 
 def read_numbers(tx: Tx, runs: Sequence[PastRun], *, with_deltas: bool = False) -> Iterator[RunNumbers]:
-    """What is kept of these runs, in their order.
+    """Yield the stored numbers of these runs, in their order.
 
     They are read together and unpacked one by one: objects by the ten thousand would keep the garbage collector busy.
     """

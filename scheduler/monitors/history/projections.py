@@ -1,4 +1,4 @@
-"""What a monitor's past looks like: series, exports, charts, and when rules would have fired (spec 4.5).
+"""Projects a monitor's past: series, exports, charts, and when rules would have fired (spec 4.5).
 
 A thousand runs of two hundred rows are millions of numbers. They are read and projected on the store's readers, a few
 runs at a time, so that neither memory nor the other requests feel it; and few of these at once, for the readers' sake.
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 class Backtest(NamedTuple):
-    """When rules would have fired: on how many of the runs, oldest first; cut off where there are too many alerts."""
+    """The alerts that rules would have fired on the first `runs` runs, oldest first; cut off past the most it holds."""
 
     runs: int
     fired: list[Firing]
@@ -123,7 +123,7 @@ class Projections:
         return pieces
 
     async def backtest(self, monitor: Monitor, window: SlotSpan, rules: Sequence[AlertRule]) -> Backtest:
-        """When rules would have fired; one backtest at a time, which rests after each run."""
+        """Return when rules would have fired; one backtest runs at a time and rests after each run."""
         async with self._judging:
             runs, previous = await self._read(partial(_tried, monitor_id=monitor.id, window=window))
             seen: deque[Seen] = deque()

@@ -13,9 +13,9 @@ _LINES: Final = 4
 _TICKS: Final = 7
 """About the most instants that a scale of time has."""
 _LARGEST: Final = 1e300
-"""What is beyond it is drawn at the edge, so that no sum overflows."""
+"""The largest number that is drawn; larger ones stand at the edge, so that no sum overflows."""
 _SMALLEST: Final = 1e-290
-"""What differs by less is drawn as one."""
+"""The smallest difference that is drawn; closer numbers are drawn as one."""
 _HOUR_S: Final = 3600
 _DAY_S: Final = 86_400
 _STEPS_S: Final = (*(hours * _HOUR_S for hours in (1, 2, 3, 6, 12)), *(days * _DAY_S for days in (1, 2, 7, 14)))
@@ -32,16 +32,16 @@ class Scale(NamedTuple):
     last: int
 
     def lines(self) -> list[float]:
-        """Where the lines are, from below."""
+        """Return the values of the lines, from below."""
         return [place * self.step for place in range(self.first, self.last + 1)]
 
     def share(self, value: float) -> float:
-        """How far up a number is: 0 on the lowest line, 1 on the highest."""
+        """Return the height of a number: 0 on the lowest line, 1 on the highest."""
         low, high = self.first * self.step, self.last * self.step
         return min(max((value - low) / ((high - low) or 1.0), 0.0), 1.0)
 
     def labels(self) -> list[str]:
-        """What the lines are called; the upper ones by their distance where all would be called the same."""
+        """Return the labels of the lines; the upper ones are distances where all labels would be the same."""
         labels = [short(line) for line in self.lines()]
         if len(set(labels)) == len(labels):
             return labels

@@ -15,7 +15,7 @@ POINTS_MAX: Final = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Which numbers are asked for: all metrics unless some are named, all rows unless one is."""
+    """The numbers to show: all metrics unless some are named, all rows unless one is."""
 
     metrics: Collection[str] | None = None
     row: str | None = None

@@ -1,4 +1,4 @@
-"""Which alert rules fire on a run: pure, so that a rule can be tried on runs of the past (spec 2.7, 4.5).
+"""Judges the alert rules on a run: pure, so that a rule can be tried on runs of the past (spec 2.7, 4.5).
 
 A rule is judged for every row that has its metric; an ordinary monitor has one row, `_`. A run on which its condition
 does not hold, or cannot be judged, ends a streak of `consecutive` runs. After it fired a rule is silent for
@@ -16,7 +16,7 @@ from scheduler.monitors.metrics.numbers import PAGE, Delta, Number, Numbers, cha
 from scheduler.monitors.metrics.rules import AlertRule
 
 Mark = tuple[int, float | None]
-"""Of a row: on how many runs in a row the condition held, and when the rule last fired."""
+"""A rule's state on a row: on how many runs in a row the condition held, and when the rule last fired."""
 State = Mapping[str, Mapping[str, Mark]]
 """The marks of each rule by its key: all that is kept between runs, as JSON (where a mark is an array)."""
 
@@ -51,7 +51,7 @@ class Alert:
 
 
 class Judged(NamedTuple):
-    """What fired on a run, which rules could not be judged, and the state that the next run is judged with."""
+    """The alerts of a run, the rules that could not be judged, and the state that the next run is judged with."""
 
     fired: list[Alert]
     warnings: list[str]
@@ -103,11 +103,12 @@ def judge(
 def backtest(
     rules: Iterable[AlertRule], runs: Iterable[Seen], *, by_row: bool, previous: Numbers | None = None
 ) -> Iterator[Firing]:
-    """What the rules would have given on each run of the past, oldest first, had they been set just before the first.
+    """Yield the alerts of each run of the past, oldest first, as if the rules had been set just before the first.
 
     `previous` are the numbers that the first is compared with: those of the run before it that was no failure.
 
-    Runs without alerts are told too: many rules over many rows take milliseconds a run, so a caller rests in between.
+    Runs without alerts are yielded too: many rules over many rows take milliseconds a run, so a caller rests in
+    between.
     """
     rules = tuple(rules)
     state: State = {}

@@ -39,7 +39,7 @@ class Taken(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """How a number changed; `abs` is `cur - prev`, `pct` that in percent of `prev`: None where `prev` is 0."""
+    """The change of a number; `abs` is `cur - prev`, `pct` that in percent of `prev`: None where `prev` is 0."""
 
     prev: Number
     cur: Number
@@ -53,7 +53,7 @@ class Delta:
 
 @dataclass(frozen=True, slots=True)
 class Deltas:
-    """What changed between two runs: numbers that both have, and the ids of rows that only one has."""
+    """The changes between two runs: numbers that both have, and the ids of rows that only one has."""
 
     rows: Mapping[str, Mapping[str, Delta]]
     rows_new: Sequence[str]
@@ -109,7 +109,7 @@ def has_value(numbers: Numbers) -> bool:
 
 
 def change(prev: Number, cur: Number) -> Delta:
-    """How a number changed. What is too large to be told is None."""
+    """Return the change of a number; a value too large for a number is None."""
     difference = number_of(cur - prev)
     pct = None if difference is None or prev == 0 else number_of(difference / abs(prev) * 100)
     return Delta(prev, cur, difference, None if pct is None else float(pct))
@@ -143,7 +143,7 @@ def is_metric(path: str) -> bool:
 
 
 def plain_deltas(prev: Values | None, cur: Values) -> dict[str, Number]:
-    """How the metrics changed that both runs have; empty on the first."""
+    """Return the changes of the metrics that both runs have; empty on the first."""
     changed = {} if prev is None else _changes(prev, cur)
     return {path: delta.abs for path, delta in changed.items() if delta.abs is not None}
 

@@ -13,7 +13,7 @@ PATH_MAX = 200
 _PATH = re.compile(r"(?:items\[\]\.)?[^.\[\]\x00-\x1f]+(?:\.[^.\[\]\x00-\x1f]+)*")
 _APART = re.compile(r"[.\[\]/]+")
 _AROUND = {"", "*", "$", "data", "items", "result"}
-"""What people write around a path that says nothing about which field is meant."""
+"""Names that people write around a path and that do not say which field is meant."""
 
 
 class Meant(NamedTuple):
@@ -34,7 +34,7 @@ def names_of(path: str) -> tuple[str, ...]:
 
 
 def value_at(record: object, names: Iterable[str]) -> object:
-    """What stands at the end of the names; None when the way breaks off. Arrays are never walked into."""
+    """Return the value at the end of the names; None when the way breaks off. Arrays are never walked into."""
     for name in names:
         if not isinstance(record, dict):
             return None
@@ -43,7 +43,7 @@ def value_at(record: object, names: Iterable[str]) -> object:
 
 
 def meant_by(path: str, known: Iterable[str]) -> Meant | None:
-    """Which of the known paths was meant by one that is none of them: the same field elsewhere, or nearly so spelt."""
+    """Return the known path that was meant by an unknown one: the same field elsewhere, or one spelt much alike."""
     by_length = sorted((candidate for candidate in known if _words(candidate)), key=len)
     wanted = _words(path)
     if not wanted:

@@ -27,7 +27,7 @@ _PARAM = "alert_rules"
 
 @dataclass(frozen=True, slots=True)
 class AlertRule:
-    """When a metric is worth an alert; `value` is None for `no_data` only."""
+    """A metric and the condition that makes it worth an alert; `value` is None for `no_data` only."""
 
     metric: str
     op: Op
@@ -37,7 +37,7 @@ class AlertRule:
 
     @property
     def key(self) -> str:
-        """What its state is kept under: a rule that was edited starts anew."""
+        """The key of the rule's state: a rule that was edited starts anew."""
         return f"{self.op} {self.value} {self.consecutive} {self.cooldown_s} {self.metric}"
 
     def to_json(self) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def stored_rules(kept: Sequence[Mapping[str, Any]]) -> tuple[AlertRule, ...]:
 
 
 def read_rules(sent: object, track: Track | None) -> tuple[AlertRule, ...]:
-    """What a caller sent; on a numbers-only monitor every rule is about a tracked metric.
+    """Return the rules in a caller's JSON; on a numbers-only monitor every rule is about a tracked metric.
 
     Raises:
         RulesInvalid: a rule cannot be read, or there is nothing that it could be about.

@@ -1,4 +1,4 @@
-"""What an archetype's answers hold: the kind of every path, read off a sample that its own constructor made.
+"""Derives the kind of every path in an archetype's answers from a sample that its own constructor made.
 
 Nothing is written twice: the sample's values have the types that the constructor's parameters are annotated with, and
 the archetype wraps it as it wraps every record, computed fields and all. A field that the sample leaves empty, such as
@@ -17,7 +17,7 @@ from upstreams.model.archetypes import Archetype, Record
 
 Kind = Literal["number", "text", "boolean", "array", "object"]
 ROW: Final = "items[]."
-"""How a path into each row of a list begins."""
+"""The beginning of a path into each row of a list."""
 
 _KEYED_ROWS = ("post", "comment", "author")
 """Rows that have a key by default: their record's id (spec 2.6)."""

@@ -1,4 +1,4 @@
-"""What a numbers-only monitor keeps of each run: `track`, judged against the recipe's answers (spec 2.6, 4.5)."""
+"""Reads `track`, the numbers that a numbers-only monitor keeps, judged against the recipe's answers (spec 2.6, 4.5)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Track:
 
     @property
     def rows_asked(self) -> int | None:
-        """How many rows a run asks its recipe for; None leaves that to the recipe's own parameters."""
+        """Return the rows that a run requests of its recipe; None leaves it to the recipe's own parameters."""
         return self.max_rows if self.is_named and any(path.startswith(ROW) for path in self.metrics) else None
 
     def to_json(self) -> dict[str, Any]:
@@ -62,12 +62,12 @@ def stored_track(kept: Mapping[str, Any]) -> Track:
 
 
 def rows_asked(stored: str | None) -> int | None:
-    """How many rows a run of a monitor with this stored track asks its recipe for (see `Track.rows_asked`)."""
+    """Return the number of rows that a run of a monitor with this stored track requests (see `Track.rows_asked`)."""
     return None if stored is None else stored_track(orjson.loads(stored)).rows_asked
 
 
 def read_track(sent: object, archetype: Archetype | None) -> ReadTrack:
-    """What a caller sent, judged against the shape of the recipe's archetype; None is a shape that nobody knows.
+    """Return the track in a caller's JSON, judged against the shape of the recipe's archetype; None: unknown.
 
     Raises:
         TrackInvalid: it cannot be read, or a path does not lead to a number.

@@ -53,7 +53,7 @@ def read_choice(param: str, sent: object, choices: tuple[str, ...]) -> str:
 
 
 def read_format(sent: object, track: Track | None) -> Format:
-    """How a webhook is told; rows need numbers."""
+    """Return the format of a webhook's payloads; `rows` needs numbers."""
     chosen = "full" if sent is None else cast(Format, read_choice("webhook_format", sent, ("full", "rows")))
     if chosen == "rows" and track is None:
         problem = "can be rows only where track is set"
@@ -62,7 +62,7 @@ def read_format(sent: object, track: Track | None) -> Format:
 
 
 def read_url(sent: object, *, allow_insecure: bool) -> str | None:
-    """Where a webhook leads, if anywhere: plainly a public host, as far as its text tells."""
+    """Return the webhook's URL, if any: a public host, as far as its text shows."""
     if sent is None:
         return None
     url = read_text("webhook_url", sent, URL_HOW)
@@ -74,7 +74,7 @@ def read_url(sent: object, *, allow_insecure: bool) -> str | None:
 
 
 def uncallable(refused: TargetRefused) -> MonitorInvalid:
-    """What the guard's refusal of a webhook's URL is told as."""
+    """Return the guard's refusal of a webhook's URL as a refusal of the monitor."""
     return MonitorInvalid("webhook_url", f"cannot be called: {refused}", URL_HOW)
 
 

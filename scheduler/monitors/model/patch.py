@@ -30,7 +30,7 @@ class PatchBody(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """What changes; None stands for what stays. Rules are still as they were sent: they depend on what is tracked.
+    """The fields to change; None leaves a field as it is. Rules are still as they were sent: they depend on the track.
 
     A `webhook_url` of None removes the webhook.
     """

@@ -64,14 +64,14 @@ class Run:
     rows_count: int | None = None
 
     def request_id(self, attempt: int | None = None) -> str:
-        """What an attempt is charged under, by default the run's own: the run's id, then numbered ones."""
+        """Return the id that an attempt is charged under: the run's own for the first, then numbered ones."""
         number = self.attempt if attempt is None else attempt
         return self.id if number <= 1 else f"{self.id}.{number}"
 
 
 @dataclass(frozen=True, slots=True)
 class RunData:
-    """What a run brought, as JSON bytes: the recipe's `data`, the numbers kept of it, and how they changed."""
+    """The stored data of a run, as JSON bytes: the recipe's `data`, the numbers kept of it, and how they changed."""
 
     result: bytes | None = None
     numbers: bytes | None = None

@@ -76,12 +76,12 @@ def due_monitors(tx: Tx, now: float, limit: int) -> list[Monitor]:
 
 
 def crowds(tx: Tx, now: float) -> Mapping[float, int]:
-    """How many monitors share each slot that has come."""
+    """Return for each slot that has come the number of monitors that share it."""
     return dict(tx.all(CROWDS, (now,)))
 
 
 def next_slot_at(tx: Tx) -> float | None:
-    """When the next slot of any monitor comes."""
+    """Return when the next slot of any monitor comes."""
     found = tx.one(NEXT_SLOT)
     return None if found is None else found[0]
 

@@ -1,7 +1,7 @@
-"""What a clock that stood ahead has left behind is brought back to the present (decisions 12).
+"""Brings back to the present what a clock that stood ahead has made due (decisions 12).
 
-Whatever it made due so far off would wait until that day. Slots are pulled back only to such as are yet to come, and
-one that has been run has its record, so none is run twice.
+Such slots would wait until that day. Slots are pulled back only to times that are yet to come, and a slot that has been
+run has its record, so none is run twice.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _pull_back(tx: Tx, cadence: str, instant: Instant) -> int:
 
 
 def _created_at(monitor: Monitor, now: float) -> float:
-    """When it was made; of one that is made in the future whole weeks before, so that it keeps its time of the day."""
+    """Return when it was made; a creation in the future moves back by whole weeks, to the same time of the day."""
     return monitor.created_at - max(0, ceil((monitor.created_at - now) / _WEEK_S)) * _WEEK_S
 
 

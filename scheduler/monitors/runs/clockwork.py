@@ -33,12 +33,12 @@ HAIR_S: Final = 0.001
 APART_S: Final = 0.1
 """Between two looks, so that runs which start one after the other are begun together."""
 LOOK_S: Final = 1.0
-"""How often a node looks for what others have changed, and how often it looks anyway where there are no others."""
+"""The pause between looks for other nodes' changes, and between looks where there are no others."""
 LOOK_ALONE_S: Final = 30.0
 RENEW_S: Final = 10.0
 JUMP_S: Final = 60.0
 COME_BACK_S: Final = 60.0
-"""How often a node looks for what was made due while a clock stood ahead."""
+"""The pause between looks for slots that were made due while a clock stood ahead."""
 SLOTS_AT_ONCE: Final = 500
 """Monitors of one transaction."""
 ROUNDS_MAX: Final = 500
@@ -53,9 +53,10 @@ EACH_MAX: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class ClockSetting:
-    """What a clock is made from. `is_alone`: no other process runs what is in the store.
+    """The parts of a clock. `is_alone`: no other process runs what is in the store.
 
-    `stopping` tells when no more runs are begun. `ticks` is false in a command, which only runs what it is told to.
+    `stopping` returns True once no more runs are begun. `ticks` is false in a command, which only runs what it is told
+    to.
     """
 
     store: Store
@@ -70,7 +71,7 @@ class ClockSetting:
 
 
 class _Look(NamedTuple):
-    """What there is to do: how many monitors share each due slot, which runs may start, and when to look again."""
+    """The work that a look found: the sharers of each due slot, the runs that may start, and when to look again."""
 
     crowds: Mapping[float, int]
     ready: list[Ready]
@@ -111,7 +112,7 @@ class Clock:
         self._woken.set()
 
     def in_flight(self) -> int:
-        """How many runs are under way."""
+        """Return the number of runs under way."""
         return len(self._in_flight)
 
     async def run_slot(self, monitor_id: str, slot: float | None = None) -> Run:

@@ -1,4 +1,4 @@
-"""What a monitor's webhook receives of a run: the payload that the monitor's owner has chosen (spec 2.7)."""
+"""Makes a run's payload for the monitor's webhook, in the format that the monitor's owner has chosen (spec 2.7)."""
 
 from __future__ import annotations
 

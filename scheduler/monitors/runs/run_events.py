@@ -1,4 +1,4 @@
-"""What the account's feed is told of a run (decisions 13)."""
+"""Publishes a run's events to the account's feed (decisions 13)."""
 
 from __future__ import annotations
 

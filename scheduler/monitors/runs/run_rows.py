@@ -69,7 +69,7 @@ SELECT attempts, last_status, delivered_at, failed_at FROM deliveries WHERE run_
 
 
 class Delivered(NamedTuple):
-    """How far the newest delivery of a run has come."""
+    """The progress of a run's newest delivery."""
 
     attempts: int
     last_status: int | None
@@ -103,7 +103,7 @@ def run_of_slot(tx: Tx, monitor_id: str, slot: float) -> Run | None:
 
 
 def running_monitors(tx: Tx, monitor_ids: Sequence[str]) -> set[str]:
-    """Which of these have a run that has not ended."""
+    """Return those of the monitors that have a run which has not ended."""
     return {row[0] for row in tx.all_in(ACTIVE, monitor_ids)}
 
 
@@ -119,7 +119,7 @@ def ready_runs(tx: Tx, now: float, *, leases_at: float, limit: int) -> list[Read
 
 
 def next_start_at(tx: Tx, now: float) -> float | None:
-    """When the next run may start of those whose time has not come."""
+    """Return when the next run may start of those whose time has not come."""
     row = tx.one(NEXT_START, (now,))
     return None if row is None else row[0]
 
@@ -173,7 +173,7 @@ def packed(data: RunData) -> RunData:
 
 
 def read_data(tx: Tx, run_id: str) -> RunData:
-    """What a run brought; nothing of one that brought nothing."""
+    """Return the data of a run; empty where it brought none."""
     row = tx.one(READ_DATA, (run_id,))
     if row is None:
         return RunData()
@@ -188,7 +188,7 @@ def read_numbers(tx: Tx, run_id: str) -> bytes | None:
 
 
 def delivery_of(tx: Tx, run_id: str) -> Delivered | None:
-    """How far the newest delivery of a run has come; None where none was queued."""
+    """Return the progress of a run's newest delivery; None where none was queued."""
     row = tx.one(DELIVERY_OF, (run_id,))
     return None if row is None else Delivered(*row)
 

@@ -45,7 +45,7 @@ _LONG_BYTES: Final = 128 * 1024
 UNEXPECTED: Final = "an unexpected error of this server"
 
 MakePayload = Callable[[Monitor, Run, RunVerdict], bytes]
-"""What a webhook receives of a run that ended; pure, called on the store's thread."""
+"""Makes the payload of a run that ended; pure, called on the store's thread."""
 
 
 class Runs:
@@ -177,7 +177,7 @@ class Runs:
         return True
 
     def _close(self, tx: Tx, charge: Charge, used: int) -> int:
-        """What the charge cost: what was used, unless somebody else has closed it before."""
+        """Close the charge and return its cost: `used`, unless somebody else has closed it before."""
         (outcome,) = self._charges.judge(tx, [close_request(charge, used=min(used, charge.credits))])
         if isinstance(outcome, BillingError):
             raise outcome

@@ -24,7 +24,7 @@ RECORDS_AT_ONCE: Final = 2_000
 
 @dataclass(slots=True)
 class Opened:
-    """What one look at the due monitors came to; filled by `Slots` only."""
+    """The results of one look at the due monitors; filled by `Slots` only."""
 
     runs: list[Run] = field(default_factory=list)
     scheduled: list[tuple[str, float]] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What a run has come to: pure, from what its recipe brought and the monitor's last run that counts (spec 2.7, 3)."""
+"""Judges a run: pure, from the recipe's result and the monitor's last run that counts (spec 2.7, 3)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _REASON_MAX = 500
 
 @dataclass(frozen=True, slots=True)
 class RunVerdict:
-    """How a run ended, what of its charge was used, and what is kept and told of it.
+    """The verdict on a run: its status, the used part of its charge, and all that is stored and published of it.
 
     `deltas` are plain differences of an ordinary monitor, None on a numbers-only one's first run. `rule_state` is None
     where the rules were not judged.
@@ -72,7 +72,7 @@ class RunVerdict:
         return self.deltas.to_json() if isinstance(self.deltas, Deltas) else self.deltas
 
     def data(self) -> RunData | None:
-        """What is stored of it; None for nothing."""
+        """Return the data to store of it; None for nothing."""
         if self.body is None:
             return None
         deltas = self.deltas_json

@@ -1,7 +1,7 @@
-"""What a node knows to be due, so that it need not read the queue whenever a run queues one more or an attempt ends.
+"""Remembers the due deliveries of a node, so that it need not read the queue for each new delivery and ended attempt.
 
-A line is what one account has queued for one host. What is known of a line are its oldest; of one that is cut short the
-store has more, all behind these. What is known may be gone by the time it is leased: whoever leases it finds out.
+A line is the deliveries that one account has queued for one host. The cache holds the oldest of each line; behind those
+of a truncated line the store has more. A delivery here may be gone by the time it is leased: the lease finds out.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Line: TypeAlias = tuple[str, str]
 
 
 class QueueLook(NamedTuple):
-    """What a look at the queue has found to be due, and in how long others are.
+    """The deliveries that a look at the queue found due, and the seconds until others are.
 
     `after`: the lines behind that one were not looked at yet.
     """
@@ -63,7 +63,7 @@ class DueCache:
         self._news = []
 
     def end_look(self, look: QueueLook | None, under_way: Collection[DueDelivery], *, anew: bool) -> None:
-        """What the look has found: all that is known if it began `anew`, else what earlier ones found too.
+        """Add the deliveries that the look found, in place of all older ones if it began `anew`.
 
         None: it failed.
         """

@@ -1,4 +1,4 @@
-"""What an attempt that ended makes of its delivery and of its webhook: pure (spec 3, 6.1; decisions 12)."""
+"""Decides what an ended attempt makes of its delivery and of its webhook: pure (spec 3, 6.1; decisions 12)."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ def is_held(delivery: Delivery, leased: Leased) -> bool:
 def conclude(
     delivery: Delivery, webhook: Webhook | None, ended: EndedAttempt, *, now: float, backoff_s: Sequence[float]
 ) -> Conclusion:
-    """What follows from an attempt for the rows as they stand now.
+    """Return the changes that follow from an attempt for the rows as they stand now.
 
-    What went to a URL that the webhook has no more tells nothing about the webhook.
+    An attempt at a URL that the webhook no longer has says nothing about the webhook.
     """
     has_moved = webhook is not None and webhook.url != ended.leased.webhook.url
     verdict = judge(
@@ -75,7 +75,7 @@ def conclude(
 
 
 def _reason(verdict: DeliveryVerdict, webhook: Webhook | None) -> FailReason | None:
-    """Why the delivery has failed, if it has: nothing waits for a webhook that takes nothing."""
+    """Return the reason why the delivery has failed, if it has: none waits for a webhook that is paused or removed."""
     if verdict.state == "delivered":
         return None
     if verdict.state == "failed":

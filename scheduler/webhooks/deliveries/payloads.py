@@ -1,4 +1,4 @@
-"""What a webhook receives, to the letter of spec 2.7. The bytes are made once a delivery; every attempt sends them."""
+"""Makes webhook payloads, to the letter of spec 2.7. The bytes are made once a delivery; every attempt sends them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Numbers = Mapping[str, Mapping[str, Number]]
 
 
 class PayloadDelta(TypedDict):
-    """How one number changed; `pct` is None when the previous value was 0."""
+    """The change of one number; `pct` is None when the previous value was 0."""
 
     prev: Number
     cur: Number
@@ -25,7 +25,7 @@ class PayloadDelta(TypedDict):
 
 
 class PayloadDeltas(TypedDict):
-    """How the numbers of a run differ from those of the run before: row id -> metric path -> change."""
+    """The changes of a run's numbers since the run before: row id -> metric path -> change."""
 
     rows: Mapping[str, Mapping[str, PayloadDelta]]
     rows_new: Sequence[str]
@@ -34,7 +34,7 @@ class PayloadDeltas(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class DeliveredRun:
-    """What every payload tells of its run. `alerts_fired` are 2.7's alert objects; `scheduled_for` is an instant."""
+    """The fields of a run in every payload. `alerts_fired` are 2.7's alert objects; `scheduled_for` is an instant."""
 
     monitor_id: str
     run_id: str
@@ -45,7 +45,7 @@ class DeliveredRun:
 
 
 def full_payload(run: DeliveredRun, *, result: object, deltas: Mapping[str, Number]) -> bytes:
-    """Of an ordinary Monitor: the recipe's body and what changed in it, nothing on the first run.
+    """Return the payload of an ordinary Monitor: the recipe's body and its changes, none on the first run.
 
     `result` is JSON as Python has it, or an `orjson.Fragment` of stored bytes.
     """
@@ -53,12 +53,12 @@ def full_payload(run: DeliveredRun, *, result: object, deltas: Mapping[str, Numb
 
 
 def full_numbers_payload(run: DeliveredRun, *, result: object, numbers: Numbers, deltas: PayloadDeltas | None) -> bytes:
-    """Of a numbers-only Monitor: the unified response, its numbers, and what changed, None on the first run."""
+    """Return the payload of a numbers-only Monitor: unified response, numbers, and changes, None on the first run."""
     return orjson.dumps({**_facts(run), "result": result, "numbers": numbers, "deltas": deltas})
 
 
 def rows_payload(run: DeliveredRun, *, numbers: Numbers, deltas: PayloadDeltas | None) -> bytes:
-    """Of a numbers-only Monitor, for spreadsheets: a row for each number, with nulls where nothing was before it."""
+    """Return the rows of a numbers-only Monitor, for spreadsheets: one for each number; nulls where none was before."""
     before = {} if deltas is None else deltas["rows"]
     rows = [
         _row(run, row_id, metric, value, before.get(row_id, {}).get(metric))

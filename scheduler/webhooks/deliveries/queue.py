@@ -30,7 +30,7 @@ MONITORS = "SELECT id, key_id, name FROM monitors WHERE id IN {in}"
 
 
 class Outbox:
-    """Where runs put what is to be delivered."""
+    """Takes the deliveries of runs into the queue."""
 
     def __init__(self, instant: Instant, make_id: Callable[[str], str], tell: Callable[[DueDelivery], None]) -> None:
         """`tell` is called with each delivery after the commit that queued it."""

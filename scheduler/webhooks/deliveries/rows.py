@@ -82,7 +82,7 @@ INSERT INTO attempts (delivery_id, number, at, status, error, latency_ms, answer
 
 
 class QueuedDelivery(NamedTuple):
-    """What a run asks to be delivered: the body is frozen, every attempt sends these bytes."""
+    """The row of a new delivery: the body is frozen, every attempt sends these bytes."""
 
     id: str
     run_id: str
@@ -103,7 +103,7 @@ def due_first(tx: Tx, at: float, *, limit: int) -> list[DueDelivery]:
 
 
 def next_at(tx: Tx, at: float) -> float | None:
-    """When the next one is due after `at`, or the next lease passes."""
+    """Return when the next delivery is due after `at`, or the next lease passes."""
     row = tx.one(NEXT, (at,))
     return None if row is None else row[0]
 

@@ -1,4 +1,4 @@
-"""When a delivery is tried again, and when its webhook is paused: pure decisions (spec 6.1, decisions 12)."""
+"""Decides when a delivery is tried again, and when its webhook is paused: pure (spec 6.1, decisions 12)."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Pause = Literal["gone", "failures"]
 
 @dataclass(frozen=True, slots=True)
 class DeliveryVerdict:
-    """What an attempt made of its delivery."""
+    """The effect of an attempt on its delivery."""
 
     state: Literal["delivered", "waiting", "failed"]
     pause_s: float | None = None
-    """How long a waiting delivery waits, from the end of the attempt."""
+    """The pause of a waiting delivery, from the end of the attempt."""
     is_gone: bool = False
     """The receiver said that it is gone for good (410): its webhook is paused at once."""
 
@@ -42,7 +42,7 @@ def judge(
     retry_after_s: float | None = None,
     backoff_s: Sequence[float] = BACKOFF_S,
 ) -> DeliveryVerdict:
-    """What follows from an attempt; the first is number 1. `status` is None when no answer came.
+    """Return the verdict that follows from an attempt; the first is number 1. `status` is None when no answer came.
 
     Each pause is its step with up to 20 % more or less, as `draw` from [0, 1) says. A receiver that asks for more gets
     it, up to twice the step.

@@ -33,7 +33,7 @@ _CONNECT_S = 5.0
 _IDLE_S = 30.0
 _CONNECTIONS_PER_ADDRESS = 8
 _CONNECTIONS_IDLE = 256
-"""Of all receivers together: as many as attempts are under way at a time."""
+"""The idle connections to all receivers together: as many as attempts are under way at a time."""
 _ADDRESSES_TRIED = 3
 _PROBLEM_CHARACTERS = 300
 _OURS: Headers = (
@@ -49,7 +49,7 @@ ErrorClass = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What became of an attempt: a `status`, or the `error` that stood in its way, with its words in `problem`."""
+    """The outcome of an attempt: a `status`, or the `error` that stood in its way, with its words in `problem`."""
 
     status: int | None
     error: ErrorClass | None

@@ -33,14 +33,14 @@ from storage.errors import StorageError
 from storage.store import Store
 
 LOOK_S: Final = 0.5
-"""How often a node looks for what others have queued, and how often it looks anyway where there are no others."""
+"""The pause between looks for other nodes' deliveries, and between looks where there are no others."""
 LOOK_ALONE_S: Final = 30.0
 IN_FLIGHT_MAX: Final = 256
 LEASED_AT_ONCE: Final = 64
 LEASE_MARGIN_S: Final = 15.0
 """By how much a lease outlives the attempts that it is for."""
 LATE_S: Final = 5.0
-"""Who learns this late of what it has leased leaves it alone."""
+"""The delay after which a node that learns of its own lease only then leaves the lease alone."""
 CLOSE_S: Final = 3.0
 SETTLE_S: Final = 5.0
 ANEW: Final = ("", "")
@@ -50,7 +50,7 @@ UNEXPECTED: Final = "internal_error: an unexpected error of this server"
 
 
 class Sends(Protocol):
-    """What makes attempts: `sender.Sender`."""
+    """Makes attempts; see `sender.Sender`."""
 
     async def attempt(self, url: str, body: bytes, *, headers: Headers, deadline_at: float) -> Attempt:
         """POST `body` to `url` and tell what became of it, by `deadline_at` on Trio's clock, whatever it is."""
@@ -59,9 +59,9 @@ class Sends(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DeliverySetting:
-    """What the service is made from. `is_alone`: no other process delivers what is in the store.
+    """The parts of the service. `is_alone`: no other process delivers what is in the store.
 
-    `node` is this process's own name, and `stopping` tells when no more attempts are begun.
+    `node` is this process's own name, and `stopping` returns True once no more attempts are begun.
     """
 
     store: Store
@@ -88,7 +88,7 @@ class Deliveries:
         self._store = setting.store
         self.instant = instant_of(setting.now, is_alone=setting.is_alone)
         self.outbox = Outbox(self.instant, setting.make_id, self.tell)
-        """Where runs queue what they have to deliver."""
+        """The queue for the deliveries of runs."""
         self._queue = Queue(
             self.instant, setting.node, setting.feed, setting.backoff_s, setting.timeout_s + LEASE_MARGIN_S
         )
@@ -113,7 +113,7 @@ class Deliveries:
         self._woken.set()
 
     def in_flight(self) -> int:
-        """How many attempts are under way."""
+        """Return the number of attempts under way."""
         return len(self._in_flight)
 
     async def open(self) -> None:
@@ -232,7 +232,7 @@ class Deliveries:
         )
 
     def _headers(self, leased: Leased, at: float) -> Headers:
-        """What proves the delivery: signed with the secret, and while a rotation lasts with the one before too."""
+        """Return the headers that prove the delivery: signed with the secret, in a rotation with the older one too."""
         webhook, sealed = leased.webhook, [leased.webhook.secret]
         if webhook.previous_secret is not None and (webhook.previous_until or 0.0) > at:
             sealed.append(webhook.previous_secret)

@@ -1,4 +1,4 @@
-"""Whose delivery is next: pure, so that no host and no account can hold up the others."""
+"""Chooses the next delivery: pure, so that no host and no account can hold up the others."""
 
 from __future__ import annotations
 

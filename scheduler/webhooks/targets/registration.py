@@ -14,7 +14,7 @@ from scheduler.webhooks.targets.resolver import Resolve
 from upstreams.guard.addresses import check_addresses, check_url
 
 RESOLVE_S: Final = 2.0
-"""How long somebody who registers a URL waits for its name to be resolved."""
+"""The most seconds that the registration of a URL waits for its name to be resolved."""
 
 
 async def check_target(url: str, resolve: Resolve, *, allow_insecure: bool) -> None:

@@ -12,8 +12,10 @@ import trio
 
 _THREADS_PER_HOST = 2
 _THREADS = 1_000
-"""Of all hosts. Lookups that nobody waits for any more last for half a minute: an account that names ever new hosts,
-whose name servers are silent, has some hundreds under way.
+"""The most lookups of all hosts at a time.
+
+A lookup that nobody waits for any more lasts for half a minute: an account that names ever new hosts, whose name
+servers are silent, has some hundreds under way.
 """
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]

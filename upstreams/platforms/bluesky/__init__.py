@@ -22,7 +22,7 @@ from upstreams.platforms.bluesky.reads import (
 from upstreams.platforms.bluesky.refusals import backoff, judge
 
 _SESSION_S = 7_200.0
-"""How long an access token holds. Sign-ins are counted by the day, so none is made before it is due."""
+"""The lifetime of an access token. Sign-ins are counted by the day, so none is made before it is due."""
 
 
 _TOKEN_MAX = 8_192

@@ -82,13 +82,13 @@ def user_posts(args: Args) -> Steps:
 
 
 def followers(args: Args) -> Steps:
-    """Who follows an account."""
+    """Read the accounts that follow an account."""
     answer = yield Call("/app.bsky.graph.getFollowers", _paged(args, actor=_actor(args)))
     return _page_of(args, answer, "followers", author_of)
 
 
 def following(args: Args) -> Steps:
-    """Whom an account follows."""
+    """Read the accounts that an account follows."""
     answer = yield Call("/app.bsky.graph.getFollows", _paged(args, actor=_actor(args)))
     return _page_of(args, answer, "follows", author_of)
 
@@ -117,7 +117,7 @@ def comments(args: Args) -> Steps:
 
 
 def likes(args: Args) -> Steps:
-    """Who liked a post."""
+    """Read the accounts that liked a post."""
     uri = yield from _post_uri(args)
     answer = yield Call("/app.bsky.feed.getLikes", _paged(args, uri=uri))
     return _page_of(args, answer, "likes", lambda like: author_of(part(like, "actor")))

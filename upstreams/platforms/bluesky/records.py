@@ -7,7 +7,7 @@ from upstreams.model.fields import Json, count, instant, part, parts, text, text
 
 _SITE = "https://bsky.app/profile"
 _UNVERIFIED_HANDLE = "handle.invalid"
-"""What Bluesky puts in place of a handle whose domain no longer points to the account: it names nobody."""
+"""The text in place of a handle whose domain no longer points to the account: it names nobody."""
 _VERIFIED = {"valid": True, "invalid": False, "none": False}
 _ADULT = frozenset(("porn", "sexual", "nudity", "graphic-media"))
 

@@ -1,4 +1,4 @@
-"""What Bluesky's error answers mean: nearly all of them are a 400 with the name of an error and a sentence."""
+"""Judges Bluesky's error answers: nearly all of them are a 400 with the name of an error and a sentence."""
 
 from __future__ import annotations
 

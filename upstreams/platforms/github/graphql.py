@@ -129,6 +129,6 @@ def _issue_as_rest(node: Json) -> Json:
 
 
 def _user_as_rest(actor: Json) -> Record:
-    """Who wrote something; to an app's name REST adds what it is."""
+    """Return an author as REST has it, which adds `[bot]` to an app's name."""
     login = text(actor, "login")
     return {**actor, "login": f"{login}[bot]"} if login and text(actor, "type") == "Bot" else actor

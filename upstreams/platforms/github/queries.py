@@ -1,4 +1,4 @@
-"""What GitHub's GraphQL API is asked: the fields get the names that the REST API has for them, where it has them."""
+"""The GraphQL queries to GitHub: fields get the names that the REST API has for them, where it has them."""
 
 _ACTOR = """
   login avatar_url: avatarUrl html_url: url type: __typename

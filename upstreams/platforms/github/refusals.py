@@ -1,4 +1,4 @@
-"""What GitHub's error answers mean, and what its quota asks of us."""
+"""Judges GitHub's error answers, and the pause that its quota demands."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def backoff(answer: Answer) -> Backoff | None:
 
 
 def _wait_s(answer: Answer) -> float | None:
-    """What a refusal says of its end; the quota's reset means nothing while there is a quota left."""
+    """Return the seconds until a refusal ends; the quota's reset means nothing while there is a quota left."""
     spent = answer.headers.get("x-ratelimit-remaining") == "0"
     reset_s = until_reset_s(answer.headers, "x-ratelimit-reset") if spent else None
     return retry_after_s(answer.headers) or reset_s

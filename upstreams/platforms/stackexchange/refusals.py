@@ -1,4 +1,4 @@
-"""What Stack Exchange's errors mean: most come with status 400, and only `error_id` tells them apart."""
+"""Judges Stack Exchange's errors: most come with status 400, and only `error_id` tells them apart."""
 
 from __future__ import annotations
 
@@ -52,8 +52,9 @@ def _bad_parameter(message: str) -> UpstreamError | None:
 
 
 def backoff(answer: Answer) -> Backoff | None:
-    """What an answer of a good status asks for: that its method rests a while, or that nobody calls for the time that
-    an error in it names, or once the quota is used up.
+    """Return the pause that a successful answer demands: of its method, or of the whole source.
+
+    The source rests for the time that an error in the answer names, or once the quota is used up.
     """
     body: Json = answer.body if isinstance(answer.body, dict) else {}
     if "error_id" in body and isinstance(refusal := judge(answer), UpstreamThrottled):

@@ -26,7 +26,7 @@ class _Field:
 
 
 def answer(asked: SandboxRequest) -> SandboxReply:
-    """What a query selects of the account or repository that its variables name."""
+    """Return the selected fields of the account or repository that the query's variables name."""
     if not isinstance(asked.json, dict):
         return SandboxReply({"message": "Problems parsing JSON"}, 400)
     variables: Mapping[str, Any] = asked.json["variables"]

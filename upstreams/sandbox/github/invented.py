@@ -18,7 +18,7 @@ Invented = dict[str, Any]
 
 
 def total(*subject: object) -> int:
-    """How many rows the list of a subject has: more than one page of the usual size."""
+    """Return the number of rows in a subject's list: more than one page of the usual size."""
     return seeded("github", "total", *subject).randrange(41, 70)
 
 
