@@ -87,7 +87,7 @@ class Permit:
 class Breaker:
     """Hands out permits for one source. `rules` may be replaced at any time; `now` is a monotonic clock in seconds.
 
-    `on_open` may be set by one listener: it is told for how many seconds, when what happened here opens the circuit.
+    `on_open` may be set by one listener: it is called with the seconds when a failure here opens the circuit.
     """
 
     def __init__(self, rules: BreakerRules, now: Callable[[], float]) -> None:
@@ -131,7 +131,7 @@ class Breaker:
             self._probe_is_out = True
         return Permit(self, self._generation)
 
-    def heed(self, for_s: float) -> None:
+    def apply_hint(self, for_s: float) -> None:
         """Another node's circuit is open for so long: be open until then too, and try then. Closes nothing."""
         if self._open_until is None:
             self._open(for_s)

@@ -23,16 +23,16 @@ class CircuitHints:
         self._state = state
         self._breakers = breakers
 
-    def tell(self, name: str, for_s: float) -> None:
-        """This node's circuit is open for so long; nobody waits for that to be heard."""
+    def publish(self, name: str, for_s: float) -> None:
+        """Publish that this node's circuit is open for so long, without a wait for the server."""
         key = _key(name)
         self._state.call_nowait(b"SET", key, b"open", b"PX", b"%d" % (for_s * 1000))
         self._state.publish(CIRCUITS, name.encode())
 
     async def listen(self) -> None:
-        """Tell what opens here and heed what opens elsewhere, until cancelled."""
+        """Publish circuits that open here and apply hints from elsewhere, until cancelled."""
         for name, breaker in self._breakers.items():
-            breaker.on_open = partial(self.tell, name)
+            breaker.on_open = partial(self.publish, name)
         async with self._state.subscribe(CIRCUITS) as messages:
             async for message in messages:
                 names = list(self._breakers) if message == LOOK_AGAIN else [message.decode()]
@@ -41,13 +41,13 @@ class CircuitHints:
                         await self._look(name)
 
     async def _look(self, name: str) -> None:
-        """Heed what is left of a hint."""
+        """Apply the rest of a hint."""
         try:
             left_ms = await self._state.call(b"PTTL", _key(name))
         except StateUnavailable:
             return  # the next connection brings another look at all
         if isinstance(left_ms, int) and left_ms > 0:
-            self._breakers[name].heed(left_ms / 1000)
+            self._breakers[name].apply_hint(left_ms / 1000)
 
 
 def _key(name: str) -> bytes:

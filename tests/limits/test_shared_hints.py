@@ -59,11 +59,11 @@ async def test_a_hint_changes_no_circuit_that_is_open_already_and_is_not_told_on
     told: list[float] = []
     breaker.on_open = told.append
     breaker.isolate()
-    breaker.heed(0.001)
+    breaker.apply_hint(0.001)
     await trio.sleep(0.01)
     assert breaker.state == "open"
     breaker.reset()
-    breaker.heed(0.2)
+    breaker.apply_hint(0.2)
     assert breaker.state == "open"
     assert told == []
     fail_twice_after = Breaker(RULES, trio.current_time)
