@@ -31,18 +31,18 @@ class LeaseHandle(Protocol):
 
 
 class BalanceUpdate(NamedTuple):
-    """A balance that was told after a commit; the account's higher version is the newer one."""
+    """A balance that was published after a commit; the account's higher version is the newer one."""
 
     version: int
     balance: int
 
 
 class Admitted(NamedTuple):
-    """A request that was counted and holds a lease; `told` is the account's last known balance, if any is."""
+    """A request that was counted and holds a lease; `balance` is the account's last known one, if any is."""
 
     window: WindowState
     lease: LeaseHandle
-    told: BalanceUpdate | None = None
+    balance: BalanceUpdate | None = None
 
 
 class GateStatistics(NamedTuple):
@@ -67,7 +67,7 @@ class Gate(Protocol):
     async def admit(self, account_id: str, key_id: str, generation: bytes = NO_GENERATION) -> Admitted:
         """Count one request of the key and take a lease; cancelled, neither.
 
-        `generation` is the one that `GenerationPassed` told before the key was looked up, if it did.
+        `generation` is the one of `GenerationPassed`, where it was raised before the key was looked up.
 
         Raises:
             GenerationPassed: the key was changed since it was looked up; nothing was counted.
@@ -93,7 +93,7 @@ class Gate(Protocol):
         """
         ...
 
-    def tell_balance(self, account_id: str, told: BalanceUpdate) -> None:
+    def publish_balance(self, account_id: str, update: BalanceUpdate) -> None:
         """Let every node know an account's balance, once that can be said."""
         ...
 
@@ -140,8 +140,8 @@ class MemoryGate:
         """As `Gate.change_key`; nobody else remembers the key."""
         await trio.lowlevel.checkpoint()
 
-    def tell_balance(self, account_id: str, told: BalanceUpdate) -> None:
-        """As `Gate.tell_balance`; nobody else wants to know."""
+    def publish_balance(self, account_id: str, update: BalanceUpdate) -> None:
+        """As `Gate.publish_balance`; nobody else wants to know."""
 
     def resize(self, *, requests: int, concurrent: int) -> None:
         """As `Gate.resize`."""

@@ -28,7 +28,7 @@ WINDOW_S = 60.0
 # A generation is kept for longer than any node believes what it read before: without one, nothing has changed since.
 GENERATION_S = 20 * KNOWN_S
 BALANCE_S = 3600.0
-UNSAID_MAX = 10_000
+UNSENT_MAX = 10_000
 
 _T = TypeVar("_T")
 _Place: TypeAlias = tuple[bytes, bytes]  # the keys of a window and of its leases
@@ -42,7 +42,7 @@ class GateScripts:
     hold: Script
     renew: Script
     undo: Script
-    tell_balance: Script
+    publish_balance: Script
 
 
 def read_gate_scripts() -> GateScripts:
@@ -82,7 +82,7 @@ class SharedGate:
         self._doubtful: dict[bytes, _Place] = {}
         self._unreleased: dict[bytes, bytes] = {}
         self._unchanged: dict[bytes, None] = {}
-        self._untold: dict[bytes, BalanceUpdate] = {}
+        self._unpublished: dict[bytes, BalanceUpdate] = {}
         self._renew_now = trio.Event()
         self.resize(requests=requests, concurrent=concurrent)
         state.on_connect(self._connected)
@@ -118,9 +118,9 @@ class SharedGate:
 
     def _read(self, reply: Reply, leases: bytes, lease_id: bytes) -> Admitted:
         match reply:
-            case [1, _, int() as remaining, int() as reset_s, bytes() as told]:
+            case [1, _, int() as remaining, int() as reset_s, bytes() as update]:
                 return Admitted(
-                    WindowState(self._requests, remaining, reset_s), self._keep(leases, lease_id), _told(told)
+                    WindowState(self._requests, remaining, reset_s), self._keep(leases, lease_id), _balance_of(update)
                 )
             case [0, _, _, int() as reset_s, _]:
                 raise RateLimited(WindowState(self._requests, 0, reset_s))
@@ -150,18 +150,18 @@ class SharedGate:
             _remember(self._unchanged, key, None)
             raise
 
-    def _say_changed(self, key: bytes) -> None:
+    def _send_change(self, key: bytes) -> None:
         on_loss = partial(_remember, self._unchanged, key, None)
         self._state.call_nowait(b"SET", key, *_new_generation(), on_loss=on_loss)
 
-    def tell_balance(self, account_id: str, told: BalanceUpdate) -> None:
-        """As `Gate.tell_balance`."""
-        self._tell(b"sluice:{%b}:balance" % account_id.encode(), told)
+    def publish_balance(self, account_id: str, update: BalanceUpdate) -> None:
+        """As `Gate.publish_balance`."""
+        self._publish(b"sluice:{%b}:balance" % account_id.encode(), update)
 
-    def _tell(self, key: bytes, told: BalanceUpdate) -> None:
-        args = (b"%d" % told.version, b"%d" % told.balance, b"%d" % (BALANCE_S * 1000))
-        on_loss = partial(_remember, self._untold, key, told)
-        self._state.run_nowait(self._scripts.tell_balance, (key,), args, on_loss=on_loss)
+    def _publish(self, key: bytes, update: BalanceUpdate) -> None:
+        args = (b"%d" % update.version, b"%d" % update.balance, b"%d" % (BALANCE_S * 1000))
+        on_loss = partial(_remember, self._unpublished, key, update)
+        self._state.run_nowait(self._scripts.publish_balance, (key,), args, on_loss=on_loss)
 
     def resize(self, *, requests: int, concurrent: int) -> None:
         """As `Gate.resize`; nodes with other limits hold their own until they reload."""
@@ -182,9 +182,9 @@ class SharedGate:
             ids.discard(lease_id)
             if not ids:
                 del self._held[leases]
-        self._say_released(leases, lease_id)
+        self._send_release(leases, lease_id)
 
-    def _say_released(self, leases: bytes, lease_id: bytes) -> None:
+    def _send_release(self, leases: bytes, lease_id: bytes) -> None:
         """Tell the server of a release, again once it is back if it was lost: else the place would stay taken."""
         on_loss = partial(_remember, self._unreleased, lease_id, leases)
         self._state.call_nowait(b"ZREM", leases, lease_id, on_loss=on_loss)
@@ -194,23 +194,23 @@ class SharedGate:
         self._state.run_nowait(self._scripts.undo, place, (lease_id, self._lease_us), on_loss=on_loss)
 
     async def beat(self) -> None:
-        """Renew what is held and say again what was not heard, every `RENEW_S` and after every connect."""
+        """Renew what is held and send lost messages again, every `RENEW_S` and after every connect."""
         while True:
             self._renew_now = trio.Event()
-            self._say_again()
+            self._send_again()
             await self.renew()
             with trio.move_on_after(RENEW_S):
                 await self._renew_now.wait()
 
-    def _say_again(self) -> None:
-        for lease_id, place in _taken(self._doubtful):
+    def _send_again(self) -> None:
+        for lease_id, place in _emptied(self._doubtful):
             self._undo(lease_id, place)
-        for lease_id, leases in _taken(self._unreleased):
-            self._say_released(leases, lease_id)
-        for key, _ in _taken(self._unchanged):
-            self._say_changed(key)
-        for key, told in _taken(self._untold):
-            self._tell(key, told)
+        for lease_id, leases in _emptied(self._unreleased):
+            self._send_release(leases, lease_id)
+        for key, _ in _emptied(self._unchanged):
+            self._send_change(key)
+        for key, update in _emptied(self._unpublished):
+            self._publish(key, update)
 
     def _connected(self) -> None:
         self._renew_now.set()
@@ -221,20 +221,20 @@ class SharedGate:
         await self._state.run_all(self._scripts.renew, [((leases,), (self._lease_us, *ids)) for leases, ids in held])
         for leases, ids in held:  # what was released while the script waited to be sent again is released once more
             for lease_id in set(ids) - self._held.get(leases, set()):
-                self._say_released(leases, lease_id)
+                self._send_release(leases, lease_id)
 
 
-def _remember(unsaid: dict[bytes, _T], of: bytes, what: _T) -> None:
-    """Say it again later; beyond the bound the oldest is let go, since all of it ends by itself."""
-    unsaid[of] = what
-    if len(unsaid) > UNSAID_MAX:
-        del unsaid[next(iter(unsaid))]
+def _remember(unsent: dict[bytes, _T], of: bytes, what: _T) -> None:
+    """Keep a message to send again; beyond the bound the oldest is let go, since all of it ends by itself."""
+    unsent[of] = what
+    if len(unsent) > UNSENT_MAX:
+        del unsent[next(iter(unsent))]
 
 
-def _taken(unsaid: dict[bytes, _T]) -> list[tuple[bytes, _T]]:
-    """Empty `unsaid` and return its entries; one that is lost again returns to its place by `_remember`."""
-    taken = list(unsaid.items())
-    unsaid.clear()
+def _emptied(unsent: dict[bytes, _T]) -> list[tuple[bytes, _T]]:
+    """Empty `unsent` and return its entries; one that is lost again returns to its place by `_remember`."""
+    taken = list(unsent.items())
+    unsent.clear()
     return taken
 
 
@@ -247,8 +247,8 @@ def _new_generation() -> tuple[bytes, bytes, bytes]:
     return token_hex(8).encode(), b"PX", b"%d" % (GENERATION_S * 1000)
 
 
-def _told(text: bytes) -> BalanceUpdate | None:
-    """A balance as the script `tell_balance` keeps it."""
+def _balance_of(text: bytes) -> BalanceUpdate | None:
+    """A balance as the script `publish_balance` keeps it."""
     if not text:
         return None
     version, _, balance = text.partition(b" ")

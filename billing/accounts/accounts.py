@@ -110,16 +110,16 @@ class Accounts:
 
     def _grant(self, account_id: str, amount: int, description: str, tx: Tx) -> int:
         tx.run(GRANT, (amount, amount, account_id))
-        told = read_balance(tx, account_id)
+        current = read_balance(tx, account_id)
         entry = issue(
-            account_id, "purchase", amount, balance_after=told.balance, description=description, now=self._now()
+            account_id, "purchase", amount, balance_after=current.balance, description=description, now=self._now()
         )
-        self._enter(tx, entry, account_id, told)
-        return told.balance
+        self._enter(tx, entry, account_id, current)
+        return current.balance
 
-    def _enter(self, tx: Tx, entry: Entry, account_id: str, told: BalanceUpdate) -> None:
+    def _enter(self, tx: Tx, entry: Entry, account_id: str, current: BalanceUpdate) -> None:
         add_entries(tx, [entry])
-        self._balances.change(tx, {account_id: told})
+        self._balances.change(tx, {account_id: current})
 
 
 def read_account(tx: Tx, account_id: str) -> Account:

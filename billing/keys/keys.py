@@ -1,8 +1,8 @@
 """API keys: made, found, limited and revoked (spec 2.5, 5.1, 5.2).
 
 Where other nodes remember keys too, each change begins a new generation of the key, before its commit and after it: a
-node that looks the key up in between does so again. While the shared state cannot be told, the change is made all the
-same, and told as soon as it can be. Then another node may answer from what it knows for `KNOWN_S` after its look-up, at
+node that looks the key up in between does so again. While the shared state is away, the change is made all the same, and
+published as soon as it is back. Until then another node may answer from its memory for `KNOWN_S` after its look-up, at
 worst: but charge nothing, since every charge reads the key's own row.
 """
 
@@ -26,7 +26,7 @@ from storage.errors import StateUnavailable
 from storage.store import Store, Tx, Write
 
 ACTIVE_KEYS_MAX = 5
-TELL_S = 1.0
+PUBLISH_S = 1.0
 
 COUNT_ACTIVE = """
 SELECT COUNT(*) FROM keys WHERE account_id = ? AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?)
@@ -209,19 +209,19 @@ class Keys:
         return self._cipher.unseal(row[0], bound_to=key_id)
 
     def forget_all(self) -> None:
-        """Look every key up anew: what other nodes have told of their changes may be lost."""
+        """Look every key up anew: messages of other nodes may be lost."""
         self._cache.forget_all()
 
     async def _change(self, key_id: str, change: Callable[[Tx], object], write: Write | None) -> KeyRecord:
         if self._shared is None:
             return await self._commit(key_id, change, write)
         account_id = (await self.get(key_id)).account_id
-        await _tell(self._shared, account_id, key_id)
+        await _begin_generation(self._shared, account_id, key_id)
         try:
             return await self._commit(key_id, change, write)
         finally:  # cancelled or failed, it may have happened
-            with trio.move_on_after(TELL_S, shield=True):
-                await _tell(self._shared, account_id, key_id)
+            with trio.move_on_after(PUBLISH_S, shield=True):
+                await _begin_generation(self._shared, account_id, key_id)
 
     async def _commit(self, key_id: str, change: Callable[[Tx], object], write: Write | None) -> KeyRecord:
         def run(tx: Tx) -> KeyRecord:
@@ -258,7 +258,7 @@ class Keys:
         return key
 
 
-async def _tell(shared: Gate, account_id: str, key_id: str) -> None:
+async def _begin_generation(shared: Gate, account_id: str, key_id: str) -> None:
     """Begin a new generation. The gate begins it later when it cannot now: no change of a key waits for that."""
     with suppress(StateUnavailable):
         await shared.change_key(account_id, key_id)

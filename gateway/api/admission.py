@@ -112,9 +112,9 @@ class Admission:
         raise StateUnavailable(f"the key was changed {LOOKS_MAX} times while it was looked up")
 
     def _let_in(self, caller: Caller, admitted: Admitted) -> None:
-        caller.window, caller.lease, told = admitted
-        if told is not None:
-            self._balances.hear(caller.key.account_id, told)
+        caller.window, caller.lease, balance = admitted
+        if balance is not None:
+            self._balances.observe(caller.key.account_id, balance)
         self.counts["admitted"] += 1
 
     def _note(self, caller: Caller, refusal: RateLimited | ConcurrencyReached) -> None:

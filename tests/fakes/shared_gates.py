@@ -26,7 +26,7 @@ def logged_scripts() -> GateScripts:
         scripts.admit.text, b"return {1,", b"redis.call('RPUSH', 'log', string.format('%.0f', now))\nreturn {1,"
     )
     text = _with(text, b"return {0,", b"redis.call('RPUSH', 'refused', string.format('%.0f', now))\n  return {0,")
-    return GateScripts(Script(text), scripts.hold, scripts.renew, scripts.undo, scripts.tell_balance)
+    return GateScripts(Script(text), scripts.hold, scripts.renew, scripts.undo, scripts.publish_balance)
 
 
 def set_clock(server: RedisServer, us: int) -> None:

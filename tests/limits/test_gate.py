@@ -146,7 +146,7 @@ async def test_leases_of_another_name_are_counted_apart(gate: Gate):
 
 
 async def test_keys_change_and_balances_are_told_without_a_word_from_the_window(gate: Gate):
-    gate.tell_balance("a", BalanceUpdate(1, 100))
+    gate.publish_balance("a", BalanceUpdate(1, 100))
     await gate.change_key("a", "other")
     assert await state_of(gate) == (REQUESTS, 4, 60)
 

@@ -179,11 +179,11 @@ async def test_a_full_window_does_not_hide_that_the_key_was_changed(gate: Shared
 
 
 async def test_only_a_newer_balance_replaces_the_one_that_is_known(gate: SharedGate):
-    assert (await gate.admit("a", "k")).told is None
+    assert (await gate.admit("a", "k")).balance is None
     for told in (BalanceUpdate(2, 50), BalanceUpdate(3, 70), BalanceUpdate(1, 99), BalanceUpdate(3, 0)):
-        gate.tell_balance("a", told)
-    assert (await gate.admit("a", "other")).told == BalanceUpdate(3, 70)
-    assert (await gate.admit("b", "k")).told is None
+        gate.publish_balance("a", told)
+    assert (await gate.admit("a", "other")).balance == BalanceUpdate(3, 70)
+    assert (await gate.admit("b", "k")).balance is None
 
 
 async def test_a_clock_that_was_set_back_by_an_hour_locks_nobody_out(empty_redis: RedisServer):
@@ -209,4 +209,4 @@ async def test_while_the_server_is_away_the_way_in_is_refused_at_once(empty_redi
                     await gate.admit("a", "k")
             assert trio.current_time() - began < 2
             held.lease.release()
-            gate.tell_balance("a", BalanceUpdate(1, 1))
+            gate.publish_balance("a", BalanceUpdate(1, 1))

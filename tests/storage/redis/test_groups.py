@@ -110,12 +110,12 @@ async def test_gate_and_cache_work_over_a_cluster(cluster: list[RedisServer]):
         ):
             for number in range(30):
                 account = f"acc_{number}"
-                gate.tell_balance(account, BalanceUpdate(1, number))
+                gate.publish_balance(account, BalanceUpdate(1, number))
                 await gate.change_key(account, "k")
                 with pytest.raises(GenerationPassed) as passed:
                     await gate.admit(account, "k")
                 admitted = await gate.admit(account, "k", passed.value.generation)
-                assert (admitted.window.remaining, admitted.told) == (1, BalanceUpdate(1, number))
+                assert (admitted.window.remaining, admitted.balance) == (1, BalanceUpdate(1, number))
                 admitted.lease.release()
                 assert await gate.hold(account, "k", name="poll", limit=1) is not None
                 async with cache.turn(account.encode(), trio.current_time() + 1) as turn:
