@@ -15,22 +15,22 @@ class BillingEvents(Protocol):
     """
 
     def key_revoked(self, tx: Tx, key: KeyRecord) -> None:
-        """The key has just been revoked: told once, whoever asks for it again."""
+        """The key has just been revoked; a second revocation publishes nothing."""
         ...
 
-    def credits_fell(self, tx: Tx, falls: Sequence[LowBalance]) -> None:
+    def credits_fell(self, tx: Tx, low_balances: Sequence[LowBalance]) -> None:
         """The credits of one account or more have just become low or exhausted."""
         ...
 
 
 class Silence:
-    """Nobody is told."""
+    """Publishes nothing."""
 
     def key_revoked(self, tx: Tx, key: KeyRecord) -> None:
-        """Nobody hears of the key."""
+        """Do nothing."""
 
-    def credits_fell(self, tx: Tx, falls: Sequence[LowBalance]) -> None:
-        """Nobody hears of the accounts."""
+    def credits_fell(self, tx: Tx, low_balances: Sequence[LowBalance]) -> None:
+        """Do nothing."""
 
 
 SILENT: Final = Silence()

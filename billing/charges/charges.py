@@ -27,7 +27,13 @@ class Charges:
     """Takes and closes charges, many at once in one transaction."""
 
     def __init__(
-        self, store: Store, balances: Balances, *, now: Callable[[], float], node: str, facts: BillingEvents = SILENT
+        self,
+        store: Store,
+        balances: Balances,
+        *,
+        now: Callable[[], float],
+        node: str,
+        billing_events: BillingEvents = SILENT,
     ) -> None:
         """`now` gives Unix seconds and is also called on the store's thread; `node` names this process.
 
@@ -36,7 +42,7 @@ class Charges:
         self._store = store
         self._balances = balances
         self._now = now
-        self._facts = facts
+        self._billing_events = billing_events
         self.node = node
         self._unfinished: dict[str, Closing] = {}
         self._moved = Counter[str]()
@@ -117,7 +123,7 @@ class Charges:
         """The batch handler, on the store's thread; a handler that decides more than a charge calls it from its own."""
         decision = judge_charges(tx, requests, now=self._now(), node=self.node)
         if falls := judge_falls(decision.accounts):
-            self._facts.credits_fell(tx, falls)
+            self._billing_events.credits_fell(tx, falls)
         self._balances.change(tx, decision.told())
         tx.on_commit(partial(self._count, decision))
         if decision.opened:

@@ -1,8 +1,8 @@
 """API keys: made, found, limited and revoked (spec 2.5, 5.1, 5.2).
 
 Where other nodes remember keys too, each change begins a new generation of the key, before its commit and after it: a
-node that looks the key up in between does so again. While the shared state is away, the change is made all the same, and
-published as soon as it is back. Until then another node may answer from its memory for `KNOWN_S` after its look-up, at
+node that looks the key up in between does so again. While the shared state is away, the change is made all the same and
+published once it is back. Until then another node may answer from its memory for `KNOWN_S` after its look-up, at
 worst: but charge nothing, since every charge reads the key's own row.
 """
 
@@ -76,7 +76,7 @@ class Keys:
         make_id: Callable[[str], str],
         prefix: str = "sl_",
         shared: Gate | None = None,
-        facts: BillingEvents = SILENT,
+        billing_events: BillingEvents = SILENT,
     ) -> None:
         """`make_id` makes a new id that begins with the given prefix; `prefix` is that of the keys themselves.
 
@@ -88,7 +88,7 @@ class Keys:
         self._make_id = make_id
         self._text = KeyText(prefix)
         self._shared = shared
-        self._facts = facts
+        self._billing_events = billing_events
         self._cache = KeyCache(None if shared is None else KNOWN_S)
 
     def find_nowait(self, presented: str) -> Key | None:
@@ -166,7 +166,7 @@ class Keys:
 
         def change(tx: Tx) -> None:
             if tx.run(REVOKE, (now, key_id)):
-                self._facts.key_revoked(tx, read_key(tx, key_id))
+                self._billing_events.key_revoked(tx, read_key(tx, key_id))
 
         return await self._change(key_id, change, write)
 

@@ -1,4 +1,4 @@
-"""What billing tells, as events of the account's feed: keys that are revoked, credits that run low or out."""
+"""Writes billing's events as events of the account's feed: keys that are revoked, credits that run low or out."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ CREDITS: Final[Mapping[str, str]] = MappingProxyType(
 
 
 class FeedOfBilling:
-    """Writes billing's facts to the feed (see `billing.billing_events.Facts`); every key of the account sees them."""
+    """Writes the events of billing to the feed (see `BillingEvents`); all keys of the account see them."""
 
     def __init__(self, feed: EventLog) -> None:
-        """All facts go to `feed`."""
+        """All events go to `feed`."""
         self._feed = feed
 
     def key_revoked(self, tx: Tx, key: KeyRecord) -> None:
@@ -29,15 +29,20 @@ class FeedOfBilling:
         data = KeyRevoked(key_id=key.id, last4=key.last4)
         self._feed.append(tx, [Fact(key.account_id, "key.revoked", Subject("key", key.id, key.name), data)])
 
-    def credits_fell(self, tx: Tx, falls: Sequence[LowBalance]) -> None:
+    def credits_fell(self, tx: Tx, low_balances: Sequence[LowBalance]) -> None:
         """Append `credits.low` and `credits.exhausted`, at once for all accounts: their feeds are locked in order."""
-        self._feed.append(tx, [_fact(fall) for fall in falls])
+        self._feed.append(tx, [_fact(low_balance) for low_balance in low_balances])
 
 
-def _fact(fall: LowBalance) -> Fact:
-    subject = Subject("account", fall.account_id)
-    if fall.to == "exhausted":
-        gone = CreditsExhausted(balance=fall.balance, pack_credits=fall.pack)
-        return Fact(fall.account_id, "credits.exhausted", subject, gone, links=CREDITS)
-    low = CreditsLow(balance=fall.balance, held=fall.held, pack_credits=fall.pack, threshold_credits=fall.threshold)
-    return Fact(fall.account_id, "credits.low", subject, low, links=CREDITS)
+def _fact(low_balance: LowBalance) -> Fact:
+    subject = Subject("account", low_balance.account_id)
+    if low_balance.to == "exhausted":
+        gone = CreditsExhausted(balance=low_balance.balance, pack_credits=low_balance.pack)
+        return Fact(low_balance.account_id, "credits.exhausted", subject, gone, links=CREDITS)
+    low = CreditsLow(
+        balance=low_balance.balance,
+        held=low_balance.held,
+        pack_credits=low_balance.pack,
+        threshold_credits=low_balance.threshold,
+    )
+    return Fact(low_balance.account_id, "credits.low", subject, low, links=CREDITS)

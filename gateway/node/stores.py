@@ -99,13 +99,15 @@ async def open_books(
             return ended_keys(tx, key_ids, now())
 
         feed = EventLog(now=now, make_id=make_id, base_url=begin, tell=tell, ended=ended)
-        cipher, facts, prefix = Cipher(secrets.sealing), FeedOfBilling(feed), config.keys.prefix
+        cipher, billing_events, prefix = Cipher(secrets.sealing), FeedOfBilling(feed), config.keys.prefix
         yield Stores(
             store=store,
             balances=balances,
             accounts=Accounts(store, balances, now=now, make_id=make_id),
-            keys=Keys(store, cipher, now=now, make_id=make_id, prefix=prefix, shared=shared, facts=facts),
-            charges=Charges(store, balances, now=now, node=make_id("node_"), facts=facts),
+            keys=Keys(
+                store, cipher, now=now, make_id=make_id, prefix=prefix, shared=shared, billing_events=billing_events
+            ),
+            charges=Charges(store, balances, now=now, node=make_id("node_"), billing_events=billing_events),
             ledger=Ledger(store, now=now),
             feed=feed,
             cipher=cipher,

@@ -25,22 +25,22 @@ from storage.store import Store, Tx
 EPOCH = 1_750_000_000.0
 
 
-class Told:
-    """What billing has told, once it is committed."""
+class PublishedEvents:
+    """The events of billing, once they are committed."""
 
     def __init__(self) -> None:
         self.keys: list[KeyRecord] = []
-        self.falls: list[LowBalance] = []
+        self.low_balances: list[LowBalance] = []
 
     def key_revoked(self, tx: Tx, key: KeyRecord) -> None:
         tx.on_commit(partial(self.keys.append, key))
 
-    def credits_fell(self, tx: Tx, falls: Sequence[LowBalance]) -> None:
-        tx.on_commit(partial(self.falls.extend, falls))
+    def credits_fell(self, tx: Tx, low_balances: Sequence[LowBalance]) -> None:
+        tx.on_commit(partial(self.low_balances.extend, low_balances))
 
     def steps(self, account_id: str) -> list[str]:
-        """What the account's credits have fallen to, in order."""
-        return [fall.to for fall in self.falls if fall.account_id == account_id]
+        """The levels that the account's credits have fallen to, in order."""
+        return [fall.to for fall in self.low_balances if fall.account_id == account_id]
 
 
 class Desk:
@@ -48,13 +48,15 @@ class Desk:
 
     def __init__(self, store: Store, shared: Gate | None = None) -> None:
         self.time = EPOCH
-        self.told = Told()
+        self.published = PublishedEvents()
         self.store = store
         self._numbers = itertools.count(1)
         self.balances = Balances(store, shared)
         self.accounts = Accounts(store, self.balances, now=self.now, make_id=self.make_id)
-        self.keys = Keys(store, Cipher(b"k" * 32), now=self.now, make_id=self.make_id, shared=shared, facts=self.told)
-        self.charges = Charges(store, self.balances, now=self.now, node="node-1", facts=self.told)
+        self.keys = Keys(
+            store, Cipher(b"k" * 32), now=self.now, make_id=self.make_id, shared=shared, billing_events=self.published
+        )
+        self.charges = Charges(store, self.balances, now=self.now, node="node-1", billing_events=self.published)
         self.ledger = Ledger(store, now=self.now)
 
     def restarted(self) -> "Desk":

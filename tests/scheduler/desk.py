@@ -75,10 +75,12 @@ class Desk:
             tell=lambda _moved: None,
             ended=lambda tx, key_ids: ended_keys(tx, key_ids, self.now()),
         )
-        self.keys = Keys(kept, Cipher(b"s" * 32), now=self.now, make_id=self.make_id, facts=FeedOfBilling(self.feed))
+        self.keys = Keys(
+            kept, Cipher(b"s" * 32), now=self.now, make_id=self.make_id, billing_events=FeedOfBilling(self.feed)
+        )
         self.balances = Balances(kept)
         self.accounts = Accounts(kept, self.balances, now=self.now, make_id=self.make_id)
-        self.charges = Charges(kept, self.balances, now=self.now, node=node, facts=FeedOfBilling(self.feed))
+        self.charges = Charges(kept, self.balances, now=self.now, node=node, billing_events=FeedOfBilling(self.feed))
         self.ledger = Ledger(kept, now=self.now)
         self.recipes = ScriptedRecipes()
         self.slots = Slots(self.feed, now=self.now, make_id=self.make_id)

@@ -43,10 +43,10 @@ async def test_low_is_told_where_a_fifth_of_the_welcome_bonus_is_left_and_exhaus
     desk: Desk,
 ) -> None:
     account = await desk.accounts.create("Ada")
-    for amount, told in ((79, []), (1, [LOW]), (1, [LOW]), (18, [LOW]), (1, [LOW, EXHAUSTED])):
+    for amount, published in ((79, []), (1, [LOW]), (1, [LOW]), (18, [LOW]), (1, [LOW, EXHAUSTED])):
         await spend(desk, account.id, amount)
-        assert desk.told.steps(account.id) == told
-    assert desk.told.falls == [
+        assert desk.published.steps(account.id) == published
+    assert desk.published.low_balances == [
         LowBalance(account.id, "low", balance=20, held=0, pack=100, threshold=20),
         LowBalance(account.id, "exhausted", balance=0, held=0, pack=100, threshold=20),
     ]
@@ -57,28 +57,28 @@ async def test_the_last_purchase_is_the_pack_and_each_fall_after_a_purchase_is_t
     await spend(desk, account.id, 9)
     await desk.accounts.grant(account.id, 5)
     await spend(desk, account.id, 4)
-    assert desk.told.steps(account.id) == [LOW], "2 of the 6 are left, and 1 would be low"
+    assert desk.published.steps(account.id) == [LOW], "2 of the 6 are left, and 1 would be low"
     await spend(desk, account.id, 1)
     await desk.accounts.grant(account.id, 1000)
     await spend(desk, account.id, 1001)
     await desk.accounts.grant(account.id, 1)
     await spend(desk, account.id, 1)
-    assert desk.told.steps(account.id) == [LOW, LOW, LOW, EXHAUSTED, EXHAUSTED]
-    assert [fall.threshold for fall in desk.told.falls] == [2, 1, 200, 200, 0]
+    assert desk.published.steps(account.id) == [LOW, LOW, LOW, EXHAUSTED, EXHAUSTED]
+    assert [fall.threshold for fall in desk.published.low_balances] == [2, 1, 200, 200, 0]
 
 
 async def test_credits_that_are_only_held_are_not_gone_yet(desk: Desk) -> None:
     account = await desk.accounts.create("Ada")
     charges = [await desk.charges.take(desk.request(account.id, credits=50)) for _ in range(2)]
     assert (await desk.accounts.get(account.id)).balance == 0
-    assert desk.told.falls == []
+    assert desk.published.low_balances == []
     await desk.charges.close(charges[0], used=0)
-    assert desk.told.falls == [], "what is refunded was never gone"
+    assert desk.published.low_balances == [], "what is refunded was never gone"
     await desk.charges.close(charges[1], used=50)
-    assert desk.told.falls == []
+    assert desk.published.low_balances == []
     walk = await desk.charges.take(desk.request(account.id, credits=50))
     await desk.charges.close(walk, used=31)
-    assert desk.told.falls == [LowBalance(account.id, "low", balance=19, held=0, pack=100, threshold=20)]
+    assert desk.published.low_balances == [LowBalance(account.id, "low", balance=19, held=0, pack=100, threshold=20)]
 
 
 async def test_what_a_dead_node_left_open_and_is_refunded_tells_nothing(desk: Desk) -> None:
@@ -88,9 +88,9 @@ async def test_what_a_dead_node_left_open_and_is_refunded_tells_nothing(desk: De
         await desk.charges.take(desk.request(account.id))
     after = desk.restarted()
     assert await recover(desk.store, now=desk.now) == Recovered(21, 21)
-    assert desk.told.falls == []
+    assert desk.published.low_balances == []
     await spend(after, account.id, 1)
-    assert after.told.steps(account.id) == [LOW], "the next real use does"
+    assert after.published.steps(account.id) == [LOW], "the next real use does"
 
 
 async def test_an_unlimited_account_and_one_that_never_had_a_pack_tell_nothing_of_low(desk: Desk) -> None:
@@ -99,11 +99,11 @@ async def test_an_unlimited_account_and_one_that_never_had_a_pack_tell_nothing_o
         await spend(desk, unlimited.id, 10)
     bare = await desk.accounts.create("Bob", credits=0)
     await spend(desk, bare.id, 0)
-    assert desk.told.falls == []
+    assert desk.published.low_balances == []
     await desk.accounts.grant(bare.id, 4)
     await spend(desk, bare.id, 3)
     await spend(desk, bare.id, 1)
-    assert desk.told.steps(bare.id) == [EXHAUSTED], "a fifth of 4 is less than a credit"
+    assert desk.published.steps(bare.id) == [EXHAUSTED], "a fifth of 4 is less than a credit"
 
 
 @pytest.fixture
@@ -119,9 +119,11 @@ def test_a_batch_that_settles_many_charges_of_an_account_tells_each_step_once(in
     ids = [wait(desk.accounts.create("A", credits=20)).id for _ in range(2)]
     charges = [wait(desk.charges.take(desk.request(id_))) for id_ in ids for _ in range(20)]
     together(desk, [*charges[:10], *charges[20:37]])
-    assert [(fall.account_id, fall.to) for fall in desk.told.falls] == [(ids[1], LOW)]
+    assert [(fall.account_id, fall.to) for fall in desk.published.low_balances] == [(ids[1], LOW)]
     together(desk, [*charges[10:20], *charges[37:]])
-    assert [desk.told.steps(id_) for id_ in ids] == [[LOW, EXHAUSTED]] * 2, "past both at once is past each of them"
+    assert [desk.published.steps(id_) for id_ in ids] == [[LOW, EXHAUSTED]] * 2, (
+        "past both at once is past each of them"
+    )
 
 
 def test_a_batch_that_is_not_committed_tells_nothing_and_its_repetition_tells_it_once(inline: InlineCalls) -> None:
@@ -130,11 +132,11 @@ def test_a_batch_that_is_not_committed_tells_nothing_and_its_repetition_tells_it
     charge = wait(desk.charges.take(desk.request(account.id)))
     inline.failing = RuntimeError("the disk is full")
     together(desk, [charge])
-    assert desk.told.falls == []
+    assert desk.published.low_balances == []
     inline.failing = None
     together(desk, [charge])
     together(desk, [charge])
-    assert desk.told.steps(account.id) == [EXHAUSTED]
+    assert desk.published.steps(account.id) == [EXHAUSTED]
 
 
 @given(balance=st.integers(0, 30), held=st.integers(0, 30), used=st.integers(0, 60), pack=st.integers(0, 100))
@@ -211,7 +213,7 @@ def check(desk: Desk, welcome: int, steps: Sequence[Step]) -> None:
     ids = [wait(desk.accounts.create("A", credits=welcome)).id for _ in range(2)]
     play(desk, ids, steps)
     for id_ in ids:
-        assert desk.told.steps(id_) == wait(desk.store.read(partial(steps_of_the_ledger, account_id=id_)))
+        assert desk.published.steps(id_) == wait(desk.store.read(partial(steps_of_the_ledger, account_id=id_)))
     wait(desk.assert_sound())
 
 
@@ -276,6 +278,11 @@ async def test_a_key_is_told_to_be_revoked_once_however_often_it_is_asked_for(de
     for _ in range(times):
         await desk.keys.revoke(key.id)
         desk.time += 1
-    (told,) = desk.told.keys
-    assert (told.id, told.account_id, told.name, told.last4) == (key.id, account.id, "laptop", key.last4)
-    assert told.revoked_at == desk.time - times, "the record as it is now"
+    (published,) = desk.published.keys
+    assert (published.id, published.account_id, published.name, published.last4) == (
+        key.id,
+        account.id,
+        "laptop",
+        key.last4,
+    )
+    assert published.revoked_at == desk.time - times, "the record as it is now"

@@ -26,7 +26,9 @@ from tests.servers.postgres import PostgresServer
 async def desks(postgres: PostgresServer) -> AsyncIterator[list[Desk]]:
     url = postgres.fresh()
     async with open_desk(url) as one, open_desk(url) as other:
-        other.charges = Charges(other.store, other.balances, now=other.now, node="node-2", facts=other.told)
+        other.charges = Charges(
+            other.store, other.balances, now=other.now, node="node-2", billing_events=other.published
+        )
         one.time, other.time = one.time - 5, other.time + 5
         other._numbers = one._numbers
         yield [one, other]

@@ -204,8 +204,10 @@ class Inline:
         self.desk = Desk(self.store)
         self.told: list[Moved] = []
         make_id = id_maker(lambda: NOW, Random(1))
-        facts = FeedOfBilling(EventLog(now=lambda: NOW, make_id=make_id, base_url="", tell=self.told.extend))
-        self.charges = Charges(self.store, self.desk.balances, now=lambda: NOW, node="node-1", facts=facts)
+        billing_events = FeedOfBilling(EventLog(now=lambda: NOW, make_id=make_id, base_url="", tell=self.told.extend))
+        self.charges = Charges(
+            self.store, self.desk.balances, now=lambda: NOW, node="node-1", billing_events=billing_events
+        )
 
     def batch(self, requests: Sequence[Charge | CloseRequest]) -> list[Any]:
         return self.store.together(self.charges.judge, requests)
