@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from scheduler.errors import MonitorInvalid
 
 _TEXT_MAX = 200
-"""Characters of a sent text that are compared or told back: a longer one is no misspelling."""
+"""Characters of a sent text that are compared or repeated: a longer one is no misspelling."""
 
 
 def nearest(text: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
@@ -16,8 +16,8 @@ def nearest(text: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | No
     return next(iter(get_close_matches(text[:_TEXT_MAX], list(known), n=1, cutoff=cutoff)), None)
 
 
-def shown(text: str) -> str:
-    """A sent text, quoted, as a message may hold it."""
+def quoted(text: str) -> str:
+    """Return a sent text in quotes, shortened, as a message may hold it."""
     return repr(text if len(text) <= _TEXT_MAX else f"{text[:_TEXT_MAX]}...")
 
 

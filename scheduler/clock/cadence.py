@@ -20,7 +20,7 @@ from cronsim import CronSimError
 
 from scheduler.clock.cron import Cron, read_cron
 from scheduler.errors import CadenceInvalid
-from scheduler.json_input import kind_of, nearest, object_at, shown
+from scheduler.json_input import kind_of, nearest, object_at, quoted
 
 _HOUR_S = 3600
 _DAY_S = 86_400
@@ -79,7 +79,7 @@ def stored_cadence(kept: object) -> Cadence:
         if kept not in _PERIODS_S:
             raise CadenceInvalid(
                 "cadence",
-                f"must be hourly, daily, weekly or a cron object, not {shown(kept)}",
+                f"must be hourly, daily, weekly or a cron object, not {quoted(kept)}",
                 _EXAMPLE,
                 did_you_mean=nearest(kept.lower(), _PERIODS_S),
             )
@@ -157,7 +157,7 @@ def _zone_name(sent: object) -> str | None:
     if sent is None or (isinstance(sent, str) and sent in _zones()):
         return sent
     meant = nearest(sent, _zones()) if isinstance(sent, str) else None
-    problem = f"must name a zone of the IANA database, not {shown(sent) if isinstance(sent, str) else kind_of(sent)}"
+    problem = f"must name a zone of the IANA database, not {quoted(sent) if isinstance(sent, str) else kind_of(sent)}"
     raise CadenceInvalid("cadence.timezone", problem, "Send a name such as Europe/Berlin.", did_you_mean=meant)
 
 
@@ -186,6 +186,6 @@ def _check_pace(cron: Cron, at: float) -> None:
         raise CadenceInvalid(_CRON_PARAM, f"does not fire within {_WITHIN_DAYS} days", "Send one that fires each year.")
     crowded_at = cron.crowded_at(at, apart_s=_APART_S, days=_WITHIN_DAYS)
     if crowded_at is not None:
-        told = datetime.fromtimestamp(crowded_at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        problem = f"fires less than {_APART_S // 60} minutes after it fired before, as at {told}"
+        crowded = datetime.fromtimestamp(crowded_at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        problem = f"fires less than {_APART_S // 60} minutes after it fired before, as at {crowded}"
         raise CadenceInvalid(_CRON_PARAM, problem, "Send one such as */5 * * * * or slower.")

@@ -79,7 +79,7 @@ class Cron:
 
     def _neighbours(self, after: float, days: int) -> Iterator[tuple[int, int]]:
         """The instants that follow one another, as pairs; of days on which no clock changes only one's own pairs."""
-        first, last, told = _date_of(after, self.zone), None, False
+        first, last, is_listed = _date_of(after, self.zone), None, False
         for ordinal in range(first, first + days):
             slots = self._on(ordinal)
             if not slots:
@@ -87,9 +87,9 @@ class Cron:
             if last is not None:
                 yield last, slots[0]
             changes = _clock(self.zone, ordinal).changes
-            if changes or not told:
+            if changes or not is_listed:
                 yield from pairwise(slots)
-            told = told or not changes
+            is_listed = is_listed or not changes
             last = slots[-1]
 
     def _size_of(self, ordinal: int) -> int:

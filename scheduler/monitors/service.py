@@ -22,7 +22,7 @@ from scheduler.monitors.model.fields import uncallable
 from scheduler.monitors.model.patch import Patch, PatchBody, patched, read_patch
 from scheduler.monitors.model.records import Monitor, Run
 from scheduler.monitors.runs.slots import Slots
-from scheduler.monitors.view import shown_monitor
+from scheduler.monitors.view import monitor_json
 from scheduler.recipes import Recipes
 from scheduler.webhooks.records import Webhook
 from scheduler.webhooks.signature import new_secret
@@ -101,7 +101,7 @@ class MonitorService:
         monitor = draft.monitor("", account_id, None, self._now())
         url = draft.webhook_url
         hook = None if url is None else OpenedWebhook(Webhook("", url, ""), url, draft.secret)
-        return self._shown(monitor, hook)
+        return self._json(monitor, hook)
 
     async def create(self, draft: Draft, account_id: str, key_id: str) -> Saved:
         """Make it, within the account's plan, and run it at once where that is asked for.
@@ -202,13 +202,13 @@ class MonitorService:
 
         return await self._store.read(read)
 
-    def shown(self, view: View) -> dict[str, Any]:
-        """A monitor as it is told; of the webhook's secret only the end."""
+    def to_json(self, view: View) -> dict[str, Any]:
+        """Return a monitor as JSON has it; of the webhook's secret only the end."""
         monitor, webhook = view
-        return self._shown(monitor, None if webhook is None else opened(self._setting.cipher, webhook))
+        return self._json(monitor, None if webhook is None else opened(self._setting.cipher, webhook))
 
-    def _shown(self, monitor: Monitor, hook: OpenedWebhook | None) -> dict[str, Any]:
-        return shown_monitor(monitor, hook, recipes=self._setting.recipes, now=self._now())
+    def _json(self, monitor: Monitor, hook: OpenedWebhook | None) -> dict[str, Any]:
+        return monitor_json(monitor, hook, recipes=self._setting.recipes, now=self._now())
 
     async def _check_target(self, url: str | UnsetType | None) -> None:
         if isinstance(url, str):

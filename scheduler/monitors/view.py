@@ -23,7 +23,7 @@ _HINT: Final = 4
 """Characters of a secret that are shown, and never more than a quarter of it."""
 
 
-def shown_monitor(monitor: Monitor, hook: OpenedWebhook | None, *, recipes: Recipes, now: float) -> dict[str, Any]:
+def monitor_json(monitor: Monitor, hook: OpenedWebhook | None, *, recipes: Recipes, now: float) -> dict[str, Any]:
     """A monitor; of its webhook's secret the end. What its recipe costs is read anew each time."""
     webhook = None if hook is None else hook.webhook
     warnings: list[str] = []
@@ -82,16 +82,16 @@ def _of_rules(monitor: Monitor, recipe: Recipe) -> list[str]:
 def _of_webhook(monitor: Monitor, webhook: Webhook | None) -> list[str]:
     if webhook is None:
         return []
-    told = []
+    warnings = []
     if webhook.status == "paused":
         few = webhook.failures < FAILURES_UNTIL_PAUSE
         why = "when its receiver answered 410" if few else f"after {webhook.failures} failed deliveries in a row"
-        told.append(
+        warnings.append(
             f"the webhook was paused {why}, the monitor goes on and is billed; resume the webhook or save its URL again"
         )
     if monitor.suppress and monitor.alert_rules == "[]":
-        told.append("nothing is delivered: suppress_webhook_unless_alert is set and there are no alert_rules")
-    return told
+        warnings.append("nothing is delivered: suppress_webhook_unless_alert is set and there are no alert_rules")
+    return warnings
 
 
 def _webhook(hook: OpenedWebhook) -> dict[str, Any]:

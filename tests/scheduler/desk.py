@@ -85,7 +85,7 @@ class Desk:
         self.recipes = ScriptedRecipes()
         self.slots = Slots(self.feed, now=self.now, make_id=self.make_id)
         self.stopping = False
-        self.outbox = Outbox(instant_of(self.now, is_alone=True), self.make_id, tell=lambda _due: None)
+        self.outbox = Outbox(instant_of(self.now, is_alone=True), self.make_id, publish=lambda _due: None)
         self.runs = Runs((kept, self.charges, self.feed), self.recipes, payload, self.outbox, now=self.now)
 
     def now(self) -> float:

@@ -73,8 +73,8 @@ class MonitorRoutes:
             told = {**await self._monitors.preview(draft, account_id), "id": None}
             return await self._free(request, caller, {"valid": True, "monitor": told})
         saved = await self._monitors.create(draft, account_id, caller.key.id)
-        shown = self._monitors.shown(saved.view)
-        body = {"platform": "account", "endpoint": MONITORS, "monitor": shown, "webhook_secret": saved.secret}
+        monitor = self._monitors.to_json(saved.view)
+        body = {"platform": "account", "endpoint": MONITORS, "monitor": monitor, "webhook_secret": saved.secret}
         made = await self._replies.free(request, caller, orjson.dumps(body)[1:-1])
         return replace(
             made, status=201, headers=joined(made.headers, ((b"location",), (_place(saved.view.monitor.id),)))
@@ -90,21 +90,21 @@ class MonitorRoutes:
         views = found[:size]
         last = views[-1].monitor if len(found) > size else None
         more = None if last is None else behind(last.created_at, last.id)
-        items = [self._monitors.shown(view) for view in views]
+        items = [self._monitors.to_json(view) for view in views]
         return await self._lists.page(request, caller, items, place=place, more=more)
 
     async def show(self, request: Request, caller: Caller) -> Reply:
         """One of them."""
         read_free(request.query, ())
         view = await self._monitors.get(caller.key.account_id, monitor_id_of(request))
-        return await self._free(request, caller, {"monitor": self._monitors.shown(view)})
+        return await self._free(request, caller, {"monitor": self._monitors.to_json(view)})
 
     async def change(self, request: Request, caller: Caller) -> Reply:
         """The monitor as it is now; a secret only where a first webhook was given one."""
         read_free(request.query, ())
         sent = await read_json(request, PatchBody)
         saved = await self._monitors.change(caller.key.account_id, monitor_id_of(request), sent)
-        data: dict[str, Any] = {"monitor": self._monitors.shown(saved.view)}
+        data: dict[str, Any] = {"monitor": self._monitors.to_json(saved.view)}
         if saved.secret is not None:
             data["webhook_secret"] = saved.secret
         return await self._free(request, caller, data)

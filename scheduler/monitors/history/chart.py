@@ -47,8 +47,8 @@ def points_of(runs: Iterable[RunNumbers], metric: str, row: str = PAGE) -> Itera
 
 def chart_svg(title: str, points: Iterable[ChartPoint]) -> str:
     """The picture of points in the order of time; without any number it says so."""
-    shown = _trimmed(list(points))
-    body = _drawn(shown) if shown else _text(WIDTH / 2, HEIGHT / 2, "No numbers in this window", "middle")
+    trimmed = _trimmed(list(points))
+    body = _drawn(trimmed) if trimmed else _text(WIDTH / 2, HEIGHT / 2, "No numbers in this window", "middle")
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" '
         f'role="img" aria-label="{_safe(title)}"><style>{_STYLE}</style>'
@@ -59,9 +59,9 @@ def chart_svg(title: str, points: Iterable[ChartPoint]) -> str:
 
 def _trimmed(points: Sequence[ChartPoint]) -> Sequence[ChartPoint]:
     """From the first to the last point that shows something; none when no point has a number."""
-    places = [place for place, point in enumerate(points) if point.value is not None or point.alerts]
+    positions = [position for position, point in enumerate(points) if point.value is not None or point.alerts]
     has_number = any(point.value is not None for point in points)
-    return points[places[0] : places[-1] + 1] if has_number else ()
+    return points[positions[0] : positions[-1] + 1] if has_number else ()
 
 
 def _told(run: RunNumbers, metric: str, row: str) -> Iterator[str]:
@@ -129,9 +129,9 @@ def _dot(x: float, y: float, point: ChartPoint) -> str:
 
 def _alert(x: float, y: float, point: ChartPoint) -> str:
     """A disc at the number; a ring at the lower edge where there was none."""
-    told = _safe(f"{_label(point)}; alert {', '.join(point.alerts)}")
+    title = _safe(f"{_label(point)}; alert {', '.join(point.alerts)}")
     kind, radius = ("alert", 6) if point.value is not None else ("absent", 5)
-    return f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="{radius}"><title>{told}</title></circle>'
+    return f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="{radius}"><title>{title}</title></circle>'
 
 
 def _label(point: ChartPoint) -> str:

@@ -54,7 +54,7 @@ def csv_lines(runs: Iterable[RunNumbers]) -> Iterator[str]:
 def ndjson_lines(runs: Iterable[RunNumbers]) -> Iterator[bytes]:
     """One object a line, with the columns as its keys."""
     for t, row_id, metric, value, difference, pct in export_rows(runs):
-        told = {
+        line = {
             "t": t,
             "row_id": row_id,
             "metric": metric,
@@ -62,7 +62,7 @@ def ndjson_lines(runs: Iterable[RunNumbers]) -> Iterator[bytes]:
             "abs_change": difference,
             "pct_change": pct,
         }
-        yield orjson.dumps(told, option=orjson.OPT_APPEND_NEWLINE)
+        yield orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
 
 
 class _Cells(dict[str, str]):

@@ -107,8 +107,8 @@ def all_monitors(tx: Tx, account_id: str) -> int:
 
 def save_monitor(tx: Tx, monitor: Monitor) -> None:
     """Write what an owner may change."""
-    told = (monitor.name, monitor.cadence, monitor.alert_rules, int(monitor.suppress), monitor.status)
-    tx.run(SAVE, (*told, monitor.next_slot_at, monitor.updated_at, monitor.version, monitor.id))
+    fields = (monitor.name, monitor.cadence, monitor.alert_rules, int(monitor.suppress), monitor.status)
+    tx.run(SAVE, (*fields, monitor.next_slot_at, monitor.updated_at, monitor.version, monitor.id))
 
 
 def last_slot_at(tx: Tx, monitor_id: str, now: float) -> float | None:

@@ -100,8 +100,8 @@ class Projections:
 
         def read(tx: Tx) -> bytes:
             runs = newest_runs(tx, monitor.id, window)
-            told = timeseries(monitor.id, _each(tx, runs), chosen=chosen, by_row=monitor.track is not None)
-            return orjson.dumps({**told, **_missing(tx, runs[:1], chosen, told["metric_keys"])})
+            body = timeseries(monitor.id, _each(tx, runs), chosen=chosen, by_row=monitor.track is not None)
+            return orjson.dumps({**body, **_missing(tx, runs[:1], chosen, body["metric_keys"])})
 
         return await self._read(read)
 
@@ -174,11 +174,11 @@ def _missing(tx: Tx, newest: Sequence[PastRun], chosen: Chosen, found: Sequence[
         for metric in values
     ]
     near = {metric: meant_by(metric, known) for metric in missing}
-    told = [
+    warnings = [
         f"no run in this window has a number at {metric}" + (f"; did you mean {meant.path}?" if meant else "")
         for metric, meant in near.items()
     ]
-    return {"_warnings": told} if told else {}
+    return {"_warnings": warnings} if warnings else {}
 
 
 def _each(tx: Tx, runs: Sequence[PastRun]) -> Iterator[RunNumbers]:

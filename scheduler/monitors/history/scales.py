@@ -33,7 +33,7 @@ class Scale(NamedTuple):
 
     def lines(self) -> list[float]:
         """Return the values of the lines, from below."""
-        return [place * self.step for place in range(self.first, self.last + 1)]
+        return [position * self.step for position in range(self.first, self.last + 1)]
 
     def share(self, value: float) -> float:
         """Return the height of a number: 0 on the lowest line, 1 on the highest."""
@@ -45,7 +45,7 @@ class Scale(NamedTuple):
         labels = [short(line) for line in self.lines()]
         if len(set(labels)) == len(labels):
             return labels
-        above = [f"+{short(place * self.step)}" for place in range(1, len(labels))]
+        above = [f"+{short(position * self.step)}" for position in range(1, len(labels))]
         return [short(self.first * self.step, digits=6), *above]
 
 
@@ -67,7 +67,7 @@ def time_ticks(first: float, last: float) -> list[tuple[float, str]]:
     step = next((step for step in _STEPS_S if last - first <= step * _TICKS), None)
     if step is None:
         return [(at, _day(at)[:7]) for at in _months(first, last)]
-    instants = [place * step for place in range(ceil(first / step), floor(last / step) + 1)]
+    instants = [position * step for position in range(ceil(first / step), floor(last / step) + 1)]
     return [(at, _minute(at)[11:16] if at % _DAY_S else _day(at)[5:]) for at in instants]
 
 
@@ -76,8 +76,8 @@ def _months(first: float, last: float) -> list[float]:
     months = (last - first) / _MONTH_S
     step = next((step for step in _STEPS_MONTHS if months <= step * _TICKS), 1_200)
     after, upto = (datetime.fromtimestamp(at, UTC) for at in (first, last))
-    places = range(-(-(after.year * 12 + after.month) // step) * step, upto.year * 12 + upto.month, step)
-    return [datetime(place // 12, place % 12 + 1, 1, tzinfo=UTC).timestamp() for place in places]
+    positions = range(-(-(after.year * 12 + after.month) // step) * step, upto.year * 12 + upto.month, step)
+    return [datetime(position // 12, position % 12 + 1, 1, tzinfo=UTC).timestamp() for position in positions]
 
 
 def short(value: Number, *, digits: int = 4) -> str:

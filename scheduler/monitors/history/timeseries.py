@@ -56,14 +56,14 @@ def timeseries(
         if numbers:
             kept.append((iso(run.t), numbers))
     kept.reverse()
-    told: dict[str, Any] = {
+    body: dict[str, Any] = {
         "monitor_id": monitor_id,
         "metric_keys": _metric_keys(kept),
         "points": _points(kept, chosen),
     }
     if by_row:
-        told["series"] = _series(kept)
-    return {**told, "series_truncated": True} if truncated else told
+        body["series"] = _series(kept)
+    return {**body, "series_truncated": True} if truncated else body
 
 
 def _metric_keys(kept: Iterable[tuple[str, dict[str, Values]]]) -> list[str]:

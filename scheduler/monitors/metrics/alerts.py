@@ -39,7 +39,7 @@ class Alert:
 
     def to_json(self) -> dict[str, Any]:
         """The alert object of payloads and runs (spec 2.7)."""
-        told: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "metric": self.metric,
             "op": self.op,
             "from": self.prev,
@@ -47,7 +47,7 @@ class Alert:
             "delta": self.delta,
             "pct_change": self.pct_change,
         }
-        return told if self.row_id is None else {**told, "row_id": self.row_id}
+        return fields if self.row_id is None else {**fields, "row_id": self.row_id}
 
 
 class Judged(NamedTuple):

@@ -166,12 +166,12 @@ def _id(value: object) -> str | None:
 
 
 def _left_out(nameless: int, repeated: int, row_key: str) -> list[str]:
-    told = []
+    warnings = []
     if nameless:
-        told.append(f"{_counted(nameless)} left out, without a usable {row_key}")
+        warnings.append(f"{_counted(nameless)} left out, without a usable {row_key}")
     if repeated:
-        told.append(f"{_counted(repeated)} left out, with a {row_key} that came before")
-    return told
+        warnings.append(f"{_counted(repeated)} left out, with a {row_key} that came before")
+    return warnings
 
 
 def _counted(rows: int) -> str:

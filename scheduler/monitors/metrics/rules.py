@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, cast, get_args
 
 from scheduler.errors import RulesInvalid
-from scheduler.json_input import kind_of, nearest, object_at, shown
+from scheduler.json_input import kind_of, nearest, object_at, quoted
 from scheduler.monitors.metrics.numbers import Number, is_metric, number_of
 from scheduler.monitors.metrics.paths import PATH_MAX, meant_by, numbers_in
 from scheduler.monitors.metrics.shapes import ArchetypeShape
@@ -41,13 +41,13 @@ class AlertRule:
         return f"{self.op} {self.value} {self.consecutive} {self.cooldown_s} {self.metric}"
 
     def to_json(self) -> dict[str, Any]:
-        """The rule as it was sent: without what nobody asked for."""
-        told: dict[str, Any] = {"metric": self.metric, "op": self.op}
+        """Return the rule as it was sent, without fields at their default."""
+        fields: dict[str, Any] = {"metric": self.metric, "op": self.op}
         if self.value is not None:
-            told["value"] = self.value
+            fields["value"] = self.value
         if self.consecutive > 1:
-            told["consecutive"] = self.consecutive
-        return {**told, "cooldown_s": self.cooldown_s} if self.cooldown_s else told
+            fields["consecutive"] = self.consecutive
+        return {**fields, "cooldown_s": self.cooldown_s} if self.cooldown_s else fields
 
 
 def stored_rules(kept: Sequence[Mapping[str, Any]]) -> tuple[AlertRule, ...]:
@@ -82,15 +82,17 @@ def unresolved(rules: Iterable[AlertRule], shape: ArchetypeShape) -> list[str]:
     They are taken as they are: the next result may have more than is declared.
     """
     known = [path for path in numbers_in(shape) if is_metric(path)]
-    told = []
+    warnings = []
     for place, rule in enumerate(rules):
         path = rule.metric
         if path in known or (is_metric(path) and shape.is_open_at(path)):
             continue
         meant = meant_by(path, known)
         ask = f"; did you mean {meant.path}?" if meant else ""
-        told.append(f"{_PARAM}[{place}] cannot be judged: {shown(path)} is no number of this recipe's results{ask}")
-    return told
+        warnings.append(
+            f"{_PARAM}[{place}] cannot be judged: {quoted(path)} is no number of this recipe's results{ask}"
+        )
+    return warnings
 
 
 def _rule(param: str, sent: object, track: Track | None) -> AlertRule:
@@ -113,7 +115,7 @@ def _metric(param: str, sent: object, track: Track | None) -> str:
         meant = meant_by(sent, track.metrics)
         raise RulesInvalid(
             f"{param}.metric",
-            f"must be one of track.metrics, which {shown(sent)} is not",
+            f"must be one of track.metrics, which {quoted(sent)} is not",
             f"Send {meant.path}." if meant else f"Send one of {', '.join(track.metrics)}.",
             did_you_mean=meant.path if meant else None,
         )
@@ -123,7 +125,7 @@ def _metric(param: str, sent: object, track: Track | None) -> str:
 def _op(param: str, sent: object) -> Op:
     if sent in OPS:
         return cast(Op, sent)
-    what = shown(sent) if isinstance(sent, str) else kind_of(sent)
+    what = quoted(sent) if isinstance(sent, str) else kind_of(sent)
     meant = nearest(sent.lower(), OPS) if isinstance(sent, str) else None
     raise RulesInvalid(f"{param}.op", f"is {what}", f"Send one of {', '.join(OPS)}.", did_you_mean=meant)
 

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from scheduler.errors import TrackInvalid
-from scheduler.json_input import kind_of, nearest, object_at, shown
+from scheduler.json_input import kind_of, nearest, object_at, quoted
 from scheduler.monitors.metrics.paths import PATH_MAX, Meant, is_path, meant_by, numbers_in
 from scheduler.monitors.metrics.shapes import ROW, ArchetypeShape, Kind, shape_of
 from upstreams.model.archetypes import Archetype
@@ -102,7 +102,7 @@ def _metrics(sent: object) -> tuple[str, ...]:
         if not 1 <= len(path) <= PATH_MAX:
             raise TrackInvalid(f"{_PARAM}[{place}]", f"must have 1 to {PATH_MAX} characters", how)
         if path in sent[:place]:
-            raise TrackInvalid(f"{_PARAM}[{place}]", f"names {shown(path)} a second time", "Send each path once.")
+            raise TrackInvalid(f"{_PARAM}[{place}]", f"names {quoted(path)} a second time", "Send each path once.")
     return tuple(sent)
 
 
@@ -130,7 +130,7 @@ def _unchecked(path: str) -> str:
 
 def _no_path(param: str, path: str) -> TrackInvalid:
     how = "Send names with dots between them, after items[]. where each row has one."
-    return TrackInvalid(param, f"is no path: {shown(path)}", how)
+    return TrackInvalid(param, f"is no path: {quoted(path)}", how)
 
 
 def _no_number(param: str, path: str, shape: ArchetypeShape) -> TrackInvalid:
@@ -143,7 +143,7 @@ def _no_number(param: str, path: str, shape: ArchetypeShape) -> TrackInvalid:
     if kind is not None:
         return _wrong_kind(param, path, kind, shape)
     if meant is None:
-        return TrackInvalid(param, f"{shown(path)} is no number of this recipe's answers", _listing(shape))
+        return TrackInvalid(param, f"{quoted(path)} is no number of this recipe's answers", _listing(shape))
     return _another_path(param, path, meant)
 
 
@@ -151,7 +151,7 @@ def _wrong_kind(param: str, path: str, kind: Kind, shape: ArchetypeShape) -> Tra
     below = min(numbers_in(shape, f"{path}."), key=len, default=None)
     return TrackInvalid(
         param,
-        f"must lead to a number; {shown(path)} is {_IN_WORDS[kind]}",
+        f"must lead to a number; {quoted(path)} is {_IN_WORDS[kind]}",
         _listing(shape, f"{path}." if below else ""),
         did_you_mean=below or nearest(path, numbers_in(shape), cutoff=0.9),
     )
@@ -159,9 +159,9 @@ def _wrong_kind(param: str, path: str, kind: Kind, shape: ArchetypeShape) -> Tra
 
 def _another_path(param: str, path: str, meant: Meant) -> TrackInvalid:
     if meant.misplaced:
-        problem = f"names {shown(path)} at the wrong level; its path is {meant.path}"
+        problem = f"names {quoted(path)} at the wrong level; its path is {meant.path}"
     else:
-        problem = f"{shown(path)} is no number of this recipe's answers; did you mean {meant.path}?"
+        problem = f"{quoted(path)} is no number of this recipe's answers; did you mean {meant.path}?"
     return TrackInvalid(param, problem, f"Send {meant.path}.", did_you_mean=meant.path)
 
 
@@ -173,7 +173,7 @@ def _listing(shape: ArchetypeShape, below: str = "") -> str:
 
 def _checked_key(sent: object, shape: ArchetypeShape | None) -> str:
     if not isinstance(sent, str) or not is_path(sent):
-        what = shown(sent) if isinstance(sent, str) else kind_of(sent)
+        what = quoted(sent) if isinstance(sent, str) else kind_of(sent)
         raise TrackInvalid(_KEY_PARAM, f"must be a path inside a row, not {what}", "Send one such as post.id.")
     if shape is not None and not shape.is_list:
         raise TrackInvalid(_KEY_PARAM, "is not taken: this recipe answers with no rows", "Leave row_key out.")
@@ -193,7 +193,7 @@ def _check_key_kind(key: str, shape: ArchetypeShape) -> None:
         return
     ids = [path.removeprefix(ROW) for path, kind in shape.kinds.items() if path.startswith(ROW) and kind == "text"]
     meant = meant_by(key, ids)
-    problem = f"must lead to a row's id; {shown(key)} is {_IN_WORDS[kind] if kind else 'not in a row'}"
+    problem = f"must lead to a row's id; {quoted(key)} is {_IN_WORDS[kind] if kind else 'not in a row'}"
     how = f"Send {meant.path}." if meant else f"Send one of {', '.join(ids[:_LISTED_MAX])}."
     raise TrackInvalid(_KEY_PARAM, problem, how, did_you_mean=meant.path if meant else None)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, Literal, cast
 
 from scheduler.errors import MonitorInvalid
-from scheduler.json_input import kind_of, nearest, shown
+from scheduler.json_input import kind_of, nearest, quoted
 from scheduler.monitors.metrics.tracking import Track
 from upstreams.guard.addresses import check_url
 from upstreams.model.errors import TargetRefused
@@ -47,7 +47,7 @@ def read_choice(param: str, sent: object, choices: tuple[str, ...]) -> str:
     if isinstance(sent, str) and sent in choices:
         return sent
     meant = nearest(sent.lower(), choices, cutoff=0.5) if isinstance(sent, str) else None
-    what = shown(sent) if isinstance(sent, str) else kind_of(sent)
+    what = quoted(sent) if isinstance(sent, str) else kind_of(sent)
     how = f"Send {' or '.join(choices)}."
     raise MonitorInvalid(param, f"must be {' or '.join(choices)}, not {what}", how, did_you_mean=meant)
 

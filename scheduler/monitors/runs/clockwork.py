@@ -187,7 +187,7 @@ class Clock:
                 crowds = {**look.crowds, **crowds}  # as many as there were at first
                 if look.crowds:
                     opening = partial(self._slots.open_due, limit=SLOTS_AT_ONCE, crowds=crowds)
-                    self._tell(await self._store.write(opening))
+                    self._log_opened(await self._store.write(opening))
                 has_all = await self._begin(look.ready)
                 if has_all and not look.crowds:
                     break
@@ -246,7 +246,7 @@ class Clock:
         except StorageError as exc:
             self._log.event("warning", "run_cut_short", run=lease.run.id, attempt=lease.run.attempt, error=str(exc))
 
-    def _tell(self, opened: Opened) -> None:
+    def _log_opened(self, opened: Opened) -> None:
         self.skipped_total += sum(run.status == "skipped" for run in opened.runs)
         for monitor_id in opened.unreadable:
             self._log.event("error", "cadence_unreadable", monitor=monitor_id)

@@ -21,7 +21,7 @@ def make_payload(monitor: Monitor, run: Run, verdict: RunVerdict) -> bytes:
     """The bytes that every attempt of the run's delivery sends."""
     assert verdict.body is not None, "only a run that brought something is delivered"
     assert verdict.numbers is not None, "what came was looked through for numbers"
-    told = DeliveredRun(
+    delivered = DeliveredRun(
         monitor_id=monitor.id,
         run_id=run.id,
         recipe=monitor.recipe,
@@ -31,8 +31,8 @@ def make_payload(monitor: Monitor, run: Run, verdict: RunVerdict) -> bytes:
     )
     result, deltas = orjson.Fragment(verdict.body), verdict.deltas_json
     if monitor.track is None:
-        return full_payload(told, result=result, deltas=deltas or {})
+        return full_payload(delivered, result=result, deltas=deltas or {})
     changes = cast("PayloadDeltas | None", deltas)
     if monitor.webhook_format == "rows":
-        return rows_payload(told, numbers=verdict.numbers, deltas=changes)
-    return full_numbers_payload(told, result=result, numbers=verdict.numbers, deltas=changes)
+        return rows_payload(delivered, numbers=verdict.numbers, deltas=changes)
+    return full_numbers_payload(delivered, result=result, numbers=verdict.numbers, deltas=changes)

@@ -53,14 +53,14 @@ class Runs:
 
     def __init__(
         self,
-        books: tuple[Store, Charges, EventLog],
+        stores: tuple[Store, Charges, EventLog],
         recipes: Recipes,
         make_payload: MakePayload,
         outbox: Outbox,
         *,
         now: Callable[[], float],
     ) -> None:
-        self._store, self._charges, self._feed = books
+        self._store, self._charges, self._feed = stores
         self._recipes = recipes
         self._make_payload = make_payload
         self._now = now

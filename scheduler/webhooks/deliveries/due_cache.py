@@ -30,44 +30,44 @@ class QueueLook(NamedTuple):
     """
 
     due: list[DueDelivery]
-    cut: set[Line]
+    truncated: set[Line]
     next_in_s: float | None
     after: Line | None
 
 
 class DueCache:
-    """Deliveries that are due and not begun. Changed by its node's loop, and by what commits tell."""
+    """Deliveries that are due and not begun. Changed by its node's loop, and after commits."""
 
     def __init__(self) -> None:
-        """Nothing is known before the first look."""
+        """It is empty before the first look."""
         self._hosts: dict[str, dict[str, deque[DueDelivery]]] = {}
         self._ids: set[str] = set()
-        self._cut: set[Line] = set()
-        self._dry: set[Line] = set()
-        """Lines that are cut so short that none of them is known."""
-        self._news: list[DueDelivery] | None = None
+        self._truncated: set[Line] = set()
+        self._unloaded: set[Line] = set()
+        """Truncated lines of which no delivery is here."""
+        self._queued_meanwhile: list[DueDelivery] | None = None
 
     def has_more(self) -> bool:
         """Whether something waits for attempts that are under way to end."""
-        return bool(self._ids or self._dry)
+        return bool(self._ids or self._unloaded)
 
-    def tell(self, due: DueDelivery) -> None:
-        """A commit has queued this one, last of its line."""
-        if self._news is None:
+    def add_queued(self, due: DueDelivery) -> None:
+        """Add a delivery that a commit has queued, last of its line."""
+        if self._queued_meanwhile is None:
             self._add_last(due)
         else:
-            self._news.append(due)
+            self._queued_meanwhile.append(due)
 
     def begin_look(self) -> None:
-        """A look is under way; it may or may not see what is told from now on."""
-        self._news = []
+        """Note that a look is under way; it may or may not see deliveries that are queued from now on."""
+        self._queued_meanwhile = []
 
     def end_look(self, look: QueueLook | None, under_way: Collection[DueDelivery], *, anew: bool) -> None:
         """Add the deliveries that the look found, in place of all older ones if it began `anew`.
 
         None: it failed.
         """
-        news, self._news = self._news or (), None
+        queued_meanwhile, self._queued_meanwhile = self._queued_meanwhile or (), None
         if look is not None:
             if anew:
                 self._forget()
@@ -75,15 +75,15 @@ class DueCache:
             for one in look.due:
                 if one.id not in begun:
                     self._add(one)
-            self._cut |= look.cut
-            self._dry |= {line for line in look.cut if not self._line(line)}
-        for one in news:
+            self._truncated |= look.truncated
+            self._unloaded |= {line for line in look.truncated if not self._line(line)}
+        for one in queued_meanwhile:
             self._add_last(one)
         if len(self._ids) > KNOWN_MAX:
             self._forget_blocked(Counter(one.host for one in under_way))
 
     def choose(self, under_way: Collection[DueDelivery], *, free: int) -> list[DueDelivery]:
-        """At most `free` to begin now, by `in_turn`; they are not known any more."""
+        """At most `free` to begin now, by `in_turn`; they leave the cache."""
         hosts = Counter(one.host for one in under_way)
         due = (
             one
@@ -98,29 +98,29 @@ class DueCache:
         return chosen
 
     def is_short(self, under_way: Collection[DueDelivery]) -> bool:
-        """Whether a look would find something to begin: there is room for a line of which none is known."""
-        if not self._dry:
+        """Whether a look would find something to begin: there is room for a line that is not loaded."""
+        if not self._unloaded:
             return False
         hosts, accounts = Counter(one.host for one in under_way), Counter(one.account_id for one in under_way)
-        return any(hosts[host] < HOST_MAX and accounts[account] < ACCOUNT_MAX for host, account in self._dry)
+        return any(hosts[host] < HOST_MAX and accounts[account] < ACCOUNT_MAX for host, account in self._unloaded)
 
     def _add_last(self, due: DueDelivery) -> None:
-        """Behind all others of its line, so only if those are known."""
+        """Add it behind all others of its line, so only if those are all here."""
         line = (due.host, due.account_id)
-        if line in self._cut:
+        if line in self._truncated:
             return
         if len(self._ids) < KNOWN_MAX:
             self._add(due)
         elif due.id not in self._ids:
-            self._cut.add(line)
+            self._truncated.add(line)
             if not self._line(line):
-                self._dry.add(line)
+                self._unloaded.add(line)
 
     def _add(self, due: DueDelivery) -> None:
         if due.id not in self._ids:
             self._ids.add(due.id)
             self._hosts.setdefault(due.host, {}).setdefault(due.account_id, deque()).append(due)
-            self._dry.discard((due.host, due.account_id))
+            self._unloaded.discard((due.host, due.account_id))
 
     def _remove(self, due: DueDelivery) -> None:
         lines = self._hosts[due.host]
@@ -131,13 +131,13 @@ class DueCache:
             self._drop(due.host, due.account_id)
 
     def _drop(self, host: str, account_id: str) -> None:
-        """Know nothing more of a line."""
+        """Remove a line."""
         lines = self._hosts[host]
         self._ids.difference_update(one.id for one in lines.pop(account_id))
         if not lines:
             del self._hosts[host]
-        if (host, account_id) in self._cut:
-            self._dry.add((host, account_id))
+        if (host, account_id) in self._truncated:
+            self._unloaded.add((host, account_id))
 
     def _line(self, line: Line) -> Collection[DueDelivery]:
         return self._hosts.get(line[0], {}).get(line[1], ())
@@ -145,12 +145,12 @@ class DueCache:
     def _forget(self) -> None:
         self._hosts.clear()
         self._ids.clear()
-        self._cut.clear()
-        self._dry.clear()
+        self._truncated.clear()
+        self._unloaded.clear()
 
     def _forget_blocked(self, hosts: Counter[str]) -> None:
         """Leave lines to the store whose host has no room; a look finds them again when it has."""
         for host in [host for host in self._hosts if hosts[host] >= HOST_MAX]:
             for account_id in list(self._hosts[host]):
-                self._cut.add((host, account_id))
+                self._truncated.add((host, account_id))
                 self._drop(host, account_id)

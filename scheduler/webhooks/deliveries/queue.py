@@ -32,11 +32,11 @@ MONITORS = "SELECT id, key_id, name FROM monitors WHERE id IN {in}"
 class Outbox:
     """Takes the deliveries of runs into the queue."""
 
-    def __init__(self, instant: Instant, make_id: Callable[[str], str], tell: Callable[[DueDelivery], None]) -> None:
-        """`tell` is called with each delivery after the commit that queued it."""
+    def __init__(self, instant: Instant, make_id: Callable[[str], str], publish: Callable[[DueDelivery], None]) -> None:
+        """`publish` is called with each delivery after the commit that queued it."""
         self._instant = instant
         self._make_id = make_id
-        self._tell = tell
+        self._publish = publish
 
     def queue(self, tx: Tx, *, run_id: str, monitor_id: str, account_id: str, host: str, body: bytes) -> str:
         """Queue a run's delivery, due at once, in the transaction that ends the run; its id.
@@ -45,7 +45,7 @@ class Outbox:
         """
         due = DueDelivery(self._instant(tx), host, account_id, self._make_id("whd_"))
         rows.add_delivery(tx, QueuedDelivery(due.id, run_id, monitor_id, account_id, due.host, body), at=due.next_at)
-        tx.on_commit(partial(self._tell, due))
+        tx.on_commit(partial(self._publish, due))
         return due.id
 
 
@@ -75,8 +75,8 @@ class Queue:
         firsts = [one for one in walked if one.next_at <= at]
         lengths = Counter((one.host, one.account_id) for one in firsts)
         last = (walked[-1].host, walked[-1].account_id) if len(walked) == WALKED_AT_ONCE else None
-        cut = {line for line, length in lengths.items() if length == HOST_MAX or line == last}
-        return QueueLook(sorted({*oldest, *firsts}), cut, next_in_s, last)
+        truncated = {line for line, length in lengths.items() if length == HOST_MAX or line == last}
+        return QueueLook(sorted({*oldest, *firsts}), truncated, next_in_s, last)
 
     def lease(self, tx: Tx, *, ids: Sequence[str]) -> list[Leased]:
         """Take those of these that nobody else was quicker with."""
@@ -122,10 +122,10 @@ class Queue:
         rows.add_attempts(tx, [one.attempt for one in concluded])
         changed = sorted({one.webhook.monitor_id for one in concluded if one.webhook is not None})
         hook_rows.save_webhooks(tx, [webhooks[monitor_id] for monitor_id in changed], at=at)
-        self._tell(tx, [one for one in concluded if one.is_paused])
+        self._publish_paused(tx, [one for one in concluded if one.is_paused])
 
-    def _tell(self, tx: Tx, paused: Sequence[Conclusion]) -> None:
-        """The feed hears of each webhook that was paused."""
+    def _publish_paused(self, tx: Tx, paused: Sequence[Conclusion]) -> None:
+        """Append an event for each webhook that was paused."""
         makers = {id_: (key_id, name) for id_, key_id, name in tx.all_in(MONITORS, [_paused(one)[0] for one in paused])}
         facts = [_fact(one, *makers[_paused(one)[0]]) for one in paused]
         self.feed.append(tx, facts)

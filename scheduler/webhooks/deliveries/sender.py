@@ -73,7 +73,7 @@ class Sender:
         self._allow_insecure = allow_insecure
 
     async def attempt(self, url: str, body: bytes, *, headers: Headers, deadline_at: float) -> Attempt:
-        """POST `body` to `url` and tell what became of it, by `deadline_at` on Trio's clock, whatever it is."""
+        """POST `body` to `url` by `deadline_at` on Trio's clock, and return the outcome, whatever it is."""
         began_at = trio.current_time()
         try:
             answer = await self._ask(url, body, headers, deadline_at)

@@ -53,7 +53,7 @@ class Sends(Protocol):
     """Makes attempts; see `sender.Sender`."""
 
     async def attempt(self, url: str, body: bytes, *, headers: Headers, deadline_at: float) -> Attempt:
-        """POST `body` to `url` and tell what became of it, by `deadline_at` on Trio's clock, whatever it is."""
+        """POST `body` to `url` by `deadline_at` on Trio's clock, and return the outcome, whatever it is."""
         ...
 
 
@@ -87,14 +87,14 @@ class Deliveries:
         self._setting = setting
         self._store = setting.store
         self.instant = instant_of(setting.now, is_alone=setting.is_alone)
-        self.outbox = Outbox(self.instant, setting.make_id, self.tell)
+        self.outbox = Outbox(self.instant, setting.make_id, self.notify)
         """The queue for the deliveries of runs."""
         self._queue = Queue(
             self.instant, setting.node, setting.feed, setting.backoff_s, setting.timeout_s + LEASE_MARGIN_S
         )
         self._look_every_s = LOOK_ALONE_S if setting.is_alone else LOOK_S
         self._in_flight: dict[str, DueDelivery] = {}
-        self._known = DueCache()
+        self._due_cache = DueCache()
         self._walked = ANEW
         self._look_at = -inf
         self._is_closing = False
@@ -102,13 +102,13 @@ class Deliveries:
         """Attempts that this node has made, by what became of their delivery."""
         self._woken = trio.Event()
 
-    def tell(self, due: DueDelivery) -> None:
-        """This one is due now: a commit has just queued it."""
-        self._known.tell(due)
+    def notify(self, due: DueDelivery) -> None:
+        """Begin this delivery soon: a commit has just queued it."""
+        self._due_cache.add_queued(due)
         self._woken.set()
 
     def wake(self) -> None:
-        """Something else than what was told may be due now."""
+        """Look at the queue again: something that was not notified may be due now."""
         self._look_at = -inf
         self._woken.set()
 
@@ -156,9 +156,9 @@ class Deliveries:
             return LOOK_S
         if self._look_at <= trio.current_time():
             await self._look()
-        chosen = self._known.choose(under_way, free=free)
+        chosen = self._due_cache.choose(under_way, free=free)
         has_all = await self._begin(nursery, chosen)
-        if not has_all or self._known.is_short(under_way):
+        if not has_all or self._due_cache.is_short(under_way):
             self._look_at = -inf
         return 0.0 if len(chosen) == LEASED_AT_ONCE else max(0.0, self._look_at - trio.current_time())
 
@@ -166,11 +166,11 @@ class Deliveries:
         """Read what is due; from one line on, where an earlier look could not see all of them."""
         self._look_at, look = inf, None  # whoever wakes from here on, wants another one
         is_anew = self._walked == ANEW
-        self._known.begin_look()
+        self._due_cache.begin_look()
         try:
             look = await self._store.read(partial(self._queue.look, after=self._walked))
         finally:
-            self._known.end_look(look, self._in_flight.values(), anew=is_anew)
+            self._due_cache.end_look(look, self._in_flight.values(), anew=is_anew)
         self._walked = look.after or ANEW
         every_s = self._look_every_s if is_anew else LOOK_S  # looks that go on miss what becomes due behind them
         again_s = every_s if look.next_in_s is None else min(every_s, look.next_in_s)
@@ -186,7 +186,7 @@ class Deliveries:
             self._setting.log.event("warning", "deliveries_leased_late", count=len(leased))
             return True
         for one in leased:
-            delivery = one.delivery  # its webhook may have moved to another host since it was known
+            delivery = one.delivery  # its webhook may have moved to another host since it was read
             self._in_flight[delivery.id] = DueDelivery(0.0, delivery.host, delivery.account_id, delivery.id)
             nursery.start_soon(self._deliver, one)
         return len(leased) == len(chosen)
@@ -205,7 +205,7 @@ class Deliveries:
         except StorageError as exc:
             self._setting.log.event("warning", "delivery_not_settled", delivery=leased.delivery.id, error=str(exc))
         finally:
-            is_awaited = self._known.has_more() or len(self._in_flight) == IN_FLIGHT_MAX or self._is_closing
+            is_awaited = self._due_cache.has_more() or len(self._in_flight) == IN_FLIGHT_MAX or self._is_closing
             del self._in_flight[leased.delivery.id]
             if is_awaited:
                 self._woken.set()

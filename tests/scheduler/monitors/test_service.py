@@ -199,7 +199,7 @@ async def test_a_secret_is_sealed_for_its_monitor(desk: Desk) -> None:
     webhooks = await desk.store.read(lambda tx: hook_rows.read_webhooks(tx, [saved.view.monitor.id]))
     sealed = webhooks[saved.view.monitor.id].secret
     assert Cipher(b"k" * 32).unseal(sealed, bound_to=sealed_for(saved.view.monitor.id)) == saved.secret
-    assert service.shown(saved.view)["webhook"]["signing_secret_hint"] == f"...{(saved.secret or '')[-4:]}"
+    assert service.to_json(saved.view)["webhook"]["signing_secret_hint"] == f"...{(saved.secret or '')[-4:]}"
     other = MonitorService(
         MonitorSetting(
             desk.store,
@@ -212,13 +212,13 @@ async def test_a_secret_is_sealed_for_its_monitor(desk: Desk) -> None:
             wake=lambda: None,
         )
     )
-    assert other.shown(saved.view)["webhook"]["signing_secret_hint"] is None
+    assert other.to_json(saved.view)["webhook"]["signing_secret_hint"] is None
 
 
 async def test_a_recipe_that_can_no_longer_be_called_is_shown_with_a_warning(desk: Desk) -> None:
     service, account = service_of(desk), await desk.account()
     monitor = await desk.monitor(account, recipe="gone/gone")
-    shown = service.shown(await service.get(account, monitor.id))
+    shown = service.to_json(await service.get(account, monitor.id))
     assert (shown["estimated_cost_per_run"], shown["estimated_monthly_cost"]) == (None, None)
     assert "names no data endpoint" in shown["warnings"][0]
 

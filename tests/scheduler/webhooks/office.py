@@ -110,16 +110,16 @@ class Office:
         self._slots: defaultdict[str, int] = defaultdict(int)
         self.instant = instant_of(self.now, is_alone=is_alone)
         self.webhooks = Webhooks(self.store, self.cipher, now=self.now, instant=self.instant, wake=self.wake)
-        self.outbox = Outbox(self.instant, desk.make_id, self.tell)
+        self.outbox = Outbox(self.instant, desk.make_id, self.notify)
 
     def wake(self) -> None:
         self.woken += 1
         if self._service is not None:
             self._service.wake()
 
-    def tell(self, due: DueDelivery) -> None:
+    def notify(self, due: DueDelivery) -> None:
         if self._service is not None:
-            self._service.tell(due)
+            self._service.notify(due)
 
     @asynccontextmanager
     async def open(self, receivers: Receivers, **terms: Any) -> AsyncIterator[Deliveries]:

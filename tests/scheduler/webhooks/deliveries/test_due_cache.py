@@ -41,7 +41,7 @@ class _Node:
     """A node's loop around what it knows, and the store's queue beside it."""
 
     def __init__(self) -> None:
-        self.known = DueCache()
+        self.due_cache = DueCache()
         self.queue: list[DueDelivery] = []
         self.under_way: dict[str, DueDelivery] = {}
         self.begun: list[str] = []
@@ -51,7 +51,7 @@ class _Node:
     def put(self, due: DueDelivery, *, told: bool) -> None:
         self.queue.append(due)
         if told:
-            self.known.tell(due)
+            self.due_cache.add_queued(due)
         else:
             self.must_look = True
 
@@ -60,22 +60,22 @@ class _Node:
         if self.must_look:
             if told_meanwhile is not None and is_seen:
                 self.queue.append(told_meanwhile)
-            self.known.begin_look()
+            self.due_cache.begin_look()
             look = _look(self.queue, self.after)
             if told_meanwhile is not None:
                 if not is_seen:
                     self.queue.append(told_meanwhile)
-                self.known.tell(told_meanwhile)
-            self.known.end_look(look, self.under_way.values(), anew=self.after == ANEW)
+                self.due_cache.add_queued(told_meanwhile)
+            self.due_cache.end_look(look, self.under_way.values(), anew=self.after == ANEW)
             self.after, self.must_look = look.after or ANEW, look.after is not None
         elif told_meanwhile is not None:
             self.put(told_meanwhile, told=True)
-        chosen = self.known.choose(self.under_way.values(), free=free - len(self.under_way))
+        chosen = self.due_cache.choose(self.under_way.values(), free=free - len(self.under_way))
         for one in chosen:
             self.queue.remove(one)  # nothing is chosen twice, nor what is not queued
             self.under_way[one.id] = one
             self.begun.append(one.id)
-        self.must_look |= self.known.is_short(self.under_way.values())
+        self.must_look |= self.due_cache.is_short(self.under_way.values())
 
     def has_room_for(self, one: DueDelivery) -> bool:
         busy = self.under_way.values()
@@ -135,30 +135,30 @@ def test_what_is_told_behind_a_line_that_is_cut_waits_for_its_turn() -> None:
 
 
 def test_many_that_have_no_room_are_left_to_the_store_until_there_is() -> None:
-    known, under_way = DueCache(), [_due(number) for number in range(HOST_MAX)]
+    due_cache, under_way = DueCache(), [_due(number) for number in range(HOST_MAX)]
     for number in range(100, 200 + KNOWN_MAX):
-        known.tell(_due(number))
-    known.begin_look()
-    known.end_look(QueueLook([_due(50_000, "other")], set(), None, None), under_way, anew=False)
-    assert [one.host for one in known.choose(under_way, free=64)] == ["other"]
-    assert known.has_more()
-    assert not known.is_short(under_way)
-    assert known.is_short(under_way[1:])
+        due_cache.add_queued(_due(number))
+    due_cache.begin_look()
+    due_cache.end_look(QueueLook([_due(50_000, "other")], set(), None, None), under_way, anew=False)
+    assert [one.host for one in due_cache.choose(under_way, free=64)] == ["other"]
+    assert due_cache.has_more()
+    assert not due_cache.is_short(under_way)
+    assert due_cache.is_short(under_way[1:])
 
 
 def test_a_look_that_failed_takes_nothing_away() -> None:
-    known = DueCache()
-    known.tell(_due(1))
-    known.begin_look()
-    known.tell(_due(2))
-    known.end_look(None, (), anew=True)
-    assert [one.id for one in known.choose((), free=64)] == ["d000001", "d000002"]
-    assert not known.has_more()
+    due_cache = DueCache()
+    due_cache.add_queued(_due(1))
+    due_cache.begin_look()
+    due_cache.add_queued(_due(2))
+    due_cache.end_look(None, (), anew=True)
+    assert [one.id for one in due_cache.choose((), free=64)] == ["d000001", "d000002"]
+    assert not due_cache.has_more()
 
 
 def test_a_line_of_which_all_that_a_look_saw_is_under_way_is_looked_at_again() -> None:
-    known, under_way = DueCache(), [_due(number) for number in range(HOST_MAX)]
-    known.begin_look()
-    known.end_look(QueueLook(under_way, {("h", "a")}, None, None), under_way, anew=True)
-    assert not known.choose(under_way, free=64)
-    assert known.is_short(under_way[1:])
+    due_cache, under_way = DueCache(), [_due(number) for number in range(HOST_MAX)]
+    due_cache.begin_look()
+    due_cache.end_look(QueueLook(under_way, {("h", "a")}, None, None), under_way, anew=True)
+    assert not due_cache.choose(under_way, free=64)
+    assert due_cache.is_short(under_way[1:])
