@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import parse_qsl, quote, urlencode
+from urllib.parse import parse_qsl, quote
 
 import pytest
 from hypothesis import given
@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from gateway.http.errors import Refused
 from gateway.http.params import CURSOR, Declared, check_text, declared_by, read_free
-from gateway.http.request import query_of
 from upstreams.model.archetypes import AUTHOR, AUTHOR_LIST
 from upstreams.model.endpoint import Endpoint
 from upstreams.model.params import Param, limit
@@ -152,30 +151,3 @@ def test_text_encoded_once_is_taken_and_encoded_twice_is_refused(text: str) -> N
             check_text("name", encoded)
         assert refusal.value.details == {"reason": "double_encoded", "param": "name"}
         check_text("url", f"https://a.test/?q={encoded}", is_url=True)
-
-
-@given(
-    st.lists(
-        st.tuples(
-            st.text("abc", min_size=1, max_size=3),
-            st.text(st.characters(exclude_categories=["Cs"]), max_size=8),
-        ),
-        max_size=6,
-    )
-)
-def test_the_short_way_to_read_a_query_gives_what_the_general_one_does(pairs: list[tuple[str, str]]) -> None:
-    """Plain queries are split by hand; the others are form-decoded."""
-    for encoded in (urlencode(pairs), "&".join(f"{name}={quote(value, safe='')}" for name, value in pairs)):
-        assert query_of(encoded.encode()) == pairs
-
-
-@pytest.mark.parametrize("raw", [b"a=1&b=2", b"a&b=", b"a=b=c", b"&&a=1&", b"a=%41+b", b"=x", b"a=\xff", b"a=1;b=2"])
-def test_odd_queries_are_read_as_forms_are(raw: bytes) -> None:
-    assert query_of(raw) == parse_qsl(raw.decode("ascii", "replace"), keep_blank_values=True)
-
-
-def test_more_than_a_hundred_parameters_are_refused() -> None:
-    for separator in (b"a=1", b"a=%31"):
-        assert len(query_of(b"&".join([separator] * 100))) == 100
-        with pytest.raises(Refused):
-            query_of(b"&".join([separator] * 101))

@@ -1,0 +1,52 @@
+"""What the HTTP edge answers by itself: the error envelope with HTTP's own status (spec 7.1)."""
+
+from __future__ import annotations
+
+import orjson
+import pytest
+
+from gateway.http.edge_answers import edge_answer_of, plain_edge_answer
+
+STATUSES = {
+    400: "INVALID_REQUEST",
+    408: "INVALID_REQUEST",
+    413: "INVALID_REQUEST",
+    414: "INVALID_REQUEST",
+    431: "INVALID_REQUEST",
+    500: "INTERNAL_ERROR",
+    501: "INVALID_REQUEST",
+    503: "INTERNAL_ERROR",
+    505: "INVALID_REQUEST",
+}
+
+
+@pytest.mark.parametrize(("status", "code"), STATUSES.items())
+def test_an_answer_of_the_edge_is_an_error_that_costs_nothing(status: int, code: str) -> None:
+    headers, body = edge_answer_of(lambda prefix: f"{prefix}1", "https://api.example.com")(status, 'No "such" thing.')
+    assert headers == [(b"content-type", b"application/json"), (b"x-request-id", b"req_1")]
+    assert orjson.loads(body) == {
+        "success": False,
+        "error": {
+            "type": code,
+            "message": 'No "such" thing.',
+            "status": status,
+            "doc_url": f"https://api.example.com/docs/errors#{code}",
+        },
+        "credits_used": 0,
+        "credits_remaining": None,
+        "request_id": "req_1",
+    }
+
+
+def test_every_answer_has_an_id_of_its_own() -> None:
+    ids = iter(["req_1", "req_2"])
+    answer = edge_answer_of(lambda _prefix: next(ids), "")
+    told = [answer(400, "Why.") for _ in range(2)]
+    assert [orjson.loads(body)["request_id"] for _, body in told] == ["req_1", "req_2"]
+    assert [dict(headers)[b"x-request-id"] for headers, _ in told] == [b"req_1", b"req_2"]
+
+
+def test_a_server_that_is_not_the_api_answers_one_line_of_text() -> None:
+    headers, body = plain_edge_answer(414, "The target is too long.")
+    assert headers == [(b"content-type", b"text/plain; charset=utf-8")]
+    assert body == b"414 The target is too long.\n"

@@ -1,0 +1,249 @@
+"""Which exception is answered with which row of the error table, and what its answer tells (spec 7.2, 7.3, 7.4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from billing.errors import InsufficientCredits, KeyBudgetReached, KeyUnusable
+from gateway.http.errors import CODES, KeyMissing, Refused, invalid, refusal_of
+from gateway.server.http1.fields import NO_FIELDS, Fields
+from limits.errors import (
+    CircuitOpen,
+    ClaimConflict,
+    ClaimInProgress,
+    ClaimMismatch,
+    ConcurrencyReached,
+    RateLimited,
+    ReplayUnavailable,
+    Throttled,
+)
+from limits.waits import WindowState
+from scheduler.errors import (
+    CadenceInvalid,
+    MonitorInvalid,
+    MonitorLimitReached,
+    MonitorPaused,
+    MonitorUnknown,
+    RulesInvalid,
+    RunTooSoon,
+    TrackInvalid,
+)
+from scheduler.recipes import RecipeInvalid
+from scheduler.webhooks.errors import DeliveryUnknown, RedeliveryRefused, WebhookUnknown
+from storage.errors import StateUnavailable, StoreBusy, StoreUnavailable
+from upstreams.model.errors import (
+    InvalidArgument,
+    InvalidCursor,
+    NotFound,
+    StaleCursor,
+    UpstreamFailed,
+    UpstreamThrottled,
+)
+
+LEASES: Fields = ((b"x-concurrency-limit", b"x-concurrency-remaining"), (b"50", b"0"))
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """An exception and what it is answered with."""
+
+    exc: Exception
+    code: str
+    says: str
+    details: dict[str, Any] = field(default_factory=dict)
+    retry_after_s: int | None = None
+    headers: Fields = NO_FIELDS
+    knows_balance: bool = True
+
+
+def wrong(param: str, **more: Any) -> dict[str, Any]:
+    return {"reason": "invalid_param", "param": param, **more}
+
+
+def monitor(exc: MonitorInvalid, **more: Any) -> Row:
+    told = {"reason": "invalid_param", "param": "track.metrics", "next_step": "Send another.", **more}
+    return Row(exc, "INVALID_REQUEST", "track.metrics is wrong.", told)
+
+
+SENT = ("track.metrics", "is wrong", "Send another.")
+ROWS = {
+    "no key": Row(KeyMissing(), "MISSING_API_KEY", "x-api-key header"),
+    "a revoked key": Row(KeyUnusable("revoked"), "INVALID_API_KEY", "one that is active", knows_balance=False),
+    "too few credits": Row(
+        InsufficientCredits(required=5, balance=4),
+        "INSUFFICIENT_CREDITS",
+        "holds 4 credits; this request costs 5",
+        {"reason": "balance_too_low", "credits_required": 5},
+    ),
+    "a spent key": Row(
+        KeyBudgetReached(required=5, limit=9, used=7),
+        "KEY_BUDGET_EXCEEDED",
+        "has used 7 of its limit of 9 credits; this request costs 5",
+        {"reason": "key_budget_reached", "credits_required": 5},
+    ),
+    "a full window": Row(
+        RateLimited(WindowState(600, 0, 7)), "RATE_LIMITED", "600 requests were admitted", retry_after_s=7
+    ),
+    "a window that frees at this moment": Row(
+        RateLimited(WindowState(600, 0, 0)), "RATE_LIMITED", "is free in 0 s", retry_after_s=1
+    ),
+    "all leases held": Row(
+        ConcurrencyReached(50), "CONCURRENCY_LIMIT", "50 requests of this key", retry_after_s=1, headers=LEASES
+    ),
+    "a value of no use": Row(InvalidArgument("url", "leads elsewhere"), "INVALID_REQUEST", "url leads", wrong("url")),
+    "a cursor of another list": Row(
+        InvalidCursor("it was changed"), "INVALID_REQUEST", "cursor cannot be used: it was changed", wrong("cursor")
+    ),
+    "no such thing": Row(NotFound("There is none."), "RESOURCE_NOT_FOUND", "There is none."),
+    "no such account": Row(
+        NotFound("Gone.", reason="account_gone"), "RESOURCE_NOT_FOUND", "Gone.", {"reason": "account_gone"}
+    ),
+    "an upstream that fails": Row(UpstreamFailed("api", "status 500"), "UPSTREAM_ERROR", "usefully: api: status 500"),
+    "a cursor that went stale": Row(StaleCursor("it is too old"), "UPSTREAM_ERROR", "no longer takes this cursor"),
+    "a throttle that says nothing": Row(UpstreamThrottled("api"), "SERVICE_UNAVAILABLE", "slow down", retry_after_s=30),
+    "a throttle that says when": Row(
+        UpstreamThrottled("api", 12.4), "SERVICE_UNAVAILABLE", "slow down", retry_after_s=12
+    ),
+    "a throttle that says next to nothing": Row(
+        UpstreamThrottled("api", 0.1), "SERVICE_UNAVAILABLE", "slow down", retry_after_s=1
+    ),
+    "a source that is held": Row(Throttled(9), "SERVICE_UNAVAILABLE", "hold back", retry_after_s=9),
+    "a source that is held no longer": Row(Throttled(0), "SERVICE_UNAVAILABLE", "hold back", retry_after_s=1),
+    "an open circuit": Row(CircuitOpen(30), "SERVICE_UNAVAILABLE", "circuit is open", retry_after_s=30),
+    "a circuit at its end": Row(CircuitOpen(0), "SERVICE_UNAVAILABLE", "circuit is open", retry_after_s=1),
+    "another request of the key": Row(ClaimConflict(), "IDEMPOTENCY_KEY_CONFLICT", "a key of its own"),
+    "the same one still running": Row(
+        ClaimInProgress(), "IDEMPOTENCY_IN_PROGRESS", "ask again in a moment", retry_after_s=1
+    ),
+    "other parameters": Row(ClaimMismatch(), "IDEMPOTENCY_KEY_PAYLOAD_MISMATCH", "a key of its own"),
+    "an outcome that was too long": Row(
+        ReplayUnavailable(), "IDEMPOTENCY_REPLAY_UNAVAILABLE", "billed one send another key"
+    ),
+    "a wrong field": monitor(MonitorInvalid(*SENT)),
+    "a wrong recipe": monitor(RecipeInvalid(*SENT, reason="double_encoded"), reason="double_encoded"),
+    "a wrong cadence": monitor(CadenceInvalid(*SENT)),
+    "a wrong track": monitor(TrackInvalid(*SENT)),
+    "a wrong rule": monitor(RulesInvalid(*SENT)),
+    "a near field": Row(
+        MonitorInvalid(*SENT, did_you_mean="total"),
+        "INVALID_REQUEST",
+        "is wrong.",
+        {"did_you_mean": "total", "param": "track.metrics", "next_step": "Send another."},
+    ),
+    "a field that asks back": Row(
+        MonitorInvalid("name", "is odd; did you mean x?", "Send x."),
+        "INVALID_REQUEST",
+        "did you mean x?",
+        wrong("name", next_step="Send x."),
+    ),
+    "an unknown monitor": Row(
+        MonitorUnknown("mon_9"), "RESOURCE_NOT_FOUND", "no monitor mon_9; GET", {"reason": "unknown_monitor"}
+    ),
+    "as many monitors as the plan has": Row(
+        MonitorLimitReached("free", 3, "active monitors"),
+        "INVALID_REQUEST",
+        "The plan free allows 3 active monitors.",
+        {
+            "reason": "monitor_limit_reached",
+            "limit": 3,
+            "next_step": "Pause or delete a monitor, or choose a larger plan.",
+        },
+    ),
+    "a paused monitor": Row(
+        MonitorPaused(),
+        "INVALID_REQUEST",
+        "A paused monitor is not run.",
+        {"reason": "monitor_paused", "next_step": 'Send PATCH {"status": "active"} first.'},
+    ),
+    "a run too soon": Row(
+        RunTooSoon(41), "RATE_LIMITED", "again in 41 s.", {"reason": "run_too_soon"}, retry_after_s=41
+    ),
+    "no webhook": Row(
+        WebhookUnknown("mon_9"), "RESOURCE_NOT_FOUND", "mon_9 has no webhook; PATCH it", {"reason": "unknown_webhook"}
+    ),
+    "no delivery": Row(
+        DeliveryUnknown("whd_9"), "RESOURCE_NOT_FOUND", "no delivery whd_9; GET", {"reason": "unknown_delivery"}
+    ),
+    "a redelivery too many": Row(
+        RedeliveryRefused("delivery_pending", "it is under way", "Wait for it."),
+        "INVALID_REQUEST",
+        "cannot be sent again: it is under way.",
+        {"reason": "delivery_pending", "next_step": "Wait for it."},
+    ),
+    "a store that is away": Row(
+        StoreUnavailable("disk full"), "SERVICE_UNAVAILABLE", "store is away", retry_after_s=1, knows_balance=False
+    ),
+    "a store that is busy": Row(
+        StoreBusy(), "SERVICE_UNAVAILABLE", "nothing was charged", retry_after_s=1, knows_balance=False
+    ),
+    "a state that is away": Row(
+        StateUnavailable("no Redis"),
+        "SERVICE_UNAVAILABLE",
+        "shared state is away",
+        retry_after_s=1,
+        knows_balance=False,
+    ),
+    "a bug": Row(ZeroDivisionError("secret"), "INTERNAL_ERROR", "logged under this request_id"),
+}
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS.keys())
+def test_an_exception_is_answered_with_its_row(row: Row) -> None:
+    refused = refusal_of(row.exc)
+    assert (refused.code.name, refused.details or {}) == (row.code, row.details)
+    assert row.says in refused.message
+    assert refused.retry_after_s == row.retry_after_s
+    assert refused.headers == row.headers
+    assert refused.knows_balance == row.knows_balance
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS.keys())
+def test_only_what_may_pass_says_when_and_details_never_have_both(row: Row) -> None:
+    refused = refusal_of(row.exc)
+    assert refused.code.retryable or refused.retry_after_s is None
+    assert not {"reason", "did_you_mean"} <= (refused.details or {}).keys()
+
+
+@given(st.floats(0.001, 1e9), st.integers(0, 10**6))
+def test_who_is_told_to_wait_is_told_whole_seconds_of_at_least_one(said_s: float, known_s: int) -> None:
+    for exc in (
+        UpstreamThrottled("api", said_s),
+        Throttled(known_s),
+        CircuitOpen(known_s),
+        RateLimited(WindowState(600, 0, known_s)),
+    ):
+        wait_s = refusal_of(exc).retry_after_s
+        assert isinstance(wait_s, int)
+        assert 1 <= wait_s <= max(86_400, known_s)
+
+
+def test_what_nobody_foresaw_tells_nothing_of_itself() -> None:
+    assert "secret" not in refusal_of(ZeroDivisionError("secret")).message
+
+
+def test_a_refusal_is_answered_as_it_is() -> None:
+    refused = Refused("PAYLOAD_TOO_LARGE", "Too much.")
+    assert refusal_of(refused) is refused
+
+
+def test_a_wrong_parameter_is_named() -> None:
+    refused = invalid("limit", "must be at least 1")
+    assert (refused.code.name, refused.message) == ("INVALID_REQUEST", "limit must be at least 1")
+    assert refused.details == wrong("limit")
+
+
+def test_long_ids_of_strangers_are_cut() -> None:
+    for exc in (MonitorUnknown("x" * 9_999), DeliveryUnknown("x" * 9_999)):
+        assert len(refusal_of(exc).message) < 400
+
+
+def test_client_errors_are_never_charged_and_failures_of_ours_are_refunded() -> None:
+    """Section 7.5: what the client did wrong is free; of the 4xx only a missing thing was charged before."""
+    for code in CODES.values():
+        is_refunded = code.status >= 500 or code.name == "RESOURCE_NOT_FOUND"
+        assert (code.charge == "refunded") == is_refunded, code.name

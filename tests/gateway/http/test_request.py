@@ -1,0 +1,105 @@
+"""What is read of a request: the items of its list headers, and its query's pairs."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qsl, quote, urlencode
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.http.errors import Refused
+from gateway.http.request import Request, names, query_of
+
+STREAM = b"text/event-stream"
+WANTED = (
+    b"text/event-stream",
+    b"TEXT/Event-Stream",
+    b"text/event-stream;q=0.9",
+    b"text/event-stream, */*;q=0.1",
+    b"application/json, Text/Event-Stream;q=0.5",
+    b" \ttext/event-stream\t ; charset=utf-8 ,x",
+    b"text/event-stream;q=0.001",
+    b"text/event-stream;xq=0",
+    b"text/event-stream;q=0,text/event-stream",
+)
+UNWANTED = (
+    None,
+    b"",
+    b"*/*",
+    b"text/*",
+    b"text/event-streams",
+    b"xtext/event-stream",
+    b"text/event-stream/x",
+    b"text/event-stream;q=0",
+    b"text/event-stream; Q=0.000 ",
+    b"text/event-stream;charset=utf-8;q=0.0",
+    b"a;x=text/event-stream",
+)
+
+
+@pytest.mark.parametrize("header", WANTED)
+def test_an_item_is_found_in_any_case_and_place(header: bytes) -> None:
+    assert names(header, STREAM)
+
+
+@pytest.mark.parametrize("header", UNWANTED)
+def test_what_is_no_item_or_of_quality_nought_is_not_found(header: bytes | None) -> None:
+    assert not names(header, STREAM)
+
+
+CONTROLS = {
+    b"no-cache": True,
+    b"No-Cache": True,
+    b"max-age=0, no-cache": True,
+    b"max-age=0": False,
+    b"no-store": False,
+    b"only-if-cached": False,
+    b"public": False,
+    b"no-cache-at-all": False,
+}
+
+
+@pytest.mark.parametrize(("header", "is_there"), CONTROLS.items())
+def test_a_directive_is_found_whole(header: bytes, is_there: bool) -> None:
+    assert names(header, b"no-cache") is is_there
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.text("abc", min_size=1, max_size=3),
+            st.text(st.characters(exclude_categories=["Cs"]), max_size=8),
+        ),
+        max_size=6,
+    )
+)
+def test_the_short_way_to_read_a_query_gives_what_the_general_one_does(pairs: list[tuple[str, str]]) -> None:
+    """Plain queries are split by hand; the others are form-decoded."""
+    for encoded in (urlencode(pairs), "&".join(f"{name}={quote(value, safe='')}" for name, value in pairs)):
+        assert query_of(encoded.encode()) == pairs
+
+
+@pytest.mark.parametrize("raw", [b"a=1&b=2", b"a&b=", b"a=b=c", b"&&a=1&", b"a=%41+b", b"=x", b"a=\xff", b"a=1;b=2"])
+def test_odd_queries_are_read_as_forms_are(raw: bytes) -> None:
+    assert query_of(raw) == parse_qsl(raw.decode("ascii", "replace"), keep_blank_values=True)
+
+
+@pytest.mark.parametrize(
+    "raw", [b"a=%FF", b"a=caf%C3", b"a=%EF%BF%BD", b"a=%C0%AF", b"a=%ED%A0%80", b"a=\xc3\xa9", b"a=%41\xff"]
+)
+def test_what_is_not_utf_8_shows_up_as_a_replacement_character(raw: bytes) -> None:
+    ((_, value),) = query_of(raw)
+    assert "\ufffd" in value
+
+
+def test_more_than_a_hundred_parameters_are_refused() -> None:
+    for separator in (b"a=1", b"a=%31"):
+        assert len(query_of(b"&".join([separator] * 100))) == 100
+        with pytest.raises(Refused) as refused:
+            query_of(b"&".join([separator] * 101))
+        assert refused.value.code.name == "INVALID_REQUEST"
+
+
+def test_a_requests_query_is_that_of_its_address() -> None:
+    assert Request("req_1", "GET", "/v1/a", b"b=c%20d&b=", {}, 0.0).query == [("b", "c d"), ("b", "")]

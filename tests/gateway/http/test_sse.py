@@ -1,0 +1,108 @@
+"""An event stream: what is written of each event, when it begins and ends, who is still there (decisions 13, 14)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+import trio
+
+from gateway.http.slices import SLICE_BYTES
+from gateway.http.sse import EventStream
+from gateway.server.errors import ClientGone
+
+HEAD = [(b"content-type", b"text/event-stream")]
+
+
+class Client:
+    """Takes what is sent as ASGI has it, until it leaves."""
+
+    def __init__(self) -> None:
+        self.sent: list[Any] = []
+        self.heads = 0
+        self.is_gone = False
+        """A write to it fails."""
+        self.has_left = False
+        """It left without a sign of it but what `receive` tells."""
+
+    def stream(self) -> EventStream:
+        return EventStream(self.receive, self.send, self.head)
+
+    def head(self) -> Iterable[tuple[bytes, bytes]]:
+        self.heads += 1
+        return HEAD
+
+    async def receive(self) -> Any:
+        if not self.has_left:
+            await trio.sleep_forever()
+        await trio.lowlevel.checkpoint()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Any) -> None:
+        await trio.lowlevel.checkpoint()
+        if self.is_gone:
+            raise ClientGone
+        self.sent.append(message)
+
+    @property
+    def body(self) -> bytes:
+        return b"".join(message["body"] for message in self.sent[1:])
+
+
+async def test_the_first_event_brings_the_head_and_the_others_do_not(autojump_clock: trio.testing.MockClock) -> None:
+    client = Client()
+    stream = client.stream()
+    assert (stream.started, client.heads) == (False, 0)
+    for name, data in (("page", b'{"pages":1}'), ("page", b'{"pages":2}')):
+        assert await stream.tell(name, data) is True
+    assert client.sent[0] == {"type": "http.response.start", "status": 200, "headers": HEAD}
+    assert client.body == b'event: page\ndata: {"pages":1}\n\nevent: page\ndata: {"pages":2}\n\n'
+    assert (stream.started, stream.ended, client.heads) == (True, False, 1)
+
+
+async def test_who_left_is_told_no_more(autojump_clock: trio.testing.MockClock) -> None:
+    gone, left = Client(), Client()
+    gone.is_gone = left.has_left = True
+    assert await gone.stream().tell("page", b"{}") is False
+    assert await left.stream().tell("page", b"{}") is False
+
+
+@pytest.mark.parametrize(
+    "parts", [(b'{"a":1}',), (b'{"a":', b"x" * (2 * SLICE_BYTES + 1), b"}"), (b"x" * SLICE_BYTES,)]
+)
+async def test_the_last_event_is_whole_and_is_announced_before_its_last_slice(parts: tuple[bytes, ...]) -> None:
+    client = Client()
+    stream = client.stream()
+    marks: list[int] = []
+    await stream.end("result", parts, before_last=lambda: marks.append(len(client.sent)))
+    assert client.body == b"event: result\ndata: " + b"".join(parts) + b"\n\n"
+    assert [message["more_body"] for message in client.sent[1:]] == [True] * (len(client.sent) - 2) + [False]
+    assert all(len(message["body"]) <= SLICE_BYTES for message in client.sent[1:])
+    assert marks == [len(client.sent) - 1 if len(client.sent) > 2 else 0]
+    assert stream.ended
+
+
+async def test_a_large_part_is_cut_and_never_copied() -> None:
+    """Others share it: each slice names what it was cut out of."""
+    shared = b"x" * (3 * SLICE_BYTES)
+    client = Client()
+    await client.stream().end("result", (b"[", shared, b"]"), before_last=lambda: None)
+    held = [message["held"] for message in client.sent[1:]]
+    assert sum(one is shared for one in held) == 3
+
+
+async def test_nobody_takes_the_end_of_a_stream_whose_client_is_gone() -> None:
+    client = Client()
+    client.is_gone = True
+    with pytest.raises(ClientGone):
+        await client.stream().end("result", (b"{}",), before_last=lambda: None)
+
+
+async def test_comments_are_written_as_they_are() -> None:
+    client = Client()
+    stream = client.stream()
+    await stream.write(b": alive\n\n")
+    await stream.write(b"retry: 1000\n\n", is_last=True)
+    assert client.body == b": alive\n\nretry: 1000\n\n"
+    assert stream.ended
