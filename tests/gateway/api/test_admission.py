@@ -1,0 +1,281 @@
+"""Who may pass: keys in headers and addresses, the window and the lease, and a key that is changed meanwhile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+from hypothesis import given
+from hypothesis import strategies as st
+
+from billing.accounts.balances import Balances
+from billing.errors import KeyUnusable
+from billing.keys.cache import Key
+from gateway.api.admission import LOOKS_MAX, WINDOW, Admission, window_values
+from gateway.http.errors import KeyMissing, Refused
+from gateway.http.request import Caller, Request
+from limits.concurrency import Leases
+from limits.errors import ConcurrencyReached, GenerationPassed, RateLimited
+from limits.gate import Admitted, BalanceUpdate, Gate, MemoryGate
+from limits.waits import WindowState
+from limits.window import Window
+from storage.errors import StateUnavailable
+
+GOOD = "sl_" + "Ab-_0" * 8 + "xyz"
+KEY = Key("key_1", "acc_1", "test", None)
+
+
+class KnownKeys:
+    """Knows one key; the store, once asked, gives it with the generation that was asked for."""
+
+    def __init__(self, found: Key | None = KEY) -> None:
+        self.found = found
+        self.presented: list[str] = []
+        self.generations: list[bytes | None] = []
+
+    def find_nowait(self, presented: str) -> Key | None:
+        self.presented.append(presented)
+        if presented != GOOD:
+            raise KeyUnusable("unknown")
+        return self.found
+
+    async def find(self, presented: str, generation: bytes | None = None) -> Key:
+        await trio.lowlevel.checkpoint()
+        self.presented.append(presented)
+        self.generations.append(generation)
+        if self.found is None:
+            raise KeyUnusable("revoked")
+        return self.found
+
+
+class SharedGate(MemoryGate):
+    """A gate that has to be awaited, and answers as a test says: what it raises, or whom it lets in."""
+
+    def __init__(self, *answers: Exception | Admitted) -> None:
+        super().__init__(Window(9), Leases(9), lambda: 0.0)
+        self.answers = list(answers)
+        self.generations: list[bytes] = []
+
+    def admit_nowait(self, account_id: str, key_id: str) -> None:  # type: ignore[override]
+        return None
+
+    async def admit(self, account_id: str, key_id: str, generation: bytes = b"") -> Admitted:
+        await trio.lowlevel.checkpoint()
+        self.generations.append(generation)
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+class Lease:
+    def release(self) -> None:
+        raise AssertionError("nobody gives it back here")
+
+
+def balances() -> Balances:
+    store: Any = None  # nobody reads one that is known
+    return Balances(store)
+
+
+def admission(gate: Gate | None = None, keys: Any = None, known: Balances | None = None) -> Admission:
+    alone = MemoryGate(Window(2), Leases(1), lambda: 0.0)
+    return Admission(keys or KnownKeys(), gate or alone, known or balances(), key_prefix="sl_")
+
+
+def request(query: str = "", **headers: str) -> Request:
+    named = {name.replace("_", "-").encode(): value.encode("latin-1") for name, value in headers.items()}
+    return Request("req_1", "GET", "/v1/a", query.encode(), named, 0.0)
+
+
+# A key in the address (spec 5.1)
+
+IN_ADDRESS = (
+    f"handle={GOOD}",
+    f"api_key={GOOD}",
+    "api_key=anything",
+    "X-API-Key=x",
+    "apikey=x",
+    "API-KEY=x",
+    "api%5Fkey=x",
+    f"url=https%3A%2F%2Fx.test%2F%3Fk%3D{GOOD}",
+    f"handle=a+{GOOD}",
+    f"a=b&c={GOOD.replace('l', '%6C')}",
+    f"a={GOOD}more",
+)
+NONE_IN_ADDRESS = (
+    "",
+    "handle=octocat",
+    "handle=key",
+    "key=x",
+    "api_key=",
+    "monkey=1",
+    f"handle={GOOD[:-1]}",
+    f"cursor=cur_FR1tW8BlZG{GOOD}",
+    f"a=-{GOOD}",
+    f"a=xx_{GOOD[3:]}",
+)
+
+
+@pytest.mark.parametrize("query", IN_ADDRESS)
+def test_a_key_in_the_address_is_refused_and_never_repeated(query: str) -> None:
+    for sent, code in ((request(query, x_api_key=GOOD), "INVALID_REQUEST"), (request(query), "MISSING_API_KEY")):
+        with pytest.raises(Refused) as refused:
+            admission().refuse_key_in_query(sent)
+        assert refused.value.code.name == code
+        assert refused.value.details == {"reason": "key_in_query"}
+        assert "Revoke this key" in refused.value.message
+        assert GOOD not in refused.value.message
+
+
+@pytest.mark.parametrize("query", NONE_IN_ADDRESS)
+def test_what_only_looks_like_a_key_passes(query: str) -> None:
+    admission().refuse_key_in_query(request(query))
+
+
+# A key in the header (spec 5.2)
+
+
+@pytest.mark.parametrize("headers", [{}, {"x_api_key": ""}, {"authorization": f"Basic {GOOD}"}])
+def test_without_the_header_there_is_no_key(headers: dict[str, str]) -> None:
+    with pytest.raises(KeyMissing):
+        admission().key_of_nowait(request(**headers))
+
+
+def test_a_key_is_presented_as_it_was_sent_whatever_its_bytes_are() -> None:
+    keys = KnownKeys()
+    assert admission(keys=keys).key_of_nowait(request(x_api_key=GOOD)) is KEY
+    with pytest.raises(KeyUnusable):
+        admission(keys=keys).key_of_nowait(request(x_api_key="\xff" * 43))
+    assert keys.presented == [GOOD, "\xff" * 43]
+
+
+async def test_a_key_that_is_not_known_is_looked_up() -> None:
+    keys = KnownKeys(None)
+    one = admission(keys=keys)
+    assert one.key_of_nowait(request(x_api_key=GOOD)) is None
+    with pytest.raises(KeyUnusable):
+        await one.key_of(request(x_api_key=GOOD))
+
+
+# The window and the lease (decisions 5)
+
+
+def test_who_is_let_in_has_a_window_and_a_lease() -> None:
+    one, caller = admission(), Caller(KEY)
+    assert one.enter_nowait(caller) is True
+    assert caller.window == WindowState(2, 1, 60)
+    assert caller.lease is not None
+    assert one.counts == {"admitted": 1, "rate_limited": 0, "concurrency_limited": 0, "state_away": 0}
+
+
+def test_a_429_for_concurrency_does_not_eat_a_request_of_the_window() -> None:
+    """A refusal at one step changes no counter of another, and tells of that step alone."""
+    one, first = admission(), Caller(KEY)
+    one.enter_nowait(first)
+    for _ in range(5):
+        refused = Caller(KEY)
+        with pytest.raises(ConcurrencyReached):
+            one.enter_nowait(refused)
+        assert (refused.window, refused.lease) == (None, None)
+    assert first.lease is not None
+    first.lease.release()
+    second = Caller(KEY)
+    assert one.enter_nowait(second)
+    assert second.window == WindowState(2, 0, 60)
+    assert one.counts == {"admitted": 2, "rate_limited": 0, "concurrency_limited": 5, "state_away": 0}
+
+
+def test_a_429_for_the_window_tells_of_it_and_takes_no_lease() -> None:
+    one = admission(MemoryGate(Window(1), Leases(1), lambda: 0.0))
+    first, refused = Caller(KEY), Caller(KEY)
+    one.enter_nowait(first)
+    assert first.lease is not None
+    first.lease.release()
+    with pytest.raises(RateLimited):
+        one.enter_nowait(refused)
+    assert (refused.window, refused.lease) == (WindowState(1, 0, 60), None)
+    assert one.gate.statistics().leases == 0
+    assert one.counts == {"admitted": 1, "rate_limited": 1, "concurrency_limited": 0, "state_away": 0}
+
+
+def test_the_keys_of_an_account_have_windows_of_their_own() -> None:
+    one = admission()
+    for key_id in ("key_1", "key_2"):
+        assert one.enter_nowait(Caller(Key(key_id, "acc_1", "test", None)))
+
+
+# Many nodes
+
+STATE = WindowState(9, 8, 60)
+LET_IN = Admitted(STATE, Lease(), BalanceUpdate(3, 77))
+
+
+async def test_who_counts_for_all_nodes_also_tells_the_balance() -> None:
+    known = balances()
+    one, caller = admission(SharedGate(LET_IN), known=known), Caller(KEY)
+    assert one.enter_nowait(caller) is False
+    assert (caller.window, caller.lease) == (None, None)
+    await one.enter(request(x_api_key=GOOD), caller)
+    assert (caller.window, caller.lease) == (STATE, LET_IN.lease)
+    assert known.nowait("acc_1") == 77
+    assert one.counts["admitted"] == 1
+
+
+async def test_a_key_that_was_changed_elsewhere_is_looked_up_again() -> None:
+    gate, keys = SharedGate(GenerationPassed(b"g2"), LET_IN), KnownKeys(Key("key_1", "acc_1", "new", None, b"g2"))
+    caller, sent = Caller(KEY), request(x_api_key=GOOD)
+    sent.caller = caller
+    await admission(gate, keys).enter(sent, caller)
+    assert (caller.key.name, sent.caller) == ("new", caller)
+    assert (keys.generations, gate.generations) == ([b"g2"], [b"", b"g2"])
+
+
+async def test_of_a_key_that_was_revoked_meanwhile_no_account_is_told() -> None:
+    sent = request(x_api_key=GOOD)
+    sent.caller = caller = Caller(KEY)
+    with pytest.raises(KeyUnusable):
+        await admission(SharedGate(GenerationPassed(b"g2")), KnownKeys(None)).enter(sent, caller)
+    assert sent.caller is None
+
+
+async def test_a_key_that_never_stops_changing_is_looked_up_a_bounded_number_of_times() -> None:
+    keys = KnownKeys()
+    gate = SharedGate(*[GenerationPassed(b"%d" % nth) for nth in range(LOOKS_MAX + 1)])
+    with pytest.raises(StateUnavailable):
+        await admission(gate, keys).enter(request(x_api_key=GOOD), Caller(KEY))
+    assert len(keys.generations) == LOOKS_MAX
+
+
+@pytest.mark.parametrize(
+    ("refusal", "counted", "window"),
+    [
+        (RateLimited(WindowState(9, 0, 7)), "rate_limited", WindowState(9, 0, 7)),
+        (ConcurrencyReached(9), "concurrency_limited", None),
+        (StateUnavailable("no Redis"), "state_away", None),
+    ],
+)
+async def test_a_refusal_of_all_nodes_is_counted_as_what_it_is(
+    refusal: Exception, counted: str, window: WindowState | None
+) -> None:
+    one, caller = admission(SharedGate(refusal)), Caller(KEY)
+    with pytest.raises(type(refusal)):
+        await one.enter(request(x_api_key=GOOD), caller)
+    assert {name for name, number in one.counts.items() if number} == {counted}
+    assert (caller.window, caller.lease) == (window, None)
+
+
+# Headers (decisions 2)
+
+
+@given(st.integers(1, 10**7), st.integers(0, 10**7), st.integers(0, 60))
+def test_a_window_is_told_in_both_forms(limit: int, remaining: int, reset_s: int) -> None:
+    headers = dict(zip(WINDOW, window_values(WindowState(limit, remaining, reset_s)), strict=True))
+    assert headers == {
+        b"x-ratelimit-limit": str(limit).encode(),
+        b"x-ratelimit-remaining": str(remaining).encode(),
+        b"x-ratelimit-reset": str(reset_s).encode(),
+        b"ratelimit-policy": f'"key";q={limit};w=60'.encode(),
+        b"ratelimit": f'"key";r={remaining};t={reset_s}'.encode(),
+    }

@@ -1,0 +1,93 @@
+"""Lists of an account: where a page begins, whose cursor it is, and the answer that leads to the next (spec 4.3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from billing.accounts.balances import Balances
+from billing.keys.cache import Key
+from gateway.api.paging import ListPosition, Lists, behind
+from gateway.api.responses import Replies
+from gateway.http.request import Caller, Request
+from limits.gate import BalanceUpdate
+from upstreams.model.cursors import CursorSigner
+from upstreams.model.errors import InvalidCursor
+
+SIGNER = CursorSigner(b"a secret of tests, long enough..")
+IDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+
+
+class KnownStore:
+    async def read(self, _reading: Any) -> BalanceUpdate:  # noqa: ASYNC124 - a store's shape
+        return BalanceUpdate(1, 55)
+
+
+def lists() -> Lists:
+    store: Any = KnownStore()
+    return Lists(SIGNER, Replies(Balances(store), "https://api.example.com"))
+
+
+def request(path: str = "/v1/monitors") -> Request:
+    return Request("req_1", "GET", path, b"", {}, 0.0)
+
+
+def caller(account: str = "acc_1") -> Caller:
+    return Caller(Key("key_1", account, "test", None))
+
+
+async def page(items: list[Any], more: Any = None, *chosen: object) -> Any:
+    place = lists().place(request(), caller(), {}, *chosen)
+    reply = await lists().page(request(), caller(), items, place=place, more=more)
+    return orjson.loads(reply.body)
+
+
+def test_without_a_cursor_a_list_begins_with_its_first_item() -> None:
+    place = lists().place(request(), caller(), {"limit": 5})
+    assert (place.state, place.before) == (None, None)
+
+
+@pytest.mark.parametrize("items", [[], [{"id": "1"}], [{"id": "1"}, {"id": "2"}]])
+async def test_the_last_page_says_that_there_is_no_more(items: list[Any]) -> None:
+    body = await page(items)
+    assert body["data"] == {"items": items}
+    assert body["pagination"] == {"next_cursor": None, "has_more": False, "page_size": len(items)}
+    assert (body["platform"], body["endpoint"], body["credits_used"]) == ("account", "/v1/monitors", 0)
+
+
+@given(st.floats(0, 9e15), IDS)
+async def test_a_cursor_leads_to_exactly_where_its_page_ended(at: float, id_: str) -> None:
+    body = await page([{"id": "1"}], behind(at, id_), "all")
+    cursor = body["pagination"]["next_cursor"]
+    assert body["pagination"] == {"next_cursor": cursor, "has_more": True, "page_size": 1}
+    assert cursor.startswith("cur_")
+    assert lists().place(request(), caller(), {"cursor": cursor}, "all").before == (at, id_)
+
+
+async def test_a_cursor_is_good_for_its_list_and_its_account_only() -> None:
+    cursor = (await page([], behind(1.0, "mon_1"), "all"))["pagination"]["next_cursor"]
+    sent = {"cursor": cursor}
+    for path, account, chosen in (
+        ("/v1/monitors", "acc_1", ("active",)),
+        ("/v1/monitors", "acc_1", ()),
+        ("/v1/monitors", "acc_1", ("all", None)),
+        ("/v1/monitors", "acc_2", ("all",)),
+        ("/v1/monitors/", "acc_1", ("all",)),
+    ):
+        with pytest.raises(InvalidCursor):
+            lists().place(request(path), caller(account), sent, *chosen)
+    assert lists().place(request(), caller(), sent, "all").before == (1.0, "mon_1")
+
+
+@pytest.mark.parametrize("cursor", ["cur_AAAA", "", "x", "cur_" + "A" * 5_000])
+def test_a_cursor_that_was_never_given_out_is_refused(cursor: str) -> None:
+    with pytest.raises(InvalidCursor):
+        lists().place(request(), caller(), {"cursor": cursor})
+
+
+def test_a_position_holds_an_instant_without_loss() -> None:
+    assert ListPosition(b"", behind(0.1 + 0.2, "a")).before == (0.1 + 0.2, "a")
