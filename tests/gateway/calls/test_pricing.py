@@ -1,0 +1,48 @@
+"""What the catalog and the guide tell of prices (spec 2.3, 2.4, 8)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.calls.pricing import price_of
+from upstreams.fetching.walk import plan_walk
+from upstreams.model.archetypes import AUTHOR, AUTHOR_LIST
+from upstreams.model.endpoint import Collect, Endpoint
+from upstreams.model.params import Args, collected
+from upstreams.model.steps import Call, Steps
+
+
+def _read(_args: Args) -> Steps:
+    yield Call("/x")
+    raise AssertionError("nobody answers here")
+
+
+@pytest.mark.parametrize(
+    ("tier", "credits", "label"),
+    [("standard", 1, "1 credit"), ("advanced", 5, "5 credits"), ("premium", 10, "10 credits")],
+)
+def test_a_call_of_one_price_costs_what_its_tier_does(tier: Any, credits: int, label: str) -> None:  # noqa: A002 - the specification's name
+    price = price_of(Endpoint("x", "X.", AUTHOR, _read, tier=tier))
+    assert (price.credits, price.label) == (credits, label)
+    assert price.note == "One charge for each answer from the upstream."
+
+
+@given(st.integers(1, 500), st.integers(1, 100), st.integers(0, 9), st.sampled_from([("standard", 1), ("advanced", 5)]))
+def test_the_range_of_a_metered_call_ends_with_the_most_that_it_may_reserve(
+    items_max: int, per_page: int, spare: int, tier: Any
+) -> None:
+    """Goal: no call reserves more than its label says. Method: a walk for the most items, as it is planned."""
+    params = (collected(items_max, 1),)
+    collect = Collect(per_page, spare)
+    endpoint = Endpoint("x", "X.", AUTHOR_LIST, _read, params, tier=tier[0], collect=collect)
+    site: Any = None  # only who is asked needs one
+    most = plan_walk(site, endpoint, Args({"limit": items_max})).reach.pages_max
+    price = price_of(endpoint)
+    assert price.credits == tier[1]
+    assert price.label == f"{tier[1]}-{tier[1] * most} credits, metered"
+    assert f"{tier[1]} for each page of up to {per_page} items" in price.note
+    assert f"up to {spare} more" in price.note

@@ -1,0 +1,300 @@
+"""Recipes of monitors: what may be sent for one, what it costs, how far it is walked, what a call of it brings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+import pytest
+import trio
+from hypothesis import given
+from hypothesis import strategies as st
+from trio.testing import MockClock
+
+from gateway.calls.recipes import CatalogRecipes
+from limits.breaker import BreakerRules
+from scheduler.recipes import Recipe, RecipeInvalid
+from tests.fakes.scripted_exchange import Said, ScriptedExchange, Slow, said, source_over
+from upstreams.catalog import Catalog
+from upstreams.fetching.site import Site
+from upstreams.fetching.source import Rules
+from upstreams.model.archetypes import AUTHOR, AUTHOR_LIST, DOSSIER, author
+from upstreams.model.endpoint import Collect, Endpoint, Platform
+from upstreams.model.errors import InvalidArgument, UpstreamFailed
+from upstreams.model.params import Args, Param, collected, limit
+from upstreams.model.steps import Call, Leg, Page, Single, Steps
+
+
+def _one(args: Args) -> Steps:
+    if args.text("name") == "nobody":
+        raise InvalidArgument("name", "is nobody's")
+    answer = yield Call("/one")
+    return Single(author(id="1", username=answer.body["name"]))
+
+
+def _rows(args: Args) -> Steps:
+    """Pages of ten, as long as the upstream has more."""
+    number = args.position("p", 0)
+    answer = yield Call(f"/rows/{number}")
+    rows = [author(id=f"{number}-{place}") for place in range(min(10, args.number("limit")))]
+    return Page(rows, {"p": number + 1} if answer.body["more"] else None)
+
+
+def _card(_args: Args) -> Steps:
+    answers = yield tuple(Call(f"/leg/{number}", optional=True) for number in range(4))
+    return Single(
+        {"parts": [bool(answer) for answer in answers]}, legs=tuple(Leg("odd/one", answer) for answer in answers)
+    )
+
+
+PARAMS = (
+    Param("name", "A name.", "ada", required=True, length_max=40),
+    Param("least", "At least.", "5", type="integer", minimum=0, maximum=2**62),
+    Param("whole", "All of it.", "true", type="boolean"),
+    Param("sort", "Order.", "new", choices=("new", "old")),
+)
+ODD = Platform(
+    slug="odd",
+    title="Odd",
+    sources={"odd": "https://odd.test"},
+    docs_url="https://odd.test/docs",
+    endpoints=(
+        Endpoint("one", "One.", AUTHOR, _one, PARAMS),
+        Endpoint("rows", "Some.", AUTHOR_LIST, _rows, (limit(10, 5),), tier="advanced"),
+        Endpoint("walk", "Many.", AUTHOR_LIST, _rows, (collected(50, 20),), collect=Collect(10, 2)),
+        Endpoint("card", "A composite.", DOSSIER, _card, tier="advanced"),
+        Endpoint("hidden", "Needs a key.", AUTHOR, _one, PARAMS, needs=("key",)),
+    ),
+)
+
+
+class Upstream:
+    """Says yes to all; `missing` targets fail, pages go on as long as `more` says, each answer takes `takes_s`."""
+
+    def __init__(self) -> None:
+        self.missing: set[str] = set()
+        self.more = True
+        self.takes_s = 0.0
+        self.exchange = ScriptedExchange(script=self._say)
+        self.stopping = False
+
+    def _say(self, call: Any) -> Said:
+        body = {"more": self.more, "name": "ada"}
+        return Slow(self.takes_s, said(status=500) if call.target in self.missing else said(body))
+
+    def recipes(self, share: int = 9) -> CatalogRecipes:
+        source = source_over(
+            self.exchange,
+            name="odd",
+            base_url="https://odd.test",
+            rules=Rules(retries=0),
+            breaker=BreakerRules(failures=999),
+        )
+        site = Site(ODD, {"odd": source}, credentials={}, user_agent="sluice/1")
+        return CatalogRecipes(
+            Catalog([site]),
+            {"odd": share},
+            now=lambda: 0.0,
+            clock=trio.current_time,
+            stopping=lambda: self.stopping,
+        )
+
+
+NOBODY = Upstream()
+READER = NOBODY.recipes()
+
+
+def read(recipe: str, params: object = None, rows: int | None = None) -> Recipe:
+    found = READER.read(recipe, params, rows=rows)
+    assert NOBODY.exchange.calls == [], "reading calls nobody"
+    return found
+
+
+def refusal(recipe: str, params: object = None) -> RecipeInvalid:
+    with pytest.raises(RecipeInvalid) as refused:
+        read(recipe, params)
+    assert refused.value.problem
+    assert refused.value.next_step.endswith(".")
+    return refused.value
+
+
+# What may be sent
+
+NAME = {"name": "ada"}
+# The recipe and its parameters, the field that is named, what was meant, and the reason.
+WRONG: Mapping[str, tuple[str, object, str, str | None, str]] = {
+    "a misspelt recipe": ("odd/on", NAME, "recipe", "odd/one", "invalid_param"),
+    "a recipe with its prefix": ("/v1/odd/one", NAME, "recipe", "odd/one", "invalid_param"),
+    "a recipe that is like none": ("zzz", NAME, "recipe", None, "invalid_param"),
+    "a recipe without end": ("x" * 99_999, NAME, "recipe", None, "invalid_param"),
+    "a recipe without its credential": ("odd/hidden", NAME, "recipe", None, "invalid_param"),
+    "params that are none": ("odd/one", ["ada"], "params", None, "invalid_param"),
+    "params that are text": ("odd/one", "ada", "params", None, "invalid_param"),
+    "a required parameter missing": ("odd/one", None, "params.name", None, "invalid_param"),
+    "a required parameter null": ("odd/one", {"name": None}, "params.name", None, "invalid_param"),
+    "a required parameter empty": ("odd/one", {"name": ""}, "params.name", None, "invalid_param"),
+    "a misspelt parameter": ("odd/one", {"nmae": "ada"}, "params.nmae", "name", "invalid_param"),
+    "a parameter of another type": ("odd/one", {"name": {"a": 1}}, "params.name", None, "invalid_param"),
+    "a parameter that is a list": ("odd/one", {"name": ["ada"]}, "params.name", None, "invalid_param"),
+    "a fraction": ("odd/one", {**NAME, "least": 1.5}, "params.least", None, "invalid_param"),
+    "a number below its bound": ("odd/one", {**NAME, "least": -1}, "params.least", None, "invalid_param"),
+    "a choice nearly right": ("odd/one", {**NAME, "sort": "newer"}, "params.sort", "new", "invalid_param"),
+    "a value that no call could answer": ("odd/one", {"name": "nobody"}, "params.name", None, "invalid_param"),
+    "a value encoded twice": ("odd/one", {"name": "a%20b"}, "params.name", None, "double_encoded"),
+    "a value that is no UTF-8": ("odd/one", {"name": "a\ufffd"}, "params.name", None, "invalid_utf8"),
+    "a page of a recipe": ("odd/rows", {"cursor": "cur_x"}, "params.cursor", None, "invalid_param"),
+    "a dry run": ("odd/one", {**NAME, "dry_run": True}, "params.dry_run", None, "invalid_param"),
+    "a bound of its price": ("odd/one", {**NAME, "max_credits": 5}, "params.max_credits", None, "invalid_param"),
+    "a limit of nothing": ("odd/rows", {"limit": 0}, "params.limit", None, "invalid_param"),
+}
+
+
+@pytest.mark.parametrize(("recipe", "params", "param", "meant", "reason"), WRONG.values(), ids=WRONG.keys())
+def test_a_recipe_that_cannot_be_used_is_refused_with_its_field(
+    recipe: str, params: object, param: str, meant: str | None, reason: str
+) -> None:
+    refused = refusal(recipe, params)
+    assert (refused.param, refused.did_you_mean, refused.reason) == (param, meant, reason)
+    assert len(str(refused)) < 400
+
+
+def test_a_recipe_has_the_endpoints_values_price_and_platform() -> None:
+    assert read("odd/one", {"name": "ada", "least": 7, "whole": True, "sort": None}) == Recipe(
+        "/v1/odd/one", {"name": "ada", "least": 7, "whole": True}, AUTHOR, "odd", 1, 1
+    )
+    assert (read("odd/card").credits_least, read("odd/card").credits_most) == (5, 5)
+
+
+@given(st.integers(-(2**70), 2**70))
+def test_a_number_is_read_as_it_would_be_from_a_query_unless_json_could_not_keep_it(number: int) -> None:
+    if -(2**63) <= number < 2**63:
+        assert read("odd/one", {"name": number}).values["name"] == str(number)
+    else:
+        refused = refusal("odd/one", {"name": number})
+        assert (refused.param, "send it as text" in refused.problem) == ("params.name", True)
+
+
+def outcome(params: object) -> Recipe | RecipeInvalid:
+    try:
+        return read("odd/one", params)
+    except RecipeInvalid as refused:
+        return refused
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+        lambda inner: (
+            st.lists(inner, max_size=2)
+            | st.dictionaries(st.sampled_from(["name", "least", "whole", "sort", "x"]), inner, max_size=4)
+        ),
+        max_leaves=6,
+    )
+)
+def test_whatever_is_sent_for_params_is_a_recipe_or_refused_with_a_way_on(params: Any) -> None:
+    found = outcome(params)
+    if isinstance(found, RecipeInvalid):
+        assert found.param.split(".")[0] == "params"
+        assert found.next_step.endswith(".")
+    else:
+        assert isinstance(found.values["name"], str)
+        assert found.values.keys() <= params.keys()
+
+
+# Rows and prices
+
+PRICES = {
+    "one read of its own size": ("odd/rows", {}, None, (5, 5, 5, False)),
+    "one read of a size that was sent": ("odd/rows", {"limit": 7}, 100, (7, 5, 5, False)),
+    "a limit that is null asks for rows": ("odd/rows", {"limit": None}, 30, (30, 15, 35, True)),
+    "a limit that is empty asks for rows": ("odd/rows", {"limit": ""}, 30, (30, 15, 35, True)),
+    "fewer rows than a page": ("odd/rows", {}, 3, (3, 5, 25, True)),
+    "rows of a list that collects": ("odd/walk", {}, 30, (30, 3, 5, False)),
+    "rows beyond what it collects": ("odd/walk", {}, 200, (50, 5, 7, False)),
+    "a list that collects by itself": ("odd/walk", {}, None, (20, 2, 4, False)),
+}
+
+
+@pytest.mark.parametrize(("recipe", "params", "rows", "expected"), PRICES.values(), ids=PRICES.keys())
+def test_a_list_is_asked_for_rows_and_priced_by_its_pages(
+    recipe: str, params: object, rows: int | None, expected: tuple[int, int, int, bool]
+) -> None:
+    found = read(recipe, params, rows)
+    assert (found.values["limit"], found.credits_least, found.credits_most, found.is_walked) == expected
+
+
+def test_rows_mean_nothing_to_what_is_no_list() -> None:
+    assert read("odd/one", NAME, 50) == read("odd/one", NAME)
+
+
+# Calls
+
+
+async def test_a_call_brings_its_data_and_the_leg_that_gave_it(autojump_clock: MockClock) -> None:
+    recipes = Upstream().recipes()
+    gathered = await recipes.gather(recipes.read("odd/one", NAME), 1, timeout_s=5.0)
+    assert gathered.data["author"]["username"] == "ada"
+    assert orjson.loads(gathered.body) == gathered.data
+    ((leg,), coverage) = gathered.legs, gathered.coverage
+    assert (leg["endpoint"], leg["source"], leg["rung"], leg["status"]) == ("odd/one", "odd", "primary", "ok")
+    assert (leg["credits_used"], gathered.used_credits, coverage, gathered.whole) == (1, 1, 1.0, True)
+
+
+async def test_a_walk_uses_the_pages_that_the_rows_take(autojump_clock: MockClock) -> None:
+    recipes = Upstream().recipes()
+    gathered = await recipes.gather(recipes.read("odd/rows", {}, rows=25), 35, timeout_s=5.0)
+    assert (len(gathered.data["items"]), gathered.used_credits, gathered.whole) == (25, 15, True)
+    (leg,) = gathered.legs
+    assert (leg["pages"], leg["pages_needed"], leg["rows"], leg["rows_asked"]) == (3, 3, 25, 25)
+    assert leg["credits_used"] == 15
+
+
+async def test_a_walk_goes_as_far_as_the_credits_that_are_held_for_it(autojump_clock: MockClock) -> None:
+    recipes = Upstream().recipes()
+    gathered = await recipes.gather(recipes.read("odd/rows", {}, rows=50), 14, timeout_s=5.0)
+    assert (len(gathered.data["items"]), gathered.used_credits, gathered.whole) == (20, 10, False)
+    assert gathered.warnings == ("20 of 50 items were collected: there were credits for 2 pages",)
+
+
+async def test_a_walk_ends_at_its_next_page_while_the_node_stops(autojump_clock: MockClock) -> None:
+    upstream = Upstream()
+    recipes = upstream.recipes()
+    upstream.stopping = True
+    gathered = await recipes.gather(recipes.read("odd/rows", {}, rows=50), 35, timeout_s=5.0)
+    assert (len(gathered.data["items"]), gathered.whole) == (10, False)
+
+
+@pytest.mark.parametrize(("came", "shares"), [(4, [2, 1, 1, 1]), (2, [2, 1]), (1, [2])])
+async def test_the_legs_that_came_share_what_they_cost(came: int, shares: list[int], autojump_clock: MockClock) -> None:
+    """Of five credits the share that came, rounded up."""
+    upstream = Upstream()
+    upstream.missing = {f"/leg/{number}" for number in range(came, 4)}
+    recipes = upstream.recipes()
+    gathered = await recipes.gather(recipes.read("odd/card", {}), 5, timeout_s=5.0)
+    assert [leg["credits_used"] for leg in gathered.legs] == [*shares, *[0] * (4 - came)]
+    assert (gathered.coverage, gathered.used_credits) == (came / 4, 5)
+    assert sum(shares) == math.ceil(5 * came / 4)
+    assert gathered.warnings == (("odd/one is missing: odd: status 500",) if came < 4 else ())
+
+
+async def test_a_call_without_anything_usable_raises(autojump_clock: MockClock) -> None:
+    upstream = Upstream()
+    upstream.missing = {"/one"}
+    recipes = upstream.recipes()
+    with pytest.raises(UpstreamFailed):
+        await recipes.gather(recipes.read("odd/one", NAME), 1, timeout_s=5.0)
+
+
+async def test_the_time_of_a_call_begins_with_its_turn(autojump_clock: MockClock) -> None:
+    """Goal: calls that wait for others of their platform lose no time by it. Method: three by one place."""
+    upstream = Upstream()
+    upstream.takes_s = 4.0
+    recipes = upstream.recipes(share=1)
+    recipe = recipes.read("odd/one", NAME)
+    async with trio.open_nursery() as nursery:
+        for _ in range(3):
+            nursery.start_soon(lambda: recipes.gather(recipe, 1, timeout_s=5.0))
+    assert upstream.exchange.running_max == 1
+    assert upstream.exchange.asked_at == [start + upstream.exchange.asked_at[0] for start in (0.0, 4.0, 8.0)]
