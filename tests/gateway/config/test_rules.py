@@ -1,0 +1,92 @@
+"""What a type can not say about the settings, on settings as they are in memory."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from gateway.config.rules import broken_rules
+from gateway.config.settings import Config
+
+TEXT = st.text(max_size=20)
+URLS = st.one_of(
+    TEXT,
+    st.builds(
+        "{}{}{}{}".format,
+        st.sampled_from(["http://", "https://", "postgresql://", "redis://", "redis+cluster://", "sqlite:///", ""]),
+        st.sampled_from(["u:s3cr3t@", "s3cr3t@", ""]),
+        st.sampled_from(["h", "h:1", "h:x", "[::1]", "[::1", "", "a,b"]),
+        st.sampled_from(["", "/", "/d", "?q", "/d?q", "#f"]),
+    ),
+)
+
+
+def config(**tables: dict[str, object]) -> Config:
+    """The defaults, with these settings in their tables."""
+    made = Config()
+    return replace(made, **{name: replace(getattr(made, name), **values) for name, values in tables.items()})
+
+
+def broken(**tables: dict[str, object]) -> list[str]:
+    return [problem.key_path for problem in broken_rules(config(**tables))]
+
+
+def test_the_defaults_break_no_rule() -> None:
+    assert broken() == []
+
+
+POSTGRESQL, REDIS = "postgresql://u@h/d", "redis://h"
+WORKERS = {
+    "alone, on its own": ({"workers": 1}, "sqlite:///x.db", "memory:", []),
+    "alone, on shared servers": ({"workers": 1}, POSTGRESQL, REDIS, []),
+    "several on shared servers": ({"workers": 2}, POSTGRESQL, REDIS, []),
+    "several on a file": ({"workers": 2}, "sqlite:///x.db", REDIS, ["store.url"]),
+    "several on memory": ({"workers": 2}, POSTGRESQL, "memory:", ["state.url"]),
+    "several on their own": ({"workers": 2}, "sqlite:///x.db", "memory:", ["store.url", "state.url"]),
+}
+
+
+@pytest.mark.parametrize(("server", "store", "state", "paths"), WORKERS.values(), ids=WORKERS.keys())
+def test_several_workers_need_what_they_can_share(
+    server: dict[str, object], store: str, state: str, paths: list[str]
+) -> None:
+    assert broken(server=server, store={"url": store}, state={"url": state}) == paths
+
+
+ADDRESSES = {
+    "the same port": ({"port": 9}, {"port": 9}, ["admin.port"]),
+    "the same port of another host": ({"port": 9, "host": "::1"}, {"port": 9}, []),
+    "two free choices": ({"port": 0}, {"port": 0}, []),
+}
+
+
+@pytest.mark.parametrize(("server", "admin", "paths"), ADDRESSES.values(), ids=ADDRESSES.keys())
+def test_the_two_addresses_differ(server: dict[str, object], admin: dict[str, object], paths: list[str]) -> None:
+    assert broken(server=server, admin=admin) == paths
+
+
+@pytest.mark.parametrize("url", ["", "https://api.example.com/sluice", "http://127.0.0.1:9999", "http://[::1]:1"])
+def test_a_plain_address_or_none_is_taken(url: str) -> None:
+    assert broken(server={"base_url": url}, upstreams={"egress": url}) == []
+
+
+@given(URLS)
+def test_any_text_in_the_place_of_an_address_is_judged_and_its_password_never_repeated(url: str) -> None:
+    tables = {"server": {"base_url": url}, "upstreams": {"egress": url}, "store": {"url": url}, "state": {"url": url}}
+    problems = list(broken_rules(config(**tables)))
+    assert {problem.key_path for problem in problems} <= {
+        "server.base_url",
+        "upstreams.egress",
+        "store.url",
+        "state.url",
+    }
+    assert len(problems) >= 2, "no text is an address of all kinds, and an empty one is no store"
+    assert not any("s3cr3t" in str(problem) or "\n" in str(problem) for problem in problems)
+
+
+def test_all_that_is_broken_is_told_at_once() -> None:
+    assert broken(
+        server={"base_url": "x", "workers": 2, "port": 8081}, upstreams={"egress": "y"}, store={"url": "z"}
+    ) == ["server.base_url", "upstreams.egress", "store.url", "state.url", "admin.port"]
