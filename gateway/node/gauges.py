@@ -1,4 +1,4 @@
-"""What the parts of a node tell at a scrape, as Prometheus metrics; nothing here runs on the request path."""
+"""Prometheus metrics of a node's parts, read at a scrape, and its load; the metrics cost the request path nothing."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from gateway.calls.execute import BilledCalls
 from gateway.feed.service import Feed
 from gateway.node.membership import Membership
 from gateway.node.monitors import Monitors
+from gateway.node.node import Node
 from gateway.node.stores import Stores
 from gateway.observability.log_writer import LogStatistics
 from gateway.server.unsent import Unsent
@@ -28,36 +29,22 @@ from upstreams.fetching.source import SourceStatistics
 _CIRCUIT = {"closed": 0, "half_open": 1, "open": 2}
 
 
-def gather(
-    catalog: Catalog,
-    *,
-    admission: Admission,
-    calls: BilledCalls,
-    books: Stores,
-    state: State | None,
-    presence: Membership,
-    feed: Feed,
-    monitors: Monitors,
-    overload: Overload,
-    unsent: Unsent,
-    log: LogStatistics,
-) -> Iterator[Metric]:
-    """Every part's metrics."""
-    yield from _limits(admission)
-    yield from _overload(overload)
-    yield _by(
-        "sluice_idempotency", "Requests with an idempotency key, by how they went.", "result", calls.claims.counts
-    )
-    yield from _cache(calls)
-    yield from _store(books)
-    yield from _presence(presence)
-    yield from _feed(feed)
-    yield from _monitors(monitors)
-    yield from _log(log)
-    yield from _unsent(unsent)
-    if state is not None:
-        yield from _state(state)
-    yield from _sources(catalog)
+def gather(node: Node) -> Iterator[Metric]:
+    """The metrics of every part of the node."""
+    yield from _limits(node.admission)
+    yield from _overload(node.overload)
+    counts = node.calls.claims.counts
+    yield _by("sluice_idempotency", "Requests with an idempotency key, by how they went.", "result", counts)
+    yield from _cache(node.calls)
+    yield from _store(node.books)
+    yield from _membership(node.membership)
+    yield from _feed(node.feed)
+    yield from _monitors(node.monitors)
+    yield from _log(node.runtime.log.statistics())
+    yield from _unsent(node.unsent)
+    if node.state is not None:
+        yield from _state(node.state)
+    yield from _sources(node.catalog)
 
 
 def _by(name: str, text: str, label: str, counts: Mapping[str, int]) -> Metric:
@@ -126,10 +113,11 @@ def _store(books: Stores) -> Iterator[Metric]:
     )
 
 
-def _presence(presence: Membership) -> Iterator[Metric]:
-    yield GaugeMetricFamily("sluice_nodes_living", "Nodes that live on this store, this one included.", presence.living)
+def _membership(membership: Membership) -> Iterator[Metric]:
+    living = "Nodes that live on this store, this one included."
+    yield GaugeMetricFamily("sluice_nodes_living", living, membership.living)
     refunded = "Charges that this node has refunded since nodes died with them open."
-    yield CounterMetricFamily("sluice_recovered_charges", refunded, presence.recovered_charges)
+    yield CounterMetricFamily("sluice_recovered_charges", refunded, membership.recovered_charges)
 
 
 def _feed(feed: Feed) -> Iterator[Metric]:
@@ -186,8 +174,8 @@ def _state(state: State) -> Iterator[Metric]:
 
 def _sources(catalog: Catalog) -> Iterator[Metric]:
     labels = ["platform", "source"]
-    gauges = [GaugeMetricFamily(name, told, labels=labels) for name, told, _ in _SOURCE_GAUGES]
-    counters = [CounterMetricFamily(name, told, labels=labels) for name, told, _ in _SOURCE_COUNTERS]
+    gauges = [GaugeMetricFamily(name, text, labels=labels) for name, text, _ in _SOURCE_GAUGES]
+    counters = [CounterMetricFamily(name, text, labels=labels) for name, text, _ in _SOURCE_COUNTERS]
     for slug, site in catalog.sites.items():
         for name, source in site.sources.items():
             breaker, calls = source.breaker.statistics(), source.statistics()

@@ -1,4 +1,4 @@
-"""What a node does now and then, for as long as it runs."""
+"""The maintenance of a node: work that it does now and then, for as long as it runs."""
 
 from __future__ import annotations
 
@@ -12,15 +12,20 @@ import trio
 import events.log.retention
 import scheduler.retention
 from gateway.admin.operation_records import forget_operations
+from gateway.config.settings import Config
 from gateway.node.stores import Stores
 from gateway.observability.logs import Log
+from gateway.runtime import Runtime
 from limits.idempotency import forget_old
 from limits.shares import PAUSE_S, Shares
 from limits.stored_replies import forget_old_replies
+from scheduler.clock.instants import instant_of
 from scheduler.retention import Retention
 from scheduler.webhooks.targets.urls import seal_plain_urls
 from storage.errors import StorageError
+from storage.opening import is_shared
 from storage.store import Store, Tx
+from storage.sweep_clock import SweepClock
 
 FINISH_EVERY_S = 1.0
 FORGET_EVERY_S = 600.0
@@ -32,6 +37,23 @@ SWEEP_FIRST_S = 300.0
 
 SweepAt: TypeAlias = Callable[[], Awaitable[float | None]]
 """Gives the instant to remove by, or None: nothing may be removed now."""
+
+
+async def run_maintenance(books: Stores, config: Config, *, runtime: Runtime, shares: Shares, keeps_time: bool) -> None:
+    """Do all of it until cancelled; the work for monitors only where the node `keeps_time`."""
+    store, log, rng = books.store, runtime.log, runtime.rng
+    instant = instant_of(runtime.now, is_alone=not is_shared(config.store.url))
+    sweep_at = SweepClock(store, instant, event=log.event).look
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(finish_charges, books, log)
+        nursery.start_soon(forget_old_claims, store, log, sweep_at)
+        nursery.start_soon(trim_shares, store, shares, log)
+        sweep = partial(sweep_events, sweep_at=sweep_at, rng=rng)
+        nursery.start_soon(sweep, store, config.events.retention_days, log)
+        if keeps_time:
+            retention = Retention(config.monitors.runs_retention_days, config.monitors.results_retention_days)
+            nursery.start_soon(partial(sweep_monitors, sweep_at=sweep_at, rng=rng), store, retention, log)
+            nursery.start_soon(seal_webhook_urls, books, log)
 
 
 async def finish_charges(books: Stores, log: Log) -> None:

@@ -6,7 +6,7 @@ is freed in the transaction that refunds the charge.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +15,7 @@ import trio
 
 from billing.charges.recovery import Recovered, nodes_of_open_charges, recover
 from gateway.node.stores import Stores
-from gateway.observability.logs import Log
+from gateway.runtime import Runtime
 from limits.idempotency import forget_running, free_running
 from storage import nodes
 from storage.errors import StorageError, StoreUnusable
@@ -50,18 +50,16 @@ class Membership:
         self,
         books: Stores,
         *,
+        runtime: Runtime,
         shares_state: bool,
-        make_id: Callable[[str], str],
-        now: Callable[[], float],
-        log: Log,
         pace: MembershipPace,
     ) -> None:
         self._books = books
         self._shares_state = shares_state
         self._store = books.store
-        self._make_id = make_id
-        self._now = now
-        self._log = log
+        self._make_id = runtime.make_id
+        self._now = runtime.now
+        self._log = runtime.log
         self._pace = pace
         self._heard_at = self._steady_since = trio.current_time()
         self._is_heard = True
@@ -207,15 +205,8 @@ class Membership:
 
 
 @asynccontextmanager
-async def open_presence(
-    books: Stores,
-    *,
-    is_shared: bool,
-    shares_state: bool,
-    make_id: Callable[[str], str],
-    now: Callable[[], float],
-    log: Log,
-    pace: MembershipPace,
+async def open_membership(
+    books: Stores, *, runtime: Runtime, is_shared: bool, shares_state: bool, pace: MembershipPace
 ) -> AsyncIterator[Membership]:
     """Live in the store while the block runs. One that is not shared has one owner: all others are dead.
 
@@ -224,14 +215,14 @@ async def open_presence(
     Raises:
         StateNotShared: another node lives, and one of the two does not share its state.
     """
-    presence = Membership(books, shares_state=shares_state, make_id=make_id, now=now, log=log, pace=pace)
+    membership = Membership(books, runtime=runtime, shares_state=shares_state, pace=pace)
     if not is_shared:
-        await presence.recover_all()
-        yield presence
+        await membership.recover_all()
+        yield membership
         return
-    await presence.join()
+    await membership.join()
     try:
-        yield presence
+        yield membership
     finally:
         with trio.move_on_after(LEAVE_S, shield=True):
-            await presence.leave()
+            await membership.leave()

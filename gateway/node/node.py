@@ -1,4 +1,4 @@
-"""A node as values: what it is made from, and what it is once it runs."""
+"""A node as values: the setting that it is made from, and its parts once it runs."""
 
 from __future__ import annotations
 
@@ -17,28 +17,34 @@ from gateway.calls.execute import BilledCalls
 from gateway.config.secrets import Secrets
 from gateway.config.settings import Config
 from gateway.feed.service import Feed
-from gateway.node.membership import MembershipPace
+from gateway.node.membership import Membership, MembershipPace
 from gateway.node.monitors import Monitors
 from gateway.node.reload import Reload
 from gateway.node.sites import OpenExchange, open_exchange
 from gateway.node.state import OpenState, open_state
 from gateway.node.stores import OpenStore, Stores
 from gateway.observability.logs import Log
+from gateway.runtime import Runtime
 from gateway.server.errors import EdgeAnswer
 from gateway.server.unsent import Unsent
 from scheduler.webhooks.targets.resolver import Resolve
 from storage.opening import open_store
+from storage.state import State
 from upstreams.catalog import Catalog
 from upstreams.model.endpoint import Platform
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A running node: its two apps and what they stand on, and the event that its servers set when it stops."""
+    """A running node: its two apps, and the parts that they stand on."""
 
+    runtime: Runtime
     api: Api
     admin: Admin
     books: Stores
+    state: State | None
+    """None where this node keeps its state in its own memory."""
+    membership: Membership
     catalog: Catalog
     admission: Admission
     calls: BilledCalls
@@ -46,16 +52,20 @@ class Node:
     reload: Reload
     feed: Feed
     edge_answer: EdgeAnswer
-    draining: trio.Event
     monitors: Monitors
     unsent: Unsent
-    """Told of by the server of the public address."""
+    """The server of the public address reports to it."""
     overload: Overload
+
+    @property
+    def draining(self) -> trio.Event:
+        """The event that the servers set when the node begins to stop."""
+        return self.runtime.stopping
 
 
 @dataclass(frozen=True, slots=True)
 class NodeSetting:
-    """What a node is made from: its config and how to read it anew, secrets, public address, log and platforms.
+    """The setting of a node: its config and how to read it anew, secrets, public address, log and platforms.
 
     Clock, randomness, store, state and upstreams are given too, so that a whole node can run in a world of its own.
     """
@@ -75,6 +85,6 @@ class NodeSetting:
     open_exchange: OpenExchange = open_exchange
     pace: MembershipPace = field(default_factory=MembershipPace)
     resolve: Resolve | None = None
-    """What the hosts of webhooks mean; None asks the system."""
+    """Finds the addresses of the hosts of webhooks; None asks the system."""
     keeps_time: bool = True
     """False: monitors are not run as they are due, only when they are told to."""

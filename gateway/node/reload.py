@@ -1,10 +1,10 @@
-"""Reloading config.toml: what can change while the node runs changes, what needs a restart is named."""
+"""Reloading config.toml: settings that can change while the node runs do, those that need a restart are named."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import msgspec
 import trio
@@ -15,26 +15,36 @@ from gateway.config import ConfigError
 from gateway.config.settings import Config
 from gateway.feed.polling import Polls
 from gateway.node.sites import breaker_rules, source_rules
-from gateway.observability.logs import LEVELS, Log
+from gateway.observability.logs import Log
 from limits.gate import Gate
 from upstreams.cache.response_cache import Cache
 from upstreams.fetching.site import Site
 
-Apply = Callable[[Config], None]
+
+class Reloadable(Protocol):
+    """A part of a running node that takes changed settings."""
+
+    def takes(self, path: str) -> bool:
+        """Whether the setting with this key path can change here."""
+        ...
+
+    def apply(self, config: Config) -> None:
+        """Hold the settings of `config` from now on; those that did not change change nothing."""
+        ...
 
 
 class Reload:
     """Knows the settings in force and replaces them; an invalid file changes nothing."""
 
-    def __init__(self, config: Config, read_config: Callable[[], Config], apply: Mapping[str, Apply]) -> None:
+    def __init__(self, config: Config, read_config: Callable[[], Config], parts: Iterable[Reloadable]) -> None:
         self._in_force = _leaves(config)
         self._read_config = read_config
-        self._apply = apply
+        self._parts = tuple(parts)
 
     def run(self) -> dict[str, list[str]]:
         """Read the file and apply what changed: `{"applied": [...], "needs_restart": [...]}`, key paths in each.
 
-        What needs a restart is named again each time until there was one.
+        A setting that needs a restart is named again each time until there was one.
 
         Raises:
             ConfigError: the file cannot be used; the config in force stays.
@@ -42,13 +52,13 @@ class Reload:
         new = self._read_config()
         values = _leaves(new)
         changed = sorted(path for path, value in values.items() if value != self._in_force.get(path))
-        applied = [path for path in changed if _rule(path, self._apply) is not None]
-        for path in applied:
-            rule = _rule(path, self._apply)
-            assert rule is not None
-            self._apply[rule](new)
-            self._in_force[path] = values[path]
-        return {"applied": applied, "needs_restart": [path for path in changed if path not in applied]}
+        applied: list[str] = []
+        for part in self._parts:
+            if paths := [path for path in changed if part.takes(path)]:
+                part.apply(new)
+                applied += paths
+        self._in_force |= {path: values[path] for path in applied}
+        return {"applied": sorted(applied), "needs_restart": [path for path in changed if path not in applied]}
 
     async def operation(self, _args: Nothing) -> dict[str, list[str]]:
         """As an operation of the admin address."""
@@ -57,48 +67,6 @@ class Reload:
             return self.run()
         except ConfigError as exc:
             raise OperationRefused("; ".join(exc.lines())) from exc
-
-
-def reloadable(
-    *, gate: Gate, cache: Cache, calls: BilledCalls, sites: Sequence[Site], log: Log, polls: Polls
-) -> dict[str, Apply]:
-    """What can be reloaded, by key path or by the beginning of one that ends in a dot."""
-    rules: dict[str, Apply] = {
-        "limits.requests_per_minute": partial(_change_limits, gate),
-        "limits.concurrent_requests": partial(_change_limits, gate),
-        "limits.long_polls": lambda new: setattr(polls, "per_key", new.limits.long_polls),
-        "cache.max_bytes": lambda new: setattr(cache, "bytes_max", new.cache.max_bytes),
-        "server.request_timeout_s": lambda new: setattr(calls, "timeout_s", new.server.request_timeout_s),
-        "breaker.": partial(_change_breakers, sites),
-        "log.": partial(_change_log, log),
-    }
-    for site in sites:
-        slug = site.platform.slug
-        rules |= {f"upstreams.{slug}.{name}": partial(_change_sources, site) for name in ("timeout_s", "retries")}
-    return rules
-
-
-def _change_limits(gate: Gate, new: Config) -> None:
-    gate.resize(requests=new.limits.requests_per_minute, concurrent=new.limits.concurrent_requests)
-
-
-def _change_breakers(sites: Sequence[Site], new: Config) -> None:
-    for site in sites:
-        for source in site.sources.values():
-            source.breaker.rules = breaker_rules(new)
-
-
-def _change_sources(site: Site, new: Config) -> None:
-    for source in site.sources.values():
-        source.rules = source_rules(new.upstreams.platforms[site.platform.slug])
-
-
-def _change_log(log: Log, new: Config) -> None:
-    log.level, log.access = LEVELS[new.log.level], new.log.access
-
-
-def _rule(path: str, apply: Mapping[str, Apply]) -> str | None:
-    return next((rule for rule in apply if path == rule or (rule.endswith(".") and path.startswith(rule))), None)
 
 
 def _leaves(config: Config) -> dict[str, Any]:
@@ -112,3 +80,101 @@ def _flat(value: Any, path: str = "") -> dict[str, Any]:
         return {path: value}
     prefix = f"{path}." if path else ""
     return {name: leaf for key, inner in value.items() for name, leaf in _flat(inner, f"{prefix}{key}").items()}
+
+
+def reloadable_parts(
+    gate: Gate, cache: Cache, calls: BilledCalls, sites: Sequence[Site], *, log: Log, polls: Polls
+) -> list[Reloadable]:
+    """The parts of a node that take changed settings; no two of them take the same one."""
+    return [
+        _Limits(gate),
+        _LongPolls(polls),
+        _CacheSize(cache),
+        _RequestTimeout(calls),
+        _BreakerRules(sites),
+        _LogSettings(log),
+        *map(_SourceRules, sites),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Limits:
+    gate: Gate
+
+    def takes(self, path: str) -> bool:
+        return path in ("limits.requests_per_minute", "limits.concurrent_requests")
+
+    def apply(self, config: Config) -> None:
+        limits = config.limits
+        self.gate.resize(requests=limits.requests_per_minute, concurrent=limits.concurrent_requests)
+
+
+@dataclass(frozen=True, slots=True)
+class _LongPolls:
+    polls: Polls
+
+    def takes(self, path: str) -> bool:
+        return path == "limits.long_polls"
+
+    def apply(self, config: Config) -> None:
+        self.polls.per_key = config.limits.long_polls
+
+
+@dataclass(frozen=True, slots=True)
+class _CacheSize:
+    cache: Cache
+
+    def takes(self, path: str) -> bool:
+        return path == "cache.max_bytes"
+
+    def apply(self, config: Config) -> None:
+        self.cache.bytes_max = config.cache.max_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _RequestTimeout:
+    calls: BilledCalls
+
+    def takes(self, path: str) -> bool:
+        return path == "server.request_timeout_s"
+
+    def apply(self, config: Config) -> None:
+        self.calls.timeout_s = config.server.request_timeout_s
+
+
+@dataclass(frozen=True, slots=True)
+class _BreakerRules:
+    sites: Sequence[Site]
+
+    def takes(self, path: str) -> bool:
+        return path.startswith("breaker.")
+
+    def apply(self, config: Config) -> None:
+        for site in self.sites:
+            for source in site.sources.values():
+                source.breaker.rules = breaker_rules(config)
+
+
+@dataclass(frozen=True, slots=True)
+class _SourceRules:
+    site: Site
+
+    def takes(self, path: str) -> bool:
+        slug = self.site.platform.slug
+        return path in (f"upstreams.{slug}.timeout_s", f"upstreams.{slug}.retries")
+
+    def apply(self, config: Config) -> None:
+        rules = source_rules(config.upstreams.platforms[self.site.platform.slug])
+        for source in self.site.sources.values():
+            source.rules = rules
+
+
+@dataclass(frozen=True, slots=True)
+class _LogSettings:
+    log: Log
+
+    def takes(self, path: str) -> bool:
+        return path.startswith("log.")
+
+    def apply(self, config: Config) -> None:
+        self.log.change(config.log.level, access=config.log.access)

@@ -81,12 +81,12 @@ async def open_books(
     open_store: OpenStore = open_store,
     shared: Gate | None = None,
     base_url: str | None = None,
-    tell: Callable[[Sequence[Moved]], None] = _nobody,
+    publish: Callable[[Sequence[Moved]], None] = _nobody,
 ) -> AsyncIterator[Stores]:
     """Open the store of `config`; changes of keys and balances are told to `shared`, the gate of all nodes.
 
-    The links of events begin with `base_url`, by default with the address that `config` gives. `tell` hears of each
-    commit that moves a feed, and must neither raise nor block.
+    The links of events begin with `base_url`, by default with the address that `config` gives. `publish` takes the
+    moves of each commit that moves a feed, and must neither raise nor block.
 
     Raises:
         StoreUnusable: in use, not writable, corrupt or too new; the text says what to do.
@@ -98,7 +98,7 @@ async def open_books(
         def ended(tx: Tx, key_ids: Sequence[str]) -> set[str]:
             return ended_keys(tx, key_ids, now())
 
-        feed = EventLog(now=now, make_id=make_id, base_url=begin, tell=tell, ended=ended)
+        feed = EventLog(now=now, make_id=make_id, base_url=begin, tell=publish, ended=ended)
         cipher, billing_events, prefix = Cipher(secrets.sealing), FeedOfBilling(feed), config.keys.prefix
         yield Stores(
             store=store,

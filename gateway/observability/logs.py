@@ -53,6 +53,10 @@ class Log:
         self._also = also
         self._second = 0, ""
 
+    def change(self, level: str, *, access: bool) -> None:
+        """Go on with another level, and with or without a line for every answered request."""
+        self.level, self.access = LEVELS[level], access
+
     def event(self, level: str, event: str, **fields: Any) -> None:
         """Write one line at once: `at`, `level`, `event`, and the fields."""
         if LEVELS[level] >= self.level:

@@ -38,13 +38,13 @@ NUMBERS = count(1)
 
 
 @asynccontextmanager
-async def open_node(url: str, tell: Callable[[Sequence[Moved]], None] = lambda moved: None) -> AsyncIterator[Stores]:
+async def open_node(url: str, publish: Callable[[Sequence[Moved]], None] = lambda moved: None) -> AsyncIterator[Stores]:
     """The books of one node, or of one command."""
     secrets = load_secret({"SLUICE_SECRET": "a secret of tests, long enough"}, Path())
     config = Config(server=ServerSettings(base_url="https://node.test"), store=StoreSettings(url))
     with trio.fail_after(60):
         make_id = id_maker(lambda: NOW, Random())
-        async with open_books(config, secrets, now=lambda: NOW, make_id=make_id, tell=tell) as books:
+        async with open_books(config, secrets, now=lambda: NOW, make_id=make_id, publish=publish) as books:
             yield books
 
 

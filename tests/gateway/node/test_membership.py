@@ -21,12 +21,12 @@ from gateway.calls.idempotency import Begin, ClaimEnd, Claims
 from gateway.config.ids import id_maker
 from gateway.config.secrets import load_secret
 from gateway.config.settings import Config, StoreSettings
-from gateway.node.membership import Membership, MembershipPace, StateNotShared, open_presence
+from gateway.node.membership import Membership, MembershipPace, StateNotShared, open_membership
 from gateway.node.stores import Stores, open_books
-from gateway.observability.logs import Log
 from limits.idempotency import Claim, StoredReply
 from storage import nodes
 from storage.errors import CommitUnknown, StoreUnavailable
+from tests.fakes.runtime import runtime_of
 from tests.servers.cutter import open_cutter
 from tests.servers.postgres import PostgresServer
 
@@ -40,11 +40,11 @@ NEVER = MembershipPace(beat_s=3600.0)
 
 @dataclass
 class Living:
-    """A node without its servers: its books, its claims and its presence."""
+    """A node without its servers: its books, its claims and its membership."""
 
     books: Stores
     claims: Claims
-    presence: Membership
+    membership: Membership
     log: io.BytesIO
     number: int = 0
 
@@ -89,21 +89,19 @@ async def open_living(
     with trio.fail_after(60):
         async with (
             open_books(config, secrets, now=lambda: NOW, make_id=make_id) as books,
-            open_presence(
+            open_membership(
                 books,
+                runtime=runtime_of(now=lambda: NOW, make_id=make_id, log=log),
                 is_shared=shared,
                 shares_state=shares_state,
-                make_id=make_id,
-                now=lambda: NOW,
-                log=Log("info", stream=log),
                 pace=pace,
-            ) as presence,
+            ) as membership,
             trio.open_nursery() as nursery,
         ):
             if shared:
-                nursery.start_soon(presence.keep_beating)
-                nursery.start_soon(presence.keep_recovering)
-            yield Living(books, Claims(books.store, books.charges, now=lambda: NOW), presence, log)
+                nursery.start_soon(membership.keep_beating)
+                nursery.start_soon(membership.keep_recovering)
+            yield Living(books, Claims(books.store, books.charges, now=lambda: NOW), membership, log)
             nursery.cancel_scope.cancel()
 
 
@@ -117,7 +115,7 @@ async def test_nodes_live_while_they_run_and_leave_when_they_stop(url: str) -> N
         async with open_living(url) as other:
             await trio.sleep(2 * QUICK.dead_after_s)
             assert await one.living() == sorted([one.id, other.id])
-            assert (one.presence.living, other.presence.living) == (2, 2)
+            assert (one.membership.living, other.membership.living) == (2, 2)
         assert await one.living() == [one.id]
         assert await one.books.store.read(lambda tx: tx.all("SELECT id FROM nodes")) == [(one.id,)]
         assert one.events("recovered") == one.events("declared_dead") == []
@@ -129,7 +127,7 @@ async def test_a_clean_stop_closes_what_is_open_before_it_leaves(url: str) -> No
         async with open_living(url) as goes:
             await goes.books.charges.take(goes.request(account))
         assert await stays.money(account) == (100, 0)
-        assert goes.presence.recovered_charges == 1
+        assert goes.membership.recovered_charges == 1
 
 
 async def test_a_dead_nodes_charges_and_claims_are_anothers_to_close(url: str) -> None:
@@ -143,12 +141,12 @@ async def test_a_dead_nodes_charges_and_claims_are_anothers_to_close(url: str) -
         assert await lives.money(account) == (83, 17)
         assert lives.books.balances.nowait(account) == 83
         await lives.until(90, 10, account)
-        while lives.presence.recovered_charges != 2:  # noqa: ASYNC110 - the database knows before the node does
+        while lives.membership.recovered_charges != 2:  # noqa: ASYNC110 - the database knows before the node does
             await trio.sleep(0.01)
         assert lives.books.balances.nowait(account) == 90, "who refunds knows the new balance"
         again = lives.request(account)
         await lives.claims.begin(Begin(Claim(account, "key", "GET a/b", "print", again.request_id), again))
-        assert lives.presence.living == 1
+        assert lives.membership.living == 1
 
 
 async def test_of_two_that_race_for_a_dead_node_only_one_recovers_it(url: str) -> None:
@@ -160,7 +158,7 @@ async def test_of_two_that_race_for_a_dead_node_only_one_recovers_it(url: str) -
         await trio.sleep(3 * QUICK.beat_s)
         refunds = "SELECT COUNT(*) FROM ledger_entries WHERE kind = 'refund'"
         assert await one.books.store.read(lambda tx: tx.one(refunds)) == (30,)
-        assert sorted([one.presence.recovered_charges, other.presence.recovered_charges]) == [0, 30]
+        assert sorted([one.membership.recovered_charges, other.membership.recovered_charges]) == [0, 30]
 
 
 async def test_who_was_declared_dead_gets_recoverys_outcome_and_goes_on_under_a_new_name(url: str) -> None:
@@ -337,7 +335,7 @@ async def test_the_owner_of_a_file_closes_all_that_was_left_before_it_serves(tmp
         await dies.claims.begin(Begin(Claim(account, "key", "GET a/b", "print", claimed.request_id), claimed))
     async with open_living(url, shared=False) as next_one:
         assert await next_one.money(account) == (100, 0)
-        assert next_one.presence.recovered_charges == 1
+        assert next_one.membership.recovered_charges == 1
         assert await next_one.books.store.read(lambda tx: tx.all("SELECT id FROM claims")) == []
 
 

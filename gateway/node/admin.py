@@ -1,0 +1,132 @@
+"""The admin address of a node: its readiness, its metrics, and the operations on the circuits of its platforms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import trio
+from prometheus_client import CollectorRegistry, generate_latest
+
+from gateway.admin.app import Admin, OwnOperations, Scrape, doorkeeper_of
+from gateway.admin.operations import Operation, OperationRefused, Operations
+from gateway.node.node import NodeSetting
+from gateway.node.stores import Stores
+from gateway.observability.metrics import Metrics
+from gateway.runtime import Runtime
+from storage.errors import StateUnavailable, StorageError
+from storage.state import State
+from storage.store import Store
+from upstreams.catalog import Catalog
+from upstreams.fetching.site import Site
+
+READY_WITHIN_S = 2.0
+
+
+class PlatformName(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Arguments of `platform.isolate` and `platform.reset`."""
+
+    platform: str
+
+
+class Circuits:
+    """The operations on every source of one platform: keep it out, or close its circuits and forget its failures."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+
+    def add_to(self, operations: Operations) -> None:
+        """Offer them."""
+        operations.add("platform.isolate", Operation(PlatformName, self._isolate))
+        operations.add("platform.reset", Operation(PlatformName, self._reset))
+
+    async def _isolate(self, args: PlatformName) -> Any:
+        await trio.lowlevel.checkpoint()
+        site = self._site(args)
+        for source in site.sources.values():
+            source.breaker.isolate()
+        return _states(site)
+
+    async def _reset(self, args: PlatformName) -> Any:
+        await trio.lowlevel.checkpoint()
+        site = self._site(args)
+        for source in site.sources.values():
+            source.breaker.reset()
+        return _states(site)
+
+    def _site(self, args: PlatformName) -> Site:
+        site = self._catalog.sites.get(args.platform)
+        if site is None:
+            raise OperationRefused(f"this node serves no platform {args.platform}")
+        return site
+
+
+def _states(site: Site) -> dict[str, Any]:
+    """The states of a platform's circuits, by source."""
+    return {
+        "platform": site.platform.slug,
+        "sources": {name: source.breaker.state for name, source in site.sources.items()},
+    }
+
+
+class NodeReadiness:
+    """Says whether a node can serve, in words for the operator."""
+
+    def __init__(self, books: Stores, state: State | None, stopping: trio.Event) -> None:
+        self._store = books.store
+        self._state = state
+        self._stopping = stopping
+
+    async def check(self) -> str | None:
+        """As `Readiness`: everything that keeps this node from serving."""
+        if self._stopping.is_set():
+            await trio.lowlevel.checkpoint()
+            return "draining"
+        state_fault = None if self._state is None else self._state.fault or await _state_fault(self._state)
+        store_fault = await _store_fault(self._store)
+        faults = [f"{name} down: {why}" for name, why in (("state", state_fault), ("store", store_fault)) if why]
+        return "; ".join(faults) or None
+
+
+async def _state_fault(state: State) -> str | None:
+    """Why the state takes no write; one that answers may still be full, or a replica."""
+    try:
+        with trio.fail_after(READY_WITHIN_S):
+            await state.call(b"SET", b"sluice:ready", b"1", b"PX", b"1000")
+    except trio.TooSlowError:
+        return f"no write was answered in {READY_WITHIN_S:g} s"
+    except StateUnavailable as exc:
+        return str(exc)
+    return None
+
+
+async def _store_fault(store: Store) -> str | None:
+    """Why the store commits no write."""
+    try:
+        with trio.fail_after(READY_WITHIN_S):
+            await store.ping()
+    except trio.TooSlowError:
+        return f"no write was committed in {READY_WITHIN_S:g} s"
+    except StorageError as exc:
+        return str(exc)
+    return None
+
+
+def admin_of(
+    setting: NodeSetting, operations: Operations, *, readiness: NodeReadiness, metrics: Metrics, runtime: Runtime
+) -> Admin:
+    """The app of the admin address."""
+    doorkeeper = doorkeeper_of(setting.config, setting.secrets.admin_token)
+    own = OwnOperations(operations, log=runtime.log)
+    return Admin(doorkeeper, readiness=readiness.check, scrape=_scrape_of(metrics), operate=own.operate)
+
+
+def _scrape_of(metrics: Metrics) -> Scrape:
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(metrics)
+
+    async def scrape() -> bytes:
+        await trio.lowlevel.checkpoint()
+        return generate_latest(registry)
+
+    return scrape
