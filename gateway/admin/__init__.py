@@ -1,1 +1,1 @@
-"""The admin address: who may ask there, how a node and a command prove themselves, and what is answered."""
+"""The admin address: its access rules, the proofs that a node and a command give each other, and its answers."""

@@ -18,7 +18,7 @@ CHALLENGES_MAX = 1_024
 CHALLENGE_S = 30.0
 
 IsProved = Callable[[bytes], bool]
-"""Whether a request with this body is one that may be done."""
+"""Takes a request's body; returns whether the request may be done."""
 
 
 class Challenge(msgspec.Struct, frozen=True):
@@ -65,7 +65,7 @@ class AdminAccess:
         return {"nonce": handshake.node_nonce, "proof": proof.node_proof(self._token, handshake)}
 
     def judge(self, scope: HTTPScope) -> IsProved | None:
-        """How to tell from its body whether a request may be done; None when no body could make it so.
+        """A check of the request's body, which says whether it may be done; None when no body could make it so.
 
         A challenge is used up by this.
         """
@@ -87,7 +87,7 @@ class AdminAccess:
         return proof.is_same(sent, expected)
 
     def _keep(self, handshake: proof.AdminHandshake) -> None:
-        """Keep it, and drop the oldest: who floods with challenges may cost others theirs, and they ask again."""
+        """Keep it, and drop the oldest: a flood of challenges may cost others theirs, and they ask again."""
         if len(self._issued) >= CHALLENGES_MAX:
             del self._issued[next(iter(self._issued))]
         self._issued[handshake.node_nonce] = _Issued(handshake, trio.current_time() + CHALLENGE_S)

@@ -1,4 +1,4 @@
-"""The admin address: health, readiness, metrics, and the operations for who knows the token. Bind it to loopback.
+"""The admin address: health, readiness, metrics, and the operations, which need the token. Bind it to loopback.
 
 A node and a supervisor of several answer alike, each from what it knows.
 """
@@ -26,7 +26,7 @@ from gateway.server.http1.whole_body import read_body
 from storage.errors import CommitUnknown, StorageError
 
 BOUNDS = Bounds(connections=256, header_s=5.0, idle_s=15.0, body_s=5.0, write_s=15.0)
-"""The bounds of the address's own server: few ask here, and none of them may take what requests need."""
+"""The bounds of the address's own server: it has few clients, and they may not take what requests need."""
 _BODY_BYTES_MAX = 65_536
 _JSON = b"application/json"
 _TEXT = b"text/plain; charset=utf-8"
@@ -34,7 +34,7 @@ _TEXT = b"text/plain; charset=utf-8"
 
 @dataclass(frozen=True, slots=True)
 class AdminAnswer:
-    """What is answered on an admin address."""
+    """The answer to one request of an admin address."""
 
     status: int
     content_type: bytes
@@ -42,9 +42,9 @@ class AdminAnswer:
 
 
 Readiness = Callable[[], Awaitable[str | None]]
-"""Gives why it cannot serve, in lines without the last one's end, or None when it can."""
+"""Returns why it cannot serve, in lines without the last one's end, or None when it can."""
 Scrape = Callable[[], Awaitable[bytes]]
-"""Gives the metrics as Prometheus reads them."""
+"""Returns the metrics as Prometheus reads them."""
 Operate = Callable[[str, bytes], Awaitable[AdminAnswer]]
 """Does the operation of this name with these arguments, encoded as JSON, or says why not."""
 
@@ -152,17 +152,17 @@ class OwnOperations:
 
 
 def answered(result: object) -> AdminAnswer:
-    """What an operation gives."""
+    """The answer with an operation's result."""
     return AdminAnswer(200, _JSON, orjson.dumps(result))
 
 
 def refused(status: int, text: str) -> AdminAnswer:
-    """Why an operation is not done."""
+    """The answer that says why an operation is not done."""
     return AdminAnswer(status, _JSON, orjson.dumps({"error": text}))
 
 
 def unsettled(status: int, text: str) -> AdminAnswer:
-    """Why nobody knows whether an operation was done."""
+    """The answer that says why nobody knows whether an operation was done."""
     return AdminAnswer(status, _JSON, orjson.dumps({"error": text, "may_have_happened": True}))
 
 

@@ -36,7 +36,7 @@ class AdminSilent(Exception):
 
 
 class AdminUnproved(Exception):
-    """The listener at the address has not proved to know the token: it was told nothing. The text says why."""
+    """The listener at the address has not proved to know the token: nothing was sent to it. The text says why."""
 
 
 class AdminSlow(AdminUnproved):

@@ -1,4 +1,4 @@
-"""What an operator does: accounts, credits, keys and the ledger's proof, by name and with checked arguments.
+"""The operations of an operator on accounts, credits, keys and the ledger, by name and with checked arguments.
 
 The same operations run inside a node, behind its admin address, and in a command that has the store to itself.
 """
@@ -22,7 +22,7 @@ from gateway.admin.operation_records import OperationIdTaken, OperationRecord, O
 from storage.store import Store, T
 
 Text = Annotated[str, msgspec.Meta(pattern=r"^[^\0]*\Z")]
-"""What every store takes as it is: any text without NUL."""
+"""Text that every store takes as it is: any without NUL."""
 OperationId = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]{8,64}\Z")]
 
 
@@ -31,7 +31,7 @@ class OperationRefused(Exception):
 
 
 class ChangeArguments(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Arguments of whatever changes the store: under an operation id it is done once, however often it is sent."""
+    """Arguments of an operation that changes the store: under an operation id, repeated sending does it once."""
 
     operation_id: OperationId | None = None
 
@@ -100,7 +100,7 @@ class Nothing(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One operation: the type of its arguments and what does it."""
+    """One operation: the type of its arguments and the function that does it."""
 
     takes: type[msgspec.Struct]
     do: Callable[[Any], Awaitable[Any]]
@@ -131,7 +131,7 @@ class Operations:
         self._table[name] = operation
 
     async def run(self, name: str, arguments: Mapping[str, Any]) -> Any:
-        """Do one; what it gives is ready for JSON.
+        """Do one, and return its result, ready for JSON.
 
         Raises:
             OperationRefused: there is no such operation, its arguments are wrong, or it cannot be done.

@@ -1,9 +1,9 @@
-"""How a node and who asks it prove to each other that they know the admin token, without ever sending it.
+"""Proofs by which a node and its client show each other that they know the admin token, without ever sending it.
 
-Who asks sends a nonce to `POST /admin/challenge`. The node answers with a nonce of its own and `node_proof`. When that
+The client sends a nonce to `POST /admin/challenge`. The node answers with a nonce of its own and `node_proof`. When that
 is right, the operation follows on the same connection with `request_proof` of exactly this request. Both cover the
-connection's two ends, so that neither can be passed on: who listens elsewhere and asks the node meanwhile has another
-connection to it. What is sent is in clear, the answer too: it is for loopback.
+connection's two ends, so that neither can be passed on: a listener elsewhere that asks the node meanwhile has another
+connection to it. Requests and answers are in clear: the address is for loopback.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def node_proof(token: str, handshake: AdminHandshake) -> str:
 
 
 def request_proof(token: str, handshake: AdminHandshake, *, method: str, path: str, body: bytes) -> str:
-    """The proof that goes with one request, and with no other one, by somebody who has the token."""
+    """The proof that goes with one request, and with no other one, made with the token."""
     rest = (method.encode(), path.encode("utf-8", "surrogateescape"), hashlib.sha256(body).digest())
     return _mac(token, b"client", handshake, *rest)
 
@@ -49,7 +49,7 @@ def is_nonce(text: str) -> bool:
 
 
 def is_same(presented: str, expected: str) -> bool:
-    """Whether two proofs are equal, in a time that does not tell where they differ."""
+    """Whether two proofs are equal; the time that it takes does not reveal where they differ."""
     return hmac.compare_digest(presented.encode("utf-8", "surrogatepass"), expected.encode())
 
 

@@ -89,7 +89,7 @@ class NodeReadiness:
 
 
 async def _state_fault(state: State) -> str | None:
-    """Why the state takes no write; one that answers may still be full, or a replica."""
+    """The reason why the state takes no write, if any; one that answers may still be full, or a replica."""
     try:
         with trio.fail_after(READY_WITHIN_S):
             await state.call(b"SET", b"sluice:ready", b"1", b"PX", b"1000")
@@ -101,7 +101,7 @@ async def _state_fault(state: State) -> str | None:
 
 
 async def _store_fault(store: Store) -> str | None:
-    """Why the store commits no write."""
+    """The reason why the store commits no write, if any."""
     try:
         with trio.fail_after(READY_WITHIN_S):
             await store.ping()

@@ -1,4 +1,4 @@
-"""The deliveries of a node's webhooks while it runs: where runs queue them, and what sends them."""
+"""The webhooks of a running node: the queue of their deliveries, and the service that sends them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from storage.opening import is_shared
 
 @dataclass(frozen=True, slots=True)
 class WebhookRuntime:
-    """Where deliveries are queued: their clock, and who is told of a new one."""
+    """The queue of deliveries, its clock, and the call that announces a new one."""
 
     outbox: Outbox
     instant: Instant
@@ -29,8 +29,8 @@ class WebhookRuntime:
     """None where nothing is sent."""
 
 
-def idle_office(config: Config, now: Callable[[], float], make_id: Callable[[str], str]) -> WebhookRuntime:
-    """One that sends nothing itself."""
+def idle_webhooks(config: Config, now: Callable[[], float], make_id: Callable[[str], str]) -> WebhookRuntime:
+    """A runtime that sends nothing itself."""
     instant = instant_of(now, is_alone=not is_shared(config.store.url))
 
     def leave(*_: object) -> None:
@@ -40,7 +40,7 @@ def idle_office(config: Config, now: Callable[[], float], make_id: Callable[[str
 
 
 @asynccontextmanager
-async def open_office(
+async def open_webhooks(
     config: Config,
     books: Stores,
     *,
@@ -51,7 +51,7 @@ async def open_office(
     stopping: Callable[[], bool],
     resolve: Resolve | None,
 ) -> AsyncIterator[WebhookRuntime]:
-    """One that sends what is queued while the block runs."""
+    """A runtime that sends the queued deliveries while the block runs."""
     webhooks = config.webhooks
     if webhooks.allow_insecure_targets:
         log.event("warning", "insecure_webhook_targets_allowed", setting="webhooks.allow_insecure_targets")

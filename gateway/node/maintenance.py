@@ -36,7 +36,7 @@ SWEEP_FIRST_S = 300.0
 """A machine that started with a wrong clock has put it right by then: what is swept does not come back."""
 
 SweepAt: TypeAlias = Callable[[], Awaitable[float | None]]
-"""Gives the instant to remove by, or None: nothing may be removed now."""
+"""Returns the instant to remove by, or None: nothing may be removed now."""
 
 
 async def run_maintenance(books: Stores, config: Config, *, runtime: Runtime, shares: Shares, keeps_time: bool) -> None:

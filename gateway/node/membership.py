@@ -1,7 +1,7 @@
 """This node among those that share its store: it says that it lives, and closes what the dead have left open.
 
-Whoever charges has joined before, so a charge whose node nobody knows is a dead one's too. A claim is its charge's: it
-is freed in the transaction that refunds the charge.
+A node joins before it charges, so a charge whose node is not known belongs to a dead one too. A claim belongs to its
+charge: it is freed in the transaction that refunds the charge.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TRIES_PER_BEAT = 10
 
 @dataclass(frozen=True, slots=True)
 class MembershipPace:
-    """How often a node says that it lives, and after how long a silence it counts as dead."""
+    """The pace of a node's beats, and the silence after which it counts as dead."""
 
     beat_s: float = nodes.BEAT_S
     dead_after_s: float = nodes.DEAD_AFTER_S
@@ -67,7 +67,7 @@ class Membership:
         self.recovered_charges = 0
         """Charges of others, and of earlier lives, that this node has refunded."""
         self.living = 1
-        """How many nodes lived when this one last looked."""
+        """The count of living nodes when this one last looked."""
 
     async def join(self) -> None:
         """Begin to live, before anything is charged.
@@ -88,7 +88,7 @@ class Membership:
         while True:
             await trio.sleep(self._pace.beat_s / (1 if self._is_heard else TRIES_PER_BEAT))
             try:
-                # Far longer than a beat, since who leaves the writer's queue has to begin at its end.
+                # Far longer than a beat, since a write that leaves the writer's queue begins again at its end.
                 with trio.fail_after(self._pace.dead_after_s / 2):
                     await self._beat()
             except StateNotShared:
@@ -99,7 +99,7 @@ class Membership:
                 self._is_heard = False
 
     async def keep_recovering(self) -> None:
-        """Take over who died, again and again."""
+        """Take over from the dead, again and again."""
         while True:
             await trio.sleep(self._pace.beat_s)
             if not self._can_judge():
@@ -139,9 +139,9 @@ class Membership:
         self._is_heard = True
 
     async def _outlast_rivals(self, node: str) -> None:
-        """Return once nobody lives whom this node must not join: at once, or when a killed one does no longer seem to.
+        """Return once no node lives that this one must not join: at once, or when a killed one no longer seems alive.
 
-        Who beats meanwhile, or comes new, lives indeed; so the wait is over when silence means death.
+        A node that beats meanwhile, or comes new, lives indeed; so the wait is over when silence means death.
         """
         look = partial(self._rivals, node=node)
         first = seen = await self._store.read(look)
@@ -158,28 +158,28 @@ class Membership:
         return nodes.rivals(tx, node, shares_state=self._shares_state, dead_after_s=self._pace.dead_after_s)
 
     async def _live_again(self) -> None:
-        """What is open under the old name is another's, and closing it gives what that one made of it."""
+        """Join under a new name: others own what is open under the old one, and closing it returns their decision."""
         old, new = self._books.charges.node, self._make_id("node_")
         await self._join(new)
         self._books.charges.node = new
         self._log.event("error", "declared_dead", node=old, goes_on_as=new)
 
     async def _look_for_dead(self) -> None:
-        """Look also for whom this node did not see when it joined: of two that start at once, the later one goes."""
+        """Look also for nodes that were not there at the join: of two that start at once, the later one goes."""
         dead, self.living, rivals = await self._store.write(partial(self._judge, node=self._books.charges.node))
         self._owed.update(dead)
         for other in rivals:
             raise StateNotShared(other)
 
     def _judge(self, tx: Tx, node: str) -> tuple[list[str], int, dict[str, float]]:
-        """Whose open charges `node` has to close now, how many live, and whom it must not live beside."""
+        """The nodes whose charges `node` has to close now, the count of the living, and the rivals of `node`."""
         dead_after_s = self._pace.dead_after_s
         dead = nodes.take_over(tx, node, dead_after_s=dead_after_s)
         owed = dead + nodes.unknown(tx, nodes_of_open_charges(tx))
         return owed, len(nodes.living(tx, dead_after_s=dead_after_s)), self._rivals(tx, node)
 
     async def _recover_dead(self, dead: str) -> None:
-        """What fails here is tried again, and in time offered to the others too; each charge is closed once."""
+        """Close its charges, each once; after a failure this is tried again, and in time offered to the others too."""
         try:
             await self._recover(dead)
             await self._store.write(partial(nodes.recovered, node_id=self._books.charges.node, dead_id=dead))
@@ -189,7 +189,7 @@ class Membership:
             self._owed.discard(dead)
 
     def _can_judge(self) -> bool:
-        """Whether the others' silence is theirs: who was not heard for a while cannot know that they could be."""
+        """Whether the others' silence is their own: a node that could not write for a while cannot judge them."""
         now, a_while_s = trio.current_time(), 2 * self._pace.beat_s
         return now - self._heard_at <= a_while_s <= now - self._steady_since
 

@@ -18,7 +18,7 @@ from gateway.admin.operations import Operation, OperationRefused, Operations, Te
 from gateway.api.monitor_records import run_record
 from gateway.calls.recipes import CatalogRecipes
 from gateway.config.settings import Config
-from gateway.node.deliveries import idle_office, open_office
+from gateway.node.deliveries import idle_webhooks, open_webhooks
 from gateway.node.stores import Stores
 from gateway.observability.logs import Log
 from scheduler.backlog import Watch
@@ -113,30 +113,32 @@ async def open_monitors(
     recipes = _recipes(config, catalog, now=now, stopping=stopping)
     slots = Slots(books.feed, now=now, make_id=make_id)
     async with AsyncExitStack() as stack:
-        office = idle_office(config, now, make_id)
+        webhook_runtime = idle_webhooks(config, now, make_id)
         if ticks:
-            sending = open_office(
+            sending = open_webhooks(
                 config, books, now=now, make_id=make_id, log=log, rng=rng, stopping=stopping, resolve=resolve
             )
-            office = await stack.enter_async_context(sending)
-        runs = Runs((books.store, books.charges, books.feed), recipes, make_payload, office.outbox, now=now)
+            webhook_runtime = await stack.enter_async_context(sending)
+        runs = Runs((books.store, books.charges, books.feed), recipes, make_payload, webhook_runtime.outbox, now=now)
         setting = _clock_setting(config, books, slots, runs, log=log, now=now, stopping=stopping, ticks=ticks)
         clock = await stack.enter_async_context(open_clock(setting))
         service = _service(config, books, recipes, slots, now=now, make_id=make_id, wake=clock.wake, resolve=resolve)
-        webhooks = Webhooks(books.store, books.cipher, now=now, instant=office.instant, wake=office.wake)
-        backlog = Watch(books.store, now=now, instant=office.instant)
+        webhooks = Webhooks(
+            books.store, books.cipher, now=now, instant=webhook_runtime.instant, wake=webhook_runtime.wake
+        )
+        backlog = Watch(books.store, now=now, instant=webhook_runtime.instant)
         yield Monitors(
             books.store,
             recipes,
             slots,
             clock,
             runs,
-            office.deliveries,
+            webhook_runtime.deliveries,
             backlog,
             service,
             Projections(books.store),
             webhooks,
-            office.outbox,
+            webhook_runtime.outbox,
         )
 
 

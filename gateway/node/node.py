@@ -87,4 +87,4 @@ class NodeSetting:
     resolve: Resolve | None = None
     """Finds the addresses of the hosts of webhooks; None asks the system."""
     keeps_time: bool = True
-    """False: monitors are not run as they are due, only when they are told to."""
+    """False: monitors run only when an operator runs them, not as they are due."""

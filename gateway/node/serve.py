@@ -38,7 +38,7 @@ from upstreams.sandbox.app import Behaviour, Sandbox
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What a node is started with; `read_config` reads the file again for a reload.
+    """The values that a node is started with; `read_config` reads the file again for a reload.
 
     `worker` is set for one of several processes that a supervisor started.
     """
@@ -53,14 +53,14 @@ class Start:
     pace: MembershipPace = field(default_factory=MembershipPace)
     now: Callable[[], float] = time.time
     resolve: Resolve | None = None
-    """What the hosts of webhooks mean; None asks the system."""
+    """Finds the addresses of the hosts of webhooks; None asks the system."""
     new_store: bool = False
     """Whether a store that is gone is made anew."""
 
 
 @asynccontextmanager
 async def open_served_node(start: Start) -> AsyncIterator[tuple[Node, dict[str, str]]]:
-    """A node that serves both addresses; leaving drains it. Gives the node and the `listening` line's fields.
+    """A node that serves both addresses; leaving drains it. Yields the node and the `listening` line's fields.
 
     Raises:
         AddressUnusable, StoreUnusable: it cannot start; the text says what to do.
@@ -82,7 +82,7 @@ async def open_served_node(start: Start) -> AsyncIterator[tuple[Node, dict[str, 
                 bounds=ADMIN_BOUNDS,
             )
         )
-        # A worker listens only now: what the kernel gives to it waits for it and for no other.
+        # A worker listens only now: connections that the kernel hands to it wait for it and for no other.
         public = taken.public or await share(config.server.host, taken.port, key_path="server")
         if config.server.shed:
             private_side.start_soon(node.overload.watch, admin_stop)
@@ -136,7 +136,7 @@ async def serve(start: Start) -> None:
             leave_the_end_to_the_supervisor()
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
             async with trio.open_nursery() as watching:
-                watching.start_soon(announce, line, start.log)  # whoever has read it may send signals
+                watching.start_soon(announce, line, start.log)  # its reader may send signals
                 if start.worker is not None:
                     watching.start_soon(stop_at_the_end_of_input)
                 async for number in signals:
@@ -151,7 +151,7 @@ async def serve(start: Start) -> None:
 
 @asynccontextmanager
 async def open_sandbox(behaviour: Behaviour, *, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[str]:
-    """The upstream sandbox on a loopback address of its own; gives its url."""
+    """The upstream sandbox on a loopback address of its own; yields its URL."""
     listeners = await bind(host, port, key_path="sandbox")
     stop = trio.Event()
     async with trio.open_nursery() as nursery:
@@ -167,7 +167,7 @@ async def open_sandbox(behaviour: Behaviour, *, host: str = "127.0.0.1", port: i
 
 @dataclass(frozen=True, slots=True)
 class _Addresses:
-    """What a node listens on; a worker's public address has no listeners before it is ready."""
+    """The addresses of a node; a worker's public address has no listeners before it is ready."""
 
     public: list[trio.SocketListener]
     port: int
@@ -189,7 +189,7 @@ async def _take_addresses(start: Start) -> _Addresses:
 
 
 def print_line(line: Mapping[str, str]) -> None:
-    """Print one JSON line on stdout, for whoever started us."""
+    """Print one JSON line on stdout, for the process that started us."""
     write_all(STDOUT, _encoded(line))
 
 
@@ -208,7 +208,7 @@ def _encoded(line: Mapping[str, str]) -> bytes:
 def _engine(name: Literal["native", "hypercorn"], node: Node, *, sheds: bool) -> Callable[..., Awaitable[None]]:
     """The server of this name, serving the node's API.
 
-    Hypercorn is imported only for who asks for it, since that takes a tenth of a start.
+    Hypercorn is imported only where the config asks for it, since that takes a tenth of a start.
     """
     if name == "native":
         return partial(serve_native, node.api, shedding=node.overload if sheds else None)

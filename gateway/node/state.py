@@ -1,4 +1,4 @@
-"""What nodes share, or what one node keeps in its memory instead: the state behind `state.url` and the gate on it."""
+"""The state behind `state.url`, which nodes share or one keeps in its memory, and the gate on it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def open_state(url: str, *, round_trip_s: float | None = None) -> AsyncIte
         yield None
         return
     from storage.redis.link import ROUND_TRIP_S  # noqa: PLC0415 - as above
-    from storage.redis.state import open_redis  # noqa: PLC0415 - only who asks for it waits for the driver's import
+    from storage.redis.state import open_redis  # noqa: PLC0415 - only a node that shares its state waits for the driver's import
 
     async with open_redis(url, round_trip_s=round_trip_s or ROUND_TRIP_S) as state:
         yield state

@@ -1,4 +1,4 @@
-"""What a node or a command keeps in its store: accounts, keys, charges, the ledger, and the feed that tells of them."""
+"""The stores of a node or a command: accounts, keys, charges, the ledger, and the feed that reports on them."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Stores:
         return Operations(self.accounts, self.keys, self.store, now=self.now)
 
     def doubt(self) -> None:
-        """Read keys and balances anew: what other nodes have told of them may be lost."""
+        """Read keys and balances anew: updates from other nodes may be lost."""
         self.keys.forget_all()
         self.balances.forget_all()
 
@@ -83,7 +83,7 @@ async def open_books(
     base_url: str | None = None,
     publish: Callable[[Sequence[Moved]], None] = _nobody,
 ) -> AsyncIterator[Stores]:
-    """Open the store of `config`; changes of keys and balances are told to `shared`, the gate of all nodes.
+    """Open the store of `config`; changes of keys and balances are published to `shared`, the gate of all nodes.
 
     The links of events begin with `base_url`, by default with the address that `config` gives. `publish` takes the
     moves of each commit that moves a feed, and must neither raise nor block.

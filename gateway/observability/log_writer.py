@@ -1,4 +1,4 @@
-"""Writing the log's lines from a thread of its own: whoever logs never waits for the sink, and never fails by it."""
+"""A writer of the log's lines with a thread of its own: a caller never waits for the sink, and never fails by it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ LINES_MAX = 10_000
 BYTES_MAX = 4 * 1024 * 1024
 """The most that is kept for a sink that takes nothing; beyond it lines are dropped until half is written."""
 GATHER_S = 0.05
-"""So long after one write lines that nobody hurries wait for others, to be written together."""
+"""The time after a write in which lines that nobody flushes wait for others, to be written together."""
 RETRY_S = 1.0
-"""Between two tries to write to a sink that failed."""
+"""The time between two tries to write to a sink that failed."""
 FLUSH_S = 1.0
-"""At the end the sink has so long to take what waits."""
+"""The time that the sink has at the end to take the lines that wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +31,10 @@ class LogStatistics:
 
 
 class LogWriter:
-    """Writes lines to a descriptor; `tell_dropped` is called once it takes lines again, where some are missing."""
+    """Writes lines to a descriptor; `report_dropped` is called once it takes lines again, where some are missing."""
 
     def __init__(self, descriptor: int, *, gather_s: float = GATHER_S) -> None:
-        self.tell_dropped: Callable[[int], None] = lambda _count: None
+        self.report_dropped: Callable[[int], None] = lambda _count: None
         self._descriptor = descriptor
         self._gather_s = gather_s
         self._write_bytes = BYTES_MAX if stat.S_ISREG(os.fstat(descriptor).st_mode) else select.PIPE_BUF
@@ -44,7 +44,7 @@ class LogWriter:
         self._held_lines = 0
         self._held_bytes = 0
         self._is_full = self._is_idle = self._is_hurried = False
-        self._dropped_total = self._told_total = 0
+        self._dropped_total = self._reported_total = 0
         self._closing = Event()
         self._thread = Thread(target=self._run, name="log", daemon=True)
 
@@ -75,7 +75,7 @@ class LogWriter:
                 self._wanted.notify()
 
     def statistics(self) -> LogStatistics:
-        """How many lines wait and were dropped."""
+        """The counts of lines that wait and that were dropped."""
         return LogStatistics(self._held_lines, self._dropped_total)
 
     def close(self) -> bool:
@@ -128,12 +128,12 @@ class LogWriter:
             self._held_bytes -= size
             if self._is_full and self._held_lines <= LINES_MAX // 2 and self._held_bytes <= BYTES_MAX // 2:
                 self._is_full = False
-                dropped, self._told_total = self._dropped_total - self._told_total, self._dropped_total
+                dropped, self._reported_total = self._dropped_total - self._reported_total, self._dropped_total
                 if dropped:
-                    self.tell_dropped(dropped)
+                    self.report_dropped(dropped)
 
     def _end_of_lines(self, batch: bytes, begin: int) -> int:
-        """Where the lines end that one write may take, so that those of other processes never come in between.
+        """The end of the lines that one write may take, so that those of other processes never come in between.
 
         A pipe takes so many bytes in one piece, a file takes all of a write. A longer line goes alone.
         """

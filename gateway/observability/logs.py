@@ -78,8 +78,8 @@ class Log:
         """Write an exception with its traceback."""
         self.event("error", event, error="".join(traceback.format_exception(exc)), **fields)
 
-    def tell_dropped(self, lines: int) -> None:
-        """Say where lines are missing, whatever the level."""
+    def report_dropped(self, lines: int) -> None:
+        """Write that lines are missing here, whatever the level."""
         self._stream.write(self._line("error", "log_lines_dropped", {"lines": lines}))
 
     def _line(self, level: str, event: str, fields: Mapping[str, Any]) -> bytes:
@@ -109,7 +109,7 @@ def open_log(
     """
     writer = LogWriter(descriptor)
     log = Log(level, stream=writer, access=access, also=also)
-    log.statistics, writer.tell_dropped = writer.statistics, log.tell_dropped
+    log.statistics, writer.report_dropped = writer.statistics, log.report_dropped
     carry_library_logs(log)
     writer.start()
     try:
@@ -183,7 +183,7 @@ class LogHandler(logging.Handler):
 def _message(record: logging.LogRecord) -> str:
     try:
         return record.getMessage()
-    except Exception:  # noqa: BLE001 - a library's mistake in what it logs; whoever logs must not fail by it
+    except Exception:  # noqa: BLE001 - a library's mistake in what it logs; a caller must not fail by it
         return str(record.msg)
 
 

@@ -1,4 +1,4 @@
-"""What an operator watches: counts and times of requests, and the state of every part, read when somebody asks.
+"""The metrics of a node: counts and times of requests, and the state of every part, read at a scrape.
 
 A request's figures are put on lists, and some hundreds are counted at once; everything else is collected at the scrape
 from the `statistics()` that the parts keep anyway, so metrics cost the request path next to nothing.

@@ -1,4 +1,4 @@
-"""What a supervisor's admin address says: one answer for all workers."""
+"""The answers of a supervisor's admin address: one for all workers."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class AllWorkers:
         return refused(503, "no worker is ready")
 
     async def _ask_ready(self, ask_it: Ask, *, within_s: float) -> dict[int, AdminAnswer | None]:
-        """What every ready worker answers, by its number; None of one that does not."""
+        """The answer of every ready worker by its number; None for one that gives none."""
         answers: dict[int, AdminAnswer | None] = {}
 
         async def ask_slot(slot: Slot) -> None:
@@ -101,14 +101,14 @@ class AllWorkers:
 
 
 def _unready(slot: Slot, answer: AdminAnswer | None) -> str:
-    """Why a worker is not ready; empty when it is."""
+    """The reason why a worker is not ready; empty when it is."""
     if answer is None:
         return "does not answer" if slot.admin_url else slot.state
     return "" if answer.status == 200 else answer.body.decode(errors="replace").strip()
 
 
 def _merged(answers: dict[int, AdminAnswer | None]) -> AdminAnswer:
-    """What all workers said to one question: a refusal when there is one, else all that their lists name."""
+    """One answer made of those of all workers: a refusal when there is one, else all that their lists name."""
     if not answers:
         return refused(503, "no worker is ready")
     for number, answer in sorted(answers.items()):

@@ -1,4 +1,4 @@
-"""Workers that hang: who answers nothing any more is killed, so that it is replaced."""
+"""Workers that hang: one that answers nothing any more is killed, so that it is replaced."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gateway.observability.logs import Log
 
 SILENT_S = 10.0
 ASKS = 3
-"""So many questions in a row go unanswered in that time: one that came at a bad moment kills nobody."""
+"""The questions in a row that go unanswered in that time: one that came at a bad moment kills nobody."""
 
 
 async def kill_hung(slots: WorkerSlots, log: Log, *, silent_s: float = SILENT_S) -> None:

@@ -20,7 +20,7 @@ def merge(texts: Mapping[int, str]) -> str:
 
 
 def own_metrics(slots: Sequence[Slot], answered: Mapping[int, str]) -> str:
-    """What the supervisor itself knows of its workers."""
+    """The supervisor's own metrics of its workers."""
     return "".join(
         (
             "# HELP sluice_worker_up Whether the worker answered this scrape.\n# TYPE sluice_worker_up gauge\n",

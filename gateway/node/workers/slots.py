@@ -14,7 +14,7 @@ import trio
 from gateway.observability.logs import Log
 
 KILL_AFTER_S = 5.0
-"""So much later than its drain may last, a worker that is still there is killed."""
+"""The time after its drain when a worker that is still there is killed."""
 STEADY_S = 10.0
 """A worker that lasted so long is replaced at once; one that did not, after a pause that doubles."""
 _PAUSE_S_MIN, _PAUSE_S_MAX = 0.1, 10.0
@@ -35,9 +35,9 @@ class Slot:
     number: int
     process: trio.Process | None = None
     admin_url: str = ""
-    """Of a worker that is ready; empty while there is none."""
+    """The address of a worker that is ready; empty while there is none."""
     state: str = "starting"
-    """Why there is none that is ready."""
+    """The reason why there is none that is ready."""
     deaths: int = 0
     is_stale: bool = False
     """The worker may have read its config before the last reload."""
@@ -45,14 +45,14 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """How a worker is started: the program, and the environment for each number."""
+    """The command that starts a worker: the program, and the environment for each number."""
 
     arguments: Sequence[str]
     environ: Callable[[int], Mapping[str, str]]
 
 
 class WorkerSlots:
-    """So many workers, until `stopping` is set; `all_ready` is set once every one of them has been ready at a time."""
+    """A number of workers, until `stopping` is set; `all_ready` is set once all of them have been ready together."""
 
     def __init__(
         self, count: int, command: Command, *, drain_s: float, log: Log, kill_after_s: float = KILL_AFTER_S
@@ -61,7 +61,7 @@ class WorkerSlots:
         self.stopping = trio.Event()
         self.all_ready = trio.Event()
         self.refused = ""
-        """Why the start was given up: a worker refused to start while none had ever been ready together."""
+        """The reason why the start was given up: a worker refused to start before all had been ready together."""
         self._command = command
         self._stop_within_s = drain_s + kill_after_s
         self._log = log
@@ -151,7 +151,7 @@ class WorkerSlots:
             await pipe.aclose()
 
     async def _watch_start(self, slot: Slot, process: trio.Process) -> None:
-        """Notice when the worker is ready. It has no deadline: a migration takes the time it takes, `/readyz` tells."""
+        """Notice when the worker is ready. It has no deadline: a migration takes its time, and `/readyz` says so."""
         slot.state = "is starting"
         assert process.stdout is not None
         listening = await _wait_listening(process.stdout)

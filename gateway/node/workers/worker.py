@@ -1,4 +1,4 @@
-"""What makes a node one of several workers: what its supervisor tells it when it starts, and when it stops.
+"""A node as one of several workers: the values that its supervisor starts it with, and its stop.
 
 A worker's input is a pipe on which nothing is ever written. Its end means "stop": the supervisor has closed it, or is
 gone itself. That is no signal, so that a service manager which signals the whole group at once stops nothing twice.
@@ -27,8 +27,8 @@ class Worker(msgspec.Struct, frozen=True):
 
 def read_worker(environ: Mapping[str, str]) -> Worker | None:
     """Which worker this process is; None for one that was started by an operator."""
-    told = environ.get(VARIABLE)
-    return None if told is None else msgspec.json.decode(told, type=Worker)
+    encoded = environ.get(VARIABLE)
+    return None if encoded is None else msgspec.json.decode(encoded, type=Worker)
 
 
 def environ_of(worker: Worker, environ: Mapping[str, str]) -> dict[str, str]:
@@ -43,6 +43,6 @@ async def stop_at_the_end_of_input() -> None:
 
 
 def leave_the_end_to_the_supervisor() -> None:
-    """Have no signal end this process before it is drained: the one who waits for it decides how long."""
+    """Have no signal end this process before it is drained: the supervisor that waits for it decides how long."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)

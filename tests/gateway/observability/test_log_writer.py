@@ -28,7 +28,7 @@ def open_pipe() -> Iterator[tuple[int, int]]:
 def open_writer(descriptor: int) -> Iterator[LogWriter]:
     """A writer that is closed at the end, and whose notices are lines too."""
     writer = LogWriter(descriptor)
-    writer.tell_dropped = lambda count: writer.write(b"dropped %d\n" % count)
+    writer.report_dropped = lambda count: writer.write(b"dropped %d\n" % count)
     writer.start()
     try:
         yield writer
