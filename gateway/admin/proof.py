@@ -1,6 +1,6 @@
 """Proofs by which a node and its client show each other that they know the admin token, without ever sending it.
 
-The client sends a nonce to `POST /admin/challenge`. The node answers with a nonce of its own and `node_proof`. When that
+The client sends a nonce to `POST /admin/challenge`. The node answers with a nonce of its own and `node_proof`. When it
 is right, the operation follows on the same connection with `request_proof` of exactly this request. Both cover the
 connection's two ends, so that neither can be passed on: a listener elsewhere that asks the node meanwhile has another
 connection to it. Requests and answers are in clear: the address is for loopback.
