@@ -5,15 +5,15 @@ A node and a supervisor of several answer alike, each from what it knows.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
+from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 import orjson
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from gateway.admin.access import AdminAccess, ChallengeRefused
-from gateway.admin.hosts import KnownHosts
 from gateway.admin.operations import OperationRefused, Operations
 from gateway.admin.proof import CHALLENGE_PATH
 from gateway.config.settings import Config
@@ -30,6 +30,8 @@ BOUNDS = Bounds(connections=256, header_s=5.0, idle_s=15.0, body_s=5.0, write_s=
 _BODY_BYTES_MAX = 65_536
 _JSON = b"application/json"
 _TEXT = b"text/plain; charset=utf-8"
+_FORM_TYPES = (b"text/plain", b"multipart/form-data")
+"""Types that a page may send anywhere unasked. curl sends the third such type of any body; there `Origin` must do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,48 @@ Scrape = Callable[[], Awaitable[bytes]]
 """Returns the metrics as Prometheus reads them."""
 Operate = Callable[[str, bytes], Awaitable[AdminAnswer]]
 """Does the operation of this name with these arguments, encoded as JSON, or says why not."""
+
+
+class KnownHosts:
+    """The names by which an admin address answers, so that no web page in an operator's browser can use it.
+
+    A page can make its own name mean this machine (DNS rebinding) and would then read the answers as its own. Its name
+    stands in `Host`, so only known names are answered; an address in digits is nobody's name. Requests that a page
+    sends across sites have an `Origin`.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        """`names` are those of the config; an address in digits and `localhost` need not be named."""
+        self._names = {"localhost", *(name.lower().rstrip(".") for name in names)}
+
+    def refusal(self, scope: HTTPScope) -> tuple[int, str] | None:
+        """The status and the reason with which a request is refused, if it is.
+
+        421: the name means another server (RFC 9110, 15.5.20); 403: the request crosses sites.
+        """
+        headers = scope["headers"]
+        hosts = [value for name, value in headers if name == b"host"]
+        if len(hosts) > 1 or not all(self._is_known(host) for host in hosts):
+            return 421, "this name is not one of the admin address; add it to admin.hosts, or ask by an IP address"
+        if any(name == b"origin" for name, _ in headers):
+            return 403, "the admin address answers no web page of another site"
+        kinds = [value.partition(b";")[0].strip().lower() for name, value in headers if name == b"content-type"]
+        if any(kind in _FORM_TYPES for kind in kinds):
+            return 415, "send application/json"
+        return None
+
+    def _is_known(self, host: bytes) -> bool:
+        text = host.decode("latin-1").lower()
+        name = text[1 : text.find("]")] if text.startswith("[") else text.partition(":")[0]
+        return name.rstrip(".") in self._names or _is_address(name)
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
-"""The answers of a supervisor's admin address: one for all workers."""
+"""The answers of a supervisor's admin address: one for all workers, whose metrics it merges into one text."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -13,7 +13,6 @@ import trio
 
 from gateway.admin.app import AdminAnswer, answered, refused, unsettled
 from gateway.admin.asking import AdminQuestion, AdminSilent, AdminUnproved, AdminUnreached, ask, ask_proved
-from gateway.node.workers.metrics import merge, own_metrics
 from gateway.node.workers.slots import Slot, WorkerSlots
 
 READY_WITHIN_S = 3.0
@@ -22,6 +21,7 @@ OPERATION_WITHIN_S = 25.0
 _OF_EVERY_WORKER = frozenset({"reload", "platform.isolate", "platform.reset"})
 """Operations on what each process has for itself; all others are on what they share, and one does it for all."""
 _NAME = re.compile(r"[a-z_.]+")
+_SAMPLE = re.compile(r"(?P<name>[a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(?P<labels>.*)\})? (?P<value>[^ ]+)$")
 
 Ask = Callable[[str], Awaitable[AdminAnswer]]
 """Asks one worker, whose admin address this is; see `asking`."""
@@ -126,3 +126,43 @@ def _merged(answers: dict[int, AdminAnswer | None]) -> AdminAnswer:
 
 def _silent(number: int) -> AdminAnswer:
     return unsettled(503, f"worker {number} does not answer; it may have happened")
+
+
+def merge(texts: Mapping[int, str]) -> str:
+    """One text of the workers' metrics by their numbers; each family stands once, with its samples together."""
+    families: dict[tuple[str, ...], list[str]] = {}
+    for number, text in texts.items():
+        for heading, samples in _families(text):
+            families.setdefault(heading, []).extend(filter(None, (_labelled(sample, number) for sample in samples)))
+    return "".join(f"{line}\n" for heading, samples in families.items() for line in (*heading, *samples))
+
+
+def own_metrics(slots: Sequence[Slot], answered: Mapping[int, str]) -> str:
+    """The supervisor's own metrics of its workers."""
+    return "".join(
+        (
+            "# HELP sluice_worker_up Whether the worker answered this scrape.\n# TYPE sluice_worker_up gauge\n",
+            *(f'sluice_worker_up{{worker="{slot.number}"}} {int(slot.number in answered)}.0\n' for slot in slots),
+            "# HELP sluice_worker_deaths_total Workers that ended by themselves and were replaced.\n",
+            "# TYPE sluice_worker_deaths_total counter\n",
+            *(f'sluice_worker_deaths_total{{worker="{slot.number}"}} {slot.deaths}.0\n' for slot in slots),
+        )
+    )
+
+
+def _families(text: str) -> Iterator[tuple[tuple[str, ...], list[str]]]:
+    """Each family: its lines of HELP and TYPE, and its samples, if there are any."""
+    for family in re.split(r"^(?=# HELP )", text, flags=re.MULTILINE):
+        lines = family.splitlines()
+        heading = tuple(line for line in lines if line.startswith("#"))
+        if heading:
+            yield heading, lines[len(heading) :]
+
+
+def _labelled(sample: str, number: int) -> str:
+    """A sample with the number of its worker; empty for what is none, since no worker has said it."""
+    found = _SAMPLE.match(sample)
+    if found is None:
+        return ""
+    labels = f",{found['labels']}" if found["labels"] else ""
+    return f'{found["name"]}{{worker="{number}"{labels}}} {found["value"]}'

@@ -14,16 +14,20 @@ from functools import partial
 import trio
 
 from gateway.admin.app import BOUNDS, Admin, doorkeeper_of
+from gateway.admin.asking import AdminQuestion, AdminSilent, AdminUnreached, ask
 from gateway.config import Config
 from gateway.http.edge_answers import plain_edge_answer
 from gateway.node.listeners import bind, in_url, port_of, reserve
 from gateway.node.serve import announce
 from gateway.node.workers.admin import AllWorkers
-from gateway.node.workers.health import kill_hung
-from gateway.node.workers.slots import Command, WorkerSlots
+from gateway.node.workers.slots import Command, Slot, WorkerSlots
 from gateway.node.workers.worker import Worker, environ_of
 from gateway.observability.logs import Log
 from gateway.server.serve import serve_native
+
+SILENT_S = 10.0
+ASKS = 3
+"""The questions in a row that go unanswered in `SILENT_S`: one that came at a bad moment kills nobody."""
 
 
 class WorkersRefused(Exception):
@@ -109,3 +113,35 @@ async def _obey(slots: WorkerSlots, plan: SupervisorPlan) -> None:
                 slots.kill()
                 signal.signal(number, signal.SIG_DFL)
                 signal.raise_signal(number)
+
+
+async def kill_hung(slots: WorkerSlots, log: Log, *, silent_s: float = SILENT_S) -> None:
+    """Ask every ready worker until the stop, and kill those that hang; recovery refunds their open charges."""
+    async with trio.open_nursery() as nursery:
+        for slot in slots.slots:
+            nursery.start_soon(_watch, slot, log, silent_s)
+        await slots.stopping.wait()
+        nursery.cancel_scope.cancel()
+
+
+async def _watch(slot: Slot, log: Log, silent_s: float) -> None:
+    unanswered = 0
+    while True:
+        process, next_at = slot.process, trio.current_time() + silent_s / ASKS
+        is_well = not slot.admin_url or await _answers(slot.admin_url, next_at)
+        await trio.sleep_until(next_at)
+        unanswered = 0 if is_well or slot.process is not process else unanswered + 1
+        if unanswered == ASKS and process is not None:
+            log.event("error", "worker_hung", worker=slot.number, pid=process.pid, silent_s=silent_s)
+            process.kill()
+
+
+async def _answers(admin_url: str, until: float) -> bool:
+    """Whether it says anything, whatever that is."""
+    try:
+        with trio.move_on_at(until):
+            await ask(admin_url, AdminQuestion("GET", "/healthz"))
+            return True
+    except (AdminUnreached, AdminSilent):
+        pass
+    return False

@@ -11,8 +11,7 @@ import pytest
 import trio
 
 from gateway.admin.access import AdminAccess
-from gateway.admin.app import Admin, Doorkeeper
-from gateway.admin.hosts import KnownHosts
+from gateway.admin.app import Admin, Doorkeeper, KnownHosts
 from gateway.admin.proof import AdminHandshake, node_proof
 from gateway.node.workers.admin import AllWorkers
 from gateway.node.workers.slots import Command, WorkerSlots

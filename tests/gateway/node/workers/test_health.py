@@ -5,7 +5,7 @@ from functools import partial
 
 import trio
 
-from gateway.node.workers.health import ASKS, kill_hung
+from gateway.node.workers.supervisor import ASKS, kill_hung
 from tests.gateway.node.workers.test_slots import NEVER_READY, Supervised, running
 
 SILENT_S = 1.5

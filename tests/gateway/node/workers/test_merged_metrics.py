@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from gateway.node.workers.metrics import merge
+from gateway.node.workers.admin import merge
 
 
 def text_of(counts: dict[str, int], depth: float) -> str:
