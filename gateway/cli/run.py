@@ -49,14 +49,14 @@ def known_platforms() -> set[str]:
     return {platform.slug for platform in load_platforms()}
 
 
-def read_config(path: str | None) -> Config:
-    """The config of a command.
+def read_config(path: str | None, *, to_serve: bool = False) -> Config:
+    """The config of a command; with `to_serve`, that of a node, whose certificate is looked at too.
 
     Raises:
         Refusal: exit 2, a line for each problem.
     """
     try:
-        return load_config(path, os.environ, known_platforms())
+        return load_config(path, os.environ, known_platforms(), to_serve=to_serve)
     except ConfigError as exc:
         raise Refusal(*exc.lines(), exit_code=2) from exc
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from functools import partial
 
 import click
@@ -22,6 +23,7 @@ from gateway.cli.run import (
     say,
 )
 from gateway.config import Config, load_config
+from gateway.config.certificate import certificate_doubts
 from gateway.config.secrets import Secrets
 from gateway.config.settings import with_egress
 from gateway.node.serve import Start, announce, open_sandbox
@@ -39,17 +41,18 @@ from upstreams.sandbox.app import Behaviour
 @click.option("--new-store", is_flag=True, help="Make the database anew where the one that was there is gone.")
 def serve(config_path: str | None, sandbox: bool, new_store: bool) -> None:
     """Run a node."""
-    config = read_config(config_path)
+    config = read_config(config_path, to_serve=True)
     secrets = read_secrets(config, new_store=new_store)
     worker = read_worker(os.environ)
-    doubt = doubt_of_secret(config) if worker is None else None
+    doubts = _doubts(config) if worker is None else []
     if worker is None and config.server.workers > 1:
-        _supervise(config, secrets, doubt)
+        _supervise(config, secrets, doubts)
         return
 
     def start(egress: str, log: Log) -> Start:
         def read_again() -> Config:
-            return with_egress(load_config(config_path, os.environ, known_platforms()), egress)
+            again = load_config(config_path, os.environ, known_platforms(), to_serve=True)
+            return with_egress(again, egress)
 
         return Start(
             with_egress(config, egress), read_again, secrets, os.environ, log, worker=worker, new_store=new_store
@@ -64,21 +67,28 @@ def serve(config_path: str | None, sandbox: bool, new_store: bool) -> None:
 
     also = {} if worker is None else {"worker": worker.number}
     with open_log(config.log.level, access=config.log.access, also=also) as log:
-        _tell_doubt(log, doubt)
+        _tell(log, doubts)
         run(partial(main, log))
 
 
-def _tell_doubt(log: Log, doubt: str | None) -> None:
-    if doubt is not None:
-        log.event("warning", "secret_doubtful", problem=doubt)
+def _doubts(config: Config) -> list[tuple[str, str]]:
+    """Warnings of what a node starts with all the same: the event that is logged, and the text."""
+    secret = doubt_of_secret(config)
+    of_tls = [("tls_doubtful", doubt) for doubt in certificate_doubts(config.server, time.time())]
+    return [*([("secret_doubtful", secret)] if secret else []), *of_tls]
 
 
-def _supervise(config: Config, secrets: Secrets, doubt: str | None) -> None:
+def _tell(log: Log, doubts: list[tuple[str, str]]) -> None:
+    for event, doubt in doubts:
+        log.event("warning", event, problem=doubt)
+
+
+def _supervise(config: Config, secrets: Secrets, doubts: list[tuple[str, str]]) -> None:
     """Run this very command line as each of the workers."""
     program = (sys.executable, *sys.orig_argv[1:])
     try:
         with open_log(config.log.level) as log:
-            _tell_doubt(log, doubt)
+            _tell(log, doubts)
             run(partial(supervise, SupervisorPlan(config, secrets.admin_token, program, os.environ, log)))
     except WorkersRefused as exc:
         raise Refusal(str(exc)) from exc
@@ -88,9 +98,10 @@ def _supervise(config: Config, secrets: Secrets, doubt: str | None) -> None:
 @config_option
 def check(config_path: str | None) -> None:
     """Validate the config and the master secret. Exit 2 with a line for each problem; doubts are warnings."""
-    config = read_config(config_path)
+    config = read_config(config_path, to_serve=True)
     doubt = doubt_of_secret(config, exit_code=2)
-    doubts = [*exposures_of(config.store.url), *([doubt] if doubt else [])]
+    of_tls = certificate_doubts(config.server, time.time())
+    doubts = [*exposures_of(config.store.url), *([doubt] if doubt else []), *of_tls]
     complain(*(f"warning: {each}" for each in doubts))
     say("the config is good")
 

@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from msgspec.structs import replace
 
+from gateway.config.certificate import certificate_flaws
 from gateway.config.errors import ConfigError, Problem
 from gateway.config.reading import TableReader, field_names
 from gateway.config.rules import broken_rules
@@ -19,15 +20,23 @@ _BYTES_MAX = 1_048_576
 _POSITION = re.compile(r"^(?P<what>.*) \(at (?:line (?P<line>\d+), column \d+|end of document)\)$", re.DOTALL)
 
 
-def load_config(path: str | Path | None, environ: Mapping[str, str], known_platforms: Collection[str]) -> Config:
+def load_config(
+    path: str | Path | None, environ: Mapping[str, str], known_platforms: Collection[str], *, to_serve: bool = False
+) -> Config:
     """Read the file at `path`; without one that which SLUICE_CONFIG names; without that ./config.toml.
+
+    With `to_serve` the files that only a node reads are looked at too: the certificate and its key.
 
     Raises:
         ConfigError: no file, no TOML, or settings that can not be used; all of its problems at once.
     """
     file = Path(path or environ.get("SLUICE_CONFIG") or "config.toml")
     is_named = bool(path or environ.get("SLUICE_CONFIG"))
-    return _read_config(_parse(file, _read_bytes(file, is_named=is_named)), str(file), known_platforms)
+    config, problems = _read_tables(_parse(file, _read_bytes(file, is_named=is_named)), known_platforms)
+    problems += certificate_flaws(config.server) if to_serve else []
+    if problems:
+        raise ConfigError(str(file), tuple(problems))
+    return config
 
 
 def _read_bytes(file: Path, *, is_named: bool) -> bytes:
@@ -57,7 +66,8 @@ def _syntax_problem(message: str, content: bytes) -> str:
     return f"line {line}: {found['what']}"
 
 
-def _read_config(document: dict[str, object], file: str, known_platforms: Collection[str]) -> Config:
+def _read_tables(document: dict[str, object], known_platforms: Collection[str]) -> tuple[Config, list[Problem]]:
+    """The settings of a document, and every problem with them."""
     reader = TableReader()
     upstreams = document.get("upstreams")
     platforms: dict[str, object] = {}
@@ -68,7 +78,4 @@ def _read_config(document: dict[str, object], file: str, known_platforms: Collec
     config = reader.read(Config(), document)
     by_name = reader.read_platforms(platforms, config.upstreams.defaults, known_platforms)
     config = replace(config, upstreams=replace(config.upstreams, platforms=MappingProxyType(by_name)))
-    problems = (*reader.problems, *broken_rules(config))
-    if problems:
-        raise ConfigError(file, problems)
-    return config
+    return config, [*reader.problems, *broken_rules(config)]

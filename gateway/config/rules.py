@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from gateway.config.errors import Problem
-from gateway.config.settings import MEMORY, Config
+from gateway.config.settings import MEMORY, Config, ServerSettings
 from storage.errors import StoreUnusable
 from storage.opening import SQLITE, is_shared
 from storage.redis.urls import read_url
@@ -23,6 +23,7 @@ def broken_rules(config: Config) -> Iterator[Problem]:
         yield Problem("store.url", wrong)
     if wrong := _state_flaw(config.state.url):
         yield Problem("state.url", wrong)
+    yield from _broken_by_tls(config.server)
     if config.server.workers > 1:
         yield from _broken_by_workers(config)
     if config.server.port and (config.server.host, config.server.port) == (config.admin.host, config.admin.port):
@@ -36,6 +37,19 @@ def _broken_by_workers(config: Config) -> Iterator[Problem]:
         yield Problem("store.url", f"{workers} needs PostgreSQL; set it to postgresql://user@host:5432/database")
     if config.state.url == MEMORY:
         yield Problem("state.url", f"{workers} needs Redis; set it to redis://host:6379")
+
+
+def _broken_by_tls(server: ServerSettings) -> Iterator[Problem]:
+    """A certificate and its key stand together, and only one engine speaks TLS."""
+    files = {"server.tls_cert": server.tls_cert, "server.tls_key": server.tls_key}
+    for key_path, file in files.items():
+        if file and server.engine != "hypercorn":
+            wanted = 'needs server.engine = "hypercorn"'
+            yield Problem(key_path, f'{wanted}; the engine "{server.engine}" speaks HTTP/1.1 in the clear only')
+    if server.tls_cert and not server.tls_key:
+        yield Problem("server.tls_key", "must be set with server.tls_cert: the PEM file of the certificate's key")
+    if server.tls_key and not server.tls_cert:
+        yield Problem("server.tls_cert", "must be set with server.tls_key: the PEM file of the key's certificate")
 
 
 def _http_url_flaw(url: str) -> str:

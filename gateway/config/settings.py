@@ -56,6 +56,8 @@ class ServerSettings(Struct, frozen=True):
     port: Port = 8080
     base_url: str = ""
     engine: Literal["native", "hypercorn"] = "native"
+    tls_cert: str = ""
+    tls_key: str = ""
     workers: Workers = 1
     request_timeout_s: Seconds = 60.0
     drain_s: SecondsOrNone = 30.0
@@ -65,10 +67,14 @@ class ServerSettings(Struct, frozen=True):
     def __post_init__(self) -> None:
         force_setattr(self, "base_url", self.base_url.rstrip("/"))
 
+    def listening_url(self, bound_port: int) -> str:
+        """The address that is listened on; `bound_port` is the port really taken."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'https' if self.tls_cert else 'http'}://{host}:{bound_port}"
+
     def public_url(self, bound_port: int) -> str:
         """The address that answers name, without a slash at its end; `bound_port` is the one really listened on."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return self.base_url or f"http://{host}:{bound_port}"
+        return self.base_url or self.listening_url(bound_port)
 
 
 class AdminSettings(Struct, frozen=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -19,6 +19,9 @@ from gateway.observability.logs import Log
 from limits.gate import Gate
 from upstreams.cache.response_cache import Cache
 from upstreams.fetching.site import Site
+
+Renew = Callable[[Config], Collection[str]]
+"""Reads files that settings name, and gives the key paths of those that have changed. Raises ConfigError."""
 
 
 class Reloadable(Protocol):
@@ -40,6 +43,11 @@ class Reload:
         self._in_force = _leaves(config)
         self._read_config = read_config
         self._parts = tuple(parts)
+        self._renew: Renew | None = None
+
+    def renew_with(self, renew: Renew) -> None:
+        """Have `renew` read its files again at every reload: they change while the settings stay."""
+        self._renew = renew
 
     def run(self) -> dict[str, list[str]]:
         """Read the file and apply what changed: `{"applied": [...], "needs_restart": [...]}`, key paths in each.
@@ -50,13 +58,14 @@ class Reload:
             ConfigError: the file cannot be used; the config in force stays.
         """
         new = self._read_config()
+        renewed = self._renew(new) if self._renew else ()
         values = _leaves(new)
         changed = sorted(path for path, value in values.items() if value != self._in_force.get(path))
-        applied: list[str] = []
+        applied = set(renewed)
         for part in self._parts:
             if paths := [path for path in changed if part.takes(path)]:
                 part.apply(new)
-                applied += paths
+                applied.update(paths)
         self._in_force |= {path: values[path] for path in applied}
         return {"applied": sorted(applied), "needs_restart": [path for path in changed if path not in applied]}
 

@@ -17,6 +17,7 @@ import trio
 
 from gateway.admin.app import BOUNDS as ADMIN_BOUNDS
 from gateway.config import Config, ConfigError
+from gateway.config.certificate import LiveCertificate
 from gateway.config.secrets import Secrets
 from gateway.http.edge_answers import plain_edge_answer
 from gateway.node.listeners import bind, in_url, port_of, share
@@ -63,11 +64,15 @@ async def open_served_node(start: Start) -> AsyncIterator[tuple[Node, dict[str, 
     """A node that serves both addresses; leaving drains it. Yields the node and the `listening` line's fields.
 
     Raises:
-        AddressUnusable, StoreUnusable: it cannot start; the text says what to do.
+        AddressUnusable, ConfigError, StoreUnusable: it cannot start; the text says what to do.
     """
-    config, taken = start.config, await _take_addresses(start)
+    config = start.config
+    certificate = LiveCertificate(config.server) if config.server.tls_cert else None
+    taken = await _take_addresses(start)
     setting = _setting(start, config.server.public_url(taken.port))
     async with open_node(setting) as node, trio.open_nursery() as private_side:
+        if certificate is not None:
+            node.reload.renew_with(lambda new: certificate.renew(new.server))
         for warning in exposures_of(config.store.url):
             start.log.event("warning", "data_exposed", warning=warning)
         admin_stop = trio.Event()
@@ -89,7 +94,7 @@ async def open_served_node(start: Start) -> AsyncIterator[tuple[Node, dict[str, 
         async with trio.open_nursery() as public_side:
             await public_side.start(
                 partial(
-                    _engine(config.server.engine, node, sheds=config.server.shed),
+                    _engine(config.server.engine, node, sheds=config.server.shed, certificate=certificate),
                     public,
                     shutdown=node.draining,
                     drain_s=config.server.drain_s,
@@ -100,7 +105,7 @@ async def open_served_node(start: Start) -> AsyncIterator[tuple[Node, dict[str, 
                 )
             )
             node.books.store.announce({"admin_url": taken.announced_url})
-            bound = f"http://{in_url(config.server.host)}:{taken.port}"
+            bound = config.server.listening_url(taken.port)
             try:
                 yield node, {"event": "listening", "url": bound, "admin_url": taken.admin_url}
             finally:
@@ -205,16 +210,19 @@ def _encoded(line: Mapping[str, str]) -> bytes:
     return orjson.dumps(dict(line), option=orjson.OPT_APPEND_NEWLINE)
 
 
-def _engine(name: Literal["native", "hypercorn"], node: Node, *, sheds: bool) -> Callable[..., Awaitable[None]]:
+def _engine(
+    name: Literal["native", "hypercorn"], node: Node, *, sheds: bool, certificate: LiveCertificate | None
+) -> Callable[..., Awaitable[None]]:
     """The server of this name, serving the node's API.
 
     Hypercorn is imported only where the config asks for it, since that takes a tenth of a start.
     """
     if name == "native":
         return partial(serve_native, node.api, shedding=node.overload if sheds else None)
-    from gateway.server.hypercorn.engine import serve_hypercorn  # noqa: PLC0415 - the docstring says why
+    from gateway.server.hypercorn import serve_hypercorn  # noqa: PLC0415 - the docstring says why
 
-    return partial(serve_hypercorn, node.overload.guard(node.api) if sheds else node.api)
+    app = node.overload.guard(node.api) if sheds else node.api
+    return partial(serve_hypercorn, app, tls=None if certificate is None else certificate.context)
 
 
 def _bounds(max_connections: int, log: Log) -> Bounds:

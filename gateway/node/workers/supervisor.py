@@ -61,7 +61,7 @@ async def supervise(plan: SupervisorPlan) -> None:
     places = await reserve(server.host, server.port, key_path="server")
     port = places[0].getsockname()[1]
     admin_url = f"http://{in_url(admin.host)}:{port_of(private)}"
-    line = {"event": "listening", "url": f"http://{in_url(server.host)}:{port}", "admin_url": admin_url}
+    line = {"event": "listening", "url": server.listening_url(port), "admin_url": admin_url}
     command = Command(
         plan.program, lambda number: environ_of(Worker(number=number, port=port, admin_url=admin_url), plan.environ)
     )

@@ -1,4 +1,4 @@
-"""The same app under Hypercorn, for TLS with HTTP/2; the native server is the faster one.
+"""Serves an app with Hypercorn's protocols: HTTP/1.1, and over TLS HTTP/2.
 
 Hypercorn's own way of starting lets one connection's failure end the server (pgjones/hypercorn#225: a malformed
 upgrade request is enough) and cuts what is under way three seconds after a stop. So its protocol code is used, one
@@ -44,10 +44,12 @@ async def serve_hypercorn(
     bounds: Bounds = Bounds(),  # noqa: B008 - frozen
     websocket_paths: frozenset[str] = frozenset(),
     unsent: Unsent | None = None,
-    tls: ssl.SSLContext | None = None,
+    tls: Callable[[], ssl.SSLContext] | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve `app` as `serve_native` does; with `tls` over HTTPS, HTTP/2 included if the context offers it.
+    """Serve `app` as `serve_native` does; with `tls` over HTTPS, HTTP/2 included if its context offers it.
+
+    `tls` gives the context of each new handshake, so that a renewed certificate needs no restart.
 
     Of `bounds` it knows `header_bytes`, `idle_s` (headers included), those of answers that are not read, those of
     WebSockets and, for each listener, `connections`.
@@ -81,7 +83,7 @@ async def _accept(
     listener: trio.SocketListener,
     *,
     connect: Callable[[trio.abc.Stream], GuardedConnection],
-    tls: ssl.SSLContext | None,
+    tls: Callable[[], ssl.SSLContext] | None,
     connections: trio.Nursery,
     limit: int,
 ) -> None:
@@ -90,7 +92,7 @@ async def _accept(
         await room.acquire()
         stream: trio.abc.Stream = await accept_one(listener)
         if tls is not None:
-            stream = trio.SSLStream(stream, tls, server_side=True, https_compatible=True)
+            stream = trio.SSLStream(stream, tls(), server_side=True, https_compatible=True)
         connections.start_soon(_serve, connect(stream), room)
 
 
@@ -126,7 +128,7 @@ class _Guarded:
         self._reading = reading
 
     async def __call__(self, scope: HypercornScope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
-        if scope["type"] != "lifespan":
+        if scope["type"] != "lifespan" and scope["http_version"].startswith("1"):
             self._reading.begin_answer(scope["headers"])
         if scope["type"] == "websocket" and scope["http_version"] == "1.1":
             await self._app(cast("WebSocketScope", scope), cast("Receive", receive), cast("Send", send))
@@ -137,6 +139,7 @@ class _Guarded:
 
     async def _answer(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
         closes = scope["http_version"].startswith("1")
+        reading = self._reading if closes else self._reading.of_stream(scope["headers"])
         started = False
 
         async def send_on(message: SendMessage) -> None:
@@ -144,7 +147,7 @@ class _Guarded:
             if message["type"] == "http.response.start":
                 started = True
                 message = self._dressed(message, closes=closes and self._shutdown.is_set())
-            await self._send_bounded(send, message, is_alone=closes)
+            await _send_bounded(send, message, reading, is_alone=closes)
 
         if (refusal := self._refusal(scope)) is not None:
             await self._answer_itself(send_on, refusal, closes=closes)
@@ -157,16 +160,6 @@ class _Guarded:
             _logger.exception("The app failed on %s %s", scope["method"], scope["path"])
             failure = RequestRefused(500, "The server failed on this request.")
             await self._answer_itself(send_on, failure, closes=closes)
-
-    async def _send_bounded(self, send: Send, message: SendMessage, *, is_alone: bool) -> None:
-        """Send a message of an answer, which is alone on its connection or one of several."""
-        reading = self._reading
-        if message["type"] == "http.response.body":
-            reading.held = message.get("held", b"")
-        if is_alone:
-            await send(message)
-        elif not reading.given_up:
-            await reading.bounded_stream(send(message))
 
     async def _answer_itself(self, send: Send, refusal: RequestRefused, *, closes: bool) -> None:
         headers, body = self._upgrades.edge_answer(refusal.status, refusal.sentence)
@@ -198,3 +191,14 @@ class _Guarded:
             except RequestRefused as refusal:
                 return refusal
         return None
+
+
+async def _send_bounded(send: Send, message: SendMessage, reading: ClientReading, *, is_alone: bool) -> None:
+    """Send a message of an answer, which is alone on its connection or one of several."""
+    if message["type"] == "http.response.body":
+        reading.held = message.get("held", b"")
+    if is_alone:
+        await send(message)
+    elif not reading.given_up:
+        body = message.get("body", b"") if message["type"] == "http.response.body" else b""
+        await reading.bounded_stream(send(message), body)

@@ -28,7 +28,7 @@ class PendingSends:
 
 
 class ClientReading:
-    """How the client of one connection reads what it is sent."""
+    """How the client of one connection reads what it is sent; of HTTP/2, the client of one stream."""
 
     def __init__(self, sends: PendingSends, stream: trio.abc.Stream) -> None:
         self._sends = sends
@@ -66,12 +66,30 @@ class ClientReading:
         if scope.cancelled_caught and not self.given_up:
             self._note_too_slow()
 
-    async def bounded_stream(self, sending: Awaitable[None]) -> None:
-        """Send a piece of one of several answers, which waits until the client asks for more of it (HTTP/2)."""
-        with trio.move_on_after(self._sends.bounds.write_s) as scope:
-            await sending
-        if scope.cancelled_caught:
+    def of_stream(self, headers: Iterable[tuple[bytes, bytes]]) -> "ClientReading":
+        """The same for one of several answers, to the request with these headers (HTTP/2)."""
+        reading = ClientReading(self._sends, self._stream)
+        reading.begin_answer(headers)
+        return reading
+
+    async def bounded_stream(self, sending: Awaitable[None], data: bytes) -> None:
+        """Send a piece of one of several answers, which waits until the client asks for more of it (HTTP/2).
+
+        Where it takes too long, or its key holds too much, the connection ends with all of its streams.
+        """
+        unsent = self._sends.unsent
+        with trio.CancelScope(deadline=self._patience.begin(self._sends.bounds.write_s)) as scope:
+            self._scope = scope
+            unsent.add(self, (data, self.held))
+            try:
+                await sending
+            finally:
+                unsent.discard(self)
+                self._scope = None
+                self._patience.end(len(data))
+        if scope.cancelled_caught and not self.given_up:
             self._note_too_slow()
+        if self.given_up:
             await trio.aclose_forcefully(self._stream)
 
     def give_up(self) -> None:

@@ -10,7 +10,7 @@ import trio
 from gateway.server.asgi import ASGIApp
 from gateway.server.bounds import Bounds
 from gateway.server.errors import EdgeAnswer
-from gateway.server.hypercorn.engine import serve_hypercorn
+from gateway.server.hypercorn import serve_hypercorn
 from gateway.server.serve import serve_native
 from gateway.server.unsent import Unsent
 

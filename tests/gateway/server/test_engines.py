@@ -11,7 +11,7 @@ import pytest
 import trio
 import trustme
 
-from gateway.server.hypercorn.engine import serve_hypercorn
+from gateway.server.hypercorn import serve_hypercorn
 from tests.gateway.server.apps import BIG, STREAMED, PathApp
 from tests.gateway.server.raw_client import PATIENCE_S, Answer, edge_answer, open_served
 
@@ -122,7 +122,13 @@ async def test_hypercorn_serves_http_2_over_tls():
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
     shutdown = trio.Event()
     serve = partial(
-        serve_hypercorn, PathApp(), listeners, shutdown=shutdown, drain_s=1, edge_answer=edge_answer, tls=server_tls
+        serve_hypercorn,
+        PathApp(),
+        listeners,
+        shutdown=shutdown,
+        drain_s=1,
+        edge_answer=edge_answer,
+        tls=lambda: server_tls,
     )
     with trio.fail_after(PATIENCE_S):
         async with trio.open_nursery() as nursery:

@@ -14,7 +14,7 @@ import trio
 import trustme
 from trio_websocket import ConnectionClosed, ConnectionRejected, WebSocketConnection, wrap_client_stream
 
-from gateway.server.hypercorn.engine import serve_hypercorn
+from gateway.server.hypercorn import serve_hypercorn
 from tests.gateway.server.raw_client import PATIENCE_S, edge_answer, open_served
 from tests.gateway.server.socket_apps import BIG, PATHS, SocketApp
 
@@ -99,7 +99,7 @@ async def tls_served(protocol: str) -> AsyncIterator[tuple[int, ssl.SSLContext]]
     serve = partial(serve_hypercorn, SocketApp(), listeners, shutdown=shutdown, drain_s=0.2, edge_answer=edge_answer)
     with trio.fail_after(PATIENCE_S):
         async with trio.open_nursery() as nursery:
-            await nursery.start(partial(serve, tls=server_tls, websocket_paths=PATHS))
+            await nursery.start(partial(serve, tls=lambda: server_tls, websocket_paths=PATHS))
             yield listeners[0].socket.getsockname()[1], client_tls
             shutdown.set()
 

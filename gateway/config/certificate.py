@@ -1,0 +1,178 @@
+"""The certificate that a node serves TLS with: the flaws of its files, the doubts about them, and the live context."""
+
+from __future__ import annotations
+
+import os
+import ssl
+import stat
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gateway.config.errors import ConfigError, Problem
+from gateway.config.settings import ServerSettings
+from storage.private_files import OTHERS, read_small
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+    from cryptography.x509 import Certificate
+
+CERT, KEY = "server.tls_cert", "server.tls_key"
+_BYTES_MAX = 1_048_576
+_WORLD = 0o007
+_PROTOCOLS = ["h2", "http/1.1"]
+_CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
+"""Those of TLS 1.2 that have forward secrecy and that HTTP/2 does not forbid (RFC 9113, 9.2.2)."""
+
+
+class _FileUnusable(Exception):
+    """A file of the certificate cannot be used."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
+
+
+def certificate_flaws(server: ServerSettings) -> list[Problem]:
+    """Why the certificate and its key cannot be served with; empty when they can, or when none are set."""
+    if not (server.tls_cert and server.tls_key):
+        return []
+    problems = []
+    for read in (_read_certificate, _read_key):
+        try:
+            read(server)
+        except _FileUnusable as exc:
+            problems.append(exc.problem)
+    return problems or _flaws_of_pair(server)
+
+
+def certificate_doubts(server: ServerSettings, now: float) -> list[str]:
+    """Warnings of what is served all the same: a certificate out of its time, a key that others may read."""
+    if not (server.tls_cert and server.tls_key):
+        return []
+    try:
+        own = _read_certificate(server)
+    except _FileUnusable:
+        return []
+    doubts, at = [], datetime.fromtimestamp(now, UTC)
+    if at > own.not_valid_after_utc:
+        doubts.append(f"{CERT}: the certificate has expired on {own.not_valid_after_utc.isoformat()}; renew it")
+    if at < own.not_valid_before_utc:
+        doubts.append(f"{CERT}: the certificate is not valid before {own.not_valid_before_utc.isoformat()}")
+    return [*doubts, *_key_exposure(Path(server.tls_key))]
+
+
+def tls_context(server: ServerSettings) -> ssl.SSLContext:
+    """A context that offers HTTP/2 and HTTP/1.1 over TLS 1.2 and 1.3 with the certificate.
+
+    Raises:
+        OSError, ssl.SSLError: its files cannot be used.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
+    context.set_ciphers(_CIPHERS)
+    context.set_alpn_protocols(_PROTOCOLS)
+    context.load_cert_chain(server.tls_cert, server.tls_key, password=_refuse_password)
+    return context
+
+
+class LiveCertificate:
+    """The context of new handshakes, which a reload replaces as a whole; connections keep the one that they have."""
+
+    def __init__(self, server: ServerSettings) -> None:
+        """Raises ConfigError: the files cannot be used."""
+        self._files = (b"", b"")
+        self._paths = ("", "")
+        self.renew(server)
+
+    def context(self) -> ssl.SSLContext:
+        """The context of the next handshake."""
+        return self._context
+
+    def renew(self, server: ServerSettings) -> list[str]:
+        """Read the files again; give the key paths of those that are others than before.
+
+        Without files in the settings the certificate in force stays until the restart that ends TLS.
+
+        Raises:
+            ConfigError: they cannot be used; the certificate in force stays.
+        """
+        if not server.tls_cert:
+            return []
+        paths = (server.tls_cert, server.tls_key)
+        try:
+            files = (_read(CERT, server.tls_cert), _read(KEY, server.tls_key))
+            context = tls_context(server)
+        except _FileUnusable as exc:
+            raise ConfigError(server.tls_cert, (exc.problem,)) from exc
+        except (OSError, ssl.SSLError) as exc:
+            raise ConfigError(server.tls_cert, (_unloadable(exc, server),)) from exc
+        before = (*zip(self._paths, self._files, strict=True),)
+        after = (*zip(paths, files, strict=True),)
+        self._context, self._paths, self._files = context, paths, files
+        return [name for name, old, new in zip((CERT, KEY), before, after, strict=True) if old != new]
+
+
+def _flaws_of_pair(server: ServerSettings) -> list[Problem]:
+    try:
+        tls_context(server)
+    except (OSError, ssl.SSLError) as exc:
+        return [_unloadable(exc, server)]
+    return []
+
+
+def _unloadable(exc: OSError, server: ServerSettings) -> Problem:
+    if isinstance(exc, ssl.SSLError) and exc.reason == "KEY_VALUES_MISMATCH":
+        return Problem(KEY, f"{server.tls_key} is not the key of the certificate in {server.tls_cert}")
+    return Problem(CERT, f"{server.tls_cert} and its key cannot be used: {exc.strerror or exc}")
+
+
+def _read_certificate(server: ServerSettings) -> Certificate:
+    """The node's own certificate, which stands first in its file."""
+    from cryptography import x509  # noqa: PLC0415 - only a node that serves TLS pays for its import
+
+    content = _read(CERT, server.tls_cert)
+    try:
+        return x509.load_pem_x509_certificates(content)[0]
+    except ValueError as exc:
+        raise _FileUnusable(Problem(CERT, f"{server.tls_cert} holds no certificate in PEM form")) from exc
+
+
+def _read_key(server: ServerSettings) -> PrivateKeyTypes:
+    from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415 - as above
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415 - as above
+
+    content = _read(KEY, server.tls_key)
+    try:
+        return load_pem_private_key(content, password=None)
+    except TypeError as exc:
+        wanted = "is encrypted; nobody is there to type its passphrase, so decrypt it: openssl pkey -in FILE -out FILE"
+        raise _FileUnusable(Problem(KEY, f"{server.tls_key} {wanted}")) from exc
+    except (ValueError, UnsupportedAlgorithm) as exc:
+        raise _FileUnusable(Problem(KEY, f"{server.tls_key} holds no private key in PEM form")) from exc
+
+
+def _read(key_path: str, file: str) -> bytes:
+    try:
+        return read_small(Path(file), bytes_max=_BYTES_MAX)
+    except (OSError, ValueError) as exc:
+        reason = (exc.strerror if isinstance(exc, OSError) else None) or "not a path"
+        raise _FileUnusable(Problem(key_path, f"{file!r} cannot be read: {reason}")) from exc
+
+
+def _key_exposure(key: Path) -> list[str]:
+    """A warning when others may read the key. A group may read the key of another owner: it is let in on purpose."""
+    try:
+        found = key.stat()
+    except OSError:
+        return []
+    mode, is_own = stat.S_IMODE(found.st_mode), found.st_uid == os.geteuid()
+    if not mode & (OTHERS if is_own else _WORLD):
+        return []
+    return [f"{KEY}: others may read {key} (mode {mode:04o}); forbid it: chmod {'go=' if is_own else 'o='} {key}"]
+
+
+def _refuse_password() -> str:
+    """An encrypted key is refused: OpenSSL would ask for its passphrase on the terminal."""
+    raise ssl.SSLError("the key is encrypted")
