@@ -128,18 +128,16 @@ class _Guarded:
         self._reading = reading
 
     async def __call__(self, scope: HypercornScope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
-        if scope["type"] != "lifespan" and scope["http_version"].startswith("1"):
+        if scope["type"] == "websocket":  # of HTTP/1.1; over HTTP/2 they are not offered
             self._reading.begin_answer(scope["headers"])
-        if scope["type"] == "websocket" and scope["http_version"] == "1.1":
             await self._app(cast("WebSocketScope", scope), cast("Receive", receive), cast("Send", send))
-        elif scope["type"] == "websocket":  # over HTTP/2, which is not offered
-            await send({"type": "websocket.close", "code": 1000, "reason": None})
         elif scope["type"] == "http":
             await self._answer(cast("HTTPScope", scope), cast("Receive", receive), cast("Send", send))
 
     async def _answer(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
         closes = scope["http_version"].startswith("1")
-        reading = self._reading if closes else self._reading.of_stream(scope["headers"])
+        reading = self._reading if closes else self._reading.of_stream()
+        reading.begin_answer(scope["headers"])
         started = False
 
         async def send_on(message: SendMessage) -> None:

@@ -1,11 +1,10 @@
 """Hypercorn's connection with its traps closed: upgrades, sends without a bound, cut endings, failures that spread.
 
+The traps of HTTP/2 are closed in `http2`.
+
 - A malformed upgrade request makes Hypercorn answer twice, which h11 refuses, or stumble over its headers. Here
   upgrades of HTTP/1.1 are ignored, as RFC 9110, 7.8 allows: h2c and websocket requests are answered as plain ones.
   Only a sound request for a WebSocket, to a path where the app takes them, becomes one.
-- WebSockets over HTTP/2 (RFC 8441) are not offered. A frame for a stream that has just ended ends the whole connection
-  (pgjones/hypercorn#329), and an app that does not listen stops the reading for all streams of its client. Browsers
-  open a connection for each WebSocket then.
 - A send is shielded from cancellation without a deadline: one client that reads nothing could hold up a stop forever.
 - The app hears of its answer's end before the connection is closed or reused, in the same task: an app that then
   cancels its own tasks, as quart-trio does, cancelled that too, and the connection stayed.
@@ -20,7 +19,6 @@ from typing import cast
 
 import h11
 import trio
-from h2.settings import SettingCodes, Settings
 from hypercorn.config import Config
 from hypercorn.events import Closed, Event, RawData
 from hypercorn.protocol import ProtocolWrapper
@@ -33,6 +31,7 @@ from hypercorn.trio.tcp_server import TCPServer
 from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import AppWrapper, ConnectionState
 
+from gateway.server.hypercorn.http2 import GuardedH2Protocol
 from gateway.server.hypercorn.reading import ClientReading
 from gateway.server.hypercorn.websocket import Upgrades, WebSocketStream
 
@@ -145,10 +144,7 @@ class GuardedConnection(TCPServer):
         if isinstance(made.protocol, H11Protocol):
             made.protocol = PlainH11Protocol(made, self._upgrades)
         else:
-            connection = made.protocol.connection
-            offered = {SettingCodes(code): value for code, value in connection.local_settings.items()}
-            offered[SettingCodes.ENABLE_CONNECT_PROTOCOL] = 0
-            connection.local_settings = Settings(client=False, initial_values=offered)
+            made.protocol = GuardedH2Protocol(made)
         self._guarded = made
 
     async def protocol_send(self, event: Event) -> None:
@@ -170,6 +166,11 @@ class GuardedConnection(TCPServer):
             if patience.cancelled_caught:
                 await trio.aclose_forcefully(self.stream)
                 await self.protocol.handle(Closed())
+
+    async def _initiate_server_close(self) -> None:
+        if isinstance(self.protocol.protocol, GuardedH2Protocol):
+            await self.protocol.protocol.say_goodbye()
+        await super()._initiate_server_close()
 
     async def _half_close(self) -> None:
         if isinstance(self.stream, trio.SocketStream):  # TLS knows no such thing

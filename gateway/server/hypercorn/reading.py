@@ -66,11 +66,9 @@ class ClientReading:
         if scope.cancelled_caught and not self.given_up:
             self._note_too_slow()
 
-    def of_stream(self, headers: Iterable[tuple[bytes, bytes]]) -> "ClientReading":
-        """The same for one of several answers, to the request with these headers (HTTP/2)."""
-        reading = ClientReading(self._sends, self._stream)
-        reading.begin_answer(headers)
-        return reading
+    def of_stream(self) -> "ClientReading":
+        """The same for one of several answers (HTTP/2)."""
+        return ClientReading(self._sends, self._stream)
 
     async def bounded_stream(self, sending: Awaitable[None], data: bytes) -> None:
         """Send a piece of one of several answers, which waits until the client asks for more of it (HTTP/2).

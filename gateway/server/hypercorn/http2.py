@@ -1,0 +1,188 @@
+"""Hypercorn's HTTP/2 with its traps closed: one stream neither ends its connection nor holds up the others.
+
+- DATA of a stream that has just ended ended the whole connection (pgjones/hypercorn#329): whoever sends a body that
+  its answer did not wait for lost all other answers. Here such bytes are dropped.
+- An app that did not read its body stopped the reading for all streams of its client. Here the body waits in its
+  stream, and the client may send on as the app reads: the window of a stream bounds what waits.
+- An app stayed in its send when the client was gone. Here that send ends.
+- A client that opens streams and resets them had as many apps run as it liked (CVE-2023-44487). Here it is sent away.
+- PRIORITY frames, which RFC 9113 has given up, could fail in Hypercorn's tree. Here they are ignored.
+- WebSockets over HTTP/2 (RFC 8441) are not offered: browsers open a connection for each then.
+"""
+
+from contextlib import suppress
+from typing import cast
+
+import h2.events
+import trio
+from h2.errors import ErrorCodes
+from h2.exceptions import ProtocolError
+from h2.settings import SettingCodes, Settings
+from hypercorn.events import Closed, Event
+from hypercorn.protocol import ProtocolWrapper
+from hypercorn.protocol.events import EndBody, Request, StreamClosed
+from hypercorn.protocol.events import Event as StreamEvent
+from hypercorn.protocol.h2 import H2Protocol, StreamBuffer
+from hypercorn.protocol.http_stream import HTTPStream
+from hypercorn.typing import AppWrapper, ASGIReceiveCallable, ASGIReceiveEvent, ASGISendCallable, Scope
+from hypercorn.utils import filter_pseudo_headers
+
+APPS_MAX = 200
+"""So many apps may run for one connection: twice the streams that it may have open."""
+
+
+class HTTP2Stream(HTTPStream):
+    """One request of a connection: its body waits here until the app reads it."""
+
+    def __init__(self, owner: "GuardedH2Protocol", stream_id: int) -> None:
+        super().__init__(
+            cast("AppWrapper", self._run),
+            owner.config,
+            owner.context,
+            owner.task_group,
+            owner.ssl,
+            owner.client,
+            owner.server,
+            owner.stream_send,
+            stream_id,
+        )
+        self._owner = owner
+        self._body = bytearray()
+        self._unacknowledged = 0
+        self._is_whole = False
+        self._is_told = False  # that it is whole
+        self._changed = trio.Event()
+
+    async def handle(self, event: StreamEvent) -> None:
+        """Take what the connection has for this stream; only a request starts anything."""
+        if isinstance(event, Request):
+            await super().handle(event)
+        elif isinstance(event, EndBody):
+            self._is_whole = True
+        elif isinstance(event, StreamClosed):
+            self.closed = True
+            await self._acknowledge()
+        self._changed.set()
+
+    def take(self, data: bytes, window_bytes: int) -> None:
+        """Keep bytes of the body, which took so many of the window."""
+        self._body += data
+        self._unacknowledged += window_bytes
+        self._changed.set()
+
+    async def receive(self) -> ASGIReceiveEvent:
+        """The body as far as it is there, else the next of it; the disconnect, as often as asked."""
+        while not self.closed:
+            if self._body or (self._is_whole and not self._is_told):
+                data, self._is_told = bytes(self._body), self._is_whole
+                self._body.clear()
+                await self._acknowledge()
+                return {"type": "http.request", "body": data, "more_body": not self._is_told}
+            self._changed = trio.Event()
+            await self._changed.wait()
+        await trio.lowlevel.checkpoint()
+        return {"type": "http.disconnect"}
+
+    async def _acknowledge(self) -> None:
+        """Let the client send as much again."""
+        count, self._unacknowledged = self._unacknowledged, 0
+        await self._owner.acknowledge(count, self.stream_id)
+
+    async def _run(self, scope: Scope, _receive: ASGIReceiveCallable, send: ASGISendCallable, *threads: object) -> None:
+        self._owner.apps += 1
+        try:
+            await self._owner.app(scope, self.receive, send, *threads)  # type: ignore[arg-type]  # Hypercorn's own
+        finally:
+            self._owner.apps -= 1
+
+
+class GuardedH2Protocol(H2Protocol):
+    """HTTP/2 on one connection."""
+
+    def __init__(self, wrapper: ProtocolWrapper) -> None:
+        super().__init__(
+            wrapper.app,
+            wrapper.config,
+            wrapper.context,
+            wrapper.task_group,
+            wrapper.state,
+            wrapper.ssl,
+            wrapper.client,
+            wrapper.server,
+            wrapper.send,
+        )
+        self.apps = 0
+        """How many apps run, those of streams that their client has reset included."""
+        offered = {SettingCodes(code): value for code, value in self.connection.local_settings.items()}
+        offered[SettingCodes.ENABLE_CONNECT_PROTOCOL] = 0
+        self.connection.local_settings = Settings(client=False, initial_values=offered)
+
+    async def handle(self, event: Event) -> None:
+        """Take bytes of the client, or its end, which ends every send."""
+        await super().handle(event)
+        if isinstance(event, Closed):
+            for buffer in [*self.stream_buffers.values()]:
+                await buffer.close()
+
+    async def acknowledge(self, count: int, stream_id: int) -> None:
+        """Let the client send so many bytes again, on the stream if it is still open."""
+        if count and not self.closed:
+            with suppress(ProtocolError):
+                self.connection.acknowledge_received_data(count, stream_id)
+            await self._flush()
+
+    async def say_goodbye(self, code: ErrorCodes = ErrorCodes.NO_ERROR) -> None:
+        """Tell the client that the connection closes (GOAWAY)."""
+        with suppress(ProtocolError):
+            self.connection.close_connection(code)
+        await self._flush()
+
+    async def _handle_events(self, events: list[h2.events.Event]) -> None:
+        for event in events:
+            if isinstance(event, h2.events.DataReceived):
+                await self._take_body(event)
+            else:
+                await super()._handle_events([event])
+        await self._flush()
+
+    async def _take_body(self, event: h2.events.DataReceived) -> None:
+        stream = self.streams.get(event.stream_id)
+        if isinstance(stream, HTTP2Stream):
+            stream.take(event.data, event.flow_controlled_length)
+        else:  # its answer has been sent, or it is a WebSocket that is refused
+            await self.acknowledge(event.flow_controlled_length, event.stream_id)
+
+    async def _create_stream(self, request: h2.events.RequestReceived) -> None:
+        pseudo = {name: value for name, value in request.headers if name.startswith(b":")}
+        method, path = pseudo[b":method"], pseudo.get(b":path", b"")
+        if self.apps >= APPS_MAX:
+            await self.say_goodbye(ErrorCodes.ENHANCE_YOUR_CALM)
+            await self.send(Closed())
+        elif method == b"CONNECT":  # to a WebSocket, which is not offered, or through a proxy, which this is not
+            refusal = [(b":status", b"403" if path else b"501"), (b"content-length", b"0"), (b"server", b"sluice")]
+            self.connection.send_headers(request.stream_id, refusal, end_stream=True)
+        elif not (path.isascii() and method.isascii()):
+            self.connection.reset_stream(request.stream_id, ErrorCodes.PROTOCOL_ERROR)
+        else:
+            await self._begin(request, method.decode().upper(), path)
+
+    async def _begin(self, request: h2.events.RequestReceived, method: str, path: bytes) -> None:
+        stream = self.streams[request.stream_id] = HTTP2Stream(self, request.stream_id)
+        self.stream_buffers[request.stream_id] = StreamBuffer(self.context.event_class)
+        self.priority.insert_stream(request.stream_id)
+        self.priority.block(request.stream_id)
+        headers = filter_pseudo_headers(request.headers)
+        asked = Request(
+            stream_id=request.stream_id,
+            headers=headers,
+            http_version="2",
+            method=method,
+            raw_path=path,
+            state=self.connection_state,
+        )
+        await stream.handle(asked)
+        self.keep_alive_requests += 1
+        await self.context.mark_request()
+
+    async def _priority_updated(self, event: h2.events.PriorityUpdated) -> None:
+        """Nothing: all streams are alike."""
