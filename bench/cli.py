@@ -53,7 +53,7 @@ def _with(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 @contextmanager
 def _refusals() -> Iterator[None]:
-    """What the suite refuses, and that it is not installed, as the command's own refusals."""
+    """Turn the suite's refusals, and its absence, into the command's own refusals."""
     try:
         from bench.core.errors import BenchError  # noqa: PLC0415 - see the module's docstring
 

@@ -1,4 +1,4 @@
-"""Who may pass: the key, then the window, then the lease; a refusal changes no counter (spec 5, 8; decisions 5)."""
+"""Admits a request: the key, then the window, then the lease; a refusal changes no counter (spec 5, 8; decisions 5)."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def window_values(state: WindowState) -> tuple[bytes, ...]:
     """The values of the headers `WINDOW`, the usual ones and the IETF draft's pair (decisions 2)."""
     remaining, reset_s = b"%d" % state.remaining, b"%d" % state.reset_s
     limit, policy = _limit_values(state.limit)
-    # Added up: `b"..." % (...)` takes twice as long.
+    # hot: added up, which is measured against `b"..." % (...)`
     return limit, policy, remaining, reset_s, b'"key";r=' + remaining + b";t=" + reset_s
 
 

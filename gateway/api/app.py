@@ -31,7 +31,7 @@ _OVERHEAD = (b"x-sluice-overhead-ms",)
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What the entry needs, each made by the composition root."""
+    """The parts that the entry needs, each made by the composition root."""
 
     admission: Admission
     routes: Routes
@@ -41,7 +41,7 @@ class Parts:
     log: Log
     make_id: Callable[[str], str]
     clock: Callable[[], float]
-    """Trio's; `trio.current_time` looks for it anew each time, which costs twice as much as reading it."""
+    """Trio's, read directly: hot (`docs/performance.md`)."""
 
 
 class Api:
@@ -126,7 +126,7 @@ class Api:
             return reply
 
     def _outside(self, request: Request) -> Reply:
-        """What stands beside the API; the rest is pointed to the catalog."""
+        """Return a page that stands beside the API; every other path is pointed to the catalog."""
         page = document(request.path, self._parts.replies.base_url)
         if page is None or request.method not in _READS:
             raise Refused("ENDPOINT_NOT_FOUND", "The API's paths begin with /v1/; /v1/utility/endpoints lists them.")
@@ -150,7 +150,7 @@ class Api:
             self._record(request, reply, overhead_s)
 
     def _overhead_s(self, request: Request, reply: Reply) -> float:
-        """What the request took here, besides waiting for upstreams or for events."""
+        """Return the seconds that the request took here, without its waits for upstreams and events."""
         return max(0.0, self._parts.clock() - request.started - reply.upstream_s - request.held_s)
 
     def _fields(self, request: Request, reply: Reply, overhead_s: float) -> Fields:
@@ -242,7 +242,7 @@ def _stream_headers(request: Request) -> Headers:
 
 
 def _socket_headers(request: Request) -> Headers:
-    """What is known of a request before it ends."""
+    """The headers that are known before a request ends: its id, and the key's window."""
     headers: Headers = [(b"x-request-id", request.id.encode())]
     if request.caller is not None and request.caller.window is not None:
         headers += zip(WINDOW, window_values(request.caller.window), strict=True)

@@ -1,4 +1,4 @@
-"""What ends a command that would go on for ever: Ctrl-C, SIGTERM, or nobody reading its stdout any more."""
+"""Ends a command that would go on for ever: Ctrl-C, SIGTERM, or nobody reading its stdout any more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands share: loading the config and secrets, running Trio, and turning refusals into one line."""
+"""The steps that commands share: loading the config and secrets, running Trio, and turning refusals into one line."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ class Verify(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """What came; `body` is JSON as Python has it, None unless it was verified."""
+    """One delivery as it arrived; `body` is its decoded JSON, None unless the signature holds."""
 
     problem: str | None
     webhook_id: str

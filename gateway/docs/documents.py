@@ -1,4 +1,4 @@
-"""What the API's own links lead to: errors, event types, the archetypes' schemas and a page for language models.
+"""The pages that the API's own links lead to: errors, event types, the archetypes' schemas, and `llms.txt`.
 
 All are made from what the program itself goes by: the error table, the registry of events, the records' constructors.
 """

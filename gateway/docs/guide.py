@@ -98,7 +98,7 @@ def _example_params(listing: Listing) -> dict[str, str]:
 
 
 def _description(listing: Listing) -> str:
-    """What the endpoint says of itself, and where its answers come from if there are several places."""
+    """Return the endpoint's own description, and the order of its sources if it has several."""
     endpoint, site = listing.endpoint, listing.site
     told = endpoint.description or endpoint.summary
     if not endpoint.fallbacks:
@@ -160,7 +160,7 @@ def _pagination(listing: Listing) -> dict[str, Any] | None:
 
 
 def _limit(endpoint: Endpoint) -> str | None:
-    """What `limit` means here (spec 4.3, rule 7)."""
+    """Return how this endpoint reads `limit`; None for one that has no such parameter (spec 4.3, rule 7)."""
     if endpoint.collect is not None:
         return "collect-until-N"
     return "page size" if any(param.name == "limit" for param in endpoint.params) else None

@@ -1,4 +1,4 @@
-"""What the HTTP edge itself answers, before any app is asked: malformed, too large and too slow requests."""
+"""Answers of the HTTP edge itself, before any app is asked: to malformed, too large and too slow requests."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ async def _nothing_comes() -> ReceiveMessage:  # noqa: ASYNC124 - it stands for 
 
 @dataclass(slots=True)
 class Caller:
-    """Whose request it is: the key, and once admitted its window after this request and the lease that it holds."""
+    """The caller of a request: its key and, once it is admitted, the key's window and the lease that it holds."""
 
     key: Key
     window: WindowState | None = None
@@ -37,8 +37,8 @@ class Caller:
 
 @dataclass(slots=True)
 class Request:
-    """What a route reads; `started` is Trio's clock at its arrival. Only the API's entry, the admission, the
-    routing table and who holds it open change one."""
+    """A request as a route reads it; `started` is Trio's clock at its arrival. Only the API's entry, the admission,
+    the routing table and the feed, which may hold it open, change one."""
 
     id: str
     method: str
@@ -57,7 +57,7 @@ class Request:
     send: Send | None = field(default=None, repr=False)
     """ASGI's, where the server has our extension of it."""
     named: Mapping[str, str] | None = None
-    """What stands in the path where its route has `{name}`; the routing table sets it."""
+    """The segments of the path where its route has `{name}`; the routing table sets them."""
     held_s: float = 0.0
     """For how long it was held open, waiting for something to tell: not what the gateway cost."""
 
@@ -93,7 +93,7 @@ class Reply:
 def names(header: bytes | None, token: bytes) -> bool:
     """Whether `token`, in whatever case, is an item of a header that is a list, and not one of the quality nought.
 
-    `find` comes first, since most headers do not hold it; `in` of two bytes costs ten times as much.
+    `find` comes first, since most headers do not hold it; `in` of two bytes is slower (measured).
     """
     if header is None or (listed := header.lower()).find(token) < 0:
         return False
@@ -108,7 +108,7 @@ def query_of(raw: bytes) -> list[tuple[str, str]]:
         Refused: more than 100 of them.
     """
     if ESCAPE not in raw and PLUS not in raw and raw.count(b"&") < _FIELDS_MAX and raw.isascii():
-        # Nothing to decode, as in most queries: a tenth of the cost of the general way.
+        # hot: nothing is to be decoded in most queries
         pairs = []
         for piece in raw.decode().split("&"):
             if piece:

@@ -1,4 +1,4 @@
-"""What a route is, and the table that finds one by its path (spec 4; decisions 5)."""
+"""Routes, and the table that finds one by its path and method (spec 4; decisions 5)."""
 
 from __future__ import annotations
 

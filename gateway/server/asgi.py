@@ -6,8 +6,8 @@ from typing import Final, Literal, NotRequired, TypedDict
 from gateway.server.http1.fields import Fields
 
 EXTENSION: Final = "sluice"
-"""Among a scope's extensions, it says that the server takes more messages than ASGI has: `sluice.answer`, which saves a
-small answer 3 us, `sluice.parts`, which saves a large one a copy, and `sluice.hangup`."""
+"""Among a scope's extensions, it says that the server takes more messages than ASGI has: `sluice.answer`, a whole
+small answer in one message (hot), `sluice.parts`, which saves a large one a copy, and `sluice.hangup`."""
 
 State = dict[str, object]
 HeaderLines = tuple[tuple[bytes, bytes], ...]
@@ -103,7 +103,7 @@ class WebSocketDisconnect(TypedDict):
 
 
 class LifespanRequest(TypedDict):
-    """What the server asks of the app at its start and end."""
+    """The server's request to the app at its start and at its end."""
 
     type: Literal["lifespan.startup", "lifespan.shutdown"]
 

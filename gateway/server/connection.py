@@ -112,7 +112,7 @@ class Connection:
         return found
 
     def _exchange_for(self, request: RequestHead) -> Exchange:
-        """What the app is called with: a WebSocket where it takes them and the client asks for one.
+        """Return the exchange that the app is called with: a WebSocket where it takes one and the client asks for one.
 
         Raises:
             Refused: the client asks for a WebSocket in a way that this server does not take.

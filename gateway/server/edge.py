@@ -1,4 +1,4 @@
-"""What all connections of one server share."""
+"""The state that all connections of one server share."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -78,7 +78,7 @@ class Edge:
     known_headers: KnownHeaders = field(default_factory=KnownHeaders)
     """Header blocks of requests that came before."""
     shapes: Shapes = field(default_factory=dict)
-    """Of the heads of answers that came before."""
+    """Templates of the heads of answers that came before."""
     hangups: Hangups = field(default_factory=Hangups)
     refused: RefusedClients = field(default_factory=RefusedClients)
     unsent: Unsent = field(default_factory=Unsent)

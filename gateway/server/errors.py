@@ -1,4 +1,4 @@
-"""What can go wrong at the edge: refused requests, clients that left, apps that broke the protocol."""
+"""Errors of the edge: refused requests, clients that left, apps that broke the protocol."""
 
 from collections.abc import Callable
 

@@ -65,7 +65,7 @@ class Exchange:
 
     @property
     def scope(self) -> Scope:
-        """What the app is called with."""
+        """The ASGI scope that the app is called with."""
         return self._request.scope
 
     @property
@@ -190,7 +190,7 @@ class Exchange:
         self._lines, self._left, self._closes = head_lines(status, fields, edge.shapes, date=edge.date)
 
     def _due(self, piece: bytes, *, more: bool) -> tuple[bytes, ...]:
-        """What is to be written for a piece of the body."""
+        """Return the buffers to write for a piece of the body, the head before the first one."""
         lines = self._lines
         if lines is None or self.finished:
             raise AppMisbehaved("The app sent a body before its answer's start or after its end.")
@@ -220,7 +220,7 @@ class Exchange:
         if self._left is None and not (more or self._bodiless or (self.head_only and not size)):
             self._left = size  # of a GET that is sent in pieces, its HEAD knows no length (RFC 9110, 8.6)
         if self._left is not None:
-            lines.append(b"content-length: " + str(self._left).encode())  # %d costs five times as much
+            lines.append(b"content-length: " + str(self._left).encode())  # measured against %d
         elif not (self._bodiless or self.head_only):
             if version == "1.1":
                 self._chunked = True

@@ -26,7 +26,7 @@ class Hangups:
         """Nothing is watched; its task (`run`) has to run where it is `AVAILABLE`."""
         self._epoll = select.epoll() if sys.platform == "linux" else None
         self._left: dict[int, Callable[[], None] | None] = {}
-        """Of each that the epoll knows; None while nobody wants to hear of it."""
+        """Callbacks by each descriptor that the epoll knows; None while nobody wants to hear of it."""
 
     def watch(self, fd: int, left: Callable[[], None]) -> None:
         """Call `left` once the client behind `fd` has closed its side, perhaps at once; before `forget`."""

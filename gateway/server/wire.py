@@ -113,7 +113,7 @@ class Wire:
         return b""
 
     def read_nowait(self, size: int) -> bytes:
-        """What has arrived, or nothing."""
+        """Return the bytes that have arrived; none when nothing has, or when the client has ended its side."""
         try:
             data = self._socket.recv(size)
         except BlockingIOError:

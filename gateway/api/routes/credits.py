@@ -35,7 +35,7 @@ class Credits:
         return (Route("/v1/credits/balance", self.balance), Route("/v1/credits/transactions", self.transactions))
 
     async def balance(self, request: Request, caller: Caller) -> Reply:
-        """What can be spent, what is held, what was deducted lately."""
+        """Return the balance, the credits on hold and the latest deductions."""
         read_free(request.query, ())
         report = await self._ledger.report(caller.key.account_id)
         data = {

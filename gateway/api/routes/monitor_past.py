@@ -1,4 +1,4 @@
-"""What a monitor's runs have brought, over HTTP: series, downloads, pictures, and rules tried on it (spec 4.5)."""
+"""Serves the results of a monitor's runs: series, downloads, pictures, and rules tried on them (spec 4.5)."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class FeedAnswer:
-    """What a node, or what stands before it, answered; header names are lower case."""
+    """An answer of a node, or of a proxy before it; header names are lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -53,7 +53,7 @@ class FeedAnswer:
 
 
 class ErrorDetails(msgspec.Struct):
-    """What a refusal tells beside its message; `missed_*` of a 410."""
+    """The details of a refusal beside its message; a 410 has `missed_*`."""
 
     next_step: str = ""
     missed_from: str | None = None
@@ -153,7 +153,7 @@ def _words(exc: Exception) -> str:
 
 
 def details_of(answer: FeedAnswer) -> ErrorDetails:
-    """What an error's answer tells beside its message."""
+    """Return the details of an error's answer; empty ones when it is none of a node's."""
     refused = _refused(answer)
     return refused.error.details if refused else ErrorDetails()
 

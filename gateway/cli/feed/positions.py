@@ -17,7 +17,7 @@ class FeedPosition(Protocol):
     """Where to read on."""
 
     def asked(self) -> Mapping[str, str]:
-        """What a read's query says of it."""
+        """Return the query parameters that make a read begin here."""
         ...
 
     def move(self, cursor: str) -> None:

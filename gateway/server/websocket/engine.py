@@ -55,7 +55,7 @@ class WebSocket(Exchange):
 
     @property
     def scope(self) -> Scope:
-        """What the app is called with."""
+        """The ASGI scope that the app is called with."""
         told = self._request.scope
         scope: WebSocketScope = {
             "type": "websocket",
@@ -162,10 +162,10 @@ class WebSocket(Exchange):
 
 
 def said(message: WebSocketSend) -> str | bytes:
-    """What the app sends.
+    """Return the text or the bytes of the app's message.
 
     Raises:
-        AppMisbehaved: nothing.
+        AppMisbehaved: it has neither.
     """
     data, text = message.get("bytes"), message.get("text")
     whole = text if data is None else data

@@ -66,7 +66,7 @@ class Frames:
         return bytes(self._connection.send(Ping()))
 
     def answer(self, control: Control) -> bytes:
-        """What is due for a control frame: a pong, or a close; nothing once we have closed."""
+        """Return the frame that answers a control frame: a pong, or a close; nothing once we have closed."""
         if isinstance(control, CloseConnection):
             return self.close(control.code, control.reason)
         return bytes(self._connection.send(control.response())) if isinstance(control, Ping) and self.open else b""

@@ -23,7 +23,7 @@ class Handshake:
 
 
 def read_handshake(method: str, version: str, headers: Sequence[tuple[bytes, bytes]]) -> Handshake | None:
-    """What a request with these headers, whose names are in lower case, asks for; None: it asks for no WebSocket.
+    """Return the handshake of a request with these headers (names in lower case); None: it asks for no WebSocket.
 
     Raises:
         Refused: it asks for one, but not as RFC 6455 says; 426 names the version that this server speaks.
