@@ -17,8 +17,8 @@ import trio
 
 from events.filters import Moved
 from events.log.pages import read_heads
-from events.waking.timers import Deadlines
 from events.waking.waiter import Waiter
+from limits.timers import Deadlines
 from storage.errors import StorageError
 from storage.state import LOOK_AGAIN, State
 from storage.store import Store

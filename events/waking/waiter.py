@@ -9,7 +9,7 @@ import trio
 
 from events.filters import ALL, Filters, Moved
 from events.sleeper import Sleeper
-from events.waking.timers import Deadlines
+from limits.timers import Deadlines
 
 BeginRead = Callable[[Sleeper], None]
 
@@ -98,12 +98,12 @@ class Waiter(Sleeper):
         if self._moved or self._closing or has_left:
             await trio.lowlevel.cancel_shielded_checkpoint()
         elif gone is None:
-            tick = self._deadlines.add(self, until)
+            self._deadlines.set(self, until)
             try:
                 await self.sleep()
             finally:
                 self._is_reading = False
-                self._deadlines.drop(self, tick)
+                self._deadlines.clear(self)
             has_left = self._has_left
         else:
             with trio.CancelScope(deadline=until) as scope:
@@ -157,8 +157,8 @@ class Waiter(Sleeper):
         self._closing = True
         self._end_wait()
 
-    def time_up(self) -> None:
-        """It has waited for long enough."""
+    def expire(self) -> None:
+        """End its wait: the time is up."""
         self._end_wait()
 
     def _end_wait(self) -> None:

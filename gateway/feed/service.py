@@ -47,7 +47,7 @@ async def open_feed(setting: FeedSetting, draining: trio.Event) -> AsyncIterator
     clock = trio.lowlevel.current_clock().current_time
     async with open_page_reader(store, is_alone=setting.is_alone) as pages, trio.open_nursery() as nursery:
         nursery.start_soon(_close_at, draining, hub)
-        nursery.start_soon(hub.deadlines.keep)
+        nursery.start_soon(hub.deadlines.run)
         if hub.is_shared:
             nursery.start_soon(hub.keep_hearing)
         if not setting.is_alone:

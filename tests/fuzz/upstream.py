@@ -7,11 +7,11 @@ import httpx
 import trio
 from trio.testing import MockClock
 
+from limits.timers import Deadlines
 from tests.fuzz.mutations import pieces
 from tests.fuzz.reference import read_answer
 from upstreams.transport.answer_parser import AnswerParser
 from upstreams.transport.connection import UpstreamConnection
-from upstreams.transport.deadlines import ExchangeDeadlines
 from upstreams.transport.http import HttpAnswer, ResponseTooLarge
 from upstreams.transport.ordinary_head import AnswerHeadReader
 from upstreams.transport.wire import PlainWire
@@ -64,7 +64,7 @@ async def _run(turns: tuple[Turn, ...]) -> list[Outcome]:
     upstream = trio.SocketStream(trio.socket.from_stdlib_socket(theirs))
     parser = AnswerParser(AnswerHeadReader(), header_bytes_max=HEADER_BYTES_MAX, body_bytes_max=BODY_BYTES_MAX)
     connection = UpstreamConnection(PlainWire(ours), parser)
-    deadlines = ExchangeDeadlines()
+    deadlines = Deadlines()
     outcomes: list[Outcome] = []
     async with trio.open_nursery() as nursery, upstream:
         nursery.start_soon(deadlines.run)
@@ -81,7 +81,7 @@ async def _run(turns: tuple[Turn, ...]) -> list[Outcome]:
 
 
 async def _call(
-    connection: UpstreamConnection, deadlines: ExchangeDeadlines, turn: Turn
+    connection: UpstreamConnection, deadlines: Deadlines, turn: Turn
 ) -> tuple[HttpAnswer | None, Exception | None]:
     answer = failure = None
     with trio.fail_after(DEADLINE_S + 1):

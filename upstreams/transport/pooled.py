@@ -15,10 +15,10 @@ import certifi
 import httpx
 import trio
 
+from limits.timers import Deadlines
 from upstreams.transport.answer_parser import AnswerParser
 from upstreams.transport.answer_start import AnswerStartParser
 from upstreams.transport.connection import UpstreamConnection, open_connection
-from upstreams.transport.deadlines import ExchangeDeadlines
 from upstreams.transport.http import BODY_BYTES_MAX, HttpAnswer, HttpCall, Origin, origin_of
 from upstreams.transport.ordinary_head import AnswerHeadReader
 from upstreams.transport.phases import PhaseDeadline
@@ -84,7 +84,7 @@ class Transport(httpx.AsyncBaseTransport):
         now: Callable[[], float] = trio.current_time,
     ) -> None:
         self._pool = Pool(max_connections=max_connections, idle_s=idle_s, now=now, max_idle=max_idle)
-        self._deadlines = ExchangeDeadlines()
+        self._deadlines = Deadlines()
         self._connect_s = connect_s
         self._body_bytes_max = body_bytes_max
         self._header_bytes_max = header_bytes_max

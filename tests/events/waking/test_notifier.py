@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from events.filters import Filters, Moved
 from events.sleeper import Sleeper
 from events.waking.notifier import LOOK_EVERY_S, Hub
-from events.waking.timers import Deadlines
 from events.waking.waiter import WaitEnd, Waiter
+from limits.timers import Deadlines
 from storage.state import LOOK_AGAIN
 from tests.events.desk import ACCOUNT, KEY, Desk, alert, low
 
@@ -50,7 +50,7 @@ async def wait(waiter: Waiter, patience_s: float = 1.0) -> WaitEnd:
 
 async def wait_told(waiter: Waiter, patience_s: float = 1.0) -> WaitEnd:
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(waiter._deadlines.keep)
+        nursery.start_soon(waiter._deadlines.run)
         ended = await waiter.wait(trio.current_time() + patience_s)
         nursery.cancel_scope.cancel()
     return ended
@@ -359,4 +359,4 @@ async def test_a_wait_that_is_cancelled_while_a_read_is_under_way_takes_nothing(
         hub.tell([moved(2, type="credits.low")])
     assert (ends, waiter.is_parked) == ([], False)
     waiter.give("a page that nobody takes any more")
-    waiter.time_up()
+    waiter.expire()

@@ -27,7 +27,6 @@ from events.log.reader import open_page_reader
 from events.migrations import MIGRATIONS
 from events.positions import Position
 from events.waking.notifier import Hub
-from events.waking.timers import TICK_S
 from gateway.feed.asks import FeedAsk, read_ask
 from gateway.feed.pages import Shown
 from gateway.feed.polling import Polls
@@ -37,6 +36,7 @@ from gateway.http.errors import Refused
 from gateway.http.request import Request
 from limits.concurrency import Leases
 from limits.gate import MemoryGate
+from limits.timers import TICK_S
 from limits.window import Window
 from tests.fakes.feeding import alert, low, revoked
 from tests.fakes.inline_store import open_inline
@@ -167,7 +167,7 @@ async def open_world(rng: Random) -> AsyncIterator[World]:
         now=now, make_id=lambda prefix: f"{prefix}{next(numbers)}", base_url="https://a.example", tell=hub.tell
     )
     async with open_page_reader(store, is_alone=True) as pages, trio.open_nursery() as nursery:
-        nursery.start_soon(hub.deadlines.keep)
+        nursery.start_soon(hub.deadlines.run)
         readers = Readers(store, pages, Consumers(store, now))
         polls = Polls(hub, gate, 5, clock, rng)
         yield World(store, hub, log, readers, polls, FeedTokens(CursorSigner(b"a key of tests"), ACCOUNT))

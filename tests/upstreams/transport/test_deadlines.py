@@ -1,17 +1,14 @@
-"""Deadlines: the task that keeps them, and calls that end by them whatever a real peer does or does not."""
+"""Calls that end by their deadlines whatever a real peer does or does not."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from random import Random
 
 import httpx
 import pytest
 import trio
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from trio.testing import MockClock
 
 from tests.fakes.scripted_exchange import asking, source_over
@@ -20,120 +17,13 @@ from upstreams.model.errors import UpstreamFailed
 from upstreams.transport import Transport, open_transport
 from upstreams.transport.answer_parser import AnswerParser
 from upstreams.transport.connection import UpstreamConnection
-from upstreams.transport.deadlines import ExchangeDeadlines
 from upstreams.transport.http import HttpAnswer, HttpCall, Origin, via_httpx
 from upstreams.transport.ordinary_head import AnswerHeadReader
 
 SOON_S = 0.1
+"""A deadline on the real clock that a test waits for."""
 CONNECTED_S = 0.5
 """By then a connection is there, though the machine be busy."""
-"""A deadline on the real clock that a test waits for."""
-
-
-class Expired:
-    """Remembers when it was told that its time is up."""
-
-    def __init__(self) -> None:
-        self.at: list[float] = []
-
-    def expire(self) -> None:
-        self.at.append(trio.current_time())
-
-
-@asynccontextmanager
-async def kept() -> AsyncIterator[ExchangeDeadlines]:
-    """Deadlines with their task."""
-    deadlines = ExchangeDeadlines()
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(deadlines.run)
-        yield deadlines
-        nursery.cancel_scope.cancel()
-
-
-# The task
-
-
-async def test_each_subject_expires_once_at_its_time_in_whatever_order_they_were_set(autojump_clock: MockClock) -> None:
-    times = (5.0, 1.0, 3.0, 1.0, 8.0)
-    subjects = [Expired() for _ in times]
-    async with kept() as deadlines:
-        for subject, at in zip(subjects, times, strict=True):
-            deadlines.set(subject, at)
-            await trio.sleep(0.01)
-        await trio.sleep(100.0)
-    assert [subject.at for subject in subjects] == [[at] for at in times]
-
-
-async def test_an_earlier_deadline_wakes_the_task_that_sleeps_for_a_later_one(autojump_clock: MockClock) -> None:
-    late, early = Expired(), Expired()
-    async with kept() as deadlines:
-        deadlines.set(late, 50.0)
-        await trio.sleep(1.0)
-        deadlines.set(early, 2.0)
-        await trio.sleep(10.0)
-        assert (early.at, late.at) == ([2.0], [])
-
-
-async def test_what_is_cleared_in_time_never_expires_and_may_be_set_again(autojump_clock: MockClock) -> None:
-    subject = Expired()
-    async with kept() as deadlines:
-        deadlines.set(subject, 2.0)
-        await trio.sleep(1.0)
-        deadlines.clear(subject)
-        await trio.sleep(10.0)
-        assert subject.at == []
-        deadlines.set(subject, 20.0)
-        await trio.sleep(10.0)
-        deadlines.clear(subject)
-        deadlines.clear(subject)
-    assert subject.at == [20.0]
-
-
-async def test_a_deadline_in_the_past_expires_at_once_and_an_infinite_one_never(autojump_clock: MockClock) -> None:
-    past, never = Expired(), Expired()
-    async with kept() as deadlines:
-        await trio.sleep(10.0)
-        deadlines.set(never, math.inf)
-        deadlines.set(past, 3.0)
-        await trio.sleep(1000.0)
-    assert (past.at, never.at) == ([10.0], [])
-
-
-STEPS = st.lists(
-    st.tuples(st.integers(0, 4), st.sampled_from((0.0, 0.5, 1.0, 7.0, None)), st.sampled_from((0.0, 0.25, 1.0, 3.0))),
-    max_size=30,
-)
-
-
-@given(STEPS)
-@settings(max_examples=80, deadline=None)
-def test_nothing_expires_early_late_or_twice(steps: list[tuple[int, float | None, float]]) -> None:
-    """Method: set (in so many seconds) and clear (None) subjects at random; a model says when each must expire."""
-
-    async def run() -> None:
-        subjects = [Expired() for _ in range(5)]
-        due: dict[int, float] = {}
-        expected: list[list[float]] = [[] for _ in subjects]
-
-        def pass_time(until: float) -> None:
-            for place in [place for place, at in due.items() if at < until]:
-                expected[place].append(due.pop(place))
-
-        async with kept() as deadlines:
-            for place, in_s, pause_s in steps:
-                pass_time(trio.current_time())
-                if in_s is None:
-                    deadlines.clear(subjects[place])
-                    due.pop(place, None)
-                else:
-                    deadlines.set(subjects[place], trio.current_time() + in_s)
-                    due[place] = trio.current_time() + in_s
-                await trio.sleep(pause_s + 0.001)  # never exactly at a deadline, where either order is right
-            await trio.sleep(100.0)
-            pass_time(math.inf)
-        assert [subject.at for subject in subjects] == [pytest.approx(times) for times in expected]
-
-    trio.run(run, clock=MockClock(autojump_threshold=0))
 
 
 # A connection
