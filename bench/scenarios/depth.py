@@ -18,8 +18,8 @@ from events.log.log import EventLog
 from events.log.pages import PageQuery, read_head, read_page
 from events.positions import Position
 from gateway.config.ids import id_maker
-from gateway.feed.asks import LIMIT_DEFAULT, FeedAsk
 from gateway.feed.pages import Shown, still_holding, tag
+from gateway.feed.queries import LIMIT_DEFAULT, FeedQuery
 from gateway.node.stores import MIGRATIONS
 from storage.opening import open_store
 from storage.store import Store
@@ -86,7 +86,7 @@ async def _read(store: Store, start: int) -> None:
 
 async def _unchanged(store: Store, events: int) -> Callable[[], Awaitable[None]]:
     """The decision about the tag of the log's last page."""
-    ask = FeedAsk("oldest", None, "oldest", None, LIMIT_DEFAULT, 0, {})
+    ask = FeedQuery("oldest", None, "oldest", None, LIMIT_DEFAULT, 0, {})
     start = max(events - LIMIT_DEFAULT // 2, 0)
     page = await store.read(partial(read_page, ask=PageQuery(ACCOUNT, KEY, start, LIMIT_DEFAULT, Filters())))
     sent = tag(Shown(page, Position(start, 0.0), Filters()), ask, KEY)

@@ -11,7 +11,7 @@ from bench.scenarios.depth import Deep
 from bench.scenarios.due import Worked
 from bench.scenarios.feed_reads import ACK_LIMIT, CATCH_UP_LIMIT, Read
 from bench.scenarios.parked import Parked
-from gateway.feed.asks import LIMIT_DEFAULT
+from gateway.feed.queries import LIMIT_DEFAULT
 
 GOAL = 50_000
 """Polls that a node has to hold; where descriptors do not allow them, what they take is worked out."""

@@ -13,14 +13,13 @@ from storage.errors import StorageError
 
 
 async def acknowledge(cursor: str, *, readers: Readers, key: Key, name: str, tokens: FeedTokens) -> dict[str, Any]:
-    """Move the key's consumer `name` on to what it was served, never back; the `data` of the answer.
+    """Move the key's consumer `name` on to what it was served, never back; the `data` of the reply.
 
     Raises:
         Refused: 400, also for a cursor past the last page that was served; 404, 410, 503.
     """
     try:
-        with refusals.leading_on(refusals.GIVEN):
-            position = await position_of(readers, cursor, key, tokens)
+        position = await position_of(readers, cursor, key, tokens, source=refusals.ACK)
         acked = await readers.consumers.ack(key.id, name, position)
     except EventsError as exc:
         raise refusals.of_consumer(exc, tokens) from exc

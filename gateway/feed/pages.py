@@ -16,7 +16,7 @@ from events.filters import ALL, Filters
 from events.instants import iso
 from events.log.pages import EventPage
 from events.positions import LogHead, Position
-from gateway.feed.asks import WAIT_S_MAX, FeedAsk
+from gateway.feed.queries import WAIT_S_MAX, FeedQuery
 from gateway.feed.tokens import PATH, FeedTokens
 from gateway.http import envelope
 
@@ -38,7 +38,7 @@ class Shown(NamedTuple):
     restarted_from: Position | None = None
 
 
-def fragment(shown: Shown, ask: FeedAsk, tokens: FeedTokens, base_url: str) -> bytes:
+def fragment(shown: Shown, query: FeedQuery, tokens: FeedTokens, base_url: str) -> bytes:
     """The answer's part that does not depend on the request alone (spec 2.8)."""
     page = shown.page
     given = given_out(page, tokens)
@@ -47,11 +47,11 @@ def fragment(shown: Shown, ask: FeedAsk, tokens: FeedTokens, base_url: str) -> b
     data: dict[str, Any] = {
         "items": [orjson.Fragment(text) for _, text in given],
         "retained_from": _iso(page.head.first_at) if page.head.last_pos >= page.head.first_pos else None,
-        "next_step": _next_step(page, is_consumer=ask.consumer is not None),
-        "next": _next(ask, next_cursor, base_url),
+        "next_step": _next_step(page, is_consumer=query.consumer is not None),
+        "next": _next(query, next_cursor, base_url),
         "dropped": shown.dropped,
     }
-    if ask.consumer is not None:
+    if query.consumer is not None:
         data["unread"] = shown.unread
         if shown.restarted_from is not None:
             data["restarted_from"] = tokens.seal(shown.restarted_from)
@@ -72,13 +72,13 @@ _iso = lru_cache(maxsize=1_000)(iso)
 """Of one log's begin, which all its readers are told."""
 
 
-def _next(ask: FeedAsk, next_cursor: str, base_url: str) -> Mapping[str, str]:
+def _next(query: FeedQuery, next_cursor: str, base_url: str) -> Mapping[str, str]:
     """Where to read on, and where a consumer acknowledges."""
-    place = f"cursor={next_cursor}" if ask.consumer is None else f"consumer={ask.consumer}"  # both need no escapes
-    chosen = f"&{urlencode(ask.sent, safe=',*')}" if ask.sent else ""
-    addresses = {"poll_url": f"{base_url}{PATH}?{place}{chosen}&limit={ask.limit}&wait_s={WAIT_S_MAX}"}
-    if ask.consumer is not None:
-        addresses["ack_url"] = f"{base_url}{PATH}/consumers/{ask.consumer}/ack"
+    place = f"cursor={next_cursor}" if query.consumer is None else f"consumer={query.consumer}"  # both need no escapes
+    chosen = f"&{urlencode(query.sent, safe=',*')}" if query.sent else ""
+    addresses = {"poll_url": f"{base_url}{PATH}?{place}{chosen}&limit={query.limit}&wait_s={WAIT_S_MAX}"}
+    if query.consumer is not None:
+        addresses["ack_url"] = f"{base_url}{PATH}/consumers/{query.consumer}/ack"
     return addresses
 
 
@@ -91,7 +91,7 @@ def _next_step(page: EventPage, *, is_consumer: bool) -> str:
     )
 
 
-def tag(shown: Shown, ask: FeedAsk, key_id: str) -> bytes:
+def tag(shown: Shown, query: FeedQuery, key_id: str) -> bytes:
     """The entity tag: the same text means the same items, next_cursor and unread, and a restart that is told or is not.
 
     It begins with the page's end, so that a tag which comes back can be judged by the log's head alone
@@ -99,7 +99,7 @@ def tag(shown: Shown, ask: FeedAsk, key_id: str) -> bytes:
     """
     page = shown.page
     return _tag(
-        ask,
+        query,
         key_id,
         shown.after.pos,
         shown.filters,
@@ -110,21 +110,21 @@ def tag(shown: Shown, ask: FeedAsk, key_id: str) -> bytes:
     )
 
 
-def still_holding(sent: bytes, ask: FeedAsk, key_id: str, *, after: int, head: LogHead) -> bytes | None:
+def still_holding(sent: bytes, query: FeedQuery, key_id: str, *, after: int, head: LogHead) -> bytes | None:
     """The tag in `If-None-Match` that names the page which a read by cursor would give now, without reading it.
 
     A page that was cut short never changes; any other ends where its log ended, and holds until that grows.
     """
-    if ask.consumer is not None or after < head.first_pos - 1:
+    if query.consumer is not None or after < head.first_pos - 1:
         return None
     for one in _tags(sent):
         found = _PLAIN_TAG.fullmatch(one)
         if found is None:
             continue
         end, has_more = int(found["end"]), found["more"] == b"m"
-        if not (has_more or (end == head.last_pos and not ask.wait_s)):
+        if not (has_more or (end == head.last_pos and not query.wait_s)):
             continue
-        if one == _tag(ask, key_id, after, ask.filters or ALL, end=end, has_more=has_more):
+        if one == _tag(query, key_id, after, query.filters or ALL, end=end, has_more=has_more):
             return one
     return None
 
@@ -140,7 +140,7 @@ def _tags(sent: bytes) -> Iterator[bytes]:
 
 
 def _tag(
-    ask: FeedAsk,
+    query: FeedQuery,
     key_id: str,
     after: int,
     filters: Filters,
@@ -151,6 +151,6 @@ def _tag(
     restarted: bool = False,
 ) -> bytes:
     chosen = [None if one is None else sorted(one) for one in (filters.types, filters.subjects)]
-    read = orjson.dumps([key_id, ask.consumer, after, chosen, ask.limit, end, has_more, unread, restarted])
+    read = orjson.dumps([key_id, query.consumer, after, chosen, query.limit, end, has_more, unread, restarted])
     digest = urlsafe_b64encode(blake2b(read, digest_size=_TAG_BYTES).digest())
     return b'"%d.%b%b"' % (end, b"m" if has_more else b"e", digest)

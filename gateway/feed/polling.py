@@ -68,7 +68,7 @@ class Polls:
                 return Polled(shown, FULL_INTERVAL_S)
             if is_news(shown):
                 return Polled(shown)
-            until = self.clock() + reading.ask.wait_s * (1 - self.rng.uniform(0, EARLY))
+            until = self.clock() + reading.query.wait_s * (1 - self.rng.uniform(0, EARLY))
             gone = None
             if request.send is None or not AVAILABLE:
                 gone = partial(hung_up, request.receive)

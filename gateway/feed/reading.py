@@ -14,9 +14,11 @@ from events.log.reader import PageReader
 from events.positions import LogHead, Position
 from events.waking.waiter import BeginRead
 from gateway.feed import refusals
-from gateway.feed.asks import FeedAsk
 from gateway.feed.pages import Shown
+from gateway.feed.queries import FeedQuery
+from gateway.feed.refusals import CursorSource
 from gateway.feed.tokens import FeedTokens
+from gateway.http.errors import InvalidParam
 from storage.store import Store, Tx
 from upstreams.model.errors import InvalidCursor
 
@@ -35,7 +37,7 @@ class ByCursor:
     """Reads behind a position. While nothing is there, the next read begins where the last has looked."""
 
     readers: Readers
-    ask: FeedAsk
+    query: FeedQuery
     key: Key
     tokens: FeedTokens
     origin: Position
@@ -51,11 +53,11 @@ class ByCursor:
         try:
             page = await self.readers.pages.read(self._next())
         except CursorExpired as exc:
-            if self.ask.cursor != "oldest" or self.after != self.origin:
-                raise refusals.expired(exc.head, self.after, self.tokens) from exc
+            if self.query.cursor != "oldest" or self.after != self.origin:
+                raise refusals.expired(exc.head, self.after, self.tokens, self.query.source) from exc
             self.origin = self.after = exc.head.start
         except CursorAhead as exc:
-            raise refusals.unusable(refusals.AHEAD, exc.head, self.tokens) from exc
+            raise refusals.unusable(refusals.AHEAD, exc.head, self.tokens, self.query.source) from exc
         if page is None:  # retention passed just now, and nothing was given that could come to lack what follows it
             return await self.read()
         return self.shown(page)
@@ -64,14 +66,14 @@ class ByCursor:
         """The page as it is shown, once it was read."""
         if not (page.items or page.has_more):
             self.after = page.end
-        return Shown(page, self.origin, self.ask.filters or ALL)
+        return Shown(page, self.origin, self.query.filters or ALL)
 
     def next_read(self) -> BeginRead:
         """Begins what `read` would read now; what is found is a Page for `shown`, or why there is none."""
         return partial(self.readers.pages.begin, self._next())
 
     def _next(self) -> PageQuery:
-        return PageQuery(self.key.account_id, self.key.id, self.after.pos, self.ask.limit, self.ask.filters or ALL)
+        return PageQuery(self.key.account_id, self.key.id, self.after.pos, self.query.limit, self.query.filters or ALL)
 
     async def read_on(self) -> Shown:
         """As `read`, and the next read begins behind what this one gives."""
@@ -85,7 +87,7 @@ class ByConsumer:
     """Reads as a named consumer. What is told once stays told for the whole request, until a stream reads on."""
 
     readers: Readers
-    ask: FeedAsk
+    query: FeedQuery
     name: str
     key: Key
     tokens: FeedTokens
@@ -106,11 +108,11 @@ class ByConsumer:
                 self.key.account_id,
                 self.key.id,
                 self.name,
-                start=None if self.has_read else self.ask.start,
-                filters=self.ask.filters,
-                limit=self.ask.limit,
+                start=None if self.has_read else self.query.start,
+                filters=self.query.filters,
+                limit=self.query.limit,
                 given=self.given,
-                omitted=self.ask.omitted,
+                omitted=self.query.omitted,
             )
         except EventsError as exc:
             raise refusals.of_consumer(exc, self.tokens) from exc
@@ -126,19 +128,19 @@ class ByConsumer:
         return shown
 
 
-async def reading_of(readers: Readers, ask: FeedAsk, key: Key, tokens: FeedTokens) -> ByCursor | ByConsumer:
+async def reading_of(readers: Readers, query: FeedQuery, key: Key, tokens: FeedTokens) -> ByCursor | ByConsumer:
     """What reads the page that is asked for, as often as it is asked.
 
     Raises:
         Refused: 400 for a cursor that is none.
     """
-    if ask.consumer is not None:
-        return ByConsumer(readers, ask, ask.consumer, key, tokens)
-    position = await position_of(readers, ask.cursor, key, tokens)
-    return ByCursor(readers, ask, key, tokens, position, position)
+    if query.consumer is not None:
+        return ByConsumer(readers, query, query.consumer, key, tokens)
+    position = await position_of(readers, query.cursor, key, tokens, source=query.source)
+    return ByCursor(readers, query, key, tokens, position, position)
 
 
-async def position_of(readers: Readers, cursor: str, key: Key, tokens: FeedTokens) -> Position:
+async def position_of(readers: Readers, cursor: str, key: Key, tokens: FeedTokens, *, source: CursorSource) -> Position:
     """The position that a cursor means: `oldest`, `now`, a token or an event's id.
 
     Raises:
@@ -150,13 +152,13 @@ async def position_of(readers: Readers, cursor: str, key: Key, tokens: FeedToken
     if cursor.startswith("evt_"):
         found, head = await readers.store.read(partial(_find, key=key, event_id=cursor))
         if found is None:
-            raise refusals.unusable("names no kept event of this key", head, tokens)
+            raise refusals.unusable("names no kept event of this key", head, tokens, source)
         return found
     try:
         return tokens.open(cursor)
     except InvalidCursor as exc:
-        problem = str(exc).removeprefix("cursor ")
-        raise refusals.wrong("cursor", f"cannot be used: it {problem}.", refusals.FROM_OLDEST) from exc
+        problem = f"cannot be used: it {exc.problem}"
+        raise InvalidParam(source.param, problem, suggestion=source.suggestion) from exc
 
 
 def _find(tx: Tx, *, key: Key, event_id: str) -> tuple[Position | None, LogHead]:

@@ -1,10 +1,8 @@
-"""What the feed refuses, always with the parameter and the way on in `details` (spec 7.1, 7.3, 7.4)."""
+"""The feed's refusals: each with its parameter and the way on in `details` (spec 7.1, 7.3, 7.4)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from typing import Final, NamedTuple
 
 from events.errors import (
     AckBeyondServed,
@@ -18,55 +16,46 @@ from events.errors import (
 from events.instants import iso, iso_or_none
 from events.positions import LogHead, Position
 from gateway.feed.tokens import FeedTokens
-from gateway.http.errors import STORE_RETRY_AFTER_S, Refused
+from gateway.http.errors import STORE_RETRY_AFTER_S, InvalidParam, Refused
 
-FROM_OLDEST = "Read again with cursor=oldest."
-AHEAD = "is ahead of the account's log"
-LAST_EVENT_ID = "Last-Event-ID"
-_ANEW = "Open the stream anew, without Last-Event-ID and with cursor=oldest."
-GIVEN = "Acknowledge the next_cursor of a page that this consumer was given."
-AGAIN = "Correct the parameter and ask again; nothing was read."
+AHEAD: Final = "is ahead of the account's log"
+AGAIN: Final = "Correct the parameter and ask again; nothing was read."
 
 
-def wrong(param: str, problem: str, next_step: str, *, reason: str = "invalid_param", **more: Any) -> Refused:
-    """400 for a parameter. The nearest right value, if there is one, stands in `next_step`: `details` has a reason."""
-    details = {"reason": reason, "param": param, "next_step": next_step, **more}
-    return Refused("INVALID_REQUEST", f"{param} {problem}", details=details)
+class CursorSource(NamedTuple):
+    """The place in a request that a cursor came from, and the way on when that cursor is refused."""
+
+    param: str
+    suggestion: str
+
+
+CURSOR: Final = CursorSource("cursor", "Read again with cursor=oldest.")
+LAST_EVENT_ID: Final = CursorSource(
+    "Last-Event-ID", "Open the stream anew, without Last-Event-ID and with cursor=oldest."
+)
+ACK: Final = CursorSource("cursor", "Acknowledge the next_cursor of a page that this consumer was given.")
+RESET: Final = CursorSource("cursor", "Reset it to oldest, now, a next_cursor or the id of a kept event.")
+_LAPSED: Final = CursorSource("cursor", "Read again: the consumer restarts at the oldest kept event.")
 
 
 def in_feeds_form(refused: Refused) -> Refused:
-    """A refusal of parameters or bodies in general, with what the feed's errors carry beside."""
+    """The refusal of a parameter or a body, with the parameter and the way on that the feed's errors carry."""
     if refused.code.name != "INVALID_REQUEST":
         return refused
+    if isinstance(refused, InvalidParam):
+        if refused.suggestion is not None:
+            return refused
+        return InvalidParam(refused.param, refused.problem, suggestion=AGAIN, reason=refused.reason, more=refused.more)
     details = dict(refused.details or {})
     if "did_you_mean" not in details:
         details.setdefault("reason", "invalid_param")
     undeclared = details.get("remove_params")
     details.setdefault("param", undeclared[0] if undeclared else "query")
     details.setdefault("next_step", AGAIN)
-    end = "" if refused.message.endswith((".", "?")) else "."  # whoever prints it puts the next step behind
-    return Refused(refused.code.name, refused.message + end, details=details)
+    return Refused(refused.code.name, refused.message, details=details)
 
 
-def lay_on_last_event_id(refused: Refused) -> None:
-    """The cursor that is refused came as the id of the last event that a stream's client got."""
-    if refused.details is not None and refused.details.get("param") == "cursor":
-        refused.details = {**refused.details, "param": LAST_EVENT_ID, "next_step": _ANEW}
-        if refused.message.startswith("cursor "):
-            refused.message = LAST_EVENT_ID + refused.message.removeprefix("cursor")
-
-
-@contextmanager
-def leading_on(next_step: str) -> Iterator[None]:
-    """Whatever is refused within says that this is the way on."""
-    try:
-        yield
-    except Refused as refused:
-        refused.details = {**(refused.details or {}), "next_step": next_step}
-        raise
-
-
-def expired(head: LogHead, since: Position, tokens: FeedTokens, next_step: str = FROM_OLDEST) -> Refused:
+def expired(head: LogHead, since: Position, tokens: FeedTokens, source: CursorSource = CURSOR) -> Refused:
     """410: some of what came behind `since` was removed, or else its consumer has lapsed; then nothing was missed."""
     is_missed = since.pos < head.start.pos
     until = head.first_at if head.last_pos >= head.first_pos else head.last_at
@@ -74,8 +63,8 @@ def expired(head: LogHead, since: Position, tokens: FeedTokens, next_step: str =
         until = max(since.at, until)
     details = {
         "reason": "retention_passed",
-        "param": "cursor",
-        "next_step": next_step,
+        "param": source.param,
+        "next_step": source.suggestion,
         "oldest_cursor": tokens.seal(head.start),
         "missed_from": iso_or_none(since.at or None),
         "missed_until": iso_or_none(until or None),
@@ -84,15 +73,11 @@ def expired(head: LogHead, since: Position, tokens: FeedTokens, next_step: str =
     return Refused("CURSOR_EXPIRED", message if is_missed else "This consumer was idle for too long.", details=details)
 
 
-def unusable(problem: str, head: LogHead, tokens: FeedTokens) -> Refused:
+def unusable(problem: str, head: LogHead, tokens: FeedTokens, source: CursorSource = CURSOR) -> Refused:
     """400 for a cursor that is no place in the log."""
-    return wrong(
-        "cursor",
-        f"{problem}.",
-        FROM_OLDEST,
-        retained_from=iso(head.first_at) if head.last_pos >= head.first_pos else None,
-        oldest_cursor=tokens.seal(head.start),
-    )
+    retained_from = iso(head.first_at) if head.last_pos >= head.first_pos else None
+    more = {"retained_from": retained_from, "oldest_cursor": tokens.seal(head.start)}
+    return InvalidParam(source.param, problem, suggestion=source.suggestion, more=more)
 
 
 def store_away() -> Refused:
@@ -112,31 +97,30 @@ def store_away() -> Refused:
 
 
 def of_consumer(exc: EventsError, tokens: FeedTokens) -> Refused:
-    """What a named consumer's read or acknowledgement is refused with."""
+    """The refusal of a named consumer's read, acknowledgement or reset."""
     match exc:
         case Lapsed():
-            return expired(
-                exc.head, exc.committed, tokens, "Read again: the consumer restarts at the oldest kept event."
-            )
+            return expired(exc.head, exc.committed, tokens, _LAPSED)
         case FiltersConflict():
-            step = "Leave types and subject_id out, or read as another consumer."
-            param = "types" if exc.asked.types != exc.bound.types else "subject_id"
-            return wrong(
-                param, "is another than the one that the consumer is bound to.", step, reason="conflicting_params"
+            return InvalidParam(
+                "types" if exc.asked.types != exc.bound.types else "subject_id",
+                "is another than the one that the consumer is bound to",
+                suggestion="Leave types and subject_id out, or read as another consumer.",
+                reason="conflicting_params",
             )
         case AckBeyondServed():
-            return wrong("cursor", "is past the last page that was served to this consumer.", GIVEN)
+            problem = "is past the last page that was served to this consumer"
+            return InvalidParam(ACK.param, problem, suggestion=ACK.suggestion)
         case CursorAhead():
             return unusable(AHEAD, exc.head, tokens)
         case UnknownConsumer():
             details = {"reason": "unknown_consumer", "param": "consumer", "next_step": "Read as this consumer first."}
             return Refused("RESOURCE_NOT_FOUND", "This key has no such consumer.", details=details)
         case TooManyConsumers():
-            step = "Delete a consumer that is no longer used."
-            return wrong(
+            return InvalidParam(
                 "consumer",
-                f"would be one more than the {exc.limit} that a key may have.",
-                step,
+                f"would be one more than the {exc.limit} that a key may have",
+                suggestion="Delete a consumer that is no longer used.",
                 reason="consumer_limit_reached",
             )
     raise exc

@@ -19,10 +19,9 @@ import orjson
 from gateway.feed.following import Stopped
 from gateway.feed.pages import Shown, given_out
 from gateway.feed.polling import FULL_INTERVAL_S, STOP_INTERVAL_S
-from gateway.feed.refusals import wrong
 from gateway.feed.tokens import FeedTokens
 from gateway.http import envelope
-from gateway.http.errors import Refused
+from gateway.http.errors import InvalidParam, Refused
 from gateway.http.websocket import GOING_AWAY, TRY_AGAIN_LATER, SocketStream
 
 _ENDS = {Stopped.FULL: (TRY_AGAIN_LATER, FULL_INTERVAL_S), Stopped.CLOSING: (GOING_AWAY, STOP_INTERVAL_S // 2)}
@@ -90,7 +89,8 @@ class EventSocket:
 
     async def _acknowledge(self, said: _Said) -> dict[str, object]:
         if self._ack is None:
-            raise wrong("type", "ack is for named consumers.", "Open the socket with consumer= to acknowledge.")
+            suggestion = "Open the socket with consumer= to acknowledge."
+            raise InvalidParam("type", "ack is for named consumers", suggestion=suggestion)
         return await self._ack(said.cursor)
 
     def _place(self, shown: Shown) -> dict[str, object]:
@@ -101,4 +101,5 @@ def _read(heard: str | bytes) -> _Said:
     try:
         return msgspec.json.decode(heard, type=_Said)
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
-        raise wrong("message", f"cannot be read: {exc}.", 'Send {"type":"ack","cursor":"cur_..."}.') from exc
+        suggestion = 'Send {"type":"ack","cursor":"cur_..."}.'
+        raise InvalidParam("message", f"cannot be read: {exc}", suggestion=suggestion) from exc

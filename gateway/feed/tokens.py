@@ -27,6 +27,6 @@ class FeedTokens:
             InvalidCursor: it is malformed, was changed, or belongs to another account or endpoint.
         """
         if not token.startswith(PREFIX):
-            raise InvalidCursor("cursor must be oldest, now, a next_cursor or an event's id")
+            raise InvalidCursor("must be oldest, now, a next_cursor or an event's id")
         state = self._signer.open(self._binding, token)
         return Position(int(state["p"]), int(state["t"]) / 1000)

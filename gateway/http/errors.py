@@ -111,9 +111,41 @@ class KeyMissing(Exception):
     """A request that needs a key has none; raised for every stranger, so it is as bare as can be."""
 
 
-def invalid(param: str, problem: str) -> Refused:
+class InvalidParam(Refused):
+    """400 for one parameter, as values: which it is, what is wrong with it, and what to send in its place.
+
+    `problem` goes on from the parameter's name and has no full stop. With a `meant` the message asks for it, with a
+    `suggestion` it is a whole sentence, since the suggestion may be printed behind. `more` stands in `details` beside.
+    """
+
+    def __init__(
+        self,
+        param: str,
+        problem: str,
+        *,
+        suggestion: str | None = None,
+        meant: str | None = None,
+        reason: str = "invalid_param",
+        more: Mapping[str, Any] | None = None,
+    ) -> None:
+        end = f"; did you mean {meant!r}?" if meant else "." if suggestion else ""
+        details = {
+            "reason": reason,
+            "param": param,
+            **({"next_step": suggestion} if suggestion else {}),
+            **(more or {}),
+        }
+        super().__init__("INVALID_REQUEST", f"{param} {problem}{end}", details=details)
+        self.param = param
+        self.problem = problem
+        self.suggestion = suggestion
+        self.reason = reason
+        self.more = more
+
+
+def invalid(param: str, problem: str) -> InvalidParam:
     """400 that names the parameter and what is wrong with it."""
-    return Refused("INVALID_REQUEST", f"{param} {problem}", details={"reason": "invalid_param", "param": param})
+    return InvalidParam(param, problem)
 
 
 def refusal_of(exc: BaseException) -> Refused:
@@ -238,7 +270,7 @@ _REFUSALS: Mapping[type, Callable[[Any], Refused]] = {
     RateLimited: lambda exc: _rate_limited(exc.state.limit, exc.state.reset_s),
     ConcurrencyReached: _concurrency,
     InvalidArgument: _argument,
-    InvalidCursor: lambda exc: invalid("cursor", f"cannot be used: {exc}"),
+    InvalidCursor: lambda exc: invalid("cursor", f"cannot be used: cursor {exc.problem}"),
     NotFound: _not_found,
     UpstreamFailed: lambda exc: Refused("UPSTREAM_ERROR", f"The upstream did not answer usefully: {exc}."),
     StaleCursor: lambda exc: Refused("UPSTREAM_ERROR", f"The upstream no longer takes this cursor: {exc}."),

@@ -17,8 +17,8 @@ from events.consumers.rules import DAY_S, LAPSE_S
 from events.log.kinds import FAMILIES
 from events.log.pages import SCAN_MAX
 from gateway.docs.event_types import types_table
-from gateway.feed.asks import SUBJECTS_MAX, WAIT_S_MAX
 from gateway.feed.polling import BEAT_S
+from gateway.feed.queries import SUBJECTS_MAX, WAIT_S_MAX
 from tests.docs.blocks import commands, shell_blocks
 from tests.fakes.calling import get
 from tests.fakes.commands import PROJECT, open_commands

@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from gateway.config.settings import Config
-from gateway.feed.asks import LIMIT_DEFAULT, LIMIT_MAX, SUBJECTS_MAX, WAIT_S_MAX
+from gateway.feed.queries import LIMIT_DEFAULT, LIMIT_MAX, SUBJECTS_MAX, WAIT_S_MAX
 from tests.fakes.feeding import CONSUMERS, FEED, append_some, end, page, polling, post
 from tests.fakes.node import open_test_node
 from tests.spec.raw import raw_request

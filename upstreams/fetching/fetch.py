@@ -62,7 +62,7 @@ def _rung_of(site: Site, endpoint: Endpoint, source: str | int) -> int:
     for rung_index, fallback in site.rungs[endpoint.resource]:
         if fallback.source == source and fallback.read is not None:
             return rung_index
-    raise InvalidCursor("cursor belongs to a source that is no longer asked")
+    raise InvalidCursor("belongs to a source that is no longer asked")
 
 
 def _plan(site: Site, endpoint: Endpoint, args: Args, rung_index: int) -> Plan:

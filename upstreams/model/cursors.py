@@ -49,21 +49,21 @@ class CursorSigner:
         raw = _decoded(token)
         mac, payload = raw[:_MAC_BYTES], raw[_MAC_BYTES:]
         if not hmac.compare_digest(mac, self._mac(binding, payload)):
-            raise InvalidCursor("cursor was made for another request, or was changed on the way")
+            raise InvalidCursor("was made for another request, or was changed on the way")
         state: State = orjson.loads(payload)
         return state
 
 
 def _decoded(token: str) -> bytes:
     if not token.startswith(PREFIX) or len(token) > _TOKEN_MAX:
-        raise InvalidCursor(f"cursor must be a next_cursor of an earlier answer; those begin with {PREFIX}")
+        raise InvalidCursor(f"must be a next_cursor of an earlier answer; those begin with {PREFIX}")
     body = token.removeprefix(PREFIX)
     try:
         raw = urlsafe_b64decode(body + "=" * (-len(body) % 4))
     except (Base64Error, ValueError) as exc:
-        raise InvalidCursor("cursor is malformed: it is not base64url") from exc
+        raise InvalidCursor("is malformed: it is not base64url") from exc
     if urlsafe_b64encode(raw).rstrip(b"=").decode() != body:
-        raise InvalidCursor("cursor is malformed: it is not the text that was given out")
+        raise InvalidCursor("is malformed: it is not the text that was given out")
     if len(raw) <= _MAC_BYTES:
-        raise InvalidCursor("cursor is malformed: it is too short")
+        raise InvalidCursor("is malformed: it is too short")
     return raw

@@ -77,6 +77,10 @@ class InvalidArgument(UpstreamError):
 class InvalidCursor(UpstreamError):
     """A cursor token that is malformed, tampered with, or made for another request (decisions 10)."""
 
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"cursor {problem}")
+        self.problem = problem
+
 
 class StaleCursor(UpstreamError):
     """A cursor of ours that was good, but that the upstream no longer takes (decisions 10)."""

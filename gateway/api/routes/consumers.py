@@ -13,7 +13,7 @@ from events.instants import iso
 from gateway.api.responses import Replies, account_fragment
 from gateway.feed import refusals
 from gateway.feed.acks import acknowledge
-from gateway.feed.asks import check_name
+from gateway.feed.queries import check_name
 from gateway.feed.reading import Readers, position_of
 from gateway.feed.tokens import PATH, FeedTokens
 from gateway.http.bodies import read_json
@@ -26,7 +26,6 @@ from upstreams.model.cursors import CursorSigner
 
 CONSUMERS = f"{PATH}/consumers"
 CONSUMER = f"{CONSUMERS}/{{consumer}}"
-RESET_TO = "Reset it to oldest, now, a next_cursor or the id of a kept event."
 _Answer = Callable[[Request, Caller, FeedTokens], Awaitable[Reply]]
 
 
@@ -97,14 +96,13 @@ class ConsumerRoutes:
     async def reset(self, request: Request, caller: Caller, tokens: FeedTokens) -> Reply:
         """Let it read on from any position, forwards or back."""
         name, place = _name(request), await read_json(request, AckBody)
-        with refusals.leading_on(RESET_TO):
-            position = await position_of(self._readers, place.cursor, caller.key, tokens)
-            try:
-                found = await self._consumers.reset(caller.key.id, name, position)
-            except CursorExpired as exc:
-                raise refusals.expired(exc.head, position, tokens) from exc
-            except CursorAhead as exc:
-                raise refusals.unusable(refusals.AHEAD, exc.head, tokens) from exc
+        position = await position_of(self._readers, place.cursor, caller.key, tokens, source=refusals.RESET)
+        try:
+            found = await self._consumers.reset(caller.key.id, name, position)
+        except CursorExpired as exc:
+            raise refusals.expired(exc.head, position, tokens, refusals.RESET) from exc
+        except CursorAhead as exc:
+            raise refusals.unusable(refusals.AHEAD, exc.head, tokens, refusals.RESET) from exc
         return await self._free(request, caller, {"consumer": _shown(found, tokens)})
 
     async def _free(self, request: Request, caller: Caller, data: dict[str, Any]) -> Reply:

@@ -14,15 +14,15 @@ from gateway.api.admission import Admission
 from gateway.api.responses import Replies
 from gateway.feed import pages, refusals
 from gateway.feed.acks import acknowledge
-from gateway.feed.asks import FeedAsk, ask_of
 from gateway.feed.following import Stopped, follow
 from gateway.feed.pages import Shown
 from gateway.feed.polling import Polled, Polls
+from gateway.feed.queries import FeedQuery, query_of
 from gateway.feed.reading import ByConsumer, ByCursor, Readers, reading_of
 from gateway.feed.socket import EventSocket
 from gateway.feed.sse import EventSource
 from gateway.feed.tokens import PATH, FeedTokens
-from gateway.http.errors import Refused
+from gateway.http.errors import InvalidParam
 from gateway.http.request import Caller, Reply, Request
 from gateway.http.routing import Route
 from gateway.server.errors import ClientGone
@@ -44,18 +44,18 @@ class _Answered:
     """
 
     page: EventPage
-    ask: FeedAsk
+    query: FeedQuery
     key_id: str
     tag: bytes
     fragment: bytes
 
-    def has_tag_of(self, ask: FeedAsk, key: Key) -> bool:
+    def has_tag_of(self, query: FeedQuery, key: Key) -> bool:
         """Whether a read of the same page has the same tag, and so the same text."""
-        return self.key_id == key.id and self.ask == ask
+        return self.key_id == key.id and self.query == query
 
-    def has_text_of(self, ask: FeedAsk) -> bool:
+    def has_text_of(self, query: FeedQuery) -> bool:
         """Whether a read of the same page, by whichever key, has the same text."""
-        return self.ask.limit == ask.limit and self.ask.sent == ask.sent
+        return self.query.limit == query.limit and self.query.sent == query.sent
 
 
 class Events:
@@ -81,33 +81,29 @@ class Events:
 
         While it is held, every coroutine on the way down to the socket stays: so there are few.
         """
-        ask = ask_of(request)
-        resumes = request.stream is not None and ask.consumer is None
+        query = query_of(request)
+        resumes = request.stream is not None and query.consumer is None
         last_id = request.headers.get(b"last-event-id") if resumes else None
         if last_id:
-            ask = replace(ask, cursor=last_id.decode("latin-1"))
+            query = replace(query, cursor=last_id.decode("latin-1"), source=refusals.LAST_EVENT_ID)
         tokens = FeedTokens(self._signer, caller.key.account_id)
         known = request.headers.get(b"if-none-match")
         try:
-            reading = await reading_of(self._readers, ask, caller.key, tokens)
+            reading = await reading_of(self._readers, query, caller.key, tokens)
             if request.stream is not None and request.method == "GET":
                 return await self._follow(EventSource(request.stream, request.receive, tokens), request, reading)
             if known is not None and (held := await self._still_holding(known, reading)):
                 return Reply(304, b"", (_TAGGED, (held, _CACHING)))
             polled = await self._read(request, reading, known)
-        except Refused as refused:
-            if last_id:
-                refusals.lay_on_last_event_id(refused)
-            raise
         except StorageError as exc:
             raise refusals.store_away() from exc
-        return await self._reply(request, caller, polled, tokens=tokens, ask=ask)
+        return await self._reply(request, caller, polled, tokens=tokens, query=query)
 
     async def _reply(
-        self, request: Request, caller: Caller, polled: Polled, *, tokens: FeedTokens, ask: FeedAsk
+        self, request: Request, caller: Caller, polled: Polled, *, tokens: FeedTokens, query: FeedQuery
     ) -> Reply:
         known = request.headers.get(b"if-none-match")
-        answered = self._answered(polled.shown, ask, caller.key, tokens)
+        answered = self._answered(polled.shown, query, caller.key, tokens)
         made = answered.tag
         headers: Fields = _TAGGED, (made, _CACHING)
         if polled.interval_s is not None:
@@ -118,30 +114,31 @@ class Events:
         reply.headers = joined(reply.headers, headers)
         return reply
 
-    def _answered(self, shown: Shown, ask: FeedAsk, key: Key, tokens: FeedTokens) -> _Answered:
+    def _answered(self, shown: Shown, query: FeedQuery, key: Key, tokens: FeedTokens) -> _Answered:
         last = self._last
-        if last is not None and (last.page is not shown.page or ask.consumer is not None):
+        if last is not None and (last.page is not shown.page or query.consumer is not None):
             last = None
-        if last is not None and last.has_tag_of(ask, key):
+        if last is not None and last.has_tag_of(query, key):
             return last
-        if last is not None and last.has_text_of(ask):
+        if last is not None and last.has_text_of(query):
             text = last.fragment
         else:
-            text = pages.fragment(shown, ask, tokens, self._replies.base_url)
-        self._last = _Answered(shown.page, ask, key.id, pages.tag(shown, ask, key.id), text)
+            text = pages.fragment(shown, query, tokens, self._replies.base_url)
+        self._last = _Answered(shown.page, query, key.id, pages.tag(shown, query, key.id), text)
         return self._last
 
     async def answer_socket(self, request: Request, caller: Caller) -> Reply:
         """The same feed over a WebSocket."""
         if request.socket is None:
-            raise refusals.wrong("path", "is served as a WebSocket only.", f"Open it as one, or stream {PATH}.")
-        ask, key = ask_of(request), caller.key
+            suggestion = f"Open it as one, or stream {PATH}."
+            raise InvalidParam("path", "is served as a WebSocket only", suggestion=suggestion)
+        query, key = query_of(request), caller.key
         tokens = FeedTokens(self._signer, key.account_id)
         ack = None
-        if ask.consumer is not None:
-            ack = partial(acknowledge, readers=self._readers, key=key, name=ask.consumer, tokens=tokens)
+        if query.consumer is not None:
+            ack = partial(acknowledge, readers=self._readers, key=key, name=query.consumer, tokens=tokens)
         try:
-            reading = await reading_of(self._readers, ask, key, tokens)
+            reading = await reading_of(self._readers, query, key, tokens)
             return await self._follow(
                 EventSocket(request.socket, tokens, self._replies.base_url, ack), request, reading
             )
@@ -168,7 +165,7 @@ class Events:
         return Reply(200 if request.socket is None else 101, b"", streamed=True)
 
     def _read(self, request: Request, reading: ByCursor | ByConsumer, known: bytes | None) -> Awaitable[Polled]:
-        if not reading.ask.wait_s or request.method != "GET":
+        if not reading.query.wait_s or request.method != "GET":
             return _once(reading)
 
         def is_news(shown: Shown) -> bool:
@@ -177,7 +174,7 @@ class Events:
                 return True
             if not page.items or known is None:
                 return bool(page.items)
-            return not pages.matches(known, pages.tag(shown, reading.ask, reading.key.id))
+            return not pages.matches(known, pages.tag(shown, reading.query, reading.key.id))
 
         return self._polls.poll(request, reading, is_news=is_news)
 
@@ -186,7 +183,7 @@ class Events:
         if isinstance(reading, ByConsumer):
             return None
         head = await self._readers.pages.head(reading.key.account_id)
-        return pages.still_holding(known, reading.ask, reading.key.id, after=reading.origin.pos, head=head)
+        return pages.still_holding(known, reading.query, reading.key.id, after=reading.origin.pos, head=head)
 
 
 async def _once(reading: ByCursor | ByConsumer) -> Polled:

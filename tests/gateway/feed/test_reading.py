@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from billing.keys.cache import Key
-from gateway.feed.asks import read_ask
+from gateway.feed.queries import read_query
 from gateway.feed.reading import ByConsumer, ByCursor, reading_of
 from gateway.feed.tokens import FeedTokens
 from gateway.http.errors import Refused
@@ -20,7 +20,7 @@ async def reading(node: OpenNode) -> ByCursor | ByConsumer:
     """Reads from the oldest event on, one by one."""
     tokens = FeedTokens(CursorSigner(b"a secret of tests, long enough.."), node.account)
     key = Key(node.key_id, node.account, "", None)
-    return await reading_of(node.node.feed.readers, read_ask([("limit", "1"), ("cursor", "oldest")]), key, tokens)
+    return await reading_of(node.node.feed.readers, read_query([("limit", "1"), ("cursor", "oldest")]), key, tokens)
 
 
 async def test_who_has_been_given_nothing_begins_at_the_oldest_event_that_is_kept(tmp_path: Path):

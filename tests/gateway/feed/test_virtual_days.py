@@ -27,9 +27,9 @@ from events.log.reader import open_page_reader
 from events.migrations import MIGRATIONS
 from events.positions import Position
 from events.waking.notifier import Hub
-from gateway.feed.asks import FeedAsk, read_ask
 from gateway.feed.pages import Shown
 from gateway.feed.polling import Polls
+from gateway.feed.queries import FeedQuery, read_query
 from gateway.feed.reading import Readers, reading_of
 from gateway.feed.tokens import FeedTokens
 from gateway.http.errors import Refused
@@ -96,7 +96,7 @@ class World:
             self.first_pos = first
             await self.store.write(partial(_drop, first))
 
-    def matching(self, ask: FeedAsk, key_id: str, after: int) -> list[int]:
+    def matching(self, ask: FeedQuery, key_id: str, after: int) -> list[int]:
         """The positions behind `after` that the read selects."""
         filters = ask.filters
         found = []
@@ -110,15 +110,15 @@ class World:
                 found.append(pos)
         return found
 
-    async def read(self, key: Key, query: str) -> tuple[FeedAsk, Shown] | Refused:
+    async def read(self, key: Key, query: str) -> tuple[FeedQuery, Shown] | Refused:
         """One read as the route does it."""
         try:
             return await self._read(key, query)
         except Refused as refused:
             return refused
 
-    async def _read(self, key: Key, query: str) -> tuple[FeedAsk, Shown]:
-        ask = read_ask(parse_qsl(query))
+    async def _read(self, key: Key, query: str) -> tuple[FeedQuery, Shown]:
+        ask = read_query(parse_qsl(query))
         reading = await reading_of(self.readers, ask, key, self.tokens)
         self.pages += 1
         if not ask.wait_s:
@@ -228,7 +228,7 @@ def expired(world: World, refused: Refused, pos: int) -> tuple[str, int]:
     return details["oldest_cursor"], world.first_pos - 1
 
 
-def judge(world: World, ask: FeedAsk, key: Key, shown: Shown, *, after: int, began: float) -> None:
+def judge(world: World, ask: FeedQuery, key: Key, shown: Shown, *, after: int, began: float) -> None:
     """The page is what the model says, and a poll was woken as soon as there was something."""
     found, page = world.matching(ask, key.id, after), shown.page
     assert [item.pos for item in page.items] == [pos for pos in found if pos <= page.end.pos][: ask.limit]

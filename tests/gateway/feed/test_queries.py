@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from events.filters import Filters
 from events.log.kinds import KINDS
-from gateway.feed.asks import PARAMS, SUBJECTS_MAX, check_name, read_ask
+from gateway.feed.queries import PARAMS, SUBJECTS_MAX, check_name, read_query
 from gateway.http.errors import Refused
 
 T = TypeVar("T")
@@ -34,7 +34,7 @@ def outcome(ask: Callable[[], T]) -> T | Refused:
 
 @given(st.lists(st.tuples(st.one_of(st.sampled_from(NAMES), st.text(max_size=8)), VALUES), max_size=4))
 def test_any_query_is_an_ask_within_its_bounds_or_refused_in_the_feeds_form(query: list[tuple[str, str]]) -> None:
-    ask = outcome(partial(read_ask, query))
+    ask = outcome(partial(read_query, query))
     if isinstance(ask, Refused):
         details = ask.details
         assert ask.code.name == "INVALID_REQUEST"
@@ -51,7 +51,7 @@ def test_any_query_is_an_ask_within_its_bounds_or_refused_in_the_feeds_form(quer
     if ask.filters is not None:
         assert ask.filters.types is None or ask.filters.types <= KINDS.keys()
         assert ask.filters.subjects is None or 1 <= len(ask.filters.subjects) <= SUBJECTS_MAX
-    assert read_ask(parse_qsl(urlencode([pair for pair in query if pair[1]]), keep_blank_values=True)) == ask
+    assert read_query(parse_qsl(urlencode([pair for pair in query if pair[1]]), keep_blank_values=True)) == ask
 
 
 @given(st.text(max_size=70))
@@ -79,5 +79,5 @@ def test_the_name_that_is_proposed_for_a_wrong_one_is_right(name: str) -> None:
 def test_what_was_sent_is_known_from_what_was_left_out(
     query: list[tuple[str, str]], filters: Filters | None, omitted: set[str]
 ) -> None:
-    ask = read_ask(query)
+    ask = read_query(query)
     assert (ask.filters, ask.omitted) == (filters, omitted)

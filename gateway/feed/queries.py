@@ -1,4 +1,4 @@
-"""What a read of the feed asks for: the query of `GET /v1/events`, checked (spec 4.4)."""
+"""The query of `GET /v1/events`, checked (spec 4.4)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from events.consumers.steps import Omitted
 from events.errors import UnknownType
 from events.filters import Filters
 from events.log.kinds import named_in, select
-from gateway.feed.refusals import in_feeds_form, wrong
-from gateway.http.errors import Refused
+from gateway.feed.refusals import CURSOR, CursorSource, in_feeds_form
+from gateway.http.errors import InvalidParam, Refused
 from gateway.http.params import Declared
 from gateway.http.request import Request
 from upstreams.model.params import Param, Value
@@ -45,7 +45,7 @@ _RULES = Declared(PARAMS)
 
 
 @dataclass(frozen=True, slots=True)
-class FeedAsk:
+class FeedQuery:
     """One read of the feed. Without filters of its own a consumer's read takes those that it is bound to."""
 
     cursor: str
@@ -56,6 +56,8 @@ class FeedAsk:
     wait_s: int
     sent: Mapping[str, str]
     """`types` and `subject_id` as they were sent, for the address of the next read."""
+    source: CursorSource = CURSOR
+    """Where its cursor came from."""
 
     @property
     def omitted(self) -> Omitted:
@@ -63,41 +65,45 @@ class FeedAsk:
         return frozenset(field for name, field in _FILTERS.items() if name not in self.sent)
 
 
-def ask_of(request: Request) -> FeedAsk:
-    """The ask of a request.
+def query_of(request: Request) -> FeedQuery:
+    """The query of a request.
 
     Raises:
         Refused: 400, for the first thing that is wrong.
     """
     if request.stream is not None and request.headers.get(b"idempotency-key"):
-        step = "Leave Idempotency-Key out: to read costs nothing, and may be repeated."
-        problem = "cannot be combined with Accept: text/event-stream."
-        raise wrong("Idempotency-Key", problem, step, reason="conflicting_params")
+        raise InvalidParam(
+            "Idempotency-Key",
+            "cannot be combined with Accept: text/event-stream",
+            suggestion="Leave Idempotency-Key out: to read costs nothing, and may be repeated.",
+            reason="conflicting_params",
+        )
     try:
-        query = request.query
+        pairs = request.query
     except Refused as refused:
         raise in_feeds_form(refused) from None
-    return read_ask(query)
+    return read_query(pairs)
 
 
-def read_ask(query: Sequence[tuple[str, str]]) -> FeedAsk:
-    """The ask of a query.
+def read_query(pairs: Sequence[tuple[str, str]]) -> FeedQuery:
+    """The query that names and texts make.
 
     Raises:
         Refused: 400, for the first thing that is wrong.
     """
     try:
-        values = _RULES.read(query)
+        values = _RULES.read(pairs)
     except Refused as refused:
         raise in_feeds_form(refused) from None
-    consumer = _consumer(values, query)
+    consumer = _consumer(values, pairs)
     cursor, start = values.get("cursor"), values.get("start")
     if consumer is None and start is not None:
-        raise wrong("start", "is for a consumer's first read.", "Leave start out, or name a consumer.")
+        suggestion = "Leave start out, or name a consumer."
+        raise InvalidParam("start", "is for a consumer's first read", suggestion=suggestion)
     if start not in (None, "oldest", "now"):
-        raise wrong("start", "must be oldest or now.", "Send start=oldest or start=now.")
+        raise InvalidParam("start", "must be oldest or now", suggestion="Send start=oldest or start=now.")
     sent = {name: str(values[name]) for name in _FILTERS if name in values}
-    return FeedAsk(
+    return FeedQuery(
         cursor="oldest" if cursor is None else str(cursor),
         consumer=consumer,
         start="now" if start == "now" else "oldest",
@@ -111,24 +117,24 @@ def read_ask(query: Sequence[tuple[str, str]]) -> FeedAsk:
 def check_name(name: str) -> str:
     """A consumer's name. Raises Refused."""
     if _NAME.fullmatch(name) is None:
-        raise wrong(
+        raise InvalidParam(
             "consumer",
-            "must be 1 to 64 characters of a-z, 0-9, _ and -.",
-            f"Send consumer={re.sub(r'[^a-z0-9_-]', '-', name.lower())[:64] or 'main'}.",
+            "must be 1 to 64 characters of a-z, 0-9, _ and -",
+            suggestion=f"Send consumer={re.sub(r'[^a-z0-9_-]', '-', name.lower())[:64] or 'main'}.",
         )
     return name
 
 
-def _consumer(values: Mapping[str, Value], query: Sequence[tuple[str, str]]) -> str | None:
+def _consumer(values: Mapping[str, Value], pairs: Sequence[tuple[str, str]]) -> str | None:
     if "consumer" not in values:
-        if ("consumer", "") in query:  # a name that its sender has lost: not a read of everything
+        if ("consumer", "") in pairs:  # a name that its sender has lost: not a read of everything
             check_name("")
         return None
     if "cursor" in values:
-        raise wrong(
+        raise InvalidParam(
             "cursor",
-            "cannot be combined with consumer, which keeps its own position.",
-            "Leave cursor out, or reset the consumer to it.",
+            "cannot be combined with consumer, which keeps its own position",
+            suggestion="Leave cursor out, or reset the consumer to it.",
             reason="conflicting_params",
         )
     return check_name(str(values["consumer"]))
@@ -138,8 +144,9 @@ def _filters(sent: Mapping[str, str]) -> Filters:
     try:
         types = select(sent["types"]) if "types" in sent else None
     except UnknownType as exc:
-        step = f"Send types={exc.nearest}." if exc.nearest else "Leave types out to read all."
-        raise wrong("types", f"cannot be read: {exc}{'' if exc.nearest else '.'}", step) from exc
+        suggestion = f"Send types={exc.nearest}." if exc.nearest else "Leave types out to read all."
+        problem = f"cannot be read: there is no event type {exc.name!r}"
+        raise InvalidParam("types", problem, meant=exc.nearest, suggestion=suggestion) from exc
     subjects = _subjects(sent["subject_id"]) if "subject_id" in sent else None
     return Filters(types, subjects, None if types is None else frozenset(named_in(sent["types"])))
 
@@ -147,9 +154,10 @@ def _filters(sent: Mapping[str, str]) -> Filters:
 def _subjects(text: str) -> frozenset[str]:
     subjects = frozenset(id_.strip() for id_ in text.split(",")) - {""}
     if not subjects:  # it must not come to mean all
-        raise wrong("subject_id", "holds no id.", "Leave subject_id out to read of all subjects.")
+        raise InvalidParam("subject_id", "holds no id", suggestion="Leave subject_id out to read of all subjects.")
     if len(subjects) > SUBJECTS_MAX:
-        raise wrong("subject_id", f"holds {len(subjects)} ids; at most {SUBJECTS_MAX} are taken.", "Split the read.")
+        problem = f"holds {len(subjects)} ids; at most {SUBJECTS_MAX} are taken"
+        raise InvalidParam("subject_id", problem, suggestion="Split the read.")
     return subjects
 
 
@@ -157,5 +165,6 @@ def _within(values: Mapping[str, Value], name: str, least: int, most: int, *, de
     number = int(values.get(name, default))
     if not least <= number <= most:
         nearest = min(max(number, least), most)
-        raise wrong(name, f"must be a whole number from {least} to {most}.", f"Send {name}={nearest}.")
+        problem = f"must be a whole number from {least} to {most}"
+        raise InvalidParam(name, problem, suggestion=f"Send {name}={nearest}.")
     return number
