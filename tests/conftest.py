@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture.providers import Constants, HypothesisProvider
 from xdist.scheduler import LoadFileScheduling
 
-from tests.fakes.commands import Commands, open_commands
 from tests.fakes.patient_clock import run_patiently
 from tests.fakes.stores import Stores, engine, open_stores
+from tests.processes.commands import Commands, open_commands
 from tests.servers.postgres import PostgresServer, open_postgres
 from tests.servers.redis import RedisServer, open_redis
 

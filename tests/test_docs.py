@@ -22,9 +22,9 @@ from gateway.config.secrets import load_secret
 from tests.docs.blocks import Block, Command, commands, shell_blocks
 from tests.docs.curl import Node, NotUnderstood, perform, read_call
 from tests.docs.shell import flaw
-from tests.fakes.commands import PROJECT, open_commands
-from tests.fakes.programs import happen
-from tests.fakes.sluice_process import Place
+from tests.processes.commands import PROJECT, open_commands
+from tests.processes.place import Place
+from tests.processes.programs import happen
 from tests.servers.ports import free_ports
 
 DOCUMENTS = sorted(

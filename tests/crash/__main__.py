@@ -10,6 +10,7 @@ import trio
 
 from tests.crash.run import ordeal
 from tests.fakes.stores import open_stores
+from tests.processes.commands import open_commands
 
 
 def main() -> None:
@@ -19,8 +20,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     chosen = parser.parse_args()
     began = time.monotonic()
-    with open_stores(), tempfile.TemporaryDirectory() as folder:
-        report = trio.run(partial(ordeal, Path(folder), kills=chosen.kills, seed=chosen.seed))
+    with open_stores(), open_commands() as commands, tempfile.TemporaryDirectory() as folder:
+        report = trio.run(partial(ordeal, Path(folder), commands, kills=chosen.kills, seed=chosen.seed))
     print(f"{report}\neverything holds after {time.monotonic() - began:.0f} s")
 
 

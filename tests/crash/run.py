@@ -16,13 +16,14 @@ from gateway.config.secrets import load_secret
 from gateway.node.membership import MembershipPace
 from tests.crash.clients import Clients, Node, NodeDied
 from tests.crash.seen import Life, Seen, check_costs
-from tests.fakes.commands import open_commands
-from tests.fakes.forking import Forked, Forker, open_forker
 from tests.fakes.outsider import open_outsider
 from tests.fakes.quick_node import BEAT_S
 from tests.fakes.scripted_upstream import Told, Upstream, open_upstream
-from tests.fakes.sluice_process import Place
 from tests.fakes.stores import engine
+from tests.processes.commands import Commands
+from tests.processes.fleet import Fleet, open_fleet
+from tests.processes.place import Place
+from tests.processes.process import Process
 from upstreams.transport import open_transport
 from upstreams.transport.http import origin_of
 
@@ -68,7 +69,7 @@ class Ordeal:
     """A place, its node and its clients through all lives."""
 
     place: Place
-    forker: Forker
+    fleet: Fleet
     clients: Clients
     rng: Random
     account: str
@@ -79,7 +80,7 @@ class Ordeal:
         started = self._start()
         if self.rng.random() < DURING_START:
             await trio.sleep(self.rng.random() * START_S_MAX)
-            self.forker.kill(started)
+            self.fleet.kill(started)
             self.report.during_start += 1
         else:
             async with self._open_node(started) as node:
@@ -87,13 +88,13 @@ class Ordeal:
         self.report.recovered += sum(event["charges"] for event in started.events("recovered"))
         self.report.kills += 1
 
-    def _start(self) -> Forked:
+    def _start(self) -> Process:
         """A node that finds at once what the one before it has left: on a server, where it looks for that often."""
         self.place.bury()
         pace = None if engine() == "sqlite" else MembershipPace(beat_s=BEAT_S)
-        return self.forker.start(self.place.config, self._environ, pace=pace)
+        return self.fleet.start(self.place.config, self._environ, pace=pace)
 
-    async def _live(self, node: Node, started: Forked) -> None:
+    async def _live(self, node: Node, started: Process) -> None:
         life = Life()
         works = [self.clients.plain] * PLAIN + [self.clients.claiming] * CLAIMING
         works += [self.clients.granting, self.clients.keying]
@@ -102,7 +103,7 @@ class Ordeal:
                 nursery.start_soon(_until_it_dies, work, node, life)
             await trio.sleep(self.rng.random() * LOAD_S_MAX)
             node.is_killed = True
-            self.forker.kill(started)
+            self.fleet.kill(started)
         self.clients.seen.end(life)
 
     async def finish(self) -> None:
@@ -114,11 +115,11 @@ class Ordeal:
             for key in self.clients.seen.finished:
                 await self.clients.replay(node, key)
             node.is_killed = True
-            self.forker.kill(started)
+            self.fleet.kill(started)
         await self.verify()
 
     @asynccontextmanager
-    async def _open_node(self, started: Forked) -> AsyncIterator[Node]:
+    async def _open_node(self, started: Process) -> AsyncIterator[Node]:
         line = await started.listening()
         public, admin = origin_of(line["url"])[0], origin_of(line["admin_url"])[0]
         async with open_transport() as transport:
@@ -192,6 +193,7 @@ def at_once(_report: Report) -> bool:
 
 async def ordeal(
     folder: Path,
+    commands: Commands,
     *,
     kills: int,
     seed: int,
@@ -205,12 +207,12 @@ async def ordeal(
     tell(f"seed {seed}, {kills} kills")
     rng, upstream = Random(seed), Upstream()
     upstream.script = moody(Random(rng.random()), upstream)
-    with open_commands() as commands, open_forker() as forker:
+    with open_fleet(commands) as fleet:
         async with open_upstream(upstream) as egress:
             place = Place(folder, commands, ENVIRON)
             upstreams: dict[str, object] = {"egress": egress, "defaults": {"retries": 0}}
             place.configure(**TABLES, upstreams=upstreams)
-            run = _prepare(place, forker, rng)
+            run = _prepare(place, fleet, rng)
             run.report.counts = run.clients.seen.counts
             while run.report.kills < kills or not is_enough(run.report):
                 await run.kill_once()
@@ -223,9 +225,9 @@ async def ordeal(
     return run.report
 
 
-def _prepare(place: Place, forker: Forker, rng: Random) -> Ordeal:
+def _prepare(place: Place, fleet: Fleet, rng: Random) -> Ordeal:
     account, key = place.new_key(balance=BALANCE)
     treasury: dict[str, Any] = place.told("account", "create", "--name", "treasury", "--credits", "0")
     token = load_secret(ENVIRON, place.database.parent).admin_token
     clients = Clients(Random(rng.random()), Seen(), key["key"], token, treasury["id"])
-    return Ordeal(place, forker, clients, rng, account)
+    return Ordeal(place, fleet, clients, rng, account)

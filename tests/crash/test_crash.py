@@ -10,6 +10,7 @@ from pathlib import Path
 import trio
 
 from tests.crash.run import Report, ordeal
+from tests.processes.commands import Commands
 
 KILLS = 200
 SEED = 20
@@ -32,8 +33,10 @@ def has_met_all(report: Report) -> bool:
     return report.recovered > KILLS and all(report.counts[happened] > 10 for happened in TO_HAPPEN)
 
 
-async def test_two_hundred_kills_lose_no_finished_outcome_and_charge_nobody_twice(tmp_path: Path) -> None:
+async def test_two_hundred_kills_lose_no_finished_outcome_and_charge_nobody_twice(
+    tmp_path: Path, commands: Commands
+) -> None:
     with trio.fail_after(PATIENCE_S):
-        report = await ordeal(tmp_path, kills=KILLS, seed=SEED, is_enough=has_met_all)
+        report = await ordeal(tmp_path, commands, kills=KILLS, seed=SEED, is_enough=has_met_all)
     assert report.kills >= KILLS
     assert report.during_start > KILLS // 10

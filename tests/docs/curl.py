@@ -13,7 +13,7 @@ from http.client import HTTPConnection
 from urllib.parse import urlsplit
 
 from tests.fakes.calling import TIMEOUT_S, Answered, call
-from tests.fakes.waiting import wait_until
+from tests.processes.waiting import wait_until
 
 _FLAGS = frozenset({"-s", "-S", "-sS", "-f", "-sf", "-fsS", "-i", "-si", "-v", "-N", "-L", "--compressed"})
 _BASE = re.compile(r"^(\$\{?\w+\}?|\{\w+\}|https?://[^/]+)(?=/|$)")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from gateway.cli import cli
-from tests.fakes.commands import PROJECT
+from tests.processes.commands import PROJECT
 
 KNOWN = """
     . cat cd chmod cp createdb createuser curl docker echo export flake8 git grep head jq kill lint-imports ls mkdir mv

@@ -21,11 +21,12 @@ from gateway.feed.polling import BEAT_S
 from gateway.feed.queries import SUBJECTS_MAX, WAIT_S_MAX
 from tests.docs.blocks import commands, shell_blocks
 from tests.fakes.calling import get
-from tests.fakes.commands import PROJECT, open_commands
-from tests.fakes.programs import happen, has_line, open_program, read_line, rest_of
 from tests.fakes.scripted_feed import LOST, Step, event, open_scripted_feed, page, refusal
-from tests.fakes.sluice_process import SLUICE, Place, Process
-from tests.fakes.waiting import wait_until
+from tests.processes.commands import PROJECT, SLUICE, open_commands
+from tests.processes.place import Place
+from tests.processes.process import Process
+from tests.processes.programs import happen, has_line, open_program, read_line, rest_of
+from tests.processes.waiting import wait_until
 
 PAGE = PROJECT / "docs" / "events.md"
 LANGUAGES = {"python": (sys.executable, ".py"), "javascript": ("node", ".mjs"), "bash": ("sh", ".sh")}

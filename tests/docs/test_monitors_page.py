@@ -15,8 +15,8 @@ from scheduler.monitors.model.patch import PatchBody
 from scheduler.monitors.runs.runs import NO_CREDITS
 from scheduler.monitors.runs.slots import STILL_RUNS
 from scheduler.monitors.service import ACTIVE_MAX, ALL_MAX
-from tests.fakes.commands import PROJECT
 from tests.fakes.shelf import read
+from tests.processes.commands import PROJECT
 from upstreams.fetching.walk import as_collecting
 from upstreams.model.archetypes import POST_LIST
 from upstreams.model.endpoint import Collect, Endpoint

@@ -8,8 +8,8 @@ import click
 import pytest
 
 from gateway.cli import cli
-from tests.fakes.commands import PROJECT
 from tests.fakes.node import open_test_node
+from tests.processes.commands import PROJECT
 
 PAGE = (PROJECT / "docs" / "operating.md").read_text()
 BENCH_PAGE = (PROJECT / "bench" / "README.md").read_text()

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from tests.docs.blocks import commands, shell_blocks
 from tests.docs.curl import Node, perform, read_call
-from tests.fakes.commands import PROJECT, open_commands
-from tests.fakes.sluice_process import Place
+from tests.processes.commands import PROJECT, open_commands
+from tests.processes.place import Place
 from upstreams.platforms import load_platforms
 
 README = PROJECT / "README.md"

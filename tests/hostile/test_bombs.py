@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import httpx
 import trio
 
-from tests.fakes.sluice_process import Place
 from tests.hostile.bombs import CODINGS, MB, bomb, open_bomber, rows_of
 from tests.hostile.bystander import Bystander, open_bystander, resident_mb
+from tests.processes.place import Place
 
 LONGEST_S = 1.0
 """Far below the fault's 20 s and above what a busy machine adds to some 40 ms."""

@@ -7,15 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.forking import Forker, open_forker
 from tests.many.harness import Cluster, open_cluster
+from tests.processes.commands import Commands
+from tests.processes.fleet import Fleet, open_fleet
 from tests.servers.postgres import PostgresServer
 from tests.servers.redis import RedisServer
 
 
-@pytest.fixture(scope="session")
-def forker() -> Iterator[Forker]:
-    with open_forker() as opened:
+@pytest.fixture
+def fleet(commands: Commands) -> Iterator[Fleet]:
+    with open_fleet(commands) as opened:
         yield opened
 
 
@@ -23,9 +24,9 @@ OpenCluster = Callable[..., AbstractAsyncContextManager[Cluster]]
 
 
 @pytest.fixture
-def cluster_of(forker: Forker, tmp_path: Path, postgres: PostgresServer, empty_redis: RedisServer) -> OpenCluster:
+def cluster_of(fleet: Fleet, tmp_path: Path, postgres: PostgresServer, empty_redis: RedisServer) -> OpenCluster:
     """Opens three nodes on fresh servers; arguments as those of `open_cluster`, `Setting`s among them."""
-    return partial(open_cluster, forker, tmp_path, store_url=postgres.fresh(), state_url=empty_redis.url)
+    return partial(open_cluster, fleet, tmp_path, store_url=postgres.fresh(), state_url=empty_redis.url)
 
 
 @pytest.fixture

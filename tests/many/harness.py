@@ -17,8 +17,10 @@ import trio
 from bench.core.settings import Setting, toml
 from gateway.config.secrets import load_secret
 from gateway.node.membership import MembershipPace
-from tests.fakes.forking import Forked, Forker
 from tests.fakes.scripted_upstream import Upstream, open_upstream
+from tests.processes.commands import PROJECT
+from tests.processes.fleet import Fleet
+from tests.processes.process import Process
 from upstreams.transport import open_transport
 from upstreams.transport.http import Exchange, HttpCall, Origin, origin_of
 
@@ -80,7 +82,7 @@ class Answer:
 class Node:
     """A node that runs, or ran."""
 
-    forked: Forked
+    process: Process
     public: Origin
     admin: Origin
 
@@ -92,7 +94,7 @@ class Cluster:
     nodes: list[Node]
     upstream: Upstream
     exchange: Exchange
-    forker: Forker
+    fleet: Fleet
     store_url: str
     admin_token: str
     key: str = ""
@@ -101,7 +103,7 @@ class Cluster:
     unanswered: int = 0
     unsettled: set[str] = field(default_factory=set)
     """Requests that a node answered just before it was killed: they are settled behind the answer, or refunded."""
-    running: list[Forked] = field(default_factory=list)
+    running: list[Process] = field(default_factory=list)
     """The nodes that run, from their fork on."""
     numbers: Iterator[int] = field(default_factory=count)
 
@@ -156,7 +158,7 @@ class Cluster:
 
     def kill(self, node: Node) -> None:
         """kill -9."""
-        self.forker.kill(node.forked)
+        self.fleet.kill(node.process)
         self._forget(node)
         late = trio.current_time() - SETTLED_S
         own = [one for one in self.answers if one.port == node.public.port and one.there_at > late]
@@ -164,12 +166,12 @@ class Cluster:
 
     async def wait(self, node: Node) -> int:
         """The exit code of a node that was asked to stop."""
-        exit_code = await trio.to_thread.run_sync(self.forker.wait, node.forked)
+        exit_code = await trio.to_thread.run_sync(self.fleet.wait, node.process)
         self._forget(node)
         return exit_code
 
     def _forget(self, node: Node) -> None:
-        self.running.remove(node.forked)
+        self.running.remove(node.process)
         self.nodes.remove(node)
 
     async def _exchange(self, call: HttpCall) -> Answer:
@@ -241,7 +243,7 @@ async def until(holds: Callable[[], Any], *, within_s: float) -> float:
 
 @asynccontextmanager
 async def open_cluster(
-    forker: Forker,
+    fleet: Fleet,
     folder: Path,
     *,
     store_url: str,
@@ -267,25 +269,25 @@ async def open_cluster(
             config.write_text(toml({**SETTINGS, **urls, **own}))
             nodes: list[Node] = []
             token = load_secret(ENVIRON, folder).admin_token
-            cluster = Cluster(nodes, upstream, transport.exchange, forker, direct_url or store_url, token)
-            environ = {**ENVIRON, "TMPDIR": str(folder)}
+            cluster = Cluster(nodes, upstream, transport.exchange, fleet, direct_url or store_url, token)
+            environ = {**ENVIRON, "TMPDIR": str(folder), "PYTHONPATH": str(PROJECT)}
             for number, skew_s in enumerate(skews_s):
-                cluster.running.append(forker.start(config, environ, name=f"node-{number}", skew_s=skew_s, pace=pace))
+                cluster.running.append(fleet.start(config, environ, name=f"node-{number}", skew_s=skew_s, pace=pace))
             try:
-                nodes.extend([await _listening(forked) for forked in cluster.running])
+                nodes.extend([await _listening(process) for process in cluster.running])
                 cluster.account, cluster.key = await cluster.new_key(balance=balance)
                 yield cluster
                 await cluster.assert_sound()
             except Exception as exc:  # noqa: BLE001 - raised below, outside of nurseries that wrap it in groups
                 failure = exc
             finally:
-                for forked in cluster.running:
-                    forker.kill(forked)
+                for process in cluster.running:
+                    fleet.kill(process)
     if failure is not None:
         raise failure
 
 
-async def _listening(forked: Forked) -> Node:
+async def _listening(process: Process) -> Node:
     """A node, as soon as it has printed its first line."""
-    line = await forked.listening()
-    return Node(forked, origin_of(line["url"])[0], origin_of(line["admin_url"])[0])
+    line = await process.listening()
+    return Node(process, origin_of(line["url"])[0], origin_of(line["admin_url"])[0])

@@ -26,7 +26,7 @@ CRASH_REFUNDS = "SELECT request_id FROM ledger_entries WHERE description = 'Refu
 
 def recovered(*nodes: Node) -> int:
     """How many charges these nodes have refunded for others."""
-    return sum(event["charges"] for node in nodes for event in node.forked.events("recovered"))
+    return sum(event["charges"] for node in nodes for event in node.process.events("recovered"))
 
 
 async def nothing_is_held(cluster: Cluster) -> bool:
@@ -70,7 +70,7 @@ async def test_what_a_node_killed_under_load_left_open_is_refunded_once_by_the_o
             await trio.sleep(LOOK_EVERY_S)
         # Whoever was answered has paid what he was told, or nothing if the kill came before the settlement.
         assert {id_ for id_ in (answer.json["request_id"] for answer in answers) if not costs[id_]} <= set(refunded)
-        assert [node.forked.events("declared_dead") for node in others] == [[], []]
+        assert [node.process.events("declared_dead") for node in others] == [[], []]
 
 
 async def test_a_node_that_stood_still_is_overcharging_nobody_and_goes_on_under_another_name(
@@ -81,14 +81,14 @@ async def test_a_node_that_stood_still_is_overcharging_nobody_and_goes_on_under_
         paused, other = cluster.nodes
         cluster.upstream.behaviour.latency_s = 2.0
         async with calls_of(cluster, paused) as answers:
-            paused.forked.signal(signal.SIGSTOP)
+            paused.process.signal(signal.SIGSTOP)
             await until(lambda: nothing_is_held(cluster), within_s=RECOVERED_WITHIN_S)
-            paused.forked.signal(signal.SIGCONT)
+            paused.process.signal(signal.SIGCONT)
         assert [answer.status for answer in answers] == [200] * CALLS
         late = {answer.json["request_id"] for answer in answers}
         cluster.unsettled |= late
         assert sum((await cluster.assert_sound()).values()) == 0
-        while not paused.forked.events("declared_dead"):  # noqa: ASYNC110 - a log sets no event
+        while not paused.process.events("declared_dead"):  # noqa: ASYNC110 - a log sets no event
             await trio.sleep(LOOK_EVERY_S)
         first = await cluster.ask(paused, MISS.format(n="-first"))
         await trio.sleep(2 * PACE.dead_after_s)
@@ -98,7 +98,7 @@ async def test_a_node_that_stood_still_is_overcharging_nobody_and_goes_on_under_
             answer.json["request_id"]: 1 for answer in (first, second)
         }
         assert recovered(other) == CALLS
-        assert recovered(paused) == len(other.forked.events("declared_dead")) == 0
+        assert recovered(paused) == len(other.process.events("declared_dead")) == 0
         assert await cluster.rows("SELECT COUNT(*) FROM nodes WHERE taken_at IS NULL") == [(2,)]
 
 
@@ -108,7 +108,7 @@ async def test_nodes_that_stop_cleanly_leave_nothing_to_recover(cluster_of: Open
         stopping = cluster.nodes[0]
         before = await cluster.balance()
         async with calls_of(cluster, stopping) as answers:
-            stopping.forked.signal(signal.SIGTERM)
+            stopping.process.signal(signal.SIGTERM)
         assert await cluster.wait(stopping) == 0
         assert await cluster.open_charges() == 0
         assert await cluster.rows("SELECT COUNT(*) FROM nodes") == [(1,)]

@@ -79,14 +79,14 @@ async def test_a_node_that_stood_still_serves_its_own_caller_but_replaces_no_ans
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_ask, cluster, frozen, late)
         await until(partial(_is_led, cluster), within_s=30)
-        frozen.forked.signal(signal.SIGSTOP)
+        frozen.process.signal(signal.SIGSTOP)
         try:
             stopped_at = trio.current_time()
             followed = await cluster.ask(follower, SAME)
             assert trio.current_time() - stopped_at < TAKEN_OVER_S
             await trio.sleep(LATE_S - (trio.current_time() - stopped_at))
         finally:
-            frozen.forked.signal(signal.SIGCONT)
+            frozen.process.signal(signal.SIGCONT)
     assert (followed.status, _name(followed), followed.json["credits_used"]) == (200, FOLLOWER, 1)
     assert [(one.status, _name(one), one.json["credits_used"]) for one in late] == [(200, LATE, 1)]
     found = await cluster.ask(third, SAME)

@@ -12,9 +12,9 @@ from pathlib import Path
 import trio
 
 from storage.redis.call import slot_of
-from tests.fakes.forking import Forker
 from tests.many.harness import Answer, Cluster, open_cluster, until
 from tests.many.load import assert_served, open_load
+from tests.processes.fleet import Fleet
 from tests.servers.postgres import PostgresServer
 from tests.servers.redis import RedisServer, open_watched
 from tests.servers.redis import open_cluster as open_redis_cluster
@@ -29,11 +29,11 @@ NOT_PASSED_ON_S = 0.25
 
 
 async def test_a_window_outlives_the_primary_that_sentinel_replaces(
-    forker: Forker, tmp_path: Path, postgres: PostgresServer
+    fleet: Fleet, tmp_path: Path, postgres: PostgresServer
 ) -> None:
     with open_watched(tmp_path / "redis") as watched:
         async with open_cluster(
-            forker,
+            fleet,
             tmp_path,
             store_url=postgres.fresh(),
             state_url=watched.url,
@@ -45,14 +45,14 @@ async def test_a_window_outlives_the_primary_that_sentinel_replaces(
 
 
 async def test_a_window_outlives_its_primary_in_a_cluster_and_keys_of_other_primaries_notice_nothing(
-    forker: Forker, tmp_path: Path, postgres: PostgresServer
+    fleet: Fleet, tmp_path: Path, postgres: PostgresServer
 ) -> None:
     with open_redis_cluster(tmp_path / "redis", replicas=True) as servers:
         for server in servers:
             server.ask("CONFIG", "SET", "cluster-require-full-coverage", "no")
         url = f"redis+cluster://127.0.0.1:{servers[0].port},127.0.0.1:{servers[1].port}"
         async with open_cluster(
-            forker,
+            fleet,
             tmp_path,
             store_url=postgres.fresh(),
             state_url=url,

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from tests.fakes.forking import Forker
 from tests.many.harness import Cluster, Node, open_cluster, until
 from tests.many.load import MISS, ask_all, open_load
+from tests.processes.fleet import Fleet
 from tests.servers.poison import Poison
 from tests.servers.postgres import PostgresServer
 from tests.servers.redis import RedisServer
@@ -33,14 +33,14 @@ SERVED_OR_REFUSED = {200, 409, 429, 503}
 
 @pytest.mark.parametrize("poison", POISONS)
 async def test_on_no_network_does_a_key_pass_its_window_or_pay_for_what_it_did_not_get(
-    poison: str, forker: Forker, tmp_path: Path, postgres: PostgresServer, empty_redis: RedisServer
+    poison: str, fleet: Fleet, tmp_path: Path, postgres: PostgresServer, empty_redis: RedisServer
 ) -> None:
     direct_url = postgres.fresh()
     async with (
         open_toxic("127.0.0.1", empty_redis.port) as to_redis,
         open_toxic("127.0.0.1", postgres.port) as to_postgres,
         open_cluster(
-            forker,
+            fleet,
             tmp_path,
             store_url=postgres.url(to_postgres.port),
             state_url=f"redis://127.0.0.1:{to_redis.port}",

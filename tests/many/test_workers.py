@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -12,9 +12,9 @@ import pytest
 import trio
 
 from tests.many.conftest import OpenCluster
-from tests.many.harness import SETTLED_S, open_cluster, until
+from tests.many.harness import SETTLED_S, Cluster, Node, open_cluster, until
 from tests.many.load import FREE, MISS, ask_all, assert_filled, assert_served, open_load
-from tests.many.supervising import Supervisors, answered_by, open_supervisors, workers_of
+from tests.processes.fleet import Fleet
 from tests.servers.postgres import PostgresServer
 from tests.servers.redis import RedisServer
 
@@ -23,22 +23,25 @@ BOTH = set(range(WORKERS))
 LIMIT = 200
 REPLACED_S = 60.0
 REFUND_S = 60.0
+ANSWERED = re.compile(r'^sluice_requests_total\{.*worker="(\d+)".*\} ([1-9].*)$', re.MULTILINE)
+
+
+def workers_of(node: Node) -> dict[int, int]:
+    """The process of each worker, the newest one."""
+    return {event["worker"]: event["pid"] for event in node.process.events("worker_ready")}
+
+
+async def answered_by(cluster: Cluster, node: Node) -> set[int]:
+    """The workers that have answered requests."""
+    return {int(number) for number, _ in ANSWERED.findall(await cluster.metrics(node))}
 
 
 @pytest.fixture
-def supervisors() -> Iterator[Supervisors]:
-    with open_supervisors() as opened:
-        yield opened
-
-
-@pytest.fixture
-def workers_of_one(
-    supervisors: Supervisors, tmp_path: Path, postgres: PostgresServer, empty_redis: RedisServer
-) -> OpenCluster:
+def workers_of_one(fleet: Fleet, tmp_path: Path, postgres: PostgresServer, empty_redis: RedisServer) -> OpenCluster:
     """Opens one node with its workers on fresh servers."""
     return partial(
         open_cluster,
-        supervisors,
+        fleet,
         tmp_path,
         store_url=postgres.fresh(),
         state_url=empty_redis.url,

@@ -14,6 +14,7 @@ import psycopg
 import pytest
 
 from bench.peers.shared_servers import postgres_folder, unprivileged
+from tests.processes.children import finish, launch
 from tests.servers.ports import free_port
 
 START_S = 90.0
@@ -71,14 +72,7 @@ class PostgresServer:
             command = [str(self._programs / "postgres"), "-D", str(self._folder / "data"), "-p", str(self.port)]
             for setting in SETTINGS:
                 command += ["-c", setting]
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                cwd=self._folder,
-                user=self._user,
-                group=self._user,
-            )
+            self._process = launch(command, folder=self._folder, user=self._user)
         give_up_at = time.monotonic() + START_S
         while True:
             try:
@@ -94,7 +88,7 @@ class PostgresServer:
         assert process is not None
         for pid in [process.pid, *_children(process.pid)]:
             _send(pid, signal.SIGKILL)
-        process.wait(STOP_S)
+        finish(process)
 
     def freeze(self) -> None:
         """Every process of it stands still, and says nothing."""
@@ -114,6 +108,8 @@ class PostgresServer:
             self._process.wait(STOP_S)
         except subprocess.TimeoutExpired:
             self.kill()
+        else:
+            finish(self._process)
         self._process = None
 
     def _signal(self, number: int) -> None:

@@ -18,7 +18,8 @@ from coredis.exceptions import RedisError
 from coredis.parser import NotEnoughData, Parser
 
 from storage.redis.wire import pack
-from tests.fakes.waiting import wait_until
+from tests.processes.children import finish, launch
+from tests.processes.waiting import wait_until
 from tests.servers.ports import free_port
 
 SERVER = "redis-server"
@@ -85,7 +86,7 @@ class RedisServer:
         secret = ["--requirepass", self.password] if self.password else []
         command = [SERVER, *first, "--port", str(self.port), *quiet, *secret, *self.options]
         with (self.folder / f"{self.port}.log").open("ab") as log:
-            self.popen = subprocess.Popen(command, stdout=log, stderr=log)
+            self.popen = launch(command, out=log, err=log)
         self._wait_ready()
 
     def empty(self) -> None:
@@ -110,10 +111,7 @@ class RedisServer:
     def kill(self) -> None:
         """End it at once, if it runs."""
         if self.popen is not None:
-            with suppress(ProcessLookupError):
-                self.popen.send_signal(signal.SIGCONT)
-            self.popen.kill()
-            self.popen.wait(WITHIN_S)
+            finish(self.popen)
             self.popen = None
 
     def hang_up(self) -> None:

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from tests.fakes.calling import Answered
-from tests.fakes.commands import Commands
 from tests.fakes.outsider import open_outsider
-from tests.fakes.sluice_process import Place, Served
 from tests.fakes.stores import engine
-from tests.fakes.waiting import wait_until
+from tests.processes.commands import Commands
+from tests.processes.place import Place, Served
+from tests.processes.waiting import wait_until
 
 ROUNDS = 10 if engine() == "sqlite" else 3
 """A round is the same on both engines, and starts two nodes, of which most of its time is made."""

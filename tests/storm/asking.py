@@ -13,7 +13,7 @@ import httpx
 import orjson
 import trio
 
-from tests.fakes.forking import Forked
+from tests.processes.process import Process
 from upstreams.transport.http import Exchange, HttpAnswer, HttpCall, Origin
 
 PATIENCE_S = 90.0
@@ -24,7 +24,7 @@ AGAIN_S = 0.02
 class Living:
     """A node that serves. Whoever kills it says so first."""
 
-    forked: Forked
+    process: Process
     public: Origin
     is_killed: bool = False
 

@@ -10,7 +10,8 @@ from random import Random
 
 import trio
 
-from tests.fakes.forking import Forked, Forker
+from tests.processes.fleet import Fleet
+from tests.processes.process import Process
 from tests.storm.asking import Living, Nodes
 from tests.storm.node import STOPPED
 from tests.storm.plan import Plan, facts_of
@@ -61,7 +62,7 @@ class Reported:
 class Lives:
     """Nodes by their place, each one process after another."""
 
-    forker: Forker
+    fleet: Fleet
     config: Path
     environ: Mapping[str, str]
     nodes: Nodes
@@ -86,32 +87,32 @@ class Lives:
         for place in places:
             node = self.nodes.living.pop(place)
             node.is_killed = True
-            self._kill(place, node.forked)
+            self._kill(place, node.process)
         async with trio.open_nursery() as nursery:
             for place in places:
                 nursery.start_soon(self._start_again, place)
 
     async def _start_again(self, place: int) -> None:
         if self.rng.random() < DURING_START:
-            forked = self._fork(place)
+            process = self._fork(place)
             await trio.sleep(self.rng.random() * START_S_MAX)
-            self._kill(place, forked)
+            self._kill(place, process)
             self.kills_in_start += 1
         await self._start(place)
 
     async def _start(self, place: int) -> None:
-        forked = self._fork(place)
-        line = await forked.listening()
-        self.nodes.living[place] = Living(forked, origin_of(line["url"])[0])
+        process = self._fork(place)
+        line = await process.listening()
+        self.nodes.living[place] = Living(process, origin_of(line["url"])[0])
 
-    def _fork(self, place: int) -> Forked:
+    def _fork(self, place: int) -> Process:
         self._life += 1
         self._now[place] = self._life
         environ = {**self.environ, "STORM_LIFE": str(self._life)}
-        return self.forker.start(self.config, environ, name=f"node-{place}", program="tests.storm.node")
+        return self.fleet.start(self.config, environ, name=f"node-{place}", program="tests.storm.node")
 
-    def _kill(self, place: int, forked: Forked) -> None:
-        self.forker.kill(forked)
+    def _kill(self, place: int, process: Process) -> None:
+        self.fleet.kill(process)
         self.kills += 1
         self.reported.read(self._now[place])
 

@@ -14,7 +14,8 @@ import trio
 from bench.core.settings import Setting, toml
 from gateway.config.secrets import load_secret
 from tests.crash.clients import Node
-from tests.fakes.forking import Forker, open_forker
+from tests.processes.commands import Commands
+from tests.processes.fleet import Fleet, open_fleet
 from tests.storm.asking import Nodes
 from tests.storm.judge import Filter, LogJudge, judge_consumer, judge_walk, visible
 from tests.storm.lives import Lives, Reported
@@ -193,30 +194,32 @@ class Storm:
         }
 
 
-async def storm(folder: Path, size: Size, *, store_url: str, state_url: str = "memory:") -> dict[str, Any]:
+async def storm(
+    folder: Path, size: Size, commands: Commands, *, store_url: str, state_url: str = "memory:"
+) -> dict[str, Any]:
     """A storm on an empty store, its files in `folder`: of three nodes if they share state, else of one.
 
     Gives its figures. Raises Broken.
     """
     (folder / "config.toml").write_text(toml({**SETTINGS, "store.url": store_url, "state.url": state_url}))
     count = 1 if state_url == "memory:" else 3
-    with open_forker() as forker:
+    with open_fleet(commands) as fleet:
         async with open_transport(max_connections=1000) as transport:
             nodes = Nodes(transport.exchange, Random(size.seed))
-            prepared = await _prepare(folder, size, forker, nodes, url=store_url, count=count)
+            prepared = await _prepare(folder, size, fleet, nodes, url=store_url, count=count)
             return await prepared.blow()
 
 
-async def _prepare(folder: Path, size: Size, forker: Forker, nodes: Nodes, *, url: str, count: int) -> Storm:
+async def _prepare(folder: Path, size: Size, fleet: Fleet, nodes: Nodes, *, url: str, count: int) -> Storm:
     """The nodes' plan, and readers for the keys of its accounts."""
     rng, config = Random(size.seed), folder / "config.toml"
     environ = {"PATH": "/usr/bin:/bin", "TMPDIR": str(folder), **ENVIRON}
-    accounts, readers = await _make_keys(size, forker, config, environ, exchange=nodes.exchange)
+    accounts, readers = await _make_keys(size, fleet, config, environ, exchange=nodes.exchange)
     plan = Plan(size.seed, size.writers, size.pause_s, str(folder), accounts)
     file = folder / "plan.json"
     file.write_bytes(msgspec.json.encode(plan))
     environ["STORM"] = str(file)
-    lives = Lives(forker, config, environ, nodes, Reported(plan), Random(rng.random()), count)
+    lives = Lives(fleet, config, environ, nodes, Reported(plan), Random(rng.random()), count)
     walkers = [Walker(one, Random(rng.random())) for one in readers[: WALKERS * size.accounts]]
     consumers = [
         Consumer(f"consumer-{number}", one, Random(rng.random()))
@@ -226,12 +229,12 @@ async def _prepare(folder: Path, size: Size, forker: Forker, nodes: Nodes, *, ur
 
 
 async def _make_keys(
-    size: Size, forker: Forker, config: Path, environ: dict[str, str], *, exchange: Exchange
+    size: Size, fleet: Fleet, config: Path, environ: dict[str, str], *, exchange: Exchange
 ) -> tuple[tuple[Account, ...], list[Reader]]:
     """Accounts, and readers with a key each, which one account after the other gets; by a node that is then killed."""
     rng = Random(size.seed)
-    forked = forker.start(config, environ, name="first")
-    line = await forked.listening()
+    process = fleet.start(config, environ, name="first")
+    line = await process.listening()
     node = Node(exchange, origin_of(line["url"])[0], origin_of(line["admin_url"])[0])
     token = load_secret(ENVIRON, config.parent).admin_token
     ids = [(await node.operate("account.create", token, {"name": "storm"}))["id"] for _ in range(size.accounts)]
@@ -244,7 +247,7 @@ async def _make_keys(
         sees_all = number < size.accounts
         chosen, limit = (Filter(), 500) if sees_all else (_filter(rng), rng.randint(20, 500))
         readers.append(Reader(account, made["id"], made["key"], chosen, limit))
-    forker.kill(forked)
+    fleet.kill(process)
     return tuple(Account(id_, tuple(keys)) for id_, keys in key_ids.items()), readers
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import trio
 
+from tests.processes.commands import Commands
 from tests.servers.postgres import PostgresServer
 from tests.servers.redis import RedisServer
 from tests.storm.run import Size, storm
@@ -27,15 +28,15 @@ def assert_it_blew(figures: dict[str, Any]) -> None:
         assert figures[happened], (happened, figures)
 
 
-async def test_a_node_that_is_killed_again_and_again_keeps_every_feed_whole(tmp_path: Path) -> None:
+async def test_a_node_that_is_killed_again_and_again_keeps_every_feed_whole(tmp_path: Path, commands: Commands) -> None:
     with trio.fail_after(PATIENCE_S):
-        assert_it_blew(await storm(tmp_path, SIZE, store_url=f"sqlite:///{tmp_path / 'sluice.db'}"))
+        assert_it_blew(await storm(tmp_path, SIZE, commands, store_url=f"sqlite:///{tmp_path / 'sluice.db'}"))
 
 
 async def test_three_nodes_of_which_any_may_be_killed_keep_every_feed_whole(
-    tmp_path: Path, postgres: PostgresServer, empty_redis: RedisServer
+    tmp_path: Path, commands: Commands, postgres: PostgresServer, empty_redis: RedisServer
 ) -> None:
     """Of each key one poll must be free again: a dead node's others may still count, for half a minute."""
     size = Size(EVENTS, KILLS, accounts=3, consumers=4, kill_every_s=1.5, polls_free=1)
     with trio.fail_after(PATIENCE_S):
-        assert_it_blew(await storm(tmp_path, size, store_url=postgres.fresh(), state_url=empty_redis.url))
+        assert_it_blew(await storm(tmp_path, size, commands, store_url=postgres.fresh(), state_url=empty_redis.url))

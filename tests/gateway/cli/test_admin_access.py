@@ -15,8 +15,8 @@ from gateway.admin.access import CHALLENGES_MAX
 from gateway.admin.proof import AdminHandshake, node_proof, request_proof
 from gateway.config.secrets import load_secret
 from tests.fakes.calling import call
-from tests.fakes.commands import Commands
-from tests.fakes.sluice_process import Place
+from tests.processes.commands import Commands
+from tests.processes.place import Place
 
 LIST = "/admin/account.list"
 

@@ -11,8 +11,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.config.secrets import load_secret
 from tests.fakes.calling import Answered, call
-from tests.fakes.commands import Commands
-from tests.fakes.sluice_process import Place, Served
+from tests.processes.commands import Commands
+from tests.processes.place import Place, Served
 
 Sample = tuple[str, frozenset[tuple[str, str]]]
 

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from tests.fakes.commands import PROJECT
-from tests.fakes.sluice_process import Place
+from tests.processes.commands import PROJECT
+from tests.processes.place import Place
 
 
 def test_a_good_file_passes(place: Place) -> None:

@@ -9,7 +9,8 @@ import signal
 import pytest
 
 from tests.fakes.calling import call
-from tests.fakes.sluice_process import Place, Process
+from tests.processes.place import Place
+from tests.processes.process import Process
 
 LAST_WORDS = "nothing stays behind."
 

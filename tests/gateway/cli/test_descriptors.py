@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.fakes.sluice_process import Place, Served
-from tests.fakes.waiting import wait_until
+from tests.processes.place import Place, Served
+from tests.processes.waiting import wait_until
 
 SPARE = 20
 WATCHED_S = 1.0

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from storage.sqlite.watch import WATCH_S
-from tests.fakes.commands import SLUICE
-from tests.fakes.sluice_process import Place, Served
-from tests.fakes.waiting import wait_until
+from tests.processes.commands import SLUICE
+from tests.processes.place import Place, Served
+from tests.processes.waiting import wait_until
 
 BILLED = "/v1/github/profile?handle={}"
 SMALL_DISK = """

@@ -14,8 +14,8 @@ from gateway.config.secrets import load_secret
 from storage.sqlite.owner import NOTE_BYTES_MAX, own
 from tests.fakes.impostor import Answer, Impostor, http, open_impostor, relay_to
 from tests.fakes.outsider import open_outsider
-from tests.fakes.sluice_process import Place, Served
 from tests.fakes.stores import engine
+from tests.processes.place import Place, Served
 from tests.servers.ports import free_port
 
 ZEROS = json.dumps({"nonce": "0" * 64, "proof": "0" * 64}).encode()

@@ -19,10 +19,11 @@ import orjson
 import pytest
 
 from tests.fakes.calling import TIMEOUT_S, get
-from tests.fakes.commands import PROJECT, SLUICE
 from tests.fakes.sinks import SINKS, Sink, open_sink
-from tests.fakes.sluice_process import STOP_S, Place, Served
-from tests.fakes.waiting import wait_until
+from tests.processes.commands import PROJECT, SLUICE
+from tests.processes.place import Place, Served
+from tests.processes.process import STOP_S
+from tests.processes.waiting import wait_until
 from tests.servers.ports import free_ports
 
 DRAIN_S = 5

@@ -5,9 +5,9 @@ from contextlib import nullcontext
 
 import pytest
 
-from tests.fakes.commands import Commands
 from tests.fakes.outsider import open_outsider
-from tests.fakes.sluice_process import Place
+from tests.processes.commands import Commands
+from tests.processes.place import Place
 
 MANY = 2_500
 A_PAGE = 1_000

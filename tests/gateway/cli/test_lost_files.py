@@ -18,8 +18,8 @@ from threading import Event
 import pytest
 
 from storage.sqlite.watch import WATCH_S
-from tests.fakes.sluice_process import Place, Served
-from tests.fakes.waiting import wait_until
+from tests.processes.place import Place, Served
+from tests.processes.waiting import wait_until
 
 pytestmark = pytest.mark.sqlite
 BILLED = "/v1/github/profile?handle={}"

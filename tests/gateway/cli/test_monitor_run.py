@@ -7,8 +7,8 @@ from contextlib import closing
 
 import pytest
 
-from tests.fakes.commands import Commands
-from tests.fakes.sluice_process import Place
+from tests.processes.commands import Commands
+from tests.processes.place import Place
 
 ADD = """
 INSERT INTO monitors (id, account_id, name, recipe, params, cadence, alert_rules, webhook_format, suppress, status,

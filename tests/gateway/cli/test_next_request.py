@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.fakes.calling import Answered
-from tests.fakes.commands import Commands
-from tests.fakes.sluice_process import Place, Served
+from tests.processes.commands import Commands
+from tests.processes.place import Place, Served
 
 BILLED = "/v1/github/profile?handle=octocat"
 FREE = "/v1/utility/endpoints"

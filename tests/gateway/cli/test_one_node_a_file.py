@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.commands import SLUICE
-from tests.fakes.sluice_process import Place
-from tests.fakes.waiting import wait_until
+from tests.processes.commands import SLUICE
+from tests.processes.place import Place
+from tests.processes.waiting import wait_until
 
 pytestmark = pytest.mark.sqlite
 BILLED = "/v1/github/profile?handle=octocat"

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.fakes.commands import Commands
 from tests.fakes.outsider import open_outsider
-from tests.fakes.sluice_process import SLUICE, Place
+from tests.processes.commands import SLUICE, Commands
+from tests.processes.place import Place
 
 KEY_RECORD = {
     "id", "account_id", "name", "last4", "credit_limit", "used", "expires_at", "revoked_at", "created_at",

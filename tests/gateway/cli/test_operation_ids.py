@@ -13,12 +13,12 @@ from gateway.admin.operation_records import KEPT_S, MIGRATIONS, forget_operation
 from gateway.config.secrets import load_secret
 from storage.opening import open_store
 from storage.store import Tx
-from tests.fakes.commands import Commands
 from tests.fakes.impostor import losing, open_impostor
 from tests.fakes.outsider import open_outsider
-from tests.fakes.sluice_process import Place
-from tests.fakes.started import Started
 from tests.fakes.stores import engine
+from tests.processes.commands import Commands
+from tests.processes.place import Place
+from tests.processes.started import Started
 from tests.servers.cutter import Cutter, open_cutter
 from tests.servers.postgres import PostgresServer
 

@@ -6,8 +6,8 @@ import orjson
 import pytest
 
 from tests.fakes.calling import get
-from tests.fakes.commands import Commands
-from tests.fakes.sluice_process import Place
+from tests.processes.commands import Commands
+from tests.processes.place import Place
 from upstreams.platforms import load_platforms
 
 ENDPOINTS = [f"{platform.slug}/{one.resource}" for platform in load_platforms() for one in platform.endpoints]

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.sluice_process import Place, Process
-from tests.fakes.waiting import wait_until
+from tests.processes.place import Place
+from tests.processes.process import Process
+from tests.processes.waiting import wait_until
 
 FREE = "/v1/utility/endpoints"
 

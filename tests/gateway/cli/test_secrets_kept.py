@@ -15,8 +15,8 @@ import pytest
 from gateway.config.secrets import load_secret
 from tests.fakes.calling import call
 from tests.fakes.outsider import open_outsider
-from tests.fakes.sluice_process import Place, Served
 from tests.fakes.stores import engine
+from tests.processes.place import Place, Served
 
 MASTER = "a secret of the tests: hTFNqgVxiW8b3kzRc0sYdP2u"
 TOKEN = "ghp_a_token_of_the_tests_0123456789"

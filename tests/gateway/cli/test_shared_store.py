@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 import orjson
 import pytest
 
-from tests.fakes.commands import Commands
-from tests.fakes.sluice_process import Place, Served
+from tests.processes.commands import Commands
+from tests.processes.place import Place, Served
 from tests.servers.ports import free_port
 from tests.servers.postgres import PostgresServer
 from tests.servers.redis import RedisServer

@@ -16,7 +16,7 @@ import pytest
 import trio
 
 from tests.fakes.scripted_upstream import Told, Upstream, open_upstream, told
-from tests.fakes.sluice_process import Place, Served
+from tests.processes.place import Place, Served
 
 READERS = 600
 DIFFERENT = 200

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.outsider import open_outsider
-from tests.fakes.sluice_process import Place
 from tests.fakes.stores import engine
+from tests.processes.place import Place
 
 
 @pytest.mark.parametrize("table", ["server", "admin"])

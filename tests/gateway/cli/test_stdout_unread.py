@@ -11,9 +11,10 @@ import pytest
 
 from tests.fakes.calling import call
 from tests.fakes.sinks import open_sink
-from tests.fakes.sluice_process import STOP_S, Place
-from tests.fakes.started import Started
-from tests.fakes.waiting import wait_until
+from tests.processes.place import Place
+from tests.processes.process import STOP_S
+from tests.processes.started import Started
+from tests.processes.waiting import wait_until
 from tests.servers.ports import free_port
 
 ENVIRON = {"PATH": os.environ["PATH"]}

@@ -13,8 +13,8 @@ import pytest
 import trio
 
 from tests.fakes.calling import Answered
-from tests.fakes.sluice_process import Place, Served
-from tests.fakes.waiting import wait_until
+from tests.processes.place import Place, Served
+from tests.processes.waiting import wait_until
 
 BILLED = "/v1/github/profile?handle=octocat"
 LATENCY_S = 3.0

@@ -6,8 +6,8 @@ Method: another connection to the file holds its write lock for longer than the 
 from concurrent.futures import ThreadPoolExecutor
 
 from tests.fakes.outsider import open_outsider
-from tests.fakes.sluice_process import Place
-from tests.fakes.waiting import wait_until
+from tests.processes.place import Place
+from tests.processes.waiting import wait_until
 
 BILLED = "/v1/github/profile?handle=octocat"
 FREE = "/v1/utility/endpoints"

@@ -5,8 +5,8 @@ import subprocess
 
 import pytest
 
-from tests.fakes.commands import PROJECT
-from tests.fakes.sluice_process import SLUICE, Place
+from tests.processes.commands import PROJECT, SLUICE
+from tests.processes.place import Place
 
 WRONG = [
     (("frobnicate",), "No such command 'frobnicate'"),

@@ -11,8 +11,9 @@ import pytest
 
 from scheduler.webhooks.signature import sign, signed_headers
 from tests.fakes.calling import call
-from tests.fakes.commands import PROJECT
-from tests.fakes.sluice_process import READY_S, SLUICE, Place, Process
+from tests.processes.commands import PROJECT, SLUICE
+from tests.processes.place import Place
+from tests.processes.process import READY_S, Process
 
 SECRET = "a secret of the caller's own"
 HEADER = "x-sluice-signature"

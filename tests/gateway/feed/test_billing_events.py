@@ -27,10 +27,10 @@ from gateway.feed.billing_events import FeedOfBilling
 from gateway.node.stores import MIGRATIONS, Stores, open_books
 from tests.billing.charges.test_batch_rows_machine import wait
 from tests.billing.desk import Desk
-from tests.fakes.commands import open_commands
 from tests.fakes.inline_store import open_inline
 from tests.fakes.outsider import refuse
-from tests.fakes.sluice_process import Place
+from tests.processes.commands import open_commands
+from tests.processes.place import Place
 from tests.servers.postgres import PostgresServer
 
 NOW = 1_750_000_000.0

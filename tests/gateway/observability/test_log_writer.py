@@ -11,7 +11,7 @@ from select import PIPE_BUF
 
 from gateway.observability.log_writer import BYTES_MAX, LINES_MAX, RETRY_S, LogStatistics, LogWriter
 from gateway.observability.logs import open_log
-from tests.fakes.waiting import wait_until
+from tests.processes.waiting import wait_until
 
 
 @contextmanager

@@ -14,9 +14,9 @@ import trio
 from gateway.server.accepting import accept_one
 from gateway.server.bounds import Bounds
 from gateway.server.descriptors import KEPT
-from tests.fakes.commands import PROJECT
 from tests.gateway.server.apps import PathApp
 from tests.gateway.server.raw_client import Client, Served, open_served
+from tests.processes.commands import PROJECT
 
 GET = b"GET /%b HTTP/1.1\r\nHost: a\r\n\r\n"
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from scheduler.webhooks.signature import new_secret, sign
-from tests.fakes.commands import PROJECT
+from tests.processes.commands import PROJECT
 
 DOCUMENT = PROJECT / "docs" / "webhooks.md"
 DRIVER = """

@@ -4,6 +4,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
+from tests.processes.commands import open_commands
 from tests.storm.command import parser_of, run
 from tests.storm.slots.run import Size, storm
 
@@ -21,7 +22,8 @@ def main() -> None:
 
 
 async def _blow(folder: Path, size: dict[str, Any], urls: dict[str, str]) -> dict[str, Any]:
-    return await storm(folder, Size(**size), **urls)
+    with open_commands() as commands:
+        return await storm(folder, Size(**size), commands, **urls)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,8 @@ from typing import Final
 
 import trio
 
-from tests.fakes.forking import Forked, Forker
+from tests.processes.fleet import Fleet
+from tests.processes.process import Process
 
 DURING_START: Final = 0.2
 START_S_MAX: Final = 0.6
@@ -24,7 +25,7 @@ LAPSE: Final = 0.25
 class Lives:
     """Nodes by their place, each one process after another. `buried` hears who keeps its leases."""
 
-    forker: Forker
+    fleet: Fleet
     config: Path
     environ: Mapping[str, str]
     rng: Random
@@ -32,7 +33,7 @@ class Lives:
     buried: Callable[[Sequence[str]], None]
     kills: int = 0
     kills_in_start: int = 0
-    _living: dict[int, tuple[Forked, str]] = field(default_factory=dict)
+    _living: dict[int, tuple[Process, str]] = field(default_factory=dict)
 
     async def start_all(self) -> None:
         """Start every node."""
@@ -45,12 +46,12 @@ class Lives:
             self._kill(self._living.pop(place)[0])
         await self._start_each(places, self._start_again)
         is_lapse = self.rng.random() < LAPSE
-        self.buried([] if is_lapse else [name for _forked, name in self._living.values()])
+        self.buried([] if is_lapse else [name for _process, name in self._living.values()])
 
     def kill_all(self) -> None:
         """The end."""
         while self._living:
-            self.forker.kill(self._living.popitem()[1][0])
+            self.fleet.kill(self._living.popitem()[1][0])
 
     async def _start_each(self, places: Sequence[int], start: Callable[[int], Awaitable[None]]) -> None:
         async with trio.open_nursery() as nursery:
@@ -59,19 +60,19 @@ class Lives:
 
     async def _start_again(self, place: int) -> None:
         if self.rng.random() < DURING_START:
-            forked = self._fork(place)
+            process = self._fork(place)
             await trio.sleep(self.rng.random() * START_S_MAX)
-            self._kill(forked)
+            self._kill(process)
             self.kills_in_start += 1
         await self._start(place)
 
     async def _start(self, place: int) -> None:
-        forked = self._fork(place)
-        self._living[place] = forked, (await forked.listening())["node"]
+        process = self._fork(place)
+        self._living[place] = process, (await process.listening())["node"]
 
-    def _fork(self, place: int) -> Forked:
-        return self.forker.start(self.config, self.environ, name=f"node-{place}", program="tests.storm.slots.node")
+    def _fork(self, place: int) -> Process:
+        return self.fleet.start(self.config, self.environ, name=f"node-{place}", program="tests.storm.slots.node")
 
-    def _kill(self, forked: Forked) -> None:
-        self.forker.kill(forked)
+    def _kill(self, process: Process) -> None:
+        self.fleet.kill(process)
         self.kills += 1

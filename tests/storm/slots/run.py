@@ -19,8 +19,9 @@ from gateway.node.stores import MIGRATIONS
 from scheduler.clock.cadence import read_cadence, slots_between
 from scheduler.clock.catch_up import SPREAD_MAX_S
 from storage.opening import open_store
-from tests.fakes.forking import open_forker
 from tests.fakes.scripted_upstream import Told, Upstream, open_upstream, told
+from tests.processes.commands import Commands
+from tests.processes.fleet import open_fleet
 from tests.storm.slots.clock import SharedClock
 from tests.storm.slots.judge import Found, MonitorRow, judge
 from tests.storm.slots.lives import Lives
@@ -144,7 +145,9 @@ class Storm:
         return is_blown and self.tables.resumed() >= self.size.resumed
 
 
-async def storm(folder: Path, size: Size, *, store_url: str, state_url: str = "memory:") -> dict[str, Any]:
+async def storm(
+    folder: Path, size: Size, commands: Commands, *, store_url: str, state_url: str = "memory:"
+) -> dict[str, Any]:
     """A storm on an empty store, its files in `folder`: of three nodes if they share state, else of one.
 
     Gives its figures. Raises Broken.
@@ -155,7 +158,7 @@ async def storm(folder: Path, size: Size, *, store_url: str, state_url: str = "m
     await make_monitors(store_url, clock, accounts=size.accounts, monitors=size.monitors)
     count, rng = 1 if state_url == "memory:" else 3, Random(size.seed)
     config = folder / "config.toml"
-    with open_forker() as forker, open_tables(store_url) as tables:
+    with open_fleet(commands) as fleet, open_tables(store_url) as tables:
 
         def let_leases_pass(keeping: Sequence[str]) -> None:
             """A node that is alone has taken over its own in the start."""
@@ -166,7 +169,7 @@ async def storm(folder: Path, size: Size, *, store_url: str, state_url: str = "m
             where = {"store.url": store_url, "state.url": state_url, "upstreams.egress": url}
             config.write_text(toml({**SETTINGS, **where}))
             environ = {**ENVIRON, "TMPDIR": str(folder), "STORM_CLOCK": str(folder / "clock")}
-            lives = Lives(forker, config, environ, rng, count, let_leases_pass)
+            lives = Lives(fleet, config, environ, rng, count, let_leases_pass)
             came_s = await Storm(size, lives, clock, tables, rng, clock.now()).blow()
         found = tables.found()
     await _check(found, upstream, clock.now(), store_url=store_url)

@@ -10,6 +10,7 @@ from typing import Any
 
 import trio
 
+from tests.processes.commands import Commands
 from tests.servers.postgres import PostgresServer
 from tests.servers.redis import RedisServer
 from tests.storm.slots.run import Size, storm
@@ -27,13 +28,15 @@ def assert_it_blew(figures: dict[str, Any]) -> None:
     assert figures["statuses"].keys() == {"ok", "failed", "skipped"}
 
 
-async def test_of_a_node_that_is_killed_again_and_again_every_slot_ends_once(tmp_path: Path) -> None:
+async def test_of_a_node_that_is_killed_again_and_again_every_slot_ends_once(
+    tmp_path: Path, commands: Commands
+) -> None:
     with trio.fail_after(PATIENCE_S):
-        assert_it_blew(await storm(tmp_path, SIZE, store_url=f"sqlite:///{tmp_path / 'sluice.db'}"))
+        assert_it_blew(await storm(tmp_path, SIZE, commands, store_url=f"sqlite:///{tmp_path / 'sluice.db'}"))
 
 
 async def test_of_three_nodes_any_of_which_may_be_killed_every_slot_ends_once(
-    tmp_path: Path, postgres: PostgresServer, empty_redis: RedisServer
+    tmp_path: Path, commands: Commands, postgres: PostgresServer, empty_redis: RedisServer
 ) -> None:
     with trio.fail_after(PATIENCE_S):
-        assert_it_blew(await storm(tmp_path, SIZE, store_url=postgres.fresh(), state_url=empty_redis.url))
+        assert_it_blew(await storm(tmp_path, SIZE, commands, store_url=postgres.fresh(), state_url=empty_redis.url))

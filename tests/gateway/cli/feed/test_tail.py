@@ -13,11 +13,12 @@ import orjson
 import pytest
 import trustme
 
-from tests.fakes.commands import PROJECT
-from tests.fakes.programs import happen, has_line, read_line, rest_of
 from tests.fakes.scripted_feed import LOST, ScriptedFeed, Step, event, open_scripted_feed, page, refusal
-from tests.fakes.sluice_process import SLUICE, Place, Process, Served
-from tests.fakes.waiting import wait_until
+from tests.processes.commands import PROJECT, SLUICE
+from tests.processes.place import Place, Served
+from tests.processes.process import Process
+from tests.processes.programs import happen, has_line, read_line, rest_of
+from tests.processes.waiting import wait_until
 
 WAIT_S = 90.0
 KEY = "sk_scripted"

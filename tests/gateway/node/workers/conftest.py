@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.commands import Commands
-from tests.fakes.sluice_process import Place, Served
+from tests.processes.commands import Commands
+from tests.processes.place import Place, Served
 
 WORKERS = 2
 

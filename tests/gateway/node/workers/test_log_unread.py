@@ -8,9 +8,10 @@ import subprocess
 import orjson
 
 from tests.fakes.calling import get
-from tests.fakes.commands import PROJECT
 from tests.fakes.sinks import open_sink
-from tests.fakes.sluice_process import READY_S, STOP_S, Place
+from tests.processes.commands import PROJECT
+from tests.processes.place import Place
+from tests.processes.process import READY_S, STOP_S
 
 
 def test_workers_and_their_supervisor_serve_and_stop_though_their_log_is_stalled(place: Place) -> None:

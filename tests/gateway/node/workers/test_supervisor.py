@@ -22,11 +22,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from gateway.admin.asking import AdminQuestion, ask_proved
 from gateway.config.secrets import load_secret
 from tests.fakes.calling import call
-from tests.fakes.commands import PROJECT
-from tests.fakes.sluice_process import SLUICE, Place, Served
-from tests.fakes.waiting import wait_until
 from tests.gateway.node.workers.conftest import WORKERS
 from tests.gateway.node.workers.node import SECRET
+from tests.processes.commands import PROJECT, SLUICE
+from tests.processes.place import Place, Served
+from tests.processes.waiting import wait_until
 
 STATUS = "/v1/status"
 NUMBERS = {str(number) for number in range(WORKERS)}

@@ -2,14 +2,15 @@
 
 import os
 import select
-import signal
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
-from tests.fakes.commands import PROJECT
-from tests.fakes.sluice_process import Place, Process
+from tests.processes.children import open_child
+from tests.processes.commands import PROJECT
+from tests.processes.place import Place
+from tests.processes.process import Process
 
 LINE_S = 90.0
 
@@ -20,24 +21,12 @@ def open_program(
 ) -> Iterator[Process]:
     """A program with its stderr in a file, killed at the end with all that it started."""
     log = folder / "program.err"
+    own = {"PATH": os.environ["PATH"], "PYTHONPATH": str(PROJECT), "TMPDIR": str(folder)}
     with (
         log.open("wb") as errors,
-        subprocess.Popen(
-            words,
-            cwd=folder,
-            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(PROJECT), "TMPDIR": str(folder), **environ},
-            stdin=subprocess.DEVNULL,
-            stdout=stdout,
-            stderr=errors,
-            bufsize=0,  # so that `select` sees all that has not been read
-            start_new_session=True,
-        ) as popen,
+        open_child(words, folder=folder, environ={**own, **environ}, out=stdout, err=errors) as popen,
     ):
-        try:
-            yield Process(popen, log)
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(popen.pid, signal.SIGKILL)
+        yield Process(popen, log)
 
 
 def has_line(process: Process, within_s: float = LINE_S) -> bool:

@@ -7,7 +7,10 @@ import select
 import signal
 import subprocess
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
+
+GONE_S = 60.0
 
 
 class Started:
@@ -27,18 +30,23 @@ class Started:
             os.kill(self.pid, number)
 
     def kill(self) -> None:
-        """SIGKILL."""
+        """Send SIGKILL."""
         self.send_signal(signal.SIGKILL)
 
+    def kill_group(self) -> None:
+        """Send SIGKILL to it and to all that it started in its group, whether or not it has ended."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+
     def poll(self) -> int | None:
-        """Its exit code, if it has ended."""
+        """Return its exit code, if it has ended."""
         try:
             return self.wait(0.0)
         except subprocess.TimeoutExpired:
             return None
 
-    def wait(self, timeout: float | None = None) -> int:
-        """Its exit code, minus the signal's number when one ended it. Raises subprocess.TimeoutExpired."""
+    def wait(self, timeout: float | None = GONE_S) -> int:
+        """Return its exit code, minus the signal's number when one ended it. Raises subprocess.TimeoutExpired."""
         if self.returncode is None:
             if not select.select([self._end], [], [], timeout)[0]:
                 raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0.0)

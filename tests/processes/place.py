@@ -1,9 +1,7 @@
-"""The `sluice` command as an operator meets it: child processes, each ended by its own id whatever happens."""
+"""The `sluice` command as an operator meets it, in a folder with its config."""
 
 import os
 import re
-import select
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,16 +13,16 @@ from typing import Any
 import orjson
 
 from tests.fakes.calling import Answered, get
-from tests.fakes.commands import PROJECT, SLUICE, Commands
 from tests.fakes.outsider import open_outsider
-from tests.fakes.started import Started
 from tests.fakes.stores import engine, store_at
-from tests.fakes.waiting import wait_until
+from tests.processes.children import launch
+from tests.processes.commands import PROJECT, SLUICE, Commands
+from tests.processes.process import Process
+from tests.processes.started import Started
+from tests.processes.waiting import wait_until
 from tests.servers.ports import free_port
 
 QUICK_NODE = (sys.executable, "-m", "tests.fakes.quick_node")
-READY_S = 90.0
-STOP_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,39 +44,6 @@ class Ended:
         assert self.err.startswith("sluice: ")
         assert self.err.count("\n") == 1
         return self.err.removeprefix("sluice: ").removesuffix("\n")
-
-
-@dataclass(slots=True)
-class Process:
-    """A running command; its stderr is in `log`, and what it printed besides its first line stays in its pipe."""
-
-    popen: "subprocess.Popen[bytes] | Started"
-    log: Path
-    first_line: bytes = b""
-
-    def signal(self, number: signal.Signals) -> None:
-        """Send it a signal."""
-        self.popen.send_signal(number)
-
-    def wait(self) -> int:
-        """Its exit code; minus the signal's number when one ended it."""
-        return self.popen.wait(STOP_S)
-
-    def stop(self) -> int:
-        """SIGTERM, and its exit code."""
-        self.signal(signal.SIGTERM)
-        return self.wait()
-
-    def events(self, name: str) -> list[dict[str, Any]]:
-        """The events of this name that it has logged so far; every line must be JSON."""
-        # What follows the last line's end may be a line that is being written.
-        events = [orjson.loads(line) for line in self.log.read_bytes().split(b"\n")[:-1]]
-        return [event for event in events if event["event"] == name]
-
-    def logged(self, name: str, count: int = 1) -> list[dict[str, Any]]:
-        """The events of this name, as soon as there are so many: a log is written beside all else."""
-        wait_until(lambda: len(self.events(name)) >= count)
-        return self.events(name)
 
 
 @dataclass(slots=True)
@@ -202,30 +167,21 @@ class Place:
     def start(self, *arguments: str, **environ: str) -> Iterator[Process]:
         """A command that goes on running; entered with its first line, and killed at the end if it still runs."""
         log = self.folder / f"{arguments[0]}.log"
-        popen = self._forked(arguments, environ, log) if self.program == SLUICE else self._run(arguments, environ, log)
-        with popen:
-            try:
-                process = Process(popen, log)
-                process.first_line = _first_line(process)
-                yield process
-            finally:
-                popen.kill()
+        process = Process(self._popen(arguments, self._environ(environ), log), log)
+        try:
+            process.read_first_line()
+            yield process
+        finally:
+            process.close()
 
-    def _forked(self, arguments: Sequence[str], environ: Mapping[str, str], log: Path) -> Started:
-        return self.commands.start(arguments, folder=self.folder, environ=self._environ(environ), err=log)
-
-    def _run(self, arguments: Sequence[str], environ: Mapping[str, str], log: Path) -> "subprocess.Popen[bytes]":
+    def _popen(
+        self, arguments: Sequence[str], environ: Mapping[str, str], log: Path
+    ) -> "subprocess.Popen[bytes] | Started":
+        if self.program == SLUICE:
+            return self.commands.start(arguments, folder=self.folder, environ=environ, err=log)
         with log.open("wb") as errors:
-            return subprocess.Popen(
-                [*self.program, *arguments],
-                cwd=self.folder,
-                env=self._environ(environ),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                bufsize=0,  # so that `select` sees all that has not been read
-                start_new_session=True,
-            )
+            command = [*self.program, *arguments]
+            return launch(command, folder=self.folder, environ=environ, out=subprocess.PIPE, err=errors)
 
     def _environ(self, more: Mapping[str, str]) -> dict[str, str]:
         return {
@@ -235,15 +191,6 @@ class Place:
             **self.environ,
             **more,
         }
-
-
-def _first_line(process: Process) -> bytes:
-    stdout = process.popen.stdout
-    assert stdout is not None
-    assert select.select([stdout], [], [], READY_S)[0], f"silent for {READY_S} s: {process.log.read_text()}"
-    line = stdout.readline()
-    assert line, f"ended with {process.wait()}: {process.log.read_text()}"
-    return line
 
 
 def _toml(value: object) -> str:

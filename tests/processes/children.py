@@ -1,0 +1,69 @@
+"""Programs that tests run as they are: each leads a group, which ends with its block and with pytest."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from tests.processes.ending import keeper
+
+GONE_S = 60.0
+
+
+def launch(
+    command: Sequence[str],
+    *,
+    folder: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    out: int | IO[bytes] = subprocess.DEVNULL,
+    err: int | IO[bytes] = subprocess.DEVNULL,
+    user: int | None = None,
+) -> "subprocess.Popen[bytes]":
+    """A process in a session of its own, which the caller ends by `finish`; pytest's end ends it too.
+
+    `user` is another one to run as, for servers that refuse to run as root.
+    """
+    popen = subprocess.Popen(
+        command,
+        cwd=folder,
+        env=environ,
+        user=user,
+        group=user,
+        stdin=subprocess.DEVNULL,
+        stdout=out,
+        stderr=err,
+        bufsize=0,  # so that `select` sees all that has not been read
+        start_new_session=True,
+    )
+    keeper().keep(popen.pid)
+    return popen
+
+
+def finish(popen: "subprocess.Popen[bytes]") -> int:
+    """Kill a process with all that it started, unless that is gone, and return its exit code."""
+    with suppress(ProcessLookupError):
+        os.killpg(popen.pid, signal.SIGKILL)
+    exit_code = popen.wait(GONE_S)
+    keeper().forget(popen.pid)
+    return exit_code
+
+
+@contextmanager
+def open_child(
+    command: Sequence[str],
+    *,
+    folder: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    out: int | IO[bytes] = subprocess.DEVNULL,
+    err: int | IO[bytes] = subprocess.DEVNULL,
+) -> Iterator["subprocess.Popen[bytes]"]:
+    """A process as `launch` starts it, gone with all that it started when the block ends."""
+    popen = launch(command, folder=folder, environ=environ, out=out, err=err)
+    with popen:
+        try:
+            yield popen
+        finally:
+            finish(popen)

@@ -1,0 +1,72 @@
+"""Processes end when pytest ends, even by SIGKILL: Linux tells a child, and a keeper kills the groups that are left."""
+
+import atexit
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+from functools import cache
+from threading import Lock
+
+PR_SET_PDEATHSIG = 1
+KEEPER = """
+import os, sys
+kept = set()
+for line in sys.stdin:
+    (kept.add if line[0] == "+" else kept.discard)(int(line[1:]))
+for group in kept:
+    try:
+        os.killpg(group, 9)
+    except ProcessLookupError:
+        pass
+"""
+"""A program that reads which groups there are, and kills them at the end of its input."""
+
+
+def end_with_parent(parent: int) -> None:
+    """Have this process killed when `parent` ends, or end it now if that has happened.
+
+    Linux does so when the thread ends that has forked: call it only where that is the parent's main thread.
+    """
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+class Keeper:
+    """Kills the process groups that it keeps when this process ends, whatever ends it."""
+
+    def __init__(self) -> None:
+        self._popen = subprocess.Popen(
+            [sys.executable, "-S", "-E", "-c", KEEPER], stdin=subprocess.PIPE, start_new_session=True
+        )
+        self._one_at_a_time = Lock()
+
+    def keep(self, group: int) -> None:
+        """Kill this group at the end."""
+        self._tell(b"+%d\n" % group)
+
+    def forget(self, group: int) -> None:
+        """Leave this group alone, since it is gone."""
+        self._tell(b"-%d\n" % group)
+
+    def end(self) -> None:
+        """Let it kill what it keeps, and wait for it."""
+        assert self._popen.stdin is not None
+        self._popen.stdin.close()
+        self._popen.wait(10)
+
+    def _tell(self, line: bytes) -> None:
+        assert self._popen.stdin is not None
+        with self._one_at_a_time:
+            self._popen.stdin.write(line)
+            self._popen.stdin.flush()
+
+
+@cache
+def keeper() -> Keeper:
+    """The one keeper of this process."""
+    opened = Keeper()
+    atexit.register(opened.end)
+    return opened

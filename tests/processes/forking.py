@@ -1,0 +1,117 @@
+"""The process that forks commands and nodes: a JSON line in for each thing to do, a number out.
+
+At the end of its input it kills the group of each process that it started, so they end with pytest even when that is
+killed; and Linux kills them with it.
+"""
+
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+import orjson
+
+from tests.processes.ending import end_with_parent
+
+LOADED = ("gateway.cli", "gateway.server.hypercorn.engine", "storage.postgres.store", "storage.redis.state")
+"""With what a command loads when it opens its store, and a node for another engine or for a shared state."""
+
+
+def fork_each(files: socket.socket) -> None:
+    """Do what each line of stdin says until there are no more."""
+    for name in LOADED:  # only this process loads the program
+        import_module(name)
+    running: set[int] = set()
+    for line in sys.stdin.buffer:
+        request = orjson.loads(line)
+        if pid := request.get("ended"):
+            _, status = os.waitpid(pid, 0)
+            running.discard(pid)
+            answer = os.waitstatus_to_exitcode(status)
+        elif answer := _fork(request, files):
+            running.add(answer)
+        else:
+            _run(request)
+            return
+        os.write(1, b"%d\n" % answer)
+    for pid in running:
+        with suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
+
+
+def _fork(request: Mapping[str, Any], files: socket.socket) -> int:
+    """Fork, with the files that were sent as stdout and stderr; zero in the fork."""
+    _, given, _, _ = socket.recv_fds(files, 1, 2)
+    parent = os.getpid()
+    waiting, ready = os.pipe()
+    pid = os.fork()
+    if not pid:
+        end_with_parent(parent)
+        os.setsid()
+        files.close()
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        for number, file in enumerate((nothing, *given)):
+            os.dup2(file, number)
+        for file in (nothing, *given, waiting, ready):
+            os.close(file)
+        _become(request)
+        return 0
+    for file in (*given, ready):
+        os.close(file)
+    os.read(waiting, 1)  # until it leads its session
+    os.close(waiting)
+    return pid
+
+
+def _become(request: Mapping[str, Any]) -> None:
+    from tests.processes.commands import SLUICE  # noqa: PLC0415 - see `fork_each`
+
+    os.chdir(request["folder"])
+    os.environ.clear()
+    os.environ.update(request["environ"])
+    sys.argv = ["sluice", *(os.fsdecode(bytes.fromhex(argument)) for argument in request["arguments"])]
+    sys.orig_argv = [*SLUICE, *sys.argv[1:]]  # with which it starts its workers
+
+
+def _run(request: Mapping[str, Any]) -> None:
+    if request.get("skew_s") or request.get("pace"):
+        _serve(request.get("skew_s") or 0.0, request.get("pace") or {})
+    else:
+        import_module(request.get("program", "gateway.cli")).main()
+
+
+def _serve(skew_s: float, pace: Mapping[str, float]) -> None:
+    """`sluice serve`, but for its clock, how often it beats, and how soon silence is death."""
+    import trio  # noqa: PLC0415 - see `fork_each`
+
+    from gateway.cli.run import known_platforms  # noqa: PLC0415
+    from gateway.config import load_config  # noqa: PLC0415
+    from gateway.config.secrets import load_secret  # noqa: PLC0415
+    from gateway.node.membership import MembershipPace  # noqa: PLC0415
+    from gateway.node.serve import Start, serve  # noqa: PLC0415
+    from gateway.observability.logs import open_log  # noqa: PLC0415
+
+    read_config = partial(load_config, sys.argv[-1], os.environ, known_platforms())
+    config = read_config()
+    secrets = load_secret(os.environ, config.store.data_dir)
+    with open_log("info", access=False) as log:
+        start = Start(
+            config,
+            read_config,
+            secrets,
+            os.environ,
+            log,
+            pace=MembershipPace(**pace),
+            now=lambda: time.time() + skew_s,
+        )
+        trio.run(serve, start)
+
+
+if __name__ == "__main__":
+    fork_each(socket.socket(fileno=int(sys.argv[1])))

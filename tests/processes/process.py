@@ -1,0 +1,88 @@
+"""A running program: its first line, its log, its signals and its end."""
+
+import select
+import signal
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+import trio
+
+from tests.processes.children import finish
+from tests.processes.started import Started
+from tests.processes.waiting import wait_until
+
+READY_S = 90.0
+STOP_S = 60.0
+
+
+@dataclass(slots=True)
+class Process:
+    """A running command; its stderr is in `log`, and what it printed besides its first line stays in its pipe."""
+
+    popen: subprocess.Popen[bytes] | Started
+    log: Path
+    first_line: bytes = b""
+
+    @property
+    def pid(self) -> int:
+        """Its process id, which is that of the group that it leads."""
+        return self.popen.pid
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        self.popen.send_signal(number)
+
+    def wait(self) -> int:
+        """Its exit code; minus the signal's number when one ended it."""
+        return self.popen.wait(STOP_S)
+
+    def stop(self) -> int:
+        """SIGTERM, and its exit code."""
+        self.signal(signal.SIGTERM)
+        return self.wait()
+
+    def kill(self) -> None:
+        """SIGKILL for it and all that it started; returns when it is gone. It must not have ended before."""
+        assert self.close() == -signal.SIGKILL, f"ended by itself: {self.log.read_text()}"
+
+    def close(self) -> int:
+        """Kill whatever of it still runs, and let go of its output; its exit code."""
+        if isinstance(self.popen, Started):
+            self.popen.kill_group()
+            exit_code = self.popen.wait(STOP_S)
+        else:
+            exit_code = finish(self.popen)
+        if self.popen.stdout is not None:
+            self.popen.stdout.close()
+        return exit_code
+
+    def read_first_line(self, wait_s: float = READY_S) -> bytes:
+        """Wait for its first line, which `first_line` has from then on."""
+        stdout = self.popen.stdout
+        assert stdout is not None
+        assert select.select([stdout], [], [], wait_s)[0], f"silent for {READY_S} s: {self.log.read_text()}"
+        self.first_line = stdout.readline()
+        assert self.first_line, f"ended with {self.wait()}: {self.log.read_text()}"
+        return self.first_line
+
+    async def listening(self) -> dict[str, str]:
+        """The fields of its first line, as soon as it has printed it; other tasks run meanwhile."""
+        assert self.popen.stdout is not None
+        with trio.move_on_after(READY_S):  # past it, the next line says what it has logged
+            await trio.lowlevel.wait_readable(self.popen.stdout)
+        line: dict[str, str] = orjson.loads(self.read_first_line(wait_s=0.0))
+        return line
+
+    def events(self, name: str) -> list[dict[str, Any]]:
+        """The events of this name that it has logged so far; every line must be JSON."""
+        # What follows the last line's end may be a line that is being written, or was when a kill came.
+        events = [orjson.loads(line) for line in self.log.read_bytes().split(b"\n")[:-1]]
+        return [event for event in events if event["event"] == name]
+
+    def logged(self, name: str, count: int = 1) -> list[dict[str, Any]]:
+        """The events of this name, as soon as there are so many: a log is written beside all else."""
+        wait_until(lambda: len(self.events(name)) >= count)
+        return self.events(name)
