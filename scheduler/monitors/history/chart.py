@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from unicodedata import east_asian_width
 from xml.sax.saxutils import escape
 
-from scheduler.monitors.history.history import RunNumbers
+from scheduler.monitors.history.past_runs import RunNumbers
 from scheduler.monitors.history.scales import Scale, short, time_ticks, value_scale
 from scheduler.monitors.metrics.numbers import PAGE, Number
 

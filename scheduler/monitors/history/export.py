@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 import orjson
 
 from events.instants import iso
-from scheduler.monitors.history.history import RunNumbers
+from scheduler.monitors.history.past_runs import RunNumbers
 from scheduler.monitors.metrics.numbers import Number
 
 COLUMNS: Final = ("t", "row_id", "metric", "value", "abs_change", "pct_change")

@@ -1,19 +1,21 @@
-"""Reads the runs of the past with their numbers, as many at a time as a reader should hold (spec 4.5, 8)."""
+"""Reads the numbers of past runs, for timeseries, exports, charts and backtests (spec 4.5, 8)."""
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
 import orjson
 
-from scheduler.monitors.history.history import RunNumbers, changes_in
 from scheduler.monitors.history.lists import SlotSpan
-from scheduler.monitors.metrics.numbers import Numbers
+from scheduler.monitors.metrics.numbers import PAGE, Number, Numbers, change
 from scheduler.monitors.runs.verdict import NO_ROWS, NO_VALUE
 from storage.store import Tx
 
+Changes = Mapping[str, Mapping[str, Mapping[str, Number | None]]]
+"""By row and metric, `abs` and `pct`: how a number differs from the run before. What was not there before has none."""
 RUNS_MAX: Final = 1_000
 """The newest runs of a window that are read."""
 
@@ -32,6 +34,40 @@ SELECT numbers FROM run_data WHERE run_id = (
     ORDER BY scheduled_for DESC LIMIT 1
 )
 """
+
+
+@dataclass(frozen=True, slots=True)
+class RunNumbers:
+    """The stored numbers of a run that ended.
+
+    `t` is its slot; numbers and changes are by row, of which an ordinary monitor has one, `_`. `alerts` are the alert
+    objects of 2.7. A failed run has no numbers, but may have alerts.
+    """
+
+    t: float
+    run_id: str
+    status: Literal["ok", "partial", "failed"]
+    numbers: Numbers
+    deltas: Changes = field(default_factory=dict)
+    alerts: Sequence[Mapping[str, Any]] = ()
+
+
+def changes_in(deltas: bytes | None, numbers: Numbers) -> Changes:
+    """The stored deltas of a run by row, of whichever kind of monitor they are.
+
+    Those of an ordinary monitor are differences alone; what they are in percent follows from the number they led to.
+    """
+    stored: Mapping[str, Any] | None = None if deltas is None else orjson.loads(deltas)
+    if not stored:
+        return {}
+    if isinstance(rows := stored.get("rows"), dict):
+        return rows
+    values = numbers.get(PAGE, {})
+    return {PAGE: {path: _change(values[path], difference) for path, difference in stored.items() if path in values}}
+
+
+def _change(cur: Number, difference: Number) -> Mapping[str, Number | None]:
+    return {"abs": difference, "pct": change(cur - difference, cur).pct}
 
 
 class PastRun(NamedTuple):

@@ -17,9 +17,8 @@ import trio
 from events.instants import iso
 from scheduler.monitors.history.chart import chart_svg, points_of
 from scheduler.monitors.history.export import CSV_HEADER, csv_lines, ndjson_lines
-from scheduler.monitors.history.history import RunNumbers
 from scheduler.monitors.history.lists import SlotSpan
-from scheduler.monitors.history.past_runs import PastRun, baseline_before, newest_runs, read_numbers
+from scheduler.monitors.history.past_runs import PastRun, RunNumbers, baseline_before, newest_runs, read_numbers
 from scheduler.monitors.history.timeseries import Chosen, timeseries
 from scheduler.monitors.metrics.alerts import Firing, Seen
 from scheduler.monitors.metrics.alerts import backtest as judge_past

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from events.instants import iso
-from scheduler.monitors.history.history import RunNumbers
+from scheduler.monitors.history.past_runs import RunNumbers
 from scheduler.monitors.metrics.numbers import PAGE, Numbers, Values
 
 POINTS_MAX: Final = 100_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from scheduler.monitors.history.history import RunNumbers
+from scheduler.monitors.history.past_runs import RunNumbers
 from scheduler.monitors.metrics.numbers import Numbers, deltas_of
 
 HOUR_S = 3600.0

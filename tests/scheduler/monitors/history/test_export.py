@@ -12,7 +12,7 @@ from hypothesis import given
 
 from events.instants import iso
 from scheduler.monitors.history.export import COLUMNS, CSV_HEADER, csv_lines, export_rows, ndjson_lines
-from scheduler.monitors.history.history import RunNumbers, changes_in
+from scheduler.monitors.history.past_runs import RunNumbers, changes_in
 from tests.scheduler.monitors.past import FIRST, HISTORIES, HOUR_S, LIKES, VIEWS, past
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from events.instants import iso
-from scheduler.monitors.history.history import RunNumbers
+from scheduler.monitors.history.past_runs import RunNumbers
 from scheduler.monitors.history.timeseries import Chosen, timeseries
 from tests.scheduler.monitors.past import FIRST, HISTORIES, HOUR_S, LIKES, VIEWS, past
 
