@@ -4,9 +4,13 @@
 `listening` line each.
 """
 
+import os
+import shutil
 import socket
 import sys
 from pathlib import Path
+from typing import NoReturn
+from urllib.parse import urlsplit
 
 import httptools
 import httpx
@@ -17,13 +21,42 @@ from hypercorn.trio import serve
 from quart import Response, request
 from quart_trio import QuartTrio
 
-from bench.peers.nginx import become_nginx
-
 BACKLOG = 1024
 RECEIVE_BYTES = 65_536
 UPSTREAM_CONNECTIONS = 100
 REQUESTS_PER_CONNECTION = 1_000_000_000
 HELLO = b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 16\r\n\r\n{"hello":"peer"}'
+CONFIG = """\
+daemon off;
+worker_processes 1;
+pid {folder}/nginx.pid;
+error_log {folder}/nginx-error.log error;
+events {{ worker_connections 16384; }}
+http {{
+    access_log off;
+    client_body_temp_path {folder}/nginx-body;
+    proxy_temp_path {folder}/nginx-proxy;
+    fastcgi_temp_path {folder}/nginx-fastcgi;
+    uwsgi_temp_path {folder}/nginx-uwsgi;
+    scgi_temp_path {folder}/nginx-scgi;
+    keepalive_requests 1000000000;
+    map $http_x_api_key $known {{ default 0; "{key}" 1; }}
+    limit_req_zone $http_x_api_key zone=window:1m rate=1000000r/s;
+    limit_conn_zone $http_x_api_key zone=leases:1m;
+    upstream sandbox {{ server {upstream}; keepalive 512; keepalive_requests 1000000000; }}
+    server {{
+        listen 127.0.0.1:{port};
+        location / {{
+            if ($known = 0) {{ return 401; }}
+            limit_req zone=window burst=100000 nodelay;
+            limit_conn leases 10000;
+            proxy_pass http://sandbox;
+            proxy_http_version 1.1;
+            proxy_set_header Connection "";
+        }}
+    }}
+}}
+"""
 
 
 class Requests:
@@ -106,6 +139,19 @@ def main() -> None:
             become_nginx(listener, upstream_url=upstream_url, key=key, folder=Path(folder))
         case _:
             sys.exit("usage: python -m bench.peers.peers hello | plain UPSTREAM_URL | nginx UPSTREAM_URL KEY FOLDER")
+
+
+def become_nginx(listener: socket.socket, *, upstream_url: str, key: str, folder: Path) -> NoReturn:
+    """Turn this process into an nginx that serves `listener`, which it takes over as in an upgrade of its own."""
+    program = shutil.which("nginx")
+    assert program is not None
+    config = folder / "nginx.conf"
+    upstream, port = urlsplit(upstream_url).netloc, listener.getsockname()[1]
+    config.write_text(CONFIG.format(folder=folder, key=key, upstream=upstream, port=port))
+    listener.set_inheritable(True)
+    os.execve(
+        program, ["nginx", "-c", str(config), "-p", str(folder)], {**os.environ, "NGINX": f"{listener.fileno()};"}
+    )
 
 
 if __name__ == "__main__":

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from functools import partial
 
 import trio
@@ -14,15 +16,17 @@ from storage.redis.call import Calls, RedisCall, script_call
 from storage.redis.channels import Channels
 from storage.redis.link import ROUND_TRIP_S, RedisLink
 from storage.redis.routes import Cluster, RedisRoutes, SingleServer
-from storage.redis.sentinel import open_primary
-from storage.redis.urls import RedisUrl, read_url
-from storage.redis.wire import open_connection
+from storage.redis.urls import Access, Address, RedisUrl, read_url
+from storage.redis.wire import FAULTS, RedisConnection, open_connection
 from storage.state import Reply, Script, StateStatistics
 
 START_S = 2.0
 CLOSE_S = 0.5
 DRAIN_TICK_S = 0.005
 CHUNK = 500
+ASK_S = 0.2
+
+_log = logging.getLogger(__name__)
 
 
 class RedisState:
@@ -180,3 +184,33 @@ def _start(where: RedisUrl, state: RedisState, nursery: trio.Nursery, round_trip
     link = RedisLink(connect, state, round_trip_s=round_trip_s)
     state.routes = SingleServer(link)
     nursery.start_soon(link.run)
+
+
+@asynccontextmanager
+async def open_primary(sentinels: Sequence[Address], service: str, access: Access) -> AsyncIterator[RedisConnection]:
+    """A connection to the primary of a service; the password is the servers', not the sentinels'.
+
+    Raises:
+        One of FAULTS: nobody knows a primary, or it does not answer as one.
+    """
+    async with open_connection(await _find_primary(sentinels, service, access), access) as connection:
+        role = await connection.ask(b"ROLE")
+        if not isinstance(role, list) or role[0] != b"master":
+            raise trio.BrokenResourceError("what the sentinels name is no primary")
+        yield connection
+
+
+async def _find_primary(sentinels: Sequence[Address], service: str, access: Access) -> Address:
+    bare = replace(access, username="", password="", db=0)
+    for sentinel in sentinels:
+        with trio.move_on_after(ASK_S):
+            try:
+                async with open_connection(sentinel, bare) as connection:
+                    told = await connection.ask(b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", service.encode())
+            except FAULTS as exc:
+                _log.debug("the sentinel %s:%d does not answer: %s", *sentinel, exc)
+                continue
+            match told:
+                case [bytes() as host, bytes() as port]:
+                    return host.decode(), int(port)
+    raise trio.BrokenResourceError(f"no sentinel knows the service {service!r}")

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from random import Random
+from urllib.parse import urljoin
 
 import httpx
 import trio
@@ -16,14 +17,16 @@ from limits.governor import Governor, Turn
 from limits.retries import RetryBudget, full_jitter
 from upstreams.fetching.answers import Accepts, failure_of, read_answer
 from upstreams.fetching.aside import LONG_BYTES, Aside
-from upstreams.fetching.redirects import FOLLOWED, follow
 from upstreams.model.endpoint import Backoff, Judge
 from upstreams.model.errors import THROTTLED_S, UpstreamError, UpstreamFailed, UpstreamThrottled
+from upstreams.model.paths import has_dots
 from upstreams.model.steps import Answer
-from upstreams.transport.http import Exchange, HttpCall, origin_of
+from upstreams.transport.http import Exchange, HttpAnswer, HttpCall, origin_of
 
 _WHOLE = ""
 """The governor's name for the source itself; its other names are methods."""
+_REDIRECTS_MAX = 3
+FOLLOWED = frozenset((301, 302, 307, 308))
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,3 +213,35 @@ class Source:
             self._governor.hold(_WHOLE if backoff.scope == "source" else self._method(call), backoff.for_s)
         if turn is not None:
             turn.answered()
+
+
+async def follow(
+    answer: HttpAnswer, exchange: Exchange, call: HttpCall, deadline_at: float, *, source: str
+) -> HttpAnswer:
+    """The answer at the end of the redirects that begin with `answer`, what came to `call`; only a GET is sent on.
+
+    Raises:
+        UpstreamFailed: they lead to another host, to nowhere, or too far; `source` is the name that it tells.
+        httpx.RequestError: what the exchange raises.
+    """
+    for hop in range(_REDIRECTS_MAX + 1):
+        if hop:
+            answer = await exchange(call, deadline_at)
+        if answer.status not in FOLLOWED or "location" not in answer.headers or call.method != "GET":
+            return answer
+        call = call._replace(target=_target_of(answer.headers["location"], call, source))
+    raise UpstreamFailed(source, "redirects in a circle")
+
+
+def _target_of(location: str, asked: HttpCall, source: str) -> str:
+    """Return the path that a redirect leads to, which may be relative to the path that answered (RFC 9110, 10.2.2)."""
+    try:
+        here = f"{asked.origin.scheme}://{asked.origin.authority}{asked.target}"
+        origin, target = origin_of(urljoin(here, location))
+    except (httpx.TransportError, httpx.InvalidURL, ValueError) as exc:
+        raise UpstreamFailed(source, "redirects to an address that cannot be called") from exc
+    if origin != asked.origin:
+        raise UpstreamFailed(source, f"redirects to another host, {origin.authority}")
+    if has_dots(target.partition("?")[0]):
+        raise UpstreamFailed(source, "redirects to a path that servers read differently")
+    return target

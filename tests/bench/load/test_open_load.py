@@ -20,8 +20,7 @@ from bench.load.ask import RequestSpec
 from bench.load.driving import REQUESTS_MAX, Pace, bounded, drive_open, split_load
 from bench.load.histogram import Histogram
 from bench.load.keys import NEW_FROM
-from bench.load.open_load import Heard, OpenLoad, OpenLoop
-from bench.load.ticker import Ticker
+from bench.load.open_load import Heard, OpenLoad, OpenLoop, Ticker
 from bench.peers.servers import ServerTarget
 from tests.bench.scripted_server import OK, Asked, open_scripted
 from tests.bench.stalling_server import open_stalling
