@@ -1,9 +1,16 @@
-"""What an operator can tune a node by: every part's counters after a handful of requests, over the admin address."""
+"""What an operator can tune a node by: how requests are counted, and every part's counters over the admin address."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client.core import GaugeMetricFamily
+
+from gateway.http.request import Reply
+from gateway.observability.metrics import LatencyHistogram, Metrics
 from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.scripted_upstream import Told
 
@@ -46,3 +53,72 @@ async def test_limits_claims_ledger_and_phases_are_counted_as_they_happened(tmp_
     assert told['sluice_overhead_phase_seconds_count{phase="own"}'] == 3
     assert told['sluice_overhead_phase_seconds_count{phase="close"}'] == 2
     assert told['sluice_upstream_calls_total{platform="github",source="api"}'] == 3
+
+
+# Counting, without a node
+
+BOUNDS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+
+
+def samples(metrics: Metrics) -> dict[str, float]:
+    """Every sample of a scrape, by its name and the values of its labels."""
+    return {
+        ",".join((sample.name, *sample.labels.values())): sample.value
+        for family in metrics.collect()
+        for sample in family.samples
+    }
+
+
+@given(st.lists(st.floats(0, 100) | st.sampled_from(BOUNDS_S), max_size=20), st.integers(0, 20))
+def test_a_bucket_counts_all_durations_up_to_its_bound(durations_s: list[float], looked_at: int) -> None:
+    """However often it is read meanwhile."""
+    histogram = LatencyHistogram()
+    for nth, duration_s in enumerate(durations_s):
+        histogram.observe(duration_s)
+        if nth == looked_at:
+            histogram.cumulative()
+    buckets, sum_s = histogram.cumulative()
+    assert [count for _, count in buckets[:-1]] == [sum(one <= bound for one in durations_s) for bound in BOUNDS_S]
+    assert buckets[-1] == ("+Inf", len(durations_s))
+    assert sum_s == pytest.approx(sum(durations_s))
+
+
+def test_a_request_is_counted_by_its_route_and_code_and_in_each_of_its_phases() -> None:
+    metrics = Metrics()
+    metrics.count("/v1/a", Reply(200, b"", credits_used=5, upstream_s=2.0, charge_s=0.25, close_s=0.125), 1.0)
+    metrics.count("/v1/a", Reply(200, b""), 0.5)
+    metrics.count("other", Reply(404, b"", code="ENDPOINT_NOT_FOUND"), 0.5)
+    found = samples(metrics)
+    assert found["sluice_requests_total,/v1/a,OK"] == 2
+    assert found["sluice_requests_total,other,ENDPOINT_NOT_FOUND"] == 1
+    assert found["sluice_credits_used_total"] == 5
+    assert (found["sluice_overhead_seconds_count"], found["sluice_overhead_seconds_sum"]) == (3, 2.0)
+    assert (found["sluice_upstream_seconds_count"], found["sluice_upstream_seconds_sum"]) == (1, 2.0)
+    phases = {name: found[f"sluice_overhead_phase_seconds_sum,{name}"] for name in ("charge", "close", "own")}
+    assert phases == {"charge": 0.25, "close": 0.125, "own": 0.625}
+    assert {found[f"sluice_overhead_phase_seconds_count,{name}"] for name in phases} == {1}
+
+
+def test_a_phase_never_takes_less_than_no_time() -> None:
+    """A commit may be measured as longer than the request around it."""
+    metrics = Metrics()
+    metrics.count("/v1/a", Reply(200, b"", charge_s=0.3), 0.2)
+    assert samples(metrics)["sluice_overhead_phase_seconds_sum,own"] == 0.0
+
+
+@pytest.mark.parametrize("requests", [1, 255, 256, 257, 1_000])
+def test_no_request_is_lost_or_counted_twice_however_many_are_counted_at_once(requests: int) -> None:
+    metrics = Metrics()
+    for nth in range(requests):
+        metrics.count(f"/v1/{nth % 3}", Reply(200, b""), 0.1)
+    for _ in range(2):
+        found = samples(metrics)
+        assert sum(value for name, value in found.items() if name.startswith("sluice_requests_total")) == requests
+        assert found["sluice_overhead_seconds_count"] == requests
+
+
+def test_the_parts_own_numbers_come_with_each_scrape() -> None:
+    metrics = Metrics()
+    values = iter([1.0, 2.0])
+    metrics.gather = lambda: iter((GaugeMetricFamily("sluice_part", "A part.", next(values)),))
+    assert [samples(metrics)["sluice_part"] for _ in range(2)] == [1.0, 2.0]

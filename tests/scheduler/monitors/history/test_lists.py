@@ -1,0 +1,207 @@
+"""Pages of monitors and of runs: their order, windows, sizes and filters, on a database in memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.monitors.history.lists import (
+    PAGE_BYTES,
+    SlotSpan,
+    StatusFilter,
+    active_monitors,
+    all_monitors,
+    drop_pending,
+    drop_runs,
+    last_slot_at,
+    monitors_page,
+    runs_page,
+    save_monitor,
+)
+from scheduler.monitors.model import store
+from scheduler.monitors.model.records import Monitor, Run, RunData
+from scheduler.monitors.runs import run_rows
+from storage.store import Tx
+from tests.scheduler.desk import EPOCH, Desk
+
+HOUR_S = 3_600.0
+ALWAYS = SlotSpan()
+
+
+async def monitors(quick: Desk, account: str, number: int) -> list[Monitor]:
+    """Made at two instants, so that several share one."""
+    made = []
+    for nth in range(number):
+        quick.time = EPOCH + nth // 2
+        made.append(await quick.monitor(account, status="paused" if nth % 3 == 0 else "active"))
+    return made
+
+
+async def listed(
+    quick: Desk, account: str, status: StatusFilter = "all", before: tuple[float, str] | None = None, limit: int = 99
+) -> list[str]:
+    found = await quick.store.read(lambda tx: monitors_page(tx, account, status, before=before, limit=limit))
+    return [monitor.id for monitor in found]
+
+
+async def with_runs(quick: Desk, *statuses: str) -> Monitor:
+    """A monitor with a run an hour, of these statuses."""
+    monitor = await quick.monitor(await quick.account())
+
+    def add(tx: Tx) -> None:
+        for place, status in enumerate(statuses):
+            at = EPOCH + place * HOUR_S
+            ended = None if status == "pending" else at + 1
+            run = Run(f"run_{place}", monitor.id, monitor.account_id, at, status, at, finished_at=ended)  # type: ignore[arg-type]
+            run_rows.add_runs(tx, [replace(run, skip_reason="missed") if status in ("skipped", "failed") else run])
+
+    await quick.store.write(add)
+    return monitor
+
+
+async def paged(
+    quick: Desk, monitor: Monitor, *, status: str | None = None, window: SlotSpan = ALWAYS, limit: int = 99
+) -> tuple[list[str], bool]:
+    page = await quick.store.read(
+        lambda tx: runs_page(tx, monitor.id, status=status, window=window, limit=limit, with_data=False)
+    )
+    return [entry.run.id for entry in page.entries], page.has_more
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 7, 99])
+async def test_pages_of_monitors_are_newest_first_and_miss_none(quick: Desk, limit: int) -> None:
+    account = await quick.account()
+    made = await monitors(quick, account, 7)
+    await monitors(quick, await quick.account(), 2)
+    newest_first = [one.id for one in sorted(made, key=lambda one: (one.created_at, one.id), reverse=True)]
+    seen: list[str] = []
+    before: tuple[float, str] | None = None
+    while page := await listed(quick, account, before=before, limit=limit):
+        assert len(page) <= limit
+        seen += page
+        (last,) = [one for one in made if one.id == page[-1]]
+        before = (last.created_at, last.id)
+    assert seen == newest_first
+
+
+async def test_monitors_are_listed_and_counted_by_status(quick: Desk) -> None:
+    account = await quick.account()
+    made = await monitors(quick, account, 7)
+    for status in ("active", "paused"):
+        assert sorted(await listed(quick, account, status)) == sorted(one.id for one in made if one.status == status)
+    assert await quick.store.read(lambda tx: (active_monitors(tx, account), all_monitors(tx, account))) == (4, 7)
+    assert await quick.store.read(lambda tx: (active_monitors(tx, "acc_0"), all_monitors(tx, "acc_0"))) == (0, 0)
+
+
+async def test_what_an_owner_may_change_is_written_and_nothing_else(quick: Desk) -> None:
+    monitor = await quick.monitor(await quick.account())
+    other = await quick.monitor(monitor.account_id)
+    changed = replace(
+        monitor,
+        name="Another",
+        cadence='"daily"',
+        alert_rules="[1]",
+        suppress=True,
+        status="paused",
+        next_slot_at=None,
+        updated_at=EPOCH + 9,
+        version=4,
+    )
+    told = replace(changed, recipe="else/else", params='{"b":1}', runs_total=99, credits_spent=99, rule_state="{1}")
+    await quick.store.write(lambda tx: save_monitor(tx, told))
+    assert await quick.read(monitor) == changed
+    assert await quick.read(other) == other
+    assert await quick.store.read(lambda tx: store.read_monitor(tx, "mon_none")) is None
+
+
+async def test_runs_are_newest_first_and_say_whether_there_are_older_ones(quick: Desk) -> None:
+    monitor = await with_runs(quick, "ok", "ok", "skipped", "ok")
+    assert await paged(quick, monitor) == (["run_3", "run_2", "run_1", "run_0"], False)
+    assert await paged(quick, monitor, limit=4) == (["run_3", "run_2", "run_1", "run_0"], False)
+    assert await paged(quick, monitor, limit=3) == (["run_3", "run_2", "run_1"], True)
+    assert await paged(quick, monitor, status="ok", limit=2) == (["run_3", "run_1"], True)
+    assert await paged(quick, monitor, status="failed") == ([], False)
+
+
+async def test_the_first_instant_belongs_to_a_window_and_the_last_does_not(quick: Desk) -> None:
+    monitor = await with_runs(quick, "ok", "ok", "ok")
+    second, third = EPOCH + HOUR_S, EPOCH + 2 * HOUR_S
+    assert await paged(quick, monitor, window=SlotSpan(second, third)) == (["run_1"], False)
+    assert await paged(quick, monitor, window=SlotSpan(since=second)) == (["run_2", "run_1"], False)
+    assert await paged(quick, monitor, window=SlotSpan(until=second)) == (["run_0"], False)
+    assert await paged(quick, monitor, window=SlotSpan(third, second)) == ([], False)
+
+
+@given(st.floats(allow_nan=False), st.floats(allow_nan=False))
+def test_the_bounds_of_a_window_are_finite_and_never_wider_than_it(since: float, until: float) -> None:
+    low, high = SlotSpan(since, until).bounds
+    assert -inf < low
+    assert high < inf
+    assert low >= since
+    assert high <= until
+
+
+async def test_a_run_is_shown_with_the_newest_of_its_deliveries(quick: Desk) -> None:
+    monitor = await with_runs(quick, "ok", "ok")
+    add = (
+        "INSERT INTO deliveries (id, run_id, monitor_id, account_id, host, body, status, attempts, delivered_at,"
+        " created_at, last_status) VALUES (?, 'run_1', ?, ?, 'h', ?, 'delivered', ?, ?, ?, 200)"
+    )
+
+    def deliver(tx: Tx) -> None:
+        for id_, attempts, at in (("whd_1", 6, EPOCH), ("whd_2", 2, EPOCH + 1)):
+            tx.run(add, (id_, monitor.id, monitor.account_id, b"{}", attempts, at, at))
+
+    await quick.store.write(deliver)
+    page = await quick.store.read(
+        lambda tx: runs_page(tx, monitor.id, status=None, window=ALWAYS, limit=9, with_data=False)
+    )
+    newest, oldest = page.entries
+    assert newest.delivery is not None
+    assert (newest.delivery.attempts, newest.delivery.delivered_at) == (2, EPOCH + 1)
+    assert (oldest.delivery, oldest.data) == (None, RunData())
+
+
+async def test_a_page_ends_early_when_what_it_includes_is_large(quick: Desk) -> None:
+    """The run that passes the bound is still in it, so that a page is never empty while there are runs."""
+    monitor = await with_runs(quick, "ok", "ok", "ok", "ok")
+    large = RunData(b"x" * (PAGE_BYTES // 2))
+
+    def fill(tx: Tx) -> None:
+        for place in range(4):
+            run_rows.add_data(tx, f"run_{place}", large, at=EPOCH)
+
+    await quick.store.write(fill)
+    for limit, expected, more in ((4, ["run_3", "run_2"], True), (2, ["run_3", "run_2"], True), (1, ["run_3"], True)):
+        page = await quick.store.read(
+            lambda tx, limit=limit: runs_page(  # type: ignore[misc]
+                tx, monitor.id, status=None, window=ALWAYS, limit=limit, with_data=True
+            )
+        )
+        assert ([entry.run.id for entry in page.entries], page.has_more) == (expected, more)
+        assert all(entry.data == large for entry in page.entries)
+
+
+async def test_the_newest_slot_is_the_last_that_came_to_anything(quick: Desk) -> None:
+    monitor = await with_runs(quick, "ok", "skipped", "pending")
+    for now, slot in ((EPOCH - 1, None), (EPOCH, EPOCH), (EPOCH + 9 * HOUR_S, EPOCH + 2 * HOUR_S)):
+        assert await quick.store.read(lambda tx, now=now: last_slot_at(tx, monitor.id, now)) == slot  # type: ignore[misc]
+
+
+async def test_runs_that_wait_are_forgotten_and_no_others(quick: Desk) -> None:
+    monitor = await with_runs(quick, "ok", "pending", "skipped", "pending")
+    await quick.store.write(lambda tx: drop_pending(tx, "mon_else"))
+    assert len((await paged(quick, monitor))[0]) == 4
+    await quick.store.write(lambda tx: drop_pending(tx, monitor.id))
+    assert (await paged(quick, monitor))[0] == ["run_2", "run_0"]
+
+
+async def test_runs_are_forgotten_a_bounded_number_at_a_time(quick: Desk) -> None:
+    monitor = await with_runs(quick, "ok", "ok", "ok")
+    dropped = [await quick.store.write(lambda tx: drop_runs(tx, monitor.id, 2)) for _ in range(3)]
+    assert dropped == [2, 1, 0]
+    assert await paged(quick, monitor) == ([], False)

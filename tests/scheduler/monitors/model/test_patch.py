@@ -1,0 +1,130 @@
+"""Changes of a monitor: what is left out stays, what is wrong is named, and when it runs next (decisions 12)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import orjson
+import pytest
+
+from scheduler.errors import MonitorInvalid
+from scheduler.monitors.model.draft import CreateBody, read_draft
+from scheduler.monitors.model.patch import PatchBody, patched, read_patch
+from scheduler.monitors.model.records import Monitor
+from tests.fakes.scripted_recipes import ScriptedRecipes
+
+MADE = 1_800_000_000.0 + 1_200  # 08:20 UTC
+LATER = MADE + 3 * 3_600
+HOOK = "https://example.com/hook"
+LIKES = "items[].post.engagement.likes"
+RULE = {"metric": LIKES, "op": "gt", "value": 1000}
+
+
+def made(**sent: Any) -> Monitor:
+    body = CreateBody("github/search", "hourly", {}, **{"webhook_url": HOOK, **sent})
+    draft = read_draft(body, ScriptedRecipes(), now=MADE, allow_insecure=False)
+    return draft.monitor("mon_1", "acc_1", "key_1", MADE)
+
+
+PLAIN = made()
+TRACKED = made(webhook_url=None, track={"metrics": [LIKES, "total"]})
+
+
+def changed(monitor: Monitor, now: float = LATER, **sent: Any) -> Monitor:
+    return patched(monitor, read_patch(PatchBody(**sent), now=now, allow_insecure=False), now)
+
+
+CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "a name": ({"name": "Another"}, {"name": "Another"}),
+    "a flag": ({"suppress_webhook_unless_alert": True}, {"suppress": True}),
+    "rules": ({"alert_rules": [RULE]}, {"alert_rules": orjson.dumps([RULE]).decode()}),
+    "no rules": ({"alert_rules": None}, {"alert_rules": "[]"}),
+    "its webhook": ({"webhook_url": "https://example.com/other"}, {}),
+    "a pause": ({"status": "paused"}, {"status": "paused", "next_slot_at": None}),
+    "the same status": ({"status": "active"}, {}),
+}
+
+
+@pytest.mark.parametrize(("sent", "fields"), CHANGES.values(), ids=CHANGES.keys())
+def test_a_change_changes_what_it_names_and_counts(sent: dict[str, Any], fields: dict[str, Any]) -> None:
+    assert changed(PLAIN, **sent) == replace(PLAIN, updated_at=LATER, version=1, **fields)
+
+
+def test_a_flag_and_rules_can_be_taken_back() -> None:
+    before = made(suppress_webhook_unless_alert=True, alert_rules=[RULE])
+    after = changed(before, suppress_webhook_unless_alert=False, alert_rules=[])
+    assert (after.suppress, after.alert_rules) == (False, "[]")
+
+
+# When it runs next
+
+
+@pytest.mark.parametrize(
+    ("cadence", "due"),
+    [
+        ("hourly", LATER - 1_200 + 3_600),
+        ("daily", MADE + 86_400),
+        ("weekly", MADE + 7 * 86_400),
+        ({"cron": "30 * * * *"}, LATER + 600),
+    ],
+)
+def test_another_cadence_is_due_at_its_next_slot_from_now(cadence: object, due: float) -> None:
+    after = changed(PLAIN, cadence=cadence)
+    assert (after.next_slot_at, orjson.loads(after.cadence)) == (due, cadence)
+
+
+def test_one_that_goes_on_is_due_at_its_next_slot_from_now() -> None:
+    paused = changed(PLAIN, MADE + 60, status="paused")
+    assert changed(paused, status="active").next_slot_at == LATER - 1_200 + 3_600
+
+
+def test_another_change_moves_no_slot() -> None:
+    """Also one that has come and waits to be begun."""
+    assert PLAIN.next_slot_at is not None
+    assert PLAIN.next_slot_at < LATER
+    assert changed(PLAIN, name="Another").next_slot_at == PLAIN.next_slot_at
+
+
+def test_a_paused_one_stays_without_a_slot_whatever_changes() -> None:
+    paused = changed(PLAIN, status="paused")
+    after = changed(paused, cadence="daily", name="Another")
+    assert (after.status, after.next_slot_at, after.version) == ("paused", None, 2)
+
+
+# What is refused
+
+# What is sent, the field that is named, and what was meant.
+WRONG: dict[str, tuple[dict[str, Any], str, str | None]] = {
+    "nothing": ({}, "body", None),
+    "a misspelt status": ({"status": "pause"}, "status", "paused"),
+    "no status": ({"status": None}, "status", None),
+    "an empty name": ({"name": ""}, "name", None),
+    "no name": ({"name": None}, "name", None),
+    "a misspelt cadence": ({"cadence": "dayly"}, "cadence", "daily"),
+    "no cadence": ({"cadence": None}, "cadence", None),
+    "a cadence that is too fast": ({"cadence": {"cron": "* * * * *"}}, "cadence.cron", None),
+    "a rule of a misspelt op": ({"alert_rules": [{**RULE, "op": "gtt"}]}, "alert_rules[0].op", "gt"),
+    "a rule on what is not tracked": (
+        {"alert_rules": [RULE, {**RULE, "metric": LIKES[:-1]}]},
+        "alert_rules[1].metric",
+        LIKES,
+    ),
+    "a webhook within": ({"webhook_url": "https://127.0.0.1/"}, "webhook_url", None),
+    "a flag that is none": ({"suppress_webhook_unless_alert": "yes"}, "suppress_webhook_unless_alert", None),
+    "a right field beside a wrong one": ({"name": "Another", "status": "on"}, "status", None),
+}
+
+
+@pytest.mark.parametrize(("sent", "param", "meant"), WRONG.values(), ids=WRONG.keys())
+def test_a_wrong_change_is_named(sent: dict[str, Any], param: str, meant: str | None) -> None:
+    with pytest.raises(MonitorInvalid) as refused:
+        changed(TRACKED, **sent)
+    assert (refused.value.param, refused.value.did_you_mean) == (param, meant)
+    assert refused.value.next_step.endswith(".")
+
+
+def test_the_webhook_of_a_monitor_that_keeps_no_numbers_cannot_be_removed() -> None:
+    with pytest.raises(MonitorInvalid, match="webhook_url cannot be removed, since nothing is tracked"):
+        changed(PLAIN, webhook_url=None)
+    assert changed(TRACKED, webhook_url=None) == replace(TRACKED, updated_at=LATER, version=1)

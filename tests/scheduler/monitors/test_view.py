@@ -1,0 +1,195 @@
+"""A monitor as its owner reads it: its fields, estimates, secrets' hints and warnings (spec 2.6, decisions 12)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.monitors.model.draft import CreateBody, read_draft
+from scheduler.monitors.model.records import Monitor
+from scheduler.monitors.view import shown_monitor
+from scheduler.recipes import Recipe
+from scheduler.webhooks.records import Webhook
+from scheduler.webhooks.targets.urls import OpenedWebhook
+from tests.fakes.scripted_recipes import ScriptedRecipes
+from upstreams.model.archetypes import AUTHOR
+
+NOW = 1_800_000_000.0
+PROFILE = "github/profile"
+LIST = "github/search"
+HOOK = "https://example.com/hook"
+LIKES = "items[].post.engagement.likes"
+OPEN = "items[].post.ext.odd"
+FOLLOWERS = "author.followers"
+RULE = {"metric": FOLLOWERS, "op": "gt", "value": 1000}
+FIELDS = {
+    *("id", "name", "recipe", "params", "cadence", "status", "track", "alert_rules", "webhook_format", "webhook"),
+    *("suppress_webhook_unless_alert", "rows_asked", "estimated_cost_per_run", "estimated_monthly_cost", "next_run_at"),
+    *("warnings", "runs_total", "credits_spent", "created_at", "updated_at"),
+}
+
+
+class Profiles(ScriptedRecipes):
+    """Of which one is a single record, and all others are lists."""
+
+    def read(self, recipe: str, params: object, *, rows: int | None = None) -> Recipe:
+        found = super().read(recipe, params, rows=rows)
+        return replace(found, archetype=AUTHOR) if recipe == PROFILE else found
+
+
+def made(recipe: str = PROFILE, **sent: Any) -> Monitor:
+    body = CreateBody(recipe, **{"cadence": "hourly", "params": {}, "webhook_url": HOOK, **sent})
+    draft = read_draft(body, Profiles(), now=NOW, allow_insecure=False)
+    return draft.monitor("mon_1", "acc_1", "key_1", NOW)
+
+
+def hook(secret: str | None = "whsec_abcdefgh1234", url: str | None = HOOK, **fields: Any) -> OpenedWebhook:
+    return OpenedWebhook(Webhook("mon_1", "sealed", "sealed", **fields), url, secret)
+
+
+def shown(monitor: Monitor, opened: OpenedWebhook | None = None, **recipes: Any) -> dict[str, Any]:
+    found = shown_monitor(monitor, opened, recipes=Profiles(**recipes), now=NOW)
+    read: dict[str, Any] = orjson.loads(orjson.dumps(found))
+    return read
+
+
+def test_a_monitor_is_shown_as_it_was_made() -> None:
+    found = shown(made(name="Mine", params={"who": "ada"}, alert_rules=[RULE]), hook())
+    assert found.keys() == FIELDS
+    assert (found["id"], found["name"], found["recipe"]) == ("mon_1", "Mine", PROFILE)
+    assert (found["params"], found["cadence"], found["status"]) == ({"who": "ada"}, "hourly", "active")
+    assert (found["track"], found["alert_rules"], found["webhook_format"]) == (None, [RULE], "full")
+    assert (found["created_at"], found["updated_at"]) == ("2027-01-15T08:00:00.000Z", "2027-01-15T08:00:00.000Z")
+    assert (found["next_run_at"], found["runs_total"], found["credits_spent"]) == ("2027-01-15T09:00:00.000Z", 0, 0)
+    assert (found["suppress_webhook_unless_alert"], found["warnings"]) == (False, [])
+    assert found["webhook"] == {
+        "url": HOOK,
+        "status": "active",
+        "failure_count": 0,
+        "last_delivery_at": None,
+        "signing_secret_hint": "...1234",
+    }
+
+
+@pytest.mark.parametrize(
+    ("cadence", "per_month"),
+    [
+        ("hourly", 730),
+        ("daily", 30),
+        ("weekly", 4),
+        ({"cron": "*/5 * * * *"}, 8_640),
+        ({"cron": "0 6 * * *", "timezone": "Europe/Berlin"}, 30),
+    ],
+)
+@pytest.mark.parametrize("price", [1, 5])
+def test_estimates_are_the_recipes_price_and_one_credit(cadence: object, per_month: int, price: int) -> None:
+    found = shown(made(cadence=cadence), hook(), credits_least=price)
+    assert found["cadence"] == cadence
+    assert found["estimated_cost_per_run"] == price + 1
+    assert found["estimated_monthly_cost"] == (price + 1) * per_month
+
+
+@given(st.text(min_size=8, max_size=200))
+def test_of_a_secret_no_more_than_a_quarter_and_four_characters_are_shown(secret: str) -> None:
+    hint = shown(made(), hook(secret))["webhook"]["signing_secret_hint"].removeprefix("...")
+    assert len(hint) <= min(4, len(secret) // 4)
+    assert secret.endswith(hint)
+
+
+@pytest.mark.parametrize(("length", "shows"), [(8, 2), (15, 3), (16, 4), (200, 4)])
+def test_of_a_secret_that_may_be_sent_only_the_end_is_shown(length: int, shows: int) -> None:
+    secret = "".join(chr(0x4E00 + place) for place in range(length))
+    assert shown(made(), hook(secret))["webhook"]["signing_secret_hint"] == f"...{secret[-shows:]}"
+
+
+def test_what_another_master_secret_has_sealed_is_not_shown() -> None:
+    webhook = shown(made(), hook(None, None))["webhook"]
+    assert (webhook["url"], webhook["signing_secret_hint"]) == (None, None)
+
+
+def test_without_a_webhook_there_is_none() -> None:
+    found = shown(made(LIST, webhook_url=None, track={"metrics": [LIKES]}))
+    assert (found["webhook"], found["warnings"]) == (None, [])
+    assert found["track"] == {"metrics": [LIKES], "row_key": "post.id", "max_rows": 100}
+
+
+def test_a_paused_monitor_runs_next_never() -> None:
+    found = shown(replace(made(), status="paused", next_slot_at=None), hook())
+    assert (found["status"], found["next_run_at"], found["estimated_monthly_cost"]) == ("paused", None, 6 * 730)
+
+
+# Warnings
+
+RULES = {
+    FOLLOWERS: None,
+    "author.ext.public_gists": None,
+    "author.folowers": "did you mean author.followers?",
+    "data.author.followers": "did you mean author.followers?",
+    LIKES: "is no number of this recipe's results",
+    "author.username": "is no number of this recipe's results",
+    "author.ext.one.two.three": "is no number of this recipe's results",
+}
+
+
+@pytest.mark.parametrize(("metric", "says"), RULES.items())
+def test_a_rule_that_no_result_could_meet_is_warned_of(metric: str, says: str | None) -> None:
+    warnings = shown(made(alert_rules=[{**RULE, "metric": metric}]), hook())["warnings"]
+    if says is None:
+        assert warnings == []
+    else:
+        (warning,) = warnings
+        assert warning.startswith(f"alert_rules[0] cannot be judged: '{metric}' is no number")
+        assert says in warning
+
+
+def test_a_metric_that_could_not_be_checked_is_warned_of() -> None:
+    (warning,) = shown(made(LIST, webhook_url=None, track={"metrics": [OPEN]}))["warnings"]
+    assert f"{OPEN} could not be checked" in warning
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"failures": 10}, "was paused after 10 failed deliveries in a row"),
+        ({"failures": 12}, "was paused after 12 failed deliveries in a row"),
+        ({"failures": 3}, "was paused when its receiver answered 410"),
+    ],
+)
+def test_a_webhook_that_was_paused_says_why_and_how_it_is_resumed(fields: dict[str, Any], says: str) -> None:
+    found = shown(made(), hook(status="paused", **fields))
+    (warning,) = found["warnings"]
+    assert says in warning
+    assert "resume the webhook or save its URL again" in warning
+    assert (found["status"], found["webhook"]["status"]) == ("active", "paused")
+    assert found["webhook"]["failure_count"] == fields["failures"]
+
+
+def test_a_webhook_that_never_delivers_is_warned_of() -> None:
+    (warning,) = shown(made(suppress_webhook_unless_alert=True), hook())["warnings"]
+    assert "nothing is delivered" in warning
+    assert shown(made(suppress_webhook_unless_alert=True, alert_rules=[RULE]), hook())["warnings"] == []
+
+
+def test_a_recipe_that_is_gone_has_no_price_and_hides_nothing_else() -> None:
+    found = shown(replace(made(), recipe="gone/gone"), hook())
+    assert found["warnings"] == ["its runs fail now: recipe names no data endpoint"]
+    assert (found["estimated_cost_per_run"], found["estimated_monthly_cost"], found["rows_asked"]) == (None, None, None)
+    assert found["name"] == "github/profile monitor"
+
+
+def test_a_cadence_that_can_no_longer_be_read_is_warned_of() -> None:
+    zone = {"cron": "0 0 * * *", "timezone": "Mars/Olympus"}
+    found = shown(replace(made(), cadence=orjson.dumps(zone).decode()), hook())
+    (warning,) = found["warnings"]
+    assert warning.startswith("it is not run any more: cadence.timezone must name a zone")
+    assert (found["cadence"], found["estimated_cost_per_run"], found["estimated_monthly_cost"]) == (zone, 6, None)
+
+
+def test_all_warnings_are_told_at_once() -> None:
+    monitor = replace(made(suppress_webhook_unless_alert=True), recipe="gone/gone", cadence='"dayly"')
+    assert len(shown(monitor, hook(status="paused", failures=10))["warnings"]) == 4
