@@ -99,6 +99,16 @@ def test_levels_below_the_logs_own_are_left_out() -> None:
     assert [orjson.loads(line)["level"] for line in stream.getvalue().splitlines()] == ["warning", "error"]
 
 
+def test_a_changed_log_writes_at_its_new_level() -> None:
+    stream = io.BytesIO()
+    log = Log("error", stream=stream)
+    log.event("info", "before")
+    log.change("info", access=False)
+    log.event("info", "after")
+    assert [orjson.loads(line)["event"] for line in stream.getvalue().splitlines()] == ["after"]
+    assert not log.access
+
+
 def test_a_long_text_is_cut_and_a_line_break_stays_inside_its_line() -> None:
     stream = io.BytesIO()
     Log("info", stream=stream).event("info", "test", text="a b\n" * 10_000)
