@@ -100,13 +100,15 @@ class LiveCertificate:
         """
         if not server.tls_cert:
             return []
+        if flaws := certificate_flaws(server):
+            raise ConfigError(server.tls_cert, tuple(flaws))
         paths = (server.tls_cert, server.tls_key)
         try:
             files = (_read(CERT, server.tls_cert), _read(KEY, server.tls_key))
             context = tls_context(server)
         except _FileUnusable as exc:
             raise ConfigError(server.tls_cert, (exc.problem,)) from exc
-        except (OSError, ssl.SSLError) as exc:
+        except OSError as exc:  # ssl.SSLError is one
             raise ConfigError(server.tls_cert, (_unloadable(exc, server),)) from exc
         before = (*zip(self._paths, self._files, strict=True),)
         after = (*zip(paths, files, strict=True),)
@@ -116,27 +118,30 @@ class LiveCertificate:
 
 def _flaws_of_pair(server: ServerSettings) -> list[Problem]:
     try:
+        if _read_certificate(server).public_key() != _read_key(server).public_key():
+            return [Problem(KEY, f"{server.tls_key} is not the key of the certificate in {server.tls_cert}")]
         tls_context(server)
-    except (OSError, ssl.SSLError) as exc:
+    except (OSError, ValueError) as exc:  # ssl.SSLError is an OSError
         return [_unloadable(exc, server)]
     return []
 
 
-def _unloadable(exc: OSError, server: ServerSettings) -> Problem:
-    if isinstance(exc, ssl.SSLError) and exc.reason == "KEY_VALUES_MISMATCH":
-        return Problem(KEY, f"{server.tls_key} is not the key of the certificate in {server.tls_cert}")
-    return Problem(CERT, f"{server.tls_cert} and its key cannot be used: {exc.strerror or exc}")
+def _unloadable(exc: OSError | ValueError, server: ServerSettings) -> Problem:
+    return Problem(CERT, f"{server.tls_cert} and its key cannot be used: {getattr(exc, 'strerror', None) or exc}")
 
 
 def _read_certificate(server: ServerSettings) -> Certificate:
     """The node's own certificate, which stands first in its file."""
     from cryptography import x509  # noqa: PLC0415 - only a node that serves TLS pays for its import
+    from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415 - as above
 
     content = _read(CERT, server.tls_cert)
     try:
-        return x509.load_pem_x509_certificates(content)[0]
-    except ValueError as exc:
+        own = x509.load_pem_x509_certificates(content)[0]
+        own.public_key()
+    except (ValueError, UnsupportedAlgorithm) as exc:
         raise _FileUnusable(Problem(CERT, f"{server.tls_cert} holds no certificate in PEM form")) from exc
+    return own
 
 
 def _read_key(server: ServerSettings) -> PrivateKeyTypes:

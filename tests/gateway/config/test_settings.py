@@ -22,6 +22,8 @@ host = "127.0.0.1"
 port = 8080
 base_url = ""
 engine = "native"
+tls_cert = ""
+tls_key = ""
 workers = 1
 request_timeout_s = 60
 drain_s = 30
@@ -118,6 +120,8 @@ CHANGES = [
     ("server", "port", "0", 0),
     ("server", "base_url", '"https://api.example.com/sluice/"', "https://api.example.com/sluice"),
     ("server", "engine", '"hypercorn"', "hypercorn"),
+    ("server", "tls_cert", '""', ""),
+    ("server", "tls_key", '""', ""),
     ("server", "request_timeout_s", "2.5", 2.5),
     ("server", "drain_s", "0", 0.0),
     ("admin", "port", "9000", 9000),
@@ -288,6 +292,47 @@ def test_an_address_that_is_no_plain_http_url_is_refused(tmp_path, key, url):
     section, name = key.split(".")
     line = first_line(tmp_path, f'[{section}]\n{name} = "{url}"')
     assert line.startswith(f"{key}: must be an absolute http or https URL such as https://api.example.com")
+
+
+IN_THE_CLEAR = 'needs server.engine = "hypercorn"; the engine "native" speaks HTTP/1.1 in the clear only'
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        (
+            "engine = 'hypercorn'\ntls_cert = 'c.pem'",
+            ["server.tls_key: must be set with server.tls_cert: the PEM file of the certificate's key"],
+        ),
+        (
+            "engine = 'hypercorn'\ntls_key = 'k.pem'",
+            ["server.tls_cert: must be set with server.tls_key: the PEM file of the key's certificate"],
+        ),
+        (
+            "tls_cert = 'c.pem'\ntls_key = 'k.pem'",
+            [f"server.tls_cert: {IN_THE_CLEAR}", f"server.tls_key: {IN_THE_CLEAR}"],
+        ),
+    ],
+)
+def test_a_certificate_needs_its_key_and_the_engine_that_speaks_tls(tmp_path, text, lines):
+    assert [str(problem) for problem in refusal(tmp_path, f"[server]\n{text}").problems] == lines
+
+
+def test_only_a_node_looks_at_the_files_of_its_certificate(tmp_path):
+    text = "[server]\nengine = 'hypercorn'\ntls_cert = 'absent.pem'\ntls_key = 'absent.pem'"
+    assert load(tmp_path, text).server.tls_cert == "absent.pem"
+    with pytest.raises(ConfigError) as refused:
+        load_config(tmp_path / "config.toml", {}, PLATFORMS, to_serve=True)
+    assert [problem.key_path for problem in refused.value.problems] == ["server.tls_cert", "server.tls_key"]
+
+
+def test_with_a_certificate_the_address_is_one_of_https():
+    plain = ServerSettings(host="::1")
+    tls = ServerSettings(host="::1", engine="hypercorn", tls_cert="c.pem", tls_key="k.pem")
+    assert (plain.public_url(80), plain.listening_url(80)) == ("http://[::1]:80", "http://[::1]:80")
+    assert (tls.public_url(443), tls.listening_url(443)) == ("https://[::1]:443", "https://[::1]:443")
+    named = ServerSettings(base_url="https://api.example.com/", tls_cert="c.pem", tls_key="k.pem")
+    assert named.public_url(443) == "https://api.example.com"
 
 
 POSTGRESQL, REDIS = "postgresql://sluice@db.internal/sluice", "redis://state.internal:6379"

@@ -1,0 +1,64 @@
+"""A certificate of a test's own, as the files that a node serves TLS with, and what its clients trust."""
+
+import ssl
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+import trustme
+
+NAMES = ("127.0.0.1", "localhost")
+
+
+@dataclass(frozen=True, slots=True)
+class Certified:
+    """Two files in a folder, and the authority that their certificate is of."""
+
+    folder: Path
+    authority: trustme.CA = field(default_factory=trustme.CA)
+
+    @property
+    def cert(self) -> Path:
+        """The certificate's file."""
+        return self.folder / "cert.pem"
+
+    @property
+    def key(self) -> Path:
+        """The key's file."""
+        return self.folder / "key.pem"
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """What [server] has to say."""
+        return {"engine": "hypercorn", "tls_cert": str(self.cert), "tls_key": str(self.key)}
+
+    def issue(self, *, not_before: datetime | None = None, not_after: datetime | None = None) -> int:
+        """Write a new certificate and its key; gives its serial number."""
+        made = self.authority.issue_cert(*NAMES, not_before=not_before, not_after=not_after)
+        self.folder.mkdir(exist_ok=True)
+        self.cert.write_bytes(b"".join(blob.bytes() for blob in made.cert_chain_pems))
+        self.key.touch(mode=0o600)
+        self.key.write_bytes(made.private_key_pem.bytes())
+        return serial_of(ssl.PEM_cert_to_DER_cert(made.cert_chain_pems[0].bytes().decode()))
+
+    def trusting(self, *protocols: str) -> ssl.SSLContext:
+        """What a client of these protocols needs."""
+        context = ssl.create_default_context()
+        self.authority.configure_trust(context)
+        if protocols:
+            context.set_alpn_protocols([*protocols])
+        return context
+
+
+def certified(folder: Path) -> Certified:
+    """A certificate that is good."""
+    made = Certified(folder)
+    made.issue()
+    return made
+
+
+def serial_of(der: bytes) -> int:
+    """The serial number of a certificate."""
+    from cryptography import x509  # noqa: PLC0415 - few tests need it
+
+    return x509.load_der_x509_certificate(der).serial_number
