@@ -1,1 +1,1 @@
-"""The HTTP gateway: server, API, wiring and commands (floor 4)."""
+"""The HTTP gateway: server, API, wiring and commands (floor 5)."""

@@ -1,0 +1,169 @@
+"""docs/architecture.md: its rooms are the folders, and its pictures show calls that the code really makes, in order."""
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+
+import pytest
+
+from tests.docs.source import Function, definition, imports_of, modules, names_in, split
+from tests.fakes.commands import PROJECT
+
+PAGE = (PROJECT / "docs" / "architecture.md").read_text()
+ROOMS = re.findall(r"^\| (?:\d|beside) \| `([^`]+)` \|", PAGE, re.M)
+_LINE = re.compile(r"(?P<indent> *)(?P<names>\S+) +(?P<module>\S+)(?: +by (?P<by>\w+))?(?: .*)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One line of a picture: what it is indented below, its own name, and the name that its caller knows it by."""
+
+    caller: str | None
+    name: str
+    by: str | None
+
+    def __str__(self) -> str:
+        return f"{self.caller} -> {self.name}"
+
+
+def pictures() -> Iterator[list[Shown]]:
+    for text in re.findall(r"^```way\n(.*?)^```", PAGE, re.M | re.S):
+        above: list[tuple[int, str]] = []
+        shown = []
+        for line in filter(None, text.splitlines()):
+            match = _LINE.fullmatch(line)
+            assert match is not None, line
+            depth, name = len(match["indent"]), f"{match['module']}.{match['names']}"
+            above = [(at, other) for at, other in above if at < depth]
+            shown.append(Shown(above[-1][1] if above else None, name, match["by"]))
+            above.append((depth, name))
+        yield shown
+
+
+PICTURES = list(pictures())
+LINES = [line for picture in PICTURES for line in picture]
+ARROWS = [line for line in LINES if line.caller is not None]
+of_each_arrow = pytest.mark.parametrize("arrow", ARROWS, ids=str)
+
+
+def module_of(dotted: str) -> str:
+    found = split(dotted)
+    assert found is not None, f"{dotted} is in no module"
+    return found[0]
+
+
+def functions_of(module: str) -> dict[str, list[Function]]:
+    found: dict[str, list[Function]] = {}
+    for node in ast.walk(modules()[module].tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            found.setdefault(node.name, []).append(node)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A name in a caller's code, and whether it is one of a value (`value.name`)."""
+
+    name: str
+    is_attribute: bool
+
+
+@cache
+def walk_through(caller: str) -> list[Named]:
+    """The names in a caller's code in the order in which it comes to them, those of its module's functions within."""
+    start = definition(caller)
+    assert start is not None, f"{caller} does not exist"
+    return list(_names_of(start, functions_of(module_of(caller)), frozenset({caller.rpartition(".")[2]})))
+
+
+def _names_of(node: ast.AST, own: dict[str, list[Function]], within: frozenset[str]) -> Iterator[Named]:
+    """Depth first; a call comes after its arguments."""
+    parts = [*node.args, *node.keywords, node.func] if isinstance(node, ast.Call) else ast.iter_child_nodes(node)
+    for part in parts:
+        yield from _names_of(part, own, within)
+    name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else None
+    if name is None:
+        return
+    yield Named(name, isinstance(node, ast.Attribute))
+    if name in own and name not in within:
+        for function in own[name]:
+            yield from _names_of(function, own, within | {name})
+
+
+def test_every_room_is_a_folder_and_every_folder_is_a_room() -> None:
+    folders = {name.replace(".", "/") for name, module in modules().items() if module.is_package}
+    a_platforms = {folder for folder in folders if folder.startswith(("upstreams/platforms/", "upstreams/sandbox/"))}
+    assert sorted(ROOMS) == sorted(folders - a_platforms - {"gateway"})
+
+
+def test_there_are_three_pictures() -> None:
+    assert len(PICTURES) == 3
+
+
+def test_every_line_names_something_that_exists() -> None:
+    assert [line.name for line in LINES if definition(line.name) is None] == []
+
+
+def test_every_other_name_of_code_on_the_page_exists() -> None:
+    """A path is a file or folder; `Class.method` is of a class in one of the pictures."""
+    shown = {line.name for line in LINES}
+    classes = {name.rpartition(".")[0] for name in shown}
+    wrong = []
+    for name in re.findall(r"`([^`\n]+)`", PAGE):
+        if re.fullmatch(r"[a-z_]+(/[\w.]+)+", name):
+            is_there = (PROJECT / name).exists()
+        elif re.fullmatch(r"[A-Z]\w+\.\w+", name):
+            owner, _, method = name.partition(".")
+            is_there = any(definition(f"{one}.{method}") for one in classes if one.endswith(f".{owner}"))
+        else:
+            continue
+        if not is_there:
+            wrong.append(name)
+    assert wrong == []
+
+
+@of_each_arrow
+def test_a_caller_imports_what_it_calls_or_knows_it_by_the_name_that_the_page_says(arrow: Shown) -> None:
+    assert arrow.caller is not None
+    caller, callee = module_of(arrow.caller), module_of(arrow.name)
+    if arrow.by is None:
+        fronts = {front for front in imports_of(caller) if modules()[front].is_package}
+        assert caller == callee or callee in imports_of(caller).union(*map(imports_of, fronts))
+    else:
+        assert plain(arrow.by) in set(map(plain, names_in(modules()[caller].tree)))
+
+
+@of_each_arrow
+def test_a_caller_calls_it(arrow: Shown) -> None:
+    assert arrow.caller is not None
+    last = arrow.name.rpartition(".")[2]
+    assert {plain(last), plain(arrow.by or last)} & {plain(named.name) for named in walk_through(arrow.caller)}
+
+
+def plain(name: str) -> str:
+    """A name as its type and its attribute have it: `BeginRead` is kept as `_begin_read`."""
+    return name.replace("_", "").lower()
+
+
+def test_calls_of_one_caller_stand_in_their_order() -> None:
+    """Goal: the real order. Method: of two neighbours, the second is named after the first, if only once of many."""
+    wrong = []
+    for picture in PICTURES:
+        for caller in {line.caller for line in picture if line.caller is not None}:
+            below = [line for line in picture if line.caller == caller]
+            called = [(places, line) for line in below if (places := places_of(line, walk_through(caller)))]
+            wrong += [f"{one}, then {two}" for (ones, one), (twos, two) in pairwise(called) if ones[0] > twos[-1]]
+    assert wrong == []
+
+
+def places_of(line: Shown, walked: list[Named]) -> list[int]:
+    owner, _, last = line.name.rpartition(".")
+    is_attribute = line.by is not None or split(owner) != (owner, [])
+    return [
+        place
+        for place, named in enumerate(walked)
+        if named.name in (last, line.by) and (named.is_attribute or not is_attribute)
+    ]
