@@ -6,7 +6,7 @@ import trio
 
 
 class Sleeper:
-    """Whoever waits here, and whoever wakes it. `found` is what it was woken with."""
+    """A place where one task sleeps until another wakes it. `found` is what it was woken with."""
 
     __slots__ = ("_task", "found")
 
@@ -21,20 +21,20 @@ class Sleeper:
         return self._task is not None
 
     async def sleep(self) -> None:
-        """Sleep until `rouse` or `give`."""
+        """Sleep until `resume` or `deliver`."""
         self._task = trio.lowlevel.current_task()
         await trio.lowlevel.wait_task_rescheduled(self._abort)
 
-    def rouse(self) -> None:
+    def resume(self) -> None:
         """Wake it, if it sleeps."""
         if self._task is not None:
             trio.lowlevel.reschedule(self._task)
             self._task = None
 
-    def give(self, found: object) -> None:
+    def deliver(self, found: object) -> None:
         """Wake it with what was found for it; it may have gone."""
         self.found = found
-        self.rouse()
+        self.resume()
 
     def _abort(self, _raise_cancel: object) -> trio.lowlevel.Abort:
         self._task = None

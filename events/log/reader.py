@@ -86,7 +86,7 @@ class PageReader:
             if wanted:
                 for sleepers, found in zip(wanted.values(), await self._read(list(wanted)), strict=True):
                     for sleeper in sleepers:
-                        sleeper.give(found)
+                        sleeper.deliver(found)
 
     def _take(self) -> dict[PageQuery | str, list[Sleeper]]:
         """What is read next, without what nobody waits for any more."""

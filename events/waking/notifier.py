@@ -100,7 +100,7 @@ class Hub:
             of_account = self._waiting.get(moved.account_id)
             if of_account:
                 for waiter in of_account:
-                    waiter.tell(moved)
+                    waiter.observe(moved)
 
     def _all(self) -> list[Waiter]:
         return [waiter for of_account in self._waiting.values() for waiter in of_account]
@@ -133,4 +133,4 @@ class Hub:
             heads = await store.read(partial(read_heads, account_ids=accounts[first : first + LOOK_AT_ONCE]))
             for account_id, head in heads.items():
                 for waiter in self._waiting.get(account_id, ()):
-                    waiter.look(head.last_pos)
+                    waiter.observe_end(head.last_pos)

@@ -70,7 +70,7 @@ async def follow(
                 return Stopped.FULL
             waiter.expect(shown.filters, behind=shown.page.end.pos)
             until = beat_at
-            if shown.page.has_more or waiter.has_news:
+            if shown.page.has_more or waiter.has_moved:
                 waiter.arm()  # or it would not listen at all, and a client of a busy feed were never heard
                 until = polls.clock() + GLANCE_S
             if (stopped := await _attend(waiter, until, sink=sink, check_key=check_key)) is not None:

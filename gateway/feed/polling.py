@@ -1,4 +1,12 @@
-"""Long-polls: a read that finds nothing new is held open until something comes (spec 4.4, rule 2)."""
+"""Long-polls: a read that finds nothing new is held open until something comes (spec 4.4, rule 2).
+
+A poll is a waiter; `events/waking/waiter.py` draws its states. Awake, it goes on like this:
+
+hold --> read --(news, or the key holds too many)--> answer
+          ^ '--(nothing)--> wait --(TIME_UP with nothing new, CLOSING, GONE)--> answer
+          |                  |
+          '------(MOVED)-----'--(TIME_UP, and the log has grown)--> read --> answer
+"""
 
 from __future__ import annotations
 
@@ -50,12 +58,12 @@ class Polls:
     ) -> Polled:
         """Read, and go on waiting and reading until there is news, the time is up, the node stops or the client leaves.
 
-        An empty page ends where the log does when it is given, though nothing that has come was for its reader. A page
-        by cursor is read before its poll is woken, together with those of all others that the same event wakes.
+        An empty page ends where the log does when it is returned, though nothing that has come was for its reader. A
+        page by cursor is fetched before its poll is woken, together with those of all others that the same event wakes.
 
         Raises:
-            StateUnavailable: who counts the key's polls cannot be asked.
-            What the reading raises.
+            StateUnavailable: the polls of the key cannot be counted.
+            Refused, StorageError: as the reading raises.
         """
         hub, key = self.hub, reading.key
         by_cursor = reading if isinstance(reading, ByCursor) else None
@@ -73,12 +81,12 @@ class Polls:
             if request.send is None or not AVAILABLE:
                 gone = partial(hung_up, request.receive)
             else:
-                await request.send({"type": "sluice.hangup", "left": waiter.lose})
+                await request.send({"type": "sluice.hangup", "left": waiter.disconnect})
             while True:
                 begin_read = None if by_cursor is None else by_cursor.next_read()
                 waiter.expect(shown.filters, behind=shown.page.end.pos, begin_read=begin_read)
                 began = self.clock()
-                ended = await waiter.wait(until, gone)
+                ended = await waiter.wait(until, gone)  # PARKED or HEARING, perhaps FETCHING, then AWAKE again
                 request.held_s += (self.clock() if waiter.found is None else waiter.read_since) - began
                 if ended is WaitEnd.CLOSING:
                     return Polled(shown, self.rng.randint(1, STOP_INTERVAL_S))

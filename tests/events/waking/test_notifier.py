@@ -103,7 +103,7 @@ async def test_a_wait_ends_when_its_client_leaves(autojump_clock: trio.abc.Clock
     assert await waiter.wait(trio.current_time() + 9, partial(trio.sleep, 1)) is WaitEnd.GONE
     assert await wait(waiter) is WaitEnd.TIME_UP, "what was heard of it may have been a word"
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(call_later, waiter.lose)
+        nursery.start_soon(call_later, waiter.disconnect)
         assert await wait_told(waiter, 9) is WaitEnd.GONE
     assert await wait_told(waiter, 9) is WaitEnd.GONE, "it does not come back"
 
@@ -118,7 +118,7 @@ async def test_a_wait_that_is_ended_in_several_ways_at_once_ends_once(
     wait: Wait, autojump_clock: trio.abc.Clock
 ) -> None:
     hub = Hub()
-    for first in (Waiter.wake, Waiter.close, Waiter.lose):
+    for first in (Waiter.wake, Waiter.close, Waiter.disconnect):
         waiter = hub.listen(ACCOUNT, KEY)
 
         def end(waiter: Waiter = waiter, first: Callable[[Waiter], None] = first) -> None:
@@ -213,7 +213,7 @@ def test_it_is_woken_exactly_by_what_a_read_would_find(
         and (chosen is None or subject in chosen or parent in chosen)
     ]
     for pos, (type_, key_id, subject, parent) in enumerate(facts, 1):
-        waiter.tell(Moved(ACCOUNT, pos, type_, key_id, subject, parent))
+        waiter.observe(Moved(ACCOUNT, pos, type_, key_id, subject, parent))
     assert waiter._moved == bool(found)
     assert waiter._moved or waiter.is_behind == (len(facts) > behind)
 
@@ -304,9 +304,9 @@ async def test_news_begin_a_read_and_what_it_finds_ends_the_wait(autojump_clock:
         await trio.testing.wait_all_tasks_blocked()
         assert (reads.begun, ends, waiter.is_behind) == ([waiter], [], False)
         assert waiter.read_since == trio.current_time()
-        reads.begun[0].give("a page")
+        reads.begun[0].deliver("a page")
         await trio.testing.wait_all_tasks_blocked()
-        assert (ends, waiter.found, waiter.has_news) == ([WaitEnd.MOVED], "a page", False)
+        assert (ends, waiter.found, waiter.has_moved) == ([WaitEnd.MOVED], "a page", False)
 
 
 async def test_what_comes_while_a_read_is_under_way_ends_the_next_wait(autojump_clock: trio.abc.Clock) -> None:
@@ -316,7 +316,7 @@ async def test_what_comes_while_a_read_is_under_way_ends_the_next_wait(autojump_
         hub.tell([moved(2, type="credits.low")])
         hub.tell([moved(3, type="credits.low")])
         assert len(reads.begun) == 1
-        waiter.give("a page")
+        waiter.deliver("a page")
         await trio.testing.wait_all_tasks_blocked()
         assert ends == [WaitEnd.MOVED]
         assert (await wait_told(waiter), waiter.found) == (WaitEnd.MOVED, None)
@@ -333,7 +333,7 @@ async def test_a_read_that_is_under_way_is_waited_for(end: str, autojump_clock: 
             await trio.sleep(60)
         await trio.testing.wait_all_tasks_blocked()
         assert ends == []
-        waiter.give("a page")
+        waiter.deliver("a page")
         await trio.testing.wait_all_tasks_blocked()
         assert ends == [WaitEnd.MOVED]
         assert await wait_told(waiter, 1) is (WaitEnd.CLOSING if end == "close" else WaitEnd.TIME_UP)
@@ -345,10 +345,10 @@ async def test_a_client_that_leaves_while_a_read_is_under_way_is_not_waited_with
     hub, reads = Hub(), Reads()
     async with parked(reads, hub) as (waiter, ends):
         hub.tell([moved(2, type="credits.low")])
-        waiter.lose()
+        waiter.disconnect()
         await trio.testing.wait_all_tasks_blocked()
         assert ends == [WaitEnd.GONE]
-        waiter.give("a page that nobody takes any more")
+        waiter.deliver("a page that nobody takes any more")
 
 
 async def test_a_wait_that_is_cancelled_while_a_read_is_under_way_takes_nothing(
@@ -358,5 +358,5 @@ async def test_a_wait_that_is_cancelled_while_a_read_is_under_way_takes_nothing(
     async with parked(reads, hub) as (waiter, ends):
         hub.tell([moved(2, type="credits.low")])
     assert (ends, waiter.is_parked) == ([], False)
-    waiter.give("a page that nobody takes any more")
+    waiter.deliver("a page that nobody takes any more")
     waiter.expire()
