@@ -12,7 +12,7 @@ import trio
 from tests.crash.run import Report, ordeal
 from tests.processes.commands import Commands
 
-KILLS = 200
+KILLS = 80
 SEED = 20
 PATIENCE_S = 900.0
 TO_HAPPEN = (

@@ -4,6 +4,7 @@ At the end of its input it kills the group of each process that it started, so t
 killed; and Linux kills them with it.
 """
 
+import gc
 import os
 import signal
 import socket
@@ -27,6 +28,8 @@ def fork_each(files: socket.socket) -> None:
     """Do what each line of stdin says until there are no more."""
     for name in LOADED:  # only this process loads the program
         import_module(name)
+    import_module("upstreams.platforms").load_platforms()
+    gc.freeze()  # a fork that ends would walk over all that was loaded, which takes four times as long as a command
     running: set[int] = set()
     for line in sys.stdin.buffer:
         request = orjson.loads(line)

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +81,7 @@ class Place:
     commands: Commands
     environ: Mapping[str, str] = field(default_factory=dict)
     program: Sequence[str] = SLUICE
-    """What `start` runs with its arguments."""
+    """What `start` runs with its arguments; `sluice`, and a module with a `main`, in a process that has it loaded."""
     admin_port: int = field(default_factory=lambda: 0 if engine() == "sqlite" else free_port())
     """A file's owner tells commands where it listens; on a server they ask where the config says."""
 
@@ -177,8 +178,12 @@ class Place:
     def _popen(
         self, arguments: Sequence[str], environ: Mapping[str, str], log: Path
     ) -> "subprocess.Popen[bytes] | Started":
+        forked = partial(self.commands.start, folder=self.folder, environ=environ, err=log)
         if self.program == SLUICE:
-            return self.commands.start(arguments, folder=self.folder, environ=environ, err=log)
+            return forked(arguments)
+        if self.program[1] == "-m":
+            _, _, module, *first = self.program
+            return forked([*first, *arguments], program=module)
         with log.open("wb") as errors:
             command = [*self.program, *arguments]
             return launch(command, folder=self.folder, environ=environ, out=subprocess.PIPE, err=errors)

@@ -272,21 +272,24 @@ def test_workers_end_in_good_order_when_their_supervisor_is_gone(place: Place) -
         wait_until(lambda: is_refused(node))
 
 
-@pytest.mark.parametrize("way", ["signal", "operation"])
-def test_a_reload_reaches_every_worker(place: Place, way: str) -> None:
+def test_a_reload_reaches_every_worker_by_signal_and_by_operation(place: Place) -> None:
     with place.serve() as node:
-        place.configure(log={"access": False}, server={"port": 0, "drain_s": 4})
-        if way == "signal":
-            node.signal(signal.SIGHUP)
-            wait_until(lambda: len(node.events("reloaded")) == WORKERS)
-            assert [event["applied"] for event in node.events("reloaded")] == [["log.access"]] * WORKERS
-        else:
-            told = operate(node, "reload")
-            assert told == {"applied": ["log.access"], "needs_restart": ["server.drain_s"]}
-        for _ in range(20):
-            assert node.get(STATUS).status == 200
-        node.wait_logged()
-        assert not node.events("request")
+        place.configure(log={"access": False})
+        node.signal(signal.SIGHUP)
+        wait_until(lambda: len(node.events("reloaded")) == WORKERS)
+        assert [event["applied"] for event in node.events("reloaded")] == [["log.access"]] * WORKERS
+        assert_logged(node, requests=0)
+        place.configure(server={"drain_s": 4})
+        assert operate(node, "reload") == {"applied": ["log.access"], "needs_restart": ["server.drain_s"]}
+        assert_logged(node, requests=20)
+
+
+def assert_logged(node: Served, *, requests: int) -> None:
+    """Of 20 requests, so many are told in the log."""
+    for _ in range(20):
+        assert node.get(STATUS).status == 200
+    node.wait_logged()
+    assert len(node.events("request")) == requests
 
 
 @pytest.mark.parametrize("table", ["server", "admin"])
