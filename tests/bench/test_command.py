@@ -6,8 +6,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -22,6 +22,8 @@ from bench.report.compare import Comparison
 from bench.report.terminal import Files
 from bench.suite import NAMES
 from tests.bench.samples import noisy_results
+from tests.processes.children import finish
+from tests.processes.ending import keeper
 
 PROJECT = Path(__file__).resolve().parents[2]
 SLUICE = "from gateway.cli import main; main()"
@@ -89,20 +91,19 @@ def test_a_run_prints_the_document_that_it_leaves_when_json_is_asked_for(tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("folder", "name", "said"),
     [
-        (("--out", "/dev/null/x"), "nothing can be written in /dev/null/x (--out): "),
-        (("--name", "a/b"), "--name 'a/b' is no file's name"),
-        (("--name", ""), "--name '' is no file's name"),
+        ("/dev/null/x", None, "nothing can be written in /dev/null/x (--out): "),
+        ("out", "a/b", "--name 'a/b' is no file's name"),
+        ("out", "", "--name '' is no file's name"),
     ],
 )
 def test_a_place_where_nothing_can_be_written_is_refused_before_anything_runs(
-    options: tuple[str, str], said: str, tmp_path: Path
+    folder: str, name: str | None, said: str, tmp_path: Path
 ) -> None:
-    ended = sluice("run", "hit", "--rate", "40", "--seconds", "0.3", *("--out", str(tmp_path)), *options)
-    assert ended.returncode == 2
-    assert ended.stderr.startswith(f"sluice: {said}")
-    assert ended.stderr.count("\n") == 1
+    files = Files(tmp_path / folder, name)
+    with pytest.raises(WrongUse, match=re.escape(said)):
+        run_scenarios(("hit",), rates=(40,), like=None, seconds=0.3, repeats=1, files=files)
 
 
 def test_a_node_that_dies_fails_the_run_by_name_and_what_was_measured_is_kept(tmp_path: Path) -> None:
@@ -172,9 +173,10 @@ def test_a_long_log_that_is_stopped_in_the_middle_leaves_no_files(tmp_path: Path
     assert list(temporary.iterdir()) == list((tmp_path / "out").iterdir()) == []
 
 
-def running(*arguments: str, environ: Mapping[str, str] = MappingProxyType({})) -> "subprocess.Popen[str]":
-    """A run under way, whose files are named `a`."""
-    return subprocess.Popen(
+@contextmanager
+def running(*arguments: str, environ: Mapping[str, str] = MappingProxyType({})) -> Iterator["subprocess.Popen[str]"]:
+    """A run under way, whose files are named `a`; it ends with the block, with all that it started."""
+    with subprocess.Popen(
         [sys.executable, "-c", SLUICE, "bench", "run", *arguments, "--name", "a"],
         cwd=PROJECT,
         stdout=subprocess.PIPE,
@@ -182,7 +184,12 @@ def running(*arguments: str, environ: Mapping[str, str] = MappingProxyType({})) 
         text=True,
         env={**os.environ, **environ},
         start_new_session=True,
-    )
+    ) as popen:
+        keeper().keep(popen.pid)
+        try:
+            yield popen
+        finally:
+            finish(popen)
 
 
 def command_of(pid: int) -> bytes:

@@ -15,7 +15,7 @@ import trio
 from tests.crash.seen import Finished, Life, Seen, content_of
 from upstreams.transport.http import Exchange, HttpCall, Origin
 
-PATIENCE_S = 15.0
+PATIENCE_S = 60.0
 HOT = 5
 """Handles that everybody asks for, so that the cache answers."""
 RETRIED = (409, 500, 502, 503)

@@ -1,4 +1,4 @@
-"""A node that is killed two hundred times under mixed load: no double charge, no lost outcome, sound books throughout.
+"""A node that is killed again and again under mixed load: no double charge, no lost outcome, sound books throughout.
 
 A failure prints its seed; `python -m tests.crash --seed N --kills M` runs it again, or for longer.
 """

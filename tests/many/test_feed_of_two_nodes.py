@@ -97,15 +97,15 @@ async def test_an_event_of_one_node_wakes_a_poll_on_the_other(cluster_of: OpenCl
 
 async def test_a_key_holds_five_polls_over_both_nodes_and_no_more(cluster_of: OpenCluster) -> None:
     async with cluster_of(skews_s=TWO) as cluster:
-        target = f"{FEED}?cursor={await end(cluster)}&wait_s=3"
+        target = f"{FEED}?cursor={await end(cluster)}&wait_s=6"
         for _ in range(2):
             answers = await ask_all(cluster, [target] * 12)
             assert {answer.status for answer in answers} == {200}
             turned_away = [answer for answer in answers if "x-poll-interval" in answer.headers]
             assert len(turned_away) == 7
-            assert all(answer.took_s < 2.5 for answer in turned_away)
+            assert all(answer.took_s < 5 for answer in turned_away)
             held = [answer for answer in answers if "x-poll-interval" not in answer.headers]
-            assert all(answer.took_s > 2.8 for answer in held)
+            assert all(answer.took_s > 5.8 for answer in held)
             await trio.sleep(0.3)  # the places are given back behind the answers
 
 

@@ -23,7 +23,7 @@ TWO = (0.0, 0.0)
 LIMIT = 100
 PER_S = 25.0
 BEFORE_S = 2.0
-AFTER_S = LIMIT / PER_S + 1.0
+FULL_S = 40.0
 BACK_S = 60.0
 NOT_PASSED_ON_S = 0.25
 
@@ -85,7 +85,12 @@ async def _lose_primary(nodes: Cluster, primary: RedisServer, key: str) -> None:
             return 503 in statuses and 503 not in statuses[-5:]
 
         await until(is_back, within_s=BACK_S)
-        await trio.sleep(AFTER_S)
+
+        async def is_full() -> bool:
+            await trio.lowlevel.checkpoint()
+            return [answer.status for answer in answers[-5:]] == [429] * 5
+
+        await until(is_full, within_s=FULL_S)
     _assert_counted(answers, killed_at)
 
 

@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from tests.processes.ending import keeper
 
@@ -42,7 +42,7 @@ def launch(
     return popen
 
 
-def finish(popen: "subprocess.Popen[bytes]") -> int:
+def finish(popen: "subprocess.Popen[Any]") -> int:
     """Kill a process with all that it started, unless that is gone, and return its exit code."""
     with suppress(ProcessLookupError):
         os.killpg(popen.pid, signal.SIGKILL)

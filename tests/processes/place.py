@@ -181,7 +181,7 @@ class Place:
         forked = partial(self.commands.start, folder=self.folder, environ=environ, err=log)
         if self.program == SLUICE:
             return forked(arguments)
-        if self.program[1] == "-m":
+        if self.program[:2] == (sys.executable, "-m"):
             _, _, module, *first = self.program
             return forked([*first, *arguments], program=module)
         with log.open("wb") as errors:

@@ -35,7 +35,7 @@ def has_line(process: Process, within_s: float = LINE_S) -> bool:
 
 
 def read_line(process: Process) -> bytes:
-    """The next line of its stdout; empty at its end."""
+    """The next line of its stdout; empty at its end. Fails when there is neither within `LINE_S`."""
     stdout = process.popen.stdout
     assert stdout is not None
     assert has_line(process), process.log.read_text()
@@ -44,9 +44,10 @@ def read_line(process: Process) -> bytes:
 
 def rest_of(process: Process) -> list[bytes]:
     """What it printed until it ended."""
-    stdout = process.popen.stdout
-    assert stdout is not None
-    return stdout.read().splitlines()
+    lines = []
+    while line := read_line(process):
+        lines.append(line.removesuffix(b"\n"))
+    return lines
 
 
 def happen(place: Place, account: str, *names: str) -> list[str]:

@@ -8,7 +8,7 @@ import trio
 from gateway.node.workers.supervisor import ASKS, kill_hung
 from tests.gateway.node.workers.test_slots import NEVER_READY, Supervised, running
 
-SILENT_S = 1.5
+SILENT_S = 3.0
 UNWELL = """
 import http.server, json, sys, threading
 
