@@ -37,40 +37,40 @@ class Replies:
     balances: Balances
     base_url: str
 
-    def data(self, request: Request, outcome: CallResult) -> Reply:
+    def data(self, request: Request, result: CallResult) -> Reply:
         """The answer of a billed call, or of the earlier one that it repeats."""
-        if outcome.replayed is not None:
-            return self._replay(outcome, outcome.replayed)
-        stored = outcome.fragment
+        if result.replayed is not None:
+            return self._replay(result, result.replayed)
+        stored = result.fragment
         if len(stored) > _COPIED_BYTES:
-            return _around(stored, self.data(request, replace(outcome, fragment=b"")))
+            return _around(stored, self.data(request, replace(result, fragment=b"")))
         body = envelope.success(
             stored,
             request_id=request.id,
-            credits_used=outcome.credits_used,
-            balance=outcome.balance,
-            cached=outcome.cached,
+            credits_used=result.credits_used,
+            balance=result.balance,
+            cached=result.cached,
         )
-        names, values = _credit_headers(outcome.credits_used, outcome.balance)
-        headers = names + _CACHE, (*values, b"HIT" if outcome.cached else b"MISS")
+        names, values = _credit_headers(result.credits_used, result.balance)
+        headers = names + _CACHE, (*values, b"HIT" if result.cached else b"MISS")
         return Reply(
-            200, body, headers, "OK", _JSON, outcome.credits_used, outcome.upstream_s, outcome.charge_s, outcome.close_s
+            200, body, headers, "OK", _JSON, result.credits_used, result.upstream_s, result.charge_s, result.close_s
         )
 
-    def _replay(self, outcome: CallResult, kept: StoredReply) -> Reply:
-        stored = outcome.fragment
-        if len(stored) > _COPIED_BYTES and kept.status < 400:
-            return _around(stored, self._replay(replace(outcome, fragment=b""), kept))
+    def _replay(self, result: CallResult, reply: StoredReply) -> Reply:
+        stored = result.fragment
+        if len(stored) > _COPIED_BYTES and reply.status < 400:
+            return _around(stored, self._replay(replace(result, fragment=b""), reply))
         body = envelope.replay(
             stored,
-            status=kept.status,
-            request_id=kept.owner,
-            balance=outcome.balance,
-            cached=kept.cached,
+            status=reply.status,
+            request_id=reply.owner,
+            balance=result.balance,
+            cached=reply.cached,
         )
-        headers = joined(_credit_headers(0, outcome.balance), _REPLAY)
-        code = "OK" if kept.status < 400 else envelope.error_name(stored)
-        return Reply(kept.status, body, headers, code, request_id=kept.owner)
+        headers = joined(_credit_headers(0, result.balance), _REPLAY)
+        code = "OK" if reply.status < 400 else envelope.error_name(stored)
+        return Reply(reply.status, body, headers, code, request_id=reply.owner)
 
     async def free(self, request: Request, caller: Caller, stored: bytes) -> Reply:
         """The answer of a resource that costs nothing; `stored` is its fragment."""

@@ -1,15 +1,16 @@
-"""An endpoint's call before it is made and once it is answered: where it begins, what it reserves, what it has used."""
+"""What a call reserves before it is made: the charge comes first, for the most pages that it may take (decisions 6)."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from functools import lru_cache
 from typing import NamedTuple
 
-from upstreams.catalog import Listing
-from upstreams.fetching.fetch import Plan, plan
-from upstreams.fetching.walk import GoOn, Walk, plan_walk, walk
-from upstreams.model.params import Args
-from upstreams.model.steps import Fetched
+from billing.charges.batch_rows import ChargeRequest
+from gateway.calls.request import CallRequest
+from gateway.http.errors import Refused
+from upstreams.fetching.planned import Reach
+
+QUOTES_MAX = 500
 
 
 class Quote(NamedTuple):
@@ -19,44 +20,38 @@ class Quote(NamedTuple):
     credits: int
 
 
-def begin(listing: Listing, args: Args) -> Plan | Walk:
-    """Run an endpoint's read up to its first call.
+@lru_cache(QUOTES_MAX)
+def quote(reach: Reach, cost_credits: int, credits_max: int | None = None) -> Quote:
+    """Return the quote of a read that costs `cost_credits` a page, within `credits_max` if it is given.
 
-    Raises:
-        InvalidArgument, InvalidCursor: no call could answer it; free, since nothing was charged.
+    Every billed call asks for one, and there are few of them.
     """
-    start = plan if listing.endpoint.collect is None else plan_walk
-    return start(listing.site, listing.endpoint, args)
-
-
-def dismiss(planned: Plan | Walk) -> None:
-    """End a read that was begun only to see whether it could be."""
-    (planned if isinstance(planned, Plan) else planned.planned).steps.close()
-
-
-def price(planned: Plan | Walk, cost_credits: int, credits_max: int | None = None) -> Quote:
-    """What it reserves, of whichever kind it is; a walk within `credits_max`."""
-    return walk_quote(planned, cost_credits, credits_max) or Quote(cost_credits, cost_credits)
-
-
-def walk_quote(planned: Plan | Walk, cost_credits: int, credits_max: int | None = None) -> Quote | None:
-    """What a walk reserves: for the most pages that it may take, within `credits_max`; None for a call of one price."""
-    if isinstance(planned, Plan):
-        return None
-    least, most = (pages * cost_credits for pages in planned.reach)
+    least, most = reach.pages_needed * cost_credits, reach.pages_max * cost_credits
     return Quote(least, most if credits_max is None else max(least, min(most, credits_max)))
 
 
-def walk_within(
-    planned: Walk, credits_held: int, cost_credits: int, *, deadline_at: float, go_on: GoOn
-) -> Awaitable[Fetched]:
-    """As many pages as there are credits for."""
-    pages = credits_held // cost_credits if cost_credits else planned.reach.pages_max
-    return walk(planned, pages, deadline_at, go_on)
+def above_max(request: CallRequest, quoted: Quote) -> Refused | None:
+    """The refusal of a call that would reserve more than its caller allows (decisions 6), if it would."""
+    credits_least = quoted.credits_least
+    if request.credits_max is None or credits_least <= request.credits_max:
+        return None
+    return Refused(
+        "INSUFFICIENT_CREDITS",
+        f"This request would reserve {credits_least} credits, above max_credits.",
+        details={"reason": "above_max_credits", "credits_required": credits_least},
+    )
 
 
-def used_by(listing: Listing, fetched: Fetched, *, credits_held: int, cost_credits: int) -> int:
-    """What of the credits held an answer cost, as far as its upstream gave all: a walk its pages."""
-    if listing.endpoint.collect is None:
-        return credits_held
-    return min(credits_held, cost_credits * fetched.pages_used)
+def charge_request(request: CallRequest, quoted: Quote) -> ChargeRequest:
+    """The charge to take before the call; where the price is fixed there is no least one."""
+    key, listing = request.key, request.listing
+    least, most = quoted
+    return ChargeRequest(
+        request.request_id,
+        key.account_id,
+        key.id,
+        most,
+        listing.site.platform.slug,
+        listing.path,
+        None if least == most else least,
+    )

@@ -10,23 +10,23 @@ from typing import Any
 import orjson
 import trio
 
+from billing.charges.refunds import used_by_pages
 from billing.prices import credits_for
-from gateway.calls.planning import begin, dismiss, price, used_by, walk_within
-from gateway.calls.run_legs import legs_of, warnings_of
-from gateway.calls.shaping import explained, shape, share_out
-from gateway.http.errors import Refused
+from gateway.calls.execute import RUN, make_call, plan_call, shape_call
+from gateway.calls.planning import quote
+from gateway.calls.shaping import Shaped, error_of, explained, leg_record, share_out
+from gateway.http.errors import InvalidParam
 from gateway.http.params import declared_by
 from scheduler.json_input import kind_of, object_at
-from scheduler.monitors.runs.verdict import covered
 from scheduler.recipes import Gathered, Recipe, RecipeInvalid
 from upstreams.catalog import Catalog, Listing
 from upstreams.fetching.aside import LONG_BYTES
-from upstreams.fetching.fetch import Plan, fetch
-from upstreams.fetching.walk import Walk, Walked, as_collecting
+from upstreams.fetching.planned import Planned
+from upstreams.fetching.walk import as_collecting
 from upstreams.model.endpoint import Endpoint
 from upstreams.model.errors import InvalidArgument
 from upstreams.model.params import Args, State, Value
-from upstreams.model.steps import Fetched
+from upstreams.model.steps import Fetched, Leg, Missing, Page, Single
 
 _NOT_OF_MONITORS = ("cursor", "dry_run", "max_credits")
 _INTEGERS_END = 2**63
@@ -68,11 +68,11 @@ class CatalogRecipes:
             is_walked = listing.endpoint.collect is None
             listing = _walked(listing)
         try:
-            planned = begin(listing, self._args(listing, values))
+            planned = plan_call(listing, self._args(listing, values))
         except InvalidArgument as exc:
             raise _invalid(exc.param, exc.problem) from exc
-        dismiss(planned)
-        least, most = price(planned, _cost(listing))
+        planned.dismiss()
+        least, most = quote(planned.reach, _cost(listing))
         endpoint, platform = listing.endpoint, listing.site.platform
         return Recipe(listing.path, values, endpoint.archetype, platform.slug, least, most, is_walked)
 
@@ -86,23 +86,14 @@ class CatalogRecipes:
         assert listing is not None, "a recipe was read from the catalog"
         if recipe.is_walked:
             listing = _walked(listing)
-        planned = begin(listing, self._args(listing, recipe.values))
+        planned = plan_call(listing, self._args(listing, recipe.values))
         async with self._shares[recipe.platform]:
             deadline_at = self._clock() + timeout_s
-            fetched = await self._fetch(planned, credits_held, _cost(listing), deadline_at=deadline_at)
+            fetched = await make_call(planned, credits_held, _cost(listing), deadline_at, stopping=self._stopping)
         gather = partial(_gathered, listing, planned, fetched, credits_held)
         if fetched.body_bytes <= LONG_BYTES:
             return gather()
         return await listing.site.aside.run(gather, deadline_at, source=recipe.platform)
-
-    async def _fetch(self, planned: Plan | Walk, credits_held: int, cost: int, *, deadline_at: float) -> Fetched:
-        if isinstance(planned, Plan):
-            return await fetch(planned, deadline_at)
-        return await walk_within(planned, credits_held, cost, deadline_at=deadline_at, go_on=self._go_on)
-
-    async def _go_on(self, _walked: Walked) -> bool:
-        await trio.lowlevel.checkpoint()
-        return not self._stopping()
 
     def _listing(self, recipe: str) -> Listing:
         listing = self._catalog.by_id(recipe)
@@ -122,22 +113,51 @@ class CatalogRecipes:
         return Args(values, None, listing.site.credentials, self._now())
 
 
-def _gathered(listing: Listing, planned: Plan | Walk, fetched: Fetched, credits_held: int) -> Gathered:
-    """The fetched answer as a run keeps it."""
-    result = explained(fetched)
-    shaped = shape(listing.endpoint.archetype, result, _sealed)
-    used = used_by(listing, fetched, credits_held=credits_held, cost_credits=_cost(listing))
-    legs = legs_of(planned, fetched, shaped)
-    share_out(legs, covered(used, shaped.coverage))
+def _gathered(listing: Listing, planned: Planned, fetched: Fetched, credits_held: int) -> Gathered:
+    """The fetched answer as a run stores it."""
+    cost = _cost(listing)
+    shaped, used = shape_call(listing, fetched, credits_held, cost, seal=_sealed, terms=RUN)
     return Gathered(
         shaped.data,
         orjson.dumps(shaped.data),
-        legs,
+        _legs(listing, planned, fetched, shaped, used=used),
         shaped.coverage,
         fetched.whole and fetched.failure is None,
-        used,
-        warnings_of(result),
+        used_by_pages(credits_held, cost, fetched.pages_used),
+        _warnings(explained(fetched)),
     )
+
+
+def _legs(listing: Listing, planned: Planned, fetched: Fetched, shaped: Shaped, *, used: int) -> list[dict[str, Any]]:
+    """The legs of a composite's answer, or the one that any other answer came by; a walk's says how far it came."""
+    legs: list[dict[str, Any]] | None = shaped.data.get("legs")
+    if legs is not None:
+        return legs
+    leg = leg_record(Leg(f"{listing.site.platform.slug}/{listing.endpoint.resource}", fetched))
+    if planned.limit is not None:
+        leg.update(_extent(planned, fetched))
+    share_out([leg], used)
+    return [leg]
+
+
+def _extent(planned: Planned, fetched: Fetched) -> dict[str, Any]:
+    """How far a walk came. `pages` are billed; where the list ends early, there are fewer rows than were asked for."""
+    assert isinstance(fetched.result, Page), "a walk's answer is one page"
+    return {
+        "status": "partial" if fetched.shortfall else "ok",
+        "error": None if fetched.failure is None else error_of(fetched.failure),
+        "pages": fetched.pages_used,
+        "pages_needed": planned.reach.pages_needed,
+        "rows": len(fetched.result.records),
+        "rows_asked": planned.limit,
+    }
+
+
+def _warnings(result: Page | Single) -> tuple[str, ...]:
+    """The upstream's own warnings, why a walk is short, and which legs did not come."""
+    legs = result.legs if isinstance(result, Single) else ()
+    missing = [f"{leg.endpoint} is missing: {leg.answer.problem}" for leg in legs if isinstance(leg.answer, Missing)]
+    return tuple(dict.fromkeys((*result.warnings, *missing)))
 
 
 def _cost(listing: Listing) -> int:
@@ -167,11 +187,8 @@ def _values(listing: Listing, params: object) -> dict[str, Value]:
     fields = object_at("params", sent, takes, refuse=RecipeInvalid)
     try:
         return rules.read((name, _text(name, value)) for name, value in fields.items())
-    except Refused as exc:
-        name, _, problem = exc.message.removesuffix(".").partition(" ")
-        details: Mapping[str, Any] = exc.details or {}
-        meant, reason = details.get("did_you_mean"), details.get("reason", "invalid_param")
-        raise _invalid(name, problem, meant, reason) from exc
+    except InvalidParam as exc:
+        raise _invalid(exc.param, exc.problem, exc.meant, exc.reason) from exc
 
 
 def _text(name: str, value: object) -> str:
@@ -191,5 +208,5 @@ def _invalid(name: str, problem: str, meant: str | None = None, reason: str = "i
 
 
 def _sealed(_state: State) -> str:
-    """Nobody asks for a run's next page."""
+    """Return an empty cursor: a run has no next page."""
     return ""

@@ -42,11 +42,11 @@ def in_feeds_form(refused: Refused) -> Refused:
     """The refusal of a parameter or a body, with the parameter and the way on that the feed's errors carry."""
     if refused.code.name != "INVALID_REQUEST":
         return refused
-    if isinstance(refused, InvalidParam):
+    details = dict(refused.details or {})
+    if isinstance(refused, InvalidParam) and "remove_params" not in details and refused.meant is None:
         if refused.suggestion is not None:
             return refused
         return InvalidParam(refused.param, refused.problem, suggestion=AGAIN, reason=refused.reason, more=refused.more)
-    details = dict(refused.details or {})
     if "did_you_mean" not in details:
         details.setdefault("reason", "invalid_param")
     undeclared = details.get("remove_params")

@@ -114,8 +114,9 @@ class KeyMissing(Exception):
 class InvalidParam(Refused):
     """400 for one parameter, as values: which it is, what is wrong with it, and what to send in its place.
 
-    `problem` goes on from the parameter's name and has no full stop. With a `meant` the message asks for it, with a
-    `suggestion` it is a whole sentence, since the suggestion may be printed behind. `more` stands in `details` beside.
+    `problem` goes on from the parameter's name. `meant` is the name or value that was probably meant, and
+    `suggestion` a whole sentence, since it may be printed behind. `more` stands in `details` beside; `details` are
+    given whole where they differ from that, and the message is then the problem alone.
     """
 
     def __init__(
@@ -127,18 +128,18 @@ class InvalidParam(Refused):
         meant: str | None = None,
         reason: str = "invalid_param",
         more: Mapping[str, Any] | None = None,
+        details: Mapping[str, Any] | None = None,
     ) -> None:
-        end = f"; did you mean {meant!r}?" if meant else "." if suggestion else ""
-        details = {
-            "reason": reason,
-            "param": param,
-            **({"next_step": suggestion} if suggestion else {}),
-            **(more or {}),
-        }
+        end = ""
+        if details is None:
+            end = f"; did you mean {meant!r}?" if meant else "." if suggestion else ""
+            next_step = {"next_step": suggestion} if suggestion else {}
+            details = {"reason": reason, "param": param, **next_step, **(more or {})}
         super().__init__("INVALID_REQUEST", f"{param} {problem}{end}", details=details)
         self.param = param
-        self.problem = problem
+        self.problem = problem.removesuffix(".")
         self.suggestion = suggestion
+        self.meant = meant
         self.reason = reason
         self.more = more
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from urllib.parse import unquote
 
-from gateway.http.errors import Refused, invalid
+from gateway.http.errors import InvalidParam, invalid
 from upstreams.model.endpoint import Endpoint
 from upstreams.model.params import Param, Value
 
@@ -32,13 +32,9 @@ def check_text(name: str, value: str, *, is_url: bool = False) -> None:
     if "\0" in value:
         raise invalid(name, "holds a NUL character")
     if "\ufffd" in value:
-        raise Refused(
-            "INVALID_REQUEST", f"{name} is not valid UTF-8.", details={"reason": "invalid_utf8", "param": name}
-        )
+        raise InvalidParam(name, "is not valid UTF-8.", reason="invalid_utf8")
     if "%" in value and _encoded_twice(value, is_url=is_url):
-        raise Refused(
-            "INVALID_REQUEST", f"{name} was percent-encoded twice.", details={"reason": "double_encoded", "param": name}
-        )
+        raise InvalidParam(name, "was percent-encoded twice.", reason="double_encoded")
 
 
 def _encoded_twice(value: str, *, is_url: bool) -> bool:
@@ -61,7 +57,7 @@ class Declared:
         """The typed values of a query, defaults filled in; empty values count as not sent.
 
         Raises:
-            Refused: 400, for the first thing that is wrong.
+            InvalidParam: 400, for the first thing that is wrong.
         """
         sent: dict[str, Value] = {}
         undeclared: list[str] = []
@@ -91,19 +87,18 @@ class Declared:
                 said = "none was sent" if not found else f"{' and '.join(found)} were sent"
                 raise invalid(group[0], f"or another of {', '.join(group)} must be sent, exactly one; {said}")
 
-    def _undeclared(self, names: list[str]) -> Refused:
-        first = names[0].lower()
-        problem = f"{names[0][:100]} is no parameter of this endpoint"
+    def _undeclared(self, names: list[str]) -> InvalidParam:
+        first, problem = names[0].lower(), "is no parameter of this endpoint"
         excess = [name[:100] for name in names]
         if not self.by_name:
             details = {"reason": "invalid_param", "param": excess[0], "remove_params": excess}
-            return Refused("INVALID_REQUEST", f"{problem}, which takes none.", details=details)
+            return InvalidParam(excess[0], f"{problem}, which takes none.", details=details)
         if first in _FOREIGN_CURSORS and "cursor" in self.by_name:
             meant = "cursor"
         else:
             meant = get_close_matches(first, self.by_name, n=1, cutoff=0.0)[0]
         details = {"did_you_mean": meant, "remove_params": excess}
-        return Refused("INVALID_REQUEST", f"{problem}; did you mean {meant}?", details=details)
+        return InvalidParam(excess[0], f"{problem}; did you mean {meant}?", meant=meant, details=details)
 
 
 def declared_by(endpoint: Endpoint) -> Declared:
@@ -116,7 +111,7 @@ def read_free(query: Pairs, params: tuple[Param, ...]) -> dict[str, Value]:
     """The typed values of a resource that is not billed.
 
     Raises:
-        Refused: 400, for the first thing that is wrong.
+        InvalidParam: 400, for the first thing that is wrong.
     """
     return Declared(params).read(query)
 
@@ -150,8 +145,9 @@ def _integer(param: Param, text: str) -> int:
     return number
 
 
-def _no_choice(param: Param, text: str) -> Refused:
+def _no_choice(param: Param, text: str) -> InvalidParam:
     near = get_close_matches(text.lower(), param.choices, n=1, cutoff=0.5)
-    message = f"{param.name} must be one of {', '.join(param.choices)}"
-    details: Mapping[str, str] = {"did_you_mean": near[0]} if near else {"reason": "invalid_param", "param": param.name}
-    return Refused("INVALID_REQUEST", message, details=details)
+    problem = f"must be one of {', '.join(param.choices)}"
+    if not near:
+        return InvalidParam(param.name, problem)
+    return InvalidParam(param.name, problem, meant=near[0], details={"did_you_mean": near[0]})

@@ -10,9 +10,10 @@ import trio
 
 from limits.breaker import BreakerRules
 from tests.fakes.scripted_exchange import LONG_S, Said, ScriptedExchange, Slow, said, source_over
+from upstreams.fetching.planned import GoOn, Walked
 from upstreams.fetching.site import Site
 from upstreams.fetching.source import Rules
-from upstreams.fetching.walk import GoOn, Walk, Walked, plan_walk, walk
+from upstreams.fetching.walk import Walk, plan_walk, walk
 from upstreams.model.archetypes import POST_LIST
 from upstreams.model.endpoint import Collect, Endpoint, Fallback, Platform
 from upstreams.model.errors import InvalidArgument

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
+from typing import ClassVar
 
 import trio
 
 from limits.errors import CircuitOpen, LimitError, Throttled
 from upstreams.fetching.aside import LONG_BYTES
 from upstreams.fetching.concurrent import Got, side_by_side
+from upstreams.fetching.planned import ONE_PAGE, GoOn, Reach, never
 from upstreams.fetching.site import Site
 from upstreams.model.endpoint import Endpoint, Read
 from upstreams.model.errors import (
@@ -37,14 +39,31 @@ _RESULTS = (Page, Single)  # a union is made anew each time that it is written
 
 @dataclass(slots=True)
 class Plan:
-    """A read that stands at its first call: its arguments are good, nothing was sent yet. Nobody changes it."""
+    """A plain read, as `Planned`. Nobody changes it."""
 
+    reach: ClassVar[Reach] = ONE_PAGE
+    limit: ClassVar[None] = None
     site: Site
     endpoint: Endpoint
     args: Args
     rung_index: int
     steps: Steps
     first: Wanted
+
+    def run(
+        self,
+        pages_max: int,  # noqa: ARG002 - it reads one
+        deadline_at: float,
+        *,
+        go_on: GoOn | None = None,  # noqa: ARG002 - there is no page after it
+        stopping: Callable[[], bool] = never,  # noqa: ARG002 - as above
+    ) -> Awaitable[Fetched]:
+        """As `fetch`."""
+        return fetch(self, deadline_at)
+
+    def dismiss(self) -> None:
+        """End it without a call."""
+        self.steps.close()
 
 
 def plan(site: Site, endpoint: Endpoint, args: Args) -> Plan:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from limits.errors import LimitError
 from upstreams.fetching.fetch import Plan, fetch, plan, state_of
+from upstreams.fetching.planned import GoOn, Planned, Reach, Walked, never
 from upstreams.fetching.site import Site
 from upstreams.model.archetypes import Record
 from upstreams.model.endpoint import Collect, Endpoint
@@ -27,32 +28,32 @@ _SKIP = "skip"
 """In a cursor's state: how many items of its page were answered already."""
 
 
-class Reach(NamedTuple):
-    """How far a walk may go: the pages that `limit` needs when all come full, and the most that it may take."""
-
-    pages_needed: int
-    pages_max: int
-
-
 class Walk(NamedTuple):
-    """A walk that stands at its first call: its arguments are good, nothing was sent yet."""
+    """A walk over pages, as `Planned`."""
 
-    planned: Plan
+    first: Plan
     limit: int
     skip: int
     reach: Reach
 
+    def run(
+        self, pages_max: int, deadline_at: float, *, go_on: GoOn | None = None, stopping: Callable[[], bool] = never
+    ) -> Awaitable[Fetched]:
+        """As `walk`."""
+        return walk(self, pages_max, deadline_at, go_on, stopping=stopping)
 
-class Walked(NamedTuple):
-    """How far a walk has come: its pages and items so far."""
-
-    pages: int
-    items: int
-    limit: int
+    def dismiss(self) -> None:
+        """End it without a call."""
+        self.first.dismiss()
 
 
-GoOn = Callable[[Walked], Awaitable[bool]]
-"""Told after each page; False ends the walk there."""
+def begin(site: Site, endpoint: Endpoint, args: Args) -> Planned:
+    """Run an endpoint's read up to its first call.
+
+    Raises:
+        InvalidArgument, InvalidCursor: no call could answer it; free, since nothing was charged.
+    """
+    return (plan if endpoint.collect is None else plan_walk)(site, endpoint, args)
 
 
 def as_collecting(endpoint: Endpoint) -> Endpoint:
@@ -81,8 +82,15 @@ def plan_walk(site: Site, endpoint: Endpoint, args: Args) -> Walk:
     return Walk(planned, limit, skip, Reach(pages_needed, pages_needed + collect.spare_pages))
 
 
-async def walk(begun: Walk, pages_max: int, deadline_at: float, go_on: GoOn) -> Fetched:
-    """Collect until there are enough items, no more pages, `pages_max` were walked or `go_on` says no.
+async def walk(
+    begun: Walk,
+    pages_max: int,
+    deadline_at: float,
+    go_on: GoOn | None = None,
+    *,
+    stopping: Callable[[], bool] = never,
+) -> Fetched:
+    """Collect until there are enough items, no more pages, `pages_max` were walked, `go_on` says no or all is stopping.
 
     A page that fails ends the walk too: what was collected before it is the answer, which says so, and the cursor goes
     on with that page.
@@ -90,7 +98,7 @@ async def walk(begun: Walk, pages_max: int, deadline_at: float, go_on: GoOn) -> 
     Raises:
         What `fetch` raises, as long as nothing was collected.
     """
-    basket, planned = _Basket(begun.limit, begun.skip), begun.planned
+    basket, planned = _Basket(begun.limit, begun.skip), begun.first
     while True:
         try:
             fetched = await fetch(planned, deadline_at)
@@ -100,7 +108,8 @@ async def walk(begun: Walk, pages_max: int, deadline_at: float, go_on: GoOn) -> 
             why = f"page {basket.pages + 1} could not be read ({failure})"
             return basket.answer(planned.args.cursor, why, failure=failure)
         following = basket.take(fetched, state_of(planned, fetched))
-        may_go_on = await go_on(Walked(basket.pages, len(basket.records), begun.limit))
+        is_wanted = go_on is None or await go_on(Walked(basket.pages, len(basket.records), begun.limit))
+        may_go_on = is_wanted and not stopping()
         if following is None or len(basket.records) >= begun.limit:
             return basket.answer(following)
         if not may_go_on:

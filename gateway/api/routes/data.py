@@ -10,7 +10,8 @@ import orjson
 from gateway.api.responses import Replies
 from gateway.calls.execute import BilledCalls
 from gateway.calls.idempotency import idempotency_key
-from gateway.calls.request import CallRequest, above_max, cache_key, claim_of
+from gateway.calls.planning import above_max
+from gateway.calls.request import CallRequest, cache_key, claim_of
 from gateway.http import envelope
 from gateway.http.errors import Refused
 from gateway.http.params import declared_by
@@ -18,7 +19,7 @@ from gateway.http.request import Caller, Reply, Request, names, query_of
 from gateway.http.routing import Route
 from gateway.http.sse import EventStream
 from upstreams.catalog import Listing
-from upstreams.fetching.walk import Walked
+from upstreams.fetching.planned import Walked
 from upstreams.model.params import Value
 
 READINGS_MAX = 500
@@ -51,20 +52,20 @@ class DataEndpoint:
             )
         values, key = self._readings.get(request.query_string) or self._read(request.query_string)
         refresh = names(request.headers.get(b"cache-control"), b"no-cache")
-        ask = CallRequest(caller.key, self._listing, self._cost_credits, values, key, request.id, refresh)
+        call = CallRequest(caller.key, self._listing, self._cost_credits, values, key, request.id, refresh)
         if values.get("dry_run"):
-            return await self._dry_run(request, caller, ask)
+            return await self._dry_run(request, caller, call)
         if "max_credits" in values:
-            ask.credits_max = int(values["max_credits"])
-            await self._check_max_credits(ask)
+            call.credits_max = int(values["max_credits"])
+            await self._check_max_credits(call)
         idempotency = idempotency_key(request.headers.get(b"idempotency-key"))
         if idempotency is not None:
             _refuse_stream(request)
-            ask.claim = claim_of(ask, idempotency)
+            call.claim = claim_of(call, idempotency)
         if request.stream is None or self._listing.endpoint.collect is None or request.method != "GET":
-            return self._replies.data(request, await self._calls.call(ask))
-        ask.go_on = partial(_tell_page, request.stream)
-        return replace(self._replies.data(request, await self._calls.call(ask)), streamed=True)
+            return self._replies.data(request, await self._calls.call(call))
+        call.go_on = partial(_publish_page, request.stream)
+        return replace(self._replies.data(request, await self._calls.call(call)), streamed=True)
 
     def _read(self, query_string: bytes) -> Reading:
         """The values of a query and what their answers are stored under, remembered for the next time."""
@@ -76,15 +77,15 @@ class DataEndpoint:
             self._readings[query_string] = reading
         return reading
 
-    async def _check_max_credits(self, ask: CallRequest) -> None:
+    async def _check_max_credits(self, call: CallRequest) -> None:
         """Refuse what would reserve more than the caller allows (decisions 6); a cache hit costs nothing and passes."""
-        refusal = above_max(ask, self._calls.quote(ask).credits_least)
-        if refusal is not None and not await self._calls.would_hit(ask):
+        refusal = above_max(call, self._calls.quote(call))
+        if refusal is not None and not await self._calls.would_hit(call):
             raise refusal
 
-    async def _dry_run(self, request: Request, caller: Caller, ask: CallRequest) -> Reply:
-        quote = self._calls.quote(ask)
-        hit = await self._calls.would_hit(ask)
+    async def _dry_run(self, request: Request, caller: Caller, call: CallRequest) -> Reply:
+        quote = self._calls.quote(call)
+        hit = await self._calls.would_hit(call)
         data = {"estimated_credits": 0 if hit else quote.credits_least, "would_hit_cache": hit}
         if quote.credits > quote.credits_least and not hit:  # a walk: more is held while it runs
             data["reserved_credits"] = quote.credits
@@ -98,6 +99,6 @@ def _refuse_stream(request: Request) -> None:
         raise Refused("INVALID_REQUEST", "Idempotency-Key cannot be combined with Accept: text/event-stream.")
 
 
-async def _tell_page(stream: EventStream, walked: Walked) -> bool:
+async def _publish_page(stream: EventStream, walked: Walked) -> bool:
     """The `page` event; a client that hung up wants no more pages."""
     return await stream.tell("page", orjson.dumps(walked._asdict()))

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from math import ceil
 from typing import Any, Final, Literal
 
 import orjson
 
+from billing.charges.refunds import used_by_run
 from scheduler.monitors.metrics.alerts import Alert, Judged, State, judge
 from scheduler.monitors.metrics.numbers import (
     PAGE,
@@ -144,7 +143,7 @@ def _came(
     is_all = gathered.coverage >= 1.0 and gathered.whole
     return RunVerdict(
         "ok" if is_all else "partial",
-        covered(gathered.used_credits, gathered.coverage) + SCHEDULING_CREDITS,
+        used_by_run(gathered.used_credits, gathered.coverage) + SCHEDULING_CREDITS,
         body=gathered.body,
         numbers=numbers,
         deltas=deltas,
@@ -154,12 +153,6 @@ def _came(
         rows_count=_rows_count(gathered),
         rule_state=judged.state,
     )
-
-
-def covered(used_credits: int, coverage: float) -> int:
-    """The share of what a call cost that its legs which came are billed for, rounded up."""
-    share = Fraction(coverage).limit_denominator(1_000)  # two thirds of 3 credits are 2, not a hair more
-    return ceil(used_credits * share)
 
 
 def _unbilled(legs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

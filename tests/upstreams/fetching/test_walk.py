@@ -26,7 +26,8 @@ from tests.fakes.shelf import (
     site_over,
     walked,
 )
-from upstreams.fetching.walk import Walked, walk
+from upstreams.fetching.planned import Walked
+from upstreams.fetching.walk import walk
 from upstreams.model.endpoint import Fallback
 from upstreams.model.errors import InvalidArgument, NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
 from upstreams.model.steps import Call

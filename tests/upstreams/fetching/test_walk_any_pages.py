@@ -25,7 +25,8 @@ from tests.fakes.shelf import (
     site_over,
     walked,
 )
-from upstreams.fetching.walk import Walked, walk
+from upstreams.fetching.planned import Walked
+from upstreams.fetching.walk import walk
 from upstreams.model.errors import UpstreamFailed
 from upstreams.model.params import State
 from upstreams.model.steps import Fetched
