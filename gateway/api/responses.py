@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from billing.accounts.balances import Balances
-from gateway.calls.execute import balance_of
+from gateway.calls.lookup import balance_of
 from gateway.calls.request import CallFailed, CallResult
 from gateway.http import envelope
 from gateway.http.errors import refusal_of

@@ -16,17 +16,17 @@ from typing import NamedTuple
 import trio
 
 from billing.accounts.balances import Balances
-from billing.charges.batch_rows import Charge, ChargeRequest
-from billing.charges.charges import Charges, close_request
+from billing.charges.batch_rows import Charge
+from billing.charges.charges import Charges
 from billing.charges.refunds import NOTHING_USED, pages_held, used_by_composite, used_by_pages, used_by_run
-from gateway.calls.idempotency import Begin, ClaimEnd, Claims
-from gateway.calls.planning import Quote, above_max, charge_request, quote
+from gateway.calls.idempotency import Claims
+from gateway.calls.lookup import Lookup
+from gateway.calls.planning import Quote, above_max, quote
 from gateway.calls.request import CallFailed, CallRequest, CallResult, binding
+from gateway.calls.reservations import SETTLE_S, Reservations
 from gateway.calls.shaping import Seal, Shaped, explained, shape, share_out
 from gateway.http import envelope
-from gateway.http.errors import refusal_of
-from limits.idempotency import Claim, StoredReply
-from storage.errors import StorageError
+from limits.idempotency import StoredReply
 from upstreams.cache.response_cache import Cache
 from upstreams.cache.shared_cache import CacheTurn, SharedCache
 from upstreams.cache.single_flight import Flights
@@ -38,8 +38,6 @@ from upstreams.model.cursors import CursorSigner
 from upstreams.model.errors import UpstreamFailed
 from upstreams.model.params import Args, State
 from upstreams.model.steps import Fetched
-
-SETTLE_S = 5.0
 
 _Miss = Callable[[CallRequest, Planned, float], Awaitable[CallResult]]
 
@@ -122,7 +120,7 @@ class BilledCalls:
         clock: Callable[[], float],
         shared: SharedCache | None = None,
     ) -> None:
-        self._charges = charges
+        self._reservations = Reservations(charges, claims, base_url)
         self._balances = balances
         self.claims = claims
         self.cache = cache
@@ -130,21 +128,13 @@ class BilledCalls:
         self.timeout_s = timeout_s
         self._signer = signer
         self._now = now
-        self._base_url = base_url
         self._stopping = stopping
         self._clock = clock
         self.flights = Flights[CallResult](lambda result: result.whole)
         # Chosen once, so that a node of its own pays nothing for the state that many nodes share.
         self._miss: _Miss = self._lead if shared is None else self._take_turn
-        self._put = cache.put if shared is None else shared.put
-
-    async def would_hit(self, request: CallRequest) -> bool:
-        """Whether the cache would answer."""
-        await trio.lowlevel.checkpoint()
-        if request.refresh:
-            return False
-        key = request.cache_key
-        return self.cache.holds(key) if self.shared is None else await self.shared.holds(key)
+        self._lookup = Lookup(balances, claims, cache, shared)
+        self.would_hit = self._lookup.would_hit
 
     def quote(self, request: CallRequest) -> Quote:
         """What `call` would reserve; everything that it refuses for free is refused here too.
@@ -168,7 +158,7 @@ class BilledCalls:
             balance = self._balances.nowait(request.key.account_id)
             if balance is not None and request.claim is None:  # nearly always, and it waits for nothing
                 return CallResult(stored, 0, balance, cached=True)
-            return await self._hit(request, stored)
+            return await self._lookup.hit(request, stored)
         planned = plan_call(request.listing, self._args(request))
         arrived = self._clock()
         if request.claim is not None:  # it may not wait for another's call: a second one under its key is told at once
@@ -192,7 +182,7 @@ class BilledCalls:
         result = await self.flights.follow(flight, arrived + self.timeout_s)
         if result is None:
             return None
-        hit = await self._hit(request, result.fragment)
+        hit = await self._lookup.hit(request, result.fragment)
         hit.upstream_s = self._clock() - arrived
         return hit
 
@@ -209,7 +199,7 @@ class BilledCalls:
                 if (refusal := above_max(request, quoted)) is not None:
                     raise refusal
                 return await self._lead(request, planned, arrived, turn)
-            hit = await self._hit(request, turn.found)
+            hit = await self._lookup.hit(request, turn.found)
             hit.upstream_s = turn.waited_s
             return hit
 
@@ -217,9 +207,10 @@ class BilledCalls:
         self, request: CallRequest, planned: Planned, arrived: float, turn: CacheTurn | None = None
     ) -> CallResult:
         """Reserve, call, shape, store the answer, close the charge."""
-        charge = await self._reserve(request, quote(planned.reach, request.cost_credits, request.credits_max))
+        quoted = quote(planned.reach, request.cost_credits, request.credits_max)
+        charge = await self._reservations.reserve(request, quoted)
         if isinstance(charge, StoredReply):
-            return await self._replay(request, charge)
+            return await self._lookup.replay(request, charge)
         started, deadline_at = self._clock(), arrived + self.timeout_s
         try:
             fetched = await make_call(
@@ -236,30 +227,21 @@ class BilledCalls:
                 encode, site = partial(self._encode, request, charge, fetched), request.listing.site
                 shaped, used, stored = await site.aside.run(encode, deadline_at, source=site.platform.slug)
         except Exception as exc:
-            reply = self._refusal_to_store(request, exc)
-            used, balance = await self._close(request, charge, NOTHING_USED, reply)  # noqa: ASYNC120 - shields itself
+            reply = self._reservations.refusal_to_store(request, exc)
+            closing = self._reservations.close(request, charge, NOTHING_USED, reply)
+            used, balance = await closing  # noqa: ASYNC120 - it shields itself
             raise CallFailed(used, balance, self._clock() - started) from exc
         except BaseException:  # cancelled: nobody is told, but nothing stays charged or claimed
             with trio.move_on_after(SETTLE_S, shield=True):
-                await self._close(request, charge, NOTHING_USED)
+                await self._reservations.close(request, charge, NOTHING_USED)
             raise
         if shaped.cacheable:
-            self._store(request, stored, turn)
+            self._lookup.store(request, stored, turn)
         result = CallResult(stored, used, charge.balance_after, fetched.took_s, started - arrived, whole=fetched.whole)
         if used == charge.credits and request.claim is None:  # nobody has to wait for its closing
-            self._charges.settle_nowait(charge)
+            self._reservations.settle_nowait(charge)
             return result
         return await self._settle(request, charge, result)
-
-    def _reserve(self, request: CallRequest, quoted: Quote) -> Awaitable[Charge | StoredReply]:
-        """Take the charge; under an idempotency key in the transaction that claims it, or get the reply to replay."""
-        charge = charge_request(request, quoted)
-        return self._charges.take(charge) if request.claim is None else self._claim(request.claim, charge)
-
-    async def _claim(self, claim: Claim, charge: ChargeRequest) -> Charge | StoredReply:
-        begun = await self.claims.begin(Begin(claim, charge))
-        assert begun is not None, "only a cache hit begins without a charge"
-        return begun
 
     def _encode(self, request: CallRequest, charge: Charge, fetched: Fetched) -> tuple[Shaped, int, bytes]:
         """The shaped answer, how much it used of the charge, and its encoded fragment."""
@@ -274,38 +256,6 @@ class BilledCalls:
         )
         return shaped, used, envelope.fragment(listing.site.platform.slug, listing.path, shaped.data, shaped.pagination)
 
-    def _store(self, request: CallRequest, stored: bytes, turn: CacheTurn | None) -> None:
-        """Store an answer in the cache, which the turn does where many nodes take turns."""
-        ttl_s = request.listing.endpoint.cache_ttl_s
-        if turn is None:
-            self._put(request.cache_key, stored, ttl_s)
-        else:
-            turn.keep(stored, ttl_s)
-
-    async def _hit(self, request: CallRequest, stored: bytes) -> CallResult:
-        """A cached answer; under an idempotency key it becomes that key's reply."""
-        if request.claim is not None:
-            reply = StoredReply(200, stored.decode(), request.request_id, cached=True)
-            begun = await self.claims.begin(Begin(request.claim, None, reply))
-            if isinstance(begun, StoredReply):
-                return await self._replay(request, begun)
-        return CallResult(stored, 0, await balance_of(self._balances, request.key.account_id), cached=True)
-
-    async def _replay(self, request: CallRequest, reply: StoredReply) -> CallResult:
-        assert reply.text is not None, "a reply without its text is refused, not replayed"
-        balance = self._balances.nowait(request.key.account_id)
-        if balance is None:
-            balance = await balance_of(self._balances, request.key.account_id)
-        return CallResult(reply.text.encode(), 0, balance, replayed=reply)
-
-    def _refusal_to_store(self, request: CallRequest, exc: Exception) -> StoredReply | None:
-        """The reply that a failure leaves under its key; one that is worth a retry leaves none."""
-        refused = refusal_of(exc)
-        if request.claim is None or refused.code.retryable:
-            return None
-        text = envelope.error_fragment(refused, self._base_url).decode()
-        return StoredReply(refused.code.status, text, request.request_id)
-
     async def _settle(self, request: CallRequest, charge: Charge, result: CallResult) -> CallResult:
         """Close the charge with what the result used, and wait for it: the result as the ledger then has it.
 
@@ -313,24 +263,11 @@ class BilledCalls:
         """
         reply = None if request.claim is None else StoredReply(200, result.fragment.decode(), request.request_id)
         closing = self._clock()
-        result.credits_used, result.balance = await self._close(request, charge, result.credits_used, reply)
+        result.credits_used, result.balance = await self._reservations.close(
+            request, charge, result.credits_used, reply
+        )
         result.close_s = self._clock() - closing
         return result
-
-    async def _close(
-        self, request: CallRequest, charge: Charge, used: int, reply: StoredReply | None = None
-    ) -> tuple[int, int | None]:
-        """Refund what was not used; when the store does not confirm it in time, the charge stands until recovery."""
-        with trio.move_on_after(SETTLE_S, shield=True):
-            try:
-                if request.claim is None:
-                    closed = await self._charges.close(charge, used=used)
-                else:
-                    closed = await self.claims.end(ClaimEnd(request.claim, close_request(charge, used=used), reply))
-            except StorageError:
-                return charge.credits, None
-            return closed.credits_used, closed.balance_after
-        return charge.credits, None
 
     def _args(self, request: CallRequest) -> Args:
         token = request.values.get("cursor")
@@ -339,14 +276,3 @@ class BilledCalls:
 
     def _seal(self, request: CallRequest, state: State) -> str:
         return self._signer.seal(binding(request), state)
-
-
-async def balance_of(balances: Balances, account_id: str) -> int | None:
-    """The account's balance, or None while the store is away."""
-    balance = balances.nowait(account_id)
-    if balance is not None:
-        return balance
-    try:
-        return await balances.read(account_id)
-    except StorageError:
-        return None

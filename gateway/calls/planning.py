@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-from billing.charges.batch_rows import ChargeRequest
 from gateway.calls.request import CallRequest
 from gateway.http.errors import Refused
 from upstreams.fetching.planned import Reach
@@ -24,7 +23,7 @@ class Quote(NamedTuple):
 def quote(reach: Reach, cost_credits: int, credits_max: int | None = None) -> Quote:
     """Return the quote of a read that costs `cost_credits` a page, within `credits_max` if it is given.
 
-    Every billed call asks for one, and there are few of them.
+    Every billed call needs one, and few of them differ.
     """
     least, most = reach.pages_needed * cost_credits, reach.pages_max * cost_credits
     return Quote(least, most if credits_max is None else max(least, min(most, credits_max)))
@@ -39,19 +38,4 @@ def above_max(request: CallRequest, quoted: Quote) -> Refused | None:
         "INSUFFICIENT_CREDITS",
         f"This request would reserve {credits_least} credits, above max_credits.",
         details={"reason": "above_max_credits", "credits_required": credits_least},
-    )
-
-
-def charge_request(request: CallRequest, quoted: Quote) -> ChargeRequest:
-    """The charge to take before the call; where the price is fixed there is no least one."""
-    key, listing = request.key, request.listing
-    least, most = quoted
-    return ChargeRequest(
-        request.request_id,
-        key.account_id,
-        key.id,
-        most,
-        listing.site.platform.slug,
-        listing.path,
-        None if least == most else least,
     )

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.http.errors import Refused
+from gateway.http.errors import ParamRefused, Refused
 from gateway.http.params import CURSOR, Declared, check_text, declared_by, read_free
 from upstreams.model.archetypes import AUTHOR, AUTHOR_LIST
 from upstreams.model.endpoint import Endpoint
@@ -108,6 +108,28 @@ REFUSALS = {
 @pytest.mark.parametrize(("query", "details"), REFUSALS.items(), ids=REFUSALS.keys())
 def test_a_refusal_names_what_is_wrong(query: str, details: dict[str, object]) -> None:
     assert refused(rules(*EVERY), query) == details
+
+
+@pytest.mark.parametrize(
+    ("query", "param", "problem", "suggestion", "reason"),
+    [
+        ("", "name", "is required: A name", None, "invalid_param"),
+        ("name=ada&nam=ada", "nam", "is no parameter of this endpoint; did you mean name?", "name", "invalid_param"),
+        ("name=ada&sort=newer", "sort", "must be one of new, old", "new", "invalid_param"),
+        ("name=ada&sort=zzzzz", "sort", "must be one of new, old", None, "invalid_param"),
+        ("name=ada&least=x", "least", "must be a whole number, such as 5", None, "invalid_param"),
+        ("name=%25C3%25A4", "name", "was percent-encoded twice", None, "double_encoded"),
+        ("name=%FF", "name", "is not valid UTF-8", None, "invalid_utf8"),
+    ],
+)
+def test_a_refusal_holds_its_parts_as_fields(
+    query: str, param: str, problem: str, suggestion: str | None, reason: str
+) -> None:
+    with pytest.raises(ParamRefused) as refusal:
+        rules(NAME, SORT, LEAST).read(parse_qsl(query, keep_blank_values=True))
+    told = refusal.value
+    assert (told.param, told.problem, told.suggestion, told.reason) == (param, problem, suggestion, reason)
+    assert told.message.removesuffix(".") == f"{param} {problem}"
 
 
 def test_where_nothing_is_declared_nothing_else_is_proposed() -> None:

@@ -1,0 +1,68 @@
+"""Answers that need no call: from the cache, or an earlier request's reply under the same key (decisions 7 and 8)."""
+
+from __future__ import annotations
+
+import trio
+
+from billing.accounts.balances import Balances
+from gateway.calls.idempotency import Begin, Claims
+from gateway.calls.request import CallRequest, CallResult
+from limits.idempotency import StoredReply
+from storage.errors import StorageError
+from upstreams.cache.response_cache import Cache
+from upstreams.cache.shared_cache import CacheTurn, SharedCache
+
+
+class Lookup:
+    """Looks answers up and stores them. `shared` is the cache that many nodes have over their own `cache`s."""
+
+    def __init__(self, balances: Balances, claims: Claims, cache: Cache, shared: SharedCache | None) -> None:
+        self._balances = balances
+        self._claims = claims
+        self._cache = cache
+        self._shared = shared
+        self._put = cache.put if shared is None else shared.put
+
+    async def would_hit(self, request: CallRequest) -> bool:
+        """Whether the cache would answer."""
+        await trio.lowlevel.checkpoint()
+        if request.refresh:
+            return False
+        key = request.cache_key
+        return self._cache.holds(key) if self._shared is None else await self._shared.holds(key)
+
+    async def hit(self, request: CallRequest, stored: bytes) -> CallResult:
+        """A cached answer; under an idempotency key it becomes that key's reply."""
+        if request.claim is not None:
+            reply = StoredReply(200, stored.decode(), request.request_id, cached=True)
+            begun = await self._claims.begin(Begin(request.claim, None, reply))
+            if isinstance(begun, StoredReply):
+                return await self.replay(request, begun)
+        return CallResult(stored, 0, await balance_of(self._balances, request.key.account_id), cached=True)
+
+    async def replay(self, request: CallRequest, reply: StoredReply) -> CallResult:
+        """The result of an earlier request under the same key."""
+        assert reply.text is not None, "a reply without its text is refused, not replayed"
+        balance = self._balances.nowait(request.key.account_id)
+        if balance is None:
+            balance = await balance_of(self._balances, request.key.account_id)
+        return CallResult(reply.text.encode(), 0, balance, replayed=reply)
+
+    def store(self, request: CallRequest, stored: bytes, turn: CacheTurn | None) -> None:
+        """Store an answer in the cache, which the turn does where many nodes take turns."""
+        ttl_s = request.listing.endpoint.cache_ttl_s
+        if turn is None:
+            self._put(request.cache_key, stored, ttl_s)
+        else:
+            turn.keep(stored, ttl_s)
+
+
+async def balance_of(balances: Balances, account_id: str) -> int | None:
+    """The account's balance, or None while the store is away."""
+    balance = balances.nowait(account_id)
+    if balance is not None:
+        return balance
+    try:
+        return await balances.read(account_id)
+    except StorageError:
+        return None

@@ -1,0 +1,92 @@
+"""Every rule of a refund, row by row: what of a charge is used."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from billing.charges.refunds import NOTHING_USED, pages_held, used_by_composite, used_by_pages, used_by_run
+
+CREDITS = st.integers(0, 10_000)
+LEGS = st.integers(1, 40).flatmap(lambda legs: st.tuples(st.integers(0, legs), st.just(legs)))
+"""How many legs came, and of how many."""
+
+
+def test_a_failure_uses_nothing() -> None:
+    assert NOTHING_USED == 0
+
+
+@pytest.mark.parametrize(
+    ("held", "cost", "pages", "used"),
+    [
+        pytest.param(1, 1, 1, 1, id="a plain read"),
+        pytest.param(10, 10, 1, 10, id="a dear plain read"),
+        pytest.param(0, 0, 1, 0, id="a free read"),
+        pytest.param(6, 1, 2, 2, id="a walk that was shorter than its reservation"),
+        pytest.param(6, 1, 6, 6, id="a walk as long as its reservation"),
+        pytest.param(15, 5, 2, 10, id="a walk of dear pages"),
+        pytest.param(4, 5, 1, 4, id="never more than is held"),
+        pytest.param(0, 0, 7, 0, id="a free walk"),
+    ],
+)
+def test_an_answer_uses_the_price_of_its_pages(held: int, cost: int, pages: int, used: int) -> None:
+    assert used_by_pages(held, cost, pages) == used
+
+
+@pytest.mark.parametrize(
+    ("held", "cost", "pages_max", "pages"),
+    [(6, 1, 6, 6), (3, 1, 6, 3), (14, 5, 6, 2), (4, 5, 6, 0), (0, 0, 6, 6)],
+)
+def test_credits_are_held_for_whole_pages(held: int, cost: int, pages_max: int, pages: int) -> None:
+    assert pages_held(held, cost, pages_max) == pages
+
+
+@pytest.mark.parametrize(
+    ("credits_used", "came", "legs", "used"),
+    [
+        pytest.param(5, 4, 4, 5, id="all"),
+        pytest.param(5, 3, 4, 5, id="most"),
+        pytest.param(5, 1, 2, 5, id="just half is not below half"),
+        pytest.param(5, 1, 3, 3, id="below half: the odd credit is kept"),
+        pytest.param(10, 1, 4, 5, id="below half"),
+        pytest.param(1, 1, 4, 1, id="a single credit has no half"),
+        pytest.param(5, 0, 4, 0, id="nothing came"),
+        pytest.param(0, 1, 4, 0, id="free"),
+    ],
+)
+def test_a_composite_without_some_legs_uses_all_half_or_nothing(
+    credits_used: int, came: int, legs: int, used: int
+) -> None:
+    assert used_by_composite(credits_used, came / legs) == used
+
+
+@pytest.mark.parametrize(
+    ("credits_used", "came", "legs", "used"),
+    [
+        pytest.param(3, 3, 3, 3, id="all"),
+        pytest.param(3, 2, 3, 2, id="two thirds of three are two, not a hair more"),
+        pytest.param(5, 1, 2, 3, id="rounded up"),
+        pytest.param(5, 1, 40, 1, id="any leg uses a credit"),
+        pytest.param(5, 0, 3, 0, id="nothing came"),
+        pytest.param(0, 1, 2, 0, id="free"),
+    ],
+)
+def test_a_run_without_some_legs_uses_the_share_that_came(credits_used: int, came: int, legs: int, used: int) -> None:
+    assert used_by_run(credits_used, came / legs) == used
+
+
+@given(CREDITS, st.integers(0, 50), st.integers(0, 50), LEGS)
+def test_no_rule_uses_more_than_is_held_or_less_than_nothing(
+    held: int, cost: int, pages: int, legs: tuple[int, int]
+) -> None:
+    used, coverage = used_by_pages(held, cost, pages), legs[0] / legs[1]
+    assert 0 <= used <= held
+    for rule in (used_by_composite, used_by_run):
+        assert 0 <= rule(used, coverage) <= used
+        assert rule(used, 1.0) == used
+        assert rule(used, 0.0) == NOTHING_USED
+
+
+@given(CREDITS, LEGS)
+def test_a_share_is_exact_though_coverage_is_a_float(credits_used: int, legs: tuple[int, int]) -> None:
+    came, of = legs
+    assert used_by_run(credits_used, came / of) == -(-credits_used * came // of), "rounded up"

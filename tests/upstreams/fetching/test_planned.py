@@ -1,0 +1,63 @@
+"""A plain read and a walk by the interface that they share."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from trio.testing import MockClock
+
+from tests.fakes.scripted_exchange import LONG_S
+from tests.fakes.shelf import PER_PAGE, SPARE_PAGES, distinct, on, page_of, site_over
+from upstreams.fetching.planned import ONE_PAGE, Planned, Walked
+from upstreams.fetching.site import Site
+from upstreams.fetching.walk import begin
+from upstreams.model.params import Args
+
+
+def begun(site: Site, *, limit: int, walks: bool) -> Planned:
+    (endpoint,) = site.platform.endpoints
+    return begin(site, endpoint if walks else replace(endpoint, collect=None), Args({"limit": limit}))
+
+
+def test_a_plain_read_takes_one_page_and_a_walk_as_many_as_its_limit_needs() -> None:
+    site = site_over(distinct(4, 4, 4))
+    plain, walk = (begun(site, limit=2 * PER_PAGE, walks=walks) for walks in (False, True))
+    assert (plain.reach, plain.limit) == (ONE_PAGE, None)
+    assert (walk.reach, walk.limit) == ((2, 2 + SPARE_PAGES), 2 * PER_PAGE)
+
+
+@pytest.mark.parametrize(("walks", "pages"), [(False, 1), (True, 2)])
+async def test_either_is_run_in_the_same_way_and_says_how_many_pages_it_is_billed_for(
+    walks: bool,
+    pages: int,
+    autojump_clock: MockClock,
+) -> None:
+    shelf = distinct(4, 4, 4)
+    planned = begun(site_over(shelf), limit=2 * PER_PAGE, walks=walks)
+    fetched = await planned.run(planned.reach.pages_max, LONG_S)
+    assert (fetched.pages_used, len(shelf.asked)) == (pages, pages)
+    assert len(page_of(fetched).records) == pages * 4
+
+
+@pytest.mark.parametrize("walks", [False, True])
+async def test_either_is_dismissed_without_a_call(walks: bool, autojump_clock: MockClock) -> None:
+    shelf = distinct(4)
+    planned = begun(site_over(shelf), limit=PER_PAGE, walks=walks)
+    planned.dismiss()
+    assert shelf.asked == []
+
+
+async def test_a_walk_ends_behind_its_page_while_all_is_stopping(autojump_clock: MockClock) -> None:
+    """It is asked of each page whether more are wanted first: who follows the pages is told of the last one too."""
+    shelf, told = distinct(4, 4, 4), list[Walked]()
+
+    async def go_on(walked: Walked) -> bool:
+        told.append(walked)
+        return await on(walked)
+
+    planned = begun(site_over(shelf), limit=3 * PER_PAGE, walks=True)
+    fetched = await planned.run(9, LONG_S, go_on=go_on, stopping=lambda: len(shelf.asked) == 2)
+    assert len(page_of(fetched).records) == 2 * PER_PAGE
+    assert (len(told), fetched.whole, fetched.pages_used) == (2, False, 2)
+    assert "it was ended early" in fetched.shortfall
