@@ -11,7 +11,7 @@ from billing.keys.sealing import Cipher
 from scheduler.clock.instants import Instant
 from scheduler.errors import MonitorUnknown
 from scheduler.monitors.model import store as monitors
-from scheduler.webhooks.deliveries import log_rows
+from scheduler.webhooks.deliveries import rows
 from scheduler.webhooks.errors import DeliveryUnknown, RedeliveryRefused, WebhookUnknown
 from scheduler.webhooks.records import AttemptRow, Delivery, Webhook
 from scheduler.webhooks.signature import new_secret
@@ -122,7 +122,7 @@ class Webhooks:
 
         def read(tx: Tx) -> LoggedPage:
             _check_owner(tx, account_id, monitor_id)
-            return _page(tx, log_rows.deliveries_of(tx, monitor_id, before=before, limit=limit + 1), limit)
+            return _page(tx, rows.deliveries_of(tx, monitor_id, before=before, limit=limit + 1), limit)
 
         return await self._store.read(read)
 
@@ -130,7 +130,7 @@ class Webhooks:
         """Locks monitors first, then webhooks and deliveries."""
         _check_owner(tx, account_id, monitor_id, locked=True)
         webhook = hook_rows.read_webhooks(tx, [monitor_id], locked=True).get(monitor_id)
-        delivery = log_rows.read_delivery(tx, delivery_id, locked=True)
+        delivery = rows.read_delivery(tx, delivery_id, locked=True)
         if delivery is None or delivery.monitor_id != monitor_id:
             raise DeliveryUnknown(delivery_id)
         if webhook is None:
@@ -138,9 +138,9 @@ class Webhooks:
         at = self._instant(tx)
         if delivery.lease_until is None or delivery.lease_until <= at:
             _check_redelivery(delivery, webhook)
-            log_rows.queue_again(tx, delivery_id, host_of(webhook), at=at)
+            rows.queue_again(tx, delivery_id, host_of(webhook), at=at)
             tx.on_commit(self._wake)
-        found = log_rows.read_delivery(tx, delivery_id)
+        found = rows.read_delivery(tx, delivery_id)
         assert found is not None, "it is locked"
         return _logged(tx, found)
 
@@ -173,4 +173,4 @@ def _page(tx: Tx, found: Sequence[Delivery], limit: int) -> LoggedPage:
 
 
 def _logged(tx: Tx, delivery: Delivery) -> Logged:
-    return Logged(delivery, log_rows.attempts_of(tx, delivery.id))
+    return Logged(delivery, rows.attempts_of(tx, delivery.id))

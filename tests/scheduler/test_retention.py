@@ -24,7 +24,7 @@ from scheduler.monitors.metrics.rules import read_rules
 from scheduler.monitors.model.records import Monitor, Run, RunData
 from scheduler.monitors.runs import run_rows
 from scheduler.retention import Retention, Swept
-from scheduler.webhooks.deliveries import log_rows
+from scheduler.webhooks.deliveries import rows
 from scheduler.webhooks.deliveries.rows import QueuedDelivery, add_attempts, add_delivery
 from scheduler.webhooks.records import AttemptRow
 from storage.migrations import MigrationSet
@@ -310,8 +310,8 @@ async def test_sweeps_of_two_nodes_beside_redeliveries_and_a_delete_do_no_harm(s
 
 def _redeliver(tx: Tx, id_: str, again: set[str]) -> None:
     """As its owner asks for it; one that is gone is unknown."""
-    if log_rows.read_delivery(tx, id_, locked=True) is not None:
-        log_rows.queue_again(tx, id_, "h", at=EPOCH)
+    if rows.read_delivery(tx, id_, locked=True) is not None:
+        rows.queue_again(tx, id_, "h", at=EPOCH)
         tx.on_commit(lambda: again.add(id_))
 
 

@@ -79,6 +79,23 @@ _attempt_values = values_of(AttemptRow)
 ADD_ATTEMPTS = """
 INSERT INTO attempts (delivery_id, number, at, status, error, latency_ms, answer) VALUES {rows}
 """
+LOG_READ = f"SELECT {COLUMNS} FROM deliveries WHERE id = ?"  # noqa: S608 - made of constants
+LOG_NEWEST = f"""
+SELECT {COLUMNS} FROM deliveries WHERE monitor_id = ? ORDER BY created_at DESC, id DESC LIMIT ?
+"""  # noqa: S608 - made of constants
+LOG_NEXT = f"""
+SELECT {COLUMNS} FROM deliveries WHERE monitor_id = ? AND (created_at, id) < (?, ?)
+ORDER BY created_at DESC, id DESC LIMIT ?
+"""  # noqa: S608 - made of constants
+LOG_ATTEMPTS = """
+SELECT delivery_id, number, at, status, error, latency_ms, answer FROM attempts WHERE delivery_id = ?
+ORDER BY number
+"""
+QUEUE_AGAIN = """
+UPDATE deliveries SET status = 'queued', next_at = ?, host = ?, redelivered_after = attempts, node = NULL,
+    lease_until = NULL, delivered_at = NULL, failed_at = NULL, fail_reason = NULL
+WHERE id = ?
+"""
 
 
 class QueuedDelivery(NamedTuple):
@@ -167,3 +184,27 @@ def add_attempts(tx: Tx, attempts: Sequence[AttemptRow]) -> None:
 def _saved(one: Delivery) -> tuple[Item, ...]:
     counted = (one.id, one.status, one.attempts)
     return (*counted, one.next_at, one.delivered_at, one.failed_at, one.last_status, one.fail_reason)
+
+
+def read_delivery(tx: Tx, delivery_id: str, *, locked: bool = False) -> Delivery | None:
+    """The delivery of this id."""
+    row = tx.one(f"{LOG_READ} {{lock}}" if locked else LOG_READ, (delivery_id,))
+    return None if row is None else Delivery(*row)
+
+
+def deliveries_of(tx: Tx, monitor_id: str, *, before: tuple[float, str] | None, limit: int) -> list[Delivery]:
+    """A monitor's deliveries, newest first."""
+    found = (
+        tx.all(LOG_NEWEST, (monitor_id, limit)) if before is None else tx.all(LOG_NEXT, (monitor_id, *before, limit))
+    )
+    return [Delivery(*row) for row in found]
+
+
+def attempts_of(tx: Tx, delivery_id: str) -> list[AttemptRow]:
+    """The attempts of a delivery in their order."""
+    return [AttemptRow(*row) for row in tx.all(LOG_ATTEMPTS, (delivery_id,))]
+
+
+def queue_again(tx: Tx, delivery_id: str, host: str, *, at: float) -> None:
+    """Begin a new series of attempts, due at once."""
+    tx.run(QUEUE_AGAIN, (at, host, delivery_id))

@@ -15,7 +15,7 @@ from billing.keys.sealing import Cipher
 from scheduler.clock.instants import instant_of
 from scheduler.monitors.model.records import Monitor
 from scheduler.monitors.webhooks import Webhooks
-from scheduler.webhooks.deliveries import log_rows
+from scheduler.webhooks.deliveries import rows
 from scheduler.webhooks.deliveries.queue import Outbox
 from scheduler.webhooks.deliveries.sender import Attempt
 from scheduler.webhooks.deliveries.service import Deliveries, DeliverySetting, open_deliveries
@@ -170,12 +170,12 @@ class Office:
         )
 
     async def delivery(self, delivery_id: str) -> Delivery:
-        found = await self.store.read(lambda tx: log_rows.read_delivery(tx, delivery_id))
+        found = await self.store.read(lambda tx: rows.read_delivery(tx, delivery_id))
         assert isinstance(found, Delivery)
         return found
 
     async def attempts(self, delivery_id: str) -> list[AttemptRow]:
-        found: list[AttemptRow] = await self.store.read(lambda tx: log_rows.attempts_of(tx, delivery_id))
+        found: list[AttemptRow] = await self.store.read(lambda tx: rows.attempts_of(tx, delivery_id))
         return found
 
     async def webhook(self, monitor: Monitor) -> Webhook:
