@@ -54,7 +54,7 @@ class ObeyingDeliveries:
     def __init__(self, node: Node) -> None:
         """Nobody has a webhook yet."""
         self._node = node
-        self._store = node.books.store
+        self._store = node.stores.store
         self._numbers = count(1)
         self._hooked: dict[str, list[Hooked]] = {}
         self._turns: dict[str, Iterator[Hooked]] = {}
@@ -69,7 +69,7 @@ class ObeyingDeliveries:
             node.operations.add(name, operation)
 
     async def _hook(self, args: Hook) -> Any:
-        accounts = self._node.books.accounts
+        accounts = self._node.stores.accounts
         owners = [(await accounts.create("bench", credits=CREDITS)).id for _ in range(args.accounts)]
         for url in args.urls:
             made = [Hooked(f"mon_hook{next(self._numbers):028x}", owner, url) for owner in owners]
@@ -80,7 +80,7 @@ class ObeyingDeliveries:
     def _add(self, tx: Tx, made: Sequence[Hooked]) -> None:
         for one in made:
             store.add_monitor(tx, bench_monitor(one.monitor_id, one.account_id, next_slot_at=None))
-            add_hook(tx, self._node.books.cipher, one.monitor_id, one.url)
+            add_hook(tx, self._node.stores.cipher, one.monitor_id, one.url)
 
     async def _unhook(self, args: Unhook) -> Any:
         for one in self._hooked.pop(args.url):

@@ -81,8 +81,8 @@ class Obeying:
         return msgspec.to_builtins(made)
 
     async def _person(self, keys: int, made: list[Person]) -> None:
-        account = await self._node.books.accounts.create("bench", credits=CREDITS)
-        new = [await self._node.books.keys.create(account.id) for _ in range(keys)]
+        account = await self._node.stores.accounts.create("bench", credits=CREDITS)
+        new = [await self._node.stores.keys.create(account.id) for _ in range(keys)]
         made.append(Person(account.id, tuple(PersonKey(key.id, key.key) for key in new)))
 
     async def _append(self, args: Append) -> Any:
@@ -97,12 +97,12 @@ class Obeying:
     async def _write(self, facts: Sequence[Fact]) -> int:
         """Append; the instant of the commit."""
         committed: list[int] = []
-        await self._node.books.store.write(partial(self._in, facts=facts, note=committed.append))
+        await self._node.stores.store.write(partial(self._in, facts=facts, note=committed.append))
         return committed[-1]
 
     def _in(self, tx: Tx, *, facts: Sequence[Fact], note: Callable[[int], None]) -> None:
         tx.on_commit(lambda: note(time.monotonic_ns()))  # before the feed's own, which wakes who waits
-        self._node.books.feed.append(tx, facts)
+        self._node.stores.feed.append(tx, facts)
 
     async def _waiting(self, _args: Nothing) -> Any:
         count = len(self._node.feed.hub)

@@ -40,7 +40,7 @@ class ObeyingMonitors:
         node.operations.add(RAN, Operation(Nothing, self._ran))
 
     async def _plant(self, args: Plant) -> Any:
-        accounts = self._node.books.accounts
+        accounts = self._node.stores.accounts
         owners = [(await accounts.create("bench", plan="enterprise", credits=CREDITS)).id for _ in range(args.accounts)]
         numbers = range(self._planted, self._planted + args.count)
         made = [
@@ -48,7 +48,7 @@ class ObeyingMonitors:
             for nth, number in enumerate(numbers)
         ]
         for first in range(0, args.count, A_WRITE):
-            await self._node.books.store.write(
+            await self._node.stores.store.write(
                 partial(self._add, monitors=made[first : first + A_WRITE], urls=args.urls)
             )
         self._planted += args.count
@@ -59,10 +59,10 @@ class ObeyingMonitors:
         for monitor in monitors:
             store.add_monitor(tx, monitor)
         for monitor, url in zip(monitors, cycle(urls), strict=False):
-            add_hook(tx, self._node.books.cipher, monitor.id, url)
+            add_hook(tx, self._node.stores.cipher, monitor.id, url)
 
     async def _ran(self, _args: Nothing) -> Any:
-        return msgspec.to_builtins(await self._node.books.store.read(_read), str_keys=True)
+        return msgspec.to_builtins(await self._node.stores.store.read(_read), str_keys=True)
 
 
 def _slot(args: Plant, nth: int) -> float:

@@ -27,7 +27,7 @@ from gateway.config.ids import id_maker
 from gateway.config.secrets import Secrets
 from gateway.node.listeners import in_url
 from gateway.node.state import open_gate, open_state
-from gateway.node.stores import open_books
+from gateway.node.stores import open_stores
 from storage.errors import CommitUnknown, StorageError, StoreInUse
 from storage.opening import is_shared, read_owner_note
 
@@ -176,10 +176,10 @@ async def _do_here(config: Config, secrets: Secrets, name: str, arguments: Mappi
     async with (
         open_state(config.state.url) as state,
         open_gate(state, config.limits) as gate,
-        open_books(config, secrets, now=time.time, make_id=make_id, shared=None if state is None else gate) as books,
+        open_stores(config, secrets, now=time.time, make_id=make_id, shared=None if state is None else gate) as stores,
     ):
         try:
-            return await books.operations.run(name, arguments)
+            return await stores.operations.run(name, arguments)
         except OperationRefused as exc:
             raise Refusal(str(exc)) from exc
 

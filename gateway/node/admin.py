@@ -72,8 +72,8 @@ def _states(site: Site) -> dict[str, Any]:
 class NodeReadiness:
     """Says whether a node can serve, in words for the operator."""
 
-    def __init__(self, books: Stores, state: State | None, stopping: trio.Event) -> None:
-        self._store = books.store
+    def __init__(self, stores: Stores, state: State | None, stopping: trio.Event) -> None:
+        self._store = stores.store
         self._state = state
         self._stopping = stopping
 

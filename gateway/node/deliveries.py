@@ -42,7 +42,7 @@ def idle_webhooks(config: Config, now: Callable[[], float], make_id: Callable[[s
 @asynccontextmanager
 async def open_webhooks(
     config: Config,
-    books: Stores,
+    stores: Stores,
     *,
     now: Callable[[], float],
     make_id: Callable[[str], str],
@@ -57,11 +57,11 @@ async def open_webhooks(
         log.event("warning", "insecure_webhook_targets_allowed", setting="webhooks.allow_insecure_targets")
     async with open_sender(resolve=resolve, allow_insecure=webhooks.allow_insecure_targets) as sender:
         setting = DeliverySetting(
-            store=books.store,
-            feed=books.feed,
-            cipher=books.cipher,
+            store=stores.store,
+            feed=stores.feed,
+            cipher=stores.cipher,
             sender=sender,
-            node=books.charges.node,
+            node=stores.charges.node,
             log=log,
             now=now,
             make_id=make_id,

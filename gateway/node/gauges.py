@@ -36,7 +36,7 @@ def gather(node: Node) -> Iterator[Metric]:
     counts = node.calls.claims.counts
     yield _by("sluice_idempotency", "Requests with an idempotency key, by how they went.", "result", counts)
     yield from _cache(node.calls)
-    yield from _store(node.books)
+    yield from _store(node.stores)
     yield from _membership(node.membership)
     yield from _feed(node.feed)
     yield from _monitors(node.monitors)
@@ -100,16 +100,16 @@ def _shared(now: SharedCacheStatistics) -> Iterator[Metric]:
     yield CounterMetricFamily("sluice_cache_shared_alone", alone, now.alone_total)
 
 
-def _store(books: Stores) -> Iterator[Metric]:
-    now = books.store.statistics()
+def _store(stores: Stores) -> Iterator[Metric]:
+    now = stores.store.statistics()
     yield CounterMetricFamily("sluice_store_commits", "Commits of the writer.", now.commits)
     yield CounterMetricFamily("sluice_store_calls", "Writes; calls per commit is the group's size.", now.calls)
     yield CounterMetricFamily("sluice_store_failed_commits", "Commits that failed.", now.failed_commits)
     yield GaugeMetricFamily("sluice_store_waiting", "Writes that wait for the writer.", now.waiting)
     moved = "Credits of committed ledger entries, by kind; what was deducted and neither settled nor refunded is held."
-    yield _by("sluice_ledger_credits", moved, "kind", books.charges.credits_moved())
+    yield _by("sluice_ledger_credits", moved, "kind", stores.charges.credits_moved())
     yield GaugeMetricFamily(
-        "sluice_charges_unfinished", "Charges whose close is tried again.", books.charges.unfinished()
+        "sluice_charges_unfinished", "Charges whose close is tried again.", stores.charges.unfinished()
     )
 
 
@@ -205,7 +205,7 @@ _SOURCE_COUNTERS: tuple[tuple[str, str, _Value], ...] = (
 
 
 def load_of(
-    books: Stores,
+    stores: Stores,
     gate: Gate,
     hub: Hub,
     calls: BilledCalls,
@@ -228,8 +228,8 @@ def load_of(
 
     def is_known(presented: bytes) -> bool:
         try:
-            return books.keys.find_nowait(presented.decode("latin-1")) is not None
+            return stores.keys.find_nowait(presented.decode("latin-1")) is not None
         except KeyUnusable:
             return False
 
-    return NodeLoad(clock, busy, lambda: books.store.statistics().waiting, is_known)
+    return NodeLoad(clock, busy, lambda: stores.store.statistics().waiting, is_known)

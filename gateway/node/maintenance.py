@@ -39,13 +39,15 @@ SweepAt: TypeAlias = Callable[[], Awaitable[float | None]]
 """Returns the instant to remove by, or None: nothing may be removed now."""
 
 
-async def run_maintenance(books: Stores, config: Config, *, runtime: Runtime, shares: Shares, keeps_time: bool) -> None:
+async def run_maintenance(
+    stores: Stores, config: Config, *, runtime: Runtime, shares: Shares, keeps_time: bool
+) -> None:
     """Do all of it until cancelled; the work for monitors only where the node `keeps_time`."""
-    store, log, rng = books.store, runtime.log, runtime.rng
+    store, log, rng = stores.store, runtime.log, runtime.rng
     instant = instant_of(runtime.now, is_alone=not is_shared(config.store.url))
     sweep_at = SweepClock(store, instant, event=log.event).look
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(finish_charges, books, log)
+        nursery.start_soon(finish_charges, stores, log)
         nursery.start_soon(forget_old_claims, store, log, sweep_at)
         nursery.start_soon(trim_shares, store, shares, log)
         sweep = partial(sweep_events, sweep_at=sweep_at, rng=rng)
@@ -53,20 +55,20 @@ async def run_maintenance(books: Stores, config: Config, *, runtime: Runtime, sh
         if keeps_time:
             retention = Retention(config.monitors.runs_retention_days, config.monitors.results_retention_days)
             nursery.start_soon(partial(sweep_monitors, sweep_at=sweep_at, rng=rng), store, retention, log)
-            nursery.start_soon(seal_webhook_urls, books, log)
+            nursery.start_soon(seal_webhook_urls, stores, log)
 
 
-async def finish_charges(books: Stores, log: Log) -> None:
+async def finish_charges(stores: Stores, log: Log) -> None:
     """Close what could not be closed in time, again and again until the store takes it."""
     while True:
         await trio.sleep(FINISH_EVERY_S)
-        if not books.charges.unfinished():
+        if not stores.charges.unfinished():
             continue
         try:
-            finished = await books.charges.finish()
+            finished = await stores.charges.finish()
             log.event("warning", "charges_finished", charges=finished)
         except StorageError as exc:
-            log.event("error", "charges_unfinished", charges=books.charges.unfinished(), error=str(exc))
+            log.event("error", "charges_unfinished", charges=stores.charges.unfinished(), error=str(exc))
 
 
 async def forget_old_claims(store: Store, log: Log, sweep_at: SweepAt) -> None:
@@ -127,11 +129,11 @@ async def sweep_monitors(store: Store, retention: Retention, log: Log, *, sweep_
         await trio.sleep(SWEEP_EVERY_S * rng.uniform(0.5, 1.5))
 
 
-async def seal_webhook_urls(books: Stores, log: Log) -> None:
+async def seal_webhook_urls(stores: Stores, log: Log) -> None:
     """Seal the webhooks' URLs that an earlier release has left in clear, as soon as the store takes it."""
     while True:
         try:
-            if sealed := await seal_plain_urls(books.store, books.cipher):
+            if sealed := await seal_plain_urls(stores.store, stores.cipher):
                 log.event("info", "webhook_urls_sealed", webhooks=sealed)
         except StorageError as exc:
             log.event("warning", "webhook_urls_not_sealed", error=str(exc))

@@ -48,15 +48,15 @@ class Membership:
 
     def __init__(
         self,
-        books: Stores,
+        stores: Stores,
         *,
         runtime: Runtime,
         shares_state: bool,
         pace: MembershipPace,
     ) -> None:
-        self._books = books
+        self._stores = stores
         self._shares_state = shares_state
-        self._store = books.store
+        self._store = stores.store
         self._make_id = runtime.make_id
         self._now = runtime.now
         self._log = runtime.log
@@ -75,7 +75,7 @@ class Membership:
         Raises:
             StateNotShared: another node lives, and one of the two keeps its state to itself.
         """
-        await self._join(self._books.charges.node)
+        await self._join(self._stores.charges.node)
 
     async def recover_all(self) -> None:
         """Close what earlier owners of a store left open that only this process can have open now."""
@@ -95,7 +95,7 @@ class Membership:
                 raise
             except (StorageError, trio.TooSlowError) as exc:
                 if self._is_heard:
-                    self._log.event("warning", "node_unheard", node=self._books.charges.node, error=repr(exc))
+                    self._log.event("warning", "node_unheard", node=self._stores.charges.node, error=repr(exc))
                 self._is_heard = False
 
     async def keep_recovering(self) -> None:
@@ -115,9 +115,9 @@ class Membership:
 
     async def leave(self) -> None:
         """Go with everything closed; what cannot be closed is left to the others, as by a death."""
-        node = self._books.charges.node
+        node = self._stores.charges.node
         try:
-            await self._books.charges.finish()
+            await self._stores.charges.finish()
             await self._recover(node)
             await self._store.write(partial(nodes.leave, node_id=node))
         except StorageError as exc:
@@ -125,7 +125,7 @@ class Membership:
 
     async def _beat(self) -> None:
         beaten_at, beat_s = trio.current_time(), self._pace.beat_s
-        if not await self._store.write(partial(nodes.beat, node_id=self._books.charges.node)):
+        if not await self._store.write(partial(nodes.beat, node_id=self._stores.charges.node)):
             await self._live_again()
             return
         if beaten_at - self._heard_at > 2 * beat_s:
@@ -159,14 +159,14 @@ class Membership:
 
     async def _live_again(self) -> None:
         """Join under a new name: others own what is open under the old one, and closing it returns their decision."""
-        old, new = self._books.charges.node, self._make_id("node_")
+        old, new = self._stores.charges.node, self._make_id("node_")
         await self._join(new)
-        self._books.charges.node = new
+        self._stores.charges.node = new
         self._log.event("error", "declared_dead", node=old, goes_on_as=new)
 
     async def _look_for_dead(self) -> None:
         """Look also for nodes that were not there at the join: of two that start at once, the later one goes."""
-        dead, self.living, rivals = await self._store.write(partial(self._judge, node=self._books.charges.node))
+        dead, self.living, rivals = await self._store.write(partial(self._judge, node=self._stores.charges.node))
         self._owed.update(dead)
         for other in rivals:
             raise StateNotShared(other)
@@ -182,7 +182,7 @@ class Membership:
         """Close its charges, each once; after a failure this is tried again, and in time offered to the others too."""
         try:
             await self._recover(dead)
-            await self._store.write(partial(nodes.recovered, node_id=self._books.charges.node, dead_id=dead))
+            await self._store.write(partial(nodes.recovered, node_id=self._stores.charges.node, dead_id=dead))
         except StorageError as exc:
             self._log.event("warning", "recovery_interrupted", node=dead, error=str(exc))
         else:
@@ -194,7 +194,7 @@ class Membership:
         return now - self._heard_at <= a_while_s <= now - self._steady_since
 
     async def _recover(self, node: str) -> None:
-        balances = self._books.balances
+        balances = self._stores.balances
         found = await recover(self._store, now=self._now, node=node, also=free_running, balances=balances)
         self._count(found, node=node)
 
@@ -206,7 +206,7 @@ class Membership:
 
 @asynccontextmanager
 async def open_membership(
-    books: Stores, *, runtime: Runtime, is_shared: bool, shares_state: bool, pace: MembershipPace
+    stores: Stores, *, runtime: Runtime, is_shared: bool, shares_state: bool, pace: MembershipPace
 ) -> AsyncIterator[Membership]:
     """Live in the store while the block runs. One that is not shared has one owner: all others are dead.
 
@@ -215,7 +215,7 @@ async def open_membership(
     Raises:
         StateNotShared: another node lives, and one of the two does not share its state.
     """
-    membership = Membership(books, runtime=runtime, shares_state=shares_state, pace=pace)
+    membership = Membership(stores, runtime=runtime, shares_state=shares_state, pace=pace)
     if not is_shared:
         await membership.recover_all()
         yield membership

@@ -92,7 +92,7 @@ class Monitors:
 @asynccontextmanager
 async def open_monitors(
     config: Config,
-    books: Stores,
+    stores: Stores,
     catalog: Catalog,
     *,
     now: Callable[[], float],
@@ -111,24 +111,24 @@ async def open_monitors(
         StorageError: the store is away.
     """
     recipes = _recipes(config, catalog, now=now, stopping=stopping)
-    slots = Slots(books.feed, now=now, make_id=make_id)
+    slots = Slots(stores.feed, now=now, make_id=make_id)
     async with AsyncExitStack() as stack:
         webhook_runtime = idle_webhooks(config, now, make_id)
         if ticks:
             sending = open_webhooks(
-                config, books, now=now, make_id=make_id, log=log, rng=rng, stopping=stopping, resolve=resolve
+                config, stores, now=now, make_id=make_id, log=log, rng=rng, stopping=stopping, resolve=resolve
             )
             webhook_runtime = await stack.enter_async_context(sending)
-        runs = Runs((books.store, books.charges, books.feed), recipes, make_payload, webhook_runtime.outbox, now=now)
-        setting = _clock_setting(config, books, slots, runs, log=log, now=now, stopping=stopping, ticks=ticks)
+        runs = Runs((stores.store, stores.charges, stores.feed), recipes, make_payload, webhook_runtime.outbox, now=now)
+        setting = _clock_setting(config, stores, slots, runs, log=log, now=now, stopping=stopping, ticks=ticks)
         clock = await stack.enter_async_context(open_clock(setting))
-        service = _service(config, books, recipes, slots, now=now, make_id=make_id, wake=clock.wake, resolve=resolve)
+        service = _service(config, stores, recipes, slots, now=now, make_id=make_id, wake=clock.wake, resolve=resolve)
         webhooks = Webhooks(
-            books.store, books.cipher, now=now, instant=webhook_runtime.instant, wake=webhook_runtime.wake
+            stores.store, stores.cipher, now=now, instant=webhook_runtime.instant, wake=webhook_runtime.wake
         )
-        backlog = Watch(books.store, now=now, instant=webhook_runtime.instant)
+        backlog = Watch(stores.store, now=now, instant=webhook_runtime.instant)
         yield Monitors(
-            books.store,
+            stores.store,
             recipes,
             slots,
             clock,
@@ -136,7 +136,7 @@ async def open_monitors(
             webhook_runtime.deliveries,
             backlog,
             service,
-            Projections(books.store),
+            Projections(stores.store),
             webhooks,
             webhook_runtime.outbox,
         )
@@ -144,7 +144,7 @@ async def open_monitors(
 
 def _clock_setting(
     config: Config,
-    books: Stores,
+    stores: Stores,
     slots: Slots,
     runs: Runs,
     *,
@@ -154,10 +154,10 @@ def _clock_setting(
     ticks: bool,
 ) -> ClockSetting:
     return ClockSetting(
-        store=books.store,
+        store=stores.store,
         slots=slots,
         runs=runs,
-        node=books.charges.node,
+        node=stores.charges.node,
         log=log,
         now=now,
         is_alone=not is_shared(config.store.url),
@@ -182,7 +182,7 @@ def _recipes(
 
 def _service(
     config: Config,
-    books: Stores,
+    stores: Stores,
     recipes: CatalogRecipes,
     slots: Slots,
     *,
@@ -194,9 +194,9 @@ def _service(
     """What owners do with their monitors; `wake` is called after whatever may be due earlier than was known."""
     return MonitorService(
         ServiceSetting(
-            books.store,
+            stores.store,
             recipes,
-            books.cipher,
+            stores.cipher,
             slots,
             resolve or SystemResolver(threads=_RESOLVING_MAX),
             now=now,

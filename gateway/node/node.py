@@ -41,7 +41,7 @@ class Node:
     runtime: Runtime
     api: Api
     admin: Admin
-    books: Stores
+    stores: Stores
     state: State | None
     """None where this node keeps its state in its own memory."""
     membership: Membership

@@ -104,7 +104,7 @@ async def open_served_node(start: Start) -> AsyncIterator[tuple[Node, dict[str, 
                     unsent=node.unsent,
                 )
             )
-            node.books.store.announce({"admin_url": taken.announced_url})
+            node.stores.store.announce({"admin_url": taken.announced_url})
             bound = config.server.listening_url(taken.port)
             try:
                 yield node, {"event": "listening", "url": bound, "admin_url": taken.admin_url}

@@ -62,7 +62,7 @@ class Stores:
 
     @property
     def operations(self) -> Operations:
-        """A fresh table of the operations over these books."""
+        """A fresh table of the operations over these stores."""
         return Operations(self.accounts, self.keys, self.store, now=self.now)
 
     def doubt(self) -> None:
@@ -72,7 +72,7 @@ class Stores:
 
 
 @asynccontextmanager
-async def open_books(
+async def open_stores(
     config: Config,
     secrets: Secrets,
     *,

@@ -44,7 +44,7 @@ from gateway.node.node import Node, NodeSetting
 from gateway.node.reload import Reload, reloadable_parts
 from gateway.node.sites import ROUND_TRIP_S, open_sharing, open_sites
 from gateway.node.state import open_gate
-from gateway.node.stores import Stores, open_books
+from gateway.node.stores import Stores, open_stores
 from gateway.observability.metrics import Metrics
 from gateway.runtime import Runtime
 from gateway.server.unsent import Unsent
@@ -71,7 +71,7 @@ async def open_node(setting: NodeSetting) -> AsyncIterator[Node]:
     async with _open_parts(setting, runtime) as parts, trio.open_nursery() as nursery:
         node = _build(setting, parts, runtime)
         if node.state is not None:
-            node.state.on_connect(node.books.doubt)
+            node.state.on_connect(node.stores.doubt)
         if is_shared(setting.config.store.url):
             nursery.start_soon(node.membership.keep_beating)
             nursery.start_soon(node.membership.keep_recovering)
@@ -79,7 +79,7 @@ async def open_node(setting: NodeSetting) -> AsyncIterator[Node]:
             nursery.start_soon(node.monitors.backlog.keep_looking)
         shares = node.calls.claims.shares
         maintain = partial(run_maintenance, runtime=runtime, shares=shares, keeps_time=setting.keeps_time)
-        nursery.start_soon(maintain, node.books, setting.config)
+        nursery.start_soon(maintain, node.stores, setting.config)
         yield node
         nursery.cancel_scope.cancel()
 
@@ -101,7 +101,7 @@ class _Parts:
 
     state: State | None
     gate: Gate
-    books: Stores
+    stores: Stores
     membership: Membership
     sites: list[Site]
     catalog: Catalog
@@ -117,7 +117,7 @@ async def _open_parts(setting: NodeSetting, runtime: Runtime) -> AsyncIterator[_
     async with (
         setting.open_state(config.state.url) as state,
         open_gate(state, config.limits) as gate,
-        open_books(
+        open_stores(
             config,
             setting.secrets,
             now=runtime.now,
@@ -126,9 +126,9 @@ async def _open_parts(setting: NodeSetting, runtime: Runtime) -> AsyncIterator[_
             shared=None if state is None else gate,
             base_url=setting.base_url,
             publish=(hub := Hub(state)).tell,
-        ) as books,
+        ) as stores,
         open_membership(
-            books,
+            stores,
             runtime=runtime,
             is_shared=is_shared(config.store.url),
             shares_state=state is not None,
@@ -139,13 +139,13 @@ async def _open_parts(setting: NodeSetting, runtime: Runtime) -> AsyncIterator[_
         ) as sites,
         setting.open_state(config.state.url, round_trip_s=ROUND_TRIP_S) as cache_link,
         open_sharing(cache_link, cache, sites) as shared_cache,
-        _open_feed(setting, books, hub, gate=gate, runtime=runtime) as feed,
-        _open_monitors(setting, books, catalog := Catalog(sites), runtime=runtime) as monitors,
+        _open_feed(setting, stores, hub, gate=gate, runtime=runtime) as feed,
+        _open_monitors(setting, stores, catalog := Catalog(sites), runtime=runtime) as monitors,
     ):
         yield _Parts(
             state=state,
             gate=gate,
-            books=books,
+            stores=stores,
             membership=membership,
             sites=sites,
             catalog=catalog,
@@ -157,11 +157,11 @@ async def _open_parts(setting: NodeSetting, runtime: Runtime) -> AsyncIterator[_
 
 
 def _open_feed(
-    setting: NodeSetting, books: Stores, hub: Hub, *, gate: Gate, runtime: Runtime
+    setting: NodeSetting, stores: Stores, hub: Hub, *, gate: Gate, runtime: Runtime
 ) -> AbstractAsyncContextManager[Feed]:
     config = setting.config
     feed_setting = FeedSetting(
-        books.store,
+        stores.store,
         hub,
         gate,
         is_alone=not is_shared(config.store.url),
@@ -173,11 +173,11 @@ def _open_feed(
 
 
 def _open_monitors(
-    setting: NodeSetting, books: Stores, catalog: Catalog, *, runtime: Runtime
+    setting: NodeSetting, stores: Stores, catalog: Catalog, *, runtime: Runtime
 ) -> AbstractAsyncContextManager[Monitors]:
     return open_monitors(
         setting.config,
-        books,
+        stores,
         catalog,
         now=runtime.now,
         make_id=runtime.make_id,
@@ -190,12 +190,12 @@ def _open_monitors(
 
 
 def _build(setting: NodeSetting, parts: _Parts, runtime: Runtime) -> Node:
-    books, operations = parts.books, parts.books.operations
+    stores, operations = parts.stores, parts.stores.operations
     signer, metrics, unsent = CursorSigner(setting.secrets.cursors), Metrics(), Unsent(owner_header=b"x-api-key")
-    admission = Admission(books.keys, parts.gate, books.balances, key_prefix=setting.config.keys.prefix)
+    admission = Admission(stores.keys, parts.gate, stores.balances, key_prefix=setting.config.keys.prefix)
     calls = _calls(setting, parts, signer, runtime=runtime)
     overload = _overload(setting, parts, calls, unsent=unsent, runtime=runtime)
-    replies, status = Replies(books.balances, setting.base_url), Status(parts.catalog, now=runtime.now)
+    replies, status = Replies(stores.balances, setting.base_url), Status(parts.catalog, now=runtime.now)
     entry = Parts(
         admission=admission,
         routes=_routes(setting, parts, calls=calls, admission=admission, signer=signer, replies=replies, status=status),
@@ -209,12 +209,12 @@ def _build(setting: NodeSetting, parts: _Parts, runtime: Runtime) -> Node:
     reloadable = reloadable_parts(parts.gate, parts.cache, calls, parts.sites, log=runtime.log, polls=parts.feed.polls)
     reload = Reload(setting.config, setting.read_config, reloadable)
     _add_operations(operations, parts, reload)
-    readiness = NodeReadiness(books, parts.state, runtime.stopping)
+    readiness = NodeReadiness(stores, parts.state, runtime.stopping)
     node = Node(
         runtime=runtime,
         api=Api(entry),
         admin=admin_of(setting, operations, readiness=readiness, metrics=metrics, runtime=runtime),
-        books=books,
+        stores=stores,
         state=parts.state,
         membership=parts.membership,
         catalog=parts.catalog,
@@ -233,11 +233,11 @@ def _build(setting: NodeSetting, parts: _Parts, runtime: Runtime) -> Node:
 
 
 def _calls(setting: NodeSetting, parts: _Parts, signer: CursorSigner, *, runtime: Runtime) -> BilledCalls:
-    books = parts.books
+    stores = parts.stores
     return BilledCalls(
-        books.charges,
-        books.balances,
-        Claims(books.store, books.charges, now=runtime.now),
+        stores.charges,
+        stores.balances,
+        Claims(stores.store, stores.charges, now=runtime.now),
         cache=parts.cache,
         signer=signer,
         now=runtime.now,
@@ -251,7 +251,7 @@ def _calls(setting: NodeSetting, parts: _Parts, signer: CursorSigner, *, runtime
 
 def _overload(setting: NodeSetting, parts: _Parts, calls: BilledCalls, *, unsent: Unsent, runtime: Runtime) -> Overload:
     load = load_of(
-        parts.books, parts.gate, parts.feed.hub, calls, sites=parts.sites, unsent=unsent, clock=runtime.clock
+        parts.stores, parts.gate, parts.feed.hub, calls, sites=parts.sites, unsent=unsent, clock=runtime.clock
     )
     overload = Overload(load, make_id=runtime.make_id, base_url=setting.base_url, log=runtime.log, rng=runtime.rng)
     parts.monitors.clock.is_yielding = overload.is_active
@@ -274,7 +274,7 @@ def _routes(
         (
             *_data_routes(catalog, calls, replies),
             *Discovery(catalog, guides=guides, replies=replies).routes,
-            *Credits(parts.books.ledger, signer=signer, replies=replies).routes,
+            *Credits(parts.stores.ledger, signer=signer, replies=replies).routes,
             *Events(feed.readers, feed.polls, admission=admission, signer=signer, replies=replies).routes,
             *ConsumerRoutes(feed.readers, signer=signer, replies=replies).routes,
             *MonitorRoutes(monitors.service, signer=signer, replies=replies).routes,

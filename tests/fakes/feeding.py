@@ -68,7 +68,7 @@ _LINKS = {"run": "", "results": "/results.jsonl", "changes": "?changes_since=6"}
 
 async def append(node: OpenNode, *facts: Fact) -> None:
     """As whatever produces events does, in one transaction."""
-    await node.node.books.store.write(lambda tx: node.node.books.feed.append(tx, facts))
+    await node.node.stores.store.write(lambda tx: node.node.stores.feed.append(tx, facts))
 
 
 async def append_some(node: OpenNode, count: int, first: int = 0) -> None:
@@ -151,4 +151,4 @@ async def drop_before(node: OpenNode, first_pos: int) -> None:
             (first_pos, first_pos, node.account),
         )
 
-    await node.node.books.store.write(drop)
+    await node.node.stores.store.write(drop)

@@ -100,7 +100,7 @@ async def ran(
             if status != "failed":
                 run_rows.add_data(tx, run.id, _data(before[place], numbers, plain=plain), at=at + 1.0)
 
-    await node.node.books.store.write(add)
+    await node.node.stores.store.write(add)
 
 
 def _data(prev: Numbers | None, cur: Numbers, *, plain: bool) -> RunData:

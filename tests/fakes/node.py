@@ -84,8 +84,8 @@ class OpenNode:
 
     async def money(self, account: str = "") -> tuple[int, int]:
         """Balance and held credits of an account, once everything that waits for the store is written."""
-        await self.node.books.store.write(lambda _tx: None)  # writes keep their order, and settling waits for nobody
-        report = await self.node.books.ledger.report(account or self.account)
+        await self.node.stores.store.write(lambda _tx: None)  # writes keep their order, and settling waits for nobody
+        report = await self.node.stores.ledger.report(account or self.account)
         return report.balance, report.held
 
     async def assert_sound(self) -> None:
@@ -98,7 +98,7 @@ class OpenNode:
         """The store commits nothing with a ledger entry of this kind (deduction, settlement, refund), or with any row
         of another `table`.
         """
-        store = self.node.books.store
+        store = self.node.stores.store
         statements = refuse(table, f"NEW.kind = '{kind}'" if kind else "1 = 1")
         await store.write(lambda tx: [tx.run(sql) for sql in statements])
         try:

@@ -54,7 +54,7 @@ async def open_overload(node: OpenNode, *, sheds: bool = True) -> AsyncIterator[
         answers.append(await node.get(f"/v1/github/profile?handle=held{number}"))
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(node.node.books.store.write, hold)
+        nursery.start_soon(node.node.stores.store.write, hold)
         while not is_held.is_set():  # noqa: ASYNC110 - it has no event
             await trio.sleep(0.001)
         try:

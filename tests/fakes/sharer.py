@@ -1,4 +1,4 @@
-"""Billed calls of one node of many: books and a cache of its own, a scripted upstream, and a real shared state."""
+"""Billed calls of one node of many: stores and a cache of its own, a scripted upstream, and a real shared state."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from gateway.config.secrets import load_secret
 from gateway.config.settings import BreakerSettings, Config, PlatformSettings, StoreSettings, UpstreamSettings
 from gateway.node.sites import ROUND_TRIP_S, open_sharing, open_sites
 from gateway.node.state import open_state
-from gateway.node.stores import Stores, open_books
+from gateway.node.stores import Stores, open_stores
 from limits.errors import LimitError
 from tests.fakes.scripted_exchange import Said, ScriptedExchange, Slow, said
 from tests.fakes.stores import store_at
@@ -63,7 +63,7 @@ class Sharer:
     """One node's side of the billed call, with one account."""
 
     calls: BilledCalls
-    books: Stores
+    stores: Stores
     catalog: Catalog
     key: Key
     credits: int
@@ -87,10 +87,10 @@ class Sharer:
 
     async def spent(self) -> int:
         """What it cost so far, with nothing held and the ledger sound."""
-        await self.books.store.write(lambda _tx: None)
-        report = await self.books.ledger.report(self.key.account_id)
+        await self.stores.store.write(lambda _tx: None)
+        report = await self.stores.ledger.report(self.key.account_id)
         assert report.held == 0
-        assert await self.books.store.read(verify) == []
+        assert await self.stores.store.read(verify) == []
         return self.credits - report.balance
 
     def fault(self) -> bool:
@@ -148,15 +148,15 @@ async def open_sharer(
     config, secrets, ids = _config(folder, timeout_s=timeout_s, failures=failures), _secrets(), count(1)
     cache = Cache(1_000_000, trio.current_time)
     async with (
-        open_books(config, secrets, now=time, make_id=lambda prefix: f"{prefix}{next(ids):08d}") as books,
+        open_stores(config, secrets, now=time, make_id=lambda prefix: f"{prefix}{next(ids):08d}") as stores,
         open_sites(config, [PLATFORM], environ={}, rng=Random(1), open_exchange=open_exchange) as sites,
         open_state(url, round_trip_s=ROUND_TRIP_S) as state,
         open_sharing(state, cache, sites) as shared,
     ):
         calls = BilledCalls(
-            books.charges,
-            books.balances,
-            Claims(books.store, books.charges, now=time),
+            stores.charges,
+            stores.balances,
+            Claims(stores.store, stores.charges, now=time),
             cache=cache,
             signer=CursorSigner(secrets.cursors),
             now=time,
@@ -166,9 +166,9 @@ async def open_sharer(
             clock=trio.current_time,
             shared=shared,
         )
-        account = await books.accounts.create("test", credits=credits)
-        made = await books.keys.create(account.id)
-        yield Sharer(calls, books, Catalog(sites), await books.keys.find(made.key), credits)
+        account = await stores.accounts.create("test", credits=credits)
+        made = await stores.keys.create(account.id)
+        yield Sharer(calls, stores, Catalog(sites), await stores.keys.find(made.key), credits)
 
 
 def _secrets() -> Any:

@@ -142,6 +142,6 @@ class Life:
         return {
             "leases": self.node.admission.gate.statistics().leases,
             "flights": len(self.node.calls.flights),
-            "unfinished": self.node.books.charges.unfinished(),
+            "unfinished": self.node.stores.charges.unfinished(),
             "closing": len(self.store.closing()),
         }

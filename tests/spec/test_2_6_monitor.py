@@ -192,7 +192,7 @@ async def test_a_secret_is_told_at_creation_only_and_an_own_one_is_kept(tmp_path
         read = await node.get(f"{MONITORS}/{body['monitor']['id']}")
         assert read.json["data"]["monitor"] == body["monitor"]
         assert own.encode() not in read.body
-        rows = await node.node.books.store.read(lambda tx: tx.all("SELECT secret FROM webhooks"))
+        rows = await node.node.stores.store.read(lambda tx: tx.all("SELECT secret FROM webhooks"))
         assert own not in rows[0][0]
 
 
@@ -279,7 +279,7 @@ async def test_a_cadence_that_can_no_longer_be_read_is_warned_of_and_hides_no_ot
         zone = {"cron": "0 0 * * *", "timezone": "Mars/Olympus"}
         id_, other = await made(node, TRACKED), await made(node, TRACKED)
         gone = "UPDATE monitors SET cadence = ? WHERE id = ?"
-        await node.node.books.store.write(lambda tx: tx.run(gone, (json.dumps(zone), id_)))
+        await node.node.stores.store.write(lambda tx: tx.run(gone, (json.dumps(zone), id_)))
         monitor = (await node.get(f"{MONITORS}/{id_}")).json["data"]["monitor"]
         assert (monitor["cadence"], monitor["estimated_monthly_cost"]) == (zone, None)
         assert "it is not run any more: cadence.timezone must name a zone" in monitor["warnings"][0]
@@ -290,7 +290,7 @@ async def test_a_cadence_that_can_no_longer_be_read_is_warned_of_and_hides_no_ot
 async def test_a_webhook_that_was_paused_says_so_and_is_resumed_by_saving_its_url(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         id_ = await made(node, HOOKED)
-        await node.node.books.store.write(lambda tx: tx.run("UPDATE webhooks SET status = 'paused', failures = 10"))
+        await node.node.stores.store.write(lambda tx: tx.run("UPDATE webhooks SET status = 'paused', failures = 10"))
         monitor = (await node.get(f"{MONITORS}/{id_}")).json["data"]["monitor"]
         assert (monitor["status"], monitor["webhook"]["status"], monitor["webhook"]["failure_count"]) == (
             "active",

@@ -324,7 +324,7 @@ async def test_a_paused_monitor_runs_nothing_and_goes_on_at_its_own_slots(tmp_pa
         node = life.node
         before = (await life.data(""))["monitor"]
         due = "UPDATE monitors SET next_slot_at = 1000000.0"
-        await node.node.books.store.write(lambda tx: tx.run(due))  # a slot that the clock has not seen yet
+        await node.node.stores.store.write(lambda tx: tx.run(due))  # a slot that the clock has not seen yet
         paused = (await send(node, "PATCH", life.path, {"status": "paused"})).json["data"]["monitor"]
         assert (paused["status"], paused["next_run_at"]) == ("paused", None)
         details = assert_refused(await send(node, "POST", f"{life.path}/run"), "INVALID_REQUEST", 400)

@@ -33,7 +33,7 @@ SHOWN = {"consumer", "status", "cursor", "unread", "types", "subject_id", "creat
 
 async def idle_for(node: OpenNode, seconds: float) -> None:
     """As if nobody had read as a consumer for so long."""
-    await node.node.books.store.write(lambda tx: tx.run("UPDATE consumers SET seen_at = seen_at - ?", (seconds,)))
+    await node.node.stores.store.write(lambda tx: tx.run("UPDATE consumers SET seen_at = seen_at - ?", (seconds,)))
 
 
 async def shown(node: OpenNode, name: str = "one", key: str = "") -> Answered:

@@ -208,7 +208,7 @@ async def test_deleting_forgets_all_that_belongs_to_a_monitor(tmp_path: Path) ->
         answer = await delete(node, id_)
         assert (answer.status, answer.body) == (204, b"")
         assert_refused(await delete(node, id_), "RESOURCE_NOT_FOUND", 404)
-        counts = await node.node.books.store.read(
+        counts = await node.node.stores.store.read(
             lambda tx: [
                 tx.one(f"SELECT COUNT(*) FROM {table}") for table in ("monitors", "runs", "run_data", "webhooks")
             ]
@@ -344,14 +344,14 @@ async def test_a_page_of_large_results_ends_early(tmp_path: Path) -> None:
         id_ = await made(node, POSTS)
         await ran(node, id_, NUMBERS[:3])
         large = orjson.dumps({"text": "x" * 3_000_000})
-        await node.node.books.store.write(lambda tx: tx.run("DELETE FROM run_data"))
+        await node.node.stores.store.write(lambda tx: tx.run("DELETE FROM run_data"))
         found = (await runs(node, id_))["data"]["items"]
 
         def fill(tx: Any) -> None:
             for item in found:
                 add_data(tx, item["run_id"], RunData(large), at=0.0)
 
-        await node.node.books.store.write(fill)
+        await node.node.stores.store.write(fill)
         body = await runs(node, id_, "include=result")
         assert [item["run_id"] for item in body["data"]["items"]] == [item["run_id"] for item in found[:2]]
         rest = await runs(node, id_, f"include=result&cursor={body['pagination']['next_cursor']}")

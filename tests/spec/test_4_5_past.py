@@ -205,7 +205,7 @@ async def test_a_download_whose_store_fails_is_cut_off_and_never_looks_whole(tmp
         await ran(node, id_, [{"p1": {LIKES: 1}}] * 40)
         newest = "SELECT id FROM runs ORDER BY scheduled_for DESC LIMIT 1"
         broken = f"UPDATE run_data SET numbers = ? WHERE run_id = ({newest})"
-        await node.node.books.store.write(lambda tx: tx.run(broken, (b"broken",)))
+        await node.node.stores.store.write(lambda tx: tx.run(broken, (b"broken",)))
         with pytest.raises(httpx.TransportError):
             await node.get(f"{MONITORS}/{id_}/export")
         assert (await node.get(MONITORS)).status == 200

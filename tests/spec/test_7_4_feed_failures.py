@@ -234,7 +234,7 @@ async def test_a_cursor_beyond_the_log_is_a_400_with_where_it_begins(tmp_path: P
             tx.run("UPDATE feeds SET last_pos = 2")
             tx.run("DELETE FROM events WHERE pos = 3")
 
-        await node.node.books.store.write(lose)
+        await node.node.stores.store.write(lose)
         details = assert_refused(await node.get(f"{FEED}?cursor={last}"), "INVALID_REQUEST", 400)
         assert subjects(await page(node, f"cursor={details['oldest_cursor']}")) == ["key_0", "key_1"]
         await page(node, "consumer=one")

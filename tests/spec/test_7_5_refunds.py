@@ -188,8 +188,8 @@ async def test_a_refund_that_the_store_refused_is_told_and_made_up_for(tmp_path:
             assert (answer.json["credits_used"], answer.json["credits_remaining"]) == (1, None)
             assert answer.headers["x-credits-used"] == "1"
             assert "x-credits-remaining" not in answer.headers
-            assert node.node.books.charges.unfinished() == 1
-        await until(lambda: not node.node.books.charges.unfinished())
+            assert node.node.stores.charges.unfinished() == 1
+        await until(lambda: not node.node.stores.charges.unfinished())
         assert await node.net(answer.json["request_id"]) == 0
         assert await node.money() == (100_000, 0)
         await node.assert_sound()

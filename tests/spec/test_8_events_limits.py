@@ -114,7 +114,7 @@ async def test_a_json_body_may_have_1_mb_and_no_more(tmp_path: Path) -> None:
 async def test_the_longest_cursor_that_is_given_out_is_taken(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 1)
-        await node.node.books.store.write(
+        await node.node.stores.store.write(
             lambda tx: tx.run("UPDATE feeds SET last_pos = 1 WHERE account_id = ?", (node.account,))
         )
         cursor = await end(node)

@@ -33,7 +33,7 @@ async def ask(node: OpenNode, target: str = PROFILE, key: str = "one", method: s
 
 async def age(node: OpenNode, by_s: float) -> None:
     """Every claim in the store is so much older."""
-    await node.node.books.store.write(lambda tx: tx.run("UPDATE claims SET at = at - ?", (by_s,)))
+    await node.node.stores.store.write(lambda tx: tx.run("UPDATE claims SET at = at - ?", (by_s,)))
 
 
 async def test_a_finished_outcome_is_kept_for_24_hours(tmp_path: Path) -> None:

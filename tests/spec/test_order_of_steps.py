@@ -45,7 +45,7 @@ async def counters(node: OpenNode) -> Counters:
     """As they are once everything that waits for the store is written; reading them changes none."""
     balance, held = await node.money()
     assert held == 0
-    store, parts = node.node.books.store, node.node.api._parts
+    store, parts = node.node.stores.store, node.node.api._parts
     (claims,) = (await store.read(lambda tx: tx.all("SELECT COUNT(*) FROM claims")))[0]
     (charges,) = (await store.read(lambda tx: tx.all("SELECT COUNT(*) FROM ledger_entries WHERE kind = 'deduction'")))[
         0

@@ -51,7 +51,7 @@ class Writers:
     """The producers of one node."""
 
     def __init__(self, node: Node, plan: Plan, life: int) -> None:
-        self._books = node.books
+        self._stores = node.stores
         self._plan = plan
         self._life = life
         self._stop = Path(plan.folder) / "stop"
@@ -75,12 +75,12 @@ class Writers:
         undo = is_undone(self._plan, batch)
 
         def work(tx: Tx) -> None:
-            self._books.feed.append(tx, facts)
+            self._stores.feed.append(tx, facts)
             if undo:
                 raise Undone
 
         try:
-            await self._books.store.write(work)
+            await self._stores.store.write(work)
         except Undone:
             return
         self.reports.tell(batch, time.time())

@@ -313,7 +313,7 @@ async def test_a_walk_cancelled_at_any_wait_is_whole_or_did_not_happen(
             before[0] = balance
             assert held == 0
             assert spent[-1] in ({cost} if got_through else {0, cost})
-            assert node.node.books.charges.unfinished() == 0
+            assert node.node.stores.charges.unfinished() == 0
             assert len(node.node.calls.flights) == 0
             assert await node.gauge("sluice_lease_keys") == 0
 

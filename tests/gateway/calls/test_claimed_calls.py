@@ -34,7 +34,7 @@ async def ask(node: OpenNode, key: str = "one", target: str = PROFILE, **headers
 async def claims(node: OpenNode) -> list[tuple[str, int | None]]:
     """Owner and status of every claim in the store, once everything that waits for it is written."""
     await node.money()
-    rows = await node.node.books.store.read(lambda tx: tx.all("SELECT owner, status FROM claims ORDER BY at"))
+    rows = await node.node.stores.store.read(lambda tx: tx.all("SELECT owner, status FROM claims ORDER BY at"))
     return [(owner, status) for owner, status in rows]
 
 
@@ -204,9 +204,9 @@ async def test_an_end_that_the_store_refused_is_made_up_for_and_then_replayed(tm
         async with node.store_refusing("settlement"):
             answer = await ask(node)
             assert (answer.status, answer.json["credits_used"]) == (200, 1)
-            assert node.node.books.charges.unfinished() == 1
+            assert node.node.stores.charges.unfinished() == 1
             assert_refused(await ask(node, cache_control="no-cache"), "IDEMPOTENCY_IN_PROGRESS", 409)
-        await until(lambda: not node.node.books.charges.unfinished())
+        await until(lambda: not node.node.stores.charges.unfinished())
         again = await ask(node)
         assert (again.json["idempotent_replay"], again.json["request_id"]) == (True, answer.json["request_id"])
         assert await node.money() == (99_999, 0)
@@ -307,7 +307,7 @@ async def test_clients_that_hang_up_and_retry_pay_once_a_key(seed: int, tmp_path
         async with trio.open_nursery() as nursery:
             for number in range(24):
                 nursery.start_soon(client, f"key-{number % 8}")
-        await until(lambda: not node.node.books.charges.unfinished())
+        await until(lambda: not node.node.stores.charges.unfinished())
         assert len(paid) == 8
         # A short call is finished for a client that left; its end is waited for here.
         await settled(node)
@@ -340,7 +340,7 @@ async def test_a_claimed_request_cancelled_at_any_wait_is_whole_or_did_not_happe
             balance, held = await node.money()
             rows = await claims(node)
             assert held == 0
-            assert node.node.books.charges.unfinished() == 0
+            assert node.node.stores.charges.unfinished() == 0
             assert all(status is not None for _, status in rows)
             await assert_nothing_runs(node)
             now_spent = 100_000 - balance - spent[0]

@@ -87,7 +87,7 @@ async def test_a_request_cancelled_at_any_wait_is_whole_or_did_not_happen(
             spent = before[0] - balance
             assert held == 0
             assert spent in ({cost} if got_through else {0, cost})
-            assert node.node.books.charges.unfinished() == 0
+            assert node.node.stores.charges.unfinished() == 0
             await assert_nothing_runs(node)
             before[0] = balance
             outcomes.append(spent)
@@ -208,7 +208,7 @@ async def test_a_settlement_that_the_store_refused_is_made_up_for(tmp_path: Path
         async with node.store_refusing("settlement"):
             answer = await node.get(PROFILE)
             assert (answer.status, answer.json["credits_used"]) == (200, 1)
-            await until(node.node.books.charges.unfinished)
-        await until(lambda: not node.node.books.charges.unfinished())
+            await until(node.node.stores.charges.unfinished)
+        await until(lambda: not node.node.stores.charges.unfinished())
         assert await node.money() == (99_999, 0)
         await node.assert_sound()

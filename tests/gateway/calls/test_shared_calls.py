@@ -1,6 +1,6 @@
 """Billed calls of two nodes over one real Redis: who leads pays, who follows pays nothing, whatever happens to whom.
 
-Each node has books of its own, so that it is plain on which of them a credit was spent.
+Each node has stores of its own, so that it is plain on which of them a credit was spent.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ async def test_a_call_cancelled_at_any_wait_is_whole_or_did_not_happen_and_holds
             await settled(empty_redis)
             before, spent[0] = spent[0], await one.spent()
             assert spent[0] - before in ({1} if got_through else {0, 1})
-            assert one.books.charges.unfinished() == len(one.calls.flights) == 0
+            assert one.stores.charges.unfinished() == len(one.calls.flights) == 0
             answer = await two.get()
             assert answer.cached is got_through
             for node in (one, two):

@@ -103,7 +103,7 @@ def alert(account: str, number: int, key_id: str) -> Fact:
 
 async def append(node: OpenNode, *facts: Fact) -> None:
     """As whatever produces events does, in one transaction."""
-    await node.node.books.store.write(lambda tx: node.node.books.feed.append(tx, facts))
+    await node.node.stores.store.write(lambda tx: node.node.stores.feed.append(tx, facts))
 
 
 async def append_some(node: OpenNode, count: int, *, first: int = 0) -> None:
@@ -124,4 +124,4 @@ async def drop_before(node: OpenNode, first_pos: int) -> None:
         tx.run("DELETE FROM events WHERE account_id = ? AND pos < ?", where)
         tx.run("UPDATE feeds SET first_pos = ? WHERE account_id = ?", where[::-1])
 
-    await node.node.books.store.write(drop)
+    await node.node.stores.store.write(drop)

@@ -24,7 +24,7 @@ from gateway.config.ids import id_maker
 from gateway.config.secrets import load_secret
 from gateway.config.settings import Config, ServerSettings, StoreSettings
 from gateway.feed.billing_events import FeedOfBilling
-from gateway.node.stores import MIGRATIONS, Stores, open_books
+from gateway.node.stores import MIGRATIONS, Stores, open_stores
 from tests.billing.charges.test_batch_rows_machine import wait
 from tests.billing.desk import Desk
 from tests.fakes.inline_store import open_inline
@@ -39,72 +39,74 @@ NUMBERS = count(1)
 
 @asynccontextmanager
 async def open_node(url: str, publish: Callable[[Sequence[Moved]], None] = lambda moved: None) -> AsyncIterator[Stores]:
-    """The books of one node, or of one command."""
+    """The stores of one node, or of one command."""
     secrets = load_secret({"SLUICE_SECRET": "a secret of tests, long enough"}, Path())
     config = Config(server=ServerSettings(base_url="https://node.test"), store=StoreSettings(url))
     with trio.fail_after(60):
         make_id = id_maker(lambda: NOW, Random())
-        async with open_books(config, secrets, now=lambda: NOW, make_id=make_id, publish=publish) as books:
-            yield books
+        async with open_stores(config, secrets, now=lambda: NOW, make_id=make_id, publish=publish) as node_stores:
+            yield node_stores
 
 
 @pytest.fixture
-async def books(store_url: str) -> AsyncIterator[Stores]:
+async def node_stores(store_url: str) -> AsyncIterator[Stores]:
     async with open_node(store_url) as opened:
         yield opened
 
 
-async def events(books: Stores, account_id: str, key_id: str = "key_of_nobody") -> list[dict[str, Any]]:
+async def events(node_stores: Stores, account_id: str, key_id: str = "key_of_nobody") -> list[dict[str, Any]]:
     """All events of the account that the key sees."""
     ask = PageQuery(account_id, key_id, after=0, limit=500, filters=Filters())
-    page = await books.store.read(partial(read_page, ask=ask))
+    page = await node_stores.store.read(partial(read_page, ask=ask))
     return [orjson.loads(item.body) for item in page.items]
 
 
-async def types(books: Stores, account_id: str) -> list[str]:
-    return [event["type"] for event in await events(books, account_id)]
+async def types(node_stores: Stores, account_id: str) -> list[str]:
+    return [event["type"] for event in await events(node_stores, account_id)]
 
 
 def request(account_id: str, credits: int = 1) -> ChargeRequest:  # noqa: A002
     return ChargeRequest(f"req_{next(NUMBERS)}", account_id, None, credits, "github", "repository")
 
 
-async def spend(books: Stores, account_id: str, credits: int) -> None:  # noqa: A002
-    charge = await books.charges.take(request(account_id, credits))
-    await books.charges.close(charge, used=credits)
+async def spend(node_stores: Stores, account_id: str, credits: int) -> None:  # noqa: A002
+    charge = await node_stores.charges.take(request(account_id, credits))
+    await node_stores.charges.close(charge, used=credits)
 
 
-async def test_another_key_of_the_account_sees_that_a_key_was_revoked_and_no_other_account_does(books: Stores) -> None:
-    account, stranger = [(await books.accounts.create(name)).id for name in ("Ada", "Bob")]
-    key, other = [await books.keys.create(account, name=name) for name in ("laptop", "server")]
-    await books.keys.revoke(key.id)
-    (event,) = await events(books, account, other.id)
+async def test_another_key_of_the_account_sees_that_a_key_was_revoked_and_no_other_account_does(
+    node_stores: Stores,
+) -> None:
+    account, stranger = [(await node_stores.accounts.create(name)).id for name in ("Ada", "Bob")]
+    key, other = [await node_stores.keys.create(account, name=name) for name in ("laptop", "server")]
+    await node_stores.keys.revoke(key.id)
+    (event,) = await events(node_stores, account, other.id)
     assert event["type"] == "key.revoked"
     assert event["subject"] == {"kind": "key", "id": key.id, "name": "laptop"}
     assert event["data"] == {"key_id": key.id, "last4": key.last4}
     assert event["id"].startswith("evt_")
-    assert await events(books, stranger) == []
+    assert await events(node_stores, stranger) == []
 
 
-async def test_revoking_twice_is_one_event_and_other_changes_of_a_key_are_none(books: Stores) -> None:
-    account = (await books.accounts.create("Ada")).id
-    key = await books.keys.create(account)
-    await books.keys.update(key.id, credit_limit=5, reset_usage=True)
-    assert await events(books, account) == []
+async def test_revoking_twice_is_one_event_and_other_changes_of_a_key_are_none(node_stores: Stores) -> None:
+    account = (await node_stores.accounts.create("Ada")).id
+    key = await node_stores.keys.create(account)
+    await node_stores.keys.update(key.id, credit_limit=5, reset_usage=True)
+    assert await events(node_stores, account) == []
     for _ in range(3):
-        await books.keys.revoke(key.id)
-    assert await types(books, account) == ["key.revoked"]
+        await node_stores.keys.revoke(key.id)
+    assert await types(node_stores, account) == ["key.revoked"]
     with pytest.raises(billing.keys.keys.KeyUnknown):
-        await books.keys.revoke("key_none")
+        await node_stores.keys.revoke("key_none")
 
 
-async def test_credits_are_told_to_be_low_and_exhausted_with_their_numbers_and_links(books: Stores) -> None:
-    account = (await books.accounts.create("Ada")).id
-    open_ = await books.charges.take(request(account, 3))
-    await spend(books, account, 80)
-    await books.charges.close(open_, used=3)
-    await spend(books, account, 17)
-    low, exhausted = await events(books, account)
+async def test_credits_are_told_to_be_low_and_exhausted_with_their_numbers_and_links(node_stores: Stores) -> None:
+    account = (await node_stores.accounts.create("Ada")).id
+    open_ = await node_stores.charges.take(request(account, 3))
+    await spend(node_stores, account, 80)
+    await node_stores.charges.close(open_, used=3)
+    await spend(node_stores, account, 17)
+    low, exhausted = await events(node_stores, account)
     assert (low["type"], exhausted["type"]) == ("credits.low", "credits.exhausted")
     assert low["data"] == {"balance": 17, "held": 3, "pack_credits": 100, "threshold_credits": 20}
     assert exhausted["data"] == {"balance": 0, "pack_credits": 100}
@@ -115,35 +117,37 @@ async def test_credits_are_told_to_be_low_and_exhausted_with_their_numbers_and_l
 
 async def test_whoever_listens_is_told_once_a_fact_is_committed_and_after_it_can_be_read(store_url: str) -> None:
     heard: list[Moved] = []
-    async with open_node(store_url, heard.extend) as books:
-        account = (await books.accounts.create("Ada", credits=4)).id
-        await spend(books, account, 3)
+    async with open_node(store_url, heard.extend) as node_stores:
+        account = (await node_stores.accounts.create("Ada", credits=4)).id
+        await spend(node_stores, account, 3)
         assert heard == []
-        await spend(books, account, 1)
+        await spend(node_stores, account, 1)
         assert heard == [Moved(account, 1, "credits.exhausted", None, account, None)]
-        key = await books.keys.create(account)
-        await books.keys.revoke(key.id)
+        key = await node_stores.keys.create(account)
+        await node_stores.keys.revoke(key.id)
         assert heard[1:] == [Moved(account, 2, "key.revoked", None, key.id, None)]
 
 
-async def test_a_batch_of_many_accounts_writes_each_its_own_event(books: Stores) -> None:
-    ids = [(await books.accounts.create("A", credits=5)).id for _ in range(30)]
+async def test_a_batch_of_many_accounts_writes_each_its_own_event(node_stores: Stores) -> None:
+    ids = [(await node_stores.accounts.create("A", credits=5)).id for _ in range(30)]
     async with trio.open_nursery() as nursery:
         for id_ in reversed(ids):
-            nursery.start_soon(spend, books, id_, 5)
-    assert [await types(books, id_) for id_ in ids] == [["credits.low", "credits.exhausted"]] * 30
+            nursery.start_soon(spend, node_stores, id_, 5)
+    assert [await types(node_stores, id_) for id_ in ids] == [["credits.low", "credits.exhausted"]] * 30
 
 
-async def test_what_recovery_gives_back_tells_nothing_and_what_a_settlement_says_later_is_told(books: Stores) -> None:
-    account = (await books.accounts.create("Ada", credits=10)).id
+async def test_what_recovery_gives_back_tells_nothing_and_what_a_settlement_says_later_is_told(
+    node_stores: Stores,
+) -> None:
+    account = (await node_stores.accounts.create("Ada", credits=10)).id
     for _ in range(5):
-        await books.charges.take(request(account, 2))
-    assert (await recover(books.store, now=lambda: NOW)).credits == 10
-    assert await events(books, account) == []
-    charge = await books.charges.take(request(account, 8))
-    books.charges.settle_nowait(charge)
-    assert (await books.charges.close(charge, used=0)).credits_used == 8
-    assert await types(books, account) == ["credits.low"]
+        await node_stores.charges.take(request(account, 2))
+    assert (await recover(node_stores.store, now=lambda: NOW)).credits == 10
+    assert await events(node_stores, account) == []
+    charge = await node_stores.charges.take(request(account, 8))
+    node_stores.charges.settle_nowait(charge)
+    assert (await node_stores.charges.close(charge, used=0)).credits_used == 8
+    assert await types(node_stores, account) == ["credits.low"]
 
 
 async def test_nodes_that_settle_one_accounts_charges_at_once_tell_each_step_once(postgres: PostgresServer) -> None:
@@ -192,8 +196,8 @@ async def test_a_command_without_a_node_writes_its_event_too(store_url: str, tmp
         place.configure(store={"url": store_url})
         account, key = place.new_key()
         place.told("key", "revoke", key["id"])
-    async with open_node(store_url) as books:
-        assert await types(books, account) == ["key.revoked"]
+    async with open_node(store_url) as node_stores:
+        assert await types(node_stores, account) == ["key.revoked"]
 
 
 class Inline:

@@ -129,11 +129,11 @@ async def test_a_poll_that_retention_overtakes_as_it_is_woken_is_told_so(tmp_pat
         await append_some(node, 2)
 
         def overtake(tx: Any) -> None:
-            node.node.books.feed.append(tx, [revoked(node.account, number) for number in range(3)])
+            node.node.stores.feed.append(tx, [revoked(node.account, number) for number in range(3)])
             tx.run("UPDATE feeds SET first_pos = 5 WHERE account_id = ?", (node.account,))
 
         async with polling(node, f"cursor={await end(node)}&wait_s=25") as answer:
-            await node.node.books.store.write(overtake)
+            await node.node.stores.store.write(overtake)
             with trio.fail_after(5):
                 answered = await answer()
         assert (answered.status, answered.json["error"]["type"]) == (410, "CURSOR_EXPIRED")
@@ -161,7 +161,7 @@ async def test_polls_of_many_keys_that_wake_together_get_what_each_would_get_alo
     """Method: each answer, which may have been made for another poll too, is compared with a later read's."""
     async with open_test_node(tmp_path, **ROOMY) as node:
         await append_some(node, 2)
-        other = await node.node.books.keys.create(node.account)
+        other = await node.node.stores.keys.create(node.account)
         queries = ("", "limit=50", "types=*", "types=credits.*,monitor.*", "types=credits.*", "subject_id=run_1")
         cursor, answers = await end(node), dict[tuple[str, str, int], Answered]()
 

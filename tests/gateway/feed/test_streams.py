@@ -168,7 +168,7 @@ async def test_a_refused_last_event_id_is_named_as_the_header_that_it_is(last_id
             await drop_before(node, 4)
         elif last_id == "ahead":
             last_id = await end(node)
-            await node.node.books.store.write(lambda tx: tx.run("UPDATE feeds SET last_pos = 2"))
+            await node.node.stores.store.write(lambda tx: tx.run("UPDATE feeds SET last_pos = 2"))
         answer = await node.get(f"{FEED}?cursor=now", headers={**SSE, "last-event-id": last_id})
         error = answer.json["error"]
         assert answer.status in (400, 410)

@@ -22,7 +22,7 @@ from gateway.config.ids import id_maker
 from gateway.config.secrets import load_secret
 from gateway.config.settings import Config, StoreSettings
 from gateway.node.membership import Membership, MembershipPace, StateNotShared, open_membership
-from gateway.node.stores import Stores, open_books
+from gateway.node.stores import Stores, open_stores
 from limits.idempotency import Claim, StoredReply
 from storage import nodes
 from storage.errors import CommitUnknown, StoreUnavailable
@@ -40,9 +40,9 @@ NEVER = MembershipPace(beat_s=3600.0)
 
 @dataclass
 class Living:
-    """A node without its servers: its books, its claims and its membership."""
+    """A node without its servers: its stores, its claims and its membership."""
 
-    books: Stores
+    stores: Stores
     claims: Claims
     membership: Membership
     log: io.BytesIO
@@ -50,7 +50,7 @@ class Living:
 
     @property
     def id(self) -> str:
-        return self.books.charges.node
+        return self.stores.charges.node
 
     def request(self, account: str, *, credits: int = 2) -> ChargeRequest:  # noqa: A002 - the specification's name
         self.number += 1
@@ -61,11 +61,11 @@ class Living:
         return [line for line in lines if line["event"] == name]
 
     async def living(self) -> list[str]:
-        return await self.books.store.read(partial(nodes.living, dead_after_s=QUICK.dead_after_s))
+        return await self.stores.store.read(partial(nodes.living, dead_after_s=QUICK.dead_after_s))
 
     async def money(self, account: str) -> tuple[int, int]:
-        assert await self.books.store.read(verify) == []
-        found = await self.books.accounts.get(account)
+        assert await self.stores.store.read(verify) == []
+        found = await self.stores.accounts.get(account)
         return found.balance, found.held
 
     async def until(self, balance: int, held: int, account: str) -> None:
@@ -88,9 +88,9 @@ async def open_living(
     config = Config(store=StoreSettings(url))
     with trio.fail_after(60):
         async with (
-            open_books(config, secrets, now=lambda: NOW, make_id=make_id) as books,
+            open_stores(config, secrets, now=lambda: NOW, make_id=make_id) as stores,
             open_membership(
-                books,
+                stores,
                 runtime=runtime_of(now=lambda: NOW, make_id=make_id, log=log),
                 is_shared=shared,
                 shares_state=shares_state,
@@ -101,7 +101,7 @@ async def open_living(
             if shared:
                 nursery.start_soon(membership.keep_beating)
                 nursery.start_soon(membership.keep_recovering)
-            yield Living(books, Claims(books.store, books.charges, now=lambda: NOW), membership, log)
+            yield Living(stores, Claims(stores.store, stores.charges, now=lambda: NOW), membership, log)
             nursery.cancel_scope.cancel()
 
 
@@ -117,33 +117,33 @@ async def test_nodes_live_while_they_run_and_leave_when_they_stop(url: str) -> N
             assert await one.living() == sorted([one.id, other.id])
             assert (one.membership.living, other.membership.living) == (2, 2)
         assert await one.living() == [one.id]
-        assert await one.books.store.read(lambda tx: tx.all("SELECT id FROM nodes")) == [(one.id,)]
+        assert await one.stores.store.read(lambda tx: tx.all("SELECT id FROM nodes")) == [(one.id,)]
         assert one.events("recovered") == one.events("declared_dead") == []
 
 
 async def test_a_clean_stop_closes_what_is_open_before_it_leaves(url: str) -> None:
     async with open_living(url) as stays:
-        account = (await stays.books.accounts.create("Ada", credits=100)).id
+        account = (await stays.stores.accounts.create("Ada", credits=100)).id
         async with open_living(url) as goes:
-            await goes.books.charges.take(goes.request(account))
+            await goes.stores.charges.take(goes.request(account))
         assert await stays.money(account) == (100, 0)
         assert goes.membership.recovered_charges == 1
 
 
 async def test_a_dead_nodes_charges_and_claims_are_anothers_to_close(url: str) -> None:
     async with open_living(url) as lives, open_living(url, NEVER) as dies:
-        account = (await lives.books.accounts.create("Ada", credits=100)).id
-        await dies.books.charges.take(dies.request(account))
+        account = (await lives.stores.accounts.create("Ada", credits=100)).id
+        await dies.stores.charges.take(dies.request(account))
         claimed = dies.request(account, credits=5)
         claim = Claim(account, "key", "GET a/b", "print", claimed.request_id)
         await dies.claims.begin(Begin(claim, claimed))
-        await lives.books.charges.take(lives.request(account, credits=10))
+        await lives.stores.charges.take(lives.request(account, credits=10))
         assert await lives.money(account) == (83, 17)
-        assert lives.books.balances.nowait(account) == 83
+        assert lives.stores.balances.nowait(account) == 83
         await lives.until(90, 10, account)
         while lives.membership.recovered_charges != 2:  # noqa: ASYNC110 - the database knows before the node does
             await trio.sleep(0.01)
-        assert lives.books.balances.nowait(account) == 90, "who refunds knows the new balance"
+        assert lives.stores.balances.nowait(account) == 90, "who refunds knows the new balance"
         again = lives.request(account)
         await lives.claims.begin(Begin(Claim(account, "key", "GET a/b", "print", again.request_id), again))
         assert lives.membership.living == 1
@@ -151,13 +151,13 @@ async def test_a_dead_nodes_charges_and_claims_are_anothers_to_close(url: str) -
 
 async def test_of_two_that_race_for_a_dead_node_only_one_recovers_it(url: str) -> None:
     async with open_living(url) as one, open_living(url) as other, open_living(url, NEVER) as dies:
-        account = (await one.books.accounts.create("Ada", credits=1000)).id
+        account = (await one.stores.accounts.create("Ada", credits=1000)).id
         for _ in range(30):
-            await dies.books.charges.take(dies.request(account))
+            await dies.stores.charges.take(dies.request(account))
         await one.until(1000, 0, account)
         await trio.sleep(3 * QUICK.beat_s)
         refunds = "SELECT COUNT(*) FROM ledger_entries WHERE kind = 'refund'"
-        assert await one.books.store.read(lambda tx: tx.one(refunds)) == (30,)
+        assert await one.stores.store.read(lambda tx: tx.one(refunds)) == (30,)
         assert sorted([one.membership.recovered_charges, other.membership.recovered_charges]) == [0, 30]
 
 
@@ -165,41 +165,41 @@ async def test_who_was_declared_dead_gets_recoverys_outcome_and_goes_on_under_a_
     """Method: a node that does not beat stands for one that is paused; then one late beat is let through."""
     late = MembershipPace(beat_s=4.0)
     async with open_living(url) as lives, open_living(url, late) as paused:
-        account = (await lives.books.accounts.create("Ada", credits=100)).id
-        old, charges = paused.id, [await paused.books.charges.take(paused.request(account)) for _ in range(2)]
+        account = (await lives.stores.accounts.create("Ada", credits=100)).id
+        old, charges = paused.id, [await paused.stores.charges.take(paused.request(account)) for _ in range(2)]
         claimed = paused.request(account)
         claim = Claim(account, "key", "GET a/b", "print", claimed.request_id)
         begun = await paused.claims.begin(Begin(claim, claimed))
         assert isinstance(begun, Charge)
         await lives.until(100, 0, account)
-        paused.books.charges.settle_nowait(charges[0])
-        assert (await paused.books.charges.close(charges[1], used=2)).credits_used == 0
+        paused.stores.charges.settle_nowait(charges[0])
+        assert (await paused.stores.charges.close(charges[1], used=2)).credits_used == 0
         late_end = ClaimEnd(claim, close_request(begun, used=2), StoredReply(200, "late", claimed.request_id))
         assert (await paused.claims.end(late_end)).credits_used == 0
         assert await lives.money(account) == (100, 0)
         while paused.id == old:  # noqa: ASYNC110 - nobody waits for it but tests
             await trio.sleep(0.05)
         assert [event["node"] for event in paused.events("declared_dead")] == [old]
-        charge = await paused.books.charges.take(paused.request(account))
+        charge = await paused.stores.charges.take(paused.request(account))
         assert paused.id in await lives.living()
-        assert await paused.books.charges.close(charge, used=2) == Closed(2, 98)
+        assert await paused.stores.charges.close(charge, used=2) == Closed(2, 98)
 
 
 async def test_what_a_paused_node_charged_before_it_noticed_is_refunded_too(url: str) -> None:
     async with open_living(url) as lives, open_living(url, NEVER) as paused:
-        account = (await lives.books.accounts.create("Ada", credits=100)).id
+        account = (await lives.stores.accounts.create("Ada", credits=100)).id
         is_recovered = "SELECT 1 FROM nodes WHERE recovered_at IS NOT NULL"
-        while not await lives.books.store.read(lambda tx: tx.all(is_recovered)):  # noqa: ASYNC110 - as above
+        while not await lives.stores.store.read(lambda tx: tx.all(is_recovered)):  # noqa: ASYNC110 - as above
             await trio.sleep(0.05)
-        await paused.books.charges.take(paused.request(account))
+        await paused.stores.charges.take(paused.request(account))
         await lives.until(100, 0, account)
 
 
 async def test_a_charge_of_a_node_that_nobody_remembers_is_refunded(url: str) -> None:
     async with open_living(url) as lives, open_living(url, NEVER) as forgotten:
-        account = (await lives.books.accounts.create("Ada", credits=100)).id
-        await forgotten.books.charges.take(forgotten.request(account))
-        await lives.books.store.write(lambda tx: tx.run("DELETE FROM nodes WHERE id = ?", (forgotten.id,)))
+        account = (await lives.stores.accounts.create("Ada", credits=100)).id
+        await forgotten.stores.charges.take(forgotten.request(account))
+        await lives.stores.store.write(lambda tx: tx.run("DELETE FROM nodes WHERE id = ?", (forgotten.id,)))
         await lives.until(100, 0, account)
 
 
@@ -207,8 +207,8 @@ async def test_nobody_is_dead_because_the_store_was_away(postgres: PostgresServe
     """Goal: after the server was gone for longer than a silence that means death, all go on as who they were."""
     url = postgres.fresh()
     async with open_living(url, PATIENT) as one, open_living(url, PATIENT) as other:
-        account = (await one.books.accounts.create("Ada", credits=100)).id
-        charges = [await node.books.charges.take(node.request(account)) for node in (one, other)]
+        account = (await one.stores.accounts.create("Ada", credits=100)).id
+        charges = [await node.stores.charges.take(node.request(account)) for node in (one, other)]
         ids = sorted([one.id, other.id])
         await trio.to_thread.run_sync(postgres.kill)
         await trio.sleep(2 * PATIENT.dead_after_s)
@@ -217,7 +217,7 @@ async def test_nobody_is_dead_because_the_store_was_away(postgres: PostgresServe
             await trio.sleep(0.05)
         await trio.sleep(2 * PATIENT.dead_after_s)
         for node, charge in zip((one, other), charges, strict=True):
-            assert (await node.books.charges.close(charge, used=2)).credits_used == 2
+            assert (await node.stores.charges.close(charge, used=2)).credits_used == 2
             assert node.events("declared_dead") == node.events("recovered") == []
             assert node.events("node_unheard")
         assert await one.money(account) == (96, 0)
@@ -231,7 +231,7 @@ async def test_a_claim_whose_commit_nobody_knows_of_is_freed_with_its_charge(pos
             open_living(postgres.url(cutter.port), MembershipPace()) as node,
             open_living(url, MembershipPace()) as witness,
         ):
-            account = (await node.books.accounts.create("Ada", credits=100)).id
+            account = (await node.stores.accounts.create("Ada", credits=100)).id
 
             def lose_answer(data: bytes) -> bool:
                 if b"COMMIT" not in data:
@@ -247,13 +247,13 @@ async def test_a_claim_whose_commit_nobody_knows_of_is_freed_with_its_charge(pos
                 await node.claims.begin(Begin(claim, request))
             cutter.to_client, cutter.refuses = lambda data: True, False
             assert await witness.money(account) == (98, 2)
-            while node.books.charges.unfinished():
+            while node.stores.charges.unfinished():
                 try:
-                    await node.books.charges.finish()
+                    await node.stores.charges.finish()
                 except StoreUnavailable:
                     await trio.sleep(0.05)
             assert await witness.money(account) == (100, 0)
-            assert await witness.books.store.read(lambda tx: tx.all("SELECT id FROM claims")) == []
+            assert await witness.stores.store.read(lambda tx: tx.all("SELECT id FROM claims")) == []
 
 
 @pytest.mark.parametrize(("one", "other"), [(False, False), (True, False), (False, True)])
@@ -279,8 +279,8 @@ async def test_a_node_alone_is_not_kept_waiting_by_one_that_has_left(url: str) -
 async def test_a_node_that_is_alone_starts_again_once_its_killed_self_is_dead(url: str) -> None:
     """Goal: kill -9 and a start at once. Method: a node that never beats stands for the killed one."""
     async with open_living(url, NEVER, shares_state=False) as killed:
-        account = (await killed.books.accounts.create("Ada", credits=100)).id
-        await killed.books.charges.take(killed.request(account))
+        account = (await killed.stores.accounts.create("Ada", credits=100)).id
+        await killed.stores.charges.take(killed.request(account))
         log = io.BytesIO()
         async with open_living(url, shares_state=False, log=log) as again:
             (waited,) = again.events("waits_for_death")
@@ -293,16 +293,16 @@ async def test_of_two_that_start_at_once_the_later_one_ends(url: str) -> None:
     """Method: a row that nobody saw in time, of a node that goes on to live, as if it had joined in the same moment."""
 
     async def live_too(node: Living, started: str) -> None:
-        await node.books.store.write(partial(nodes.join, node_id=started, shares_state=False))
+        await node.stores.store.write(partial(nodes.join, node_id=started, shares_state=False))
         sql = "UPDATE nodes SET started_at = started_at + ? WHERE id = ?"
-        await node.books.store.write(lambda tx: tx.run(sql, (-60.0 if started == "earlier" else 60.0, started)))
+        await node.stores.store.write(lambda tx: tx.run(sql, (-60.0 if started == "earlier" else 60.0, started)))
 
     async with open_living(url, shares_state=False) as stays:
         await live_too(stays, "later")
         for _ in range(6):
             await trio.sleep(QUICK.beat_s)
-            await stays.books.store.write(partial(nodes.beat, node_id="later"))
-        await stays.books.store.write(partial(nodes.leave, node_id="later"))
+            await stays.stores.store.write(partial(nodes.beat, node_id="later"))
+        await stays.stores.store.write(partial(nodes.leave, node_id="later"))
 
     async def live_with_an_earlier_one() -> None:
         async with open_living(url, shares_state=False) as goes:
@@ -330,13 +330,13 @@ async def test_the_owner_of_a_file_closes_all_that_was_left_before_it_serves(tmp
     """Goal: a file has one owner at a time, so whoever left something in it is dead."""
     url = f"sqlite:///{tmp_path / 'sluice.db'}"
     async with open_living(url, shared=False) as dies:
-        account = (await dies.books.accounts.create("Ada", credits=100)).id
+        account = (await dies.stores.accounts.create("Ada", credits=100)).id
         claimed = dies.request(account)
         await dies.claims.begin(Begin(Claim(account, "key", "GET a/b", "print", claimed.request_id), claimed))
     async with open_living(url, shared=False) as next_one:
         assert await next_one.money(account) == (100, 0)
         assert next_one.membership.recovered_charges == 1
-        assert await next_one.books.store.read(lambda tx: tx.all("SELECT id FROM claims")) == []
+        assert await next_one.stores.store.read(lambda tx: tx.all("SELECT id FROM claims")) == []
 
 
 async def _living_or_away(node: Living) -> list[str]:

@@ -44,7 +44,7 @@ async def made(
         updated_at=now,
         version=0,
     )
-    await opened.node.books.store.write(lambda tx: store.add_monitor(tx, monitor))
+    await opened.node.stores.store.write(lambda tx: store.add_monitor(tx, monitor))
     return monitor
 
 
@@ -60,7 +60,7 @@ async def test_an_operator_runs_a_slot_and_is_told_how_it_ended(tmp_path: Path) 
         again = await opened.operate("monitor.run", monitor="mon_1", slot="2026-01-31T12:00:00Z")
         assert again == record
         assert await opened.net(record["run_id"]) == 2
-        data = await opened.node.books.store.read(lambda tx: run_rows.read_data(tx, record["run_id"]))
+        data = await opened.node.stores.store.read(lambda tx: run_rows.read_data(tx, record["run_id"]))
         assert orjson.loads(data.numbers or b"")["_"].keys() == {"author.followers"}
         await opened.assert_sound()
 
@@ -84,7 +84,7 @@ async def test_what_is_due_runs_by_itself_and_never_from_the_cache(tmp_path: Pat
         await opened.get("/v1/github/profile?handle=octocat")
         monitor = await made(opened, due_in_s=0)
         opened.node.monitors.clock.wake()
-        read = opened.node.books.store.read
+        read = opened.node.stores.store.read
         while (after := await read(lambda tx: store.read_monitor(tx, monitor.id))) and not after.runs_total:  # noqa: ASYNC110 - a run of the node's own has no event to wait for
             await trio.sleep(0.02)
         assert after is not None
