@@ -23,7 +23,7 @@ from hypercorn.typing import Scope as HypercornScope
 from gateway.server.accepting import accept_one, accept_until
 from gateway.server.asgi import ASGIApp, HTTPScope, Receive, ResponseStart, Send, SendMessage, WebSocketScope
 from gateway.server.bounds import Bounds
-from gateway.server.errors import EdgeAnswer, RequestRefused
+from gateway.server.errors import ClientGone, EdgeAnswer, RequestRefused
 from gateway.server.hypercorn.protocol import GuardedConnection
 from gateway.server.hypercorn.reading import ClientReading, PendingSends
 from gateway.server.hypercorn.websocket import GOODBYE_S, Upgrades
@@ -152,6 +152,8 @@ class _Guarded:
             return
         try:
             await self._app(scope, receive, send_on)
+        except ClientGone:
+            raise
         except Exception:  # the last-resort handler, as in the native server
             if started:
                 raise  # Hypercorn logs it and closes the connection
@@ -192,11 +194,17 @@ class _Guarded:
 
 
 async def _send_bounded(send: Send, message: SendMessage, reading: ClientReading, *, is_alone: bool) -> None:
-    """Send a message of an answer, which is alone on its connection or one of several."""
+    """Send a message of an answer, which is alone on its connection or one of several.
+
+    Raises:
+        ClientGone: nobody reads it (HTTP/2).
+    """
     if message["type"] == "http.response.body":
         reading.held = message.get("held", b"")
     if is_alone:
         await send(message)
-    elif not reading.given_up:
+    elif reading.given_up:
+        raise ClientGone("The client did not read its answer in time.")
+    else:
         body = message.get("body", b"") if message["type"] == "http.response.body" else b""
         await reading.bounded_stream(send(message), body)

@@ -24,8 +24,10 @@ from hypercorn.protocol.events import EndBody, Request, StreamClosed
 from hypercorn.protocol.events import Event as StreamEvent
 from hypercorn.protocol.h2 import H2Protocol, StreamBuffer
 from hypercorn.protocol.http_stream import HTTPStream
-from hypercorn.typing import AppWrapper, ASGIReceiveCallable, ASGIReceiveEvent, ASGISendCallable, Scope
+from hypercorn.typing import AppWrapper, ASGIReceiveCallable, ASGIReceiveEvent, ASGISendCallable, ASGISendEvent, Scope
 from hypercorn.utils import filter_pseudo_headers
+
+from gateway.server.errors import ClientGone
 
 APPS_MAX = 200
 """So many apps may run for one connection: twice the streams that it may have open."""
@@ -83,6 +85,17 @@ class HTTP2Stream(HTTPStream):
         await trio.lowlevel.checkpoint()
         return {"type": "http.disconnect"}
 
+    async def app_send(self, message: ASGISendEvent | None) -> None:
+        """Take one message of the app, or its end.
+
+        Raises:
+            ClientGone: nobody reads the answer any more.
+        """
+        if message is not None and (self.closed or self._owner.closed):
+            await trio.lowlevel.checkpoint()
+            raise ClientGone("The client has left.")
+        await super().app_send(message)
+
     async def _acknowledge(self) -> None:
         """Let the client send as much again."""
         count, self._unacknowledged = self._unacknowledged, 0
@@ -91,7 +104,8 @@ class HTTP2Stream(HTTPStream):
     async def _run(self, scope: Scope, _receive: ASGIReceiveCallable, send: ASGISendCallable, *threads: object) -> None:
         self._owner.apps += 1
         try:
-            await self._owner.app(scope, self.receive, send, *threads)  # type: ignore[arg-type]  # Hypercorn's own
+            with suppress(ClientGone):
+                await self._owner.app(scope, self.receive, send, *threads)  # type: ignore[arg-type]  # Hypercorn's own
         finally:
             self._owner.apps -= 1
 

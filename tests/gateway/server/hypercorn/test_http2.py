@@ -1,0 +1,126 @@
+"""HTTP/2 on one connection: no stream ends the others, holds them up, or keeps an app that its client has left."""
+
+import logging
+from contextlib import suppress
+
+import pytest
+import trio
+
+from gateway.server.asgi import Receive, Scope, Send
+from gateway.server.hypercorn.http2 import APPS_MAX
+from tests.gateway.server.apps import PathApp
+from tests.gateway.server.hypercorn.h2_client import H2Client, h2_client, open_tls_served
+from tests.gateway.server.raw_client import edge_answer
+
+
+async def test_a_body_that_its_answer_did_not_wait_for_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    """Goal: pgjones/hypercorn#329 stays closed. Method: a body in pieces goes on behind its answer."""
+    async with open_tls_served(PathApp()) as served, h2_client(served) as client:
+        parked = await client.ask("/park")
+        early = await client.ask("/unread", method="POST", body=None)
+        await client.until(lambda: early.ended)
+        assert early.body == b"not read"
+        for _ in range(20):  # more than one window, so what is dropped must be given back
+            await client.until(lambda: client.h2.local_flow_control_window(client.number_of(early)) >= 16_000)
+            client.h2.send_data(client.number_of(early), bytes(16_000))
+            await client.flush()
+            assert (await client.answer("/")).body == b"ok"
+        client.h2.end_stream(client.number_of(early))
+        assert (await client.answer("/echo", method="POST", body=b"abc")).body == b"abc"
+        assert parked.status == 0
+        assert not parked.ended
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+async def test_an_app_that_does_not_read_its_body_holds_up_no_other_stream() -> None:
+    app = PathApp()
+    async with open_tls_served(app) as served, h2_client(served) as client:
+        parked = await client.ask("/park", method="POST", body=None)
+        for _ in range(30):
+            client.h2.send_data(client.number_of(parked), bytes(1_000))
+        await client.flush()
+        assert (await client.answer("/echo", method="POST", body=b"x" * 20_000)).body == b"x" * 20_000
+        client.h2.reset_stream(client.number_of(parked))
+        await client.flush()
+        await app.left.wait()
+        await client.until(lambda: client.h2.outbound_flow_control_window > 40_000)
+        assert (await client.answer("/echo", method="POST", body=b"y" * 40_000)).body == b"y" * 40_000
+
+
+async def test_a_body_beyond_the_window_is_taken_as_the_app_reads() -> None:
+    async with open_tls_served(PathApp()) as served, h2_client(served) as client:
+        stream = await client.ask("/echo", method="POST", body=None)
+        number = client.number_of(stream)
+        for _ in range(30):
+            await client.until(lambda: client.h2.local_flow_control_window(number) >= 16_000)
+            client.h2.send_data(number, b"z" * 16_000)
+            await client.flush()
+        client.h2.end_stream(number)
+        await client.flush()
+        await client.until(lambda: stream.ended)
+        assert stream.body == b"z" * 30 * 16_000
+
+
+class _Deaf:
+    """Apps that never look whether their client is there."""
+
+    def __init__(self) -> None:
+        self.most = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            raise NotImplementedError
+        self.most += 1
+        await trio.sleep_forever()
+
+
+async def open_and_reset(client: H2Client) -> None:
+    """Open streams and reset them until the server ends the connection."""
+    with suppress(EOFError, trio.BrokenResourceError):
+        for _ in range(2 * APPS_MAX):
+            stream = await client.ask("/")
+            client.h2.reset_stream(client.number_of(stream))
+            await client.flush()
+        await client.until(lambda: False)
+
+
+async def test_a_client_that_opens_streams_and_resets_them_is_sent_away() -> None:
+    """Goal: CVE-2023-44487. Method: apps that notice nothing, so that each reset leaves one running."""
+    app = _Deaf()
+    async with open_tls_served(app, drain_s=0.1) as served, h2_client(served) as client:
+        await open_and_reset(client)
+        assert client.goodbye == 0xB  # ENHANCE_YOUR_CALM
+        assert app.most == APPS_MAX
+
+
+async def test_an_app_in_its_send_is_let_go_when_the_client_is_gone() -> None:
+    """Method: a client that takes no more than a window of an endless answer, and leaves."""
+    app = PathApp()
+    async with open_tls_served(app) as served:
+        async with h2_client(served, reads=False) as client:
+            flood = await client.ask("/flood")
+            await client.until(lambda: len(flood.body) > 30_000)
+        await app.left.wait()
+    assert app.seen == ["ClientGone"]
+
+
+async def test_what_is_no_request_is_refused_and_its_connection_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    async with open_tls_served(PathApp()) as served, h2_client(served) as client:
+        odd = await client.ask("/caf\u00e9")
+        await client.until(lambda: odd.reset is not None)
+        proxied = client.h2.get_next_available_stream_id()
+        client.h2.config.validate_outbound_headers = False
+        client.h2.send_headers(proxied, [(":method", "CONNECT"), (":authority", "a:443")], end_stream=True)
+        client.streams[proxied] = odd
+        await client.flush()
+        await client.until(lambda: odd.status == 501)
+        client.h2.prioritize(97, weight=5, depends_on=99)
+        assert (await client.answer("/")).body == b"ok"
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+async def test_a_failing_app_answers_500_and_its_connection_goes_on() -> None:
+    async with open_tls_served(PathApp()) as served, h2_client(served) as client:
+        failed = await client.answer("/boom")
+        assert (failed.status, failed.body) == (500, edge_answer(500, "The server failed on this request.")[1])
+        assert (await client.answer("/")).body == b"ok"
