@@ -1,5 +1,6 @@
 """What tests of more than one package stand on, and how the whole suite is shared out among processes."""
 
+import gc
 import inspect
 import signal
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ CROWDS = ("tests/crash/", "tests/many/", "tests/storm/")
 MEASURING = (*CROWDS, "tests/bench/")
 """Folders whose tests compare times with those of other processes, by the machine's own clock."""
 PROCESSES = 3
-"""More would gain nothing: the crowds take as long as all else takes in two processes."""
+"""Two keep two cores busy, while the crowds of the third mostly wait."""
 
 # Hypothesis plays the same examples each time and everywhere, until their test changes: what has passed passes again.
 # `pytest --hypothesis-profile search` looks for new ones. No machine is too slow for either.
@@ -37,6 +38,19 @@ def pytest_configure(config: pytest.Config) -> None:
     """Tests end programs with Ctrl-C; what a shell runs in its background ignores that, and so would all it starts."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collectstart(collector: pytest.Collector) -> None:
+    """What is loaded until all is collected stays, and to walk over it again and again takes long."""
+    gc.disable()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Garbage is looked for among what the tests make, and not among the thousands of tests themselves."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:

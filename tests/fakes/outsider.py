@@ -11,6 +11,8 @@ import psycopg
 
 from tests.fakes.stores import engine
 
+WAIT_S = 60
+BOUNDED = f"-c lock_timeout={WAIT_S}s -c statement_timeout={WAIT_S}s"
 REFUSE = {
     "sqlite": (
         "CREATE TRIGGER refuse BEFORE INSERT ON {table} WHEN {when}"
@@ -85,8 +87,10 @@ def open_outsider(url: str) -> Iterator[Outsider]:
     """Another program on the store at this address."""
     if url.startswith("sqlite:///"):
         file = url.removeprefix("sqlite:///")
-        with closing(sqlite3.connect(file, timeout=60, isolation_level=None, check_same_thread=False)) as connection:
+        with closing(
+            sqlite3.connect(file, timeout=WAIT_S, isolation_level=None, check_same_thread=False)
+        ) as connection:
             yield Outsider(connection)
     else:
-        with psycopg.connect(url, autocommit=True) as server:
+        with psycopg.connect(url, autocommit=True, connect_timeout=WAIT_S, options=BOUNDED) as server:
             yield Outsider(server)

@@ -229,7 +229,7 @@ class Cluster:
 
 
 def _rows(url: str, sql: str, arguments: Sequence[object]) -> list[tuple[Any, ...]]:
-    with psycopg.connect(url) as connection:
+    with psycopg.connect(url, connect_timeout=60, options="-c statement_timeout=60s") as connection:
         return connection.execute(sql.encode(), arguments).fetchall()
 
 

@@ -56,14 +56,14 @@ class PostgresServer:
         """The address of the one database of this server, emptied: whoever is connected to it is cut off."""
         self.start()
         self.hang_up()
-        with psycopg.connect(self.url(), autocommit=True) as connection:
+        with psycopg.connect(self.url(), autocommit=True, connect_timeout=60) as connection:
             connection.execute("DROP SCHEMA public CASCADE")
             connection.execute("CREATE SCHEMA public")
         return self.url()
 
     def hang_up(self) -> None:
         """End every connection that there is."""
-        with psycopg.connect(self.url(), autocommit=True) as connection:
+        with psycopg.connect(self.url(), autocommit=True, connect_timeout=60) as connection:
             connection.execute(END_ALL)
 
     def start(self) -> None:

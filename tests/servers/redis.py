@@ -24,6 +24,7 @@ from tests.servers.ports import free_port
 
 SERVER = "redis-server"
 WITHIN_S = 60.0
+ANSWER_S = 30.0
 SLOTS = 16384
 _QUIET = (
     "--save",
@@ -44,7 +45,7 @@ def ask(port: int, *parts: str | bytes | int, password: str = "") -> object:
     commands = [[b"AUTH", password.encode()]] if password else []
     commands.append([part if isinstance(part, bytes) else str(part).encode() for part in parts])
     parser = Parser()
-    with socket.create_connection(("127.0.0.1", port), 5.0) as connection:
+    with socket.create_connection(("127.0.0.1", port), ANSWER_S) as connection:
         connection.sendall(b"".join(pack(command) for command in commands))
         answers: list[object] = []
         while len(answers) < len(commands):
