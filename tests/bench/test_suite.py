@@ -172,7 +172,7 @@ async def test_wrk_is_used_where_it_is_installed(tmp_path: Path, monkeypatch: py
     program.write_text(WRK)
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    with trio.fail_after(30):
+    with trio.fail_after(90):
         wrked = await drive_wrk(RequestSpec("http://127.0.0.1:1", "/"), pid=os.getpid(), connections=1, seconds=1)
     assert wrked is not None
     assert (wrked.requests, wrked.seconds) == (1_234, 2.0)

@@ -31,7 +31,7 @@ async def echo(stream: trio.SocketStream) -> None:
 @asynccontextmanager
 async def open_proxied_echo() -> AsyncIterator[Toxic]:
     """A server that echoes, behind a proxy."""
-    with trio.fail_after(20):
+    with trio.fail_after(90):
         async with trio.open_nursery() as nursery:
             listeners = await nursery.start(partial(trio.serve_tcp, echo, 0, host="127.0.0.1"))
             async with open_toxic("127.0.0.1", listeners[0].socket.getsockname()[1]) as toxic:
@@ -214,7 +214,7 @@ async def test_refusing_is_for_new_connections_and_the_port_is_kept(toxic: Toxic
 
 
 async def test_a_target_that_is_not_there_resets_its_clients() -> None:
-    with trio.fail_after(10), socket.socket() as unheard:
+    with trio.fail_after(90), socket.socket() as unheard:
         unheard.bind(("127.0.0.1", 0))
         async with open_toxic(*unheard.getsockname()) as toxic, await connect(toxic) as stream:
             await is_reset(stream)

@@ -11,7 +11,7 @@ from bench.core.errors import ChildFailed
 from bench.core.process import PYTHON, has_ended, machine_ticks, open_server, run_command, usage
 
 READY = "print('ready', flush=True);"
-SLEEPING = (PYTHON, "-c", READY + "import time; time.sleep(60)")
+SLEEPING = (PYTHON, "-c", READY + "import time; time.sleep(600)")
 WORKER = f"held = bytearray(80_000_000); {READY} input()"
 WITH_WORKER = (PYTHON, "-c", f"import subprocess as s; s.Popen([{PYTHON!r}, '-c', {WORKER!r}], stdin=s.PIPE).wait()")
 
@@ -26,7 +26,7 @@ async def over(pid: int) -> None:
 
 
 async def test_a_server_is_ready_with_its_first_line_and_stopped_with_the_block(tmp_path: Path) -> None:
-    with trio.fail_after(30):
+    with trio.fail_after(90):
         async with open_server(SLEEPING, log=tmp_path / "log") as child:
             assert child.ready_line == b"ready\n"
             assert not gone(child.pid)
@@ -34,14 +34,14 @@ async def test_a_server_is_ready_with_its_first_line_and_stopped_with_the_block(
 
 
 async def test_a_server_is_stopped_when_the_block_raises(tmp_path: Path) -> None:
-    with trio.fail_after(30), pytest.raises(ZeroDivisionError):
+    with trio.fail_after(90), pytest.raises(ZeroDivisionError):
         async with open_server(SLEEPING, log=tmp_path / "log") as child:
             raise ZeroDivisionError
     assert gone(child.pid)
 
 
 async def test_a_server_is_stopped_when_the_block_is_cancelled(tmp_path: Path) -> None:
-    with trio.fail_after(30), trio.CancelScope() as scope:
+    with trio.fail_after(90), trio.CancelScope() as scope:
         async with open_server(SLEEPING, log=tmp_path / "log") as child:
             scope.cancel()
             await trio.sleep_forever()
@@ -50,14 +50,14 @@ async def test_a_server_is_stopped_when_the_block_is_cancelled(tmp_path: Path) -
 
 async def test_a_server_that_ends_before_it_is_ready_says_why(tmp_path: Path) -> None:
     command = (PYTHON, "-c", "raise SystemExit('no such platform')")
-    with trio.fail_after(30), pytest.raises(ChildFailed, match="no such platform"):
+    with trio.fail_after(90), pytest.raises(ChildFailed, match="no such platform"):
         async with open_server(command, log=tmp_path / "log"):
             pytest.fail("the block was entered")
 
 
 async def test_a_server_that_ends_under_its_load_is_named_with_its_last_words(tmp_path: Path) -> None:
     speaking = (PYTHON, "-c", f"import sys; print('no memory', file=sys.stderr, flush=True); {SLEEPING[2]}")
-    with trio.fail_after(30), pytest.raises(ChildFailed, match=r"ended with -9\s+no memory"):  # noqa: PT012 - a block
+    with trio.fail_after(90), pytest.raises(ChildFailed, match=r"ended with -9\s+no memory"):  # noqa: PT012 - a block
         async with open_server(speaking, log=tmp_path / "log") as child:
             assert not has_ended(child.pid)
             os.kill(child.pid, signal.SIGKILL)
@@ -70,19 +70,19 @@ async def test_a_server_that_ends_under_its_load_is_named_with_its_last_words(tm
 async def test_a_server_that_was_to_end_under_its_load_is_no_failure(tmp_path: Path) -> None:
     """Method: as at a drain, where the load itself stops the node, which ends with 0."""
     ending = (PYTHON, "-c", READY)
-    with trio.fail_after(30):
+    with trio.fail_after(90):
         async with open_server(ending, log=tmp_path / "log") as child:
             await over(child.pid)
             assert has_ended(child.pid)
 
 
 async def test_a_command_gives_what_it_prints() -> None:
-    with trio.fail_after(30):
+    with trio.fail_after(90):
         assert await run_command((PYTHON, "-c", "print(input()[::-1])"), stdin=b"abc\n") == b"cba\n"
 
 
 async def test_a_command_that_fails_says_why() -> None:
-    with trio.fail_after(30), pytest.raises(ChildFailed, match=r"ended with 1\s+no account"):
+    with trio.fail_after(90), pytest.raises(ChildFailed, match=r"ended with 1\s+no account"):
         await run_command((PYTHON, "-c", "raise SystemExit('no account')"))
 
 
@@ -95,14 +95,14 @@ def test_usage_grows_with_the_work_done() -> None:
 
 async def test_usage_counts_the_workers_of_a_server(tmp_path: Path) -> None:
     """Method: the worker holds 80 MB before it prints the ready line, and ends as its server's pipe closes."""
-    with trio.fail_after(30):
+    with trio.fail_after(90):
         async with open_server(WITH_WORKER, log=tmp_path / "log") as child:
             assert usage(child.pid).rss_bytes > 80_000_000
 
 
 async def test_the_cpu_of_another_process_is_its_own_alone(tmp_path: Path) -> None:
     """Method: the other process sleeps while this one works."""
-    with trio.fail_after(30):
+    with trio.fail_after(90):
         async with open_server(SLEEPING, log=tmp_path / "log") as child:
             before, own = usage(child.pid), usage(os.getpid())
             while usage(os.getpid()).cpu_s < own.cpu_s + 0.1:

@@ -30,7 +30,7 @@ async def measured(asked: Asked, *, requests: int = 50, connections: int = 1, **
     ask = {"url": asked.url, "path": "/", **{name: rest.pop(name) for name in ASKED & rest.keys()}}
     fields = {"ask": ask, "requests_max": requests, "connections": connections, "warmup_s": 0, "seconds": 10}
     load = msgspec.convert({**fields, **rest}, ClosedLoad)
-    with trio.fail_after(30):
+    with trio.fail_after(90):
         return await trio.to_thread.run_sync(measure, load)
 
 
@@ -135,7 +135,7 @@ async def test_a_request_that_is_never_answered_is_reported() -> None:
             wire.drain(until=time.perf_counter() + 0.05)
             wire.close()
 
-        with trio.fail_after(10):
+        with trio.fail_after(90):
             await trio.to_thread.run_sync(ask)
     assert wire.tally.unexpected == {"no answer": 3}
 
@@ -149,7 +149,7 @@ async def test_the_server_s_own_usage_is_read() -> None:
 
 async def test_it_runs_as_a_process_of_its_own() -> None:
     async with open_scripted() as asked:
-        with trio.fail_after(30):
+        with trio.fail_after(90):
             result = await drive(ClosedLoad(RequestSpec(asked.url, "/"), connections=2, warmup_s=0, requests_max=30))
     assert result.requests == 30
     assert result.client_cpu_s > 0
@@ -158,7 +158,7 @@ async def test_it_runs_as_a_process_of_its_own() -> None:
 async def test_a_server_that_is_not_there_fails_the_run() -> None:
     async with open_scripted() as asked:
         pass
-    with trio.fail_after(30), pytest.raises(ChildFailed, match="ConnectionRefused"):
+    with trio.fail_after(90), pytest.raises(ChildFailed, match="ConnectionRefused"):
         await drive(ClosedLoad(RequestSpec(asked.url, "/")))
 
 

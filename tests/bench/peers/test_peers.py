@@ -25,7 +25,7 @@ def asked_for(first: int, last: int) -> set[bytes]:
 
 
 async def test_hello_answers_every_request(tmp_path: Path) -> None:
-    with trio.fail_after(30):
+    with trio.fail_after(90):
         async with open_hello(Bed(folder=tmp_path)) as target:
             load = ClosedLoad(RequestSpec(target.url, "/"), connections=4, warmup_s=0, requests_max=100, pid=target.pid)
             result = await drive(load)
@@ -35,7 +35,7 @@ async def test_hello_answers_every_request(tmp_path: Path) -> None:
 
 
 async def test_plain_forwards_path_and_query_to_its_upstream(tmp_path: Path) -> None:
-    with trio.fail_after(60):
+    with trio.fail_after(90):
         async with open_scripted() as asked, open_plain(Bed(tmp_path, asked.url)) as target:
             ask = RequestSpec(target.url, FORWARDED, keys="new")
             result = await drive(ClosedLoad(ask, connections=2, warmup_s=0, requests_max=20))
@@ -46,7 +46,7 @@ async def test_plain_forwards_path_and_query_to_its_upstream(tmp_path: Path) -> 
 
 @pytest.mark.skipif(shutil.which("nginx") is None, reason="nginx is not installed")
 async def test_nginx_checks_the_key_and_forwards(tmp_path: Path) -> None:
-    with trio.fail_after(60):
+    with trio.fail_after(90):
         async with open_scripted() as asked, open_nginx(Bed(tmp_path, asked.url)) as target:
             ask = RequestSpec(target.url, FORWARDED, keys="new", headers=target.key_headers)
             served = await drive(ClosedLoad(ask, connections=2, warmup_s=0, requests_max=20))
@@ -61,7 +61,7 @@ async def test_a_node_with_both_servers_beside_it_serves_billed_misses() -> None
         assert not os.environ.get("SLUICE_REQUIRE_SERVERS")
         pytest.skip("PostgreSQL and Redis are not installed")
     row = SCENARIOS["shared"]
-    with trio.fail_after(60):
+    with trio.fail_after(90):
         async with open_stage(row.stage) as target:
             cost = await measure_cost(row, target, connections=4, seconds=0.5)
     assert cost.requests > 0

@@ -69,7 +69,7 @@ async def test_a_reader_catches_up_and_consumers_acknowledge_to_the_end() -> Non
 
 
 async def test_pages_of_a_log_are_read_at_the_store() -> None:
-    with trio.fail_after(60):
+    with trio.fail_after(90):
         seen = await measure_depth(3_000, reads=20)
     assert (Histogram(seen.page).total, Histogram(seen.unchanged).total) == (20, 20)
     assert seen.fill_s > 0
@@ -80,7 +80,7 @@ async def test_pages_of_a_log_are_read_at_the_store() -> None:
 )
 async def test_a_poll_that_gets_something_else_than_the_feed_promises_ends_the_run(key: str, said: str) -> None:
     """Method: a key may hold one poll here, so its second is answered at once; a stranger's are refused."""
-    with trio.fail_after(60):
+    with trio.fail_after(90):
         async with open_stage(Stage("feed", {"limits.long_polls": 1})) as target:
             await trio.to_thread.run_sync(_poll_twice, target, key, said)
 
@@ -105,7 +105,7 @@ def _poll_twice(target: ServerTarget, key: str, said: str) -> None:
 async def test_an_order_that_is_not_obeyed_fails_with_the_server_s_words(
     order: str, token: str | None, said: str
 ) -> None:
-    with trio.fail_after(60):
+    with trio.fail_after(90):
         async with open_stage(FEED) as target:
             place = ControlAddress(target.orders.url, token or target.orders.token)
             await trio.to_thread.run_sync(_order, place, order, said)
@@ -170,7 +170,7 @@ def test_no_more_polls_are_parked_than_descriptors_allow() -> None:
 async def test_a_scenario_of_the_feed_runs_once_and_has_no_rates() -> None:
     options = SuiteOptions(("depth",), feed=FeedOptions(events=1_000))
     results, told = new_results(), list[str]()
-    with trio.fail_after(60):
+    with trio.fail_after(90):
         await run_suite(options, results, told.append)
     assert told == ["depth"]
     assert works_of(options) == 1
@@ -178,7 +178,7 @@ async def test_a_scenario_of_the_feed_runs_once_and_has_no_rates() -> None:
 
 
 async def test_a_node_that_does_not_start_is_no_result() -> None:
-    with trio.fail_after(60), pytest.raises(ChildFailed, match="long_polls"):
+    with trio.fail_after(90), pytest.raises(ChildFailed, match="long_polls"):
         await measure_parked(25, Stage("feed", {"limits.long_polls": -1}))
 
 

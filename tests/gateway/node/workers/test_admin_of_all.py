@@ -60,7 +60,7 @@ class Workers:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["Workers"]:
-        with trio.fail_after(20):
+        with trio.fail_after(90):
             async with trio.open_nursery() as nursery:
                 for number, said in enumerate(self._answers):
                     port = free_port()

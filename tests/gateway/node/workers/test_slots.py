@@ -16,9 +16,9 @@ from gateway.observability.logs import Log
 
 READY = 'import os, sys, time; print(\'{"event":"listening","url":"","admin_url":"http://x"}\', flush=True); '
 OBEDIENT = READY + "sys.stdin.read()"
-STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + READY + "time.sleep(30)"
+STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + READY + "time.sleep(600)"
 SHORT_LIVED = READY + "sys.exit(3)"
-NEVER_READY = "import time; time.sleep(30)"
+NEVER_READY = "import time; time.sleep(600)"
 TALKATIVE = "print('no JSON'); print('{}'); " + OBEDIENT
 
 
@@ -51,7 +51,7 @@ class Supervised:
 @asynccontextmanager
 async def running(supervised: Supervised) -> AsyncIterator[WorkerSlots]:
     """Run; leaving stops all of them and waits."""
-    with trio.fail_after(15):
+    with trio.fail_after(90):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(supervised.slots.run)
             yield supervised.slots
@@ -110,7 +110,7 @@ async def test_a_stop_does_not_wait_for_a_pause() -> None:
 
 async def test_one_that_refuses_before_all_were_ready_ends_the_start() -> None:
     supervised = Supervised("import os, sys\nif os.environ['NUMBER'] == '1': sys.exit(2)\n" + OBEDIENT)
-    with trio.fail_after(15):
+    with trio.fail_after(90):
         await supervised.slots.run()
     assert supervised.slots.refused == "worker 1 ended with exit code 2 before it was ready; why stands above"
     assert not supervised.slots.all_ready.is_set()
@@ -120,7 +120,7 @@ async def test_a_program_that_is_not_there_ends_the_start() -> None:
     slots = WorkerSlots(
         1, Command(("/nowhere/python",), lambda _number: {}), drain_s=1, log=Log("error", stream=BytesIO())
     )
-    with trio.fail_after(15):
+    with trio.fail_after(90):
         await slots.run()
     assert slots.refused
 
@@ -147,7 +147,7 @@ async def test_one_that_does_not_stop_is_killed_after_the_drain() -> None:
 
 async def test_when_the_supervisor_is_cancelled_no_worker_is_left() -> None:
     supervised = Supervised(STUBBORN)
-    with trio.fail_after(15):
+    with trio.fail_after(90):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(supervised.slots.run)
             await supervised.slots.all_ready.wait()
