@@ -127,6 +127,8 @@ class GuardedH2Protocol(H2Protocol):
         )
         self.apps = 0
         """How many apps run, those of streams that their client has reset included."""
+        self.gone = trio.Event()
+        """The client has closed the connection, or it was closed."""
         offered = {SettingCodes(code): value for code, value in self.connection.local_settings.items()}
         offered[SettingCodes.ENABLE_CONNECT_PROTOCOL] = 0
         self.connection.local_settings = Settings(client=False, initial_values=offered)
@@ -135,6 +137,7 @@ class GuardedH2Protocol(H2Protocol):
         """Take bytes of the client, or its end, which ends every send."""
         await super().handle(event)
         if isinstance(event, Closed):
+            self.gone.set()
             for buffer in [*self.stream_buffers.values()]:
                 await buffer.close()
 

@@ -33,7 +33,7 @@ from hypercorn.typing import AppWrapper, ConnectionState
 
 from gateway.server.hypercorn.http2 import GuardedH2Protocol
 from gateway.server.hypercorn.reading import ClientReading
-from gateway.server.hypercorn.websocket import Upgrades, WebSocketStream
+from gateway.server.hypercorn.websocket import LINGER_S, Upgrades, WebSocketStream
 
 RECYCLE_S = 5.0
 _logger = logging.getLogger("sluice.server")
@@ -169,8 +169,17 @@ class GuardedConnection(TCPServer):
 
     async def _initiate_server_close(self) -> None:
         if isinstance(self.protocol.protocol, GuardedH2Protocol):
-            await self.protocol.protocol.say_goodbye()
+            await self._leave(self.protocol.protocol)
         await super()._initiate_server_close()
+
+    async def _leave(self, protocol: GuardedH2Protocol) -> None:
+        """Say goodbye, and let the client close first: a close before it has read all could cost it an answer."""
+        await protocol.say_goodbye()
+        async with self.send_lock:
+            with suppress(trio.BrokenResourceError, trio.ClosedResourceError, AttributeError):
+                await self.stream.transport_stream.send_eof()
+        with trio.move_on_after(LINGER_S):
+            await protocol.gone.wait()
 
     async def _half_close(self) -> None:
         if isinstance(self.stream, trio.SocketStream):  # TLS knows no such thing

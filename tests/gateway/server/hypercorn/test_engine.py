@@ -1,0 +1,84 @@
+"""The TLS port: who does not shake hands, who speaks in the clear, and a stop while answers are under way."""
+
+import logging
+from contextlib import suppress
+
+import pytest
+import trio
+
+from gateway.server.bounds import Bounds
+from tests.gateway.server.apps import PathApp
+from tests.gateway.server.hypercorn.h2_client import h2_client, open_tls_served, secured
+from tests.gateway.server.raw_client import Client
+
+HEAD = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+
+
+@pytest.mark.parametrize("protocol", ["http/1.1", "http/1.0"])
+async def test_http_1_1_is_spoken_over_tls_with_who_wants_no_other(protocol: str) -> None:
+    async with open_tls_served(PathApp()) as served:
+        client = Client(await secured(served, protocol))
+        async with client:
+            assert (await client.ask(HEAD)).body == b"ok"
+            assert b'"scheme": "https"' in (await client.ask(HEAD.replace(b"/ ", b"/scope "))).body
+
+
+@pytest.mark.parametrize("said", [b"", b"\x16\x03\x01"])
+async def test_an_unanswered_handshake_ends_in_time(said: bytes) -> None:
+    async with open_tls_served(PathApp(), bounds=Bounds(header_s=0.3)) as served, await served.connect() as silent:
+        await silent.send(said)
+        async with h2_client(served) as client:
+            assert (await client.answer("/")).body == b"ok"
+        with trio.fail_after(5):
+            assert await silent.closed()
+
+
+async def test_handshakes_that_are_not_answered_leave_the_places_that_they_had() -> None:
+    bounds = Bounds(header_s=0.3, connections=2)
+    async with (
+        open_tls_served(PathApp(), bounds=bounds) as served,
+        await served.connect(),
+        await served.connect(),
+        h2_client(served) as client,
+    ):
+        assert (await client.answer("/")).body == b"ok"
+
+
+async def test_a_request_in_the_clear_is_closed_and_hurts_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    async with open_tls_served(PathApp()) as served, h2_client(served) as bystander:
+        for said in (HEAD, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", bytes(range(256)) * 100):
+            async with await served.connect() as client:
+                await client.send(said)
+                with trio.fail_after(5), suppress(trio.BrokenResourceError):
+                    assert b"HTTP" not in await client.stream.receive_some(1_000)  # an alert of TLS, or the end
+        assert (await bystander.answer("/")).body == b"ok"
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+async def test_a_stop_answers_what_is_under_way_and_says_goodbye() -> None:
+    app = PathApp()
+    async with open_tls_served(app) as served, h2_client(served) as idle, h2_client(served) as busy:
+        assert (await idle.answer("/")).body == b"ok"
+        parked = await busy.ask("/park")
+        await busy.until(lambda: busy.h2.remote_settings.max_concurrent_streams)
+        await app.parked.wait()
+        served.shutdown.set()
+        with pytest.raises(EOFError):
+            await idle.until(lambda: False)
+        assert idle.goodbye == 0
+        app.release.set()
+        await busy.until(lambda: parked.ended)
+        assert parked.body == b"released"
+        with pytest.raises(EOFError):
+            await busy.until(lambda: False)
+        assert busy.goodbye == 0
+        await served.ended.wait()
+
+
+async def test_a_drain_that_is_over_cuts_what_is_left() -> None:
+    async with open_tls_served(PathApp(), drain_s=0.2) as served, h2_client(served) as client:
+        parked = await client.ask("/park")
+        served.shutdown.set()
+        with trio.fail_after(5):
+            await served.ended.wait()
+        assert not parked.ended

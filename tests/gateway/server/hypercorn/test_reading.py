@@ -1,0 +1,77 @@
+"""Clients of HTTP/2 that read their answers slowly or not at all are held to the bounds of the clear port."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+import trio
+
+from gateway.server.bounds import Bounds
+from gateway.server.unsent import Unsent
+from tests.fakes.upstream_server import until
+from tests.gateway.server.hypercorn.h2_client import H2Client, h2_client, open_tls_served
+from tests.gateway.server.raw_client import Served
+from tests.gateway.server.test_slow_readers import OWN_BYTES, PIECE, PIECES, app
+
+
+@asynccontextmanager
+async def opened(bounds: Bounds) -> AsyncIterator[tuple[Served, Unsent]]:
+    unsent = Unsent(bounds, owner_header=b"x-api-key")
+    async with open_tls_served(app, bounds=bounds, unsent=unsent, patience_s=30) as served:
+        yield served, unsent
+
+
+async def end_of(client: H2Client) -> None:
+    """Read until the server closes, without letting it send more."""
+    with trio.fail_after(10), suppress(trio.BrokenResourceError):
+        while await client.pump():
+            pass
+
+
+async def test_who_reads_nothing_is_ended_with_all_of_its_streams() -> None:
+    async with opened(Bounds(write_s=0.3)) as (served, unsent), h2_client(served, reads=False) as client:
+        streams = [await client.ask("/own") for _ in range(3)]
+        await end_of(client)
+        assert not any(stream.ended for stream in streams)
+        assert unsent.ended["too_slow"] >= 1
+        await until(lambda: (unsent.held_bytes, unsent.readers) == (0, 0))
+
+
+async def test_what_waits_for_a_window_counts_for_its_key() -> None:
+    """Goal: a key cannot hold more by HTTP/2. Method: two readers of a megabyte, where a key may hold less than two."""
+    bounds = Bounds(unsent_key_bytes=int(1.5 * OWN_BYTES))
+    async with opened(bounds) as (served, unsent), h2_client(served, reads=False) as first:
+        await first.ask("/own", key="greedy")
+        await until(lambda: unsent.held_bytes >= OWN_BYTES)
+        async with h2_client(served) as other, h2_client(served) as second:
+            assert len((await other.answer("/own", key="modest")).body) == OWN_BYTES + 2
+            assert len((await second.answer("/own", key="greedy")).body) == OWN_BYTES + 2
+        await end_of(first)
+        assert unsent.ended == {"too_slow": 0, "key_full": 1, "node_full": 0}
+
+
+@pytest.mark.parametrize("path", ["/cut", "/pieces"])
+async def test_who_reads_below_the_floor_is_ended_however_small_the_pieces(path: str) -> None:
+    """Method: the client asks for a little more now and then, each time well within the pause that it may make."""
+    bounds = Bounds(write_s=0.4, answer_bytes_per_s=1_000_000, unsent_kernel_bytes=8_192)
+    async with opened(bounds) as (served, unsent), h2_client(served, reads=False) as client:
+        stream = await client.ask(path)
+        number = client.number_of(stream)
+        with trio.fail_after(10), suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            while not unsent.ended["too_slow"]:
+                with trio.move_on_after(0.02):
+                    while await client.pump():
+                        pass
+                client.h2.increment_flow_control_window(1_000)
+                client.h2.increment_flow_control_window(1_000, number)
+                await client.flush()
+        assert not stream.ended
+        await until(lambda: not unsent.held_bytes)
+
+
+async def test_who_reads_gets_all_of_many_answers_at_once() -> None:
+    async with opened(Bounds(write_s=0.5)) as (served, unsent), h2_client(served) as client:
+        streams = [await client.ask("/pieces") for _ in range(20)]
+        await client.until(lambda: all(stream.ended for stream in streams))
+        assert {stream.body for stream in streams} == {PIECE * PIECES}
+        assert not any(unsent.ended.values())
