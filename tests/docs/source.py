@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from tests.fakes.commands import PROJECT
-
+PROJECT = Path(__file__).parents[2]
 PACKAGES = ("gateway", "scheduler", "events", "billing", "upstreams", "limits", "storage", "client", "bench")
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

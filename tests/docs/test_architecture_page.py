@@ -9,8 +9,7 @@ from itertools import pairwise
 
 import pytest
 
-from tests.docs.source import Function, definition, imports_of, modules, names_in, split
-from tests.fakes.commands import PROJECT
+from tests.docs.source import PROJECT, Function, definition, imports_of, modules, names_in, split
 
 PAGE = (PROJECT / "docs" / "architecture.md").read_text()
 ROOMS = re.findall(r"^\| (?:\d|beside) \| `([^`]+)` \|", PAGE, re.M)

@@ -4,8 +4,7 @@ import re
 
 import pytest
 
-from tests.docs.source import definition
-from tests.fakes.commands import PROJECT
+from tests.docs.source import PROJECT, definition
 
 PAGE = (PROJECT / "docs" / "contributing.md").read_text()
 TABLE = PAGE.partition("## Where to change what")[2].partition("\n## ")[0]
