@@ -1,4 +1,4 @@
-"""What the events feed refuses, with the places in the log that a client needs to go on."""
+"""Refusals of the events feed, with the places in the log that a client needs to go on."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from events.positions import LogHead, Position
 
 
 class EventsError(Exception):
-    """Whatever the events feed refuses."""
+    """The base of all refusals of the events feed."""
 
 
 class UnknownType(EventsError):

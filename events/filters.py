@@ -1,4 +1,4 @@
-"""Which events a reader asks for, and what is told of an event to who waits for one."""
+"""The events that a reader asks for, and the part of an event that wakes those who wait for it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Moved(NamedTuple):
-    """What readers that wait are told of an event, to know whether it is for them."""
+    """The part of an event by which a waiting reader knows whether it is for it."""
 
     account_id: str
     pos: int
@@ -19,7 +19,7 @@ class Moved(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """Which events are asked for; None means all. A subject's id selects the events of its children too."""
+    """The events that are asked for; None means all. A subject's id selects the events of its children too."""
 
     types: frozenset[str] | None = None
     subjects: frozenset[str] | None = None
@@ -34,4 +34,4 @@ class Filters:
 
 
 ALL = Filters()
-"""None at all."""
+"""No filters at all."""

@@ -16,7 +16,7 @@ def iso_or_none(at: float | None) -> str | None:
 
 
 def no_instant(text: str) -> str:
-    """What somebody is told who wrote `text` for an instant."""
+    """The problem with `text`, which was sent for an instant."""
     return f"{text} is no ISO 8601 instant, such as 2030-01-31T12:00:00Z"
 
 

@@ -66,4 +66,4 @@ def m0001_events(schema: Schema) -> None:
 
 
 MIGRATIONS = MigrationSet("events", (m0001_events,))
-"""What `open_store` is given."""
+"""An argument of `open_store`."""

@@ -18,7 +18,7 @@ from events.log.log import EventLog
 from events.log.pages import PageQuery, read_head, read_page
 from events.positions import Position
 from gateway.config.ids import id_maker
-from gateway.feed.pages import Shown, still_holding, tag
+from gateway.feed.pages import PageView, still_holding, tag
 from gateway.feed.queries import LIMIT_DEFAULT, FeedQuery
 from gateway.node.stores import MIGRATIONS
 from storage.opening import open_store
@@ -63,7 +63,7 @@ async def measure(depth: Depth) -> Deep:
 
 async def _fill(store: Store, events: int) -> None:
     log = EventLog(
-        now=time.time, make_id=id_maker(time.time, Random(0)), base_url="http://127.0.0.1", tell=lambda _moved: None
+        now=time.time, make_id=id_maker(time.time, Random(0)), base_url="http://127.0.0.1", publish=lambda _moved: None
     )
     one = fact(ACCOUNT)
     for first in range(0, events, A_WRITE):
@@ -80,20 +80,20 @@ async def _timed(reads: list[Callable[[], Awaitable[None]]]) -> Histogram:
 
 
 async def _read(store: Store, start: int) -> None:
-    page = await store.read(partial(read_page, ask=PageQuery(ACCOUNT, KEY, start, LIMIT_DEFAULT, Filters())))
+    page = await store.read(partial(read_page, query=PageQuery(ACCOUNT, KEY, start, LIMIT_DEFAULT, Filters())))
     assert page.items[0].pos == start + 1
 
 
 async def _unchanged(store: Store, events: int) -> Callable[[], Awaitable[None]]:
     """The decision about the tag of the log's last page."""
-    ask = FeedQuery("oldest", None, "oldest", None, LIMIT_DEFAULT, 0, {})
+    query = FeedQuery("oldest", None, "oldest", None, LIMIT_DEFAULT, 0, {})
     start = max(events - LIMIT_DEFAULT // 2, 0)
-    page = await store.read(partial(read_page, ask=PageQuery(ACCOUNT, KEY, start, LIMIT_DEFAULT, Filters())))
-    sent = tag(Shown(page, Position(start, 0.0), Filters()), ask, KEY)
+    page = await store.read(partial(read_page, query=PageQuery(ACCOUNT, KEY, start, LIMIT_DEFAULT, Filters())))
+    sent = tag(PageView(page, Position(start, 0.0), Filters()), query, KEY)
 
     async def decide() -> None:
         head = await store.read(partial(read_head, account_id=ACCOUNT))
-        assert still_holding(sent, ask, KEY, after=start, head=head)
+        assert still_holding(sent, query, KEY, after=start, head=head)
 
     return decide
 

@@ -51,15 +51,15 @@ class Consumers:
         limit: int,
         start: Start | None = "oldest",
         filters: Filters | None = None,
-        given: Position | None = None,
+        streamed_to: Position | None = None,
         omitted: Omitted = frozenset(),
     ) -> Served:
         """The page after what was acknowledged; the same again until that moves. The first read creates the consumer.
 
-        Without a `start` it must be there already. A stream reads on behind what it has `given` before. `omitted` names
-        those of the `filters` that were not sent.
+        Without a `start` it must be there already. A stream reads on behind the position that it was `streamed_to`.
+        `omitted` names those of the `filters` that were not sent.
 
-        What was served is durable before the page is given out.
+        The page is returned once it is durable that it was served.
 
         Raises:
             FiltersConflict: they are not those of the first read.
@@ -67,7 +67,7 @@ class Consumers:
             Lapsed: once; the next read restarts at the oldest kept event.
             TooManyConsumers: the key has `CONSUMERS_MAX`.
         """
-        want = Want(account_id, key_id, name, start, filters, limit, given, omitted, self._scan_max)
+        want = Want(account_id, key_id, name, start, filters, limit, streamed_to, omitted, self._scan_max)
         outcome = await self._take(partial(read_step, want, self._now()))
         if isinstance(outcome, Lapsed):
             raise outcome

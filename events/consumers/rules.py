@@ -44,7 +44,7 @@ def is_lapsed(consumer: Consumer, head: LogHead, now: float) -> bool:
 
 
 def status_of(consumer: Consumer, head: LogHead, now: float) -> Status:
-    """What its owner is shown."""
+    """Its status, as its owner sees it."""
     if is_lapsed(consumer, head, now):
         return "lapsed"
     return "idle" if now - consumer.seen_at > IDLE_S + SEEN_S else "active"
@@ -58,7 +58,7 @@ def dropped_since(consumer: Consumer, head: LogHead) -> int:
 def served(consumer: Consumer, page: EventPage, *, begin_pos: int, unread: int, now: float) -> Consumer:
     """After a page that begins behind `begin_pos`; the same row when there is nothing worth a write.
 
-    A stream's page tells nothing of what comes before it, which may have been given and not acknowledged.
+    A stream's page says nothing of what comes before it, which may have been sent and not acknowledged.
     """
     grows = page.end.pos > consumer.served.pos
     last_pos = page.head.last_pos

@@ -1,4 +1,4 @@
-"""What a call on a named consumer comes to, worked out in a reader's transaction: an outcome, and the row it needs."""
+"""The steps of a named consumer, worked out in a reader's transaction: each an outcome, and the row that it needs."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ Omitted = frozenset[Literal["types", "subjects"]]
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """What a read asks for. `start` counts on the first one only, and None says that this is no first one; for filters
-    that are `omitted` the bound ones hold.
+    """The query of a consumer's read. `start` counts on the first one only, and None says that this is no first one.
+    For filters that are `omitted` the bound ones hold.
 
-    A stream has `given` what comes before that position, and reads on behind it.
+    A stream has sent what comes up to the position `streamed_to`, and reads on behind it.
     """
 
     account_id: str
@@ -34,7 +34,7 @@ class Want:
     start: Start | None
     filters: Filters | None
     limit: int
-    given: Position | None = None
+    streamed_to: Position | None = None
     omitted: Omitted = frozenset()
     scan_max: int = SCAN_MAX
 
@@ -76,7 +76,7 @@ class Acked:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """A consumer as its owner is shown it, beside the log as it stands."""
+    """A consumer as its owner sees it, beside the log as it stands."""
 
     consumer: Consumer
     status: Status
@@ -94,7 +94,7 @@ class ConsumerStep(Generic[Outcome]):
 
 
 def read_step(want: Want, now: float, tx: Tx) -> ConsumerStep[Served | Lapsed]:
-    """A page after what was acknowledged, or the lapse that has to be told first.
+    """A page after what was acknowledged, or the lapse that has to be reported first.
 
     Raises:
         FiltersConflict: they are not the bound ones.
@@ -156,7 +156,7 @@ def overview_step(key_id: str, name: str, now: float, tx: Tx) -> Overview:
 
 
 def overview(tx: Tx, consumer: Consumer, head: LogHead, now: float) -> Overview:
-    """`consumer` as its owner is shown it."""
+    """`consumer` as its owner sees it."""
     return Overview(consumer, rules.status_of(consumer, head, now), _unread(tx, consumer, head), head)
 
 
@@ -177,27 +177,27 @@ def _serve(tx: Tx, want: Want, before: Consumer | None, consumer: Consumer, now:
 
 
 def _begin_pos(consumer: Consumer, want: Want) -> int:
-    """Behind which the page begins: what a stream has given, or else where something may be found.
+    """The position behind which the page begins: a stream's own, or else one before anything that may be found.
 
     So one who reads on without acknowledging pages that are empty, and cut short, gets to what comes after them.
     """
-    if want.given is not None and want.given.pos >= consumer.committed.pos:
-        return want.given.pos
+    if want.streamed_to is not None and want.streamed_to.pos >= consumer.committed.pos:
+        return want.streamed_to.pos
     return consumer.quiet_pos
 
 
 def _page(tx: Tx, consumer: Consumer, want: Want, begin_pos: int) -> EventPage:
-    """What was served and not acknowledged, if anything of it is for this consumer; else all that there is."""
-    ask = PageQuery(consumer.account_id, consumer.key_id, begin_pos, want.limit, consumer.filters)
-    if want.given is None and consumer.served.pos > begin_pos:
-        page = read_page(tx, ask._replace(upto=consumer.served.pos), scan_max=want.scan_max)
+    """The page that was served and not acknowledged, if any of it is for this consumer; else all that there is."""
+    query = PageQuery(consumer.account_id, consumer.key_id, begin_pos, want.limit, consumer.filters)
+    if want.streamed_to is None and consumer.served.pos > begin_pos:
+        page = read_page(tx, query._replace(upto=consumer.served.pos), scan_max=want.scan_max)
         if page.items:
             return page
-    return read_page(tx, ask, scan_max=want.scan_max)
+    return read_page(tx, query, scan_max=want.scan_max)
 
 
 def _unread(tx: Tx, consumer: Consumer, head: LogHead) -> int:
-    """What waits for it, of what is kept."""
+    """How many of the kept events wait for it."""
     if consumer.committed.pos < head.first_pos - 1:
         return _count(tx, consumer, head.first_pos - 1, head.last_pos)
     return consumer.counted + _count(tx, consumer, consumer.counted_pos, head.last_pos)

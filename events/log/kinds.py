@@ -9,14 +9,17 @@ import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
+import msgspec
 from msgspec import Struct
 
 from events.errors import UnknownType
 
 API_VERSION: Final = "2026-11-21"
 ALL: Final = "*"
+
+Schema: TypeAlias = Mapping[str, Any]
 
 
 class DiscoverLegs(Struct, frozen=True, kw_only=True):
@@ -171,7 +174,7 @@ def select(text: str) -> frozenset[str] | None:
         UnknownType: a name is neither a type nor a family, with the nearest that is.
     """
     names = named_in(text)
-    for name in names:  # in their order: the first that is wrong is told
+    for name in names:  # in their order: the first that is wrong is named
         if not (name in KINDS or name in FAMILIES or name == ALL):
             raise UnknownType(name, _nearest(name))
     return None if ALL in names else expand(names)
@@ -190,3 +193,18 @@ def expand(names: Iterable[str]) -> frozenset[str]:
 def _nearest(name: str) -> str | None:
     found = difflib.get_close_matches(name.lower(), [*KINDS, *FAMILIES, ALL], n=1)
     return found[0] if found else None
+
+
+def data_schema(type_name: str) -> Schema:
+    """The whole schema of one type's `data`, with what it refers to in `$defs`."""
+    return msgspec.json.schema(KINDS[type_name].data)
+
+
+def data_schemas(
+    ref_template: str = "#/components/schemas/{name}",
+) -> tuple[Mapping[str, Schema], Mapping[str, Schema]]:
+    """Each type's reference to the schema of its `data`, and the schemas that are referred to, by name."""
+    shapes = list(dict.fromkeys(kind.data for kind in KINDS.values()))
+    references, components = msgspec.json.schema_components(shapes, ref_template=ref_template)
+    by_shape = dict(zip(shapes, references, strict=True))
+    return {name: by_shape[kind.data] for name, kind in KINDS.items()}, components

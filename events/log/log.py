@@ -1,11 +1,11 @@
-"""Appending to the account's log, in the transaction of the fact that is told (decisions 13).
+"""Appending to the account's log, in the transaction of the fact that an event reports (decisions 13).
 
 Positions are dense: the feed is locked until the commit, so a position is never visible before all earlier ones, on any
 node. It is the last thing a transaction locks, after accounts and keys; several feeds are locked in one order.
 
-What belongs to a key that has ended (it was revoked, or has expired) is told to the whole account, else nobody would
-hear of it. That is looked up behind the feed's lock: what stands before `key.revoked` in the log was the key's to read,
-what stands behind it is everybody's.
+An event of a key that has ended (it was revoked, or has expired) is for the whole account, else nobody would read it.
+Whether it has ended is looked up behind the feed's lock: what stands before `key.revoked` in the log was the key's to
+read, what stands behind it is everybody's.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ INSERT INTO events (account_id, pos, id, type, key_id, subject_id, parent_id, cr
 _json: Final = msgspec.json.Encoder()
 
 Ended = Callable[[Tx, Sequence[str]], Collection[str]]
-"""Tells which of these keys nobody can use any more."""
+"""Returns those of these keys that nobody can use any more."""
 
 
 def _none(_tx: Tx, _key_ids: Sequence[str]) -> Collection[str]:
@@ -46,7 +46,7 @@ def _none(_tx: Tx, _key_ids: Sequence[str]) -> Collection[str]:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What an event is about."""
+    """The thing that an event is about."""
 
     kind: str
     id: str
@@ -55,7 +55,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """Something that became true and is to be told.
+    """Something that became true and is to be published.
 
     `key_id` is the key that made the object; without one, or where that one has ended, every key of the account sees
     the event. `parent_id`, such as a run's schedule, selects the event as the subject's own id does. `links` lead from
@@ -82,7 +82,7 @@ class _End:
 
 
 class EventLog:
-    """Appends events. All of it runs on the store's thread; `tell` is called on the Trio side, after the commit."""
+    """Appends events. All of it runs on the store's thread; `publish` is called on the Trio side, after the commit."""
 
     def __init__(
         self,
@@ -90,14 +90,14 @@ class EventLog:
         now: Callable[[], float],
         make_id: Callable[[str], str],
         base_url: str,
-        tell: Callable[[Sequence[Moved]], None],
+        publish: Callable[[Sequence[Moved]], None],
         ended: Ended = _none,
     ) -> None:
-        """`base_url` is what links begin with; `tell` must neither raise nor block. By default no key ever ends."""
+        """`base_url` is what links begin with; `publish` must neither raise nor block. By default no key ever ends."""
         self._now = now
         self._make_id = make_id
         self._base_url = base_url.rstrip("/")
-        self._tell = tell
+        self._publish = publish
         self._ended = ended
 
     def append(self, tx: Tx, facts: Sequence[Fact]) -> None:
@@ -106,7 +106,7 @@ class EventLog:
             return
         ends = _lock_feeds(tx, sorted({fact.account_id for fact in facts}))
         facts = self._seen(tx, facts)
-        now = floor(self._now() * 1000) / 1000  # as exact as it is told, so that a cursor holds the same instant
+        now = floor(self._now() * 1000) / 1000  # as exact as it is published, so that a cursor holds the same instant
         rows = [self._row(ends[fact.account_id], fact, now) for fact in facts]
         tx.run_many(ADD_EVENTS, rows)
         tx.run_many(
@@ -116,9 +116,9 @@ class EventLog:
             Moved(fact.account_id, row[1], fact.type, fact.key_id, fact.subject.id, fact.parent_id)
             for fact, row in zip(facts, rows, strict=True)
         ]
-        told = partial(self._tell, moved)
-        tx.on_commit(told)
-        tx.on_doubt(told)  # a reader that is woken for nothing finds nothing
+        publish = partial(self._publish, moved)
+        tx.on_commit(publish)
+        tx.on_doubt(publish)  # a reader that is woken for nothing finds nothing
 
     def _seen(self, tx: Tx, facts: Sequence[Fact]) -> Sequence[Fact]:
         """The facts, those of keys that have ended as the whole account's."""

@@ -17,7 +17,7 @@ from storage.store import Tx, Value
 
 SCAN_MAX: Final = 10_000
 COUNT_STEP: Final = 200_000
-"""What one statement counts: a server ends those that take seconds."""
+"""How many positions one statement counts: a server ends those that take seconds."""
 
 READ_HEAD = "SELECT first_pos, first_at, last_pos, last_at FROM feeds WHERE account_id = ?"
 READ_HEADS = "SELECT account_id, first_pos, first_at, last_pos, last_at FROM feeds WHERE account_id IN {in}"
@@ -37,7 +37,7 @@ class Item(NamedTuple):
 
 
 class PageQuery(NamedTuple):
-    """What is read: up to `limit` events after the position `after`, none beyond `upto`."""
+    """A read of up to `limit` events after the position `after`, none beyond `upto`."""
 
     account_id: str
     key_id: str
@@ -81,24 +81,24 @@ def check_kept(head: LogHead, after: int) -> None:
         raise CursorAhead(head)
 
 
-def read_page(tx: Tx, ask: PageQuery, *, scan_max: int = SCAN_MAX) -> EventPage:
+def read_page(tx: Tx, query: PageQuery, *, scan_max: int = SCAN_MAX) -> EventPage:
     """One page.
 
     Raises:
         CursorExpired: something after the position was removed.
         CursorAhead: the position lies beyond the end.
     """
-    head = read_head(tx, ask.account_id)
-    check_kept(head, ask.after)
-    last = head.last_pos if ask.upto is None else min(ask.upto, head.last_pos)
-    bound = max(ask.after, min(ask.after + scan_max, last))
-    where, params = _matching(ask.account_id, ask.key_id, ask.filters, after=ask.after, upto=bound)
+    head = read_head(tx, query.account_id)
+    check_kept(head, query.after)
+    last = head.last_pos if query.upto is None else min(query.upto, head.last_pos)
+    bound = max(query.after, min(query.after + scan_max, last))
+    where, params = _matching(query.account_id, query.key_id, query.filters, after=query.after, upto=bound)
     sql = f"SELECT pos, created_at, body FROM events WHERE {where} ORDER BY pos LIMIT ?"  # noqa: S608 - constants
     # One more than asked for tells whether the page is cut short.
-    rows = tx.all(sql, (*params, ask.limit + 1)) if bound > ask.after else []
-    items = tuple([Item(pos, at, body.encode()) for pos, at, body in rows[: ask.limit]])
-    is_cut = len(rows) > ask.limit
-    end = Position(items[-1].pos, items[-1].at) if is_cut else _position(tx, ask.account_id, bound, head)
+    rows = tx.all(sql, (*params, query.limit + 1)) if bound > query.after else []
+    items = tuple([Item(pos, at, body.encode()) for pos, at, body in rows[: query.limit]])
+    is_cut = len(rows) > query.limit
+    end = Position(items[-1].pos, items[-1].at) if is_cut else _position(tx, query.account_id, bound, head)
     return EventPage(items, end, end.pos < head.last_pos, head)
 
 

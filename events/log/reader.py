@@ -1,4 +1,4 @@
-"""Pages for many readers at once: what is asked while others are being read goes together as the next read.
+"""Pages for many readers at once: queries that come during a read go together as the next read.
 
 A reader's transaction costs a hop to a thread and back, more than most pages do. When ten thousand polls wake together
 they share a few of those.
@@ -38,14 +38,14 @@ class PageReader:
         """How many wait for a page or a head that no task reads yet."""
         return sum(map(len, self._wanted.values()))
 
-    async def read(self, ask: PageQuery) -> EventPage:
+    async def read(self, query: PageQuery) -> EventPage:
         """The page as it stands now or a moment later.
 
         Raises:
             CursorExpired, CursorAhead: as `read_page`.
             StorageError: the store cannot be read.
         """
-        page = await self._found(ask)
+        page = await self._found(query)
         assert isinstance(page, EventPage)
         return page
 
@@ -59,19 +59,19 @@ class PageReader:
         assert isinstance(head, LogHead)
         return head
 
-    def begin(self, ask: PageQuery | str, sleeper: Sleeper) -> None:
-        """Read a page, or the head of the log of an account that is named, and give it to who sleeps; or why not."""
-        sleepers = self._wanted.get(ask)
+    def begin(self, query: PageQuery | str, sleeper: Sleeper) -> None:
+        """Read a page, or the head of the log of a named account, and deliver it or its failure to `sleeper`."""
+        sleepers = self._wanted.get(query)
         if sleepers is not None:
             sleepers.append(sleeper)
             return
-        self._wanted[ask] = [sleeper]
+        self._wanted[query] = [sleeper]
         if self._idle:
             self._idle.unpark()
 
-    async def _found(self, ask: PageQuery | str) -> object:
+    async def _found(self, query: PageQuery | str) -> object:
         sleeper = Sleeper()
-        self.begin(ask, sleeper)
+        self.begin(query, sleeper)
         await sleeper.sleep()
         if isinstance(sleeper.found, Exception):
             raise sleeper.found
@@ -91,21 +91,21 @@ class PageReader:
     def _take(self) -> dict[PageQuery | str, list[Sleeper]]:
         """What is read next, without what nobody waits for any more."""
         first = list(islice(self._wanted, PAGES_PER_READ))
-        taken = ((ask, self._wanted.pop(ask)) for ask in first)
-        return {ask: sleepers for ask, sleepers in taken if any(sleeper.is_asleep for sleeper in sleepers)}
+        taken = ((query, self._wanted.pop(query)) for query in first)
+        return {query: sleepers for query, sleepers in taken if any(sleeper.is_asleep for sleeper in sleepers)}
 
-    async def _read(self, asks: Sequence[PageQuery | str]) -> Sequence[Found | LogHead]:
+    async def _read(self, queries: Sequence[PageQuery | str]) -> Sequence[Found | LogHead]:
         try:
-            return await self._store.read(partial(_read_all, asks))
-        except Exception as exc:  # noqa: BLE001 - whatever it is, all who wait must hear of it
-            return [exc] * len(asks)
+            return await self._store.read(partial(_read_all, queries))
+        except Exception as exc:  # noqa: BLE001 - whatever it is, all who wait must get it
+            return [exc] * len(queries)
 
 
-def _read_all(asks: Sequence[PageQuery | str], tx: Tx) -> list[Found | LogHead]:
+def _read_all(queries: Sequence[PageQuery | str], tx: Tx) -> list[Found | LogHead]:
     """What was found for each; no two are the same."""
-    pages = read_pages(tx, [ask for ask in asks if isinstance(ask, PageQuery)])
-    heads = read_heads(tx, [ask for ask in asks if isinstance(ask, str)])
-    return [heads.get(ask, EMPTY) if isinstance(ask, str) else pages[ask] for ask in asks]
+    pages = read_pages(tx, [query for query in queries if isinstance(query, PageQuery)])
+    heads = read_heads(tx, [query for query in queries if isinstance(query, str)])
+    return [heads.get(query, EMPTY) if isinstance(query, str) else pages[query] for query in queries]
 
 
 @asynccontextmanager

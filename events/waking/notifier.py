@@ -1,7 +1,7 @@
-"""Who waits for an account's log to move, and who tells them.
+"""The readers that wait for their account's log to move, and the messages that wake them.
 
 A message says only that something may be there to read: a waiter that wakes reads the store again. So a message that
-is lost costs time, never an event, and `keep_looking` bounds that time where nodes tell each other through a server
+is lost costs time, never an event, and `keep_looking` bounds that time where nodes send messages through a server
 that may lose it.
 """
 
@@ -25,23 +25,23 @@ from storage.store import Store
 
 CHANNEL = b"events"
 LOOK_EVERY_S = 5.0
-"""How long an event may stay unnoticed on another node when the message that tells of it is lost."""
+"""How long an event may stay unnoticed on another node when its message is lost."""
 LOOK_AT_ONCE = 1_000
 
 _json: Final = msgspec.json.Encoder()
-_moves: Final = msgspec.json.Decoder(list[Moved])
+_decoder: Final = msgspec.json.Decoder(list[Moved])
 
 
-def _news_in(message: bytes) -> list[Moved] | None:
-    """What a message tells of; None for one of a node of another version: that something came is enough to know."""
+def _moves_in(message: bytes) -> list[Moved] | None:
+    """The events that a message names; None for one of another version: that something came is enough to know."""
     try:
-        return _moves.decode(message)
+        return _decoder.decode(message)
     except msgspec.MsgspecError:
         return None
 
 
 class Hub:
-    """The waiters of one node by account. What this node appends is told to them, and to the other nodes."""
+    """The waiters of one node by account. It publishes what this node appends to them, and to the other nodes."""
 
     def __init__(self, state: State | None = None) -> None:
         """`state` carries messages between nodes, if there are others."""
@@ -56,7 +56,7 @@ class Hub:
 
     @property
     def is_shared(self) -> bool:
-        """Whether other nodes are told, and tell."""
+        """Whether there are other nodes to publish to, which publish too."""
         return self._state is not None
 
     def __len__(self) -> int:
@@ -68,7 +68,7 @@ class Hub:
         return sum(waiter.is_parked for waiter in self._all())
 
     def listen(self, account_id: str, key_id: str) -> Waiter:
-        """A waiter that hears of all that is appended from now until `leave`; begin before reading the store."""
+        """A waiter that observes all that is appended from now until `leave`; begin before reading the store."""
         waiter = Waiter(account_id, key_id, self.deadlines)
         if self._closing:
             waiter.close()
@@ -76,27 +76,27 @@ class Hub:
         return waiter
 
     def leave(self, waiter: Waiter) -> None:
-        """It hears no more."""
+        """Forget the waiter."""
         of_account = self._waiting[waiter.account_id]
         del of_account[waiter]
         if not of_account:
             del self._waiting[waiter.account_id]
 
-    def tell(self, news: Sequence[Moved]) -> None:
-        """What this node has committed: wake who waits for it, here and on the other nodes."""
-        self.appended.update(moved.type for moved in news)
-        self._hear(news)
+    def publish(self, moves: Sequence[Moved]) -> None:
+        """Wake the readers that wait for what this node has committed, here and on the other nodes."""
+        self.appended.update(moved.type for moved in moves)
+        self._observe(moves)
         if self._state is not None:
-            self._state.publish(CHANNEL, _json.encode(news))
+            self._state.publish(CHANNEL, _json.encode(moves))
 
     def close(self) -> None:
-        """The node stops: every waiter answers now, and whoever comes does not wait."""
+        """Let every waiter answer now, and those that come not wait: the node stops."""
         self._closing = True
         for waiter in self._all():
             waiter.close()
 
-    def _hear(self, news: Iterable[Moved]) -> None:
-        for moved in news:
+    def _observe(self, moves: Iterable[Moved]) -> None:
+        for moved in moves:
             of_account = self._waiting.get(moved.account_id)
             if of_account:
                 for waiter in of_account:
@@ -105,16 +105,16 @@ class Hub:
     def _all(self) -> list[Waiter]:
         return [waiter for of_account in self._waiting.values() for waiter in of_account]
 
-    async def keep_hearing(self) -> None:
-        """Until cancelled: wake who waits for what other nodes append."""
+    async def keep_receiving(self) -> None:
+        """Until cancelled: wake the readers that wait for what other nodes append."""
         assert self._state is not None
         async with self._state.subscribe(CHANNEL) as messages:
             async for message in messages:
-                news = None if message == LOOK_AGAIN else _news_in(message)
-                if news is None:
+                moves = None if message == LOOK_AGAIN else _moves_in(message)
+                if moves is None:
                     self._look.set()
                 else:
-                    self._hear(news)
+                    self._observe(moves)
 
     async def keep_looking(self, store: Store) -> None:
         """Until cancelled: find by the store what messages have missed, after `LOOK_EVERY_S` at the latest."""

@@ -1,4 +1,4 @@
-"""Streams of the feed: whoever follows is given each event as it comes, over one connection (decisions 13)."""
+"""Streams of the feed: a client is sent each event as it comes, over one connection (decisions 13)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 
 from billing.keys.cache import Key
 from events.waking.waiter import WaitEnd, Waiter
-from gateway.feed.pages import Shown
+from gateway.feed.pages import PageView
 from gateway.feed.polling import HELD, Polls
 
 GLANCE_S = 0.001
@@ -18,22 +18,22 @@ CheckKey = Callable[[], Awaitable[object]]
 
 
 class Sink(Protocol):
-    """Where a stream goes. All but `hear` raise ClientGone when nobody takes what they send."""
+    """Where a stream goes. All but `receive` raise ClientGone when nobody takes what they send."""
 
-    async def give(self, shown: Shown) -> None:
+    async def send(self, view: PageView) -> None:
         """Send a page's events, if it has any."""
         ...
 
-    async def beat(self, shown: Shown) -> None:
-        """Send a sign of life, and the position up to which nothing is left to give."""
+    async def beat(self, view: PageView) -> None:
+        """Send a sign of life, and the position up to which nothing is left to send."""
         ...
 
-    async def hear(self) -> object:
-        """Return once the client has said something, or is gone. Nothing is lost when this is cancelled."""
+    async def receive(self) -> object:
+        """Return once the client has sent something, or is gone. Nothing is lost when this is cancelled."""
         ...
 
-    async def heed(self) -> bool:
-        """Answer what was heard; False if the client is gone."""
+    async def answer(self) -> bool:
+        """Answer what was received; return False if the client is gone."""
         ...
 
 
@@ -46,11 +46,12 @@ class Stopped(enum.Enum):
 
 
 async def follow(
-    polls: Polls, key: Key, *, read_on: Callable[[], Awaitable[Shown]], sink: Sink, check_key: CheckKey
+    polls: Polls, key: Key, *, read_on: Callable[[], Awaitable[PageView]], sink: Sink, check_key: CheckKey
 ) -> Stopped:
-    """Give `sink` all there is and all that comes, until either side ends it; it counts as one long-poll.
+    """Send to `sink` all there is and all that comes, until either side ends it, and return why.
 
-    `read_on` reads behind what it gave before. The key is checked before each read but the first.
+    It counts as one long-poll. `read_on` reads behind what it returned before. The key is checked before each
+    read but the first.
     """
     waiter = polls.hub.listen(key.account_id, key.id)
     held = None
@@ -59,19 +60,19 @@ async def follow(
         beat_at = polls.clock() + polls.beat_s
         while True:
             waiter.arm()
-            shown = await read_on()
-            await sink.give(shown)
+            view = await read_on()
+            await sink.send(view)
             is_due = polls.clock() >= beat_at
-            if is_due and not shown.page.items:
-                await sink.beat(shown)
-            if is_due or shown.page.items:
+            if is_due and not view.page.items:
+                await sink.beat(view)
+            if is_due or view.page.items:
                 beat_at = polls.clock() + polls.beat_s
-            if held is None and not shown.page.has_more:
+            if held is None and not view.page.has_more:
                 return Stopped.FULL
-            waiter.expect(shown.filters, behind=shown.page.end.pos)
+            waiter.expect(view.filters, behind=view.page.end.pos)
             until = beat_at
-            if shown.page.has_more or waiter.has_moved:
-                waiter.arm()  # or it would not listen at all, and a client of a busy feed were never heard
+            if view.page.has_more or waiter.has_moved:
+                waiter.arm()  # or it would not listen at all, and a client of a busy feed would never be answered
                 until = polls.clock() + GLANCE_S
             if (stopped := await _attend(waiter, until, sink=sink, check_key=check_key)) is not None:
                 return stopped
@@ -82,16 +83,16 @@ async def follow(
 
 
 async def _attend(waiter: Waiter, until: float, *, sink: Sink, check_key: CheckKey) -> Stopped | None:
-    """Heed the client until it is time to read the store again; or why the stream ends.
+    """Answer the client until it is time to read the store again; return why the stream ends, if it does.
 
     An answer is made and sent outside of the wait that news cancel: a message that was cut would end the connection.
     """
     while True:
-        ended = await waiter.wait(until, sink.hear)
+        ended = await waiter.wait(until, sink.receive)
         if ended is WaitEnd.CLOSING:
             return Stopped.CLOSING
         await check_key()
         if ended is not WaitEnd.GONE:
             return None
-        if not await sink.heed():
+        if not await sink.answer():
             return Stopped.GONE

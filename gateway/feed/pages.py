@@ -1,4 +1,4 @@
-"""A page of the feed as it is answered: items, positions, what to do next, and the tag that says if it has changed."""
+"""A page of the feed as it is sent: items, positions, what to do next, and the tag that says if it has changed."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _PLAIN_TAG = re.compile(rb'"(?P<end>[0-9]{1,19})\.(?P<more>[me])[\w-]+"')
 READ_ON = "read on at next.poll_url"
 
 
-class Shown(NamedTuple):
-    """A page with what belongs to it. The last four are a named consumer's."""
+class PageView(NamedTuple):
+    """A page as a reader sees it, with what belongs to it. The last three are a named consumer's."""
 
     page: EventPage
     after: Position
-    """Behind which it begins."""
+    """The position behind which it begins."""
     filters: Filters
     dropped: int = 0
     """Positions that retention removed between where the reader stood and where this page begins."""
@@ -38,29 +38,29 @@ class Shown(NamedTuple):
     restarted_from: Position | None = None
 
 
-def fragment(shown: Shown, query: FeedQuery, tokens: FeedTokens, base_url: str) -> bytes:
+def fragment(view: PageView, query: FeedQuery, tokens: FeedTokens, base_url: str) -> bytes:
     """The answer's part that does not depend on the request alone (spec 2.8)."""
-    page = shown.page
-    given = given_out(page, tokens)
-    ends_there = bool(given) and page.items[-1].pos == page.end.pos
-    next_cursor = given[-1][0] if ends_there else tokens.seal(page.end)
+    page = view.page
+    texts = event_texts(page, tokens)
+    ends_there = bool(texts) and page.items[-1].pos == page.end.pos
+    next_cursor = texts[-1][0] if ends_there else tokens.seal(page.end)
     data: dict[str, Any] = {
-        "items": [orjson.Fragment(text) for _, text in given],
+        "items": [orjson.Fragment(text) for _, text in texts],
         "retained_from": _iso(page.head.first_at) if page.head.last_pos >= page.head.first_pos else None,
         "next_step": _next_step(page, is_consumer=query.consumer is not None),
         "next": _next(query, next_cursor, base_url),
-        "dropped": shown.dropped,
+        "dropped": view.dropped,
     }
     if query.consumer is not None:
-        data["unread"] = shown.unread
-        if shown.restarted_from is not None:
-            data["restarted_from"] = tokens.seal(shown.restarted_from)
+        data["unread"] = view.unread
+        if view.restarted_from is not None:
+            data["restarted_from"] = tokens.seal(view.restarted_from)
     pagination = {"next_cursor": next_cursor, "has_more": page.has_more, "page_size": len(page.items)}
     return envelope.fragment("account", PATH, data, pagination)
 
 
-def given_out(page: EventPage, tokens: FeedTokens) -> list[tuple[str, bytes]]:
-    """Each event's cursor, and the event as it is given out: with that cursor in it."""
+def event_texts(page: EventPage, tokens: FeedTokens) -> list[tuple[str, bytes]]:
+    """Each event's cursor, and the event as it is sent: with that cursor in it."""
     cursors = [tokens.seal(Position(item.pos, item.at)) for item in page.items]
     return [
         (cursor, b'%b,"cursor":"%b"}' % (item.body[:-1], cursor.encode()))
@@ -69,7 +69,7 @@ def given_out(page: EventPage, tokens: FeedTokens) -> list[tuple[str, bytes]]:
 
 
 _iso = lru_cache(maxsize=1_000)(iso)
-"""Of one log's begin, which all its readers are told."""
+"""Remembered: all readers of a log are sent the same begin of it."""
 
 
 def _next(query: FeedQuery, next_cursor: str, base_url: str) -> Mapping[str, str]:
@@ -91,22 +91,22 @@ def _next_step(page: EventPage, *, is_consumer: bool) -> str:
     )
 
 
-def tag(shown: Shown, query: FeedQuery, key_id: str) -> bytes:
-    """The entity tag: the same text means the same items, next_cursor and unread, and a restart that is told or is not.
+def tag(view: PageView, query: FeedQuery, key_id: str) -> bytes:
+    """The entity tag: the same text means the same items, next_cursor, unread and whether a restart is reported.
 
     It begins with the page's end, so that a tag which comes back can be judged by the log's head alone
     (`still_holding`).
     """
-    page = shown.page
+    page = view.page
     return _tag(
         query,
         key_id,
-        shown.after.pos,
-        shown.filters,
+        view.after.pos,
+        view.filters,
         end=page.end.pos,
         has_more=page.has_more,
-        unread=shown.unread,
-        restarted=shown.restarted_from is not None,
+        unread=view.unread,
+        restarted=view.restarted_from is not None,
     )
 
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from events.log.pages import EventPage
 from events.waking.notifier import Hub
 from events.waking.waiter import WaitEnd
-from gateway.feed.pages import Shown
+from gateway.feed.pages import PageView
 from gateway.feed.reading import ByConsumer, ByCursor
 from gateway.http.request import Request
 from gateway.server.asgi import Receive
@@ -36,9 +36,9 @@ BEAT_S = 15.0
 
 
 class Polled(NamedTuple):
-    """What was seen last, and when the client should come again if not at once."""
+    """The page that was read last, and when the client should come again if not at once."""
 
-    shown: Shown
+    view: PageView
     interval_s: int | None = None
 
 
@@ -54,7 +54,7 @@ class Polls:
     beat_s: float = BEAT_S
 
     async def poll(
-        self, request: Request, reading: ByCursor | ByConsumer, *, is_news: Callable[[Shown], bool]
+        self, request: Request, reading: ByCursor | ByConsumer, *, is_news: Callable[[PageView], bool]
     ) -> Polled:
         """Read, and go on waiting and reading until there is news, the time is up, the node stops or the client leaves.
 
@@ -71,11 +71,11 @@ class Polls:
         held = None
         try:
             held = await self.gate.hold(key.account_id, key.id, name=HELD, limit=self.per_key)
-            shown = await reading.read()
+            view = await reading.read()
             if held is None:
-                return Polled(shown, FULL_INTERVAL_S)
-            if is_news(shown):
-                return Polled(shown)
+                return Polled(view, FULL_INTERVAL_S)
+            if is_news(view):
+                return Polled(view)
             until = self.clock() + reading.query.wait_s * (1 - self.rng.uniform(0, EARLY))
             gone = None
             if request.send is None or not AVAILABLE:
@@ -84,21 +84,21 @@ class Polls:
                 await request.send({"type": "sluice.hangup", "left": waiter.disconnect})
             while True:
                 begin_read = None if by_cursor is None else by_cursor.next_read()
-                waiter.expect(shown.filters, behind=shown.page.end.pos, begin_read=begin_read)
+                waiter.expect(view.filters, behind=view.page.end.pos, begin_read=begin_read)
                 began = self.clock()
                 ended = await waiter.wait(until, gone)  # PARKED or HEARING, perhaps FETCHING, then AWAKE again
                 request.held_s += (self.clock() if waiter.found is None else waiter.read_since) - began
                 if ended is WaitEnd.CLOSING:
-                    return Polled(shown, self.rng.randint(1, STOP_INTERVAL_S))
+                    return Polled(view, self.rng.randint(1, STOP_INTERVAL_S))
                 if ended is WaitEnd.GONE or (ended is WaitEnd.TIME_UP and not waiter.is_behind):
-                    return Polled(shown)
+                    return Polled(view)
                 if by_cursor is not None and isinstance(waiter.found, EventPage):
-                    shown = by_cursor.shown(waiter.found)
+                    view = by_cursor.view(waiter.found)
                 else:  # also where that read has failed: this one says why
                     waiter.arm()
-                    shown = await reading.read()
-                if ended is WaitEnd.TIME_UP or is_news(shown):
-                    return Polled(shown)
+                    view = await reading.read()
+                if ended is WaitEnd.TIME_UP or is_news(view):
+                    return Polled(view)
         finally:
             if held is not None:
                 held.release()

@@ -14,7 +14,7 @@ from events.log.reader import PageReader
 from events.positions import LogHead, Position
 from events.waking.waiter import BeginRead
 from gateway.feed import refusals
-from gateway.feed.pages import Shown
+from gateway.feed.pages import PageView
 from gateway.feed.queries import FeedQuery
 from gateway.feed.refusals import CursorSource
 from gateway.feed.tokens import FeedTokens
@@ -25,7 +25,7 @@ from upstreams.model.errors import InvalidCursor
 
 @dataclass(frozen=True, slots=True)
 class Readers:
-    """What reads of the feed stand on."""
+    """The objects that reads of the feed use."""
 
     store: Store
     pages: PageReader
@@ -43,7 +43,7 @@ class ByCursor:
     origin: Position
     after: Position
 
-    async def read(self) -> Shown:
+    async def read(self) -> PageView:
         """The page behind the position.
 
         Raises:
@@ -58,33 +58,33 @@ class ByCursor:
             self.origin = self.after = exc.head.start
         except CursorAhead as exc:
             raise refusals.unusable(refusals.AHEAD, exc.head, self.tokens, self.query.source) from exc
-        if page is None:  # retention passed just now, and nothing was given that could come to lack what follows it
+        if page is None:  # retention passed just now, and nothing was sent that could come to lack what follows it
             return await self.read()
-        return self.shown(page)
+        return self.view(page)
 
-    def shown(self, page: EventPage) -> Shown:
-        """The page as it is shown, once it was read."""
+    def view(self, page: EventPage) -> PageView:
+        """The view of a page that was read."""
         if not (page.items or page.has_more):
             self.after = page.end
-        return Shown(page, self.origin, self.query.filters or ALL)
+        return PageView(page, self.origin, self.query.filters or ALL)
 
     def next_read(self) -> BeginRead:
-        """Begins what `read` would read now; what is found is a Page for `shown`, or why there is none."""
+        """Begins what `read` would read now; what is found is a page for `view`, or why there is none."""
         return partial(self.readers.pages.begin, self._next())
 
     def _next(self) -> PageQuery:
         return PageQuery(self.key.account_id, self.key.id, self.after.pos, self.query.limit, self.query.filters or ALL)
 
-    async def read_on(self) -> Shown:
-        """As `read`, and the next read begins behind what this one gives."""
-        shown = await self.read()
-        self.after = shown.page.end
-        return shown
+    async def read_on(self) -> PageView:
+        """As `read`, and the next read begins behind what this one returns."""
+        view = await self.read()
+        self.after = view.page.end
+        return view
 
 
 @dataclass(slots=True)
 class ByConsumer:
-    """Reads as a named consumer. What is told once stays told for the whole request, until a stream reads on."""
+    """Reads as a named consumer. A restart is reported for the whole request, until a stream reads on."""
 
     readers: Readers
     query: FeedQuery
@@ -93,11 +93,11 @@ class ByConsumer:
     tokens: FeedTokens
     has_read: bool = False
     """A consumer that is deleted while its poll is held is not made again."""
-    given: Position | None = None
+    streamed_to: Position | None = None
     restarted_from: Position | None = None
     dropped: int = 0
 
-    async def read(self) -> Shown:
+    async def read(self) -> PageView:
         """The page behind what was acknowledged.
 
         Raises:
@@ -111,7 +111,7 @@ class ByConsumer:
                 start=None if self.has_read else self.query.start,
                 filters=self.query.filters,
                 limit=self.query.limit,
-                given=self.given,
+                streamed_to=self.streamed_to,
                 omitted=self.query.omitted,
             )
         except EventsError as exc:
@@ -119,17 +119,17 @@ class ByConsumer:
         self.has_read = True
         if served.restarted_from is not None:
             self.restarted_from, self.dropped = served.restarted_from, served.dropped
-        return Shown(served.page, served.committed, served.filters, self.dropped, served.unread, self.restarted_from)
+        return PageView(served.page, served.committed, served.filters, self.dropped, served.unread, self.restarted_from)
 
-    async def read_on(self) -> Shown:
-        """As `read`, and the next read begins behind what this one gives, acknowledged or not."""
-        shown = await self.read()
-        self.given, self.restarted_from, self.dropped = shown.page.end, None, 0
-        return shown
+    async def read_on(self) -> PageView:
+        """As `read`, and the next read begins behind what this one returns, acknowledged or not."""
+        view = await self.read()
+        self.streamed_to, self.restarted_from, self.dropped = view.page.end, None, 0
+        return view
 
 
 async def reading_of(readers: Readers, query: FeedQuery, key: Key, tokens: FeedTokens) -> ByCursor | ByConsumer:
-    """What reads the page that is asked for, as often as it is asked.
+    """A reading that reads the page of the query, as often as it is called.
 
     Raises:
         Refused: 400 for a cursor that is none.

@@ -20,7 +20,7 @@ from storage.store import Store
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """What the feed's routes stand on."""
+    """The objects that the feed's routes use."""
 
     hub: Hub
     readers: Readers
@@ -29,7 +29,7 @@ class Feed:
 
 @dataclass(frozen=True, slots=True)
 class FeedSetting:
-    """What a feed is made from. `is_alone`: nobody else appends to the store."""
+    """The parts that a feed is made from. `is_alone`: nobody else appends to the store."""
 
     store: Store
     hub: Hub
@@ -42,14 +42,14 @@ class FeedSetting:
 
 @asynccontextmanager
 async def open_feed(setting: FeedSetting, draining: trio.Event) -> AsyncIterator[Feed]:
-    """The feed; once `draining` is set, whoever waits is answered and nobody waits any more."""
+    """The feed; once `draining` is set, all waiting reads are answered and none waits any more."""
     store, hub = setting.store, setting.hub
     clock = trio.lowlevel.current_clock().current_time
     async with open_page_reader(store, is_alone=setting.is_alone) as pages, trio.open_nursery() as nursery:
         nursery.start_soon(_close_at, draining, hub)
         nursery.start_soon(hub.deadlines.run)
         if hub.is_shared:
-            nursery.start_soon(hub.keep_hearing)
+            nursery.start_soon(hub.keep_receiving)
         if not setting.is_alone:
             nursery.start_soon(hub.keep_looking, store)
         yield Feed(

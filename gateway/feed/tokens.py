@@ -17,7 +17,7 @@ class FeedTokens:
         self._binding = f"{PATH} {account_id}".encode()
 
     def seal(self, position: Position) -> str:
-        """The token that reads on behind `position`; the same position always gives the same text."""
+        """The token that reads on behind `position`; the same position always has the same text."""
         return self._signer.seal(self._binding, {"p": position.pos, "t": round(position.at * 1000)})
 
     def open(self, token: str) -> Position:

@@ -98,7 +98,7 @@ async def open_stores(
         def ended(tx: Tx, key_ids: Sequence[str]) -> set[str]:
             return ended_keys(tx, key_ids, now())
 
-        feed = EventLog(now=now, make_id=make_id, base_url=begin, tell=publish, ended=ended)
+        feed = EventLog(now=now, make_id=make_id, base_url=begin, publish=publish, ended=ended)
         cipher, billing_events, prefix = Cipher(secrets.sealing), FeedOfBilling(feed), config.keys.prefix
         yield Stores(
             store=store,

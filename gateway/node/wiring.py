@@ -125,7 +125,7 @@ async def _open_parts(setting: NodeSetting, runtime: Runtime) -> AsyncIterator[_
             open_store=setting.open_store,
             shared=None if state is None else gate,
             base_url=setting.base_url,
-            publish=(hub := Hub(state)).tell,
+            publish=(hub := Hub(state)).publish,
         ) as stores,
         open_membership(
             stores,

@@ -31,7 +31,7 @@ class Desk:
         self._node = node
         self._numbers = itertools.count(1)
         self.log = EventLog(
-            now=self.now, make_id=self.make_id, base_url="https://api.example.com/", tell=self.told.extend
+            now=self.now, make_id=self.make_id, base_url="https://api.example.com/", publish=self.told.extend
         )
         self.consumers = Consumers(self.store, self.now)
 

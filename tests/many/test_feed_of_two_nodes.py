@@ -74,7 +74,7 @@ async def revoke(cluster: Cluster, node: Node) -> tuple[str, float]:
 async def write_silently(cluster: Cluster) -> float:
     """An event of which no message tells; when it was written."""
     log = EventLog(
-        now=time, make_id=lambda prefix: f"{prefix}silent", base_url="https://a.example", tell=lambda _moved: None
+        now=time, make_id=lambda prefix: f"{prefix}silent", base_url="https://a.example", publish=lambda _moved: None
     )
     fact = Fact(cluster.account, "key.revoked", Subject("key", "key_silent"), KeyRevoked(key_id="key_1", last4="abcd"))
     async with open_store(cluster.store_url, MIGRATIONS) as store:

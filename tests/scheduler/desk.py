@@ -72,7 +72,7 @@ class Desk:
             now=self.now,
             make_id=self.make_id,
             base_url="https://api.example.com",
-            tell=lambda _moved: None,
+            publish=lambda _moved: None,
             ended=lambda tx, key_ids: ended_keys(tx, key_ids, self.now()),
         )
         self.keys = Keys(

@@ -15,12 +15,11 @@ from gateway.api.responses import Replies
 from gateway.feed import pages, refusals
 from gateway.feed.acks import acknowledge
 from gateway.feed.following import Stopped, follow
-from gateway.feed.pages import Shown
+from gateway.feed.pages import PageView
 from gateway.feed.polling import Polled, Polls
 from gateway.feed.queries import FeedQuery, query_of
 from gateway.feed.reading import ByConsumer, ByCursor, Readers, reading_of
-from gateway.feed.socket import EventSocket
-from gateway.feed.sse import EventSource
+from gateway.feed.sinks import EventSocket, EventSource
 from gateway.feed.tokens import PATH, FeedTokens
 from gateway.http.errors import InvalidParam
 from gateway.http.request import Caller, Reply, Request
@@ -103,7 +102,7 @@ class Events:
         self, request: Request, caller: Caller, polled: Polled, *, tokens: FeedTokens, query: FeedQuery
     ) -> Reply:
         known = request.headers.get(b"if-none-match")
-        answered = self._answered(polled.shown, query, caller.key, tokens)
+        answered = self._answered(polled.view, query, caller.key, tokens)
         made = answered.tag
         headers: Fields = _TAGGED, (made, _CACHING)
         if polled.interval_s is not None:
@@ -114,17 +113,17 @@ class Events:
         reply.headers = joined(reply.headers, headers)
         return reply
 
-    def _answered(self, shown: Shown, query: FeedQuery, key: Key, tokens: FeedTokens) -> _Answered:
+    def _answered(self, view: PageView, query: FeedQuery, key: Key, tokens: FeedTokens) -> _Answered:
         last = self._last
-        if last is not None and (last.page is not shown.page or query.consumer is not None):
+        if last is not None and (last.page is not view.page or query.consumer is not None):
             last = None
         if last is not None and last.has_tag_of(query, key):
             return last
         if last is not None and last.has_text_of(query):
             text = last.fragment
         else:
-            text = pages.fragment(shown, query, tokens, self._replies.base_url)
-        self._last = _Answered(shown.page, query, key.id, pages.tag(shown, query, key.id), text)
+            text = pages.fragment(view, query, tokens, self._replies.base_url)
+        self._last = _Answered(view.page, query, key.id, pages.tag(view, query, key.id), text)
         return self._last
 
     async def answer_socket(self, request: Request, caller: Caller) -> Reply:
@@ -168,13 +167,13 @@ class Events:
         if not reading.query.wait_s or request.method != "GET":
             return _once(reading)
 
-        def is_news(shown: Shown) -> bool:
-            page = shown.page
-            if page.has_more or shown.restarted_from is not None:
+        def is_news(view: PageView) -> bool:
+            page = view.page
+            if page.has_more or view.restarted_from is not None:
                 return True
             if not page.items or known is None:
                 return bool(page.items)
-            return not pages.matches(known, pages.tag(shown, reading.query, reading.key.id))
+            return not pages.matches(known, pages.tag(view, reading.query, reading.key.id))
 
         return self._polls.poll(request, reading, is_news=is_news)
 

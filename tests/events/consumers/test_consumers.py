@@ -67,7 +67,7 @@ async def test_what_a_stream_gave_and_nobody_acknowledged_is_given_again(desk: D
     await desk.append(*[alert()] * 5)
     given, got = None, []
     while len(got) < 5:
-        served = await desk.consumers.read(ACCOUNT, KEY, "c", limit=2, given=given)
+        served = await desk.consumers.read(ACCOUNT, KEY, "c", limit=2, streamed_to=given)
         given = served.page.end
         got += places(served.page)
     assert got == [1, 2, 3, 4, 5]
@@ -75,7 +75,7 @@ async def test_what_a_stream_gave_and_nobody_acknowledged_is_given_again(desk: D
     assert (places(again.page), again.unread) == ([1, 2], 5)
     await desk.consumers.ack(KEY, "c", again.page.end)
     await desk.append(low())
-    await desk.consumers.read(ACCOUNT, KEY, "c", limit=2, given=given)
+    await desk.consumers.read(ACCOUNT, KEY, "c", limit=2, streamed_to=given)
     assert places((await read(desk)).page) == [3, 4, 5, 6]
 
 

@@ -17,9 +17,10 @@ from events.log.kinds import (
     DiscoverCredits,
     DiscoverLegs,
     DiscoverRun,
+    data_schema,
+    data_schemas,
     select,
 )
-from events.schemas import data_schema, data_schemas
 
 TYPES = [
     "discover.progress",

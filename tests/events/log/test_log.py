@@ -120,7 +120,7 @@ async def test_what_belongs_to_a_key_that_has_ended_is_written_and_told_as_the_a
         asked.append(key_ids)
         return {"key_gone"}
 
-    log = EventLog(now=desk.now, make_id=desk.make_id, base_url="", tell=desk.told.extend, ended=ended)
+    log = EventLog(now=desk.now, make_id=desk.make_id, base_url="", publish=desk.told.extend, ended=ended)
     facts = [alert("run_1", key_id="key_gone"), alert("run_2"), low(), alert("run_3", key_id="key_gone")]
     await desk.store.write(lambda tx: log.append(tx, facts))
     await desk.store.write(lambda tx: log.append(tx, [low()]))

@@ -64,12 +64,12 @@ Wait = Callable[..., Awaitable[WaitEnd]]
 async def test_what_was_told_before_the_wait_counts_from_arm_on(wait: Wait, autojump_clock: trio.abc.Clock) -> None:
     hub = Hub()
     waiter = hub.listen(ACCOUNT, KEY)
-    hub.tell([moved(1)])
+    hub.publish([moved(1)])
     assert await wait(waiter) is WaitEnd.MOVED
     waiter.arm()
     assert await wait(waiter) is WaitEnd.TIME_UP
     waiter.arm()
-    hub.tell([moved(2)])
+    hub.publish([moved(2)])
     waiter.expect(Filters(), behind=1)
     assert await wait(waiter) is WaitEnd.MOVED
 
@@ -79,7 +79,7 @@ async def test_what_it_has_read_already_wakes_nobody(wait: Wait, autojump_clock:
     hub = Hub()
     waiter = hub.listen(ACCOUNT, KEY)
     waiter.expect(Filters(), behind=5)
-    hub.tell([moved(4), moved(5)])
+    hub.publish([moved(4), moved(5)])
     assert (await wait(waiter), waiter.is_behind) == (WaitEnd.TIME_UP, False)
 
 
@@ -90,11 +90,11 @@ async def test_what_is_not_for_it_leaves_it_behind_until_it_reads_again(
     hub = Hub()
     waiter = hub.listen(ACCOUNT, KEY)
     waiter.expect(Filters(types=frozenset({"credits.low"})), behind=1)
-    hub.tell([moved(2)])
+    hub.publish([moved(2)])
     assert (await wait(waiter), waiter.is_behind) == (WaitEnd.TIME_UP, True)
     waiter.arm()
     assert not waiter.is_behind
-    hub.tell([moved(3, key_id="key_of_another", type="credits.low")])
+    hub.publish([moved(3, key_id="key_of_another", type="credits.low")])
     assert (await wait(waiter), waiter.is_behind) == (WaitEnd.TIME_UP, True)
 
 
@@ -179,7 +179,7 @@ def test_who_has_left_is_forgotten() -> None:
     assert len(hub) == 1
     hub.leave(other)
     assert len(hub) == 0
-    hub.tell([moved(1)])
+    hub.publish([moved(1)])
 
 
 @given(
@@ -223,8 +223,8 @@ async def test_a_message_of_another_node_wakes_as_its_own_would(autojump_clock: 
     here, there = Hub(one), Hub(other)  # type: ignore[arg-type]
     waiter = there.listen(ACCOUNT, KEY)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(there.keep_hearing)
-        here.tell([moved(1), moved(2, key_id=None, parent_id=None)])
+        nursery.start_soon(there.keep_receiving)
+        here.publish([moved(1), moved(2, key_id=None, parent_id=None)])
         for message in one.published:
             await other.send.send(message)
         assert await wait(waiter) is WaitEnd.MOVED
@@ -242,7 +242,7 @@ async def test_a_message_that_cannot_be_read_makes_it_look_at_once(message: byte
     await quick.append(low())
     with trio.fail_after(LOOK_EVERY_S - 1):
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(hub.keep_hearing)
+            nursery.start_soon(hub.keep_receiving)
             nursery.start_soon(hub.keep_looking, quick.store)
             await wire.send.send(message)
             assert await wait(waiter, 60) is WaitEnd.MOVED
@@ -298,9 +298,9 @@ async def parked(reads: Reads, hub: Hub, patience_s: float = 9.0) -> AsyncIterat
 async def test_news_begin_a_read_and_what_it_finds_ends_the_wait(autojump_clock: trio.abc.Clock) -> None:
     hub, reads = Hub(), Reads()
     async with parked(reads, hub) as (waiter, ends):
-        hub.tell([moved(2)])
+        hub.publish([moved(2)])
         assert not reads.begun, "it is not for it"
-        hub.tell([moved(3, type="credits.low")])
+        hub.publish([moved(3, type="credits.low")])
         await trio.testing.wait_all_tasks_blocked()
         assert (reads.begun, ends, waiter.is_behind) == ([waiter], [], False)
         assert waiter.read_since == trio.current_time()
@@ -313,8 +313,8 @@ async def test_what_comes_while_a_read_is_under_way_ends_the_next_wait(autojump_
     """The read may have begun before it: it has to be read again."""
     hub, reads = Hub(), Reads()
     async with parked(reads, hub) as (waiter, ends):
-        hub.tell([moved(2, type="credits.low")])
-        hub.tell([moved(3, type="credits.low")])
+        hub.publish([moved(2, type="credits.low")])
+        hub.publish([moved(3, type="credits.low")])
         assert len(reads.begun) == 1
         waiter.deliver("a page")
         await trio.testing.wait_all_tasks_blocked()
@@ -326,7 +326,7 @@ async def test_what_comes_while_a_read_is_under_way_ends_the_next_wait(autojump_
 async def test_a_read_that_is_under_way_is_waited_for(end: str, autojump_clock: trio.abc.Clock) -> None:
     hub, reads = Hub(), Reads()
     async with parked(reads, hub) as (waiter, ends):
-        hub.tell([moved(2, type="credits.low")])
+        hub.publish([moved(2, type="credits.low")])
         if end == "close":
             hub.close()
         elif end == "time up":
@@ -344,7 +344,7 @@ async def test_a_client_that_leaves_while_a_read_is_under_way_is_not_waited_with
 ) -> None:
     hub, reads = Hub(), Reads()
     async with parked(reads, hub) as (waiter, ends):
-        hub.tell([moved(2, type="credits.low")])
+        hub.publish([moved(2, type="credits.low")])
         waiter.disconnect()
         await trio.testing.wait_all_tasks_blocked()
         assert ends == [WaitEnd.GONE]
@@ -356,7 +356,7 @@ async def test_a_wait_that_is_cancelled_while_a_read_is_under_way_takes_nothing(
 ) -> None:
     hub, reads = Hub(), Reads()
     async with parked(reads, hub) as (waiter, ends):
-        hub.tell([moved(2, type="credits.low")])
+        hub.publish([moved(2, type="credits.low")])
     assert (ends, waiter.is_parked) == ([], False)
     waiter.deliver("a page that nobody takes any more")
     waiter.expire()

@@ -22,13 +22,13 @@ async def test_a_poll_on_one_node_wakes_for_what_another_has_appended_and_the_fi
         async with open_redis(empty_redis.url) as one, open_redis(empty_redis.url) as other:
             here, there = Hub(one), Hub(other)
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(there.keep_hearing)
+                nursery.start_soon(there.keep_receiving)
                 for filters, wait_s, ends in (
                     (Filters(), 10.0, WaitEnd.MOVED),
                     (Filters(subjects=frozenset({"mon_1"})), 10.0, WaitEnd.MOVED),
                     (Filters(types=frozenset({"credits.low"})), 0.5, WaitEnd.TIME_UP),
                 ):
-                    assert await _ended(there, filters, wait_s, tell=lambda: here.tell(MOVED)) is ends
+                    assert await _ended(there, filters, wait_s, tell=lambda: here.publish(MOVED)) is ends
                 nursery.cancel_scope.cancel()
 
 

@@ -208,7 +208,9 @@ class Inline:
         self.desk = Desk(self.store)
         self.told: list[Moved] = []
         make_id = id_maker(lambda: NOW, Random(1))
-        billing_events = FeedOfBilling(EventLog(now=lambda: NOW, make_id=make_id, base_url="", tell=self.told.extend))
+        billing_events = FeedOfBilling(
+            EventLog(now=lambda: NOW, make_id=make_id, base_url="", publish=self.told.extend)
+        )
         self.charges = Charges(
             self.store, self.desk.balances, now=lambda: NOW, node="node-1", billing_events=billing_events
         )

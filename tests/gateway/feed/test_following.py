@@ -15,7 +15,7 @@ from events.log.pages import EventPage, Item
 from events.positions import LogHead, Position
 from events.waking.notifier import Hub
 from gateway.feed.following import Stopped, follow
-from gateway.feed.pages import Shown
+from gateway.feed.pages import PageView
 from gateway.feed.polling import HELD, Polls
 from limits.concurrency import Leases
 from limits.gate import MemoryGate
@@ -25,10 +25,10 @@ from tests.fakes.cancelling import cancel_everywhere
 KEY = Key("key_1", "acc_1", "", None)
 
 
-def page(pos: int, *, items: bool = True, has_more: bool = False) -> Shown:
+def page(pos: int, *, items: bool = True, has_more: bool = False) -> PageView:
     end = Position(pos, 1.0)
     given = (Item(pos, 1.0, b"{}"),) if items else ()
-    return Shown(EventPage(given, end, has_more, LogHead(1, 1.0, pos, 1.0)), Position(0, 0.0), Filters())
+    return PageView(EventPage(given, end, has_more, LogHead(1, 1.0, pos, 1.0)), Position(0, 0.0), Filters())
 
 
 class Client:
@@ -41,18 +41,18 @@ class Client:
         self.say, self._hears = trio.open_memory_channel[str | None](10)
         self._heard: str | None = None
 
-    async def give(self, shown: Shown) -> None:
+    async def send(self, view: PageView) -> None:
         await trio.lowlevel.checkpoint()
-        self.given += [item.pos for item in shown.page.items]
+        self.given += [item.pos for item in view.page.items]
 
-    async def beat(self, shown: Shown) -> None:
+    async def beat(self, view: PageView) -> None:
         await trio.lowlevel.checkpoint()
-        self.beats.append(shown.page.end.pos)
+        self.beats.append(view.page.end.pos)
 
-    async def hear(self) -> None:
+    async def receive(self) -> None:
         self._heard = await self._hears.receive()
 
-    async def heed(self) -> bool:
+    async def answer(self) -> bool:
         await trio.lowlevel.checkpoint()
         if self._heard is None:
             return False
@@ -63,12 +63,12 @@ class Client:
 class Log:
     """Gives the pages it was made with, then ever the last one again; `before` runs before each."""
 
-    def __init__(self, *pages: Shown, before: Callable[[int], None] = lambda _number: None) -> None:
+    def __init__(self, *pages: PageView, before: Callable[[int], None] = lambda _number: None) -> None:
         self._pages = pages
         self._before = before
         self.reads = 0
 
-    async def read_on(self) -> Shown:
+    async def read_on(self) -> PageView:
         await trio.lowlevel.checkpoint()
         self._before(self.reads)
         self.reads += 1
@@ -91,7 +91,7 @@ def held(polls: Polls) -> int:
 
 
 def move(polls: Polls, pos: int) -> None:
-    polls.hub.tell([Moved("acc_1", pos, "key.revoked", None, "key_1", None)])
+    polls.hub.publish([Moved("acc_1", pos, "key.revoked", None, "key_1", None)])
 
 
 async def test_a_stream_cancelled_at_any_wait_holds_nothing_any_more():
@@ -132,9 +132,9 @@ async def _say_and_leave(client: Client) -> None:
 class Slow(Client):
     """Takes its time to answer."""
 
-    async def heed(self) -> bool:
+    async def answer(self) -> bool:
         await trio.sleep(1)
-        return await super().heed()
+        return await super().answer()
 
 
 async def test_a_client_that_says_much_holds_up_no_page(autojump_clock: trio.testing.MockClock):

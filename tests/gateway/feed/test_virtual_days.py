@@ -27,7 +27,7 @@ from events.log.reader import open_page_reader
 from events.migrations import MIGRATIONS
 from events.positions import Position
 from events.waking.notifier import Hub
-from gateway.feed.pages import Shown
+from gateway.feed.pages import PageView
 from gateway.feed.polling import Polls
 from gateway.feed.queries import FeedQuery, read_query
 from gateway.feed.reading import Readers, reading_of
@@ -96,9 +96,9 @@ class World:
             self.first_pos = first
             await self.store.write(partial(_drop, first))
 
-    def matching(self, ask: FeedQuery, key_id: str, after: int) -> list[int]:
+    def matching(self, sent_query: FeedQuery, key_id: str, after: int) -> list[int]:
         """The positions behind `after` that the read selects."""
-        filters = ask.filters
+        filters = sent_query.filters
         found = []
         for pos, _, fact in self.written[after:]:
             visible = fact.key_id in (None, key_id)
@@ -110,30 +110,30 @@ class World:
                 found.append(pos)
         return found
 
-    async def read(self, key: Key, query: str) -> tuple[FeedQuery, Shown] | Refused:
+    async def read(self, key: Key, query: str) -> tuple[FeedQuery, PageView] | Refused:
         """One read as the route does it."""
         try:
             return await self._read(key, query)
         except Refused as refused:
             return refused
 
-    async def _read(self, key: Key, query: str) -> tuple[FeedQuery, Shown]:
-        ask = read_query(parse_qsl(query))
-        reading = await reading_of(self.readers, ask, key, self.tokens)
+    async def _read(self, key: Key, query: str) -> tuple[FeedQuery, PageView]:
+        sent_query = read_query(parse_qsl(query))
+        reading = await reading_of(self.readers, sent_query, key, self.tokens)
         self.pages += 1
-        if not ask.wait_s:
-            return ask, await reading.read()
+        if not sent_query.wait_s:
+            return sent_query, await reading.read()
         request = Request("req_1", "GET", "/v1/events", b"", {}, 0.0, receive=_never)
         if self.pages % 2:  # a server that tells of hang-ups, or one that has to be listened to
             request.send = _take
         polled = await self.polls.poll(
             request,
             reading,
-            is_news=lambda shown: bool(shown.page.items or shown.page.has_more or shown.restarted_from),
+            is_news=lambda view: bool(view.page.items or view.page.has_more or view.restarted_from),
         )
-        assert request.held_s <= ask.wait_s + TICK_S
-        self.woken += bool(polled.shown.page.items and request.held_s)
-        return ask, polled.shown
+        assert request.held_s <= sent_query.wait_s + TICK_S
+        self.woken += bool(polled.view.page.items and request.held_s)
+        return sent_query, polled.view
 
 
 async def _take(_message: Any) -> None:
@@ -164,7 +164,7 @@ async def open_world(rng: Random) -> AsyncIterator[World]:
     gate = MemoryGate(Window(600), Leases(50), clock)
     hub = Hub()
     log = EventLog(
-        now=now, make_id=lambda prefix: f"{prefix}{next(numbers)}", base_url="https://a.example", tell=hub.tell
+        now=now, make_id=lambda prefix: f"{prefix}{next(numbers)}", base_url="https://a.example", publish=hub.publish
     )
     async with open_page_reader(store, is_alone=True) as pages, trio.open_nursery() as nursery:
         nursery.start_soon(hub.deadlines.run)
@@ -209,12 +209,12 @@ async def follow(world: World, key: Key, query: str, rng: Random) -> None:
         if isinstance(told, Refused):
             cursor, pos = expired(world, told, pos)
             continue
-        ask, shown = told
+        sent_query, view = told
         if was_oldest:
             pos = max(pos, first_pos - 1)
-        judge(world, ask, key, shown, after=pos, began=began)
-        pos = shown.page.end.pos
-        cursor = world.tokens.seal(shown.page.end)
+        judge(world, sent_query, key, view, after=pos, began=began)
+        pos = view.page.end.pos
+        cursor = world.tokens.seal(view.page.end)
 
 
 def expired(world: World, refused: Refused, pos: int) -> tuple[str, int]:
@@ -228,14 +228,14 @@ def expired(world: World, refused: Refused, pos: int) -> tuple[str, int]:
     return details["oldest_cursor"], world.first_pos - 1
 
 
-def judge(world: World, ask: FeedQuery, key: Key, shown: Shown, *, after: int, began: float) -> None:
+def judge(world: World, sent_query: FeedQuery, key: Key, view: PageView, *, after: int, began: float) -> None:
     """The page is what the model says, and a poll was woken as soon as there was something."""
-    found, page = world.matching(ask, key.id, after), shown.page
-    assert [item.pos for item in page.items] == [pos for pos in found if pos <= page.end.pos][: ask.limit]
-    if ask.consumer is not None:
+    found, page = world.matching(sent_query, key.id, after), view.page
+    assert [item.pos for item in page.items] == [pos for pos in found if pos <= page.end.pos][: sent_query.limit]
+    if sent_query.consumer is not None:
         return  # what was served before may end anywhere
     if page.has_more:
-        assert len(page.items) == ask.limit
+        assert len(page.items) == sent_query.limit
     else:
         assert page.end.pos >= len([one for one in world.written if one.at < now()])
     if page.items and page.items[0].at > began:
@@ -259,31 +259,31 @@ async def consume(world: World, key: Key, name: str, query: str, rng: Random) ->
             is_told = True
             world.lapses += 1
             continue
-        ask, shown = told
+        sent_query, view = told
         if is_new:
-            committed, is_new = shown.after, False
+            committed, is_new = view.after, False
         elif is_told:
-            assert shown.restarted_from is not None
-            assert shown.restarted_from.pos == committed.pos
-            assert shown.dropped == shown.after.pos - committed.pos or shown.dropped == 0
-            committed, is_told, frozen = shown.after, False, []
+            assert view.restarted_from is not None
+            assert view.restarted_from.pos == committed.pos
+            assert view.dropped == view.after.pos - committed.pos or view.dropped == 0
+            committed, is_told, frozen = view.after, False, []
         else:
-            assert shown.restarted_from is None
-            assert shown.after.pos == committed.pos
+            assert view.restarted_from is None
+            assert view.after.pos == committed.pos
             assert idle_s <= LAPSE_S + 2 * SEEN_S
         seen_at = now()
-        judge(world, ask, key, shown, after=committed.pos, began=began)
-        given = [item.pos for item in shown.page.items]
+        judge(world, sent_query, key, view, after=committed.pos, began=began)
+        given = [item.pos for item in view.page.items]
         assert not frozen or given == frozen, "it was not acknowledged"
         frozen = given
-        assert shown.unread is not None
-        assert abs(shown.unread - len(world.matching(ask, key.id, committed.pos))) <= len(
+        assert view.unread is not None
+        assert abs(view.unread - len(world.matching(sent_query, key.id, committed.pos))) <= len(
             [one for one in world.written if one.at >= now()]
         )
         if rng.random() < 0.7:
-            place = shown.page.end
-            if shown.page.items and rng.random() < 0.3:
-                item = rng.choice(shown.page.items)
+            place = view.page.end
+            if view.page.items and rng.random() < 0.3:
+                item = rng.choice(view.page.items)
                 place = Position(item.pos, item.at)
             acked = await world.readers.consumers.ack(key.id, name, place)
             assert acked.advanced == (place.pos > committed.pos)

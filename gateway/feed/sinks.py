@@ -1,0 +1,162 @@
+"""Where a stream of the feed goes: server-sent events, or a WebSocket (decisions 13).
+
+Server-sent events: every event's id is its cursor, so `Last-Event-ID` resumes.
+
+A WebSocket carries pages of events one way, acknowledgements the other.
+Server to client, each one JSON object in a text message:
+`{"type":"events","items":[...],"next_cursor":"cur_...","has_more":false}`, for a named consumer with `unread`, and
+with `restarted_from` and `dropped` after a lapse; `{"type":"alive","next_cursor":"cur_..."}` after 15 s without
+events; `{"type":"acked",...}` with the `data` of an acknowledgement; `{"type":"error","error":{...}}` in its place, or
+before a close; `{"type":"end","reason":"...","retry_after_s":2}` before a close.
+Client to server: `{"type":"ack","cursor":"cur_..."}`, for a named consumer. They are answered one by one, in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Literal
+
+import msgspec
+import orjson
+
+from gateway.feed.following import Stopped
+from gateway.feed.pages import PageView, event_texts
+from gateway.feed.polling import FULL_INTERVAL_S, STOP_INTERVAL_S, hung_up
+from gateway.feed.tokens import FeedTokens
+from gateway.http import envelope
+from gateway.http.errors import InvalidParam, Refused
+from gateway.http.sse import EventStream
+from gateway.http.websocket import GOING_AWAY, TRY_AGAIN_LATER, SocketStream
+from gateway.server.asgi import Receive
+
+RETRY_MS = {Stopped.FULL: FULL_INTERVAL_S * 1000, Stopped.CLOSING: STOP_INTERVAL_S * 500}
+_ENDS = {Stopped.FULL: (TRY_AGAIN_LATER, FULL_INTERVAL_S), Stopped.CLOSING: (GOING_AWAY, STOP_INTERVAL_S // 2)}
+
+Ack = Callable[[str], Awaitable[dict[str, object]]]
+"""Acknowledges a cursor; returns the `data` of the reply. Raises Refused."""
+
+
+class EventSource:
+    """The sink of one client of server-sent events. They have no name of their own, so `onmessage` gets them all.
+
+    For a consumer that has lapsed an event `restarted` comes first.
+    """
+
+    def __init__(self, stream: EventStream, receive: Receive, tokens: FeedTokens) -> None:
+        self._stream = stream
+        self._receive = receive
+        self._tokens = tokens
+        self._sent_pos = -1
+
+    async def send(self, view: PageView) -> None:
+        """Send a page's events; the first page also opens the stream, with the place where it begins if it is empty."""
+        lines = []
+        if view.restarted_from is not None:
+            restart = {"restarted_from": self._tokens.seal(view.restarted_from), "dropped": view.dropped}
+            lines.append(b"event: restarted\ndata: %b\n\n" % orjson.dumps(restart))
+        if texts := event_texts(view.page, self._tokens):
+            self._sent_pos = view.page.items[-1].pos
+            lines += [b"id: %b\ndata: %b\n\n" % (cursor.encode(), text) for cursor, text in texts]
+        elif not self._stream.started:
+            lines.append(self._place(view) + b": open\n\n")
+        if lines:
+            await self._stream.write(b"".join(lines))
+
+    async def beat(self, view: PageView) -> None:
+        """Send a comment, with the id of a position that has moved though nothing was sent."""
+        await self._stream.write(self._place(view) + b": alive\n\n")
+
+    def _place(self, view: PageView) -> bytes:
+        """The id of where a page ends, unless it was sent; a client that begins `now` and is cut off resumes there."""
+        end = view.page.end
+        if end.pos <= self._sent_pos:
+            return b""
+        self._sent_pos = end.pos
+        return b"id: %b\n" % self._tokens.seal(end).encode()
+
+    async def receive(self) -> None:
+        """Wait until the client is gone: it has nothing to say."""
+        await hung_up(self._receive)
+
+    async def answer(self) -> bool:
+        """Return False: it is gone."""
+        return False
+
+    async def end(self, stopped: Stopped) -> None:
+        """Say when to come again; a client that has only half-closed, too, gets all and a whole answer."""
+        await self._stream.write(b"retry: %d\n\n" % RETRY_MS.get(stopped, FULL_INTERVAL_S * 1000), is_last=True)
+
+
+class _ClientMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A message that a client may send; anything else is refused as in a body."""
+
+    type: Literal["ack"]
+    cursor: str
+
+
+class EventSocket:
+    """The sink of one client of a WebSocket. `ack` is None unless it reads as a named consumer."""
+
+    def __init__(self, stream: SocketStream, tokens: FeedTokens, base_url: str, ack: Ack | None) -> None:
+        self._stream = stream
+        self._tokens = tokens
+        self._base_url = base_url
+        self._ack = ack
+        self._received: str | bytes | None = None
+
+    async def send(self, view: PageView) -> None:
+        """Send a page's events in one message; the first page also opens the socket."""
+        page = view.page
+        if not page.items and self._stream.started:
+            return
+        items = [orjson.Fragment(text) for _, text in event_texts(page, self._tokens)]
+        message = {"type": "events", "items": items, **self._place(view), "has_more": page.has_more}
+        if view.unread is not None:
+            message["unread"] = view.unread
+        if view.restarted_from is not None:
+            message |= {"restarted_from": self._tokens.seal(view.restarted_from), "dropped": view.dropped}
+        await self._stream.say(orjson.dumps(message))
+
+    async def beat(self, view: PageView) -> None:
+        """Send a sign of life that a browser sees too, which is shown no ping."""
+        await self._stream.say(orjson.dumps({"type": "alive", **self._place(view)}))
+
+    async def receive(self) -> None:
+        """Wait for the client's next message, or its end."""
+        self._received = await self._stream.hear()
+
+    async def answer(self) -> bool:
+        """Answer the message; return False when there is none since the client is gone."""
+        if self._received is None:
+            return False
+        await self._stream.say(await self._answer(self._received))
+        return True
+
+    async def end(self, stopped: Stopped) -> None:
+        """Say why it ends and when to come again, and close it."""
+        code, retry_s = _ENDS[stopped]
+        await self._stream.say(orjson.dumps({"type": "end", "reason": stopped.value, "retry_after_s": retry_s}))
+        await self._stream.close(code, stopped.value)
+
+    async def _answer(self, received: str | bytes) -> bytes:
+        try:
+            return orjson.dumps({"type": "acked", **await self._acknowledge(_read(received))})
+        except Refused as refused:
+            return b'{"type":"error",%b}' % envelope.error_fragment(refused, self._base_url)
+
+    async def _acknowledge(self, message: _ClientMessage) -> dict[str, object]:
+        if self._ack is None:
+            suggestion = "Open the socket with consumer= to acknowledge."
+            raise InvalidParam("type", "ack is for named consumers", suggestion=suggestion)
+        return await self._ack(message.cursor)
+
+    def _place(self, view: PageView) -> dict[str, object]:
+        return {"next_cursor": self._tokens.seal(view.page.end)}
+
+
+def _read(received: str | bytes) -> _ClientMessage:
+    try:
+        return msgspec.json.decode(received, type=_ClientMessage)
+    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+        suggestion = 'Send {"type":"ack","cursor":"cur_..."}.'
+        raise InvalidParam("message", f"cannot be read: {exc}", suggestion=suggestion) from exc
