@@ -173,6 +173,6 @@ class Clients:
         """Mostly profiles that nobody has asked for, some that everybody does, and a composite now and then."""
         dice = self.rng.random()
         name = f"hot{self.rng.randrange(HOT)}" if dice < 0.3 else f"user{self.rng.randrange(10**6)}"
-        if dice > 0.85:
+        if dice > 0.75:
             return f"/v1/github/repo/dossier?url=https://github.com/{name}/code"
         return f"/v1/github/profile?handle={name}"

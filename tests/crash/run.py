@@ -32,6 +32,7 @@ PLAIN, CLAIMING = 10, 10
 DURING_START = 0.3
 """The share of kills that meet a node which does not serve yet."""
 START_S_MAX, LOAD_S_MAX = 0.25, 0.4
+ANSWERS_MAX, SLOW_S = 40, 5.0
 VERIFY_EVERY = 20
 RECOVERED_S = 60.0
 ENVIRON = {"SLUICE_SECRET": "a secret of tests, long enough"}
@@ -101,10 +102,18 @@ class Ordeal:
         async with trio.open_nursery() as nursery:
             for work in works:
                 nursery.start_soon(_until_it_dies, work, node, life)
+            wanted = self.clients.seen.counts.total() + self.rng.randrange(ANSWERS_MAX)
             await trio.sleep(self.rng.random() * LOAD_S_MAX)
+            await self._until_answered(wanted)
             node.is_killed = True
             self.fleet.kill(started)
         self.clients.seen.end(life)
+
+    async def _until_answered(self, wanted: int) -> None:
+        """Until clients have counted so much: a slow machine is given time for it, a quick one has done it by then."""
+        with trio.move_on_after(SLOW_S):
+            while self.clients.seen.counts.total() < wanted:  # noqa: ASYNC110 - clients count, and set no event
+                await trio.sleep(0.005)
 
     async def finish(self) -> None:
         """The last life: every key gets its outcome and gives it again; then the node is killed once more."""
