@@ -1,4 +1,4 @@
-"""What is asked of the books, what they hold, and what a decision about them comes to.
+"""The requests of a batch of charges, the rows that it touches, and the decision about them.
 
 Requests and charges are never changed, but not frozen: each call makes both, and a frozen one takes a microsecond more.
 """
@@ -39,7 +39,7 @@ class Charge:
 
 
 class CloseRequest(NamedTuple):
-    """What of a charge was used; the rest is refunded with `description`."""
+    """How much of a charge was used; the rest is refunded with `description`."""
 
     request_id: str
     account_id: str
@@ -96,7 +96,7 @@ class BatchRows:
     uncounted: set[str] = field(default_factory=set)
     """Those of `open` that their keys' counters do not hold: they were reset since."""
     is_plain: bool = False
-    """Each charge that the batch closes is known to be open, and is closed once; `open` has no need of those that are
+    """Each charge that the batch closes is surely open, and is closed once; `open` has no need of those that are
     settled in full."""
 
 
@@ -106,7 +106,7 @@ Outcome: TypeAlias = Charge | Closed | BillingError
 
 @dataclass(slots=True)
 class Decision:
-    """What a batch comes to: an outcome for each request, in order, and the rows to write."""
+    """The decision about a batch: an outcome for each request, in order, and the rows to write."""
 
     outcomes: list[Outcome] = field(default_factory=list)
     entries: list[Entry] = field(default_factory=list)
@@ -117,6 +117,6 @@ class Decision:
     accounts: dict[str, AccountState] = field(default_factory=dict)
     keys: dict[str, KeyState] = field(default_factory=dict)
 
-    def told(self) -> dict[str, BalanceUpdate]:
+    def balance_updates(self) -> dict[str, BalanceUpdate]:
         """The balances by account, once they are written."""
         return {id_: BalanceUpdate(one.version + 1, one.balance) for id_, one in self.accounts.items()}

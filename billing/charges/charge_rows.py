@@ -23,12 +23,12 @@ from storage.store import Tx
 
 # From the list to the table: a look-up `IN` a list first sorts it into a table of its own, at twice the cost.
 READ_ACCOUNTS = """
-SELECT accounts.id, balance, held, unlimited, version, pack FROM {in} AS asked, accounts
-WHERE accounts.id = asked.value ORDER BY accounts.id {lock}
+SELECT accounts.id, balance, held, unlimited, version, pack FROM {in} AS wanted, accounts
+WHERE accounts.id = wanted.value ORDER BY accounts.id {lock}
 """
 READ_KEYS = """
-SELECT keys.id, account_id, credit_limit, used, expires_at, revoked_at FROM {in} AS asked, keys
-WHERE keys.id = asked.value ORDER BY keys.id {lock}
+SELECT keys.id, account_id, credit_limit, used, expires_at, revoked_at FROM {in} AS wanted, keys
+WHERE keys.id = wanted.value ORDER BY keys.id {lock}
 """
 # Those of them that were open until just now: taken, and neither settled nor refunded.
 READ_DROPPED = """
@@ -42,8 +42,8 @@ DROP_COUNTED = "DELETE FROM charges WHERE counted = 1 AND request_id IN {in}"
 READ_UNCOUNTED = "SELECT request_id FROM charges WHERE counted = 0 AND request_id IN {in}"
 DROP_CHARGES = "DELETE FROM charges WHERE request_id IN {in}"
 READ_CHARGED = """
-SELECT request_id FROM {in} AS asked, ledger_entries
-WHERE ledger_entries.request_id = asked.value AND ledger_entries.kind = 'deduction'
+SELECT request_id FROM {in} AS wanted, ledger_entries
+WHERE ledger_entries.request_id = wanted.value AND ledger_entries.kind = 'deduction'
 """
 # The last of the one or two entries that closed a charge holds the balance just after.
 READ_CLOSED = """
@@ -67,29 +67,29 @@ INSERT INTO ledger_entries (account_id, kind, debit, credit, amount, balance_aft
                             endpoint, description, created_at)
 SELECT taken.account_id, 'settlement', 'held', 'spent', taken.amount, accounts.balance, taken.request_id,
        taken.key_id, taken.platform, taken.endpoint, 'Settlement', ?
-FROM {in} AS asked, ledger_entries AS taken, accounts
-WHERE taken.request_id = asked.value AND taken.kind = 'deduction' AND accounts.id = taken.account_id
+FROM {in} AS wanted, ledger_entries AS taken, accounts
+WHERE taken.request_id = wanted.value AND taken.kind = 'deduction' AND accounts.id = taken.account_id
 """
 ADD_CHARGES = """
 INSERT INTO charges (request_id, account_id, key_id, credits, node, platform, endpoint, taken_at)
-SELECT request_id, account_id, key_id, amount, ?, platform, endpoint, created_at FROM {in} AS asked, ledger_entries
-WHERE ledger_entries.request_id = asked.value AND ledger_entries.kind = 'deduction'
+SELECT request_id, account_id, key_id, amount, ?, platform, endpoint, created_at FROM {in} AS wanted, ledger_entries
+WHERE ledger_entries.request_id = wanted.value AND ledger_entries.kind = 'deduction'
 """
 
 
 def judge_charges(tx: Tx, requests: Sequence[Request], *, now: float, node: str) -> Decision:
     """Decide `requests` in order on the rows as they are, and write the decision; the whole of a batch's work."""
-    decision = decide(read_books(tx, requests), requests, now)
+    decision = decide(read_rows(tx, requests), requests, now)
     write_decision(tx, decision, now=now, node=node)
     return decision
 
 
-def read_books(tx: Tx, requests: Sequence[Request]) -> BatchRows:
+def read_rows(tx: Tx, requests: Sequence[Request]) -> BatchRows:
     """All rows that `requests` can touch; those of charges that they close are gone from here on."""
     taking = [request.request_id for request in requests if isinstance(request, ChargeRequest)]
     account_ids = sorted({request.account_id for request in requests})
     key_ids = sorted({request.key_id for request in requests if request.key_id is not None})
-    books = BatchRows(
+    rows = BatchRows(
         accounts={
             row[0]: AccountState(row[1], row[2], bool(row[3]), row[4], row[5], row[1] + row[2])
             for row in tx.all_in(READ_ACCOUNTS, account_ids)
@@ -100,14 +100,14 @@ def read_books(tx: Tx, requests: Sequence[Request]) -> BatchRows:
         charged={row[0] for row in tx.all_in(READ_CHARGED, taking)},
     )
     if len(taking) < len(requests):
-        _read_closing(tx, books, [request for request in requests if not isinstance(request, ChargeRequest)])
-    return books
+        _read_closing(tx, rows, [request for request in requests if not isinstance(request, ChargeRequest)])
+    return rows
 
 
-def _read_closing(tx: Tx, books: BatchRows, requests: Sequence[CloseRequest | Charge]) -> None:
+def _read_closing(tx: Tx, rows: BatchRows, requests: Sequence[CloseRequest | Charge]) -> None:
     """The charges that are to be closed, whose rows go at once: no request leaves an open charge that it names open.
 
-    Usually all of them are open, counted by their keys, and remembered by who closes them. Then how many went is
+    Usually all of them are open, counted by their keys, and remembered by their closers. Then how many went is
     enough: each row read makes the thread wait for the interpreter's lock once more.
     """
     closing, all_remembered = [], True
@@ -117,14 +117,14 @@ def _read_closing(tx: Tx, books: BatchRows, requests: Sequence[CloseRequest | Ch
             if request.charge is None:
                 all_remembered = False
             else:
-                books.open[request.request_id] = request.charge
+                rows.open[request.request_id] = request.charge
     if all_remembered and tx.run_in(DROP_COUNTED, closing) == len(closing):
-        books.is_plain = True
+        rows.is_plain = True
         return
-    books.uncounted = {row[0] for row in tx.all_in(READ_UNCOUNTED, closing)}
+    rows.uncounted = {row[0] for row in tx.all_in(READ_UNCOUNTED, closing)}
     tx.run_in(DROP_CHARGES, closing)
-    books.open = {row[0]: ChargeRequest(*row) for row in tx.all_in(READ_DROPPED, closing)}
-    books.closed = _read_closed(tx, [request_id for request_id in closing if request_id not in books.open])
+    rows.open = {row[0]: ChargeRequest(*row) for row in tx.all_in(READ_DROPPED, closing)}
+    rows.closed = _read_closed(tx, [request_id for request_id in closing if request_id not in rows.open])
 
 
 def _read_closed(tx: Tx, request_ids: Sequence[str]) -> dict[str, Closed]:

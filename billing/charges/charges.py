@@ -11,7 +11,8 @@ from billing.accounts.balances import Balances
 from billing.billing_events import SILENT, BillingEvents
 from billing.charges.batch_rows import Charge, ChargeRequest, Closed, CloseRequest, Decision, Outcome, Request
 from billing.charges.charge_rows import judge_charges
-from billing.charges.low_balance import judge_falls
+from billing.charges.low_balance import judge_low_balances
+from billing.charges.refunds import NOTHING_USED
 from billing.entries import AMOUNT, KIND
 from billing.errors import ChargeUnknown
 from storage.errors import StorageError
@@ -122,9 +123,9 @@ class Charges:
     def judge(self, tx: Tx, requests: Sequence[Request]) -> Sequence[Outcome]:
         """The batch handler, on the store's thread; a handler that decides more than a charge calls it from its own."""
         decision = judge_charges(tx, requests, now=self._now(), node=self.node)
-        if falls := judge_falls(decision.accounts):
-            self._billing_events.credits_fell(tx, falls)
-        self._balances.change(tx, decision.told())
+        if low_balances := judge_low_balances(decision.accounts):
+            self._billing_events.credits_fell(tx, low_balances)
+        self._balances.change(tx, decision.balance_updates())
         tx.on_commit(partial(self._count, decision))
         if decision.opened:
             tx.on_doubt(partial(self._give_back_later, list(decision.opened.values())))
@@ -137,7 +138,7 @@ class Charges:
 
     async def _give_back(self, one: ChargeRequest) -> Closed:
         try:
-            return await self._submit(CloseRequest(one.request_id, one.account_id, one.key_id, used=0))
+            return await self._submit(CloseRequest(one.request_id, one.account_id, one.key_id, NOTHING_USED))
         except ChargeUnknown:
             return Closed(credits_used=0, balance_after=0)
 

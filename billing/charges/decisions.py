@@ -28,42 +28,42 @@ from billing.errors import (
 )
 
 
-def decide(books: BatchRows, requests: Sequence[Request], now: float) -> Decision:
-    """Judge `requests` one after another, each on the books as the earlier ones left them."""
+def decide(rows: BatchRows, requests: Sequence[Request], now: float) -> Decision:
+    """Judge `requests` one after another, each on the rows as the earlier ones left them."""
     decision = Decision()
     outcome: Outcome
     for request in requests:
         if isinstance(request, ChargeRequest):
-            within = request if request.credits_least is None else _within_means(books, request, request.credits_least)
-            outcome = _refusal(books, within, now) or _take(books, decision, within, now)
+            within = request if request.credits_least is None else _within_means(rows, request, request.credits_least)
+            outcome = _refusal(rows, within, now) or _take(rows, decision, within, now)
         elif isinstance(request, Charge):
-            outcome = _settle(books, decision, request, now)
+            outcome = _settle(rows, decision, request, now)
         else:
-            outcome = _close(books, decision, request, now)
+            outcome = _close(rows, decision, request, now)
         decision.outcomes.append(outcome)
     return decision
 
 
-def _within_means(books: BatchRows, request: ChargeRequest, least: int) -> ChargeRequest:
+def _within_means(rows: BatchRows, request: ChargeRequest, least: int) -> ChargeRequest:
     """The request for as much as the account and the key's budget have of a charge that may be less."""
-    account = books.accounts.get(request.account_id)
+    account = rows.accounts.get(request.account_id)
     if account is None:
         return request
     means = request.credits if account.unlimited else min(request.credits, account.balance)
-    key = books.keys.get(request.key_id) if request.key_id is not None else None
+    key = rows.keys.get(request.key_id) if request.key_id is not None else None
     if key is not None and key.credit_limit is not None:
         means = min(means, key.credit_limit - key.used)
     return replace(request, credits=max(least, means))
 
 
-def _refusal(books: BatchRows, request: ChargeRequest, now: float) -> BillingError | None:
+def _refusal(rows: BatchRows, request: ChargeRequest, now: float) -> BillingError | None:
     """Why the request may not be charged, in this order: key, balance, the key's budget (spec 5.2)."""
-    account = books.accounts.get(request.account_id)
+    account = rows.accounts.get(request.account_id)
     if account is None:
         return AccountUnknown(request.account_id)
-    if request.request_id in books.charged or request.request_id in books.open:
+    if request.request_id in rows.charged or request.request_id in rows.open:
         return ChargeExists(request.request_id)
-    key = books.keys.get(request.key_id) if request.key_id is not None else None
+    key = rows.keys.get(request.key_id) if request.key_id is not None else None
     if request.key_id is not None and (reason := _unusable(key, request.account_id, now)):
         return KeyUnusable(reason)
     if request.credits > account.balance and not account.unlimited:
@@ -82,8 +82,8 @@ def _unusable(key: KeyState | None, account_id: str, now: float) -> Literal["unk
     return "expired" if key.expires_at is not None and key.expires_at <= now else None
 
 
-def _take(books: BatchRows, decision: Decision, request: ChargeRequest, now: float) -> Charge:
-    account = books.accounts[request.account_id]
+def _take(rows: BatchRows, decision: Decision, request: ChargeRequest, now: float) -> Charge:
+    account = rows.accounts[request.account_id]
     if account.balance < request.credits:
         _cover(decision, account, request, now)
     id_, account_id, key_id, price = request.request_id, request.account_id, request.key_id, request.credits
@@ -91,10 +91,10 @@ def _take(books: BatchRows, decision: Decision, request: ChargeRequest, now: flo
     account.held += price
     decision.accounts[account_id] = account
     if key_id is not None:
-        key = decision.keys[key_id] = books.keys[key_id]
+        key = decision.keys[key_id] = rows.keys[key_id]
         key.used += price
-    books.charged.add(id_)
-    books.open[id_] = decision.opened[id_] = request
+    rows.charged.add(id_)
+    rows.open[id_] = decision.opened[id_] = request
     platform, endpoint, balance = request.platform, request.endpoint, account.balance
     decision.entries.append(
         (account_id, "deduction", "available", "held", price, balance, id_, key_id, platform, endpoint, endpoint, now)
@@ -119,45 +119,45 @@ def _cover(decision: Decision, account: AccountState, request: ChargeRequest, no
     )
 
 
-def _settle(books: BatchRows, decision: Decision, charge: Charge, now: float) -> Outcome:
+def _settle(rows: BatchRows, decision: Decision, charge: Charge, now: float) -> Outcome:
     """Settle all of the charge, which moves nothing that can be spent."""
-    if not books.is_plain:
+    if not rows.is_plain:
         close = CloseRequest(charge.request_id, charge.account_id, charge.key_id, used=charge.credits)
-        return _close(books, decision, close, now)
-    account = decision.accounts[charge.account_id] = books.accounts[charge.account_id]
+        return _close(rows, decision, close, now)
+    account = decision.accounts[charge.account_id] = rows.accounts[charge.account_id]
     account.held -= charge.credits
     decision.settled.append(charge)
     return charge
 
 
-def _close(books: BatchRows, decision: Decision, request: CloseRequest, now: float) -> Outcome:
+def _close(rows: BatchRows, decision: Decision, request: CloseRequest, now: float) -> Outcome:
     """Settle what was used and refund the rest, once; a second closing gets the first one's outcome."""
-    charge = books.open.pop(request.request_id, None)
+    charge = rows.open.pop(request.request_id, None)
     if charge is None:
-        return books.closed.get(request.request_id) or ChargeUnknown(request.request_id)
+        return rows.closed.get(request.request_id) or ChargeUnknown(request.request_id)
     assert 0 <= request.used <= charge.credits, "a charge is closed for no more than was taken"
-    account = decision.accounts[charge.account_id] = books.accounts[charge.account_id]
+    account = decision.accounts[charge.account_id] = rows.accounts[charge.account_id]
     account.held -= charge.credits
     if request.used or not charge.credits:
         decision.entries.append(
             _entry(charge, account, "settlement", amount=request.used, description="Settlement", now=now)
         )
     if rest := charge.credits - request.used:
-        _give_back(books, decision, charge, rest)
+        _give_back(rows, decision, charge, rest)
         decision.entries.append(
             _entry(charge, account, "refund", amount=rest, description=request.description, now=now)
         )
     if decision.opened.pop(request.request_id, None) is None:
         decision.closed.append(request.request_id)
-    outcome = books.closed[request.request_id] = Closed(request.used, account.balance)
+    outcome = rows.closed[request.request_id] = Closed(request.used, account.balance)
     return outcome
 
 
-def _give_back(books: BatchRows, decision: Decision, charge: ChargeRequest | Charge, amount: int) -> None:
+def _give_back(rows: BatchRows, decision: Decision, charge: ChargeRequest | Charge, amount: int) -> None:
     """Return credits to the account, and to the key's counter if it still holds them."""
-    books.accounts[charge.account_id].balance += amount
-    if charge.key_id is not None and charge.request_id not in books.uncounted:
-        key = decision.keys[charge.key_id] = books.keys[charge.key_id]
+    rows.accounts[charge.account_id].balance += amount
+    if charge.key_id is not None and charge.request_id not in rows.uncounted:
+        key = decision.keys[charge.key_id] = rows.keys[charge.key_id]
         key.used -= amount
 
 

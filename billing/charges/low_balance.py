@@ -26,18 +26,18 @@ class LowBalance(NamedTuple):
     threshold: int
 
 
-def judge_falls(accounts: Mapping[str, AccountState]) -> list[LowBalance]:
-    """What the accounts that a batch has changed have fallen to; an account that falls past both is first low.
+def judge_low_balances(accounts: Mapping[str, AccountState]) -> list[LowBalance]:
+    """The accounts that a batch has brought low or to nothing; one that falls past both is first low.
 
     An unlimited account never runs low. Every batch of charges pays for this, hence the early way out.
     """
-    falls: list[LowBalance] = []
+    found: list[LowBalance] = []
     for account_id, account in accounts.items():
         left, threshold = account.balance + account.held, account.pack // LOW_PART
         if left > threshold or left >= account.whole or account.unlimited:
             continue
         if account.whole > threshold > 0:
-            falls.append(LowBalance(account_id, "low", account.balance, account.held, account.pack, threshold))
+            found.append(LowBalance(account_id, "low", account.balance, account.held, account.pack, threshold))
         if left == 0:
-            falls.append(LowBalance(account_id, "exhausted", account.balance, account.held, account.pack, threshold))
-    return falls
+            found.append(LowBalance(account_id, "exhausted", account.balance, account.held, account.pack, threshold))
+    return found

@@ -8,6 +8,7 @@ import trio
 from billing.accounts.balances import Balances
 from billing.charges.batch_rows import CloseRequest, Decision
 from billing.charges.charge_rows import judge_charges
+from billing.charges.refunds import NOTHING_USED
 from storage.store import Store, Tx
 
 CHUNK = 512
@@ -26,7 +27,7 @@ class Recovered:
 
 
 def _nothing(_tx: Tx, _request_ids: Sequence[str]) -> None:
-    """What goes with charges by default."""
+    """Do nothing in the transaction of a refund, by default."""
 
 
 def nodes_of_open_charges(tx: Tx) -> list[str]:
@@ -48,30 +49,30 @@ async def recover(
     same time is closed once. `balances` of a node that serves hear of what went back.
     """
 
-    def told(tx: Tx, decision: Decision) -> None:
+    def publish(tx: Tx, decision: Decision) -> None:
         also(tx, decision.closed)
         if balances is not None:
-            balances.change(tx, decision.told())
+            balances.change(tx, decision.balance_updates())
 
     await trio.lowlevel.checkpoint()
     charges = credits_back = 0
-    while (some := await store.write(lambda tx: _refund_some(tx, now(), node, told))) is not None:
+    while (some := await store.write(lambda tx: _refund_some(tx, now(), node, publish))) is not None:
         charges += some.charges
         credits_back += some.credits
     return Recovered(charges, credits_back)
 
 
-def _refund_some(tx: Tx, now: float, node: str | None, told: Callable[[Tx, Decision], None]) -> Recovered | None:
+def _refund_some(tx: Tx, now: float, node: str | None, publish: Callable[[Tx, Decision], None]) -> Recovered | None:
     """Refund some; None when there were none."""
     rows = tx.all(OPEN, (CHUNK,)) if node is None else tx.all(OPEN_OF_NODE, (node, CHUNK))
     if not rows:
         return None
     prices = {row[0]: row[3] for row in rows}
     requests = [
-        CloseRequest(request_id, account_id, key_id, used=0, description="Refund after a crash")
+        CloseRequest(request_id, account_id, key_id, NOTHING_USED, description="Refund after a crash")
         for request_id, account_id, key_id, _credits in rows
     ]
     # The node's name is written with new charges only, and here are none.
     decision = judge_charges(tx, requests, now=now, node="")
-    told(tx, decision)
+    publish(tx, decision)
     return Recovered(len(decision.closed), sum(prices[request_id] for request_id in decision.closed))

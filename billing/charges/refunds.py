@@ -16,7 +16,7 @@ from math import ceil
 from typing import Final
 
 NOTHING_USED: Final = 0
-"""What a failure, a cancellation and a crash use of a charge: all of it goes back (spec 7.5, decisions 6)."""
+"""The use of a charge by a failure, a cancellation or a crash: all of it goes back (spec 7.5, decisions 6)."""
 
 _PARTS_MAX: Final = 1_000
 """No answer has more legs."""

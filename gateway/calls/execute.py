@@ -137,7 +137,7 @@ class BilledCalls:
         self.would_hit = self._lookup.would_hit
 
     def quote(self, request: CallRequest) -> Quote:
-        """What `call` would reserve; everything that it refuses for free is refused here too.
+        """The reservation that `call` would make; everything that it refuses for free is refused here too.
 
         Raises:
             InvalidArgument, InvalidCursor: the values cannot be used.
@@ -231,7 +231,7 @@ class BilledCalls:
             closing = self._reservations.close(request, charge, NOTHING_USED, reply)
             used, balance = await closing  # noqa: ASYNC120 - it shields itself
             raise CallFailed(used, balance, self._clock() - started) from exc
-        except BaseException:  # cancelled: nobody is told, but nothing stays charged or claimed
+        except BaseException:  # cancelled: nobody gets an answer, and nothing stays charged or claimed
             with trio.move_on_after(SETTLE_S, shield=True):
                 await self._reservations.close(request, charge, NOTHING_USED)
             raise

@@ -9,6 +9,7 @@ from typing import NamedTuple, cast
 
 from billing.charges.batch_rows import Charge, ChargeRequest, Closed, CloseRequest, Request
 from billing.charges.charges import Charges
+from billing.charges.refunds import NOTHING_USED
 from billing.errors import ChargeUnknown
 from gateway.http.errors import Refused
 from limits.errors import ClaimConflict, ClaimInProgress, ClaimMismatch, ClaimRefused, ReplayUnavailable
@@ -26,24 +27,24 @@ _REFUSED: dict[type[ClaimRefused], str] = {
 
 
 class Begin(NamedTuple):
-    """Claim a key and take a charge; with `kept` the outcome is known already (a cache hit) and nothing is charged."""
+    """Claim a key and take a charge; with `reply` there is one already (a cache hit) and nothing is charged."""
 
     claim: Claim
     charge: ChargeRequest | None
-    kept: StoredReply | None = None
+    reply: StoredReply | None = None
 
 
 class ClaimEnd(NamedTuple):
-    """Close the charge and finish the claim with `kept`, or free it without."""
+    """Close the charge and finish the claim with `reply`, or free it without."""
 
     claim: Claim
     close: CloseRequest
-    kept: StoredReply | None
+    reply: StoredReply | None
 
 
 Step = Begin | ClaimEnd
 Begun = Charge | StoredReply | None
-"""The charge that was taken, the outcome to replay, or None when the claim was finished at once."""
+"""The charge that was taken, the reply to replay, or None when the claim was finished at once."""
 
 
 class Claims:
@@ -56,7 +57,7 @@ class Claims:
         self.counts = dict.fromkeys(("claimed", "replayed", "in_progress", "conflict", "mismatch", "unavailable"), 0)
         """How requests with a key went, since the start."""
         self.shares = Shares()
-        """The accounts' shares of what is kept for their keys, to be trimmed now and then."""
+        """The accounts' shares of the replies that are stored for their keys, to be trimmed now and then."""
 
     async def begin(self, step: Begin) -> Begun:
         """Claim the key and take the charge, both or neither.
@@ -70,8 +71,8 @@ class Claims:
             self.counts[_REFUSED[type(refusal)]] += 1
             raise
         self.counts["replayed" if isinstance(begun, StoredReply) else "claimed"] += 1
-        if begun is None and step.kept is not None:
-            self.shares.put(step.claim.account_id, step.kept)
+        if begun is None and step.reply is not None:
+            self.shares.put(step.claim.account_id, step.reply)
         return begun
 
     async def end(self, step: ClaimEnd) -> Closed:
@@ -84,8 +85,8 @@ class Claims:
 
     async def _submit_end(self, step: ClaimEnd) -> Closed:
         closed = cast("Closed", await self._store.submit(self.judge, step))
-        if step.kept is not None:
-            self.shares.put(step.claim.account_id, step.kept)
+        if step.reply is not None:
+            self.shares.put(step.claim.account_id, step.reply)
         return closed
 
     def judge(self, tx: Tx, steps: Sequence[Step]) -> Sequence[object]:
@@ -122,7 +123,7 @@ class Claims:
                 self._charges.finish_later(step.charge.request_id, partial(self._free, step.claim, step.charge))
 
     async def _free(self, claim: Claim, charge: ChargeRequest) -> Closed:
-        close = CloseRequest(charge.request_id, charge.account_id, charge.key_id, used=0)
+        close = CloseRequest(charge.request_id, charge.account_id, charge.key_id, NOTHING_USED)
         try:
             return await self._submit_end(ClaimEnd(claim, close, None))
         except ChargeUnknown:
@@ -130,20 +131,20 @@ class Claims:
 
 
 Judged = tuple[object, Request | None, HeldClaim | None]
-"""What comes of a step but for its money, its money, and the claim as it stands then."""
+"""The result of a step but for its money, its money, and the claim as it stands then."""
 
 
 def _begin(held: HeldClaim | None, step: Begin, now: float) -> Judged:
     verdict = judge(held, step.claim, now)
     if not isinstance(verdict, HeldClaim):
         return verdict, None, held
-    return None, step.charge, verdict if step.kept is None else finished(verdict, step.kept, now, free=True)
+    return None, step.charge, verdict if step.reply is None else finished(verdict, step.reply, now, free=True)
 
 
 def _end(held: HeldClaim | None, step: ClaimEnd, now: float) -> Judged:
     if held is None or held.owner != step.claim.owner or held.kept is not None:
-        return None, step.close._replace(used=0), held
-    return None, step.close, None if step.kept is None else finished(held, step.kept, now, free=not step.close.used)
+        return None, step.close._replace(used=NOTHING_USED), held
+    return None, step.close, None if step.reply is None else finished(held, step.reply, now, free=not step.close.used)
 
 
 def idempotency_key(header: bytes | None) -> str | None:

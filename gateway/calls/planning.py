@@ -1,4 +1,4 @@
-"""What a call reserves before it is made: the charge comes first, for the most pages that it may take (decisions 6)."""
+"""The quote of a call: the charge comes before it, for the most pages that it may take (decisions 6)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ QUOTES_MAX = 500
 
 
 class Quote(NamedTuple):
-    """What a call reserves: `credits` where there are as many, and never fewer than `credits_least`."""
+    """The reservation of a call: `credits` where there are as many, and never fewer than `credits_least`."""
 
     credits_least: int
     credits: int

@@ -1,4 +1,4 @@
-"""What an endpoint costs, as the catalog and the guide tell it (spec 2.3, 2.4)."""
+"""The price of an endpoint, as the catalog and the guide tell it (spec 2.3, 2.4)."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ from upstreams.model.steps import Fetched, Leg, Missing, Page, Single
 
 _NOT_OF_MONITORS = ("cursor", "dry_run", "max_credits")
 _INTEGERS_END = 2**63
-"""Larger ones are not kept as they are by what reads and writes JSON."""
+"""Readers and writers of JSON change larger integers."""
 
 
 class CatalogRecipes:
@@ -55,7 +55,7 @@ class CatalogRecipes:
         self._stopping = stopping
 
     def read(self, recipe: str, params: object, *, rows: int | None = None) -> Recipe:
-        """A recipe as it was sent; a list is asked for `rows`, unless the parameters say how many.
+        """A recipe as it was sent; a list has to bring `rows`, unless the parameters say how many.
 
         Raises:
             RecipeInvalid: it cannot be used; nothing was called.

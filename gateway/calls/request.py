@@ -60,7 +60,7 @@ class CallResult:
     replayed: StoredReply | None = None
     """An earlier request's reply under the same idempotency key; then the fragment is its own."""
     whole: bool = True
-    """False: a walk that its own circumstances cut short; others who ask for the same want more."""
+    """False: a walk that its own circumstances cut short; followers with the same request want more."""
 
 
 class CallFailed(Exception):

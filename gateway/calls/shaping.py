@@ -45,7 +45,7 @@ def shape(archetype: Archetype, result: Page | Single, seal: Seal) -> Shaped:
 
 
 def explained(fetched: Fetched, way_on: str = "") -> Page | Single:
-    """What a read returned, with a walk's shortfall among its warnings; `way_on` says how to get the rest."""
+    """The result of a read, with a walk's shortfall among its warnings; `way_on` says how to get the rest."""
     result = fetched.result
     return replace(result, warnings=(*result.warnings, fetched.shortfall + way_on)) if fetched.shortfall else result
 
@@ -73,9 +73,9 @@ def _pagination(page: Page, seal: Seal) -> dict[str, Any]:
 
 
 def leg_record(leg: Leg) -> Record:
-    """What an answer tells of one of its parts: which source gave it, and how far down the ladder that was.
+    """One of an answer's parts as the answer tells it: which source gave it, and how far down the ladder that was.
 
-    What it cost is told by `share_out`, once the whole call's cost is known.
+    `share_out` adds its cost, once that of the whole call is clear.
     """
     answer = leg.answer
     failure = answer.failure if isinstance(answer, Missing) else None

@@ -112,7 +112,7 @@ class Money:
     def _begin(self, step: Begin, now: float) -> tuple[Expected, ChargeRequest | None]:
         claim, found = step.claim, self.claims.get(step.claim.id)
         if found is None or found.is_gone(now):
-            kept = None if step.kept is None else self._keep(claim.account_id, step.kept, now)
+            kept = None if step.reply is None else self._keep(claim.account_id, step.reply, now)
             row = ClaimRow(claim.account_id, claim.place, claim.fingerprint, claim.owner, now, kept, kept is not None)
             self.claims[claim.id] = row
             return None, step.charge
@@ -129,10 +129,10 @@ class Money:
         found = self.claims.get(step.claim.id)
         if found is None or found.owner != step.claim.owner or found.kept is not None:
             return None, step.close._replace(used=0)
-        if step.kept is None:
+        if step.reply is None:
             del self.claims[step.claim.id]
         else:
-            kept = self._keep(found.account, step.kept, now)
+            kept = self._keep(found.account, step.reply, now)
             self.claims[step.claim.id] = replace(found, kept=kept, at=now, free=step.close.used == 0)
         return None, step.close
 

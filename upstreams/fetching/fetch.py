@@ -163,7 +163,7 @@ async def _by_rungs(planned: Plan, below: list[int], deadline_at: float) -> Fetc
 
 
 def sources_of(planned: Plan) -> list[str]:
-    """The sources of an endpoint in the order in which they are asked, without those that need what is not known."""
+    """The sources of an endpoint in the order in which they are called, without those whose credentials are missing."""
     below = [planned.endpoint.fallbacks[rung_index - 1].source for rung_index in _fallbacks_of(planned)]
     return [_source_of(planned.first, planned.site), *below]
 
@@ -204,13 +204,13 @@ async def _by(rung: Plan, deadline_at: float, *, waits: bool = True) -> Fetched:
     while True:
         if isinstance(wanted, tuple):
             started = trio.current_time()
-            ask = partial(_ask, rung, deadline_at, waits)
-            several = await side_by_side(wanted, ask, BODY_BYTES_MAX - body_bytes)
+            answer_one = partial(_answer_one, rung, deadline_at, waits)
+            several = await side_by_side(wanted, answer_one, BODY_BYTES_MAX - body_bytes)
             took_s += trio.current_time() - started
             body_bytes += sum(answer.body_bytes for answer in several)
             answers: Got | tuple[Got, ...] = several
         else:
-            answers = answer = await _ask(rung, deadline_at, waits, wanted)
+            answers = answer = await _answer_one(rung, deadline_at, waits, wanted)
             took_s += answer.took_s
             body_bytes += answer.body_bytes
         if body_bytes <= LONG_BYTES:
@@ -252,7 +252,7 @@ def _source_of(wanted: Wanted, site: Site) -> str:
 
 
 def _stays(endpoint: Endpoint, rung_index: int) -> State:
-    """What a cursor of this rung adds to its state: a fallback's own read has cursors that lead to itself."""
+    """The part that a cursor of this rung adds to its state: a fallback's own read has cursors that lead to itself."""
     fallback = endpoint.fallbacks[rung_index - 1] if rung_index else None
     return {} if fallback is None or fallback.read is None else {_RUNG: fallback.source}
 
@@ -262,7 +262,7 @@ def state_of(planned: Plan, fetched: Fetched) -> State:
     return {**(planned.args.cursor or {}), **_stays(planned.endpoint, fetched.rung_index)}
 
 
-def _ask(rung: Plan, deadline_at: float, waits: bool, wanted: Call | Part) -> Awaitable[Got]:  # noqa: FBT001 - for `partial`
+def _answer_one(rung: Plan, deadline_at: float, waits: bool, wanted: Call | Part) -> Awaitable[Got]:  # noqa: FBT001 - for `partial`
     site = rung.site
     if isinstance(wanted, Part):
         return _part(site, rung.args, deadline_at, wanted)

@@ -130,7 +130,7 @@ def _at_the_end(basket: _Basket, following: State, begun: Walk, pages_max: int) 
 
 @dataclass(slots=True)
 class _Basket:
-    """What a walk has collected so far; changed by `take` only."""
+    """The rows that a walk has collected so far; changed by `take` only."""
 
     limit: int
     skip: int
@@ -156,12 +156,12 @@ class _Basket:
 
     def _take(self, record: Record) -> bool:
         """Keep a record, or pass over one that came before: lists move while they are read. False: there is no room."""
-        known = record.get("id")
-        if known is not None and known in self._seen:
+        id_ = record.get("id")
+        if id_ is not None and id_ in self._seen:
             return True
         if len(self.records) == self.limit:
             return False
-        self._seen.add(known)
+        self._seen.add(id_)
         self.records.append(record)
         return True
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import billing.migrations
 from billing.charges.batch_rows import AccountState, Charge, CloseRequest, Request
-from billing.charges.low_balance import LowBalance, judge_falls
+from billing.charges.low_balance import LowBalance, judge_low_balances
 from billing.charges.recovery import Recovered, recover
 from storage.migrations import MigrationSet
 from storage.opening import open_store
@@ -146,9 +146,9 @@ def test_what_one_batch_tells_is_what_its_smallest_pieces_would(balance: int, he
     pieces: list[str] = []
     for now in range(whole - 1, left - 1, -1):
         state = AccountState(now, 0, unlimited=False, pack=pack, whole=now + 1)
-        pieces += [fall.to for fall in judge_falls({"acc": state})]
+        pieces += [fall.to for fall in judge_low_balances({"acc": state})]
     state = AccountState(left, 0, unlimited=False, pack=pack, whole=whole)
-    assert [fall.to for fall in judge_falls({"acc": state})] == pieces
+    assert [fall.to for fall in judge_low_balances({"acc": state})] == pieces
 
 
 STEPS = st.lists(

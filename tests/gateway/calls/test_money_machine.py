@@ -189,7 +189,7 @@ class MoneyMachine(RuleBasedStateMachine):
         if self.ended:
             end = self.ended[data.draw(st.sampled_from(sorted(self.ended)))]
             kept = data.draw(st.sampled_from([None, StoredReply(404, "something else", end.claim.owner)]))
-            (outcome,) = self.store.together(self.claims.judge, [end._replace(kept=kept)])
+            (outcome,) = self.store.together(self.claims.judge, [end._replace(reply=kept)])
             assert isinstance(outcome, Closed)
             assert outcome.credits_used == self.model.cost[end.close.request_id]
 
@@ -353,7 +353,7 @@ class MoneyMachine(RuleBasedStateMachine):
                 self.running[outcome.request_id] = (outcome, step.claim if isinstance(step, Begin) else None)
             else:
                 assert outcome == Closed(*right)
-                if isinstance(step, ClaimEnd) and step.kept is not None:
+                if isinstance(step, ClaimEnd) and step.reply is not None:
                     self.ended[step.close.request_id] = step
                 self.running.pop(step.close.request_id if isinstance(step, ClaimEnd) else step.request_id)  # type: ignore[union-attr]
         else:
