@@ -13,7 +13,7 @@ from bench import marks
 from bench.core.errors import NotAsExpected, WrongUse
 from bench.core.results import Results, load
 from bench.core.scenarios import SCENARIOS
-from bench.report.comparability import caveats
+from bench.report.comparability import comparability_notes
 from bench.report.compare import VERDICTS, Comparison, compare, compare_single
 from bench.report.report import changes_table, show
 from bench.report.terminal import Files, Measure, measure_and_show
@@ -113,7 +113,7 @@ def compare_results(before: Path, after: Path, *, everything: bool, as_json: boo
         WrongUse: nothing was measured in both.
     """
     old, new = load(before), load(after)
-    changes, notes = [*compare(old, new), *compare_single(old, new)], caveats(old, new)
+    changes, notes = [*compare(old, new), *compare_single(old, new)], comparability_notes(old, new)
     if not changes:
         raise WrongUse("nothing was measured in both: no scenario at the same share or rate, no cost, mark or figure")
     counts = Counter(dict.fromkeys(VERDICTS, 0))

@@ -14,9 +14,9 @@ import trio
 from bench.core.errors import ChildFailed
 from bench.core.results import Cost, Mark
 from bench.core.scenarios import SCENARIOS, Scenario
-from bench.core.tasks import run_until_told
+from bench.core.tasks import run_until_stopped
 from bench.load.closed_load import ClosedLoad, Measured
-from bench.load.driving import ask_for, drive
+from bench.load.driving import drive, spec_for
 from bench.load.wrk import drive_wrk
 from bench.peers.servers import ServerTarget, can_run, open_stage
 from bench.report.report import WIDE, cost_table, marks_table, show, width
@@ -28,7 +28,7 @@ SHARED_AT_MOST = 1.6
 COSTED = ("hello", "nginx", "plain", "direct", "miss", "hit", "replay", "unauthorized", "reject", "shared")
 """Those of one stage stand together: it is started once for all of them."""
 
-Tell = Callable[[str], None]
+Announce = Callable[[str], None]
 """Told what is measured next."""
 
 
@@ -60,7 +60,9 @@ def staged(names: Sequence[str]) -> Iterator[list[Scenario]]:
             yield list(group)
 
 
-async def measure_costs(options: CostOptions, *, costs: list[Cost], tell: Tell, names: Sequence[str] = COSTED) -> None:
+async def measure_costs(
+    options: CostOptions, *, costs: list[Cost], announce: Announce, names: Sequence[str] = COSTED
+) -> None:
     """Add to `costs` what every scenario costs, one server at a time; what was started is stopped in any case.
 
     Raises:
@@ -69,14 +71,14 @@ async def measure_costs(options: CostOptions, *, costs: list[Cost], tell: Tell, 
     for rows in staged(names):
         async with open_stage(rows[0].stage) as target:
             for row in rows:
-                tell(row.name)
+                announce(row.name)
                 costs.append(await _measure_with_wrk(row, target, options))
 
 
 async def _measure_with_wrk(scenario: Scenario, target: ServerTarget, options: CostOptions) -> Cost:
     cost = await measure_cost(scenario, target, connections=options.connections, seconds=options.seconds)
-    ask = ask_for(scenario, target)
-    wrked = await drive_wrk(ask, pid=target.pid, connections=options.connections, seconds=options.seconds)
+    spec = spec_for(scenario, target)
+    wrked = await drive_wrk(spec, pid=target.pid, connections=options.connections, seconds=options.seconds)
     if wrked is None:
         return cost
     cpu_us = per_request_us(wrked.server_cpu_s, wrked.requests)
@@ -87,8 +89,8 @@ async def measure_cost(
     scenario: Scenario, target: ServerTarget, *, connections: int, seconds: float, first_key: int = 1
 ) -> Cost:
     """One scenario in the closed loop against a running server."""
-    ask = ask_for(scenario, target)
-    load = ClosedLoad(ask, connections=connections, seconds=seconds, pid=target.pid, first_key=first_key)
+    spec = spec_for(scenario, target)
+    load = ClosedLoad(spec, connections=connections, seconds=seconds, pid=target.pid, first_key=first_key)
     return cost_of(scenario.name, connections, await drive(load))
 
 
@@ -146,7 +148,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = options_from(sys.argv[1:] if arguments is None else arguments)
     costs: list[Cost] = []
     try:
-        ended = trio.run(run_until_told, partial(measure_costs, options, costs=costs, tell=_told))
+        ended = trio.run(run_until_stopped, partial(measure_costs, options, costs=costs, announce=_announce))
     except ChildFailed as exc:
         print(exc, file=sys.stderr)
         return 1
@@ -161,7 +163,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0 if valid else 1
 
 
-def _told(name: str) -> None:
+def _announce(name: str) -> None:
     print(f"measuring {name}", file=sys.stderr)
 
 

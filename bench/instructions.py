@@ -30,9 +30,9 @@ import trio
 from bench.core.errors import ChildFailed
 from bench.core.machine import interpreter_build
 from bench.core.scenarios import Scenario
-from bench.core.tasks import run_until_told
+from bench.core.tasks import run_until_stopped
 from bench.cost import staged
-from bench.load.driving import ask_for
+from bench.load.driving import spec_for
 from bench.load.wire import ClosedWire
 from bench.peers.servers import ServerTarget, open_stage
 
@@ -157,7 +157,7 @@ def count_once(
     Raises:
         ChildFailed: answers were not as expected, or did not come.
     """
-    wire = ClosedWire(ask_for(scenario, target), first_key=first_key)
+    wire = ClosedWire(spec_for(scenario, target), first_key=first_key)
     try:
         wire.prime()
         wire.open(CONNECTIONS)
@@ -240,7 +240,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     counted: dict[str, int] = {}
     try:
-        ended = trio.run(run_until_told, partial(count, counted, requests=given.requests))
+        ended = trio.run(run_until_stopped, partial(count, counted, requests=given.requests))
     except ChildFailed as exc:
         print(exc, file=sys.stderr)
         return 1

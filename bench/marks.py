@@ -7,7 +7,7 @@ import trio
 from bench.core.process import usage
 from bench.core.results import Cost, Mark, Results
 from bench.core.scenarios import SCENARIOS, Stage
-from bench.cost import COSTED, CostOptions, Tell, cost_marks, measure_cost, measure_costs
+from bench.cost import COSTED, Announce, CostOptions, cost_marks, measure_cost, measure_costs
 from bench.peers.servers import open_stage
 from bench.scenarios.feed import MARKED_COUNT, FeedOptions
 from bench.suite import run_feed
@@ -20,29 +20,29 @@ MANY = 512
 IDLE_S = 1.0
 
 
-async def measure_marks(seconds: float, results: Results, tell: Tell) -> None:
+async def measure_marks(seconds: float, results: Results, announce: Announce) -> None:
     """Add to `results` the costs and all marks but the soak's, which has a scenario of its own.
 
     Raises:
         ChildFailed: a server or a load generator did not run.
     """
     options = CostOptions(seconds=seconds)
-    await measure_costs(options, costs=results.costs, tell=tell)
+    await measure_costs(options, costs=results.costs, announce=announce)
     results.marks.extend(cost_marks(results.costs))
-    tell("one connection")
+    announce("one connection")
     results.marks.append(added_latency(await _side_by_side(1, seconds, names=("direct", "miss"))))
-    tell(f"{MANY} connections")
+    announce(f"{MANY} connections")
     results.marks.append(lost_throughput(await _few_and_many(seconds)))
-    tell("an idle node")
+    announce("an idle node")
     results.marks.append(Mark("an idle node, resident", await _idle_bytes() / 1e6, 90, "MB"))
     for name in FEED:
-        await run_feed(name, FeedOptions(counts=(MARKED_COUNT,)), results, tell)
+        await run_feed(name, FeedOptions(counts=(MARKED_COUNT,)), results, announce)
 
 
 async def _side_by_side(connections: int, seconds: float, *, names: Sequence[str]) -> list[Cost]:
     costs: list[Cost] = []
     options = CostOptions(connections=connections, seconds=seconds)
-    await measure_costs(options, costs=costs, tell=lambda _: None, names=names)
+    await measure_costs(options, costs=costs, announce=lambda _: None, names=names)
     return costs
 
 

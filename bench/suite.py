@@ -10,7 +10,7 @@ from bench.core.scenarios import PEERS, SCENARIOS, Scenario, Stage
 from bench.core.settings import Setting, spelled
 from bench.cost import measure_cost
 from bench.load.closed_load import ClosedLoad
-from bench.load.driving import Pace, ask_for, drive, drive_open
+from bench.load.driving import Pace, drive, drive_open, spec_for
 from bench.peers.servers import ServerTarget, can_run, open_stage
 from bench.scenarios import feed
 from bench.scenarios.feed import FeedOptions
@@ -32,7 +32,7 @@ SOAK_REQUESTS_MIN = 100_000
 """The fewest requests that say anything about growth."""
 REFUSALS = (429, 503)
 
-Tell = Callable[[str], None]
+Announce = Callable[[str], None]
 """Told what is measured next; called `works_of` times in a whole run."""
 
 
@@ -65,7 +65,7 @@ def _works_of(name: str, options: SuiteOptions) -> int:
     return 1 + (0 if given else 1) + options.repeats * len(given or SCENARIOS[name].shares)
 
 
-async def run_suite(options: SuiteOptions, results: Results, tell: Tell) -> None:
+async def run_suite(options: SuiteOptions, results: Results, announce: Announce) -> None:
     """Add to `results` what every scenario shows.
 
     Raises:
@@ -73,18 +73,18 @@ async def run_suite(options: SuiteOptions, results: Results, tell: Tell) -> None
     """
     for name in options.scenarios:
         if name in feed.SCENARIOS:
-            await run_feed(name, replace(options.feed, seconds=options.seconds), results, tell)
+            await run_feed(name, replace(options.feed, seconds=options.seconds), results, announce)
         else:
-            await _run_scenario(_with_settings(SCENARIOS[name], options.settings), options, results, tell)
+            await _run_scenario(_with_settings(SCENARIOS[name], options.settings), options, results, announce)
 
 
-async def run_feed(name: str, options: FeedOptions, results: Results, tell: Tell) -> None:
+async def run_feed(name: str, options: FeedOptions, results: Results, announce: Announce) -> None:
     """Add to `results` what a scenario of the feed shows.
 
     Raises:
         ChildFailed: a server did not run, or a reader of the feed was answered otherwise than promised.
     """
-    tell(name)
+    announce(name)
     found = await feed.SCENARIOS[name](options)
     results.marks.extend(found.marks)
     results.figures.extend(found.figures)
@@ -100,22 +100,22 @@ def _with_settings(scenario: Scenario, settings: Mapping[str, Setting]) -> Scena
     return replace(scenario, stage=stage, tolerated=tolerated)
 
 
-async def _run_scenario(scenario: Scenario, options: SuiteOptions, results: Results, tell: Tell) -> None:
+async def _run_scenario(scenario: Scenario, options: SuiteOptions, results: Results, announce: Announce) -> None:
     setting = ", ".join(f"{key}={spelled(value)}" for key, value in options.settings.items())
     named = f"{scenario.name} with {setting}" if setting else scenario.name
-    tell(f"{named}: the bare server first, for the machine's pace")
+    announce(f"{named}: the bare server first, for the machine's pace")
     results.hello_us.append(await measure_hello())
     async with open_stage(scenario.stage) as target:
         rates = options.rates.get(scenario.name)
         if not rates:
-            tell(f"{named}: what the server can do")
+            announce(f"{named}: what the server can do")
             rates = await find_rates(scenario, target)
         points = {label: Point(scenario.name, label, setting) for label in rates}
         results.points.extend(points.values())
         # Rate by rate and not repeat by repeat, so that a slower minute of the machine falls on all rates alike.
         plan = [(label, rate) for _ in range(options.repeats) for label, rate in rates.items()]
         for nth, (label, rate) in enumerate(plan, start=1):
-            tell(f"{named}: {label} of it, {rate:.0f}/s" if "%" in label else f"{named}: {label}")
+            announce(f"{named}: {label} of it, {rate:.0f}/s" if "%" in label else f"{named}: {label}")
             pace = Pace(rate, seconds_of(scenario, options, rate))
             points[label].steps.append(await drive_open(scenario, target, pace, first_key=nth * KEYS_A_STEP))
     results.marks.extend(soak_marks(scenario, list(points.values())))
@@ -130,7 +130,7 @@ def seconds_of(scenario: Scenario, options: SuiteOptions, rate: float) -> float:
 
 async def find_rates(scenario: Scenario, target: ServerTarget) -> dict[str, float]:
     """The scenario's shares of what the server does in the closed loop."""
-    load = ClosedLoad(ask_for(scenario, target), connections=scenario.busy, seconds=CAPACITY_S)
+    load = ClosedLoad(spec_for(scenario, target), connections=scenario.busy, seconds=CAPACITY_S)
     measured = await drive(load)
     capacity = max(measured.requests / measured.seconds, 1.0)
     return {f"{share:.0%}": capacity * share for share in scenario.shares}

@@ -9,7 +9,7 @@ from bench.core.results import Results
 from bench.core.scenarios import SCENARIOS, Scenario
 from bench.core.settings import Setting, check_settings, read_settings
 from bench.peers.servers import open_stage
-from bench.suite import SuiteOptions, Tell, find_rates, run_suite, works_of
+from bench.suite import Announce, SuiteOptions, find_rates, run_suite, works_of
 
 _SHARED: Mapping[str, Setting] = MappingProxyType(
     {"store.url": "postgresql://127.0.0.1/bench", "state.url": "redis://127.0.0.1"}
@@ -55,7 +55,7 @@ def works_of_sweep(sweep: Sweep, options: SuiteOptions) -> int:
     return finding + len(sweep.values) * works_of(replace(options, rates=rates))
 
 
-async def run_sweep(sweep: Sweep, options: SuiteOptions, results: Results, tell: Tell) -> None:
+async def run_sweep(sweep: Sweep, options: SuiteOptions, results: Results, announce: Announce) -> None:
     """Add to `results` the scenario of `options` under each value, all at the same offered rates.
 
     Raises:
@@ -64,8 +64,8 @@ async def run_sweep(sweep: Sweep, options: SuiteOptions, results: Results, tell:
     (name,) = options.scenarios
     scenario = SCENARIOS[name]
     if name not in options.rates:
-        tell(f"{name}: what the server can do")
+        announce(f"{name}: what the server can do")
         async with open_stage(scenario.stage) as target:
             options = replace(options, rates={name: await find_rates(scenario, target)})
     for value in sweep.values:
-        await run_suite(replace(options, settings={**options.settings, sweep.key: value}), results, tell)
+        await run_suite(replace(options, settings={**options.settings, sweep.key: value}), results, announce)

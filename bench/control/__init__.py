@@ -1,1 +1,1 @@
-"""Orders to a server under test, beside its load."""
+"""Commands to a server under test, beside its load."""

@@ -1,6 +1,6 @@
-"""Orders to a server under test: make people, append events, plant monitors, queue deliveries. On its admin address.
+"""Commands to a server under test: make people, append events, plant monitors, queue deliveries. On its admin address.
 
-`bench.control.feed_node` obeys them with a real node, `bench.peers.parking` with a bare server; a client needs
+`bench.control.feed_node` runs them with a real node, `bench.peers.parking` with a bare server; a client needs
 no other knowledge.
 """
 
@@ -152,8 +152,8 @@ class Trust(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     file: str
 
 
-class Orders:
-    """A connection for orders. One order at a time."""
+class ControlClient:
+    """A connection for commands. One command at a time."""
 
     def __init__(self, place: ControlAddress) -> None:
         """Nothing is connected yet."""
@@ -163,31 +163,31 @@ class Orders:
         self._headers = {"authorization": f"Bearer {place.token}"}
 
     def send(self, name: str, arguments: msgspec.Struct | None = None) -> None:
-        """Give an order; `receive` has to follow."""
+        """Send a command; `receive` has to follow."""
         body = b"{}" if arguments is None else msgspec.json.encode(arguments)
         self._connection.request("POST", f"/admin/{name}", body, self._headers)
 
     def receive(self, kind: type[T]) -> T:
-        """The answer to the order that was sent."""
+        """Return the answer to the command that was sent."""
         answer = self._connection.getresponse()
         body = answer.read()
         if answer.status != 200:
-            raise RuntimeError(f"an order was answered with {answer.status}: {body.decode(errors='replace')}")
+            raise RuntimeError(f"a command was answered with {answer.status}: {body.decode(errors='replace')}")
         return msgspec.json.decode(body, type=kind)
 
-    def give(self, name: str, arguments: msgspec.Struct, kind: type[T]) -> T:
-        """Give an order and wait for its answer."""
+    def call(self, name: str, arguments: msgspec.Struct, kind: type[T]) -> T:
+        """Send a command and return its answer."""
         self.send(name, arguments)
         return self.receive(kind)
 
     def people(self, accounts: int, keys_each: int) -> Iterator[Person]:
-        """New accounts with their keys."""
+        """Make accounts with keys, and yield them."""
         for first in range(0, accounts, PEOPLE_AT_ONCE):
             self.send(PEOPLE, People(min(PEOPLE_AT_ONCE, accounts - first), keys_each))
             yield from self.receive(list[Person])
 
     def append(self, account: str, count: int) -> None:
-        """Events for every key of an account."""
+        """Append events for every key of an account."""
         self.send(APPEND, Append(account, None, count))
         self.receive(Appended)
 
@@ -202,10 +202,10 @@ class Orders:
 
 
 @contextmanager
-def open_orders(place: ControlAddress) -> Iterator[Orders]:
-    """A connection for orders until the block ends."""
-    orders = Orders(place)
+def open_control(place: ControlAddress) -> Iterator[ControlClient]:
+    """Open a connection for commands until the block ends."""
+    control = ControlClient(place)
     try:
-        yield orders
+        yield control
     finally:
-        orders.close()
+        control.close()

@@ -1,6 +1,6 @@
-"""A node as `sluice serve` runs it that also obeys the bench's orders: `python -m bench.control.feed_node CONFIG`.
+"""A node as `sluice serve` runs it that also runs the bench's commands: `python -m bench.control.feed_node CONFIG`.
 
-The orders are operations of its admin address, added here; no node outside of the bench has them.
+The commands are operations of its admin address, added here; no node outside of the bench has them.
 """
 
 import os
@@ -15,8 +15,8 @@ import msgspec
 import trio
 
 from bench.control.control_protocol import APPEND, PEOPLE, WAITING, Append, Appended, People, Person, PersonKey, Waiting
-from bench.control.delivery_orders import ObeyingDeliveries
-from bench.control.monitor_orders import ObeyingMonitors
+from bench.control.delivery_control import DeliveryOperations
+from bench.control.monitor_control import MonitorOperations
 from events.filters import Filters
 from events.log.kinds import DiscoverCounts, DiscoverCredits, DiscoverLegs, DiscoverRun
 from events.log.log import Fact, Subject
@@ -58,8 +58,8 @@ def fact(account_id: str, key_id: str | None = None) -> Fact:
     )
 
 
-class Obeying:
-    """The orders over one node. Accounts that were made here are remembered, to append to all of them at once."""
+class BenchOperations:
+    """The commands over one node. Accounts that were made here are remembered, to append to all of them at once."""
 
     def __init__(self, node: Node) -> None:
         """Nobody is made yet."""
@@ -87,12 +87,12 @@ class Obeying:
 
     async def _append(self, args: Append) -> Any:
         if args.account is None:
-            return _told(await self._write([fact(account_id) for account_id in self._accounts]))
+            return _announce(await self._write([fact(account_id) for account_id in self._accounts]))
         one, left, committed_ns = fact(args.account, args.key_id), args.count, 0
         while left > 0:
             committed_ns = await self._write([one] * min(left, A_WRITE))
             left -= A_WRITE
-        return _told(committed_ns)
+        return _announce(committed_ns)
 
     async def _write(self, facts: Sequence[Fact]) -> int:
         """Append; the instant of the commit."""
@@ -112,16 +112,16 @@ class Obeying:
         return msgspec.to_builtins(Waiting(count))
 
 
-def _told(committed_ns: int) -> Any:
+def _announce(committed_ns: int) -> Any:
     return msgspec.to_builtins(Appended(committed_ns))
 
 
 async def serve(start: Start) -> None:
     """Serve until SIGTERM or SIGINT, as `gateway.node.serve.serve` does."""
     async with open_served_node(start) as (node, line):
-        Obeying(node)
-        ObeyingMonitors(node)
-        ObeyingDeliveries(node)
+        BenchOperations(node)
+        MonitorOperations(node)
+        DeliveryOperations(node)
         tune_garbage_collection()
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
             print_line(line)

@@ -39,7 +39,7 @@ def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
     return leaf
 
 
-async def run_until_told(work: Work[None]) -> bool:
+async def run_until_stopped(work: Work[None]) -> bool:
     """Run `work`; Ctrl-C, SIGTERM and a closed terminal cancel it, so that it cleans up. Whether it came to its end."""
     with trio.CancelScope() as scope, _cancelled_by_signals(scope):
         await work()
@@ -54,10 +54,10 @@ def _cancelled_by_signals(scope: trio.CancelScope) -> Iterator[None]:
         token.run_sync_soon(scope.cancel)
 
     # Under nohup a closed terminal is to be ignored, and stays so.
-    heard = [
+    caught = [
         number for number in _STOPPING if number is signal.SIGINT or signal.getsignal(number) is not signal.SIG_IGN
     ]
-    before = [(number, signal.signal(number, cancel)) for number in heard]
+    before = [(number, signal.signal(number, cancel)) for number in caught]
     try:
         yield
     finally:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import msgspec
 
 from bench.core.process import Usage, usage
-from bench.load.ask import RequestSpec
+from bench.load.request_spec import RequestSpec
 from bench.load.wire import ClosedWire
 
 DRAIN_S = 5.0
@@ -23,7 +23,7 @@ DRAIN_S = 5.0
 class ClosedLoad:
     """The request of a closed loop, its connections, and how long it runs."""
 
-    ask: RequestSpec
+    spec: RequestSpec
     connections: int = 64
     warmup_s: float = 1.0
     seconds: float = 5.0
@@ -54,7 +54,7 @@ def percentile(ordered: Sequence[float], share: float) -> float:
 
 def measure(load: ClosedLoad) -> Measured:
     """Prime, warm up, count, drain."""
-    wire = ClosedWire(load.ask, first_key=load.first_key)
+    wire = ClosedWire(load.spec, first_key=load.first_key)
     try:
         wire.prime()
         wire.open(load.connections)

@@ -14,10 +14,10 @@ from bench.core.process import PYTHON, Usage, has_ended, machine_ticks, run_comm
 from bench.core.results import MemorySample, Step
 from bench.core.scenarios import Scenario
 from bench.core.tasks import run_side_by_side
-from bench.load.ask import RequestSpec
 from bench.load.closed_load import ClosedLoad, Measured
 from bench.load.histogram import Histogram
-from bench.load.open_load import Heard, OpenLoad
+from bench.load.open_load import OpenLoad, OpenLoadCounts
+from bench.load.request_spec import RequestSpec
 from bench.peers.servers import ServerTarget
 
 RUN_S = 60.0
@@ -50,7 +50,7 @@ class Watched:
     memory: tuple[MemorySample, ...]
 
 
-def ask_for(scenario: Scenario, target: ServerTarget) -> RequestSpec:
+def spec_for(scenario: Scenario, target: ServerTarget) -> RequestSpec:
     """Return the request that the load sends to `target` for `scenario`."""
     return RequestSpec(
         url=target.url,
@@ -80,12 +80,12 @@ async def drive_open(scenario: Scenario, target: ServerTarget, pace: Pace, *, fi
         ChildFailed: a load generator failed or did not end in time.
     """
     pace = bounded(pace)
-    loads = split_load(ask_for(scenario, target), pace, connections=scenario.connections, first_key=first_key)
+    loads = split_load(spec_for(scenario, target), pace, connections=scenario.connections, first_key=first_key)
     begin_s, end_s = loads[0].counted_from_ns / 1e9, loads[0].first_ns / 1e9 + pace.warmup_s + pace.seconds
     watching = partial(watch, target.pid, begin_s, end_s)
-    watched, *heard = await run_side_by_side(watching, *(partial(hear, load) for load in loads))
+    watched, *counts = await run_side_by_side(watching, *(partial(run_open_load, load) for load in loads))
     assert isinstance(watched, Watched)
-    return step_of(pace, watched, [each for each in heard if isinstance(each, Heard)])
+    return step_of(pace, watched, [each for each in counts if isinstance(each, OpenLoadCounts)])
 
 
 def bounded(pace: Pace) -> Pace:
@@ -93,7 +93,7 @@ def bounded(pace: Pace) -> Pace:
     return replace(pace, seconds=min(pace.seconds, REQUESTS_MAX / pace.rate))
 
 
-def split_load(ask: RequestSpec, pace: Pace, *, connections: int, first_key: int) -> list[OpenLoad]:
+def split_load(spec: RequestSpec, pace: Pace, *, connections: int, first_key: int) -> list[OpenLoad]:
     """The parts of a load: each process sends every nth request, so that together they keep one even rate."""
     parts = min(math.ceil(pace.rate / PER_PROCESS), PROCESSES_MAX)
     interval_ns = round(1e9 / pace.rate)
@@ -101,7 +101,7 @@ def split_load(ask: RequestSpec, pace: Pace, *, connections: int, first_key: int
     first_ns = time.monotonic_ns() + round(LEAD_S * 1e9)
     return [
         OpenLoad(
-            ask=ask,
+            spec=spec,
             first_ns=first_ns + part * interval_ns,
             interval_ns=interval_ns * parts,
             count=len(range(part, count, parts)),
@@ -114,7 +114,7 @@ def split_load(ask: RequestSpec, pace: Pace, *, connections: int, first_key: int
     ]
 
 
-async def hear(load: OpenLoad) -> Heard:
+async def run_open_load(load: OpenLoad) -> OpenLoadCounts:
     """Run a part of an open loop in a process of its own.
 
     Raises:
@@ -122,7 +122,9 @@ async def hear(load: OpenLoad) -> Heard:
     """
     lead_s = max(load.first_ns - time.monotonic_ns(), 0) / 1e9
     limit_s = lead_s + load.count * load.interval_ns / 1e9 + load.drain_s + RUN_S
-    return msgspec.json.decode(await generate("bench.load.open_load", msgspec.json.encode(load), limit_s), type=Heard)
+    return msgspec.json.decode(
+        await generate("bench.load.open_load", msgspec.json.encode(load), limit_s), type=OpenLoadCounts
+    )
 
 
 async def generate(module: str, load: bytes, limit_s: float) -> bytes:
@@ -164,18 +166,18 @@ def _usage(pid: int) -> Usage:
     return usage(pid)
 
 
-def step_of(pace: Pace, watched: Watched, heard: list[Heard]) -> Step:
+def step_of(pace: Pace, watched: Watched, counts: list[OpenLoadCounts]) -> Step:
     """The figures of one step from what each process heard."""
     latencies, lags, refusals = Histogram(), Histogram(), Histogram()
-    for each in heard:
+    for each in counts:
         refusals.merge(Histogram(each.refusals))
         latencies.merge(Histogram(each.latencies))
         lags.merge(Histogram(each.lags))
-    answered = sum(each.answered_in_time for each in heard)
+    answered = sum(each.answered_in_time for each in counts)
     return Step(
         rate=pace.rate,
-        served_per_s=sum(each.served_in_time for each in heard) / pace.seconds,
-        refused_per_s=sum(sum(each.refused.values()) for each in heard) / pace.seconds,
+        served_per_s=sum(each.served_in_time for each in counts) / pace.seconds,
+        refused_per_s=sum(sum(each.refused.values()) for each in counts) / pace.seconds,
         cpu_us=watched.cpu_s * 1e6 / answered if answered else 0.0,
         cpu_share=watched.cpu_s / pace.seconds,
         machine_share=watched.machine_share,
@@ -185,10 +187,10 @@ def step_of(pace: Pace, watched: Watched, heard: list[Heard]) -> Step:
         p999_ms=latencies.percentile_ms(0.999),
         max_ms=latencies.percentile_ms(1.0),
         lag_p99_ms=lags.percentile_ms(0.99),
-        requests=sum(each.meant for each in heard),
-        unanswered=sum(each.unanswered for each in heard),
-        connections=sum(each.connections for each in heard),
-        unexpected=_summed([each.unexpected for each in heard]),
+        requests=sum(each.meant for each in counts),
+        unanswered=sum(each.unanswered for each in counts),
+        connections=sum(each.connections for each in counts),
+        unexpected=_summed([each.unexpected for each in counts]),
         memory=watched.memory,
         seconds=pace.seconds,
         refused_p99_ms=refusals.percentile_ms(0.99),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from bench.load.ask import Unframed, closes, whole_head
+from bench.load.request_spec import Unframed, closes, whole_head
 
 RECEIVE_BYTES = 65_536
 READY_AT_ONCE = 256
@@ -45,7 +45,7 @@ class Lines:
         """Readable while some line can go on."""
         return self._epoll.fileno()
 
-    def ask(self, line: Line, ticket: int, request: bytes) -> None:
+    def send(self, line: Line, ticket: int, request: bytes) -> None:
         """Send a request on a line that has none.
 
         Raises:

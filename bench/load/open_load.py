@@ -1,4 +1,4 @@
-"""The open loop: `python -m bench.load.open_load`, an `OpenLoad` as JSON on stdin, a `Heard` as JSON on stdout.
+"""The open loop: `python -m bench.load.open_load`, an `OpenLoad` as JSON on stdin, `OpenLoadCounts` as JSON on stdout.
 
 Requests are sent at a fixed rate whatever the server does, and a latency begins at the instant its request was meant
 to be sent: a server that stalls makes all the callers of that time wait, and all of them are counted.
@@ -17,10 +17,10 @@ import msgspec
 import trio
 
 from bench.core.process import raise_open_files
-from bench.load.ask import RequestSpec, Tally
 from bench.load.histogram import Histogram
 from bench.load.keys import KEYS
 from bench.load.lines import NOTHING, Line, LineBroke, Lines
+from bench.load.request_spec import RequestSpec, Tally
 
 _CLOCK_MONOTONIC = 1
 _NONBLOCK_CLOEXEC = os.O_NONBLOCK | os.O_CLOEXEC
@@ -33,7 +33,7 @@ _COUNT_BYTES = 8
 class OpenLoad:
     """The load of one process: `count` requests, `interval_ns` apart, the first at `first_ns` of CLOCK_MONOTONIC."""
 
-    ask: RequestSpec
+    spec: RequestSpec
     first_ns: int
     interval_ns: int
     count: int
@@ -47,7 +47,7 @@ class OpenLoad:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class OpenLoadCounts:
     """The counts of one process, of the requests after the warm-up; latencies are of the served ones."""
 
     meant: int
@@ -77,19 +77,19 @@ class OpenLoop:
         self._load = load
         self._end_ns = load.first_ns + load.count * load.interval_ns
         self._first_counted = max(0, -((load.first_ns - load.counted_from_ns) // load.interval_ns))
-        self._requests = load.ask.requests(KEYS[load.ask.keys](load.first_key, load.key_step))
+        self._requests = load.spec.requests(KEYS[load.spec.keys](load.first_key, load.key_step))
         self._due = self._sent = 0
         self._answered = bytearray(load.count)
         self._unanswered = load.count
         self._all_answered = trio.Event()
-        self._lines = Lines(load.ask.address)
+        self._lines = Lines(load.spec.address)
         self._free: list[Line] = []
         self._lines_open = 0
-        self._uncounted, self._tally = Tally(load.ask), Tally(load.ask)
+        self._uncounted, self._tally = Tally(load.spec), Tally(load.spec)
         self._latencies, self._lags, self._refusals = Histogram(), Histogram(), Histogram()
         self._served_in_time = self._answered_in_time = 0
 
-    async def run(self) -> Heard:
+    async def run(self) -> OpenLoadCounts:
         """Send everything and await the answers, `drain_s` after the last request at the longest."""
         cpu_s = time.process_time()
         with self._lines:
@@ -99,7 +99,7 @@ class OpenLoop:
                 with trio.move_on_after(self._load.drain_s):
                     await self._all_answered.wait()
                 listening.cancel_scope.cancel()
-        return self._heard(time.process_time() - cpu_s)
+        return self._counts(time.process_time() - cpu_s)
 
     async def _pace(self) -> None:
         """Let the tickets become due, each at its instant."""
@@ -132,7 +132,7 @@ class OpenLoop:
                 return
             ticket, self._sent = self._sent, self._sent + 1
             try:
-                self._lines.ask(line, ticket, next(self._requests))
+                self._lines.send(line, ticket, next(self._requests))
             except LineBroke as exc:
                 self._break(line, exc)
 
@@ -172,13 +172,13 @@ class OpenLoop:
     def _tally_of(self, ticket: int) -> Tally:
         return self._tally if ticket >= self._first_counted else self._uncounted
 
-    def _heard(self, client_cpu_s: float) -> Heard:
+    def _counts(self, client_cpu_s: float) -> OpenLoadCounts:
         counted = range(self._first_counted, self._load.count)
         unanswered = [ticket for ticket in counted if not self._answered[ticket]]
         now_ns = time.monotonic_ns()
         for ticket in unanswered:
             self._latencies.record(now_ns - self._meant_ns(ticket))
-        return Heard(
+        return OpenLoadCounts(
             meant=len(counted),
             latencies=dict(self._latencies.counts),
             lags=dict(self._lags.counts),
@@ -194,7 +194,7 @@ class OpenLoop:
 
 
 def main() -> None:
-    """Run the `OpenLoad` on stdin and print what was `Heard`."""
+    """Run the `OpenLoad` on stdin and print what was `OpenLoadCounts`."""
     raise_open_files()
     load = msgspec.json.decode(sys.stdin.buffer.read(), type=OpenLoad)
     gc.disable()  # a pause of the generator would look like one of the server; what it keeps is bounded by the count

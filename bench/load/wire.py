@@ -8,8 +8,8 @@ import select
 import socket
 import time
 
-from bench.load.ask import RequestSpec, Tally, closes, whole_head
 from bench.load.keys import KEYS
+from bench.load.request_spec import RequestSpec, Tally, closes, whole_head
 
 ANSWER_S = 30.0
 POLL_S = 0.1
@@ -19,17 +19,17 @@ RECEIVE_BYTES = 65_536
 class ClosedWire:
     """The connections of one run. Only the loop that owns it may call it."""
 
-    def __init__(self, ask: RequestSpec, *, first_key: int = 1) -> None:
+    def __init__(self, spec: RequestSpec, *, first_key: int = 1) -> None:
         """Nothing is connected yet."""
-        self._ask_of = ask
-        self._requests = ask.requests(KEYS[ask.keys](first_key, 1))
+        self._ask_of = spec
+        self._requests = spec.requests(KEYS[spec.keys](first_key, 1))
         self._epoll = select.epoll()
         self._sockets: dict[int, socket.socket] = {}
         self._received: dict[int, bytes] = {}
         self._sent_at: dict[int, float] = {}
         self._asking = True
         self.latencies_s: list[float] = []
-        self.tally = Tally(ask)
+        self.tally = Tally(spec)
 
     def prime(self) -> None:
         """Ask once, alone: what the later requests may find (a cached answer, a first lease) is there after it."""

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 import msgspec
 
 from bench.core.process import run_command, usage
-from bench.load.ask import RequestSpec
+from bench.load.request_spec import RequestSpec
 
 NEW_FROM = 900_000_000
 """wrk's keys begin here, so that they are new to a server that the bench's own generator has asked before."""
@@ -25,7 +25,7 @@ end
 
 
 @dataclass(frozen=True, slots=True)
-class Wrked:
+class WrkFigures:
     """The counts that wrk printed, and the CPU that the server's process used meanwhile."""
 
     requests: int
@@ -41,30 +41,30 @@ class Summary:
     micros: int
 
 
-async def drive_wrk(ask: RequestSpec, *, pid: int, connections: int, seconds: float) -> Wrked | None:
+async def drive_wrk(spec: RequestSpec, *, pid: int, connections: int, seconds: float) -> WrkFigures | None:
     """Drive a server with wrk, one thread, whole seconds; None where wrk is not installed, or keys are a mix.
 
     Raises:
         ChildFailed: wrk did not run.
     """
     program = shutil.which("wrk")
-    if program is None or ask.keys == "mixed":
+    if program is None or spec.keys == "mixed":
         return None
     with TemporaryDirectory(prefix="sluice-bench-") as folder:
         script = Path(folder) / "ask.lua"
-        script.write_text(script_for(ask))
+        script.write_text(script_for(spec))
         before = usage(pid)
         options = ("-t", "1", "-c", str(connections), "-d", f"{max(round(seconds), 1)}s", "-s", str(script))
-        printed = await run_command((program, *options, ask.url))
+        printed = await run_command((program, *options, spec.url))
         summary = msgspec.json.decode(printed.splitlines()[-1], type=Summary)
-        return Wrked(summary.requests, summary.micros / 1e6, usage(pid).cpu_s - before.cpu_s)
+        return WrkFigures(summary.requests, summary.micros / 1e6, usage(pid).cpu_s - before.cpu_s)
 
 
-def script_for(ask: RequestSpec) -> str:
-    """The Lua script that asks what `ask` asks."""
-    headers = ", ".join(f"[{_lua(name)}] = {_lua(value)}" for name, value in ask.headers)
-    first, step = (0, 0) if ask.keys == "one" else (NEW_FROM, 1)
-    return SCRIPT.format(first=first, step=step, path=_lua(ask.path), headers=headers)
+def script_for(spec: RequestSpec) -> str:
+    """The Lua script that asks what `spec` asks."""
+    headers = ", ".join(f"[{_lua(name)}] = {_lua(value)}" for name, value in spec.headers)
+    first, step = (0, 0) if spec.keys == "one" else (NEW_FROM, 1)
+    return SCRIPT.format(first=first, step=step, path=_lua(spec.path), headers=headers)
 
 
 def _lua(text: str) -> str:

@@ -1,6 +1,6 @@
 """Parked polls on a bare server: an app of the bench's own on the native HTTP server, `python -m bench.peers.parking`.
 
-It obeys the orders that `bench.control.feed_node` obeys, but has neither keys nor limits, store or filters: a poll
+It runs the commands that `bench.control.feed_node` runs, but has neither keys nor limits, store or filters: a poll
 holds what the server holds for it, one event and no more. So it shows the floor under any feed on this server.
 """
 
@@ -40,7 +40,7 @@ class Parking:
         """Serve one request."""
         assert scope["type"] == "http"
         if scope["path"].startswith("/admin/"):
-            await _answer(send, self._obey(scope["path"].removeprefix("/admin/"), await _body(receive)))
+            await _answer(send, self._run(scope["path"].removeprefix("/admin/"), await _body(receive)))
             return
         key = dict(scope["headers"])[b"x-api-key"].decode()
         await self._park(key)
@@ -59,17 +59,17 @@ class Parking:
         finally:
             del of_key[event]
 
-    def _obey(self, order: str, arguments: bytes) -> bytes:
+    def _run(self, command: str, arguments: bytes) -> bytes:
         answer: msgspec.Struct | list[Person]
-        if order == PEOPLE:
+        if command == PEOPLE:
             people = msgspec.json.decode(arguments, type=People)
             answer = [self._person(people.keys_each) for _ in range(people.accounts)]
-        elif order == APPEND:
+        elif command == APPEND:
             wanted = msgspec.json.decode(arguments, type=Append)
             answer = Appended(time.monotonic_ns())
             self._wake(wanted.key_id or wanted.account or "")
         else:
-            assert order == WAITING
+            assert command == WAITING
             answer = Waiting(sum(map(len, self._waiting.values())))
         return msgspec.json.encode(answer)
 

@@ -24,17 +24,17 @@ _LENGTH = b"\r\nContent-Length: "
 
 @dataclass(slots=True)
 class Receivers:
-    """The deliveries that have come. Only the receivers change it; a waiting task makes a new `news` before looking."""
+    """The deliveries that have come. Only the receivers change it; a wait makes a new `arrival` first."""
 
     arrived: dict[str, float] = field(default_factory=dict)
     """The id of each delivery, and when its first byte came."""
-    news: trio.Event = field(default_factory=trio.Event)
+    arrival: trio.Event = field(default_factory=trio.Event)
 
     async def wait_for(self, count: int) -> None:
         """Wait until so many different ones have come."""
         while len(self.arrived) < count:
-            self.news = trio.Event()
-            await self.news.wait()
+            self.arrival = trio.Event()
+            await self.arrival.wait()
 
     async def answer(self, stream: trio.abc.Stream, answer: bytes) -> None:
         """Answer what comes on one connection, until it ends or is closed."""
@@ -47,7 +47,7 @@ class Receivers:
                 if not _is_whole(received):
                     continue
                 self.arrived.setdefault(_between(received, _ID, b"\r\n").decode(), at)
-                self.news.set()
+                self.arrival.set()
                 received = b""
                 await stream.send_all(answer)
                 if answer is CLOSED:

@@ -43,7 +43,7 @@ class ServerTarget:
     url: str
     pid: int
     key_headers: tuple[tuple[str, str], ...] = ()
-    orders: ControlAddress = field(default_factory=lambda: ControlAddress("", ""))
+    control: ControlAddress = field(default_factory=lambda: ControlAddress("", ""))
     """The address at which a server of the feed takes the bench's commands; see `bench.control.control_protocol`."""
 
 
@@ -102,7 +102,7 @@ async def open_listening(*command: str, log: Path) -> AsyncIterator[ServerTarget
     """A server that says where it listens with its first line."""
     async with open_server(command, log=log) as child:
         listening = msgspec.json.decode(child.ready_line, type=Listening)
-        yield ServerTarget(url=listening.url, pid=child.pid, orders=ControlAddress(listening.admin_url, ""))
+        yield ServerTarget(url=listening.url, pid=child.pid, control=ControlAddress(listening.admin_url, ""))
 
 
 def open_sandbox(bed: Bed) -> AbstractAsyncContextManager[ServerTarget]:
@@ -142,12 +142,12 @@ def open_gateway(bed: Bed) -> AbstractAsyncContextManager[ServerTarget]:
 
 @asynccontextmanager
 async def open_feed(bed: Bed) -> AsyncIterator[ServerTarget]:
-    """The gateway on a fresh store, which also obeys the orders of the bench."""
+    """The gateway on a fresh store, which also runs the commands of the bench."""
     config = _write_config(bed, {"store.url": f"sqlite:///{bed.folder}/sluice.db"})
     node = (PYTHON, "-m", "bench.control.feed_node", config)
     async with open_listening(*node, log=bed.folder / "feed.log") as target:
         token = load_secret({}, bed.folder).admin_token
-        yield replace(target, orders=ControlAddress(target.orders.url, token))
+        yield replace(target, control=ControlAddress(target.control.url, token))
 
 
 @asynccontextmanager

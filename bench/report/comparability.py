@@ -14,7 +14,7 @@ BUSY_LOAD = 0.5
 _HARDWARE = ("cpu", "cpus", "cpu_quota", "memory_bytes", "store_on")
 
 
-def caveats(before: Results, after: Results) -> list[str]:
+def comparability_notes(before: Results, after: Results) -> list[str]:
     """One line each."""
     return [
         *_of_machines(before.machine, after.machine),

@@ -15,12 +15,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from bench.core.errors import BenchError, WrongUse
 from bench.core.results import FOLDER, Results, new_results, save
-from bench.core.tasks import run_until_told
+from bench.core.tasks import run_until_stopped
 from bench.report.plots import draw, draw_sweep
 from bench.report.report import show_results
 
-Tell = Callable[[str], None]
-Measure = Callable[[Results, Tell], Awaitable[None]]
+Announce = Callable[[str], None]
+Measure = Callable[[Results, Announce], Awaitable[None]]
 REFRESHES_PER_S = 2
 
 
@@ -82,7 +82,7 @@ def place_of(files: Files) -> tuple[Path, str]:
 def _measured(measure: Measure, results: Results, works: int) -> tuple[bool, BenchError | OSError | None]:
     """Whether it came to its end, and what went wrong, which includes a terminal that is gone."""
     try:
-        return trio.run(run_until_told, partial(_behind_a_bar, measure, results, works)), None
+        return trio.run(run_until_stopped, partial(_behind_a_bar, measure, results, works)), None
     except (BenchError, OSError) as exc:
         return False, exc
 
@@ -95,12 +95,12 @@ async def _behind_a_bar(measure: Measure, results: Results, works: int) -> None:
     ) as bar:
         task, begun = bar.add_task("", total=works), itertools.count()
 
-        def tell(what: str) -> None:
+        def announce(what: str) -> None:
             bar.update(task, completed=next(begun), description=what)
             if not console.is_terminal:
                 say(what)
 
-        await measure(results, tell)
+        await measure(results, announce)
         bar.update(task, completed=works)
 
 

@@ -26,8 +26,8 @@ from bench.control.control_protocol import (
     TRUST,
     UNHOOK,
     ControlAddress,
+    ControlClient,
     Hook,
-    Orders,
     Plant,
     Post,
     Posted,
@@ -36,7 +36,7 @@ from bench.control.control_protocol import (
     Trust,
     Unhook,
     Waiting,
-    open_orders,
+    open_control,
 )
 from bench.core.process import raise_open_files, usage
 from bench.load.histogram import Histogram
@@ -54,9 +54,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    """The amounts to deliver, by the server with this `pid`, which takes the bench's commands at `orders`."""
+    """The amounts to deliver, by the server with this `pid`, which takes the bench's commands at `control`."""
 
-    orders: ControlAddress
+    control: ControlAddress
     pid: int
     count: int = 5_000
     """Deliveries that are queued at once, for each kind of receiver."""
@@ -120,23 +120,23 @@ class DeliveryRun:
     """One run against one node. Only `measure` calls it."""
 
     mail: Mail
-    orders: Orders
+    control: ControlClient
     receivers: Receivers
     urls: Urls
 
-    async def give(self, name: str, arguments: msgspec.Struct, kind: type[T]) -> T:
-        """Give an order while the receivers go on."""
-        return await trio.to_thread.run_sync(partial(self.orders.give, name, arguments, kind))
+    async def call(self, name: str, arguments: msgspec.Struct, kind: type[T]) -> T:
+        """Send a command while the receivers go on; return its answer."""
+        return await trio.to_thread.run_sync(partial(self.control.call, name, arguments, kind))
 
     async def pace(self, urls: tuple[str, ...]) -> DeliveryPace:
         """Deliver a full queue."""
-        await self.give(HOOK, Hook(urls, ACCOUNTS), dict[str, Any])
+        await self.call(HOOK, Hook(urls, ACCOUNTS), dict[str, Any])
         await self._deliver(urls, self.mail.warm_up)
         return await self._deliver(urls, self.mail.count)
 
     async def _deliver(self, urls: tuple[str, ...], count: int) -> DeliveryPace:
         wanted = len(self.receivers.arrived) + count
-        posting = await self.give(POST, Post(urls, count), Posting)
+        posting = await self.call(POST, Post(urls, count), Posting)
         await self._arrived(wanted)
         last_at = max(self.receivers.arrived.values())
         await self._ended()
@@ -147,7 +147,7 @@ class DeliveryRun:
         mail, wanted, began_at = self.mail, len(self.receivers.arrived) + self.mail.runs, time.time()
         slot = math.ceil(began_at + mail.lead_s)
         planted = Plant(mail.runs, math.ceil(mail.runs / EACH), slot, 1 / mail.runs_per_s, self.urls.plain)
-        await self.give(PLANT, planted, dict[str, Any])
+        await self.call(PLANT, planted, dict[str, Any])
         if time.time() > slot:
             raise NotAsPosted("the first slot came before all monitors were made")
         await self._arrived(wanted, beyond_s=mail.runs / mail.runs_per_s)
@@ -161,7 +161,7 @@ class DeliveryRun:
         cpu_s = usage(mail.pid).cpu_s
         for nth in range(count):
             await trio.sleep_until(began + nth / mail.per_s)
-            await self.give(POST, Post((self.urls.plain[nth % len(self.urls.plain)],), 1), Posting)
+            await self.call(POST, Post((self.urls.plain[nth % len(self.urls.plain)],), 1), Posting)
         await self._arrived(arrived + count)
         cpu_us = (usage(mail.pid).cpu_s - cpu_s) * 1e6 / count
         return DeliveryTurn(dict((await self._lags(began_at)).counts), cpu_us)
@@ -169,11 +169,11 @@ class DeliveryRun:
     async def turn(self) -> tuple[DeliveryTurn, DeliveryTurn]:
         """Once without a black hole, and once with one."""
         alone = await self.trickle()
-        await self.give(HOOK, Hook((self.urls.hole,), ACCOUNTS), dict[str, Any])
-        await self.give(POST, Post((self.urls.hole,), self.mail.held), Posting)
+        await self.call(HOOK, Hook((self.urls.hole,), ACCOUNTS), dict[str, Any])
+        await self.call(POST, Post((self.urls.hole,), self.mail.held), Posting)
         await trio.sleep(HOLE_S)
         beside = await self.trickle()
-        await self.give(UNHOOK, Unhook(self.urls.hole), dict[str, Any])
+        await self.call(UNHOOK, Unhook(self.urls.hole), dict[str, Any])
         return alone, beside
 
     async def _arrived(self, wanted: int, *, beyond_s: float = 0.0) -> None:
@@ -185,14 +185,14 @@ class DeliveryRun:
     async def _ended(self) -> None:
         """Wait until the node has written the end of all that was queued."""
         with trio.move_on_after(ENDED_S):
-            while (await self.give(LEFT, Nothing(), Waiting)).count:  # noqa: ASYNC110 - another process tells of nothing
+            while (await self.call(LEFT, Nothing(), Waiting)).count:  # noqa: ASYNC110 - another process tells of nothing
                 await trio.sleep(LOOK_S)
             return
         raise NotAsPosted("the ends of deliveries were not written")
 
     async def _lags(self, since: float) -> Histogram:
         """Return the lags of the deliveries that were queued since and have come."""
-        queued = await self.give(POSTED, Posted(since), QueuedAt)
+        queued = await self.call(POSTED, Posted(since), QueuedAt)
         lags, arrived = Histogram(), self.receivers.arrived
         for id_, at in queued.at.items():
             if id_ in arrived:
@@ -202,11 +202,11 @@ class DeliveryRun:
 
 async def measure(mail: Mail) -> DeliveryFigures:
     """Deliver full queues, what runs bring, and single ones beside a host that never answers."""
-    with TemporaryDirectory(prefix="sluice-bench-") as folder, open_orders(mail.orders) as orders:
+    with TemporaryDirectory(prefix="sluice-bench-") as folder, open_control(mail.control) as control:
         authority = Path(folder) / "authority.pem"
         async with open_receivers(authority) as (receivers, urls):
-            run = DeliveryRun(mail, orders, receivers, urls)
-            await run.give(TRUST, Trust(str(authority)), dict[str, Any])
+            run = DeliveryRun(mail, control, receivers, urls)
+            await run.call(TRUST, Trust(str(authority)), dict[str, Any])
             plain, kept, closed = [await run.pace(each) for each in (urls.plain, urls.kept, urls.closed)]
             settled = await run.settle()
             turns = [await run.turn() for _ in range(mail.turns)]

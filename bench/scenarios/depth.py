@@ -1,4 +1,4 @@
-"""The time that a page takes in a long log, at the store: `python -m bench.scenarios.depth`, `Depth` in, `Deep` out."""
+"""Measures a page of a long log, at the store: `python -m bench.scenarios.depth`, `Depth` in, `DepthFigures` out."""
 
 import sys
 import time
@@ -36,7 +36,7 @@ class Depth:
 
 
 @dataclass(frozen=True, slots=True)
-class Deep:
+class DepthFigures:
     """The times of reads as histograms: each a read of the store with its way to another thread and back."""
 
     events: int
@@ -47,7 +47,7 @@ class Deep:
     fill_s: float
 
 
-async def measure(depth: Depth) -> Deep:
+async def measure(depth: Depth) -> DepthFigures:
     """Fill a store of its own and read it."""
     with TemporaryDirectory(prefix="sluice-bench-depth-") as folder:
         async with open_store(f"sqlite:///{folder}/sluice.db", MIGRATIONS) as store:
@@ -58,7 +58,7 @@ async def measure(depth: Depth) -> Deep:
             starts = [rng.randrange(max(depth.events - LIMIT_DEFAULT, 1)) for _ in range(depth.reads)]
             page = await _timed([partial(_read, store, start) for start in starts])
             unchanged = await _timed([await _unchanged(store, depth.events)] * depth.reads)
-    return Deep(depth.events, dict(page.counts), dict(unchanged.counts), fill_s)
+    return DepthFigures(depth.events, dict(page.counts), dict(unchanged.counts), fill_s)
 
 
 async def _fill(store: Store, events: int) -> None:

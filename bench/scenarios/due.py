@@ -1,4 +1,4 @@
-"""The cost of many monitors that are due at once: `python -m bench.scenarios.due`, `DueLoad` in, `Worked` out."""
+"""The cost of many monitors that are due at once: `python -m bench.scenarios.due`, `DueLoad` in, `DueFigures` out."""
 
 import math
 import sys
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from bench.control.control_protocol import PLANT, RAN, ControlAddress, Orders, Plant, Ran, open_orders
+from bench.control.control_protocol import PLANT, RAN, ControlAddress, ControlClient, Plant, Ran, open_control
 from bench.core.process import usage
 
 EACH = 500
@@ -21,7 +21,7 @@ LOOK_S = 1.0
 class DueLoad:
     """The monitors that share a slot, on the server with this `pid`, and those that are stored beside them."""
 
-    orders: ControlAddress
+    control: ControlAddress
     pid: int
     count: int = 10_000
     stored: int = 100_000
@@ -31,7 +31,7 @@ class DueLoad:
 
 
 @dataclass(frozen=True, slots=True)
-class Worked:
+class DueFigures:
     """The figures of one slot. A lag lasts from a run's own place in the slot's spread to its start."""
 
     count: int
@@ -47,34 +47,34 @@ class NotAsDue(Exception):
     """Runs did not come as the slot promised, so what they took says nothing."""
 
 
-def measure(due: DueLoad) -> Worked:
+def measure(due: DueLoad) -> DueFigures:
     """Plant all, wait for the slot, and for the end of its last run."""
-    with open_orders(due.orders) as orders:
+    with open_control(due.control) as control:
         for first in range(0, due.stored, AT_ONCE):
-            _plant(orders, min(AT_ONCE, due.stored - first), time.time() + HALF_A_DAY_S, stagger_s=0.01)
+            _plant(control, min(AT_ONCE, due.stored - first), time.time() + HALF_A_DAY_S, stagger_s=0.01)
         slot = float(math.ceil(time.time() + due.lead_s))
-        _plant(orders, due.count, slot, stagger_s=0.0)
+        _plant(control, due.count, slot, stagger_s=0.0)
         if time.time() > slot:
             raise NotAsDue("the slot came before its monitors were made")
         time.sleep(max(0.0, slot - time.time()))
         cpu_s = usage(due.pid).cpu_s
-        ran = _until_all_ended(orders, slot, due)
+        ran = _until_all_ended(control, slot, due)
         cpu_s = usage(due.pid).cpu_s - cpu_s
     if ran.ok != due.count:
         raise NotAsDue(f"{ran.ok} of {due.count} runs were ok")
-    return Worked(due.count, due.stored, ran.lags, ran.ended_at - slot, cpu_s)
+    return DueFigures(due.count, due.stored, ran.lags, ran.ended_at - slot, cpu_s)
 
 
-def _plant(orders: Orders, count: int, slot: float, *, stagger_s: float) -> None:
-    orders.send(PLANT, Plant(count, math.ceil(count / EACH), slot, stagger_s))
-    orders.receive(dict[str, str])
+def _plant(control: ControlClient, count: int, slot: float, *, stagger_s: float) -> None:
+    control.send(PLANT, Plant(count, math.ceil(count / EACH), slot, stagger_s))
+    control.receive(dict[str, str])
 
 
-def _until_all_ended(orders: Orders, slot: float, due: DueLoad) -> Ran:
+def _until_all_ended(control: ControlClient, slot: float, due: DueLoad) -> Ran:
     while time.time() < slot + due.patience_s:
         time.sleep(LOOK_S)
-        orders.send(RAN)
-        ran = orders.receive(Ran)
+        control.send(RAN)
+        ran = control.receive(Ran)
         if ran.ended >= due.count:
             return ran
     raise NotAsDue(f"not all runs ended within {due.patience_s:g} s")

@@ -13,20 +13,20 @@ from bench.core.settings import Setting
 from bench.load.driving import generate
 from bench.peers.servers import open_stage
 from bench.scenarios.deliveries import DeliveryFigures, Mail
-from bench.scenarios.depth import Deep, Depth
-from bench.scenarios.due import DueLoad, Worked
+from bench.scenarios.depth import Depth, DepthFigures
+from bench.scenarios.due import DueFigures, DueLoad
 from bench.scenarios.feed_marks import (
     GOAL,
     Found,
     deliveries_found,
     depth_found,
+    extrapolated,
     monitors_found,
     parked_figures,
     parked_marks,
     reads_found,
-    worked_out,
 )
-from bench.scenarios.feed_reads import Read, Reads
+from bench.scenarios.feed_reads import ReadFigures, Reads
 from bench.scenarios.flood import measure_flood
 from bench.scenarios.parked import POLLS_A_KEY, POLLS_EACH, Parked, PollLoad
 from gateway.server.descriptors import connections_possible
@@ -75,7 +75,7 @@ async def parked(options: FeedOptions) -> Found:
             found.marks.extend(parked_marks(seen))
         found.figures.extend(parked_figures(f"{count} polls", seen))
         if count == most < max(options.counts):
-            found.figures.extend(worked_out(seen))
+            found.figures.extend(extrapolated(seen))
     floor = await measure_parked(min(MARKED_COUNT, most, max(options.counts)), FLOOR)
     found.figures.extend(parked_figures(f"{floor.count} polls without a feed", floor))
     return found
@@ -136,7 +136,7 @@ async def measure_parked(
     async with open_stage(stage) as target:
         polls = PollLoad(
             target.url,
-            target.orders,
+            target.control,
             target.pid,
             count,
             # Few polls are few keys, whose windows bound how often they can poll in a minute.
@@ -149,20 +149,21 @@ async def measure_parked(
         )
 
 
-async def measure_reads(*, events: int = 200_000, consumers: int = 16, seconds: float = 5.0) -> Read:
+async def measure_reads(*, events: int = 200_000, consumers: int = 16, seconds: float = 5.0) -> ReadFigures:
     """Catch up with so many events, then acknowledge pages of them as so many consumers.
 
     Raises:
         ChildFailed: as `measure_parked`.
     """
     async with open_stage(Stage("feed", {**TRANSPARENT, **_NODE})) as target:
-        wanted = Reads(target.url, target.orders, target.pid, events, consumers, seconds)
+        wanted = Reads(target.url, target.control, target.pid, events, consumers, seconds)
         return msgspec.json.decode(
-            await generate("bench.scenarios.feed_reads", msgspec.json.encode(wanted), READS_S + seconds), type=Read
+            await generate("bench.scenarios.feed_reads", msgspec.json.encode(wanted), READS_S + seconds),
+            type=ReadFigures,
         )
 
 
-async def measure_depth(events: int, *, reads: int = 2_000) -> Deep:
+async def measure_depth(events: int, *, reads: int = 2_000) -> DepthFigures:
     """Read pages at the store of a log of so many events.
 
     Raises:
@@ -170,19 +171,19 @@ async def measure_depth(events: int, *, reads: int = 2_000) -> Deep:
     """
     wanted = msgspec.json.encode(Depth(events, reads))
     return msgspec.json.decode(
-        await generate("bench.scenarios.depth", wanted, READS_S + events * DEPTH_S_AN_EVENT), type=Deep
+        await generate("bench.scenarios.depth", wanted, READS_S + events * DEPTH_S_AN_EVENT), type=DepthFigures
     )
 
 
-async def measure_monitors(count: int, *, stored: int, lead_s: float = 15.0) -> Worked:
+async def measure_monitors(count: int, *, stored: int, lead_s: float = 15.0) -> DueFigures:
     """Let so many monitors be due at once, with so many others stored.
 
     Raises:
         ChildFailed: a server did not start, or a run was not ok.
     """
     async with open_stage(FEED) as target:
-        wanted = msgspec.json.encode(DueLoad(target.orders, target.pid, count, stored, lead_s))
-        return msgspec.json.decode(await generate("bench.scenarios.due", wanted, MONITORS_S), type=Worked)
+        wanted = msgspec.json.encode(DueLoad(target.control, target.pid, count, stored, lead_s))
+        return msgspec.json.decode(await generate("bench.scenarios.due", wanted, MONITORS_S), type=DueFigures)
 
 
 async def measure_deliveries(mail: Callable[[ControlAddress, int], Mail]) -> DeliveryFigures:
@@ -192,7 +193,7 @@ async def measure_deliveries(mail: Callable[[ControlAddress, int], Mail]) -> Del
         ChildFailed: a server did not start, or deliveries did not come.
     """
     async with open_stage(SENDING) as target:
-        wanted = mail(target.orders, target.pid)
+        wanted = mail(target.control, target.pid)
         limit_s = DELIVERIES_S + wanted.held * DELIVERIES_S_EACH
         seen = await generate("bench.scenarios.deliveries", msgspec.json.encode(wanted), limit_s)
         return msgspec.json.decode(seen, type=DeliveryFigures)

@@ -7,9 +7,9 @@ from statistics import median
 from bench.core.results import Figure, Mark, Point
 from bench.load.histogram import Histogram
 from bench.scenarios.deliveries import DeliveryFigures, DeliveryTurn
-from bench.scenarios.depth import Deep
-from bench.scenarios.due import Worked
-from bench.scenarios.feed_reads import ACK_LIMIT, CATCH_UP_LIMIT, Read
+from bench.scenarios.depth import DepthFigures
+from bench.scenarios.due import DueFigures
+from bench.scenarios.feed_reads import ACK_LIMIT, CATCH_UP_LIMIT, ReadFigures
 from bench.scenarios.parked import Parked
 from gateway.feed.queries import LIMIT_DEFAULT
 
@@ -58,7 +58,7 @@ def parked_figures(name: str, seen: Parked) -> list[Figure]:
     ]
 
 
-def worked_out(seen: Parked) -> list[Figure]:
+def extrapolated(seen: Parked) -> list[Figure]:
     """Return the cost of the polls aimed at, in proportion to those that were measured."""
     times, name = GOAL / seen.count, f"{GOAL} polls by arithmetic from {seen.count}"
     idle = _percent(seen.idle_cpu_share)
@@ -70,7 +70,7 @@ def worked_out(seen: Parked) -> list[Figure]:
     ]
 
 
-def reads_found(seen: Read) -> Found:
+def reads_found(seen: ReadFigures) -> Found:
     """Return the cost of reading and acknowledging; there is no mark on it."""
     caught_up = f"catching up on {seen.events} events, {CATCH_UP_LIMIT} a page"
     acked = f"reading and acknowledging, {ACK_LIMIT} a page"
@@ -85,7 +85,7 @@ def reads_found(seen: Read) -> Found:
     )
 
 
-def depth_found(seen: Deep) -> Found:
+def depth_found(seen: DepthFigures) -> Found:
     """Return the time of the store's reads in a long log."""
     page, unchanged = Histogram(seen.page), Histogram(seen.unchanged)
     of_page, of_tag = f"a page of {LIMIT_DEFAULT} of {seen.events} events", f"a 304 at {seen.events} events"
@@ -102,7 +102,7 @@ def depth_found(seen: Deep) -> Found:
     )
 
 
-def monitors_found(seen: Worked) -> Found:
+def monitors_found(seen: DueFigures) -> Found:
     """Return the lateness of runs that share a slot, and their cost."""
     lags, name = Histogram(seen.lags), f"{seen.count} monitors due at once beside {seen.stored}"
     return Found(

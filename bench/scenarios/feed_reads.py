@@ -1,4 +1,4 @@
-"""Measures the speed of reading and acknowledging: `python -m bench.scenarios.feed_reads`, `Reads` in, `Read` out."""
+"""Measures reading and acknowledging: `python -m bench.scenarios.feed_reads`, `Reads` in, `ReadFigures` out."""
 
 import select
 import socket
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from bench.control.control_protocol import ControlAddress, Orders, open_orders
+from bench.control.control_protocol import ControlAddress, ControlClient, open_control
 from bench.core.process import raise_open_files, usage
-from bench.load.ask import RequestSpec, whole_head
+from bench.load.request_spec import RequestSpec, whole_head
 from bench.scenarios.poll_clients import NotAsPolled, after
 
 ANSWER_S = 30.0
@@ -22,10 +22,10 @@ ACK_LIMIT = 100
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """The reads to make on the server at `url`, which takes the bench's commands at `orders`."""
+    """The reads to make on the server at `url`, which takes the bench's commands at `control`."""
 
     url: str
-    orders: ControlAddress
+    control: ControlAddress
     pid: int
     events: int = 200_000
     consumers: int = 16
@@ -34,7 +34,7 @@ class Reads:
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class ReadFigures:
     """The speed and the cost of reads. CPU is that of the server's process."""
 
     events: int
@@ -120,17 +120,17 @@ class ReadingConsumer:
         self.line.get(self._read_target)
 
 
-def measure(reads: Reads) -> Read:
+def measure(reads: Reads) -> ReadFigures:
     """Fill a log, read it from its beginning, then acknowledge it as many consumers at once."""
-    with open_orders(reads.orders) as orders:
-        account, key = _fill(orders, reads.events)
+    with open_control(reads.control) as control:
+        account, key = _fill(control, reads.events)
     cpu_s, began_s = usage(reads.pid).cpu_s, time.monotonic()
     events = catch_up(reads.url, key)
     took_s, read_cpu_s = time.monotonic() - began_s, usage(reads.pid).cpu_s - cpu_s
     if events != reads.events:
         raise NotAsPolled(f"{events} of {reads.events} events of {account} were read")
     acked = acknowledge(reads, key)
-    return Read(
+    return ReadFigures(
         events=events,
         events_per_s=events / took_s,
         event_cpu_us=read_cpu_s * 1e6 / events,
@@ -140,9 +140,9 @@ def measure(reads: Reads) -> Read:
     )
 
 
-def _fill(orders: Orders, events: int) -> tuple[str, str]:
-    (person,) = orders.people(1, 1)
-    orders.append(person.account, events)
+def _fill(control: ControlClient, events: int) -> tuple[str, str]:
+    (person,) = control.people(1, 1)
+    control.append(person.account, events)
     return person.account, person.keys[0].key
 
 

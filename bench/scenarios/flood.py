@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from bench.control.control_protocol import open_orders
+from bench.control.control_protocol import open_control
 from bench.core.results import Figure, Mark, Point, Step
 from bench.core.scenarios import TRANSPARENT, Stage
 from bench.core.tasks import run_side_by_side
-from bench.load.ask import RequestSpec
 from bench.load.closed_load import ClosedLoad
-from bench.load.driving import Pace, Watched, drive, hear, split_load, step_of, watch
-from bench.load.open_load import Heard, OpenLoad
+from bench.load.driving import Pace, Watched, drive, run_open_load, split_load, step_of, watch
+from bench.load.open_load import OpenLoad, OpenLoadCounts
+from bench.load.request_spec import RequestSpec
 from bench.peers.servers import ServerTarget, open_stage
 from bench.scenarios.feed_marks import Found
 
@@ -66,8 +66,8 @@ async def measure_flood(seconds: float, *, times: Sequence[float] = TIMES, stage
 
 
 def _keys(target: ServerTarget) -> tuple[str, str]:
-    with open_orders(target.orders) as orders:
-        flood, quiet = (person.keys[0].key for person in orders.people(2, 1))
+    with open_control(target.control) as control:
+        flood, quiet = (person.keys[0].key for person in control.people(2, 1))
     return flood, quiet
 
 
@@ -84,10 +84,10 @@ async def _flood(
     after_pace = Pace(pace.rate / times * AFTER_SHARE, AFTER_S, 0.0)
     after = _steady(asks[0], end_ns + round(RECOVERY_S * 1e9), after_pace, first_key + KEYS_APART // 4 * 3)
     watching = partial(watch, target.pid, begin_ns / 1e9 + pace.warmup_s, end_ns / 1e9)
-    works = [partial(hear, load) for load in (quiet, after, *flood)]
-    watched, *heard = await run_side_by_side(watching, *works)
+    works = [partial(run_open_load, load) for load in (quiet, after, *flood)]
+    watched, *counts = await run_side_by_side(watching, *works)
     assert isinstance(watched, Watched)
-    parts = [each for each in heard if isinstance(each, Heard)]
+    parts = [each for each in counts if isinstance(each, OpenLoadCounts)]
     unwatched = replace(watched, cpu_s=0.0)
     return Flooded(
         times,
@@ -97,10 +97,10 @@ async def _flood(
     )
 
 
-def _steady(ask: RequestSpec, first_ns: int, pace: Pace, first_key: int) -> OpenLoad:
+def _steady(spec: RequestSpec, first_ns: int, pace: Pace, first_key: int) -> OpenLoad:
     """A load of one process."""
     return OpenLoad(
-        ask,
+        spec,
         first_ns=first_ns,
         interval_ns=round(1e9 / pace.rate),
         count=max(1, round(pace.rate * (pace.warmup_s + pace.seconds))),

@@ -15,10 +15,10 @@ from itertools import islice
 
 import msgspec
 
-from bench.control.control_protocol import APPEND, Append, Appended, ControlAddress, Orders, Person, open_orders
+from bench.control.control_protocol import APPEND, Append, Appended, ControlAddress, ControlClient, Person, open_control
 from bench.core.process import raise_open_files, usage
 from bench.load.histogram import Histogram
-from bench.scenarios.poll_clients import WAIT_S, Flock, PollAnswer
+from bench.scenarios.poll_clients import WAIT_S, PollAnswer, PollClients
 
 KEYS_EACH = 5
 POLLS_A_KEY = 5
@@ -36,10 +36,10 @@ SPREAD = 7_919
 
 @dataclass(frozen=True, slots=True)
 class PollLoad:
-    """The polls to park on the server at `url`, which takes the bench's commands at `orders`."""
+    """The polls to park on the server at `url`, which takes the bench's commands at `control`."""
 
     url: str
-    orders: ControlAddress
+    control: ControlAddress
     pid: int
     count: int = 10_000
     to_a_key: int = 1_000
@@ -78,21 +78,21 @@ class ParkedRun:
     """One run against one server. Only `measure` calls it."""
 
     polls: PollLoad
-    orders: Orders
-    flock: Flock
+    control: ControlClient
+    clients: PollClients
     people: list[Person] = field(default_factory=list)
     fresh_until: float = 0.0
 
     def make_people(self) -> None:
         """As many accounts as the polls need; and one poll is answered, so that what a first one needs is there."""
-        self.people += self.orders.people(math.ceil(self.polls.count / POLLS_EACH), KEYS_EACH)
+        self.people += self.control.people(math.ceil(self.polls.count / POLLS_EACH), KEYS_EACH)
         first = self.people[0]
-        warm = Flock(self.polls.url)
+        warm = PollClients(self.polls.url)
         try:
             warm.join(first.account, first.keys[0].id, first.keys[0].key)
-            while not self.orders.waiting():
+            while not self.control.waiting():
                 time.sleep(LOOK_S)
-            self.orders.append(first.account, 1)
+            self.control.append(first.account, 1)
             _collect(warm, 1)
         finally:
             warm.close()
@@ -107,7 +107,7 @@ class ParkedRun:
             for _ in range(POLLS_A_KEY)
         )
         for nth, (account, key_id, key) in enumerate(islice(every, self.polls.count), start=1):
-            self.flock.join(account, key_id, key)
+            self.clients.join(account, key_id, key)
             if nth % TOGETHER == 0:
                 self.settle()
         self.settle()
@@ -116,34 +116,34 @@ class ParkedRun:
     def settle(self) -> None:
         """Wait until the server holds every poll."""
         until = time.monotonic() + ANSWER_S
-        while self.orders.waiting() < len(self.flock.polls):
-            self.flock.read(LOOK_S)
+        while self.control.waiting() < len(self.clients.polls):
+            self.clients.read(LOOK_S)
             if time.monotonic() > until:
-                raise TimeoutError(f"{self.orders.waiting()} of {len(self.flock.polls)} polls were parked")
+                raise TimeoutError(f"{self.control.waiting()} of {len(self.clients.polls)} polls were parked")
 
     def wake_all(self) -> tuple[float, float]:
         """One event for each account: seconds until every poll has it, and CPU seconds. All are parked afterwards."""
         began_s, cpu_s = time.monotonic(), usage(self.polls.pid).cpu_s
-        self.orders.send(APPEND, Append())
-        answers = _collect(self.flock, len(self.flock.polls))
+        self.control.send(APPEND, Append())
+        answers = _collect(self.clients, len(self.clients.polls))
         took_s, used_s = time.monotonic() - began_s, usage(self.polls.pid).cpu_s - cpu_s
-        self.orders.receive(Appended)
+        self.control.receive(Appended)
         self.fresh_until = time.monotonic() + FRESH_S
         for nth, answer in enumerate(answers, start=1):
-            self.flock.send(answer.poll)
+            self.clients.send(answer.poll)
             if nth % TOGETHER == 0:
-                self.flock.read(0)
+                self.clients.read(0)
         self.settle()
         time.sleep(SETTLE_S)
         return took_s, used_s
 
     def idle(self, seconds: float) -> float | None:
         """CPU seconds in a second while nothing happens."""
-        renewed, cpu_s, began_s = self.flock.renewed, usage(self.polls.pid).cpu_s, time.monotonic()
+        renewed, cpu_s, began_s = self.clients.renewed, usage(self.polls.pid).cpu_s, time.monotonic()
         while (left_s := began_s + seconds - time.monotonic()) > 0:
-            self.flock.read(left_s)
+            self.clients.read(left_s)
         used = (usage(self.polls.pid).cpu_s - cpu_s) / seconds
-        return used if self.flock.renewed == renewed else None
+        return used if self.clients.renewed == renewed else None
 
     def publish(self, count: int, *, to_a_key: bool) -> Histogram:
         """So many events, one after the other, each for one account or one of its keys: from commit to each answer."""
@@ -151,30 +151,30 @@ class ParkedRun:
         for nth in range(count):
             if time.monotonic() > self.fresh_until:
                 self.wake_all()
-            poll = self.flock.polls[nth * SPREAD % len(self.flock.polls)]
+            poll = self.clients.polls[nth * SPREAD % len(self.clients.polls)]
             key_id = poll.key_id if to_a_key else None
             meant = [
-                each for each in self.flock.polls if each.account == poll.account and key_id in (None, each.key_id)
+                each for each in self.clients.polls if each.account == poll.account and key_id in (None, each.key_id)
             ]
-            self.orders.send(APPEND, Append(poll.account, key_id))
-            answers = _collect(self.flock, len(meant))
-            committed_ns = self.orders.receive(Appended).committed_ns
+            self.control.send(APPEND, Append(poll.account, key_id))
+            answers = _collect(self.clients, len(meant))
+            committed_ns = self.control.receive(Appended).committed_ns
             for answer in answers:
                 took.record(answer.at_ns - committed_ns)
-                self.flock.send(answer.poll)
+                self.clients.send(answer.poll)
             self.settle()
         return took
 
     def drain(self) -> tuple[float, float, int]:
         """Stop the server: seconds until all polls are answered, seconds until it has ended, polls not answered 200."""
-        ended, left, lost = select.poll(), len(self.flock.polls), 0
+        ended, left, lost = select.poll(), len(self.clients.polls), 0
         pidfd = os.pidfd_open(self.polls.pid)
         ended.register(pidfd, select.POLLIN)
         began_s = time.monotonic()
         os.kill(self.polls.pid, signal.SIGTERM)
         answered: set[int] = set()
         while len(answered) < left and time.monotonic() < began_s + ANSWER_S:
-            for answer in self.flock.answers(1.0):
+            for answer in self.clients.answers(1.0):
                 if id(answer.poll) not in answered:
                     answered.add(id(answer.poll))
                     lost += answer.status != 200
@@ -184,12 +184,12 @@ class ParkedRun:
         return drained_s, time.monotonic() - began_s, lost + left - len(answered)
 
 
-def _collect(flock: Flock, count: int) -> list[PollAnswer]:
+def _collect(clients: PollClients, count: int) -> list[PollAnswer]:
     """Wait until so many polls have their one event."""
     answers: list[PollAnswer] = []
     until = time.monotonic() + ANSWER_S
     while len(answers) < count:
-        answers += flock.read(1.0)
+        answers += clients.read(1.0)
         if time.monotonic() > until:
             raise TimeoutError(f"{len(answers)} of {count} polls were woken")
     if wrong := [answer.events for answer in answers if answer.events != 1]:
@@ -199,12 +199,12 @@ def _collect(flock: Flock, count: int) -> list[PollAnswer]:
 
 def measure(polls: PollLoad) -> Parked:
     """Park all, wake all, leave them alone, publish to some, and stop the server."""
-    with open_orders(polls.orders) as orders:
-        run = ParkedRun(polls, orders, Flock(polls.url))
+    with open_control(polls.control) as control:
+        run = ParkedRun(polls, control, PollClients(polls.url))
         try:
             return _measure(run)
         finally:
-            run.flock.close()
+            run.clients.close()
 
 
 def _measure(run: ParkedRun) -> Parked:

@@ -5,7 +5,7 @@ import socket
 import time
 from dataclasses import dataclass, field
 
-from bench.load.ask import RequestSpec, whole_head
+from bench.load.request_spec import RequestSpec, whole_head
 
 WAIT_S = 25
 CONNECT_S = 30.0
@@ -47,7 +47,7 @@ class PollAnswer:
 
 
 @dataclass(slots=True)
-class Flock:
+class PollClients:
     """The polls. A poll whose time is up polls again at once; one that got events waits for `send`."""
 
     url: str
@@ -59,12 +59,12 @@ class Flock:
 
     def join(self, account: str, key_id: str, key: str) -> None:
         """One more client, which polls from now on."""
-        ask = RequestSpec(self.url, "/v1/events")
+        spec = RequestSpec(self.url, "/v1/events")
         # Explicit addresses of loopback only where one has not enough ports.
         source = (
             (f"127.0.0.{1 + len(self.polls) // FROM_AN_ADDRESS}", 0) if len(self.polls) >= FROM_AN_ADDRESS else None
         )
-        sock = socket.create_connection(ask.address, timeout=CONNECT_S, source_address=source)
+        sock = socket.create_connection(spec.address, timeout=CONNECT_S, source_address=source)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.settimeout(0)
         poll = Poll(
@@ -85,18 +85,18 @@ class Flock:
         Raises:
             NotAsPolled: an answer was none of the feed's, or came empty before its time.
         """
-        news = []
+        arrived = []
         for answer in self.answers(timeout_s):
             if answer.status != 200:
                 raise NotAsPolled(f"a poll was answered with {answer.status or 'a closed connection'}")
             if answer.events:
-                news.append(answer)
+                arrived.append(answer)
             elif answer.is_early:
                 raise NotAsPolled("a poll was answered empty, before its time")
             else:
                 self.renewed += 1
                 self.send(answer.poll)
-        return news
+        return arrived
 
     def answers(self, timeout_s: float) -> list[PollAnswer]:
         """All that has come."""

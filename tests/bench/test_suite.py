@@ -12,8 +12,8 @@ import trio
 from bench.core.errors import WrongUse
 from bench.core.results import MemorySample, Point, new_results
 from bench.core.scenarios import PEERS, SCENARIOS
-from bench.load.ask import RequestSpec
 from bench.load.keys import KEYS
+from bench.load.request_spec import RequestSpec
 from bench.load.wrk import NEW_FROM, drive_wrk, script_for
 from bench.marks import added_latency, lost_throughput
 from bench.peers.servers import SERVERS

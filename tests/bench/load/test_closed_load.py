@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.core.errors import ChildFailed
-from bench.load.ask import RequestSpec, Unframed, whole_head
 from bench.load.closed_load import ClosedLoad, Measured, measure, percentile
 from bench.load.driving import drive
 from bench.load.keys import NEW_FROM
+from bench.load.request_spec import RequestSpec, Unframed, whole_head
 from bench.load.wire import ClosedWire
 from tests.bench.scripted_server import OK, Asked, open_scripted
 
@@ -27,8 +27,8 @@ ASKED = {"path", "headers", "keys", "statuses", "tolerated", "head"}
 
 async def measured(asked: Asked, *, requests: int = 50, connections: int = 1, **rest: object) -> Measured:
     """One run of exactly `requests`, with no warm-up, in a thread beside the server."""
-    ask = {"url": asked.url, "path": "/", **{name: rest.pop(name) for name in ASKED & rest.keys()}}
-    fields = {"ask": ask, "requests_max": requests, "connections": connections, "warmup_s": 0, "seconds": 10}
+    spec = {"url": asked.url, "path": "/", **{name: rest.pop(name) for name in ASKED & rest.keys()}}
+    fields = {"spec": spec, "requests_max": requests, "connections": connections, "warmup_s": 0, "seconds": 10}
     load = msgspec.convert({**fields, **rest}, ClosedLoad)
     with trio.fail_after(90):
         return await trio.to_thread.run_sync(measure, load)
@@ -129,14 +129,14 @@ async def test_a_request_that_is_never_answered_is_reported() -> None:
     async with open_scripted(lambda _: []) as asked:
         wire = ClosedWire(RequestSpec(asked.url, "/"))
 
-        def ask() -> None:
+        def run() -> None:
             wire.open(3)
             wire.run(until=time.perf_counter() + 0.05)
             wire.drain(until=time.perf_counter() + 0.05)
             wire.close()
 
         with trio.fail_after(90):
-            await trio.to_thread.run_sync(ask)
+            await trio.to_thread.run_sync(run)
     assert wire.tally.unexpected == {"no answer": 3}
 
 

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 from bench.core.process import PYTHON, open_server
 from bench.core.scenarios import SCENARIOS
-from bench.load.ask import RequestSpec
 from bench.load.driving import REQUESTS_MAX, Pace, bounded, drive_open, split_load
 from bench.load.histogram import Histogram
 from bench.load.keys import NEW_FROM
-from bench.load.open_load import Heard, OpenLoad, OpenLoop, Ticker
+from bench.load.open_load import OpenLoad, OpenLoadCounts, OpenLoop, Ticker
+from bench.load.request_spec import RequestSpec
 from bench.peers.servers import ServerTarget
 from tests.bench.scripted_server import OK, Asked, open_scripted
 from tests.bench.stalling_server import open_stalling
@@ -29,12 +29,12 @@ BUSY = OK.replace(b"200 OK", b"429 Too Many Requests")
 CLOSING = OK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
 
 
-async def heard(url: str, *, rate: float, count: int, **rest: object) -> Heard:
+async def counts_of(url: str, *, rate: float, count: int, **rest: object) -> OpenLoadCounts:
     """One run in this process, its first request a moment from now."""
     ask_fields = {name: rest.pop(name) for name in ("path", "keys", "tolerated", "head") if name in rest}
     first_ns = time.monotonic_ns() + 20_000_000
     fields = {"first_ns": first_ns, "interval_ns": round(1e9 / rate), "count": count, "drain_s": 5}
-    load = msgspec.convert({"ask": {"url": url, "path": "/", **ask_fields}, **fields, **rest}, OpenLoad)
+    load = msgspec.convert({"spec": {"url": url, "path": "/", **ask_fields}, **fields, **rest}, OpenLoad)
     with trio.fail_after(90):
         return await OpenLoop(load).run()
 
@@ -45,7 +45,7 @@ async def test_a_stall_is_seen_by_every_request_that_was_meant_to_be_sent_in_it(
     So the half of them that falls into the stall waits for its end, a second the first and evenly less the later ones.
     """
     async with open_stalling(after=100, stall_s=1.0) as url:
-        result = await heard(url, rate=200, count=400)
+        result = await counts_of(url, rate=200, count=400)
     latencies = Histogram(result.latencies)
     assert (result.meant, latencies.total, result.unanswered, result.unexpected) == (400, 400, 0, {})
     assert latencies.percentile_ms(0.99) > 950
@@ -57,7 +57,7 @@ async def test_a_stall_is_seen_by_every_request_that_was_meant_to_be_sent_in_it(
 async def test_a_stall_is_seen_as_well_when_there_are_no_connections_left() -> None:
     """Method: as above, but one connection, on which one request waits for an answer and the others for it."""
     async with open_stalling(after=100, stall_s=1.0) as url:
-        result = await heard(url, rate=200, count=400, connections=1)
+        result = await counts_of(url, rate=200, count=400, connections=1)
     assert result.connections == 1
     assert Histogram(result.latencies).percentile_ms(0.99) > 950
     assert Histogram(result.latencies).percentile_ms(0.75) > 450
@@ -65,21 +65,21 @@ async def test_a_stall_is_seen_as_well_when_there_are_no_connections_left() -> N
 
 async def test_a_slow_server_is_sent_as_many_requests_as_a_fast_one() -> None:
     async with open_stalling(after=0, stall_s=0.5) as url:
-        result = await heard(url, rate=100, count=50)
+        result = await counts_of(url, rate=100, count=50)
     assert (result.meant, Histogram(result.latencies).total) == (50, 50)
     assert result.connections > 40
 
 
 async def test_a_fast_server_needs_few_connections() -> None:
     async with open_scripted() as asked:
-        result = await heard(asked.url, rate=100, count=50)
+        result = await counts_of(asked.url, rate=100, count=50)
     assert len(asked.heads) == 50
     assert asked.connections == result.connections <= 25
 
 
 async def test_requests_without_an_answer_are_counted_with_what_they_waited() -> None:
     async with open_scripted(lambda nth: [OK] if nth <= 10 else []) as asked:
-        result = await heard(asked.url, rate=100, count=20, drain_s=0.3)
+        result = await counts_of(asked.url, rate=100, count=20, drain_s=0.3)
     assert (result.meant, result.unanswered) == (20, 10)
     assert Histogram(result.latencies).total == 20
     assert Histogram(result.latencies).percentile_ms(0.75) >= 300
@@ -87,14 +87,14 @@ async def test_requests_without_an_answer_are_counted_with_what_they_waited() ->
 
 async def test_requests_that_never_got_a_connection_are_unanswered_too() -> None:
     async with open_scripted(lambda _: []) as asked:
-        result = await heard(asked.url, rate=100, count=20, drain_s=0.1, connections=2)
+        result = await counts_of(asked.url, rate=100, count=20, drain_s=0.1, connections=2)
     assert (len(asked.heads), result.unanswered) == (2, 20)
 
 
 async def test_the_warm_up_is_sent_but_in_no_figure() -> None:
     async with open_scripted() as asked:
         counted_from_ns = time.monotonic_ns() + 20_000_000 + 245_000_000
-        result = await heard(asked.url, rate=100, count=50, counted_from_ns=counted_from_ns)
+        result = await counts_of(asked.url, rate=100, count=50, counted_from_ns=counted_from_ns)
     assert len(asked.heads) == 50
     assert 20 <= result.meant < 50
     assert Histogram(result.latencies).total == Histogram(result.lags).total == result.meant
@@ -102,8 +102,8 @@ async def test_the_warm_up_is_sent_but_in_no_figure() -> None:
 
 async def test_refusals_that_are_tolerated_are_counted_apart_and_others_make_the_run_invalid() -> None:
     async with open_scripted(lambda nth: [BUSY if nth % 2 else OK]) as asked:
-        tolerant = await heard(asked.url, rate=200, count=20, tolerated=[429])
-        strict = await heard(asked.url, rate=200, count=20)
+        tolerant = await counts_of(asked.url, rate=200, count=20, tolerated=[429])
+        strict = await counts_of(asked.url, rate=200, count=20)
     assert (tolerant.refused, tolerant.unexpected) == ({"429": 10}, {})
     assert Histogram(tolerant.latencies).total == 10
     assert strict.unexpected == {"429": 10}
@@ -111,19 +111,19 @@ async def test_refusals_that_are_tolerated_are_counted_apart_and_others_make_the
 
 async def test_each_request_carries_its_own_key() -> None:
     async with open_scripted() as asked:
-        await heard(asked.url, rate=500, count=20, path="/user{n}", keys="new", first_key=5, key_step=2)
+        await counts_of(asked.url, rate=500, count=20, path="/user{n}", keys="new", first_key=5, key_step=2)
     assert Counter(asked.targets) == Counter(b"/user%d" % (NEW_FROM + n) for n in range(5, 45, 2))
 
 
 async def test_a_connection_that_the_server_has_closed_between_requests_is_opened_again() -> None:
     async with open_scripted(lambda _: [CLOSING]) as asked:
-        result = await heard(asked.url, rate=100, count=10)
+        result = await counts_of(asked.url, rate=100, count=10)
     assert (result.unexpected, asked.connections) == ({}, 10)
 
 
 async def test_a_connection_closed_under_a_request_is_reported() -> None:
     async with open_scripted(lambda nth: None if nth == 5 else [OK]) as asked:
-        result = await heard(asked.url, rate=100, count=10)
+        result = await counts_of(asked.url, rate=100, count=10)
     assert result.unexpected == {"ConnectionAbortedError": 1}
     assert result.unanswered == 0
 
@@ -131,7 +131,7 @@ async def test_a_connection_closed_under_a_request_is_reported() -> None:
 async def test_a_server_that_is_not_there_ends_the_run_too() -> None:
     async with open_scripted() as asked:
         pass
-    result = await heard(asked.url, rate=100, count=10)
+    result = await counts_of(asked.url, rate=100, count=10)
     assert result.unexpected == {"ConnectionRefusedError": 10}
 
 

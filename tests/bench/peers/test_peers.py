@@ -9,10 +9,10 @@ import trio
 
 from bench.core.scenarios import SCENARIOS
 from bench.cost import COSTED, measure_cost, options_from, staged
-from bench.load.ask import RequestSpec
 from bench.load.closed_load import ClosedLoad
 from bench.load.driving import drive
 from bench.load.keys import NEW_FROM
+from bench.load.request_spec import RequestSpec
 from bench.peers.servers import Bed, can_run, open_hello, open_nginx, open_plain, open_stage
 from bench.peers.shared_servers import missing_servers
 from tests.bench.scripted_server import open_scripted
@@ -37,8 +37,8 @@ async def test_hello_answers_every_request(tmp_path: Path) -> None:
 async def test_plain_forwards_path_and_query_to_its_upstream(tmp_path: Path) -> None:
     with trio.fail_after(90):
         async with open_scripted() as asked, open_plain(Bed(tmp_path, asked.url)) as target:
-            ask = RequestSpec(target.url, FORWARDED, keys="new")
-            result = await drive(ClosedLoad(ask, connections=2, warmup_s=0, requests_max=20))
+            spec = RequestSpec(target.url, FORWARDED, keys="new")
+            result = await drive(ClosedLoad(spec, connections=2, warmup_s=0, requests_max=20))
     assert result.requests == 20
     assert result.unexpected == {}
     assert set(asked.targets) >= asked_for(1, 20)
@@ -48,8 +48,8 @@ async def test_plain_forwards_path_and_query_to_its_upstream(tmp_path: Path) -> 
 async def test_nginx_checks_the_key_and_forwards(tmp_path: Path) -> None:
     with trio.fail_after(90):
         async with open_scripted() as asked, open_nginx(Bed(tmp_path, asked.url)) as target:
-            ask = RequestSpec(target.url, FORWARDED, keys="new", headers=target.key_headers)
-            served = await drive(ClosedLoad(ask, connections=2, warmup_s=0, requests_max=20))
+            spec = RequestSpec(target.url, FORWARDED, keys="new", headers=target.key_headers)
+            served = await drive(ClosedLoad(spec, connections=2, warmup_s=0, requests_max=20))
             stranger = await drive(ClosedLoad(RequestSpec(target.url, "/"), connections=1, warmup_s=0, requests_max=1))
     assert (served.requests, served.unexpected) == (20, {})
     assert stranger.unexpected == {"401": 3}

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.core.results import Figure, Mark, Results
-from bench.report.comparability import caveats
+from bench.report.comparability import comparability_notes
 from bench.report.compare import compare, compare_single, difference
 from tests.bench.samples import COST, noisy_results
 
@@ -152,7 +152,7 @@ def test_there_and_back_is_no_change(before: list[float], after: list[float]) ->
 
 
 def test_runs_of_one_machine_at_one_pace_and_the_same_rates_need_no_caveat() -> None:
-    assert caveats(noisy_results(1), noisy_results(2)) == []
+    assert comparability_notes(noisy_results(1), noisy_results(2)) == []
 
 
 def test_what_makes_a_comparison_doubtful_is_said() -> None:
@@ -163,7 +163,7 @@ def test_what_makes_a_comparison_doubtful_is_said() -> None:
     other = replace(after, machine=machine, complete=False, hello_us=[each * 2 for each in after.hello_us])
     other.points[0].steps[:] = [replace(step, rate=2_000.0) for step in other.points[0].steps]
     other.points[1].steps[:] = [replace(step, unexpected={"500": 1}, unanswered=2) for step in other.points[1].steps]
-    assert caveats(before, other) == [
+    assert comparability_notes(before, other) == [
         "the results are of different machines (cpus)",
         "python: CPython 3.11 before, CPython 3.12 after",
         "trio 0.35.0 before, 0.36.0 after",
@@ -181,10 +181,12 @@ def test_steps_of_other_lengths_are_said_where_both_files_tell_them() -> None:
     for results, seconds in ((before, 3.0), (after, 1.0)):
         for point in results.points:
             point.steps[:] = [replace(step, seconds=seconds) for step in point.steps]
-    assert caveats(before, after) == ["the steps are not as long in both in hit: run B with the --seconds of A"]
-    assert caveats(before, noisy_results(2)) == []
+    assert comparability_notes(before, after) == [
+        "the steps are not as long in both in hit: run B with the --seconds of A"
+    ]
+    assert comparability_notes(before, noisy_results(2)) == []
 
 
 def test_a_pace_that_was_measured_once_is_not_judged_by_its_last_percent() -> None:
     before, after = (replace(noisy_results(seed), hello_us=[us]) for seed, us in ((1, 10.0), (2, 10.1)))
-    assert caveats(before, after) == []
+    assert comparability_notes(before, after) == []

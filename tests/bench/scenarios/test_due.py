@@ -5,7 +5,7 @@ import trio
 
 from bench.core.errors import ChildFailed
 from bench.load.histogram import Histogram
-from bench.scenarios.due import Worked
+from bench.scenarios.due import DueFigures
 from bench.scenarios.feed import measure_monitors
 from bench.scenarios.feed_marks import monitors_found
 
@@ -26,7 +26,7 @@ def test_how_late_runs_begin_is_a_mark_and_what_they_cost_are_figures() -> None:
     lags = Histogram()
     for nth in range(100):
         lags.record(round((0.25 if nth < 98 else 1.5) * 1e9))
-    found = monitors_found(Worked(10_000, 100_000, dict(lags.counts), took_s=80.0, cpu_s=40.0))
+    found = monitors_found(DueFigures(10_000, 100_000, dict(lags.counts), took_s=80.0, cpu_s=40.0))
     (mark,) = found.marks
     assert mark.value == pytest.approx(1.5, rel=0.001)
     assert (mark.limit, mark.unit, mark.met) == (2, "s", True)

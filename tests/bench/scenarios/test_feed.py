@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 import trio
 
-from bench.control.control_protocol import WAITING, ControlAddress, Waiting, open_orders
+from bench.control.control_protocol import WAITING, ControlAddress, Waiting, open_control
 from bench.core.errors import ChildFailed
 from bench.core.results import new_results
 from bench.core.scenarios import Stage
 from bench.load.histogram import Histogram
 from bench.peers.servers import ServerTarget, open_stage
-from bench.scenarios.depth import Deep
+from bench.scenarios.depth import DepthFigures
 from bench.scenarios.feed import (
     FEED,
     FLOOR,
@@ -22,10 +22,10 @@ from bench.scenarios.feed import (
     measure_reads,
     polls_possible,
 )
-from bench.scenarios.feed_marks import GOAL, depth_found, parked_figures, parked_marks, reads_found, worked_out
-from bench.scenarios.feed_reads import Read
+from bench.scenarios.feed_marks import GOAL, depth_found, extrapolated, parked_figures, parked_marks, reads_found
+from bench.scenarios.feed_reads import ReadFigures
 from bench.scenarios.parked import POLLS_EACH, Parked
-from bench.scenarios.poll_clients import Flock, NotAsPolled
+from bench.scenarios.poll_clients import NotAsPolled, PollClients
 from bench.suite import NAMES, SuiteOptions, run_suite, works_of
 
 SEEN = Parked(
@@ -86,16 +86,16 @@ async def test_a_poll_that_gets_something_else_than_the_feed_promises_ends_the_r
 
 
 def _poll_twice(target: ServerTarget, key: str, said: str) -> None:
-    flock = Flock(target.url)
-    with open_orders(target.orders) as orders:
-        (person,) = orders.people(1, 1)
+    clients = PollClients(target.url)
+    with open_control(target.control) as control:
+        (person,) = control.people(1, 1)
     try:
         for _ in range(2):
-            flock.join(person.account, person.keys[0].id, key or person.keys[0].key)
+            clients.join(person.account, person.keys[0].id, key or person.keys[0].key)
         with pytest.raises(NotAsPolled, match=said):
-            flock.read(10)
+            clients.read(10)
     finally:
-        flock.close()
+        clients.close()
 
 
 @pytest.mark.parametrize(
@@ -107,15 +107,15 @@ async def test_an_order_that_is_not_obeyed_fails_with_the_server_s_words(
 ) -> None:
     with trio.fail_after(90):
         async with open_stage(FEED) as target:
-            place = ControlAddress(target.orders.url, token or target.orders.token)
+            place = ControlAddress(target.control.url, token or target.control.token)
             await trio.to_thread.run_sync(_order, place, order, said)
 
 
 def _order(place: ControlAddress, order: str, said: str) -> None:
-    with open_orders(place) as orders:
-        orders.send(order)
+    with open_control(place) as control:
+        control.send(order)
         with pytest.raises(RuntimeError, match=said):
-            orders.receive(Waiting)
+            control.receive(Waiting)
 
 
 def test_marks_are_those_that_were_promised() -> None:
@@ -137,11 +137,11 @@ def test_marks_are_those_that_were_promised() -> None:
 def test_a_drain_that_loses_a_poll_and_an_idleness_that_was_none_have_no_figure() -> None:
     marks = parked_marks(replace(SEEN, lost=1, idle_cpu_share=None))
     assert (marks[1].value, marks[-1].value) == (None, None)
-    assert worked_out(replace(SEEN, idle_cpu_share=None))[1].value is None
+    assert extrapolated(replace(SEEN, idle_cpu_share=None))[1].value is None
 
 
 def test_what_the_polls_aimed_at_take_is_worked_out_and_said_to_be() -> None:
-    figures = worked_out(SEEN)
+    figures = extrapolated(SEEN)
     assert all(figure.name.startswith(f"{GOAL} polls by arithmetic from 10000") for figure in figures)
     assert [figure.value for figure in figures] == pytest.approx([683.6, 2, 4.5, 10], rel=0.001)
 
@@ -153,10 +153,10 @@ def test_every_figure_of_parked_polls_says_of_which() -> None:
 
 
 def test_reads_and_depth_are_figures_and_marks() -> None:
-    read = reads_found(Read(200_000, 50_000.0, 9.0, 2_000, 400.0, 1_500.0))
+    read = reads_found(ReadFigures(200_000, 50_000.0, 9.0, 2_000, 400.0, 1_500.0))
     assert read.marks == []
     assert [figure.value for figure in read.figures] == [50_000, 9, 400, 1_500]
-    deep = depth_found(Deep(1_000_000, counts(2.0, 4.0), counts(0.2, 0.4), fill_s=50.0))
+    deep = depth_found(DepthFigures(1_000_000, counts(2.0, 4.0), counts(0.2, 0.4), fill_s=50.0))
     assert [(mark.limit, mark.met) for mark in deep.marks] == [(5, True), (1, True)]
     assert deep.figures[-1].value == 20_000
 

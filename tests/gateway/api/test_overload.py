@@ -9,7 +9,7 @@ import httpx
 import pytest
 import trio
 
-from bench.load.ask import whole_head
+from bench.load.request_spec import whole_head
 from gateway.api.overload import LAG_S
 from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.overloading import BLOCKED_S, HELD, ROOM, open_overload, open_slow_loop

@@ -56,8 +56,8 @@ async def node_stores(store_url: str) -> AsyncIterator[Stores]:
 
 async def events(node_stores: Stores, account_id: str, key_id: str = "key_of_nobody") -> list[dict[str, Any]]:
     """All events of the account that the key sees."""
-    ask = PageQuery(account_id, key_id, after=0, limit=500, filters=Filters())
-    page = await node_stores.store.read(partial(read_page, ask=ask))
+    query = PageQuery(account_id, key_id, after=0, limit=500, filters=Filters())
+    page = await node_stores.store.read(partial(read_page, query=query))
     return [orjson.loads(item.body) for item in page.items]
 
 

@@ -1,4 +1,4 @@
-"""The bench's orders about deliveries, obeyed by a real node; see `bench.control.control_protocol`."""
+"""The bench's commands about deliveries, run by a real node; see `bench.control.control_protocol`."""
 
 import os
 import time
@@ -25,7 +25,7 @@ from bench.control.control_protocol import (
     Unhook,
     Waiting,
 )
-from bench.control.monitor_orders import CREDITS, add_hook, bench_monitor
+from bench.control.monitor_control import CREDITS, add_hook, bench_monitor
 from gateway.admin.operations import Nothing, Operation
 from gateway.node.node import Node
 from scheduler.monitors.model import store
@@ -48,7 +48,7 @@ class Hooked(NamedTuple):
     url: str
 
 
-class ObeyingDeliveries:
+class DeliveryOperations:
     """Makes monitors with webhooks and queues what they deliver, as the runs' own transactions do."""
 
     def __init__(self, node: Node) -> None:

@@ -1,4 +1,4 @@
-"""The bench's orders about monitors, obeyed by a real node; see `bench.control.control_protocol`."""
+"""The bench's commands about monitors, run by a real node; see `bench.control.control_protocol`."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -29,7 +29,7 @@ OPEN = "SELECT COUNT(*) FROM runs WHERE status IN ('pending', 'running')"
 ENDED = "SELECT status, started_at - start_at, finished_at FROM runs WHERE finished_at IS NOT NULL"
 
 
-class ObeyingMonitors:
+class MonitorOperations:
     """Plants monitors as rows, past the plan's limits, and tells how their runs went."""
 
     def __init__(self, node: Node) -> None:

@@ -47,11 +47,11 @@ class RequestSpec:
 class Tally:
     """Counts answers by what they are. Only the loop that owns it may call it."""
 
-    def __init__(self, ask: RequestSpec) -> None:
+    def __init__(self, spec: RequestSpec) -> None:
         """Nothing is counted yet."""
-        self._served = {str(status).encode() for status in ask.statuses}
-        self._tolerated = {str(status).encode() for status in ask.tolerated}
-        self._head = ask.head.encode()
+        self._served = {str(status).encode() for status in spec.statuses}
+        self._tolerated = {str(status).encode() for status in spec.tolerated}
+        self._head = spec.head.encode()
         self.refused: Counter[str] = Counter()
         """The tolerated answers, by status."""
         self.unexpected: Counter[str] = Counter()
