@@ -15,7 +15,7 @@ import trio
 
 from bench.core.errors import ChildFailed
 
-PROJECT = Path(__file__).resolve().parents[1]
+PROJECT = Path(__file__).resolve().parents[2]
 PYTHON = sys.executable
 
 START_S = 120.0

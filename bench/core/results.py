@@ -11,7 +11,7 @@ from bench.core.errors import ResultsUnreadable
 from bench.core.machine import Machine, this_machine
 
 FORMAT = 1
-FOLDER = Path(__file__).resolve().parent / "results"
+FOLDER = Path(__file__).resolve().parents[1] / "results"
 
 
 class MemorySample(NamedTuple):
