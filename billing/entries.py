@@ -14,7 +14,7 @@ VALUES {rows}
 """
 
 
-# In the order of the columns above, as it goes to the database: a class of its own costs each call a microsecond.
+# In the order of the columns above, as it goes to the database; a tuple, since each call makes one.
 Entry: TypeAlias = tuple[
     str, Kind, str, str, int, int, str | None, str | None, str | None, str | None, str, float
 ]  # fmt: skip

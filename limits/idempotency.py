@@ -4,7 +4,7 @@ A claim is running until its owner finishes it with an outcome, which is replaye
 it is named by a request id: a late owner whose claim was taken over changes nothing. The text of an outcome is kept
 beside the claims (`limits/stored_replies.py`), in the same transaction.
 
-Nothing here is changed once made, but not frozen: each replay makes one of each, and frozen they take 3 microseconds.
+Nothing here is changed once made; the classes are not frozen, since each replay makes one of each.
 """
 
 from __future__ import annotations

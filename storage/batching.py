@@ -21,8 +21,8 @@ from storage.transactions import Callback, Job
 
 QUEUE_MAX = 10_000
 BATCH_MAX = 512
-# While calls come together, the next batch gathers for twice as long as the last one took: fewer, larger commits cost
-# 15 % less CPU a billed call at 64 connections (275 against 240 us), and a lone caller never waits.
+# While calls come together, the next batch gathers for twice as long as the last one took: fewer, larger commits take
+# less CPU a billed call, and a lone caller never waits.
 GATHER_RATIO = 2.0
 GATHER_S_MAX = 0.01
 # What nobody waits for goes along with the next call that somebody does, if one comes soon: a client that asks again at

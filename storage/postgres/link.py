@@ -1,7 +1,7 @@
 """One connection to PostgreSQL, in libpq's pipeline mode: statements are queued, and one round trip answers them all.
 
-It stands on psycopg's libpq layer: in a pipeline a statement takes 6 us of CPU here, where a cursor's takes 25, and
-each wait has a deadline of our own, since a server that stands still keeps its sockets open.
+It stands on psycopg's libpq layer, which is quicker than its cursors, and each wait has a deadline of our own, since a
+server that stands still keeps its sockets open.
 """
 
 import os

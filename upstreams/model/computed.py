@@ -85,7 +85,7 @@ def _told_by(record: Record, text: str | None) -> tuple[str | None, str]:
 
 @lru_cache(maxsize=2_048)
 def _read(text: str) -> tuple[str | None, str]:
-    """Remembered, since the two cost 10 us and more, and the same bios and posts come again with every refresh."""
+    """Return both, remembered: they are slow, and the same bios and posts come again with every refresh."""
     return language_of(text), category_of(text)
 
 

@@ -1,6 +1,6 @@
 """The quick reading of an answer's head: of the kind that nearly all answers have, and nothing else.
 
-httptools calls back for each header, 1 us each, and upstreams send 20 to 40. Most of these lines are the same in every
+httptools calls back for each header, and upstreams send 20 to 40. Most of these lines are the same in every
 answer of an upstream, so each line's reading is kept. What is unusual in any way is left to httptools: the two never
 read one head differently, which a test proves.
 """
