@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.http.errors import ParamRefused, Refused
+from gateway.http.errors import InvalidParam, Refused
 from gateway.http.params import CURSOR, Declared, check_text, declared_by, read_free
 from upstreams.model.archetypes import AUTHOR, AUTHOR_LIST
 from upstreams.model.endpoint import Endpoint
@@ -101,7 +101,22 @@ REFUSALS = {
     "name=a&NAMES=b": {"did_you_mean": "name", "remove_params": ["NAMES"]},
     "name=a%00": about("name"),
     "name=%FF": {"reason": "invalid_utf8", "param": "name"},
+    "name=%EF%BF%BD": {"reason": "invalid_utf8", "param": "name"},
+    "name=caf%C3": {"reason": "invalid_utf8", "param": "name"},
+    "name=%C0%AF": {"reason": "invalid_utf8", "param": "name"},
+    "name=%ED%A0%80": {"reason": "invalid_utf8", "param": "name"},
     "name=a%2520b": {"reason": "double_encoded", "param": "name"},
+    "name=%25C3%25A9": {"reason": "double_encoded", "param": "name"},
+    "name=a%252Fb": {"reason": "double_encoded", "param": "name"},
+    "name=a&url=https%253A%252F%252Fa.test%252Fb": {"reason": "double_encoded", "param": "url"},
+    "name=a&url=HTTP%253A//a.test": {"reason": "double_encoded", "param": "url"},
+    "name=a&least=1.5": about("least"),
+    "name=a&least=%D9%A1": about("least"),
+    "name=a&limit=0": about("limit"),
+    "name=a&limit=ten": about("limit"),
+    "name=a&max_credits=-1": about("max_credits"),
+    "name=a&dry_run=perhaps": about("dry_run"),
+    "name=a&sort=NEWER": {"did_you_mean": "new"},
 }
 
 
@@ -111,7 +126,7 @@ def test_a_refusal_names_what_is_wrong(query: str, details: dict[str, object]) -
 
 
 @pytest.mark.parametrize(
-    ("query", "param", "problem", "suggestion", "reason"),
+    ("query", "param", "problem", "meant", "reason"),
     [
         ("", "name", "is required: A name", None, "invalid_param"),
         ("name=ada&nam=ada", "nam", "is no parameter of this endpoint; did you mean name?", "name", "invalid_param"),
@@ -123,13 +138,31 @@ def test_a_refusal_names_what_is_wrong(query: str, details: dict[str, object]) -
     ],
 )
 def test_a_refusal_holds_its_parts_as_fields(
-    query: str, param: str, problem: str, suggestion: str | None, reason: str
+    query: str, param: str, problem: str, meant: str | None, reason: str
 ) -> None:
-    with pytest.raises(ParamRefused) as refusal:
+    with pytest.raises(InvalidParam) as refusal:
         rules(NAME, SORT, LEAST).read(parse_qsl(query, keep_blank_values=True))
     told = refusal.value
-    assert (told.param, told.problem, told.suggestion, told.reason) == (param, problem, suggestion, reason)
+    assert (told.param, told.problem, told.meant, told.reason) == (param, problem, meant, reason)
     assert told.message.removesuffix(".") == f"{param} {problem}"
+
+
+TAKEN = {
+    "a percent sign": ("name=100%25", "100%"),
+    "a percent sign before words": ("name=50%25%20off", "50% off"),
+    "text that only looks like an escape": ("name=%25zz", "%zz"),
+    "an escape that is no UTF-8 when decoded": ("name=100%25fFoo", "100%fFoo"),
+    "letters of any script": ("name=%D7%A9%D7%9C%20%F0%9F%8C%8A", "\u05e9\u05dc \U0001f30a"),
+}
+
+
+@pytest.mark.parametrize(("query", "name"), TAKEN.values(), ids=TAKEN.keys())
+def test_what_only_looks_encoded_twice_is_taken(query: str, name: str) -> None:
+    assert rules(NAME).read(parse_qsl(query, keep_blank_values=True)) == {"name": name}
+
+
+def test_an_undeclared_parameter_without_a_value_is_no_error() -> None:
+    assert rules(NAME).read(parse_qsl("name=a&page=&x", keep_blank_values=True)) == {"name": "a"}
 
 
 def test_where_nothing_is_declared_nothing_else_is_proposed() -> None:
