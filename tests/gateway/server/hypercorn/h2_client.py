@@ -60,10 +60,12 @@ class H2Client:
     async def pump(self) -> bool:
         """Take what comes next; whether it was anything but the end."""
         data = await self.stream.receive_some(65_536)
+        if not data:
+            return False
         for event in self.h2.receive_data(data):
             self._take(event)
         await self.flush()
-        return bool(data)
+        return True
 
     def _take(self, event: h2.events.Event) -> None:
         if isinstance(event, h2.events.ConnectionTerminated):

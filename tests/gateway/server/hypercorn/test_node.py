@@ -1,0 +1,103 @@
+"""A whole node behind TLS: billed calls, long-polls, WebSockets, and refusals for overload, as on the clear port."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+import orjson
+import trio
+from trio_websocket import wrap_client_stream
+
+from tests.fakes.certified import Certified, certified
+from tests.fakes.node import OpenNode, open_test_node
+from tests.fakes.overloading import HELD, ROOM, open_overload
+
+PROFILE = "/v1/github/profile?handle=octocat"
+POLL = "/v1/events?cursor=now&wait_s=20"
+
+
+@asynccontextmanager
+async def open_tls_node(folder: Path, **tables: object) -> AsyncIterator[tuple[OpenNode, httpx.AsyncClient, Certified]]:
+    """A node with a certificate, and a client of HTTP/2 with its key."""
+    files = certified(folder / "tls")
+    server = {"port": 0, "drain_s": 1, **files.settings}
+    async with open_test_node(folder, server=server, **tables) as node:
+        headers = {"x-api-key": node.key}
+        async with httpx.AsyncClient(http2=True, verify=files.trusting(), headers=headers, timeout=60) as client:
+            yield node, client, files
+
+
+async def test_calls_at_once_on_one_connection_are_each_billed_once(tmp_path: Path) -> None:
+    answers: list[httpx.Response] = []
+
+    async with open_tls_node(tmp_path) as (node, client, _):
+
+        async def call(number: int) -> None:
+            answers.append(await client.get(f"{node.url}/v1/github/profile?handle=user{number}"))
+
+        async with trio.open_nursery() as nursery:
+            for number in range(20):
+                nursery.start_soon(call, number)
+        assert {(answer.http_version, answer.status_code) for answer in answers} == {("HTTP/2", 200)}
+        ids = {answer.json()["request_id"] for answer in answers}
+        assert len(ids) == 20
+        assert [await node.net(request_id) for request_id in ids] == [1] * 20
+        await node.assert_sound()
+
+
+async def test_a_long_poll_waits_beside_other_calls_and_is_woken_by_what_happens(tmp_path: Path) -> None:
+    polled: list[httpx.Response] = []
+
+    async with open_tls_node(tmp_path) as (node, client, _):
+
+        async def poll() -> None:
+            polled.append(await client.get(node.url + POLL))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(poll)
+            while await node.gauge("sluice_events_waiting") < 1:  # noqa: ASYNC110 - a metric announces nothing
+                await trio.sleep(0.01)
+            assert (await client.get(node.url + PROFILE)).json()["credits_used"] == 1
+            assert not polled
+            await node.new_key(node.account, name="another")
+        (answer,) = polled
+        assert (answer.http_version, answer.status_code) == ("HTTP/2", 200)
+        assert answer.json()["data"]["items"]
+
+
+async def test_a_client_that_leaves_a_long_poll_frees_its_place(tmp_path: Path) -> None:
+    """Method: the stream is reset, and its connection stays."""
+    async with open_tls_node(tmp_path) as (node, client, _):
+        with trio.move_on_after(0.5):
+            await client.get(node.url + POLL)
+        while await node.gauge("sluice_events_waiting"):  # noqa: ASYNC110 - a metric announces nothing
+            await trio.sleep(0.01)
+        assert (await client.get(node.url + PROFILE)).status_code == 200
+        await node.assert_sound()
+
+
+async def test_a_websocket_is_spoken_over_tls(tmp_path: Path) -> None:
+    async with open_tls_node(tmp_path) as (node, _, files):
+        parts = urlsplit(node.url)
+        plain = await trio.open_tcp_stream(parts.hostname, parts.port)
+        stream = trio.SSLStream(plain, files.trusting("http/1.1"), server_hostname="127.0.0.1", https_compatible=True)
+        async with stream, trio.open_nursery() as nursery:
+            path, headers = "/v1/events/ws?cursor=now", [("x-api-key", node.key)]
+            socket = await wrap_client_stream(nursery, stream, "127.0.0.1", path, extra_headers=headers)
+            assert orjson.loads(await socket.get_message())["type"]
+            await socket.aclose()
+
+
+async def test_overload_is_refused_over_http_2_as_in_the_clear(tmp_path: Path) -> None:
+    async with open_tls_node(tmp_path, limits=ROOM, cache={"max_bytes": 0}) as (node, client, _):
+        assert (await client.get(node.url + PROFILE)).status_code == 200
+        async with open_overload(node) as answers:
+            while (refused := await client.get(node.url + PROFILE)).status_code != 503:
+                pass
+            assert (await client.get(f"{node.url}/v1/status")).status_code == 200
+        assert refused.json()["error"]["type"] == "SERVICE_UNAVAILABLE"
+        assert (refused.http_version, refused.headers["retry-after"]) == ("HTTP/2", "1")
+        assert [answer.status for answer in answers] == [200] * HELD, "what was under way is finished"
+        await node.assert_sound()
