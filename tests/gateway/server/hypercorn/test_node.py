@@ -13,6 +13,7 @@ from trio_websocket import wrap_client_stream
 from tests.fakes.certified import Certified, certified
 from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.overloading import HELD, ROOM, open_overload
+from tests.gateway.server.hypercorn.h2_client import H2Client
 
 PROFILE = "/v1/github/profile?handle=octocat"
 POLL = "/v1/events?cursor=now&wait_s=20"
@@ -27,6 +28,12 @@ async def open_tls_node(folder: Path, **tables: object) -> AsyncIterator[tuple[O
         headers = {"x-api-key": node.key}
         async with httpx.AsyncClient(http2=True, verify=files.trusting(), headers=headers, timeout=60) as client:
             yield node, client, files
+
+
+async def happen(node: OpenNode) -> None:
+    """Let a key be revoked, which is an event."""
+    _, key_id = await node.new_key(node.account)
+    await node.operate("key.revoke", key=key_id)
 
 
 async def test_calls_at_once_on_one_connection_are_each_billed_once(tmp_path: Path) -> None:
@@ -61,32 +68,44 @@ async def test_a_long_poll_waits_beside_other_calls_and_is_woken_by_what_happens
                 await trio.sleep(0.01)
             assert (await client.get(node.url + PROFILE)).json()["credits_used"] == 1
             assert not polled
-            await node.new_key(node.account, name="another")
+            await happen(node)
         (answer,) = polled
         assert (answer.http_version, answer.status_code) == ("HTTP/2", 200)
         assert answer.json()["data"]["items"]
 
 
+async def secured(node: OpenNode, files: Certified, protocol: str) -> trio.SSLStream:
+    """A connection to the node."""
+    parts = urlsplit(node.url)
+    plain = await trio.open_tcp_stream(parts.hostname, parts.port)
+    return trio.SSLStream(plain, files.trusting(protocol), server_hostname="127.0.0.1", https_compatible=True)
+
+
 async def test_a_client_that_leaves_a_long_poll_frees_its_place(tmp_path: Path) -> None:
     """Method: the stream is reset, and its connection stays."""
-    async with open_tls_node(tmp_path) as (node, client, _):
-        with trio.move_on_after(0.5):
-            await client.get(node.url + POLL)
-        while await node.gauge("sluice_events_waiting"):  # noqa: ASYNC110 - a metric announces nothing
+    async with open_tls_node(tmp_path) as (node, _, files), await secured(node, files, "h2") as stream:
+        client = H2Client(stream)
+        client.h2.initiate_connection()
+        poll = await client.ask(POLL, key=node.key)
+        while not await node.gauge("sluice_events_waiting"):  # noqa: ASYNC110 - a metric announces nothing
             await trio.sleep(0.01)
-        assert (await client.get(node.url + PROFILE)).status_code == 200
+        client.h2.reset_stream(client.number_of(poll))
+        await client.flush()
+        with trio.fail_after(10):
+            while await node.gauge("sluice_events_waiting"):  # noqa: ASYNC110 - a metric announces nothing
+                await trio.sleep(0.01)
+        assert (await client.answer(PROFILE, key=node.key)).status == 200
         await node.assert_sound()
 
 
 async def test_a_websocket_is_spoken_over_tls(tmp_path: Path) -> None:
     async with open_tls_node(tmp_path) as (node, _, files):
-        parts = urlsplit(node.url)
-        plain = await trio.open_tcp_stream(parts.hostname, parts.port)
-        stream = trio.SSLStream(plain, files.trusting("http/1.1"), server_hostname="127.0.0.1", https_compatible=True)
-        async with stream, trio.open_nursery() as nursery:
-            path, headers = "/v1/events/ws?cursor=now", [("x-api-key", node.key)]
-            socket = await wrap_client_stream(nursery, stream, "127.0.0.1", path, extra_headers=headers)
-            assert orjson.loads(await socket.get_message())["type"]
+        await happen(node)
+        async with await secured(node, files, "http/1.1") as stream, trio.open_nursery() as nursery:
+            headers = [("x-api-key", node.key)]
+            socket = await wrap_client_stream(nursery, stream, "127.0.0.1", "/v1/events/ws", extra_headers=headers)
+            with trio.fail_after(10):
+                assert orjson.loads(await socket.get_message())["type"] == "events"
             await socket.aclose()
 
 
