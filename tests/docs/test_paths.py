@@ -1,0 +1,16 @@
+"""Every page names files and folders of this project as they are, so that a move takes the pages with it."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.docs.source import PACKAGES, PROJECT
+
+PAGES = sorted([*PROJECT.glob("*.md"), *PROJECT.glob("docs/*.md"), *PROJECT.glob("bench/*.md")])
+_PATH = re.compile(rf"`((?:{'|'.join((*PACKAGES, 'tests', 'docs'))})/[\w./-]+)`")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(PROJECT)) for page in PAGES])
+def test_the_paths_of_a_page_exist(page: Path) -> None:
+    assert [path for path in _PATH.findall(page.read_text()) if not (PROJECT / path).exists()] == []
