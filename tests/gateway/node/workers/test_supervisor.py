@@ -301,7 +301,7 @@ def test_a_port_that_somebody_else_has_is_refused_before_any_worker_starts(place
             cwd=place.folder,
             env={"PATH": os.environ["PATH"], "PYTHONPATH": str(PROJECT)},
             capture_output=True,
-            timeout=60,
+            timeout=180,
             check=False,
         )
     assert b"Address already in use; change %s.port or .host" % table.encode() in done.stderr
@@ -330,7 +330,7 @@ def test_serve_starts_itself_as_its_workers_and_ends_when_they_refuse(place: Pla
         cwd=place.folder,
         env={"PATH": os.environ["PATH"], "PYTHONPATH": str(PROJECT)},
         capture_output=True,
-        timeout=60,
+        timeout=180,
         check=False,
     )
     assert (done.returncode, done.stdout) == (1, b"")
