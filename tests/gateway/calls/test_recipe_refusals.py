@@ -1,0 +1,82 @@
+"""A monitor's recipe: how its parameters are refused, and what its call brings, without a node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from gateway.calls.recipes import CatalogRecipes
+from scheduler.recipes import RecipeInvalid
+from tests.fakes.scripted_exchange import LONG_S, source_over
+from tests.fakes.shelf import MANY, Shelf, distinct, read
+from upstreams.catalog import Catalog
+from upstreams.fetching.site import Site
+from upstreams.model.archetypes import COMMENT_LIST
+from upstreams.model.endpoint import Collect, Endpoint, Platform
+from upstreams.model.params import Param, limit
+
+LOOK_UP = "The endpoint's guide tells its parameters and an example of each."
+TOPIC = Param("topic", "What it is about.", "birds", required=True)
+SORT = Param("sort", "Order.", "new", default="new", choices=("new", "old"))
+
+
+def recipes_over(shelf: Shelf, *, stopping: Callable[[], bool] = lambda: False) -> CatalogRecipes:
+    """The recipes of a catalog with one list, which is collected by pages of 4."""
+    endpoint = Endpoint(
+        "rows", "Rows.", COMMENT_LIST, read, (TOPIC, SORT, limit(20, 4)), collect=Collect(per_page=4, spare_pages=2)
+    )
+    platform = Platform("odd", "Odd", {"main": "https://main.test/main"}, (endpoint,), docs_url="https://odd.test")
+    site = Site(platform, {"main": source_over(shelf.exchange)}, credentials={}, user_agent="sluice/1")
+    clock = trio.lowlevel.current_clock().current_time
+    return CatalogRecipes(Catalog([site]), {"odd": 1}, now=lambda: 0.0, clock=clock, stopping=stopping)
+
+
+@pytest.mark.parametrize(
+    ("params", "param", "problem", "next_step", "meant"),
+    [
+        ({}, "params.topic", "is required: What it is about", LOOK_UP, None),
+        ({"topic": "a", "sort": "newer"}, "params.sort", "must be one of new, old", "Send new.", "new"),
+        ({"topic": "a", "limit": 0}, "params.limit", "must be at least 1", LOOK_UP, None),
+        ({"topic": "a", "limit": 1.5}, "params.limit", "must be text, a whole number or a boolean, not", LOOK_UP, None),
+        ({"topic": "a\0b"}, "params.topic", "holds a NUL character", LOOK_UP, None),
+    ],
+)
+async def test_a_parameter_is_refused_with_its_name_the_problem_and_what_to_send(
+    params: object, param: str, problem: str, next_step: str, meant: str | None
+) -> None:
+    with pytest.raises(RecipeInvalid) as refused:
+        recipes_over(distinct(4)).read("odd/rows", params)
+    told = refused.value
+    assert (told.param, told.next_step, told.did_you_mean) == (param, next_step, meant)
+    assert told.problem.startswith(problem)
+    assert not told.problem.endswith(".")
+
+
+async def test_the_reason_of_a_refusal_stays_its_own() -> None:
+    with pytest.raises(RecipeInvalid) as refused:
+        recipes_over(distinct(4)).read("odd/rows", {"topic": "%25C3%25A4"})
+    assert (refused.value.problem, refused.value.reason) == ("was percent-encoded twice", "double_encoded")
+
+
+async def test_a_walked_recipe_uses_the_credits_of_its_pages_and_its_leg_says_how_far_it_came(
+    autojump_clock: MockClock,
+) -> None:
+    recipes = recipes_over(distinct(4, 4, 4))
+    recipe = recipes.read("odd/rows", {"topic": "a", "limit": 8})
+    assert (recipe.credits_least, recipe.credits_most) == (2, 4)
+    gathered = await recipes.gather(recipe, recipe.credits_most, timeout_s=LONG_S)
+    (leg,) = gathered.legs
+    assert (gathered.used_credits, gathered.whole, gathered.coverage) == (2, True, 1.0)
+    assert (leg["endpoint"], leg["status"], leg["credits_used"]) == ("odd/rows", "ok", 2)
+    assert (leg["pages"], leg["pages_needed"], leg["rows"], leg["rows_asked"]) == (2, 2, 8, 8)
+
+
+async def test_a_run_ends_behind_its_page_while_the_node_stops(autojump_clock: MockClock) -> None:
+    shelf = distinct(4, 4, 4)
+    recipes = recipes_over(shelf, stopping=lambda: len(shelf.asked) == 1)
+    gathered = await recipes.gather(recipes.read("odd/rows", {"topic": "a", "limit": 8}), MANY, timeout_s=LONG_S)
+    assert (gathered.used_credits, gathered.whole, gathered.legs[0]["status"]) == (1, False, "partial")
+    assert gathered.warnings
