@@ -1,4 +1,4 @@
-"""A whole node behind TLS: billed calls, long-polls, WebSockets, and refusals for overload, as on the clear port."""
+"""A whole node behind TLS: billed calls, long-polls and WebSockets, as on the clear port."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,7 +12,6 @@ from trio_websocket import wrap_client_stream
 
 from tests.fakes.certified import Certified, certified
 from tests.fakes.node import OpenNode, open_test_node
-from tests.fakes.overloading import HELD, ROOM, open_overload
 from tests.gateway.server.hypercorn.h2_client import H2Client
 
 PROFILE = "/v1/github/profile?handle=octocat"
@@ -107,16 +106,3 @@ async def test_a_websocket_is_spoken_over_tls(tmp_path: Path) -> None:
             with trio.fail_after(10):
                 assert orjson.loads(await socket.get_message())["type"] == "events"
             await socket.aclose()
-
-
-async def test_overload_is_refused_over_http_2_as_in_the_clear(tmp_path: Path) -> None:
-    async with open_tls_node(tmp_path, limits=ROOM, cache={"max_bytes": 0}) as (node, client, _):
-        assert (await client.get(node.url + PROFILE)).status_code == 200
-        async with open_overload(node) as answers:
-            while (refused := await client.get(node.url + PROFILE)).status_code != 503:
-                pass
-            assert (await client.get(f"{node.url}/v1/status")).status_code == 200
-        assert refused.json()["error"]["type"] == "SERVICE_UNAVAILABLE"
-        assert (refused.http_version, refused.headers["retry-after"]) == ("HTTP/2", "1")
-        assert [answer.status for answer in answers] == [200] * HELD, "what was under way is finished"
-        await node.assert_sound()

@@ -70,7 +70,7 @@ async def test_who_reads_below_the_floor_is_ended_however_small_the_pieces(path:
 
 
 async def test_who_reads_gets_all_of_many_answers_at_once() -> None:
-    async with opened(Bounds(write_s=0.5)) as (served, unsent), h2_client(served) as client:
+    async with opened(Bounds(write_s=10)) as (served, unsent), h2_client(served) as client:
         streams = [await client.ask("/pieces") for _ in range(20)]
         await client.until(lambda: all(stream.ended for stream in streams))
         assert {stream.body for stream in streams} == {PIECE * PIECES}
