@@ -58,7 +58,7 @@ class DiscoverRun(Struct, frozen=True, kw_only=True):
     schedule_id: str | None
 
 
-class MonitorRunEnded(Struct, frozen=True, kw_only=True):
+class MonitorRun(Struct, frozen=True, kw_only=True):
     """A Monitor's run as it ended; `rows` where the recipe answers a list, `scheduled_for` in ISO 8601."""
 
     monitor_id: str
@@ -146,9 +146,9 @@ _ALL_KINDS = (
         "A scheduled run failed, or three skips in a row paused the schedule.",
         DiscoverRun,
     ),
-    Kind("monitor.run_completed", "A Monitor's run ended `ok` or `partial`.", MonitorRunEnded),
-    Kind("monitor.run_failed", "A Monitor's run ended `failed`, and was refunded.", MonitorRunEnded),
-    Kind("monitor.run_skipped", "A Monitor's slot was skipped; `skip_reason` says why.", MonitorRunEnded),
+    Kind("monitor.run_completed", "A Monitor's run ended `ok` or `partial`.", MonitorRun),
+    Kind("monitor.run_failed", "A Monitor's run ended `failed`, and was refunded.", MonitorRun),
+    Kind("monitor.run_skipped", "A Monitor's slot was skipped; `skip_reason` says why.", MonitorRun),
     Kind("monitor.alert_fired", "A Monitor's run fired at least one of its alert rules.", MonitorAlert),
     Kind(
         "monitor.webhook_paused", "Ten failed deliveries in a row, or a 410, paused a Monitor's webhook.", WebhookPaused

@@ -89,7 +89,7 @@ def test_the_bounds_that_the_page_tells_are_those_of_the_code() -> None:
 
 
 def test_the_errors_table_names_every_reason_that_the_feed_gives() -> None:
-    sources = [*(PROJECT / "gateway" / "feed").glob("*.py"), PROJECT / "gateway" / "routes" / "consumers.py"]
+    sources = [*(PROJECT / "gateway" / "feed").glob("*.py"), PROJECT / "gateway" / "api" / "routes" / "consumers.py"]
     code = "".join(source.read_text() for source in sources)
     reasons = set(re.findall(r"[\"\']?reason[\"\']?(?:: |=|: str = )\"([a-z_]+)\"", code))
     assert "retention_passed" in reasons

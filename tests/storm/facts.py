@@ -16,7 +16,7 @@ from events.log.kinds import (
     DiscoverRun,
     KeyRevoked,
     MonitorAlert,
-    MonitorRunEnded,
+    MonitorRun,
     WebhookPaused,
 )
 from events.log.log import Fact, Subject
@@ -36,7 +36,7 @@ DATA: Final[dict[type[Struct], Struct]] = {
             version=3,
             schedule_id="sch_1",
         ),
-        MonitorRunEnded(
+        MonitorRun(
             monitor_id="mon_1",
             run_id="run_1",
             status="ok",

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Final, Literal, cast
 
 from events.instants import iso
-from events.log.kinds import MonitorAlert, MonitorRunEnded
+from events.log.kinds import MonitorAlert, MonitorRun
 from events.log.log import Fact, Subject
 from scheduler.monitors.model.records import Monitor, Run
 
@@ -22,7 +22,7 @@ TYPES: Final = MappingProxyType(
 
 def facts_of(monitor: Monitor, run: Run, *, alerts_fired: int = 0) -> list[Fact]:
     """A run that ended, and then its alerts where it has some; the monitor's id selects both."""
-    data = MonitorRunEnded(
+    data = MonitorRun(
         monitor_id=monitor.id,
         run_id=run.id,
         status=cast(Literal["ok", "partial", "failed", "skipped"], run.status),
@@ -41,7 +41,7 @@ def facts_of(monitor: Monitor, run: Run, *, alerts_fired: int = 0) -> list[Fact]
     return facts
 
 
-def _fact(monitor: Monitor, run: Run, type_: str, data: MonitorRunEnded | MonitorAlert) -> Fact:
+def _fact(monitor: Monitor, run: Run, type_: str, data: MonitorRun | MonitorAlert) -> Fact:
     links = {"monitor": f"/v1/monitors/{monitor.id}", "runs": f"/v1/monitors/{monitor.id}/runs"}
     subject = Subject("run", run.id, monitor.name)
     return Fact(monitor.account_id, type_, subject, data, key_id=monitor.key_id, parent_id=monitor.id, links=links)
