@@ -34,14 +34,14 @@ class DiscoverLegs(Struct, frozen=True, kw_only=True):
 
 
 class DiscoverCounts(Struct, frozen=True, kw_only=True):
-    """What a discover run has come to."""
+    """The state of a discover run at its end."""
 
     legs: DiscoverLegs
     rows_kept: int
 
 
 class DiscoverCredits(Struct, frozen=True, kw_only=True):
-    """What a discover run has cost."""
+    """The cost of a discover run."""
 
     spent: int
 
@@ -122,7 +122,7 @@ class Kind:
 
     @property
     def family(self) -> str:
-        """What selects it together with its likes, such as `discover.*`."""
+        """The pattern that selects it together with its likes, such as `discover.*`."""
         return self.name.partition(".")[0] + ".*"
 
 

@@ -89,7 +89,7 @@ class PageReader:
                         sleeper.deliver(found)
 
     def _take(self) -> dict[PageQuery | str, list[Sleeper]]:
-        """What is read next, without what nobody waits for any more."""
+        """The next queries to read, without those that nobody waits for any more."""
         first = list(islice(self._wanted, PAGES_PER_READ))
         taken = ((query, self._wanted.pop(query)) for query in first)
         return {query: sleepers for query, sleepers in taken if any(sleeper.is_asleep for sleeper in sleepers)}
@@ -102,7 +102,7 @@ class PageReader:
 
 
 def _read_all(queries: Sequence[PageQuery | str], tx: Tx) -> list[Found | LogHead]:
-    """What was found for each; no two are the same."""
+    """The page of each query; no two are the same."""
     pages = read_pages(tx, [query for query in queries if isinstance(query, PageQuery)])
     heads = read_heads(tx, [query for query in queries if isinstance(query, str)])
     return [heads.get(query, EMPTY) if isinstance(query, str) else pages[query] for query in queries]

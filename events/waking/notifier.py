@@ -50,7 +50,7 @@ class Hub:
         self._look = trio.Event()
         self._closing = False
         self.deadlines = Deadlines()
-        """Of its waiters."""
+        """The deadlines of its waiters."""
         self.appended: Counter[str] = Counter()
         """How many events of each type this node has written, since the start."""
 

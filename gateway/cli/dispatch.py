@@ -19,7 +19,7 @@ import orjson
 import trio
 
 from gateway.admin.app import AdminAnswer
-from gateway.admin.asking import AdminQuestion, AdminSilent, AdminSlow, AdminUnproved, AdminUnreached, ask_proved
+from gateway.admin.client import AdminQuestion, AdminSilent, AdminSlow, AdminUnproved, AdminUnreached, ask_proved
 from gateway.admin.operations import OperationRefused
 from gateway.cli.run import Refusal, read_config, read_secrets, run
 from gateway.config import Config

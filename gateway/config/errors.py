@@ -1,4 +1,4 @@
-"""What is wrong with a config file, in one line each."""
+"""The problems of a config file, one line each."""
 
 from dataclasses import dataclass
 

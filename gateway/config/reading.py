@@ -102,7 +102,7 @@ def _closest(word: str, names: Iterable[str], *, cutoff: float = 0.6) -> str:
 
 
 def _wanted(kind: object) -> str:
-    """What a value of this type is, to follow "must be"."""
+    """Describe a value of this type, to follow "must be"."""
     if get_origin(kind) is Annotated:
         return next(str(meta.description) for meta in get_args(kind) if isinstance(meta, msgspec.Meta))
     if get_origin(kind) is Literal:
@@ -111,7 +111,7 @@ def _wanted(kind: object) -> str:
 
 
 def _not(value: object, kind: object) -> str:
-    """What is there instead, where that helps; never the text itself, it might be a secret in the wrong place."""
+    """Describe the value that is there instead, where that helps; never its text, which might be a secret."""
     plain = get_args(kind)[0] if get_origin(kind) is Annotated else kind
     text_is_wanted = plain is str or get_origin(plain) is Literal
     right_kind = (isinstance(value, str) and text_is_wanted) or (isinstance(value, list) and get_origin(plain) is tuple)

@@ -1,4 +1,4 @@
-"""What a type can not say about the settings: addresses and combinations. No text repeats an address's password."""
+"""Rules of settings that a type cannot state: addresses and combinations. No text repeats an address's password."""
 
 from collections.abc import Iterator
 from urllib.parse import urlsplit

@@ -41,7 +41,7 @@ from storage.store import Store, Tx
 from upstreams.catalog import Catalog
 
 RUN_WITHIN_S = 20.0
-"""Whoever asked for a run is told by then how it stands: less than a supervisor waits for its workers."""
+"""An operator who asked for a run is answered by then: sooner than a supervisor stops waiting for its workers."""
 _LOOK_S = 0.05
 _RESOLVING_MAX = 16
 """Threads that ask what the hosts of webhooks mean while they are registered."""
@@ -56,7 +56,7 @@ class MonitorRunArguments(msgspec.Struct, forbid_unknown_fields=True, frozen=Tru
 
 @dataclass(frozen=True, slots=True)
 class Monitors:
-    """What the routes of monitors stand on, and what is told of them."""
+    """The services behind the routes of monitors, and the figures of their work."""
 
     store: Store
     recipes: CatalogRecipes
@@ -191,7 +191,7 @@ def _service(
     wake: Callable[[], None],
     resolve: Resolve | None,
 ) -> MonitorService:
-    """What owners do with their monitors; `wake` is called after whatever may be due earlier than was known."""
+    """The service of owners for their monitors; `wake` is called when something may be due earlier than was known."""
     return MonitorService(
         ServiceSetting(
             stores.store,

@@ -78,7 +78,7 @@ class UpstreamConnection:
 
 
 def _failure_of(exc: Exception, *, is_sent: bool) -> httpx.TransportError:
-    """What it means that the connection broke, or was woken because its time is up."""
+    """The failure that a broken connection means, or one that was woken because its time is up."""
     if isinstance(exc, trio.ClosedResourceError):
         if is_sent:
             return httpx.ReadTimeout("the answer did not come in time")

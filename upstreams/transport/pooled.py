@@ -52,7 +52,7 @@ class TransportOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class TransportStatistics:
-    """What `Transport.statistics` tells: the figures of every origin that has connections or waiters."""
+    """The record that `Transport.statistics` returns: the figures of every origin that has connections or waiters."""
 
     origins: Mapping[Origin, OriginStatistics]
 

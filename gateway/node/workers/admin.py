@@ -12,7 +12,7 @@ import orjson
 import trio
 
 from gateway.admin.app import AdminAnswer, answered, refused, unsettled
-from gateway.admin.asking import AdminQuestion, AdminSilent, AdminUnproved, AdminUnreached, ask, ask_proved
+from gateway.admin.client import AdminQuestion, AdminSilent, AdminUnproved, AdminUnreached, ask, ask_proved
 from gateway.node.workers.slots import Slot, WorkerSlots
 
 READY_WITHIN_S = 3.0

@@ -14,7 +14,7 @@ from functools import partial
 import trio
 
 from gateway.admin.app import BOUNDS, Admin, doorkeeper_of
-from gateway.admin.asking import AdminQuestion, AdminSilent, AdminUnreached, ask
+from gateway.admin.client import AdminQuestion, AdminSilent, AdminUnreached, ask
 from gateway.config import Config
 from gateway.http.edge_answers import plain_edge_answer
 from gateway.node.listeners import bind, in_url, port_of, reserve

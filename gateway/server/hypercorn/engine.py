@@ -177,7 +177,7 @@ class _Guarded:
         return {"type": "http.response.start", "status": start["status"], "headers": headers}
 
     def _refusal(self, scope: HTTPScope) -> RequestRefused | None:
-        """What the native server would refuse, but h11 takes; two ways to end a body are how a request is smuggled."""
+        """Refuse what the native server refuses and h11 takes; two ways to end a body are how a request is smuggled."""
         if scope["method"] == "CONNECT":
             return RequestRefused(501, "This server is no proxy.")
         if scope["http_version"] not in {"1.0", "1.1", "2"}:

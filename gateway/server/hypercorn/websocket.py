@@ -45,7 +45,7 @@ class Upgrades:
     edge_answer: EdgeAnswer
 
     def handshake(self, request: h11.Request) -> Handshake | None:
-        """What a request asks for; None when it is to be answered as any other, perhaps with a refusal."""
+        """The WebSocket that a request asks for; None when it is answered as any other, perhaps with a refusal."""
         if unquote(request.target.partition(b"?")[0].decode("ascii")) not in self.paths:
             return None
         with suppress(RequestRefused):

@@ -19,7 +19,7 @@ import pytest
 import trio
 from prometheus_client.parser import text_string_to_metric_families
 
-from gateway.admin.asking import AdminQuestion, ask_proved
+from gateway.admin.client import AdminQuestion, ask_proved
 from gateway.config.secrets import load_secret
 from tests.fakes.calling import call
 from tests.gateway.node.workers.conftest import WORKERS

@@ -1,6 +1,6 @@
-"""Asking an admin address: of a worker by its supervisor, of a node by a command. Nothing secret is ever sent.
+"""Requests to an admin address: to a worker by its supervisor, to a node by a command. Nothing secret is ever sent.
 
-A connection is asked at most twice, and each answer is read by its length. Deadlines are the callers', but for the
+A connection carries at most two requests, and each answer is read by its length. Deadlines are the callers', but for the
 challenge's own.
 """
 
