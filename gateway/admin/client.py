@@ -1,7 +1,7 @@
 """Requests to an admin address: to a worker by its supervisor, to a node by a command. Nothing secret is ever sent.
 
-A connection carries at most two requests, and each answer is read by its length. Deadlines are the callers', but for the
-challenge's own.
+A connection carries at most two requests, and each answer is read by its length. Deadlines are the callers', but for
+the challenge's own.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@
 - An app that did not read its body stopped the reading for all streams of its client. Here the body waits in its
   stream, and the client may send on as the app reads: the window of a stream bounds what waits.
 - An app stayed in its send when the client was gone. Here that send ends.
+- A server that stopped said goodbye before it had ended its last answer, which then never ended. Here it waits.
 - A client that opens streams and resets them had as many apps run as it liked (CVE-2023-44487). Here it is sent away.
 - PRIORITY frames, which RFC 9113 has given up, could fail in Hypercorn's tree. Here they are ignored.
 - WebSockets over HTTP/2 (RFC 8441) are not offered: browsers open a connection for each then.
@@ -18,7 +19,7 @@ import trio
 from h2.errors import ErrorCodes
 from h2.exceptions import ProtocolError
 from h2.settings import SettingCodes, Settings
-from hypercorn.events import Closed, Event
+from hypercorn.events import Closed, Event, Updated
 from hypercorn.protocol import ProtocolWrapper
 from hypercorn.protocol.events import EndBody, Request, StreamClosed
 from hypercorn.protocol.events import Event as StreamEvent
@@ -29,6 +30,8 @@ from hypercorn.utils import filter_pseudo_headers
 
 from gateway.server.errors import ClientGone
 
+END_S = 1.0
+"""So long the end of an answer whose bytes are all sent may wait for its turn."""
 APPS_MAX = 200
 """So many apps may run for one connection: twice the streams that it may have open."""
 
@@ -129,6 +132,7 @@ class GuardedH2Protocol(H2Protocol):
         """How many apps run, those of streams that their client has reset included."""
         self.gone = trio.Event()
         """The client has closed the connection, or it was closed."""
+        self._ends: dict[int, trio.Event] = {}
         offered = {SettingCodes(code): value for code, value in self.connection.local_settings.items()}
         offered[SettingCodes.ENABLE_CONNECT_PROTOCOL] = 0
         self.connection.local_settings = Settings(client=False, initial_values=offered)
@@ -153,6 +157,29 @@ class GuardedH2Protocol(H2Protocol):
         with suppress(ProtocolError):
             self.connection.close_connection(code)
         await self._flush()
+
+    async def stream_send(self, event: StreamEvent) -> None:
+        """Send on a stream; a connection counts as idle only when the last answer's end is sent.
+
+        The connection says goodbye once it is idle and the server stops: after that no stream may be ended.
+        """
+        if not isinstance(event, StreamClosed):
+            await super().stream_send(event)
+            return
+        # An app may stop itself when it hears of its answer's end, and would cancel this: hence the shield.
+        with trio.move_on_after(END_S, shield=True):
+            await self._close_stream(event.stream_id)
+            buffer = self.stream_buffers.get(event.stream_id)
+            if buffer is not None and buffer.complete:
+                ended = self._ends[event.stream_id] = trio.Event()
+                await ended.wait()
+        with trio.move_on_after(END_S, shield=True):
+            await self.send(Updated(idle=all(stream.idle for stream in self.streams.values())))
+
+    async def _send_data(self, stream_id: int) -> None:
+        await super()._send_data(stream_id)
+        if stream_id not in self.stream_buffers and (ended := self._ends.pop(stream_id, None)) is not None:
+            ended.set()
 
     async def _handle_events(self, events: list[h2.events.Event]) -> None:
         for event in events:

@@ -5,6 +5,7 @@ from contextlib import suppress
 
 import pytest
 import trio
+import trio.testing
 
 from gateway.server.bounds import Bounds
 from tests.gateway.server.apps import PathApp
@@ -62,6 +63,22 @@ async def test_a_stop_says_goodbye_to_who_waits_between_two_requests() -> None:
         with trio.fail_after(4), pytest.raises(EOFError):
             await idle.until(lambda: False)
         assert idle.goodbye == 0
+
+
+async def test_an_answer_under_way_is_whole_before_the_goodbye() -> None:
+    app = PathApp()
+    async with open_tls_served(app, drain_s=30) as served, h2_client(served) as client:
+        parked = await client.ask("/park")
+        with trio.fail_after(10):
+            await app.parked.wait()
+            served.shutdown.set()
+            await trio.testing.wait_all_tasks_blocked(0.05)
+            app.release.set()
+            await client.until(lambda: parked.ended)
+            assert parked.status == 200
+            with pytest.raises(EOFError):
+                await client.until(lambda: False)
+        assert client.goodbye == 0
 
 
 async def test_a_drain_that_is_over_cuts_what_is_left() -> None:
