@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from random import Random
 
 from gateway.config.settings import Config
 from gateway.node.stores import Stores
-from gateway.observability.logs import Log
+from gateway.runtime import Runtime
 from scheduler.clock.instants import Instant, instant_of
 from scheduler.webhooks.deliveries.queue import Outbox
 from scheduler.webhooks.deliveries.sender import open_sender
@@ -29,32 +28,24 @@ class WebhookRuntime:
     """None where nothing is sent."""
 
 
-def idle_webhooks(config: Config, now: Callable[[], float], make_id: Callable[[str], str]) -> WebhookRuntime:
+def idle_webhooks(config: Config, runtime: Runtime) -> WebhookRuntime:
     """A runtime that sends nothing itself."""
-    instant = instant_of(now, is_alone=not is_shared(config.store.url))
+    instant = instant_of(runtime.now, is_alone=not is_shared(config.store.url))
 
     def leave(*_: object) -> None:
         """A node will look by itself."""
 
-    return WebhookRuntime(Outbox(instant, make_id, leave), instant, leave)
+    return WebhookRuntime(Outbox(instant, runtime.make_id, leave), instant, leave)
 
 
 @asynccontextmanager
 async def open_webhooks(
-    config: Config,
-    stores: Stores,
-    *,
-    now: Callable[[], float],
-    make_id: Callable[[str], str],
-    log: Log,
-    rng: Random,
-    stopping: Callable[[], bool],
-    resolve: Resolve | None,
+    config: Config, stores: Stores, *, runtime: Runtime, resolve: Resolve | None
 ) -> AsyncIterator[WebhookRuntime]:
     """A runtime that sends the queued deliveries while the block runs."""
     webhooks = config.webhooks
     if webhooks.allow_insecure_targets:
-        log.event("warning", "insecure_webhook_targets_allowed", setting="webhooks.allow_insecure_targets")
+        runtime.log.event("warning", "insecure_webhook_targets_allowed", setting="webhooks.allow_insecure_targets")
     async with open_sender(resolve=resolve, allow_insecure=webhooks.allow_insecure_targets) as sender:
         setting = DeliverySetting(
             store=stores.store,
@@ -62,12 +53,12 @@ async def open_webhooks(
             cipher=stores.cipher,
             sender=sender,
             node=stores.charges.node,
-            log=log,
-            now=now,
-            make_id=make_id,
-            rng=rng,
+            log=runtime.log,
+            now=runtime.now,
+            make_id=runtime.make_id,
+            rng=runtime.rng,
             is_alone=not is_shared(config.store.url),
-            stopping=stopping,
+            stopping=runtime.stopping.is_set,
             header_name=webhooks.signature_header,
             timeout_s=webhooks.timeout_s,
             backoff_s=webhooks.backoff_s,

@@ -7,7 +7,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from math import floor
-from random import Random
 from typing import Any
 
 import msgspec
@@ -20,7 +19,7 @@ from gateway.calls.recipes import CatalogRecipes
 from gateway.config.settings import Config
 from gateway.node.deliveries import idle_webhooks, open_webhooks
 from gateway.node.stores import Stores
-from gateway.observability.logs import Log
+from gateway.runtime import Runtime
 from scheduler.backlog import Watch
 from scheduler.errors import MonitorUnknown
 from scheduler.monitors.history.projections import Projections
@@ -54,7 +53,7 @@ class MonitorRunArguments(msgspec.Struct, forbid_unknown_fields=True, frozen=Tru
     slot: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Monitors:
     """The services behind the routes of monitors, and the figures of their work."""
 
@@ -95,11 +94,7 @@ async def open_monitors(
     stores: Stores,
     catalog: Catalog,
     *,
-    now: Callable[[], float],
-    make_id: Callable[[str], str],
-    log: Log,
-    rng: Random,
-    stopping: Callable[[], bool],
+    runtime: Runtime,
     ticks: bool,
     resolve: Resolve | None = None,
 ) -> AsyncIterator[Monitors]:
@@ -110,35 +105,30 @@ async def open_monitors(
     Raises:
         StorageError: the store is away.
     """
-    recipes = _recipes(config, catalog, now=now, stopping=stopping)
+    now, make_id = runtime.now, runtime.make_id
+    recipes = _recipes(config, catalog, runtime)
     slots = Slots(stores.feed, now=now, make_id=make_id)
     async with AsyncExitStack() as stack:
-        webhook_runtime = idle_webhooks(config, now, make_id)
+        webhook_runtime = idle_webhooks(config, runtime)
         if ticks:
-            sending = open_webhooks(
-                config, stores, now=now, make_id=make_id, log=log, rng=rng, stopping=stopping, resolve=resolve
-            )
+            sending = open_webhooks(config, stores, runtime=runtime, resolve=resolve)
             webhook_runtime = await stack.enter_async_context(sending)
         runs = Runs((stores.store, stores.charges, stores.feed), recipes, make_payload, webhook_runtime.outbox, now=now)
-        setting = _clock_setting(config, stores, slots, runs, log=log, now=now, stopping=stopping, ticks=ticks)
+        setting = _clock_setting(config, stores, slots, runs, runtime=runtime, ticks=ticks)
         clock = await stack.enter_async_context(open_clock(setting))
-        service = _service(config, stores, recipes, slots, now=now, make_id=make_id, wake=clock.wake, resolve=resolve)
-        webhooks = Webhooks(
-            stores.store, stores.cipher, now=now, instant=webhook_runtime.instant, wake=webhook_runtime.wake
-        )
-        backlog = Watch(stores.store, now=now, instant=webhook_runtime.instant)
+        instant = webhook_runtime.instant
         yield Monitors(
-            stores.store,
-            recipes,
-            slots,
-            clock,
-            runs,
-            webhook_runtime.deliveries,
-            backlog,
-            service,
-            Projections(stores.store),
-            webhooks,
-            webhook_runtime.outbox,
+            store=stores.store,
+            recipes=recipes,
+            slots=slots,
+            clock=clock,
+            runs=runs,
+            deliveries=webhook_runtime.deliveries,
+            backlog=Watch(stores.store, now=now, instant=instant),
+            service=_service(config, stores, recipes, slots, runtime=runtime, wake=clock.wake, resolve=resolve),
+            projections=Projections(stores.store),
+            webhooks=Webhooks(stores.store, stores.cipher, now=now, instant=instant, wake=webhook_runtime.wake),
+            outbox=webhook_runtime.outbox,
         )
 
 
@@ -148,9 +138,7 @@ def _clock_setting(
     slots: Slots,
     runs: Runs,
     *,
-    log: Log,
-    now: Callable[[], float],
-    stopping: Callable[[], bool],
+    runtime: Runtime,
     ticks: bool,
 ) -> ClockSetting:
     return ClockSetting(
@@ -158,25 +146,23 @@ def _clock_setting(
         slots=slots,
         runs=runs,
         node=stores.charges.node,
-        log=log,
-        now=now,
+        log=runtime.log,
+        now=runtime.now,
         is_alone=not is_shared(config.store.url),
-        stopping=stopping,
+        stopping=runtime.stopping.is_set,
         ticks=ticks,
     )
 
 
-def _recipes(
-    config: Config, catalog: Catalog, *, now: Callable[[], float], stopping: Callable[[], bool]
-) -> CatalogRecipes:
+def _recipes(config: Config, catalog: Catalog, runtime: Runtime) -> CatalogRecipes:
     """Recipes with half of each platform's connections: a top of the hour leaves the other half to requests."""
     platforms = config.upstreams.platforms
     return CatalogRecipes(
         catalog,
         {slug: max(1, platforms[slug].max_connections // 2) for slug in catalog.sites},
-        now=now,
-        clock=trio.lowlevel.current_clock().current_time,
-        stopping=stopping,
+        now=runtime.now,
+        clock=runtime.clock,
+        stopping=runtime.stopping.is_set,
     )
 
 
@@ -186,8 +172,7 @@ def _service(
     recipes: CatalogRecipes,
     slots: Slots,
     *,
-    now: Callable[[], float],
-    make_id: Callable[[str], str],
+    runtime: Runtime,
     wake: Callable[[], None],
     resolve: Resolve | None,
 ) -> MonitorService:
@@ -199,8 +184,8 @@ def _service(
             stores.cipher,
             slots,
             resolve or SystemResolver(threads=_RESOLVING_MAX),
-            now=now,
-            make_id=make_id,
+            now=runtime.now,
+            make_id=runtime.make_id,
             wake=wake,
             allow_insecure=config.webhooks.allow_insecure_targets,
         )

@@ -179,11 +179,7 @@ def _open_monitors(
         setting.config,
         stores,
         catalog,
-        now=runtime.now,
-        make_id=runtime.make_id,
-        log=runtime.log,
-        rng=runtime.rng,
-        stopping=runtime.stopping.is_set,
+        runtime=runtime,
         ticks=setting.keeps_time,
         resolve=setting.resolve,
     )
