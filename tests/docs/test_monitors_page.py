@@ -51,7 +51,7 @@ def test_it_names_every_reason_for_which_a_slot_is_skipped(reason: str) -> None:
 
 
 def test_it_names_every_reason_that_monitors_give_for_a_refusal() -> None:
-    errors = (PROJECT / "gateway" / "errors.py").read_text()
+    errors = (PROJECT / "gateway" / "http" / "errors.py").read_text()
     about_monitors = errors[errors.index("def _monitor_invalid") : errors.index("def _claim_refused")]
     sources = [about_monitors, (PROJECT / "gateway" / "api" / "routes" / "monitor_past.py").read_text()]
     reasons = {reason for text in sources for reason in re.findall(r'"reason": "([a-z_]+)"', text)}

@@ -12,6 +12,7 @@ import trio
 from events.log.kinds import KeyRevoked
 from events.log.log import EventLog, Fact, Subject
 from events.waking.notifier import LOOK_EVERY_S
+from gateway.feed.polling import EARLY
 from gateway.node.stores import MIGRATIONS
 from storage.opening import open_store
 from tests.many.conftest import OpenCluster
@@ -105,7 +106,7 @@ async def test_a_key_holds_five_polls_over_both_nodes_and_no_more(cluster_of: Op
             assert len(turned_away) == 7
             assert all(answer.took_s < 5 for answer in turned_away)
             held = [answer for answer in answers if "x-poll-interval" not in answer.headers]
-            assert all(answer.took_s > 5.8 for answer in held)
+            assert min(answer.took_s for answer in held) >= 6 * (1 - EARLY)
             await trio.sleep(0.3)  # the places are given back behind the answers
 
 

@@ -64,7 +64,7 @@ async def test_an_unfinished_claim_holds_for_5_minutes_and_its_late_owner_pays_n
         async def zombie() -> None:
             late.append(await ask(node))
 
-        node.upstream.always(replace(SLOW, delay_s=3.0))
+        node.upstream.always(replace(SLOW, delay_s=8.0))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(zombie)
             await until(lambda: node.upstream.requests)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from gateway.admin.hosts import KnownHosts
 from hypothesis import given
 from hypothesis import strategies as st
+
+from gateway.admin.app import KnownHosts
 
 KNOWN_HOSTS = KnownHosts(["sluice", "Node.Internal."])
 KNOWN = (

@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 import httpx
 
 from tests.fakes.certified import Certified, certified, serial_of
-from tests.fakes.sluice_process import Place, Served
-from tests.fakes.waiting import wait_until
+from tests.processes.place import Place, Served
+from tests.processes.waiting import wait_until
 
 STATUS = "/v1/status"
 

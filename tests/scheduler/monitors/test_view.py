@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from scheduler.monitors.model.draft import CreateBody, read_draft
 from scheduler.monitors.model.records import Monitor
-from scheduler.monitors.view import shown_monitor
+from scheduler.monitors.view import monitor_json
 from scheduler.recipes import Recipe
 from scheduler.webhooks.records import Webhook
 from scheduler.webhooks.targets.urls import OpenedWebhook
@@ -53,7 +53,7 @@ def hook(secret: str | None = "whsec_abcdefgh1234", url: str | None = HOOK, **fi
 
 
 def shown(monitor: Monitor, opened: OpenedWebhook | None = None, **recipes: Any) -> dict[str, Any]:
-    found = shown_monitor(monitor, opened, recipes=Profiles(**recipes), now=NOW)
+    found = monitor_json(monitor, opened, recipes=Profiles(**recipes), now=NOW)
     read: dict[str, Any] = orjson.loads(orjson.dumps(found))
     return read
 
