@@ -40,6 +40,7 @@ SMALL: MappingProxyType[str, str] = MappingProxyType(
         "events.migrations": "one set of migrations a package",
         "gateway.cli.demo": "one module a command",
         "gateway.config.strength": "the one module that loads the word lists, which is slow",
+        "gateway.node.deliveries": "webhooks of accounts come beside those of monitors",
         "gateway.feed.billing_events": "translates billing's events to the feed's, which billing must not know",
         "limits.retries": "a limit that stands on its own, on a lower floor than its importer",
         "limits.shared_hints": "a limit that stands on its own, on a lower floor than its importer",
