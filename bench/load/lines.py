@@ -84,12 +84,12 @@ class Lines:
         if line.unsent:
             self._send_first(line, line.sock)
             return None
+        if line.ticket == NOTHING:  # servers close idle connections, or reset them
+            self._close(line)
+            return None
         try:
             data = line.sock.recv(RECEIVE_BYTES)
         except BlockingIOError:
-            return None
-        if line.ticket == NOTHING:  # servers close idle connections
-            self._close(line)
             return None
         if not data:
             raise ConnectionAbortedError

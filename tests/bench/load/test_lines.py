@@ -1,0 +1,39 @@
+"""Connections of the open loop, on bare sockets: what a server does to an idle one is no request's failure."""
+
+import select
+import socket
+import struct
+
+import pytest
+
+from bench.load.lines import NOTHING, Line, Lines
+
+REQUEST = b"GET / HTTP/1.1\r\n\r\n"
+ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
+RESET = struct.pack("ii", 1, 0)
+"""SO_LINGER that turns a close into a reset."""
+
+
+def next_of(lines: Lines) -> list[bytes | None]:
+    """Let the lines go on that can, at the latest in ten seconds."""
+    assert select.select([lines.fileno()], [], [], 10)[0]
+    return [lines.go_on(line) for line in lines.ready()]
+
+
+@pytest.mark.parametrize("is_reset", [False, True], ids=["closed", "reset"])
+def test_an_idle_connection_that_the_server_ends_is_opened_again(*, is_reset: bool) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, Lines(server.getsockname()) as lines:
+        line = Line()
+        for ticket in range(2):
+            lines.send(line, ticket, REQUEST)
+            assert next_of(lines) == [None]
+            peer, _ = server.accept()
+            with peer:
+                assert peer.recv(100) == REQUEST
+                peer.sendall(ANSWER)
+                assert next_of(lines) == [b"http/1.1 200 ok\r\ncontent-length: 2\r\n"]
+                line.ticket = NOTHING
+                if is_reset:
+                    peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+            assert next_of(lines) == [None]
+            assert line.sock is None
