@@ -76,17 +76,8 @@ async def open_served_node(start: Start) -> AsyncIterator[tuple[Node, dict[str, 
         for warning in exposures_of(config.store.url):
             start.log.event("warning", "data_exposed", warning=warning)
         admin_stop = trio.Event()
-        await private_side.start(
-            partial(
-                serve_native,
-                node.admin,
-                taken.private,
-                shutdown=admin_stop,
-                drain_s=1.0,
-                edge_answer=node.edge_answer,
-                bounds=ADMIN_BOUNDS,
-            )
-        )
+        serve_admin = partial(serve_native, node.admin, taken.private, shutdown=admin_stop, drain_s=1.0)
+        await private_side.start(partial(serve_admin, edge_answer=node.edge_answer, bounds=ADMIN_BOUNDS))
         # A worker listens only now: connections that the kernel hands to it wait for it and for no other.
         public = taken.public or await share(config.server.host, taken.port, key_path="server")
         if config.server.shed:

@@ -140,7 +140,14 @@ async def _open_parts(setting: NodeSetting, runtime: Runtime) -> AsyncIterator[_
         setting.open_state(config.state.url, round_trip_s=ROUND_TRIP_S) as cache_link,
         open_sharing(cache_link, cache, sites) as shared_cache,
         _open_feed(setting, stores, hub, gate=gate, runtime=runtime) as feed,
-        _open_monitors(setting, stores, catalog := Catalog(sites), runtime=runtime) as monitors,
+        open_monitors(
+            config,
+            stores,
+            catalog := Catalog(sites),
+            runtime=runtime,
+            ticks=setting.keeps_time,
+            resolve=setting.resolve,
+        ) as monitors,
     ):
         yield _Parts(
             state=state,
@@ -170,19 +177,6 @@ def _open_feed(
         rng=runtime.rng,
     )
     return open_feed(feed_setting, runtime.stopping)
-
-
-def _open_monitors(
-    setting: NodeSetting, stores: Stores, catalog: Catalog, *, runtime: Runtime
-) -> AbstractAsyncContextManager[Monitors]:
-    return open_monitors(
-        setting.config,
-        stores,
-        catalog,
-        runtime=runtime,
-        ticks=setting.keeps_time,
-        resolve=setting.resolve,
-    )
 
 
 def _build(setting: NodeSetting, parts: _Parts, runtime: Runtime) -> Node:
