@@ -39,7 +39,7 @@ def load_secret(environ: Mapping[str, str], data_dir: Path) -> Secrets:
     Raises:
         SecretUnusable: the secret is too short, or its file can not be made, read or trusted.
     """
-    master, file = environ.get("SLUICE_SECRET"), data_dir / "secret"
+    master, file = _of_environment(environ), data_dir / "secret"
     if master is None:
         place, master = str(file), _read_or_make(file)
     else:
@@ -54,10 +54,16 @@ def doubt_of(environ: Mapping[str, str], data_dir: Path) -> str | None:
     Raises:
         SecretUnusable: no node should take it.
     """
-    master, file = environ.get("SLUICE_SECRET"), data_dir / "secret"
+    master, file = _of_environment(environ), data_dir / "secret"
     if master is not None:
         return _judge(master, "SLUICE_SECRET")
     return _judge(_read_or_make(file), str(file)) if os.access(file, os.R_OK) else None
+
+
+def _of_environment(environ: Mapping[str, str]) -> str | None:
+    """SLUICE_SECRET without the line end that it brings along where a file was put there whole."""
+    master = environ.get("SLUICE_SECRET")
+    return None if master is None else master.strip()
 
 
 def _refuse_short(master: str, place: str) -> None:

@@ -31,5 +31,6 @@ def judge_strength(secret: str) -> Strength:
 
     if secret.isascii() and len(_STAND_INS.sub("", secret)) < _REST_CHARACTERS_MIN:
         return "guessable"
-    bits = log2(float(zxcvbn(secret[:_CHARACTERS_MAX])["guesses"]))
+    one_line = " ".join(secret[:_CHARACTERS_MAX].splitlines())  # it fails on a date before the end of a line
+    bits = log2(float(zxcvbn(one_line)["guesses"]))
     return "guessable" if bits < GUESSABLE_BITS else "doubtful" if bits < DOUBTFUL_BITS else "good"

@@ -18,6 +18,14 @@ def test_the_environments_secret_gives_the_same_keys_every_time_and_writes_nothi
     assert load_secret({"SLUICE_SECRET": MASTER + "x"}, tmp_path) != first
 
 
+def test_the_same_secret_gives_the_same_keys_from_a_file_put_whole_into_the_environment(tmp_path):
+    (tmp_path / "secret").touch(0o600)
+    (tmp_path / "secret").write_text(MASTER + "\n")
+    from_file = load_secret({}, tmp_path)
+    assert load_secret({"SLUICE_SECRET": (tmp_path / "secret").read_text()}, tmp_path) == from_file
+    assert load_secret({"SLUICE_SECRET": MASTER}, tmp_path) == from_file
+
+
 def test_each_purpose_has_a_key_of_its_own(tmp_path):
     found = load_secret({"SLUICE_SECRET": MASTER}, tmp_path)
     assert len(found.sealing) == len(found.cursors) == 32

@@ -49,6 +49,12 @@ def test_any_text_has_a_judgement(secret: str) -> None:
     assert judge_strength(secret) in ("guessable", "doubtful", "good")
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\n\n", "\n1999\n"])
+@pytest.mark.parametrize("date", ["1999", "311299", "31121999", "31.12.99", "\u0661\u0669\u0669\u0669"])
+def test_a_date_at_the_end_of_a_line_has_a_judgement(date: str, end: str) -> None:
+    assert judge_strength(f"vXq4-Lw8Rz_tK2mHd7-{date}{end}") in ("doubtful", "good")
+
+
 @pytest.mark.parametrize("kind", ALPHABETS)
 def test_random_secrets_are_good(kind: str) -> None:
     """Goal: no generated secret is refused. Method: many of them, the same ones each time."""
