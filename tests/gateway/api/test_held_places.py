@@ -70,7 +70,7 @@ async def test_an_answer_that_is_not_read_holds_its_place(
         async with await ask(node, target, more=more) as reader:
             await until(lambda: node.node.unsent.readers)
             assert_refused(await node.get(FREE), "CONCURRENCY_LIMIT", 429)
-            while (await node.money())[1]:  # its charge is settled, though nobody reads on
+            while (await node.money())[1]:  # noqa: ASYNC110 - it is settled, though nobody reads on: no event tells
                 await trio.sleep(0.01)
             assert len((await reader.answer()).body) > LARGE_BYTES
             assert (await node.get(FREE)).status == 200
