@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Literal
 
 from limits.errors import CircuitOpen
-from limits.waits import whole_seconds
+from limits.timers import whole_seconds
 
 State = Literal["closed", "half_open", "open"]
 Outcome = Literal["success", "failure", "abandoned"]
@@ -85,13 +85,13 @@ class Permit:
 
 
 class Breaker:
-    """Hands out permits for one source. `rules` may be replaced at any time; `now` is a monotonic clock in seconds.
+    """Hands out permits for one source. `now` is a monotonic clock in seconds.
 
     `on_open` may be set by one listener: it is called with the seconds when a failure here opens the circuit.
     """
 
     def __init__(self, rules: BreakerRules, now: Callable[[], float]) -> None:
-        self.rules = rules
+        self._rules = rules
         self.on_open: Callable[[float], None] = lambda _for_s: None
         self._now = now
         self._generation = 0
@@ -101,6 +101,10 @@ class Breaker:
         self._probe_is_out = False
         self._opened_total = 0
         self._refused_total = 0
+
+    def change(self, rules: BreakerRules) -> None:
+        """Take other rules; a circuit that is open stays so for as long as it was opened for."""
+        self._rules = rules
 
     @property
     def state(self) -> State:
@@ -115,7 +119,7 @@ class Breaker:
         if self._open_until is None:
             return 0
         if math.isinf(self._open_until):
-            return math.ceil(self.rules.open_s)
+            return math.ceil(self._rules.open_s)
         return max(whole_seconds(self._now(), self._open_until), int(self._probe_is_out))
 
     def take_nowait(self) -> Permit:
@@ -173,7 +177,7 @@ class Breaker:
         if outcome == "success":
             self.reset()
         elif outcome == "failure":
-            longest_s = max(self.rules.open_max_s, self.rules.open_s)
+            longest_s = max(self._rules.open_max_s, self._rules.open_s)
             self._open(min(2 * self._open_for_s, longest_s))
             self.on_open(self._open_for_s)
         else:
@@ -182,14 +186,14 @@ class Breaker:
     def _count_failure(self) -> None:
         self._failed_at.append(self._now())
         self._forget_old_failures()
-        if len(self._failed_at) >= self.rules.failures:
-            self._open(self.rules.open_s)
+        if len(self._failed_at) >= self._rules.failures:
+            self._open(self._rules.open_s)
             self.on_open(self._open_for_s)
 
     def _forget_old_failures(self) -> None:
         """A failure exactly `window_s` old has left."""
         now = self._now()
-        while self._failed_at and self._failed_at[0] + self.rules.window_s <= now:
+        while self._failed_at and self._failed_at[0] + self._rules.window_s <= now:
             self._failed_at.popleft()
 
     def _open(self, for_s: float) -> None:

@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from limits.waits import WindowState
+from typing import NamedTuple
+
+
+class WindowState(NamedTuple):
+    """The state of one key's window: `reset_s` is the whole seconds until a slot frees, 0 when none is used."""
+
+    limit: int
+    remaining: int
+    reset_s: int
+
+    @property
+    def retry_after_s(self) -> int:
+        """Whole seconds after which a request is admitted if no other came: 0 while one would be admitted at once."""
+        return 0 if self.remaining else self.reset_s
 
 
 class LimitError(Exception):

@@ -5,14 +5,12 @@ Both forms (`MemoryGate`, `limits.shared_gate.SharedGate`) hold the same contrac
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import NamedTuple, Protocol
 
 import trio
 
-from limits.concurrency import Leases
-from limits.errors import ConcurrencyReached
-from limits.waits import WindowState
+from limits.errors import ConcurrencyReached, WindowState
 from limits.window import Window
 
 KNOWN_S = 30.0
@@ -104,6 +102,58 @@ class Gate(Protocol):
     def statistics(self) -> GateStatistics:
         """The record of this moment."""
         ...
+
+
+class Lease:
+    """One place that `Leases` gave. Releasing it twice is the same as once.
+
+    In memory it ends by its release or with its process, which takes the count along; so it needs no expiry here.
+    """
+
+    __slots__ = ("_key", "_leases")
+
+    def __init__(self, leases: Leases, key: Hashable) -> None:
+        self._leases: Leases | None = leases
+        self._key = key
+
+    def release(self) -> None:
+        """Give the place back."""
+        leases, self._leases = self._leases, None
+        if leases is None:
+            return
+        held = leases._held
+        if held[self._key] > 1:
+            held[self._key] -= 1
+        else:
+            del held[self._key]
+
+
+class Leases:
+    """At most `limit` leases per key. `limit` may be changed at any time: what is held stays held."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._held: dict[Hashable, int] = {}
+
+    def __len__(self) -> int:
+        """Return the number of keys that hold at least one lease."""
+        return len(self._held)
+
+    def take_nowait(self, key: Hashable) -> Lease | None:
+        """A lease, or None when the key holds all of its own."""
+        held = self._held.get(key, 0)
+        if held >= self.limit:
+            return None
+        self._held[key] = held + 1
+        return Lease(self, key)
+
+    def count(self, key: Hashable) -> int:
+        """Return the number of leases that the key holds."""
+        return self._held.get(key, 0)
+
+    def running(self) -> int:
+        """Return the number of leases that are held in all."""
+        return sum(self._held.values())
 
 
 class MemoryGate:

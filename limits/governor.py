@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import trio
 
 from limits.errors import Throttled
-from limits.waits import whole_seconds
+from limits.timers import whole_seconds
 
 
 @dataclass(frozen=True, slots=True)

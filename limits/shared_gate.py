@@ -16,9 +16,8 @@ from typing import TypeAlias, TypeVar
 
 import trio
 
-from limits.errors import ConcurrencyReached, GenerationPassed, RateLimited
+from limits.errors import ConcurrencyReached, GenerationPassed, RateLimited, WindowState
 from limits.gate import KNOWN_S, NO_GENERATION, Admitted, BalanceUpdate, GateStatistics
-from limits.waits import WindowState
 from storage.errors import StateUnavailable
 from storage.state import Reply, Script, State, read_script
 

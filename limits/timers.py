@@ -3,6 +3,8 @@
 A deadline begins in `_new`, as exact as it was set. Most are cleared before the task wakes, and cost nothing more. The
 task sleeps until the earliest instant that it knows. When it wakes, it ends what is due and files the rest of `_new`
 under ticks, so that it looks at each deadline once, and wakes once for all that end in the same tick.
+
+`whole_seconds` gives a wait as `Retry-After` has it.
 """
 
 from __future__ import annotations
@@ -89,3 +91,12 @@ class Deadlines:
             heappush(self._ticks, tick)
         filed[subject] = None
         self._tick_of[subject] = tick
+
+
+def whole_seconds(now: float, until: float) -> int:
+    """The fewest whole seconds after which a clock that shows `now` has reached `until`; 0 when it already has."""
+    # `until` and the difference are rounded floats: a ceiling is at times one too few or too many.
+    seconds = int(until - now) if until > now else 0
+    while now + seconds < until:
+        seconds += 1
+    return seconds

@@ -9,8 +9,8 @@ from array import array
 from collections.abc import Hashable
 from typing import Final
 
-from limits.errors import RateLimited
-from limits.waits import WindowState, whole_seconds
+from limits.errors import RateLimited, WindowState
+from limits.timers import whole_seconds
 
 _SWEEP_FIRST_AT: Final = 256
 _PIECE_MIN: Final = 64

@@ -49,7 +49,6 @@ SMALL: MappingProxyType[str, str] = MappingProxyType(
         "scheduler.webhooks.targets.registration": "the one place where a target is checked before it is stored",
         "upstreams.fetching.concurrent": "the one nursery of a read",
         "upstreams.transport.answer_start": "a parser of its own, for another kind of peer",
-        "upstreams.transport.request_bytes": "a rule of safety that must be found by its name",
     }
 )
 """Modules under `SMALL_LINES` with one importer that stand alone, and why."""

@@ -10,9 +10,8 @@ from billing.keys.cache import Key
 from billing.keys.keys import Keys
 from gateway.http.errors import KeyMissing, Refused
 from gateway.http.request import ESCAPE, Caller, Request
-from limits.errors import ConcurrencyReached, GenerationPassed, RateLimited
+from limits.errors import ConcurrencyReached, GenerationPassed, RateLimited, WindowState
 from limits.gate import Admitted, Gate
-from limits.waits import WindowState
 from storage.errors import StateUnavailable
 
 LOOKS_MAX = 3

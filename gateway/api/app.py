@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,8 +16,8 @@ from gateway.http.routing import Routes
 from gateway.http.slices import slices
 from gateway.http.sse import EventStream
 from gateway.http.websocket import SocketStream
-from gateway.observability.logs import Log
 from gateway.observability.metrics import Metrics
+from gateway.runtime import Runtime
 from gateway.server.asgi import EXTENSION, Receive, Scope, Send, WebSocketScope
 from gateway.server.http1.fields import Fields, pairs_of
 from gateway.server.http1.response_head import BODILESS
@@ -38,10 +37,7 @@ class Parts:
     status: Status
     replies: Replies
     metrics: Metrics
-    log: Log
-    make_id: Callable[[str], str]
-    clock: Callable[[], float]
-    """Trio's, read directly: hot (`docs/performance.md`)."""
+    runtime: Runtime
 
 
 class Api:
@@ -49,6 +45,8 @@ class Api:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
+        # Bound here, since each is used for every request.
+        self._clock, self._make_id, self._log = parts.runtime.clock, parts.runtime.make_id, parts.runtime.log
 
     websocket_paths = frozenset((SOCKET_PATH,))
     """Where requests may become WebSockets."""
@@ -61,12 +59,12 @@ class Api:
         if scope["type"] != "http":
             raise RuntimeError(f"{scope['type']} is not served here")
         request = Request(
-            self._parts.make_id("req_"),
+            self._make_id("req_"),
             scope["method"],
             scope["path"],
             scope["query_string"],
             dict(scope["headers"]),
-            self._parts.clock(),
+            self._clock(),
             receive=receive,
             send=send if EXTENSION in scope.get("extensions", ()) else None,
         )
@@ -82,14 +80,13 @@ class Api:
 
     async def _serve_socket(self, scope: WebSocketScope, receive: Receive, send: Send) -> None:
         """Serve a request that asks to become a WebSocket, and that until its end, as one request."""
-        parts = self._parts
         request = Request(
-            parts.make_id("req_"),
+            self._make_id("req_"),
             "GET",
             scope["path"],
             scope["query_string"],
             dict(scope["headers"]),
-            parts.clock(),
+            self._clock(),
             receive=receive,
         )
         socket = request.socket = SocketStream(receive, send, partial(_socket_headers, request))
@@ -122,7 +119,7 @@ class Api:
         except Exception as exc:  # noqa: BLE001 - the last resort: whatever went wrong, the client gets an envelope
             reply = await parts.replies.refusal(request, exc)
             if reply.code == "INTERNAL_ERROR":
-                parts.log.failure("request_failed", exc, request_id=request.id, path=request.path)
+                self._log.failure("request_failed", exc, request_id=request.id, path=request.path)
             return reply
 
     def _outside(self, request: Request) -> Reply:
@@ -151,7 +148,7 @@ class Api:
 
     def _overhead_s(self, request: Request, reply: Reply) -> float:
         """Return the seconds that the request took here, without its waits for upstreams and events."""
-        return max(0.0, self._parts.clock() - request.started - reply.upstream_s - request.held_s)
+        return max(0.0, self._clock() - request.started - reply.upstream_s - request.held_s)
 
     def _fields(self, request: Request, reply: Reply, overhead_s: float) -> Fields:
         names = _ID
@@ -170,8 +167,8 @@ class Api:
         parts = self._parts
         parts.metrics.count(parts.routes.label(request.path), reply, overhead_s)
         caller = request.caller
-        if parts.log.access:
-            parts.log.request(
+        if self._log.access:
+            self._log.request(
                 request_id=request.id,
                 method=request.method,
                 path=request.path,

@@ -7,20 +7,27 @@ status are never shed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from random import Random
 from typing import Final
 
 import trio
 
+from billing.errors import KeyUnusable
+from billing.keys.keys import Keys
+from events.waking.notifier import Hub
 from gateway.api.routes.status import STATUS_PATH
+from gateway.calls.execute import BilledCalls
 from gateway.http import envelope
 from gateway.http.errors import Refused
-from gateway.observability.logs import Log
+from gateway.runtime import Runtime
 from gateway.server.asgi import ASGIApp, Receive, Scope, Send
+from gateway.server.unsent import Unsent
+from limits.gate import Gate
 from limits.overload.shedding import LoadShedder, SheddingStatistics
 from storage.batching import BATCH_MAX
+from storage.store import Store
+from upstreams.fetching.site import Site
 
 RETRY_AFTER_S: Final = 1
 LAG_S: Final = 0.009
@@ -43,8 +50,6 @@ _ID = b"req_" + bytes(32)
 class NodeLoad:
     """Where a node's load is read. `busy` and `writes` are read while the loop is late or has been."""
 
-    clock: Callable[[], float]
-    """Trio's."""
     busy: Callable[[], int]
     """Requests in work, without those that wait for an upstream or for events."""
     writes: Callable[[], int]
@@ -60,19 +65,18 @@ class Overload:
         self,
         load: NodeLoad,
         *,
-        make_id: Callable[[str], str],
+        runtime: Runtime,
         base_url: str,
-        log: Log,
-        rng: Random,
     ) -> None:
         self.active = False
         self.lag_s = 0.0
         """The worst lag of the last seconds; an older one fades."""
         self._shedder = LoadShedder(load.is_known)
         self._load = load
-        self._make_id = make_id
-        self._log = log
-        self._rng = rng
+        self._clock = runtime.clock
+        self._make_id = runtime.make_id
+        self._log = runtime.log
+        self._rng = runtime.rng
         self._line_at = -LINES_APART_S
         self._spell: _Spell | None = None
         refused = Refused("SERVICE_UNAVAILABLE", MESSAGE)
@@ -132,7 +136,7 @@ class Overload:
         The lag is how late this task itself is run, or how long it waits for its next turn: by as much is every request
         late whose bytes have arrived. The looks are apart by chance, or they could always fall between two stalls.
         """
-        clock, shedder = self._load.clock, self._shedder
+        clock, shedder = self._clock, self._shedder
         while not stop.is_set():
             tick_s = WARY_TICK_S if shedder.is_wary else TICK_S
             due_at = clock() + tick_s * (0.5 + self._rng.random())
@@ -178,3 +182,27 @@ class _Spell:
     began_at: float
     refused_before: int
     is_told: bool = False
+
+
+def load_of(
+    store: Store, keys: Keys, gate: Gate, calls: BilledCalls, *, hub: Hub, sites: Sequence[Site], unsent: Unsent
+) -> NodeLoad:
+    """The load of a node with these parts.
+
+    What waits for an upstream, for events or for a client to read holds a lease, but is no work.
+    """
+    sources = [source for site in sites for source in site.sources.values()]
+
+    def busy() -> int:
+        waiting = len(hub) + calls.flights.following + unsent.readers
+        for now in (source.statistics() for source in sources):
+            waiting += now.in_flight + now.queued
+        return gate.statistics().leases - waiting
+
+    def is_known(presented: bytes) -> bool:
+        try:
+            return keys.find_nowait(presented.decode("latin-1")) is not None
+        except KeyUnusable:
+            return False
+
+    return NodeLoad(busy, lambda: store.statistics().waiting, is_known)

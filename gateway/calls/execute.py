@@ -26,6 +26,7 @@ from gateway.calls.request import CallFailed, CallRequest, CallResult, binding
 from gateway.calls.reservations import SETTLE_S, Reservations
 from gateway.calls.shaping import Seal, Shaped, explained, shape, share_out
 from gateway.http import envelope
+from gateway.runtime import Runtime
 from limits.idempotency import StoredReply
 from upstreams.cache.response_cache import Cache
 from upstreams.cache.shared_cache import CacheTurn, SharedCache
@@ -100,9 +101,9 @@ def shape_call(
 
 
 class BilledCalls:
-    """Makes billed calls. `now` gives Unix seconds, `clock` is Trio's; `timeout_s` bounds the upstream's part.
+    """Makes billed calls; `timeout_s` bounds the upstream's part.
 
-    While the node is `stopping`, walks end at their next page. `shared` is what many nodes have over their `cache`s.
+    While the node is stopping, walks end at their next page. `shared` is what many nodes have over their `cache`s.
     """
 
     def __init__(
@@ -113,11 +114,9 @@ class BilledCalls:
         *,
         cache: Cache,
         signer: CursorSigner,
-        now: Callable[[], float],
+        runtime: Runtime,
         timeout_s: float,
         base_url: str,
-        stopping: Callable[[], bool],
-        clock: Callable[[], float],
         shared: SharedCache | None = None,
     ) -> None:
         self._reservations = Reservations(charges, claims, base_url)
@@ -125,16 +124,20 @@ class BilledCalls:
         self.claims = claims
         self.cache = cache
         self.shared = shared
-        self.timeout_s = timeout_s
+        self._timeout_s = timeout_s
         self._signer = signer
-        self._now = now
-        self._stopping = stopping
-        self._clock = clock
+        self._now = runtime.now
+        self._stopping = runtime.stopping.is_set
+        self._clock = runtime.clock
         self.flights = Flights[CallResult](lambda result: result.whole)
         # Chosen once, so that a node of its own pays nothing for the state that many nodes share.
         self._miss: _Miss = self._lead if shared is None else self._take_turn
         self._lookup = Lookup(balances, claims, cache, shared)
         self.would_hit = self._lookup.would_hit
+
+    def change(self, *, timeout_s: float) -> None:
+        """Bound the calls that begin from now on."""
+        self._timeout_s = timeout_s
 
     def quote(self, request: CallRequest) -> Quote:
         """The reservation that `call` would make; everything that it refuses for free is refused here too.
@@ -174,12 +177,12 @@ class BilledCalls:
                 self.flights.end(flight, result)
         except trio.TooSlowError as exc:  # of another's call, here or on another node
             slug = request.listing.site.platform.slug
-            raise UpstreamFailed(slug, f"no answer within {self.timeout_s:g} s", passing=True) from exc
+            raise UpstreamFailed(slug, f"no answer within {self._timeout_s:g} s", passing=True) from exc
         return result
 
     async def _follow(self, request: CallRequest, flight: Hashable, arrived: float) -> CallResult | None:
         """Follow an identical call that is under way and settle as a cache hit (decisions 8); None: lead the next."""
-        result = await self.flights.follow(flight, arrived + self.timeout_s)
+        result = await self.flights.follow(flight, arrived + self._timeout_s)
         if result is None:
             return None
         hit = await self._lookup.hit(request, result.fragment)
@@ -192,7 +195,7 @@ class BilledCalls:
         if request.refresh:
             return await self._lead(request, planned, arrived)
         waits = request.claim is None
-        async with self.shared.turn(request.cache_key, arrived + self.timeout_s, waits=waits) as turn:
+        async with self.shared.turn(request.cache_key, arrived + self._timeout_s, waits=waits) as turn:
             if turn.found is None:
                 # What would have been a hit when the price was looked at may be gone by now.
                 quoted = quote(planned.reach, request.cost_credits, request.credits_max)
@@ -211,7 +214,7 @@ class BilledCalls:
         charge = await self._reservations.reserve(request, quoted)
         if isinstance(charge, StoredReply):
             return await self._lookup.replay(request, charge)
-        started, deadline_at = self._clock(), arrived + self.timeout_s
+        started, deadline_at = self._clock(), arrived + self._timeout_s
         try:
             fetched = await make_call(
                 planned,

@@ -53,6 +53,10 @@ class Polls:
     rng: Random
     beat_s: float = BEAT_S
 
+    def change(self, *, per_key: int) -> None:
+        """Take another limit, for the polls and streams that begin from now on."""
+        self.per_key = per_key
+
     async def poll(
         self, request: Request, reading: ByCursor | ByConsumer, *, is_news: Callable[[PageView], bool]
     ) -> Polled:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from random import Random
 
 import trio
 
@@ -14,6 +13,7 @@ from events.log.reader import open_page_reader
 from events.waking.notifier import Hub
 from gateway.feed.polling import Polls
 from gateway.feed.reading import Readers
+from gateway.runtime import Runtime
 from limits.gate import Gate
 from storage.store import Store
 
@@ -36,17 +36,15 @@ class FeedSetting:
     gate: Gate
     is_alone: bool
     long_polls: int
-    now: Callable[[], float]
-    rng: Random
+    runtime: Runtime
 
 
 @asynccontextmanager
-async def open_feed(setting: FeedSetting, draining: trio.Event) -> AsyncIterator[Feed]:
-    """The feed; once `draining` is set, all waiting reads are answered and none waits any more."""
-    store, hub = setting.store, setting.hub
-    clock = trio.lowlevel.current_clock().current_time
+async def open_feed(setting: FeedSetting) -> AsyncIterator[Feed]:
+    """The feed; once the node is stopping, all waiting reads are answered and none waits any more."""
+    store, hub, runtime = setting.store, setting.hub, setting.runtime
     async with open_page_reader(store, is_alone=setting.is_alone) as pages, trio.open_nursery() as nursery:
-        nursery.start_soon(_close_at, draining, hub)
+        nursery.start_soon(_close_at, runtime.stopping, hub)
         nursery.start_soon(hub.deadlines.run)
         if hub.is_shared:
             nursery.start_soon(hub.keep_receiving)
@@ -54,12 +52,12 @@ async def open_feed(setting: FeedSetting, draining: trio.Event) -> AsyncIterator
             nursery.start_soon(hub.keep_looking, store)
         yield Feed(
             hub,
-            Readers(store, pages, Consumers(store, setting.now)),
-            Polls(hub, setting.gate, setting.long_polls, clock, setting.rng),
+            Readers(store, pages, Consumers(store, runtime.now)),
+            Polls(hub, setting.gate, setting.long_polls, runtime.clock, runtime.rng),
         )
         nursery.cancel_scope.cancel()
 
 
-async def _close_at(draining: trio.Event, hub: Hub) -> None:
-    await draining.wait()
+async def _close_at(stopping: trio.Event, hub: Hub) -> None:
+    await stopping.wait()
     hub.close()

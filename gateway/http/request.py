@@ -13,8 +13,8 @@ from gateway.http.sse import EventStream
 from gateway.http.websocket import SocketStream
 from gateway.server.asgi import Receive, ReceiveMessage, Send
 from gateway.server.http1.fields import NO_FIELDS, Fields
+from limits.errors import WindowState
 from limits.gate import LeaseHandle
-from limits.waits import WindowState
 
 Headers = list[tuple[bytes, bytes]]
 ESCAPE, PLUS = b"%+"

@@ -1,15 +1,13 @@
-"""Prometheus metrics of a node's parts, read at a scrape, and its load; the metrics cost the request path nothing."""
+"""Prometheus metrics of a node's parts, read at a scrape: they cost the request path nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from billing.errors import KeyUnusable
-from events.waking.notifier import Hub
 from gateway.api.admission import Admission
-from gateway.api.overload import NodeLoad, Overload
+from gateway.api.overload import Overload
 from gateway.calls.execute import BilledCalls
 from gateway.feed.service import Feed
 from gateway.node.membership import Membership
@@ -19,11 +17,9 @@ from gateway.node.stores import Stores
 from gateway.observability.log_writer import LogStatistics
 from gateway.server.unsent import Unsent
 from limits.breaker import BreakerStatistics
-from limits.gate import Gate
 from storage.state import State
 from upstreams.cache.shared_cache import SharedCacheStatistics
 from upstreams.catalog import Catalog
-from upstreams.fetching.site import Site
 from upstreams.fetching.source import SourceStatistics
 
 _CIRCUIT = {"closed": 0, "half_open": 1, "open": 2}
@@ -202,34 +198,3 @@ _SOURCE_COUNTERS: tuple[tuple[str, str, _Value], ...] = (
     ("sluice_governor_waits", "Calls that waited for the end of a hold.", lambda _, calls: calls.queued_total),
     ("sluice_governor_refused", "Calls that a hold refused.", lambda _, calls: calls.throttled_total),
 )
-
-
-def load_of(
-    stores: Stores,
-    gate: Gate,
-    hub: Hub,
-    calls: BilledCalls,
-    *,
-    sites: Sequence[Site],
-    unsent: Unsent,
-    clock: Callable[[], float],
-) -> NodeLoad:
-    """The load of a node with these parts.
-
-    What waits for an upstream, for events or for a client to read holds a lease, but is no work.
-    """
-    sources = [source for site in sites for source in site.sources.values()]
-
-    def busy() -> int:
-        waiting = len(hub) + calls.flights.following + unsent.readers
-        for now in (source.statistics() for source in sources):
-            waiting += now.in_flight + now.queued
-        return gate.statistics().leases - waiting
-
-    def is_known(presented: bytes) -> bool:
-        try:
-            return stores.keys.find_nowait(presented.decode("latin-1")) is not None
-        except KeyUnusable:
-            return False
-
-    return NodeLoad(clock, busy, lambda: stores.store.statistics().waiting, is_known)

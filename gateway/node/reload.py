@@ -126,7 +126,7 @@ class _LongPolls:
         return path == "limits.long_polls"
 
     def apply(self, config: Config) -> None:
-        self.polls.per_key = config.limits.long_polls
+        self.polls.change(per_key=config.limits.long_polls)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ class _CacheSize:
         return path == "cache.max_bytes"
 
     def apply(self, config: Config) -> None:
-        self.cache.bytes_max = config.cache.max_bytes
+        self.cache.resize(config.cache.max_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ class _RequestTimeout:
         return path == "server.request_timeout_s"
 
     def apply(self, config: Config) -> None:
-        self.calls.timeout_s = config.server.request_timeout_s
+        self.calls.change(timeout_s=config.server.request_timeout_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,9 +159,10 @@ class _BreakerRules:
         return path.startswith("breaker.")
 
     def apply(self, config: Config) -> None:
+        rules = breaker_rules(config)
         for site in self.sites:
             for source in site.sources.values():
-                source.breaker.rules = breaker_rules(config)
+                source.breaker.change(rules)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +176,7 @@ class _SourceRules:
     def apply(self, config: Config) -> None:
         rules = source_rules(config.upstreams.platforms[self.site.platform.slug])
         for source in self.site.sources.values():
-            source.rules = rules
+            source.change(rules)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,7 @@ from typing import Protocol
 import trio
 
 from gateway.config.settings import MEMORY, LimitSettings
-from limits.concurrency import Leases
-from limits.gate import Gate, MemoryGate
+from limits.gate import Gate, Leases, MemoryGate
 from limits.shared_gate import open_shared_gate
 from limits.window import Window
 from storage.state import State

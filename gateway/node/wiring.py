@@ -17,7 +17,7 @@ from events.waking.notifier import Hub
 from gateway.admin.operations import Nothing, Operation, Operations
 from gateway.api.admission import Admission
 from gateway.api.app import Api, Parts
-from gateway.api.overload import Overload
+from gateway.api.overload import Overload, load_of
 from gateway.api.responses import Replies
 from gateway.api.routes.consumers import ConsumerRoutes
 from gateway.api.routes.credits import Credits
@@ -36,7 +36,7 @@ from gateway.feed.service import Feed, FeedSetting, open_feed
 from gateway.http.edge_answers import edge_answer_of
 from gateway.http.routing import Route, Routes
 from gateway.node.admin import Circuits, NodeReadiness, admin_of
-from gateway.node.gauges import gather, load_of
+from gateway.node.gauges import gather
 from gateway.node.maintenance import run_maintenance
 from gateway.node.membership import Membership, open_membership
 from gateway.node.monitors import Monitors, open_monitors
@@ -173,10 +173,9 @@ def _open_feed(
         gate,
         is_alone=not is_shared(config.store.url),
         long_polls=config.limits.long_polls,
-        now=runtime.now,
-        rng=runtime.rng,
+        runtime=runtime,
     )
-    return open_feed(feed_setting, runtime.stopping)
+    return open_feed(feed_setting)
 
 
 def _build(setting: NodeSetting, parts: _Parts, runtime: Runtime) -> Node:
@@ -192,9 +191,7 @@ def _build(setting: NodeSetting, parts: _Parts, runtime: Runtime) -> Node:
         status=status,
         replies=replies,
         metrics=metrics,
-        log=runtime.log,
-        make_id=runtime.make_id,
-        clock=runtime.clock,
+        runtime=runtime,
     )
     reloadable = reloadable_parts(parts.gate, parts.cache, calls, parts.sites, log=runtime.log, polls=parts.feed.polls)
     reload = Reload(setting.config, setting.read_config, reloadable)
@@ -230,20 +227,17 @@ def _calls(setting: NodeSetting, parts: _Parts, signer: CursorSigner, *, runtime
         Claims(stores.store, stores.charges, now=runtime.now),
         cache=parts.cache,
         signer=signer,
-        now=runtime.now,
+        runtime=runtime,
         timeout_s=setting.config.server.request_timeout_s,
         base_url=setting.base_url,
-        stopping=runtime.stopping.is_set,
-        clock=runtime.clock,
         shared=parts.shared_cache,
     )
 
 
 def _overload(setting: NodeSetting, parts: _Parts, calls: BilledCalls, *, unsent: Unsent, runtime: Runtime) -> Overload:
-    load = load_of(
-        parts.stores, parts.gate, parts.feed.hub, calls, sites=parts.sites, unsent=unsent, clock=runtime.clock
-    )
-    overload = Overload(load, make_id=runtime.make_id, base_url=setting.base_url, log=runtime.log, rng=runtime.rng)
+    stores, hub = parts.stores, parts.feed.hub
+    load = load_of(stores.store, stores.keys, parts.gate, calls, hub=hub, sites=parts.sites, unsent=unsent)
+    overload = Overload(load, runtime=runtime, base_url=setting.base_url)
     parts.monitors.clock.is_yielding = overload.is_active
     return overload
 

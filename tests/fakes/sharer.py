@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -27,6 +28,7 @@ from gateway.node.sites import ROUND_TRIP_S, open_sharing, open_sites
 from gateway.node.state import open_state
 from gateway.node.stores import Stores, open_stores
 from limits.errors import LimitError
+from tests.fakes.runtime import runtime_of
 from tests.fakes.scripted_exchange import Said, ScriptedExchange, Slow, said
 from tests.fakes.stores import store_at
 from tests.simulation.platform import PLATFORM
@@ -147,8 +149,9 @@ async def open_sharer(
 
     config, secrets, ids = _config(folder, timeout_s=timeout_s, failures=failures), _secrets(), count(1)
     cache = Cache(1_000_000, trio.current_time)
+    runtime = runtime_of(now=time, make_id=lambda prefix: f"{prefix}{next(ids):08d}", log=io.BytesIO())
     async with (
-        open_stores(config, secrets, now=time, make_id=lambda prefix: f"{prefix}{next(ids):08d}") as stores,
+        open_stores(config, secrets, now=time, make_id=runtime.make_id) as stores,
         open_sites(config, [PLATFORM], environ={}, rng=Random(1), open_exchange=open_exchange) as sites,
         open_state(url, round_trip_s=ROUND_TRIP_S) as state,
         open_sharing(state, cache, sites) as shared,
@@ -159,11 +162,9 @@ async def open_sharer(
             Claims(stores.store, stores.charges, now=time),
             cache=cache,
             signer=CursorSigner(secrets.cursors),
-            now=time,
+            runtime=runtime,
             timeout_s=timeout_s,
             base_url="https://node.test",
-            stopping=lambda: False,
-            clock=trio.current_time,
             shared=shared,
         )
         account = await stores.accounts.create("test", credits=credits)

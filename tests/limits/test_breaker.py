@@ -166,7 +166,7 @@ def test_new_rules_apply_to_the_next_failure():
     clock = Clock()
     breaker = Breaker(RULES, clock)
     failed(breaker, 2)
-    breaker.rules = SMALL
+    breaker.change(SMALL)
     failed(breaker, 1)
     assert breaker.state == "open"
 

@@ -9,10 +9,8 @@ from dataclasses import dataclass
 import pytest
 import trio
 
-from limits.concurrency import Leases
-from limits.errors import ConcurrencyReached, RateLimited
-from limits.gate import NO_GENERATION, Admitted, BalanceUpdate, Gate, MemoryGate
-from limits.waits import WindowState
+from limits.errors import ConcurrencyReached, RateLimited, WindowState
+from limits.gate import NO_GENERATION, Admitted, BalanceUpdate, Gate, Leases, MemoryGate
 from limits.window import Window
 from tests.fakes.cancelling import cancel_everywhere
 from tests.fakes.shared_gates import open_gate, set_clock, virtual_scripts

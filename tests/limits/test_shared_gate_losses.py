@@ -9,10 +9,9 @@ from functools import partial
 import pytest
 import trio
 
-from limits.errors import ConcurrencyReached, GenerationPassed
+from limits.errors import ConcurrencyReached, GenerationPassed, WindowState
 from limits.gate import NO_GENERATION, BalanceUpdate
 from limits.shared_gate import SharedGate, open_shared_gate
-from limits.waits import WindowState
 from storage.errors import StateUnavailable
 from storage.redis.state import open_redis
 from tests.fakes.shared_gates import open_gate, set_clock, virtual_scripts

@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 
 import trio
 import trio.testing
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
-from limits.timers import TICK_S, Deadlines
+from limits.timers import TICK_S, Deadlines, whole_seconds
 
 ROUNDING_S = 1e-6
 
@@ -217,3 +217,14 @@ async def test_many_waits_that_end_about_together_wake_the_task_a_few_times(auto
     for nth, wait in enumerate(waits):
         wait.assert_expired(25.0 + nth / 1000)
     assert looks <= 1.0 / TICK_S + 2
+
+
+@given(now=st.floats(0, 1e9), ahead_s=st.one_of(st.floats(-100, 4000), st.integers(0, 300)))
+@example(now=0.1 + 0.2, ahead_s=60.0)
+@example(now=1e-9, ahead_s=30.0)
+@example(now=240.21519346421482, ahead_s=60.0)
+def test_waiting_whole_seconds_is_enough_and_a_second_less_is_not(now: float, ahead_s: float) -> None:
+    until = now + ahead_s
+    seconds = whole_seconds(now, until)
+    assert now + seconds >= until
+    assert seconds == 0 or now + (seconds - 1) < until

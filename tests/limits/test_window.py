@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limits.errors import LimitError, RateLimited
-from limits.waits import WindowState
+from limits.errors import LimitError, RateLimited, WindowState
 from limits.window import Window
 
 PERIOD_S = 60.0

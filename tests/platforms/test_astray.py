@@ -34,7 +34,7 @@ from upstreams.platforms import load_platforms
 from upstreams.sandbox import site as stand_in
 from upstreams.sandbox.rehearse import example_values
 from upstreams.transport.http import HttpAnswer, HttpCall
-from upstreams.transport.request_bytes import header_lines, request_bytes
+from upstreams.transport.pooled import header_lines, request_bytes
 
 ROUTES = stand_in.load_routes()
 CREDENTIALS = {"token": "t0ken", "key": "k3y", "identifier": "ada.test", "password": "abcd-efgh"}

@@ -68,6 +68,10 @@ class Cache:
             self._drop(next(iter(self._entries)))
             self._evicted += 1
 
+    def resize(self, bytes_max: int) -> None:
+        """Take another bound, which counts from the next answer that is stored."""
+        self.bytes_max = bytes_max
+
     def forget(self, key: bytes) -> None:
         """Store nothing for it any more."""
         if key in self._entries:

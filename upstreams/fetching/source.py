@@ -79,7 +79,7 @@ class Source:
         self._aside = aside or Aside()
         self.name = name
         self.breaker = breaker
-        self.rules = rules
+        self._rules = rules
         self.origin, path = origin_of(base_url)
         self.base_path = path.rstrip("/")
         self._exchange = exchange
@@ -90,6 +90,10 @@ class Source:
         self._budget = RetryBudget()
         self._governor = Governor()
         self._calls_total = self._retries_total = self._in_flight = 0
+
+    def change(self, rules: Rules) -> None:
+        """Take other rules, for the attempts that begin from now on."""
+        self._rules = rules
 
     def statistics(self) -> SourceStatistics:
         """The record of this moment."""
@@ -121,7 +125,7 @@ class Source:
         while True:
             turn = None
             if self._governor.held:
-                give_up_at = min(now + self.rules.timeout_s, deadline_at)
+                give_up_at = min(now + self._rules.timeout_s, deadline_at)
                 turn = await self._wait_turn(call, give_up_at if waits else math.nextafter(now, give_up_at))
                 now = self._now()
             try:
@@ -161,7 +165,7 @@ class Source:
 
     def _pause_s(self, call: HttpCall, failure: UpstreamFailed, attempt: int, deadline_at: float) -> float | None:
         """Return the pause before another attempt; None when another would not help, or the budget has none left."""
-        if not (failure.passing and call.method == "GET" and attempt < self.rules.retries):
+        if not (failure.passing and call.method == "GET" and attempt < self._rules.retries):
             return None
         pause_s = full_jitter(attempt, self._rng)
         now = self._now()
@@ -172,7 +176,7 @@ class Source:
     ) -> Answer:
         permit = self.breaker.take_nowait()
         self._in_flight += 1
-        ends_at = min(started + self.rules.timeout_s, deadline_at)
+        ends_at = min(started + self._rules.timeout_s, deadline_at)
         try:
             raw = await self._exchange(call, ends_at)
             if raw.status in FOLLOWED:

@@ -1,9 +1,11 @@
 """The way to an upstream: HTTP/1.1 with kept connections, on Trio and httptools.
 
 `exchange` is the hot path and knows httpx only by its exceptions; `handle_async_request` makes it a transport of httpx.
+A call that could smuggle a second request is refused (`request_bytes`, `header_lines`).
 """
 
 import math
+import re
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -19,14 +21,16 @@ from limits.timers import Deadlines
 from upstreams.transport.answer_parser import AnswerParser
 from upstreams.transport.answer_start import AnswerStartParser
 from upstreams.transport.connection import UpstreamConnection, open_connection
-from upstreams.transport.http import BODY_BYTES_MAX, HttpAnswer, HttpCall, Origin, origin_of
+from upstreams.transport.http import ACCEPT_ENCODING, BODY_BYTES_MAX, HttpAnswer, HttpCall, Origin, origin_of
 from upstreams.transport.ordinary_head import AnswerHeadReader
 from upstreams.transport.phases import PhaseDeadline
 from upstreams.transport.pool import Lane, OriginStatistics, Pool
-from upstreams.transport.request_bytes import header_lines, request_bytes
 
 IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE"})
 _RESENT_AS_OURS = frozenset({"host", "content-length", "transfer-encoding", "connection"})
+_OURS = frozenset({"", "host", "content-length", "transfer-encoding"})
+_LENGTH_ALWAYS = frozenset({"POST", "PUT", "PATCH"})
+_TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]*")
 _OF_THE_ENCODED_BODY = frozenset({"content-encoding", "content-length", "transfer-encoding"})
 
 _WAYS_KEPT = 256
@@ -216,3 +220,43 @@ def _headers_of_decoded(answer: HttpAnswer) -> list[tuple[str, str]]:
     if not answer.body:
         return [item for item in answer.headers.items() if item[0] != "content-encoding"]
     return [item for item in answer.headers.items() if item[0] not in _OF_THE_ENCODED_BODY]
+
+
+def request_bytes(call: HttpCall, *, target: str, headers: str) -> bytes:
+    """The whole request for `call`, addressed to `target` (behind an egress that is not the call's own).
+
+    `headers` come from `header_lines`.
+
+    Raises:
+        httpx.LocalProtocolError: the call cannot be written as one well-formed request.
+    """
+    method = call.method
+    if method != "GET" and not (method.isascii() and method.isalpha()):
+        raise httpx.LocalProtocolError("the method is no word")
+    if not (target[:1] == "/" and target.isascii() and target.isprintable() and " " not in target):
+        raise httpx.LocalProtocolError("the target is no percent-encoded path")
+    if call.body or method in _LENGTH_ALWAYS:
+        headers = f"{headers}Content-Length: {len(call.body)}\r\n"
+    return f"{method} {target} HTTP/1.1\r\n{headers}\r\n".encode("latin-1") + call.body
+
+
+def header_lines(host: str, headers: tuple[tuple[str, str], ...]) -> str:
+    """The header lines of every call with these headers, so that they are checked and written once.
+
+    Raises:
+        httpx.LocalProtocolError: a header is malformed, or one that the transport writes itself.
+    """
+    names = {name.lower() for name, _ in headers}
+    if not names.isdisjoint(_OURS) or not _TOKEN.fullmatch("".join(names)):
+        raise httpx.LocalProtocolError("a header's name is malformed or the transport's own")
+    lines = [f"Host: {host}\r\n", *(f"{name}: {value}\r\n" for name, value in headers)]
+    if "accept-encoding" not in names:
+        lines.append(f"Accept-Encoding: {ACCEPT_ENCODING}\r\n")
+    text = "".join(lines)
+    if not (text.count("\n") == text.count("\r") == len(lines)) or "\0" in text:
+        raise httpx.LocalProtocolError("a header has a CR, LF or NUL")
+    try:
+        text.encode("latin-1")
+    except UnicodeEncodeError as exc:
+        raise httpx.LocalProtocolError("a header has a character beyond Latin-1") from exc
+    return text

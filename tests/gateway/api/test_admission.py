@@ -15,10 +15,8 @@ from billing.keys.cache import Key
 from gateway.api.admission import LOOKS_MAX, WINDOW, Admission, window_values
 from gateway.http.errors import KeyMissing, Refused
 from gateway.http.request import Caller, Request
-from limits.concurrency import Leases
-from limits.errors import ConcurrencyReached, GenerationPassed, RateLimited
-from limits.gate import Admitted, BalanceUpdate, Gate, MemoryGate
-from limits.waits import WindowState
+from limits.errors import ConcurrencyReached, GenerationPassed, RateLimited, WindowState
+from limits.gate import Admitted, BalanceUpdate, Gate, Leases, MemoryGate
 from limits.window import Window
 from storage.errors import StateUnavailable
 

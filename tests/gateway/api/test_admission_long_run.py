@@ -17,9 +17,8 @@ from billing.keys.cache import Key
 from billing.migrations import MIGRATIONS
 from gateway.api.admission import Admission
 from gateway.http.request import Caller
-from limits.concurrency import Leases
 from limits.errors import ConcurrencyReached, RateLimited
-from limits.gate import MemoryGate
+from limits.gate import Leases, MemoryGate
 from limits.window import Window
 from tests.billing.desk import Desk
 from tests.fakes.inline_calls import InlineCalls

@@ -17,8 +17,7 @@ from events.waking.notifier import Hub
 from gateway.feed.following import Stopped, follow
 from gateway.feed.pages import PageView
 from gateway.feed.polling import HELD, Polls
-from limits.concurrency import Leases
-from limits.gate import MemoryGate
+from limits.gate import Leases, MemoryGate
 from limits.window import Window
 from tests.fakes.cancelling import cancel_everywhere
 

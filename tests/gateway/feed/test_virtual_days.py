@@ -34,8 +34,7 @@ from gateway.feed.reading import Readers, reading_of
 from gateway.feed.tokens import FeedTokens
 from gateway.http.errors import Refused
 from gateway.http.request import Request
-from limits.concurrency import Leases
-from limits.gate import MemoryGate
+from limits.gate import Leases, MemoryGate
 from limits.timers import TICK_S
 from limits.window import Window
 from tests.fakes.feeding import alert, low, revoked

@@ -21,8 +21,8 @@ from limits.errors import (
     RateLimited,
     ReplayUnavailable,
     Throttled,
+    WindowState,
 )
-from limits.waits import WindowState
 from scheduler.errors import (
     CadenceInvalid,
     MonitorInvalid,

@@ -62,7 +62,7 @@ class CacheMachine(RuleBasedStateMachine):
     @rule(bytes_max=st.sampled_from((0, 700, 1000, 2500)))
     def reload(self, bytes_max: int) -> None:
         """A new bound counts from the next answer that is stored."""
-        self.cache.bytes_max = bytes_max
+        self.cache.resize(bytes_max)
 
     @invariant()
     def its_statistics_are_the_models(self) -> None:

@@ -235,7 +235,7 @@ async def test_while_the_cache_is_turned_off_nothing_is_found_and_nothing_shared
     nodes: list[SharedCache], empty_redis: RedisServer
 ):
     await get(nodes[0], Upstream())
-    nodes[1].local.bytes_max = 0
+    nodes[1].local.resize(0)
     assert not await nodes[1].holds(KEY)
     alone = Upstream()
     assert [await get(nodes[1], alone), await get(nodes[1], alone)] == [b"answer 1", b"answer 2"]

@@ -21,7 +21,7 @@ from upstreams.model.params import Args, Param
 from upstreams.model.paths import has_dots, leads_straight
 from upstreams.model.steps import Call, Page, Part, Single, Steps, segment
 from upstreams.transport.http import HttpAnswer, HttpCall, Origin
-from upstreams.transport.request_bytes import header_lines, request_bytes
+from upstreams.transport.pooled import header_lines, request_bytes
 
 ASTRAY = (
     *("..", ".", "%2e%2E", ".%2e", "%252e%252e", "%25252e.", "a%2F..%2Fb", "a%5c..", "..%3Bx", "%EF%BC%8E%EF%BC%8E"),

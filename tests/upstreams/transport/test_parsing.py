@@ -15,7 +15,7 @@ from upstreams.transport.answer_parser import AnswerParser
 from upstreams.transport.decoding import decode_body
 from upstreams.transport.http import HttpAnswer, HttpCall, Origin, ResponseTooLarge
 from upstreams.transport.ordinary_head import AnswerHeadReader
-from upstreams.transport.request_bytes import header_lines, request_bytes
+from upstreams.transport.pooled import header_lines, request_bytes
 
 ORIGIN = Origin("http", "h.example", 80)
 CAP = 10_000

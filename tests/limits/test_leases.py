@@ -1,12 +1,10 @@
 """Leases: as many as the limit, given back once."""
 
-import pytest
-import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limits.concurrency import Leases
 from limits.errors import ConcurrencyReached, LimitError
+from limits.gate import Leases
 
 
 def test_the_limit_is_given_and_not_one_more():
@@ -55,21 +53,6 @@ def test_the_count_is_what_was_taken_and_not_released(steps):
         elif held[key]:
             held[key].pop(which % len(held[key])).release()
         assert {k: leases.count(k) for k in held} == {k: len(v) for k, v in held.items()}
-
-
-@pytest.mark.parametrize("steps", range(5))
-async def test_a_cancelled_holder_leaves_no_lease_behind(steps, autojump_clock):
-    """Goal: no leak. Method: cancel the holder at each of its checkpoints."""
-    leases = Leases(1)
-
-    async def hold() -> None:
-        with leases.take_nowait("k"):
-            for _ in range(4):
-                await trio.sleep(1)
-
-    with trio.move_on_after(steps + 0.5):
-        await hold()
-    assert leases.count("k") == 0
 
 
 def test_the_refusal_carries_the_limit():
