@@ -5,6 +5,7 @@ A node and a supervisor of several answer alike, each from what it knows.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -32,6 +33,7 @@ _JSON = b"application/json"
 _TEXT = b"text/plain; charset=utf-8"
 _FORM_TYPES = (b"text/plain", b"multipart/form-data")
 """Types that a page may send anywhere unasked. curl sends the third such type of any body; there `Origin` must do."""
+_HOST = re.compile(r"(?:\[(?P<bracketed>[^][]*)\]|(?P<name>[^][:]*))(?::[0-9]*)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +82,10 @@ class KnownHosts:
         return None
 
     def _is_known(self, host: bytes) -> bool:
-        text = host.decode("latin-1").lower()
-        name = text[1 : text.find("]")] if text.startswith("[") else text.partition(":")[0]
+        found = _HOST.fullmatch(host.decode("latin-1").lower())
+        if found is None:
+            return False
+        name = found["name"] or found["bracketed"] or ""
         return name.rstrip(".") in self._names or _is_address(name)
 
 

@@ -18,6 +18,7 @@ KNOWN = (
 UNKNOWN = (
     *("", "evil.example", "127.0.0.1.evil.example", "localhost.evil.example:8081", "sluice.evil", "evil.sluice"),
     *("127.1", "0x7f000001", "2130706433", "127.0.0.1 ", "[evil]", "::1", "internal", "\xff", "a@127.0.0.1"),
+    *("[::1", "[::1:8081", "::1]", "[::1]8081", "[::1]:evil", "[[::1]]", "127.0.0.1]", "localhost:80:80", "sluice:x"),
 )
 FORMS = (b"text/plain", b"Text/Plain; charset=utf-8", b" text/plain ", b"multipart/form-data; boundary=x")
 PLAIN = (b"application/json", b"application/x-www-form-urlencoded", b"text/plainer", b"")

@@ -14,6 +14,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import ProxyHandler, Request, build_opener
 
+import httpx
 import orjson
 import pytest
 import trio
@@ -22,6 +23,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from gateway.admin.client import AdminQuestion, ask_proved
 from gateway.config.secrets import load_secret
 from tests.fakes.calling import call
+from tests.fakes.certified import Certified, certified, serial_of
 from tests.gateway.node.workers.conftest import WORKERS
 from tests.gateway.node.workers.node import SECRET
 from tests.processes.commands import PROJECT, SLUICE
@@ -272,24 +274,40 @@ def test_workers_end_in_good_order_when_their_supervisor_is_gone(place: Place) -
         wait_until(lambda: is_refused(node))
 
 
-def test_a_reload_reaches_every_worker_by_signal_and_by_operation(place: Place) -> None:
+def test_workers_serve_tls_and_a_reload_reaches_each_by_signal_and_by_operation(place: Place) -> None:
+    """Method: HTTP/2 clients, each on a connection of its own, so that the kernel gives some to each worker."""
+    files = certified(place.folder / "tls")
+    place.configure(server=files.settings)
     with place.serve() as node:
-        place.configure(log={"access": False})
+        assert node.url.startswith("https://127.0.0.1:")
+        assert_served(node, files, logged=20)
+        assert answered_by(node).keys() == NUMBERS
+        place.configure(server=files.settings, log={"access": False})
+        renewed = files.issue()
         node.signal(signal.SIGHUP)
         wait_until(lambda: len(node.events("reloaded")) == WORKERS)
-        assert [event["applied"] for event in node.events("reloaded")] == [["log.access"]] * WORKERS
-        assert_logged(node, requests=0)
-        place.configure(server={"drain_s": 4})
-        assert operate(node, "reload") == {"applied": ["log.access"], "needs_restart": ["server.drain_s"]}
-        assert_logged(node, requests=20)
+        applied = ["log.access", "server.tls_cert", "server.tls_key"]
+        assert [event["applied"] for event in node.events("reloaded")] == [applied] * WORKERS
+        assert assert_served(node, files, logged=20) == {renewed}
+        place.configure(server={**files.settings, "drain_s": 4})
+        renewed = files.issue()
+        assert operate(node, "reload") == {"applied": applied, "needs_restart": ["server.drain_s"]}
+        assert assert_served(node, files, logged=40) == {renewed}
 
 
-def assert_logged(node: Served, *, requests: int) -> None:
-    """Of 20 requests, so many are told in the log."""
+def assert_served(node: Served, files: Certified, *, logged: int) -> set[int]:
+    """Serve 20 requests, of which and of those before so many are in the log; the certificates that were shown."""
+    shown = set()
     for _ in range(20):
-        assert node.get(STATUS).status == 200
+        with httpx.Client(http2=True, verify=files.trusting(), timeout=60) as client:
+            answer = client.get(node.url + STATUS)
+            assert (answer.status_code, answer.http_version) == (200, "HTTP/2")
+            connection = answer.extensions["network_stream"].get_extra_info("ssl_object")
+            certificate = connection.getpeercert(True)
+            shown.add(serial_of(certificate))
     node.wait_logged()
-    assert len(node.events("request")) == requests
+    assert len(node.events("request")) == logged
+    return shown
 
 
 @pytest.mark.parametrize("table", ["server", "admin"])
