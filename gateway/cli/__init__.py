@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from importlib.metadata import entry_points
 
@@ -63,7 +64,11 @@ for command in _COMMANDS:
 
 
 def main() -> None:
-    """The command's entry point."""
+    """The command's entry point.
+
+    A process walks over all that it has loaded when it ends, a fifth of a short command's CPU; what is frozen is left out.
+    """
+    gc.freeze()
     open_missing()
     try:
         cli.main(prog_name="sluice", standalone_mode=False)
