@@ -66,7 +66,7 @@ for command in _COMMANDS:
 def main() -> None:
     """The command's entry point.
 
-    A process walks over all that it has loaded when it ends, a fifth of a short command's CPU; what is frozen is left out.
+    A process that ends walks over all that it has loaded but what is frozen: a fifth of a short command's CPU.
     """
     gc.freeze()
     open_missing()
