@@ -42,7 +42,7 @@ class Admission:
                     "INVALID_REQUEST" if request.headers.get(b"x-api-key") else "MISSING_API_KEY",
                     "An API key must never stand in an address: send it in the x-api-key header. "
                     "Revoke this key, since addresses are logged on their way, and create another.",
-                    details={"reason": "key_in_query"},
+                    details={"reason": "key_in_query", "param": "query" if self._has_key(name) else name[:100]},
                 )
 
     def key_of_nowait(self, request: Request) -> Key | None:

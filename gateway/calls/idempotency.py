@@ -11,7 +11,7 @@ from billing.charges.batch_rows import Charge, ChargeRequest, Closed, CloseReque
 from billing.charges.charges import Charges
 from billing.charges.refunds import NOTHING_USED
 from billing.errors import ChargeUnknown
-from gateway.http.errors import Refused
+from gateway.http.errors import InvalidParam
 from limits.errors import ClaimConflict, ClaimInProgress, ClaimMismatch, ClaimRefused, ReplayUnavailable
 from limits.idempotency import Claim, HeldClaim, StoredReply, finished, judge, read_claims, save_claims
 from limits.shares import Shares
@@ -151,7 +151,7 @@ def idempotency_key(header: bytes | None) -> str | None:
     """The key of an `Idempotency-Key` header, bare or as a quoted structured-field string.
 
     Raises:
-        Refused: 400, it is empty, too long, or has characters that cannot be seen.
+        InvalidParam: 400, it is empty, too long, or has characters that cannot be seen.
     """
     if header is None:
         return None
@@ -159,11 +159,7 @@ def idempotency_key(header: bytes | None) -> str | None:
     if len(text) >= 2 and text[0] == text[-1] == '"':
         text = text[1:-1].replace('\\"', '"').replace("\\\\", "\\")
     if not 1 <= len(text) <= _KEY_CHARS_MAX or not text.isascii() or not text.isprintable() or " " in text:
-        raise Refused(
-            "INVALID_REQUEST",
-            f"Idempotency-Key must be 1 to {_KEY_CHARS_MAX} visible characters.",
-            details={"reason": "invalid_param", "param": "Idempotency-Key"},
-        )
+        raise InvalidParam("Idempotency-Key", f"must be 1 to {_KEY_CHARS_MAX} visible characters")
     return text
 
 

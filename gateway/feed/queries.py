@@ -11,8 +11,8 @@ from events.consumers.steps import Omitted
 from events.errors import UnknownType
 from events.filters import Filters
 from events.log.kinds import named_in, select
-from gateway.feed.refusals import CURSOR, CursorSource, in_feeds_form
-from gateway.http.errors import InvalidParam, Refused
+from gateway.feed.refusals import CURSOR, CursorSource
+from gateway.http.errors import InvalidParam
 from gateway.http.params import Declared
 from gateway.http.request import Request
 from upstreams.model.params import Param, Value
@@ -69,7 +69,7 @@ def query_of(request: Request) -> FeedQuery:
     """The query of a request.
 
     Raises:
-        Refused: 400, for the first thing that is wrong.
+        InvalidParam: 400, for the first thing that is wrong.
     """
     if request.stream is not None and request.headers.get(b"idempotency-key"):
         raise InvalidParam(
@@ -78,23 +78,16 @@ def query_of(request: Request) -> FeedQuery:
             suggestion="Leave Idempotency-Key out: to read costs nothing, and may be repeated.",
             reason="conflicting_params",
         )
-    try:
-        pairs = request.query
-    except Refused as refused:
-        raise in_feeds_form(refused) from None
-    return read_query(pairs)
+    return read_query(request.query)
 
 
 def read_query(pairs: Sequence[tuple[str, str]]) -> FeedQuery:
     """The query that names and texts make.
 
     Raises:
-        Refused: 400, for the first thing that is wrong.
+        InvalidParam: 400, for the first thing that is wrong.
     """
-    try:
-        values = _RULES.read(pairs)
-    except Refused as refused:
-        raise in_feeds_form(refused) from None
+    values = _RULES.read(pairs)
     consumer = _consumer(values, pairs)
     cursor, start = values.get("cursor"), values.get("start")
     if consumer is None and start is not None:
@@ -145,8 +138,9 @@ def _filters(sent: Mapping[str, str]) -> Filters:
         types = select(sent["types"]) if "types" in sent else None
     except UnknownType as exc:
         suggestion = f"Send types={exc.nearest}." if exc.nearest else "Leave types out to read all."
-        problem = f"cannot be read: there is no event type {exc.name!r}"
-        raise InvalidParam("types", problem, meant=exc.nearest, suggestion=suggestion) from exc
+        hint = f"; did you mean {exc.nearest!r}?" if exc.nearest else ""
+        problem = f"cannot be read: there is no event type {exc.name!r}{hint}"
+        raise InvalidParam("types", problem, suggestion=suggestion) from exc
     subjects = _subjects(sent["subject_id"]) if "subject_id" in sent else None
     return Filters(types, subjects, None if types is None else frozenset(named_in(sent["types"])))
 

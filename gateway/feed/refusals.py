@@ -19,7 +19,6 @@ from gateway.feed.tokens import FeedTokens
 from gateway.http.errors import STORE_RETRY_AFTER_S, InvalidParam, Refused
 
 AHEAD: Final = "is ahead of the account's log"
-AGAIN: Final = "Correct the parameter and ask again; nothing was read."
 
 
 class CursorSource(NamedTuple):
@@ -36,23 +35,6 @@ LAST_EVENT_ID: Final = CursorSource(
 ACK: Final = CursorSource("cursor", "Acknowledge the next_cursor of a page that this consumer was given.")
 RESET: Final = CursorSource("cursor", "Reset it to oldest, now, a next_cursor or the id of a kept event.")
 _LAPSED: Final = CursorSource("cursor", "Read again: the consumer restarts at the oldest kept event.")
-
-
-def in_feeds_form(refused: Refused) -> Refused:
-    """The refusal of a parameter or a body, with the parameter and the way on that the feed's errors carry."""
-    if refused.code.name != "INVALID_REQUEST":
-        return refused
-    details = dict(refused.details or {})
-    if isinstance(refused, InvalidParam) and "remove_params" not in details and refused.meant is None:
-        if refused.suggestion is not None:
-            return refused
-        return InvalidParam(refused.param, refused.problem, suggestion=AGAIN, reason=refused.reason, more=refused.more)
-    if "did_you_mean" not in details:
-        details.setdefault("reason", "invalid_param")
-    undeclared = details.get("remove_params")
-    details.setdefault("param", undeclared[0] if undeclared else "query")
-    details.setdefault("next_step", AGAIN)
-    return Refused(refused.code.name, refused.message, details=details)
 
 
 def expired(head: LogHead, since: Position, tokens: FeedTokens, source: CursorSource = CURSOR) -> Refused:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from gateway.http.errors import Refused, invalid
+from gateway.http.errors import InvalidParam
 from gateway.http.request import Request
 from gateway.http.routing import BODY_BYTES_MAX, body_too_large
 from gateway.server.errors import BodyTooLong, ClientGone
@@ -24,7 +24,8 @@ async def read_json(request: Request, kind: type[T]) -> T:
     """The body as a `kind`, whose fields are all that may stand in it.
 
     Raises:
-        Refused: 413 over 1 MB, read no further; 400 that names the field and what is wrong with it.
+        Refused: 413 over 1 MB, read no further.
+        InvalidParam: 400 that names the field and what is wrong with it.
     """
     body = await _read(request)
     try:
@@ -32,7 +33,7 @@ async def read_json(request: Request, kind: type[T]) -> T:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:  # the last: nested without end
         raise _malformed(body, exc) from exc
     if not isinstance(sent, dict):
-        raise invalid("body", "must be a JSON object")
+        raise InvalidParam("body", "must be a JSON object")
     _refuse_unknown(sent, kind)
     try:
         return msgspec.convert(sent, kind)
@@ -47,17 +48,15 @@ async def _read(request: Request) -> bytes:
     except BodyTooLong:
         raise body_too_large() from None
     except ClientGone:
-        raise invalid("body", "did not arrive whole") from None
+        raise InvalidParam("body", "did not arrive whole") from None
 
 
-def _malformed(body: bytes, exc: Exception) -> Refused:
+def _malformed(body: bytes, exc: Exception) -> InvalidParam:
     try:
         body.decode()
     except UnicodeDecodeError:
-        return Refused(
-            "INVALID_REQUEST", "The body is not valid UTF-8.", details={"reason": "invalid_utf8", "param": "body"}
-        )
-    return invalid("body", f"is no JSON: {exc}" if body else "is empty; send a JSON object")
+        return InvalidParam("body", "is not valid UTF-8", reason="invalid_utf8")
+    return InvalidParam("body", f"is no JSON: {exc}" if body else "is empty; send a JSON object")
 
 
 def _refuse_unknown(sent: dict[str, Any], kind: type[msgspec.Struct]) -> None:
@@ -67,15 +66,11 @@ def _refuse_unknown(sent: dict[str, Any], kind: type[msgspec.Struct]) -> None:
             raise _unknown(name[:100], fields)
 
 
-def _unknown(name: str, fields: tuple[str, ...]) -> Refused:
+def _unknown(name: str, fields: tuple[str, ...]) -> InvalidParam:
     """The nearest field, where one is near: a field that another body has is not meant as any of this one's."""
     meant = _meant(name.lower(), fields)
-    told: dict[str, Any] = {"remove_params": [name]}
-    if meant is None:
-        message = f"{name} is no field of this body; its fields are {', '.join(fields)}."
-        return Refused("INVALID_REQUEST", message, details={"reason": "invalid_param", "param": name, **told})
-    message = f"{name} is no field of this body; did you mean {meant}?"
-    return Refused("INVALID_REQUEST", message, details={"did_you_mean": meant, **told})
+    hint = f"its fields are {', '.join(fields)}" if meant is None else f"did you mean {meant}?"
+    return InvalidParam(name, f"is no field of this body; {hint}", meant=meant, more={"remove_params": [name]})
 
 
 def _meant(name: str, fields: tuple[str, ...]) -> str | None:
@@ -83,11 +78,11 @@ def _meant(name: str, fields: tuple[str, ...]) -> str | None:
     return next(whole, None) or next(iter(get_close_matches(name, fields, n=1, cutoff=0.75)), None)
 
 
-def _refused(message: str) -> Refused:
+def _refused(message: str) -> InvalidParam:
     """msgspec's sentence, with the field's name in front."""
     where = _FIELD.search(message)
     missing = re.search(r"missing required field `([^`]*)`", message)
     if missing:
-        return invalid(f"{where['path']}.{missing[1]}" if where else missing[1], "is required")
+        return InvalidParam(f"{where['path']}.{missing[1]}" if where else missing[1], "is required")
     problem = _FIELD.sub("", message)
-    return invalid(where["path"] if where else "body", f"is wrong: {problem[:1].lower()}{problem[1:]}")
+    return InvalidParam(where["path"] if where else "body", f"is wrong: {problem[:1].lower()}{problem[1:]}")

@@ -111,12 +111,14 @@ class KeyMissing(Exception):
     """A request that needs a key has none; raised for every stranger, so it is as bare as can be."""
 
 
-class InvalidParam(Refused):
-    """400 for one parameter, as values: which it is, what is wrong with it, and what to send in its place.
+CORRECT = "Correct the parameter and ask again."
 
-    `problem` goes on from the parameter's name. `meant` is the name or value that was probably meant, and
-    `suggestion` a whole sentence, since it may be printed behind. `more` stands in `details` beside; `details` are
-    given whole where they differ from that, and the message is then the problem alone.
+
+class InvalidParam(Refused):
+    """400 for one parameter, field or header, as values: which it is, what is wrong with it, and what to do.
+
+    `problem` goes on from the parameter's name, and `suggestion` is a whole sentence. `meant` is the name or value that
+    was probably meant; it takes the place of the `reason` (spec 7.1). `more` stands in `details` beside.
     """
 
     def __init__(
@@ -124,29 +126,19 @@ class InvalidParam(Refused):
         param: str,
         problem: str,
         *,
-        suggestion: str | None = None,
+        suggestion: str = CORRECT,
         meant: str | None = None,
         reason: str = "invalid_param",
         more: Mapping[str, Any] | None = None,
-        details: Mapping[str, Any] | None = None,
     ) -> None:
-        end = ""
-        if details is None:
-            end = f"; did you mean {meant!r}?" if meant else "." if suggestion else ""
-            next_step = {"next_step": suggestion} if suggestion else {}
-            details = {"reason": reason, "param": param, **next_step, **(more or {})}
+        end = "" if problem.endswith((".", "?")) else "."
+        why = {"reason": reason} if meant is None else {"did_you_mean": meant}
+        details = {**why, "param": param, "next_step": suggestion, **(more or {})}
         super().__init__("INVALID_REQUEST", f"{param} {problem}{end}", details=details)
         self.param = param
         self.problem = problem.removesuffix(".")
-        self.suggestion = suggestion
         self.meant = meant
         self.reason = reason
-        self.more = more
-
-
-def invalid(param: str, problem: str) -> InvalidParam:
-    """400 that names the parameter and what is wrong with it."""
-    return InvalidParam(param, problem)
 
 
 def refusal_of(exc: BaseException) -> Refused:
@@ -197,7 +189,7 @@ def _not_found(exc: NotFound) -> Refused:
 
 
 def _argument(exc: InvalidArgument) -> Refused:
-    return invalid(exc.param, exc.problem)
+    return InvalidParam(exc.param, exc.problem)
 
 
 def _monitor_invalid(exc: MonitorInvalid) -> Refused:
@@ -271,7 +263,7 @@ _REFUSALS: Mapping[type, Callable[[Any], Refused]] = {
     RateLimited: lambda exc: _rate_limited(exc.state.limit, exc.state.reset_s),
     ConcurrencyReached: _concurrency,
     InvalidArgument: _argument,
-    InvalidCursor: lambda exc: invalid("cursor", f"cannot be used: cursor {exc.problem}"),
+    InvalidCursor: lambda exc: InvalidParam("cursor", f"cannot be used: cursor {exc.problem}"),
     NotFound: _not_found,
     UpstreamFailed: lambda exc: Refused("UPSTREAM_ERROR", f"The upstream did not answer usefully: {exc}."),
     StaleCursor: lambda exc: Refused("UPSTREAM_ERROR", f"The upstream no longer takes this cursor: {exc}."),

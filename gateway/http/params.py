@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from urllib.parse import unquote
 
-from gateway.http.errors import InvalidParam, invalid
+from gateway.http.errors import InvalidParam
 from upstreams.model.endpoint import Endpoint
 from upstreams.model.params import Param, Value
 
@@ -30,11 +30,11 @@ _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 def check_text(name: str, value: str, *, is_url: bool = False) -> None:
     """Refuse what was not UTF-8, or was percent-encoded twice (spec 7.3); and NUL, which PostgreSQL does not hold."""
     if "\0" in value:
-        raise invalid(name, "holds a NUL character")
+        raise InvalidParam(name, "holds a NUL character")
     if "\ufffd" in value:
-        raise InvalidParam(name, "is not valid UTF-8.", reason="invalid_utf8")
+        raise InvalidParam(name, "is not valid UTF-8", reason="invalid_utf8")
     if "%" in value and _encoded_twice(value, is_url=is_url):
-        raise InvalidParam(name, "was percent-encoded twice.", reason="double_encoded")
+        raise InvalidParam(name, "was percent-encoded twice", reason="double_encoded")
 
 
 def _encoded_twice(value: str, *, is_url: bool) -> bool:
@@ -68,7 +68,7 @@ class Declared:
             if param is None:
                 undeclared.append(name)
             elif name in sent:
-                raise invalid(name, "was sent more than once")
+                raise InvalidParam(name, "was sent more than once")
             else:
                 sent[name] = _value(param, text)
         if undeclared:
@@ -80,25 +80,24 @@ class Declared:
         """Refuse when a required parameter is missing, or a group has none or several of its own."""
         for param in self._required:
             if param.name not in sent:
-                raise invalid(param.name, f"is required: {param.description}")
+                raise InvalidParam(param.name, f"is required: {param.description}")
         for group in self._one_of:
             found = [name for name in group if name in sent]
             if len(found) != 1:
                 said = "none was sent" if not found else f"{' and '.join(found)} were sent"
-                raise invalid(group[0], f"or another of {', '.join(group)} must be sent, exactly one; {said}")
+                raise InvalidParam(group[0], f"or another of {', '.join(group)} must be sent, exactly one; {said}")
 
     def _undeclared(self, names: list[str]) -> InvalidParam:
         first, problem = names[0].lower(), "is no parameter of this endpoint"
         excess = [name[:100] for name in names]
         if not self.by_name:
-            details = {"reason": "invalid_param", "param": excess[0], "remove_params": excess}
-            return InvalidParam(excess[0], f"{problem}, which takes none.", details=details)
+            return InvalidParam(excess[0], f"{problem}, which takes none", more={"remove_params": excess})
         if first in _FOREIGN_CURSORS and "cursor" in self.by_name:
             meant = "cursor"
         else:
             meant = get_close_matches(first, self.by_name, n=1, cutoff=0.0)[0]
-        details = {"did_you_mean": meant, "remove_params": excess}
-        return InvalidParam(excess[0], f"{problem}; did you mean {meant}?", meant=meant, details=details)
+        problem = f"{problem}; did you mean {meant}?"
+        return InvalidParam(excess[0], problem, meant=meant, more={"remove_params": excess})
 
 
 def declared_by(endpoint: Endpoint) -> Declared:
@@ -122,10 +121,10 @@ def _value(param: Param, text: str) -> Value:
         return _integer(param, text)
     if param.type == "boolean":
         if (truth := _BOOLEANS.get(text.lower())) is None:
-            raise invalid(param.name, "must be true or false")
+            raise InvalidParam(param.name, "must be true or false")
         return truth
     if len(text) > param.length_max:
-        raise invalid(param.name, f"is longer than {param.length_max} characters")
+        raise InvalidParam(param.name, f"is longer than {param.length_max} characters")
     if param.choices and text not in param.choices:
         raise _no_choice(param, text)
     return text
@@ -134,20 +133,18 @@ def _value(param: Param, text: str) -> Value:
 def _integer(param: Param, text: str) -> int:
     """A whole number; a `limit` above the upstream's maximum is that maximum (spec 4.3, rule 7)."""
     if _INTEGER.fullmatch(text) is None:
-        raise invalid(param.name, f"must be a whole number, such as {param.example}")
+        raise InvalidParam(param.name, f"must be a whole number, such as {param.example}")
     number = int(text)
     if param.minimum is not None and number < param.minimum:
-        raise invalid(param.name, f"must be at least {param.minimum}")
+        raise InvalidParam(param.name, f"must be at least {param.minimum}")
     if param.maximum is not None and number > param.maximum:
         if param.name == "limit":
             return param.maximum
-        raise invalid(param.name, f"must be at most {param.maximum}")
+        raise InvalidParam(param.name, f"must be at most {param.maximum}")
     return number
 
 
 def _no_choice(param: Param, text: str) -> InvalidParam:
     near = get_close_matches(text.lower(), param.choices, n=1, cutoff=0.5)
     problem = f"must be one of {', '.join(param.choices)}"
-    if not near:
-        return InvalidParam(param.name, problem)
-    return InvalidParam(param.name, problem, meant=near[0], details={"did_you_mean": near[0]})
+    return InvalidParam(param.name, problem, meant=near[0] if near else None)

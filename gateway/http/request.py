@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from urllib.parse import parse_qsl
 
 from billing.keys.cache import Key
-from gateway.http.errors import Refused
+from gateway.http.errors import InvalidParam
 from gateway.http.sse import EventStream
 from gateway.http.websocket import SocketStream
 from gateway.server.asgi import Receive, ReceiveMessage, Send
@@ -105,7 +105,7 @@ def query_of(raw: bytes) -> list[tuple[str, str]]:
     """The pairs of a query string in their order, form-decoded; what is not UTF-8 shows up as U+FFFD.
 
     Raises:
-        Refused: more than 100 of them.
+        InvalidParam: more than 100 of them.
     """
     if ESCAPE not in raw and PLUS not in raw and raw.count(b"&") < _FIELDS_MAX and raw.isascii():
         # hot: nothing is to be decoded in most queries
@@ -118,4 +118,4 @@ def query_of(raw: bytes) -> list[tuple[str, str]]:
     try:
         return parse_qsl(raw.decode("ascii", "replace"), keep_blank_values=True, max_num_fields=_FIELDS_MAX)
     except ValueError as exc:
-        raise Refused("INVALID_REQUEST", f"The query has more than {_FIELDS_MAX} parameters.") from exc
+        raise InvalidParam("query", f"has more than {_FIELDS_MAX} parameters") from exc

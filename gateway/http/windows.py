@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from events.instants import unix
-from gateway.http.errors import Refused, invalid
+from gateway.http.errors import InvalidParam
 from scheduler.monitors.history.lists import SlotSpan
 from upstreams.model.params import Param, Value
 
@@ -21,12 +21,12 @@ def window_of(values: Mapping[str, Value]) -> SlotSpan:
     """The window; open at the end that was not sent.
 
     Raises:
-        Refused: 400 that names the end which cannot be read, or that it ends before it begins.
+        InvalidParam: 400 that names the end which cannot be read, or that it ends before it begins.
     """
     ends = {name: _instant(name, str(values[name])) for name in ("from", "to") if name in values}
     window = SlotSpan()._replace(**{field: ends[name] for name, field in _FIELDS if name in ends})
     if window.since >= window.until:
-        raise invalid("to", "must be after from")
+        raise InvalidParam("to", "must be after from")
     return window
 
 
@@ -34,13 +34,5 @@ def _instant(name: str, text: str) -> float:
     try:
         return unix(text)
     except (ValueError, OverflowError) as exc:
-        raise _no_instant(name) from exc
-
-
-def _no_instant(name: str) -> Refused:
-    details = {
-        "reason": "invalid_param",
-        "param": name,
-        "next_step": "Send one such as 2026-01-31T12:00:00Z; in a query a + must be written as %2B.",
-    }
-    return Refused("INVALID_REQUEST", f"{name} must be an ISO 8601 instant.", details=details)
+        suggestion = "Send one such as 2026-01-31T12:00:00Z; in a query a + must be written as %2B."
+        raise InvalidParam(name, "must be an ISO 8601 instant", suggestion=suggestion) from exc

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from gateway.http.errors import CORRECT
 from tests.spec import asks
 from tests.spec.asks import PROFILE, SLOW, Ask, get
 
@@ -59,7 +60,7 @@ class Scene:
 
 def invalid(target: str, says: str, **details: object) -> Scene:
     """400 for what a request says."""
-    return Scene("INVALID_REQUEST", get(target), says, details=details)
+    return Scene("INVALID_REQUEST", get(target), says, details={"next_step": CORRECT, **details})
 
 
 def param(target: str, name: str, says: str) -> Scene:
@@ -109,7 +110,11 @@ SCENES = {
         "/v1/bluesky/profile?handle=a.test&user_id=plc:a", "handle", "or another of handle, user_id must be sent"
     ),
     "an undeclared parameter": invalid(
-        f"{PROFILE}&handel=octocat", "did you mean handle", did_you_mean="handle", remove_params=["handel"]
+        f"{PROFILE}&handel=octocat",
+        "did you mean handle",
+        did_you_mean="handle",
+        param="handel",
+        remove_params=["handel"],
     ),
     "a value that no call could answer": param("/v1/github/repo?url=https://example.com/a/b", "url", ""),
     "a cursor that is none": param("/v1/github/search?query=a&cursor=cur_AAAA", "cursor", "cannot be used"),
@@ -117,22 +122,31 @@ SCENES = {
         "INVALID_REQUEST",
         get(f"{PROFILE}&api_key=x"),
         "Revoke this key",
-        details={"reason": "key_in_query"},
+        details={"reason": "key_in_query", "param": "api_key"},
         **KEYLESS,
     ),
     "a key in the address alone": Scene(
-        "MISSING_API_KEY", asks.with_key_in_address, "Revoke this key", details={"reason": "key_in_query"}, **KEYLESS
+        "MISSING_API_KEY",
+        asks.with_key_in_address,
+        "Revoke this key",
+        details={"reason": "key_in_query", "param": "api_key"},
+        **KEYLESS,
     ),
     "a malformed idempotency key": Scene(
         "INVALID_REQUEST",
         get(PROFILE, idempotency_key="a b"),
         "Idempotency-Key must be 1 to 255 visible characters",
-        details={"reason": "invalid_param", "param": "Idempotency-Key"},
+        details={"reason": "invalid_param", "param": "Idempotency-Key", "next_step": CORRECT},
     ),
     "a stream with an idempotency key": Scene(
         "INVALID_REQUEST",
         get(PROFILE, idempotency_key="one", accept="text/event-stream"),
         "Idempotency-Key cannot be combined with Accept: text/event-stream",
+        details={
+            "reason": "conflicting_params",
+            "param": "Idempotency-Key",
+            "next_step": "Leave one of the two headers out.",
+        },
     ),
     "a wrong method": method(PROFILE, "POST"),
     "a wrong method on the status": method("/v1/status", "PUT"),

@@ -139,7 +139,8 @@ async def test_a_parameter_that_is_too_large_for_a_number_is_told_to_come_as_tex
 async def test_an_unknown_field_is_refused_with_the_nearest_one(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         details = assert_refused(await post(node, MONITORS, sent({"webhok_url": "x"})), "INVALID_REQUEST", 400)
-        assert details == {"did_you_mean": "webhook_url", "remove_params": ["webhok_url"]}
+        assert (details["did_you_mean"], details["param"]) == ("webhook_url", "webhok_url")
+        assert details["remove_params"] == ["webhok_url"]
         for body in (b"", b"[]", b"{", b"\xff"):
             assert_refused(await post(node, MONITORS, body), "INVALID_REQUEST", 400)
 

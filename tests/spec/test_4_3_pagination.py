@@ -86,7 +86,7 @@ async def test_what_is_no_cursor_of_ours_is_refused_for_free(row: Row, tmp_path:
         asked = len(node.upstream.requests)
         for name in FOREIGN:
             refused = assert_refused(await node.get(row.target(**{name: "2"})), "INVALID_REQUEST", 400)
-            assert refused == {"did_you_mean": "cursor", "remove_params": [name]}
+            assert (refused["did_you_mean"], refused["param"], refused["remove_params"]) == ("cursor", name, [name])
         for cursor in ("2", "cur_", "cur_AAAA", "cur_" + "A" * 40, "cur_!", "cur_" + "A" * 5000):
             await assert_cursor_refused(node, row.target(cursor=cursor))
         if (given := first["pagination"]["next_cursor"]) is not None:

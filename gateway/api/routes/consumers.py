@@ -17,7 +17,6 @@ from gateway.feed.queries import check_name
 from gateway.feed.reading import Readers, position_of
 from gateway.feed.tokens import PATH, FeedTokens
 from gateway.http.bodies import read_json
-from gateway.http.errors import Refused
 from gateway.http.params import read_free
 from gateway.http.request import Caller, Reply, Request
 from gateway.http.routing import Route
@@ -61,8 +60,6 @@ class ConsumerRoutes:
             try:
                 read_free(request.query, ())
                 return await answer(request, caller, tokens)
-            except Refused as refused:
-                raise refusals.in_feeds_form(refused) from None
             except EventsError as exc:
                 raise refusals.of_consumer(exc, tokens) from exc
             except StorageError as exc:

@@ -13,7 +13,7 @@ from gateway.calls.idempotency import idempotency_key
 from gateway.calls.planning import above_max
 from gateway.calls.request import CallRequest, cache_key, claim_of
 from gateway.http import envelope
-from gateway.http.errors import Refused
+from gateway.http.errors import InvalidParam, Refused
 from gateway.http.params import declared_by
 from gateway.http.request import Caller, Reply, Request, names, query_of
 from gateway.http.routing import Route
@@ -96,7 +96,12 @@ class DataEndpoint:
 def _refuse_stream(request: Request) -> None:
     """A stream of events cannot be replayed (spec 7.2)."""
     if request.stream is not None:
-        raise Refused("INVALID_REQUEST", "Idempotency-Key cannot be combined with Accept: text/event-stream.")
+        raise InvalidParam(
+            "Idempotency-Key",
+            "cannot be combined with Accept: text/event-stream",
+            suggestion="Leave one of the two headers out.",
+            reason="conflicting_params",
+        )
 
 
 async def _publish_page(stream: EventStream, walked: Walked) -> bool:

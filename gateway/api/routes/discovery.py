@@ -10,7 +10,7 @@ from gateway.api.responses import Replies
 from gateway.calls.pricing import price_of
 from gateway.docs.guide import Guides
 from gateway.http.envelope import fragment
-from gateway.http.errors import Refused, invalid
+from gateway.http.errors import InvalidParam, Refused
 from gateway.http.params import read_free
 from gateway.http.request import Caller, Reply, Request
 from gateway.http.routing import Route
@@ -70,7 +70,7 @@ class Discovery:
 
     def _chosen(self, values: Mapping[str, Any]) -> Listing:
         if ("id" in values) == ("url" in values):
-            raise invalid("id", "or url must be sent, exactly one of them")
+            raise InvalidParam("id", "or url must be sent, exactly one of them")
         path = f"/v1/{values['id'].strip('/')}" if "id" in values else urlsplit(values["url"]).path
         listing = self._catalog.at(path)
         if listing is None or not listing.available or values.get("method", "GET") != "GET":

@@ -11,7 +11,7 @@ import orjson
 from gateway.api.responses import Replies, account_fragment
 from gateway.api.routes.monitors import MONITOR, monitor_id_of
 from gateway.http.bodies import read_json
-from gateway.http.errors import Refused, invalid
+from gateway.http.errors import InvalidParam, Refused
 from gateway.http.params import read_free
 from gateway.http.request import Caller, Reply, Request
 from gateway.http.routing import Route
@@ -94,7 +94,7 @@ class MonitorPastRoutes:
         metric, row = str(values["metric"]), values.get("row")
         _check_metrics([metric], monitor)
         if row is None and monitor.track is not None and metric.startswith(ROW):
-            raise invalid("row", f"is required, since {metric} is a number of each row; timeseries lists the rows")
+            raise InvalidParam("row", f"is required, since {metric} is a number of each row; timeseries lists the rows")
         picture = await self._projections.chart(monitor, window, metric=metric, row=PAGE if row is None else str(row))
         # Nothing in it could run, and nothing is let in to run: it may be opened as a page of its own.
         headers = fields_of(

@@ -11,7 +11,7 @@ from gateway.api.monitor_records import run_record
 from gateway.api.paging import Lists, behind
 from gateway.api.responses import Replies, account_fragment
 from gateway.http.bodies import read_json
-from gateway.http.errors import Refused, invalid
+from gateway.http.errors import InvalidParam
 from gateway.http.params import CURSOR, DRY_RUN, read_free
 from gateway.http.request import Caller, Reply, Request
 from gateway.http.routing import Route
@@ -160,11 +160,8 @@ def _includes(sent: object) -> tuple[str, ...]:
     asked = tuple(str(sent).split(",")) if sent is not None else ()
     for name in asked:
         if name not in _INCLUDES:
-            near = nearest(name.lower(), _INCLUDES)
-            if near is None:
-                raise invalid("include", "must be result, numbers or both with a comma between them")
-            message = f"include must be result, numbers or both, not {name[:100]}"
-            raise Refused("INVALID_REQUEST", message, details={"did_you_mean": near, "param": "include"})
+            problem = f"must be result, numbers or both with a comma between them, not {name[:100]}"
+            raise InvalidParam("include", problem, meant=nearest(name.lower(), _INCLUDES))
     return asked
 
 

@@ -16,7 +16,7 @@ from billing.charges.batch_rows import Charge, Closed
 from billing.charges.charges import close_request
 from billing.errors import InsufficientCredits
 from gateway.calls.idempotency import Begin, ClaimEnd, Claims, fingerprint, idempotency_key
-from gateway.http.errors import Refused
+from gateway.http.errors import CORRECT, Refused
 from limits.errors import ClaimInProgress
 from limits.idempotency import UNFINISHED_S, Claim, HeldClaim, StoredReply, read_claims
 from limits.stored_replies import KEPT_S
@@ -66,7 +66,7 @@ def test_a_key_that_is_not_1_to_255_visible_characters_is_refused(header: bytes)
     with pytest.raises(Refused) as caught:
         idempotency_key(header)
     assert caught.value.code.name == "INVALID_REQUEST"
-    assert caught.value.details == {"reason": "invalid_param", "param": "Idempotency-Key"}
+    assert caught.value.details == {"reason": "invalid_param", "param": "Idempotency-Key", "next_step": CORRECT}
 
 
 def test_no_header_is_no_key() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.http.bodies import read_json
-from gateway.http.errors import Refused
+from gateway.http.errors import CORRECT, Refused
 from gateway.http.request import Request
 from gateway.http.routing import BODY_BYTES_MAX
 
@@ -52,38 +52,48 @@ async def test_a_body_is_what_it_says_however_it_arrives() -> None:
         assert await outcome(*pieces) == Form("caf\u00e9", 1, Inner(3))
 
 
+def about(name: str, reason: str = "invalid_param") -> dict[str, object]:
+    """The details of a refusal of this name."""
+    return {"reason": reason, "param": name, "next_step": CORRECT}
+
+
+def meant(proposed: str, name: str) -> dict[str, object]:
+    """The details where one is proposed."""
+    return {"did_you_mean": proposed, "param": name, "next_step": CORRECT, "remove_params": [name]}
+
+
 REFUSED: dict[str, tuple[bytes, dict[str, Any], str]] = {
-    "nothing": (b"", {"reason": "invalid_param", "param": "body"}, "send a JSON object"),
-    "no JSON": (b"{", {"reason": "invalid_param", "param": "body"}, "is no JSON"),
-    "two values": (b"{}{}", {"reason": "invalid_param", "param": "body"}, "is no JSON"),
-    "a list": (b"[]", {"reason": "invalid_param", "param": "body"}, "must be a JSON object"),
-    "null": (b"null", {"reason": "invalid_param", "param": "body"}, "must be a JSON object"),
-    "text that is no UTF-8": (b'{"name":"\xff"}', {"reason": "invalid_utf8", "param": "body"}, "not valid UTF-8"),
-    "a missing field": (b"{}", {"reason": "invalid_param", "param": "name"}, "name is required"),
-    "a field of another type": (b'{"name":1}', {"reason": "invalid_param", "param": "name"}, "expected `str`"),
-    "null for a text": (b'{"name":null}', {"reason": "invalid_param", "param": "name"}, "expected `str`"),
-    "a fraction": (b'{"name":"a","size":1.5}', {"reason": "invalid_param", "param": "size"}, "expected `int`"),
+    "nothing": (b"", about("body"), "send a JSON object"),
+    "no JSON": (b"{", about("body"), "is no JSON"),
+    "two values": (b"{}{}", about("body"), "is no JSON"),
+    "a list": (b"[]", about("body"), "must be a JSON object"),
+    "null": (b"null", about("body"), "must be a JSON object"),
+    "text that is no UTF-8": (b'{"name":"\xff"}', about("body", "invalid_utf8"), "is not valid UTF-8"),
+    "a missing field": (b"{}", about("name"), "name is required"),
+    "a field of another type": (b'{"name":1}', about("name"), "expected `str`"),
+    "null for a text": (b'{"name":null}', about("name"), "expected `str`"),
+    "a fraction": (b'{"name":"a","size":1.5}', about("size"), "expected `int`"),
     "a field inside": (
         b'{"name":"a","inner":{"number":"x"}}',
-        {"reason": "invalid_param", "param": "inner.number"},
+        about("inner.number"),
         "expected `int`",
     ),
     "an unknown field": (
         b'{"nmae":"a"}',
-        {"did_you_mean": "name", "remove_params": ["nmae"]},
+        meant("name", "nmae"),
         "nmae is no field of this body; did you mean name?",
     ),
     "a field in part": (
         b'{"name":"a","inn":1}',
-        {"did_you_mean": "inner", "remove_params": ["inn"]},
+        meant("inner", "inn"),
         "did you mean inner?",
     ),
     "a field that is like none": (
         b'{"name":"a","recipe":"b"}',
-        {"reason": "invalid_param", "param": "recipe", "remove_params": ["recipe"]},
+        {**about("recipe"), "remove_params": ["recipe"]},
         "recipe is no field of this body; its fields are name, size, inner.",
     ),
-    "depth without end": (b'{"name":' * 5000, {"reason": "invalid_param", "param": "body"}, "is no JSON"),
+    "depth without end": (b'{"name":' * 5000, about("body"), "is no JSON"),
 }
 
 
@@ -98,13 +108,13 @@ async def test_a_refusal_names_the_field_and_what_is_wrong(body: bytes, details:
 async def test_a_missing_field_inside_is_named_with_its_place() -> None:
     refused = await outcome(b'{"name":"a","inner":{}}')
     assert isinstance(refused, Refused)
-    assert refused.details == {"reason": "invalid_param", "param": "inner.number"}
+    assert refused.details == about("inner.number")
 
 
 async def test_a_body_that_breaks_off_is_refused() -> None:
     refused = await outcome(b'{"name":"a"}', whole=False)
     assert isinstance(refused, Refused)
-    assert refused.message == "body did not arrive whole"
+    assert refused.message == "body did not arrive whole."
 
 
 async def test_one_byte_more_than_the_bound_is_refused_and_no_more_is_read() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from billing.errors import InsufficientCredits, KeyBudgetReached, KeyUnusable
-from gateway.http.errors import CODES, KeyMissing, Refused, invalid, refusal_of
+from gateway.http.errors import CODES, CORRECT, InvalidParam, KeyMissing, Refused, refusal_of
 from gateway.server.http1.fields import NO_FIELDS, Fields
 from limits.errors import (
     CircuitOpen,
@@ -62,7 +62,7 @@ class Row:
 
 
 def wrong(param: str, **more: Any) -> dict[str, Any]:
-    return {"reason": "invalid_param", "param": param, **more}
+    return {"reason": "invalid_param", "param": param, "next_step": CORRECT, **more}
 
 
 def monitor(exc: MonitorInvalid, **more: Any) -> Row:
@@ -209,6 +209,16 @@ def test_only_what_may_pass_says_when_and_details_never_have_both(row: Row) -> N
     assert not {"reason", "did_you_mean"} <= (refused.details or {}).keys()
 
 
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS.keys())
+def test_a_refused_request_names_its_parameter_unless_a_state_refuses_it(row: Row) -> None:
+    if row.code == "INVALID_REQUEST":
+        details = refusal_of(row.exc).details
+        assert details is not None
+        assert "next_step" in details
+        is_state = isinstance(row.exc, MonitorLimitReached | MonitorPaused | RedeliveryRefused)
+        assert ("param" in details) != is_state
+
+
 @given(st.floats(0.001, 1e9), st.integers(0, 10**6))
 def test_who_is_told_to_wait_is_told_whole_seconds_of_at_least_one(said_s: float, known_s: int) -> None:
     for exc in (
@@ -232,8 +242,8 @@ def test_a_refusal_is_answered_as_it_is() -> None:
 
 
 def test_a_wrong_parameter_is_named() -> None:
-    refused = invalid("limit", "must be at least 1")
-    assert (refused.code.name, refused.message) == ("INVALID_REQUEST", "limit must be at least 1")
+    refused = InvalidParam("limit", "must be at least 1")
+    assert (refused.code.name, refused.message) == ("INVALID_REQUEST", "limit must be at least 1.")
     assert refused.details == wrong("limit")
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.http.errors import InvalidParam, Refused
+from gateway.http.errors import CORRECT, InvalidParam, Refused
 from gateway.http.params import CURSOR, Declared, check_text, declared_by, read_free
 from upstreams.model.archetypes import AUTHOR, AUTHOR_LIST
 from upstreams.model.endpoint import Endpoint
@@ -35,8 +35,14 @@ def refused(checked: Declared, query: str) -> dict[str, Any]:
     return dict(refusal.value.details or {})
 
 
-def about(name: str) -> dict[str, str]:
-    return {"reason": "invalid_param", "param": name}
+def about(name: str, reason: str = "invalid_param") -> dict[str, object]:
+    """The details of a refusal of this name."""
+    return {"reason": reason, "param": name, "next_step": CORRECT}
+
+
+def meant(proposed: str, name: str, **more: object) -> dict[str, object]:
+    """The details where one is proposed."""
+    return {"did_you_mean": proposed, "param": name, "next_step": CORRECT, **more}
 
 
 EVERY = (NAME, SORT, WHOLE, LEAST, ADDRESS, limit(50, 20))
@@ -93,30 +99,30 @@ REFUSALS = {
     "name=a&least=1_0": about("least"),
     "name=a&least=%2B1": about("least"),
     "name=a&whole=yes": about("whole"),
-    "name=a&sort=newer": {"did_you_mean": "new"},
+    "name=a&sort=newer": meant("new", "sort"),
     "name=a&sort=zzzz": about("sort"),
-    "nam=a": {"did_you_mean": "name", "remove_params": ["nam"]},
-    "name=a&Sort=new": {"did_you_mean": "sort", "remove_params": ["Sort"]},
-    "name=a&soort=1&leest=2": {"did_you_mean": "sort", "remove_params": ["soort", "leest"]},
-    "name=a&NAMES=b": {"did_you_mean": "name", "remove_params": ["NAMES"]},
+    "nam=a": meant("name", "nam", remove_params=["nam"]),
+    "name=a&Sort=new": meant("sort", "Sort", remove_params=["Sort"]),
+    "name=a&soort=1&leest=2": meant("sort", "soort", remove_params=["soort", "leest"]),
+    "name=a&NAMES=b": meant("name", "NAMES", remove_params=["NAMES"]),
     "name=a%00": about("name"),
-    "name=%FF": {"reason": "invalid_utf8", "param": "name"},
-    "name=%EF%BF%BD": {"reason": "invalid_utf8", "param": "name"},
-    "name=caf%C3": {"reason": "invalid_utf8", "param": "name"},
-    "name=%C0%AF": {"reason": "invalid_utf8", "param": "name"},
-    "name=%ED%A0%80": {"reason": "invalid_utf8", "param": "name"},
-    "name=a%2520b": {"reason": "double_encoded", "param": "name"},
-    "name=%25C3%25A9": {"reason": "double_encoded", "param": "name"},
-    "name=a%252Fb": {"reason": "double_encoded", "param": "name"},
-    "name=a&url=https%253A%252F%252Fa.test%252Fb": {"reason": "double_encoded", "param": "url"},
-    "name=a&url=HTTP%253A//a.test": {"reason": "double_encoded", "param": "url"},
+    "name=%FF": about("name", "invalid_utf8"),
+    "name=%EF%BF%BD": about("name", "invalid_utf8"),
+    "name=caf%C3": about("name", "invalid_utf8"),
+    "name=%C0%AF": about("name", "invalid_utf8"),
+    "name=%ED%A0%80": about("name", "invalid_utf8"),
+    "name=a%2520b": about("name", "double_encoded"),
+    "name=%25C3%25A9": about("name", "double_encoded"),
+    "name=a%252Fb": about("name", "double_encoded"),
+    "name=a&url=https%253A%252F%252Fa.test%252Fb": about("url", "double_encoded"),
+    "name=a&url=HTTP%253A//a.test": about("url", "double_encoded"),
     "name=a&least=1.5": about("least"),
     "name=a&least=%D9%A1": about("least"),
     "name=a&limit=0": about("limit"),
     "name=a&limit=ten": about("limit"),
     "name=a&max_credits=-1": about("max_credits"),
     "name=a&dry_run=perhaps": about("dry_run"),
-    "name=a&sort=NEWER": {"did_you_mean": "new"},
+    "name=a&sort=NEWER": meant("new", "sort"),
 }
 
 
@@ -204,5 +210,5 @@ def test_text_encoded_once_is_taken_and_encoded_twice_is_refused(text: str) -> N
     if encoded != text:
         with pytest.raises(Refused) as refusal:
             check_text("name", encoded)
-        assert refusal.value.details == {"reason": "double_encoded", "param": "name"}
+        assert refusal.value.details == about("name", "double_encoded")
         check_text("url", f"https://a.test/?q={encoded}", is_url=True)
