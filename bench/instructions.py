@@ -116,16 +116,16 @@ class Callgrind:
 
     def begin(self, pid: int) -> None:
         """Count from here, at zero."""
-        self._tell(pid, "instrumentation", "on")
-        self._tell(pid, "zero")
+        self._send_command(pid, "instrumentation", "on")
+        self._send_command(pid, "zero")
 
     def end(self, pid: int) -> int:
         """The instructions counted since `begin`, all threads together."""
-        self._tell(pid, "dump")
+        self._send_command(pid, "dump")
         self._taken += 1
         return total_of((self._folder / f"profile.{self._taken}").read_text())
 
-    def _tell(self, pid: int, *words: str) -> None:
+    def _send_command(self, pid: int, *words: str) -> None:
         command = ["vgdb", f"--vgdb-prefix={self._folder}/vgdb", f"--pid={pid}", *words]
         done = subprocess.run(command, capture_output=True, text=True, timeout=_COMMAND_S, check=False)
         if done.returncode:

@@ -54,11 +54,11 @@ class TooManyConsumers(EventsError):
 class FiltersConflict(EventsError):
     """The consumer's first read has bound other filters than those that are asked for now."""
 
-    def __init__(self, name: str, bound: Filters, asked: Filters) -> None:
+    def __init__(self, name: str, bound: Filters, requested: Filters) -> None:
         super().__init__(f"the consumer {name!r} is bound to other filters; leave them out, or use another name")
         self.name = name
         self.bound = bound
-        self.asked = asked
+        self.requested = requested
 
 
 class AckBeyondServed(EventsError):

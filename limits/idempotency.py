@@ -51,36 +51,36 @@ class StoredReply:
 
 
 @dataclass(slots=True)
-class HeldClaim:
-    """A claim as it stands; without `kept` it is running since `at` (Unix seconds)."""
+class ClaimRecord:
+    """A claim as it stands; without a `reply` it is running since `at` (Unix seconds)."""
 
     account_id: str
     place: str
     fingerprint: str
     owner: str
     at: float
-    kept: StoredReply | None = None
+    reply: StoredReply | None = None
     free: bool = False
     """Its outcome cost nothing."""
 
 
-def judge(held: HeldClaim | None, claim: Claim, now: float) -> HeldClaim | StoredReply | LimitError:
-    """Judge a claim: it is taken (a new `HeldClaim`), replays a `StoredReply`, or is refused."""
-    if held is None or now - held.at >= (UNFINISHED_S if held.kept is None else KEPT_S):
-        return HeldClaim(claim.account_id, claim.place, claim.fingerprint, claim.owner, now)
+def judge(held: ClaimRecord | None, claim: Claim, now: float) -> ClaimRecord | StoredReply | LimitError:
+    """Judge a claim: it is taken (a new `ClaimRecord`), replays a `StoredReply`, or is refused."""
+    if held is None or now - held.at >= (UNFINISHED_S if held.reply is None else KEPT_S):
+        return ClaimRecord(claim.account_id, claim.place, claim.fingerprint, claim.owner, now)
     if held.fingerprint != claim.fingerprint:
-        if held.kept is None and held.place != claim.place:
+        if held.reply is None and held.place != claim.place:
             return ClaimConflict()
         return ClaimMismatch()
-    if held.kept is None:
+    if held.reply is None:
         return ClaimInProgress()
-    return ReplayUnavailable() if held.kept.text is None else held.kept
+    return ReplayUnavailable() if held.reply.text is None else held.reply
 
 
-def finished(held: HeldClaim, kept: StoredReply, now: float, *, free: bool) -> HeldClaim:
+def finished(held: ClaimRecord, reply: StoredReply, now: float, *, free: bool) -> ClaimRecord:
     """The claim with its outcome; a text over 64 KB leaves only the mark that there was one."""
-    text = kept.text if kept.text is not None and len(kept.text.encode()) <= REPLAY_BYTES_MAX else None
-    return replace(held, kept=replace(kept, text=text), at=now, free=free)
+    text = reply.text if reply.text is not None and len(reply.text.encode()) <= REPLAY_BYTES_MAX else None
+    return replace(held, reply=replace(reply, text=text), at=now, free=free)
 
 
 READ = """
@@ -104,11 +104,11 @@ DELETE FROM claims WHERE status IS NULL AND owner IN (SELECT request_id FROM dea
 DROP_OLD = "DELETE FROM claims WHERE at < ? AND id IN (SELECT id FROM claims WHERE at < ? ORDER BY at LIMIT ?)"
 
 
-def read_claims(tx: Tx, ids: Sequence[str]) -> dict[str, HeldClaim]:
+def read_claims(tx: Tx, ids: Sequence[str]) -> dict[str, ClaimRecord]:
     """The claims of these rows, as far as there are any; no other writer takes, changes or frees them meanwhile."""
     tx.lock(ids)
     return {
-        id_: HeldClaim(
+        id_: ClaimRecord(
             account_id,
             place,
             fingerprint,
@@ -121,16 +121,16 @@ def read_claims(tx: Tx, ids: Sequence[str]) -> dict[str, HeldClaim]:
     }
 
 
-def save_claims(tx: Tx, claims: dict[str, HeldClaim | None]) -> None:
+def save_claims(tx: Tx, claims: dict[str, ClaimRecord | None]) -> None:
     """Write claims as they now stand, with the texts of their outcomes; None frees the key."""
     replies, rows = [], []
     for id_, one in claims.items():
         if one is None:
             continue
         status, reply, cached = None, None, 0
-        if one.kept is not None:
-            status, cached = one.kept.status, int(one.kept.cached)
-            if (text := one.kept.text) is not None:
+        if one.reply is not None:
+            status, cached = one.reply.status, int(one.reply.cached)
+            if (text := one.reply.text) is not None:
                 reply = reply_id(one.account_id, text)
                 replies.append((reply, one.account_id, text, one.at))
         row = (one.account_id, one.place, one.fingerprint, one.owner, one.at, int(one.free))

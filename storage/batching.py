@@ -52,7 +52,7 @@ class Writer:
         self._refusal: str | None = None
         self._lingering = False
         self._quiet = trio.Event()
-        self._asked = trio.Event()
+        self._has_work = trio.Event()
         self._commits = self._calls = self._failed = self._unheard = 0
 
     async def submit(self, job: Job) -> object:
@@ -85,7 +85,7 @@ class Writer:
         if self._pending and not self._running:
             # Not at once: every task that is ready in this tick of the loop gets into the same commit.
             self._running = True
-            self._asked.set()
+            self._has_work.set()
 
     def refuse(self, why: str | None) -> None:
         """Refuse every call from now on, those that wait too; None takes them again."""
@@ -95,7 +95,7 @@ class Writer:
             self._pending.clear()
             for job in waiting:
                 job.error = StoreUnavailable(why)
-            self._tell(waiting)
+            self._publish(waiting)
 
     def statistics(self) -> StoreStatistics:
         """Counters for the operator."""
@@ -168,16 +168,16 @@ class Writer:
             self._commits += 1
             for callback in callbacks:
                 callback()
-        self._tell(batch)
+        self._publish(batch)
 
-    def _tell(self, jobs: Sequence[Job]) -> None:
+    def _publish(self, jobs: Sequence[Job]) -> None:
         for job in jobs:
             if job.task is not None:
                 trio.lowlevel.reschedule(job.task)
             elif job.error is not None and not job.abandonable:
-                self._tell_failure(job)
+                self._publish_failure(job)
 
-    def _tell_failure(self, job: Job) -> None:
+    def _publish_failure(self, job: Job) -> None:
         self._unheard += 1
         _log.error("a write that nobody waits for failed: %s", job.error, exc_info=job.error)
         if job.on_failure is not None:
@@ -187,8 +187,8 @@ class Writer:
         """Begin to commit when somebody waits, until `scope` is cancelled."""
         with scope:
             while True:
-                await self._asked.wait()
-                self._asked = trio.Event()
+                await self._has_work.wait()
+                self._has_work = trio.Event()
                 self._dispatch()
 
     async def _drain(self) -> None:

@@ -131,11 +131,11 @@ def groups_of(jobs: Sequence[Job]) -> list[list[Job]]:
 
 def _run_group(engine: Engine, group: Sequence[Job], callbacks: list[Callback], *, alone: bool) -> None:
     """Run one group; `alone` in its transaction it needs no savepoint, which saves two statements of a dozen."""
-    asked: list[Callback] = []
+    wanted: list[Callback] = []
     if not alone:
         engine.mark()
     try:
-        _call(engine.transaction(asked), group)
+        _call(engine.transaction(wanted), group)
         if not alone:
             engine.settle()
     except Exception as exc:  # a call's error is its own, whatever it is
@@ -149,7 +149,7 @@ def _run_group(engine: Engine, group: Sequence[Job], callbacks: list[Callback], 
         return
     if not alone:
         engine.keep()
-    callbacks += asked
+    callbacks += wanted
 
 
 def _call(tx: Tx, group: Sequence[Job]) -> None:

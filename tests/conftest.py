@@ -1,4 +1,4 @@
-"""What tests of more than one package stand on, and how the whole suite is shared out among processes."""
+"""The fixtures of more than one package, and how the whole suite is shared out among processes."""
 
 import gc
 import inspect
@@ -41,7 +41,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collectstart(collector: pytest.Collector) -> None:
-    """What is loaded until all is collected stays, and to walk over it again and again takes long."""
+    """All that is loaded until the tests are collected stays, and to walk over it again and again takes long."""
     gc.disable()
 
 
@@ -84,7 +84,7 @@ class Shares(LoadFileScheduling):
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Shares:
-    """What shares the tests out."""
+    """Return the scheduler that shares the tests out."""
     return Shares(config, log)
 
 
@@ -104,7 +104,7 @@ def stores() -> Iterator[Stores | None]:
 
 @pytest.fixture(autouse=True)
 def stores_dropped(stores: Stores | None) -> Iterator[None]:
-    """What a test has stored on that server goes with the test."""
+    """Drop all that a test has stored on that server."""
     with stores.dropping() if stores is not None else nullcontext():
         yield
 
@@ -134,6 +134,6 @@ def empty_redis(redis_server: RedisServer) -> RedisServer:
 
 @pytest.fixture(scope="session")
 def commands() -> Iterator[Commands]:
-    """What runs short commands."""
+    """The runner of short commands."""
     with open_commands() as commands:
         yield commands

@@ -37,7 +37,7 @@ of_each_document = pytest.mark.parametrize("document", DOCUMENTS, ids=NAMES)
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
-    """What answers the documents' curl calls."""
+    """The node that answers the documents' curl calls."""
     with open_commands() as runner:
         place = Place(tmp_path_factory.mktemp("docs"), runner)
         place.configure()
@@ -61,7 +61,7 @@ def unanswered(block: Block, node: Node) -> Iterator[str]:
 
 
 def flaw_of_call(command: Command, output: str, node: Node) -> str | None:
-    """What is wrong with a curl call; None when nothing is."""
+    """The flaw of a curl call; None when nothing is."""
     try:
         answered = perform(read_call(command.words), node)
     except NotUnderstood as exc:
@@ -125,7 +125,7 @@ def headings(document: Path) -> list[tuple[str, str]]:
 
 
 def anchors(file: Path, document: Path) -> set[str]:
-    """What a link can name in a file, or in the document itself where the link names no file."""
+    """The anchors that a link can name in a file, or in the document itself where the link names no file."""
     of = document if file == document.parent else file
     return {re.sub(r"[^\w -]", "", text.lower()).replace(" ", "-") for _, text in headings(of)}
 

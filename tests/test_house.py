@@ -26,6 +26,14 @@ OLD_NAMES = frozenset(
     )
 )
 """Names of modules that the field has a better word for: see the table of words in docs/contributing.md."""
+OLD_VERBS = frozenset(
+    re.findall(
+        r"\w+",
+        """asked asking asks fall falls flock hear heard hears heed news office presence rung rungs tell telling
+        tells told told_waits wakeups""",
+    )
+)
+"""Names of functions and attributes likewise. The table's other words have a plain meaning too: held credits."""
 STILL_OLD: MappingProxyType[str, str] = MappingProxyType(
     {
         "bench.scenarios.due": "the scenario's name in the command",
@@ -102,6 +110,32 @@ def test_a_docstring_begins_with_the_thing_or_the_deed() -> None:
 def test_no_module_has_a_name_of_the_private_language() -> None:
     old = {name for name in modules() if name.rpartition(".")[2] in OLD_NAMES}
     assert old - STILL_OLD.keys() == set()
+
+
+def test_no_function_or_attribute_has_a_name_of_the_private_language() -> None:
+    """Goal: one word for one thing. Platforms keep the words of what they read."""
+    wrong = [
+        f"{module.path}:{getattr(node, 'lineno', 0)}: {name}"
+        for module in modules().values()
+        if not _in(module.path, ("upstreams/platforms",))
+        for node in ast.walk(module.tree)
+        if (name := _defined(node)).strip("_") in OLD_VERBS
+    ]
+    assert wrong == []
+
+
+def _defined(node: ast.AST) -> str:
+    """The function, argument or attribute that a node defines; empty when it defines none."""
+    match node:
+        case ast.FunctionDef() | ast.AsyncFunctionDef():
+            return node.name
+        case ast.arg():
+            return node.arg
+        case ast.AnnAssign(target=ast.Name(id=name)):
+            return name
+        case ast.Attribute(attr=attr, ctx=ast.Store()):
+            return attr
+    return ""
 
 
 def test_a_small_module_with_one_importer_stands_alone_for_a_reason() -> None:

@@ -11,7 +11,7 @@ ODD = 987_654_321_012_345
 
 
 def drawn() -> list[int]:
-    """What Hypothesis makes up for a test of integers."""
+    """The examples that Hypothesis makes up for a test of integers."""
     seen: list[int] = []
 
     @settings(max_examples=300, derandomize=True)

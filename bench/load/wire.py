@@ -27,7 +27,7 @@ class ClosedWire:
         self._sockets: dict[int, socket.socket] = {}
         self._received: dict[int, bytes] = {}
         self._sent_at: dict[int, float] = {}
-        self._asking = True
+        self._under_way = True
         self.latencies_s: list[float] = []
         self.tally = Tally(spec)
 
@@ -68,7 +68,7 @@ class ClosedWire:
 
     def drain(self, *, until: float) -> None:
         """Read the answers still due, asking nothing more, so that the next run finds an idle server."""
-        self._asking = False
+        self._under_way = False
         while self._sent_at and time.perf_counter() < until:
             for number, _ in self._epoll.poll(POLL_S):
                 self._read(number)
@@ -108,7 +108,7 @@ class ClosedWire:
         self.tally.note(head)
         if closes(head):
             self._reconnect(number)
-        elif self._asking:
+        elif self._under_way:
             self._ask(number)
 
     def _closed(self, number: int) -> None:
@@ -119,5 +119,5 @@ class ClosedWire:
 
     def _reconnect(self, number: int) -> None:
         self._sockets.pop(number).close()
-        if self._asking:
+        if self._under_way:
             self._connect()

@@ -55,11 +55,11 @@ async def measure_flood(seconds: float, *, times: Sequence[float] = TIMES, stage
         ChildFailed: a server or a load generator did not run.
     """
     async with open_stage(stage) as target:
-        asks = tuple(_ask(target, key) for key in _keys(target))
-        measured = await drive(ClosedLoad(asks[0], seconds=CAPACITY_S))
+        specs = tuple(_ask(target, key) for key in _keys(target))
+        measured = await drive(ClosedLoad(specs[0], seconds=CAPACITY_S))
         capacity = max(measured.requests / measured.seconds, 1.0)
         seen = [
-            await _flood(target, asks, Pace(capacity * each, seconds), times=each, first_key=nth * KEYS_APART)
+            await _flood(target, specs, Pace(capacity * each, seconds), times=each, first_key=nth * KEYS_APART)
             for nth, each in enumerate(times, start=1)
         ]
     return flood_found(capacity, seen)
@@ -76,13 +76,13 @@ def _ask(target: ServerTarget, key: str) -> RequestSpec:
 
 
 async def _flood(
-    target: ServerTarget, asks: tuple[RequestSpec, ...], pace: Pace, *, times: float, first_key: int
+    target: ServerTarget, specs: tuple[RequestSpec, ...], pace: Pace, *, times: float, first_key: int
 ) -> Flooded:
-    flood = split_load(asks[0], pace, connections=CONNECTIONS, first_key=first_key)
+    flood = split_load(specs[0], pace, connections=CONNECTIONS, first_key=first_key)
     begin_ns, end_ns = flood[0].first_ns, flood[0].first_ns + round((pace.warmup_s + pace.seconds) * 1e9)
-    quiet = _steady(asks[1], begin_ns, Pace(QUIET_PER_S, pace.seconds, pace.warmup_s), first_key + KEYS_APART // 2)
+    quiet = _steady(specs[1], begin_ns, Pace(QUIET_PER_S, pace.seconds, pace.warmup_s), first_key + KEYS_APART // 2)
     after_pace = Pace(pace.rate / times * AFTER_SHARE, AFTER_S, 0.0)
-    after = _steady(asks[0], end_ns + round(RECOVERY_S * 1e9), after_pace, first_key + KEYS_APART // 4 * 3)
+    after = _steady(specs[0], end_ns + round(RECOVERY_S * 1e9), after_pace, first_key + KEYS_APART // 4 * 3)
     watching = partial(watch, target.pid, begin_ns / 1e9 + pace.warmup_s, end_ns / 1e9)
     works = [partial(run_open_load, load) for load in (quiet, after, *flood)]
     watched, *counts = await run_side_by_side(watching, *works)

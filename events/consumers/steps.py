@@ -109,8 +109,8 @@ def read_step(want: Want, now: float, tx: Tx) -> ConsumerStep[Served | Lapsed]:
             want.account_id, want.key_id, want.name, want.filters or ALL, start=want.start, head=head, now=now
         )
         return _serve(tx, want, before, new, now)
-    if (asked := want.filters_beside(before.filters)) != before.filters:
-        raise FiltersConflict(want.name, before.filters, asked)
+    if (requested := want.filters_beside(before.filters)) != before.filters:
+        raise FiltersConflict(want.name, before.filters, requested)
     if not rules.is_lapsed(before, head, now):
         return _serve(tx, want, before, before, now)
     if not before.lapse_told:

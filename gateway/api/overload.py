@@ -157,9 +157,9 @@ class Overload:
         self._shedder.observe(at, pressure, 0 if is_calm else self._load.busy())
         self.active = self._shedder.active
         if self.active or self._spell is not None:
-            self._tell(at, lag_s)
+            self._log_spell(at, lag_s)
 
-    def _tell(self, at: float, lag_s: float) -> None:
+    def _log_spell(self, at: float, lag_s: float) -> None:
         """Log the first refusal and the end; a pair of lines for `LINES_APART_S` at most."""
         now = self._shedder.statistics()
         spell = self._spell
@@ -168,10 +168,10 @@ class Overload:
         refused = now.refused_total - spell.refused_before
         if not now.active:
             self._spell = None
-            if spell.is_told:
+            if spell.is_logged:
                 self._log.event("warning", "overload_ended", seconds=round(at - spell.began_at, 1), refused=refused)
-        elif refused and not spell.is_told and at - self._line_at >= LINES_APART_S:
-            spell.is_told, self._line_at = True, at
+        elif refused and not spell.is_logged and at - self._line_at >= LINES_APART_S:
+            spell.is_logged, self._line_at = True, at
             self._log.event("warning", "overload_began", lag_ms=round(lag_s * 1000), limit=now.limit)
 
 
@@ -181,7 +181,7 @@ class _Spell:
 
     began_at: float
     refused_before: int
-    is_told: bool = False
+    is_logged: bool = False
 
 
 def load_of(

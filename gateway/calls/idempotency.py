@@ -13,7 +13,7 @@ from billing.charges.refunds import NOTHING_USED
 from billing.errors import ChargeUnknown
 from gateway.http.errors import InvalidParam
 from limits.errors import ClaimConflict, ClaimInProgress, ClaimMismatch, ClaimRefused, ReplayUnavailable
-from limits.idempotency import Claim, HeldClaim, StoredReply, finished, judge, read_claims, save_claims
+from limits.idempotency import Claim, ClaimRecord, StoredReply, finished, judge, read_claims, save_claims
 from limits.shares import Shares
 from storage.store import Store, Tx
 
@@ -94,7 +94,7 @@ class Claims:
         now = self._now()
         ids = [step.claim.id for step in steps]
         before = read_claims(tx, sorted(set(ids)))
-        claims: dict[str, HeldClaim | None] = {**before}
+        claims: dict[str, ClaimRecord | None] = {**before}
         results: list[object] = []
         money: list[tuple[int, Request]] = []
         for place, (id_, step) in enumerate(zip(ids, steps, strict=True)):
@@ -130,19 +130,19 @@ class Claims:
             return Closed(credits_used=0, balance_after=0)
 
 
-Judged = tuple[object, Request | None, HeldClaim | None]
+Judged = tuple[object, Request | None, ClaimRecord | None]
 """The result of a step but for its money, its money, and the claim as it stands then."""
 
 
-def _begin(held: HeldClaim | None, step: Begin, now: float) -> Judged:
+def _begin(held: ClaimRecord | None, step: Begin, now: float) -> Judged:
     verdict = judge(held, step.claim, now)
-    if not isinstance(verdict, HeldClaim):
+    if not isinstance(verdict, ClaimRecord):
         return verdict, None, held
     return None, step.charge, verdict if step.reply is None else finished(verdict, step.reply, now, free=True)
 
 
-def _end(held: HeldClaim | None, step: ClaimEnd, now: float) -> Judged:
-    if held is None or held.owner != step.claim.owner or held.kept is not None:
+def _end(held: ClaimRecord | None, step: ClaimEnd, now: float) -> Judged:
+    if held is None or held.owner != step.claim.owner or held.reply is not None:
         return None, step.close._replace(used=NOTHING_USED), held
     return None, step.close, None if step.reply is None else finished(held, step.reply, now, free=not step.close.used)
 

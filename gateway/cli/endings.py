@@ -23,17 +23,17 @@ class Endings:
         self._is_waiting = False
 
     @contextmanager
-    def heard(self) -> Iterator[None]:
+    def observed(self) -> Iterator[None]:
         """Hear signals inside of the block; what is ignored, as under nohup, stays ignored."""
         numbers = [n for n in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(n) is not signal.SIG_IGN]
-        before = {number: signal.signal(number, self._hear) for number in numbers}
+        before = {number: signal.signal(number, self._observe) for number in numbers}
         try:
             yield
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def _hear(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - as signal calls it
+    def _observe(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - as signal calls it
         if self._is_waiting or self._is_asked:
             raise CommandEnded
         self._is_asked = True

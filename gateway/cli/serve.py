@@ -67,7 +67,7 @@ def serve(config_path: str | None, sandbox: bool, new_store: bool) -> None:
 
     also = {} if worker is None else {"worker": worker.number}
     with open_log(config.log.level, access=config.log.access, also=also) as log:
-        _tell(log, doubts)
+        _log_doubts(log, doubts)
         run(partial(main, log))
 
 
@@ -78,7 +78,7 @@ def _doubts(config: Config) -> list[tuple[str, str]]:
     return [*([("secret_doubtful", secret)] if secret else []), *of_tls]
 
 
-def _tell(log: Log, doubts: list[tuple[str, str]]) -> None:
+def _log_doubts(log: Log, doubts: list[tuple[str, str]]) -> None:
     for event, doubt in doubts:
         log.event("warning", event, problem=doubt)
 
@@ -88,7 +88,7 @@ def _supervise(config: Config, secrets: Secrets, doubts: list[tuple[str, str]]) 
     program = (sys.executable, *sys.orig_argv[1:])
     try:
         with open_log(config.log.level) as log:
-            _tell(log, doubts)
+            _log_doubts(log, doubts)
             run(partial(supervise, SupervisorPlan(config, secrets.admin_token, program, os.environ, log)))
     except WorkersRefused as exc:
         raise Refusal(str(exc)) from exc

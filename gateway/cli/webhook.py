@@ -78,7 +78,7 @@ async def _listen(secret: str, port: int, *, header_name: str, tolerance_s: floa
     unread, one_at_a_time = trio.Event(), trio.Lock()
     failures: list[BrokenPipeError | Refusal] = []
 
-    async def tell(received: Received) -> None:
+    async def publish(received: Received) -> None:
         """Print a delivery before it is answered, so that who reads slowly is sent no more than that."""
         try:
             async with one_at_a_time:
@@ -88,7 +88,7 @@ async def _listen(secret: str, port: int, *, header_name: str, tolerance_s: floa
             unread.set()
 
     check = partial(verify, secret, tolerance_s=tolerance_s)
-    receiver = Receiver(check, header_name=header_name, tell=tell, now=time.time)
+    receiver = Receiver(check, header_name=header_name, publish=publish, now=time.time)
     serve = partial(serve_native, receiver, listeners, shutdown=unread, drain_s=0.0, edge_answer=plain_edge_answer)
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async with trio.open_nursery() as nursery:

@@ -34,11 +34,16 @@ class Receiver:
     """Tells of everything that is posted to it, at any path."""
 
     def __init__(
-        self, verify: Verify, *, header_name: str, tell: Callable[[Received], Awaitable[None]], now: Callable[[], float]
+        self,
+        verify: Verify,
+        *,
+        header_name: str,
+        publish: Callable[[Received], Awaitable[None]],
+        now: Callable[[], float],
     ) -> None:
         self._verify = verify
         self._header_name = header_name
-        self._tell = tell
+        self._publish = publish
         self._now = now
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -58,7 +63,7 @@ class Receiver:
         if body is None:
             return 413, "the body is too long, or did not arrive whole"
         received = self._judge(headers, body)
-        await self._tell(received)
+        await self._publish(received)
         return (204, "") if received.problem is None else (401, received.problem)
 
     def _judge(self, headers: dict[bytes, bytes], body: bytes) -> Received:

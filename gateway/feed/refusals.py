@@ -85,7 +85,7 @@ def of_consumer(exc: EventsError, tokens: FeedTokens) -> Refused:
             return expired(exc.head, exc.committed, tokens, _LAPSED)
         case FiltersConflict():
             return InvalidParam(
-                "types" if exc.asked.types != exc.bound.types else "subject_id",
+                "types" if exc.requested.types != exc.bound.types else "subject_id",
                 "is another than the one that the consumer is bound to",
                 suggestion="Leave types and subject_id out, or read as another consumer.",
                 reason="conflicting_params",

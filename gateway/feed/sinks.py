@@ -123,7 +123,7 @@ class EventSocket:
 
     async def receive(self) -> None:
         """Wait for the client's next message, or its end."""
-        self._received = await self._stream.hear()
+        self._received = await self._stream.receive()
 
     async def answer(self) -> bool:
         """Answer the message; return False when there is none since the client is gone."""

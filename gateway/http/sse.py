@@ -27,7 +27,7 @@ class EventStream:
         self.started = False
         self.ended = False
 
-    async def tell(self, name: str, data: bytes) -> bool:
+    async def publish(self, name: str, data: bytes) -> bool:
         """Send an event of progress; whether the client is still there to take another."""
         try:
             await self.write(_event(name, data))

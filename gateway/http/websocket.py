@@ -32,7 +32,7 @@ class SocketStream:
             await self._send({"type": "websocket.accept", "headers": self._head()})
         await self._send({"type": "websocket.send", "text": text.decode()})
 
-    async def hear(self) -> str | bytes | None:
+    async def receive(self) -> str | bytes | None:
         """The client's next message; None once it is gone. Nothing is lost when this is cancelled."""
         message = await self._receive()
         while message["type"] != "websocket.disconnect":

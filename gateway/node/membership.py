@@ -61,8 +61,8 @@ class Membership:
         self._now = runtime.now
         self._log = runtime.log
         self._pace = pace
-        self._heard_at = self._steady_since = trio.current_time()
-        self._is_heard = True
+        self._beaten_at = self._steady_since = trio.current_time()
+        self._is_alive = True
         self._owed: set[str] = set()
         self.recovered_charges = 0
         """Charges of others, and of earlier lives, that this node has refunded."""
@@ -86,7 +86,7 @@ class Membership:
     async def keep_beating(self) -> None:
         """Say again and again that this node lives, at once under a new name where it was declared dead."""
         while True:
-            await trio.sleep(self._pace.beat_s / (1 if self._is_heard else TRIES_PER_BEAT))
+            await trio.sleep(self._pace.beat_s / (1 if self._is_alive else TRIES_PER_BEAT))
             try:
                 # Far longer than a beat, since a write that leaves the writer's queue begins again at its end.
                 with trio.fail_after(self._pace.dead_after_s / 2):
@@ -94,9 +94,9 @@ class Membership:
             except StateNotShared:
                 raise
             except (StorageError, trio.TooSlowError) as exc:
-                if self._is_heard:
+                if self._is_alive:
                     self._log.event("warning", "node_unheard", node=self._stores.charges.node, error=repr(exc))
-                self._is_heard = False
+                self._is_alive = False
 
     async def keep_recovering(self) -> None:
         """Take over from the dead, again and again."""
@@ -128,15 +128,15 @@ class Membership:
         if not await self._store.write(partial(nodes.beat, node_id=self._stores.charges.node)):
             await self._live_again()
             return
-        if beaten_at - self._heard_at > 2 * beat_s:
+        if beaten_at - self._beaten_at > 2 * beat_s:
             self._steady_since = trio.current_time()
-        self._heard_at, self._is_heard = beaten_at, True
+        self._beaten_at, self._is_alive = beaten_at, True
 
     async def _join(self, node: str) -> None:
         await self._outlast_rivals(node)
         await self._store.write(partial(nodes.join, node_id=node, shares_state=self._shares_state))
-        self._heard_at = self._steady_since = trio.current_time()
-        self._is_heard = True
+        self._beaten_at = self._steady_since = trio.current_time()
+        self._is_alive = True
 
     async def _outlast_rivals(self, node: str) -> None:
         """Return once no node lives that this one must not join: at once, or when a killed one no longer seems alive.
@@ -191,7 +191,7 @@ class Membership:
     def _can_judge(self) -> bool:
         """Whether the others' silence is their own: a node that could not write for a while cannot judge them."""
         now, a_while_s = trio.current_time(), 2 * self._pace.beat_s
-        return now - self._heard_at <= a_while_s <= now - self._steady_since
+        return now - self._beaten_at <= a_while_s <= now - self._steady_since
 
     async def _recover(self, node: str) -> None:
         balances = self._stores.balances

@@ -31,7 +31,7 @@ class Exchange:
         "_reading",
         "_request",
         "_wire",
-        "body_told",
+        "body_delivered",
         "finished",
         "head_only",
         "keep_alive",
@@ -50,7 +50,7 @@ class Exchange:
         self._reading: Patience | None = None  # with its reading of the answer, once that has to be waited for
         self._left: int | None = None  # bytes of the answer's body that Content-Length still promises
         self._chunked = False
-        self.body_told = False
+        self.body_delivered = False
         self.head_only = request.scope["method"] == "HEAD"
         """Whether the client asked for the head of the answer alone."""
         self.keep_alive = request.keep_alive
@@ -80,7 +80,7 @@ class Exchange:
 
     async def receive(self) -> ReceiveMessage:
         """The next piece of the request's body; behind its end, wait for the client to leave (ASGI 3)."""
-        if not self.body_told and self.refusal is None and not self.finished:
+        if not self.body_delivered and self.refusal is None and not self.finished:
             return await self._next_piece()
         if self.refusal is None and not self.finished:
             await self._wire.wait_hangup(unread_bytes=self._edge.bounds.pipelined_bytes)
@@ -101,8 +101,8 @@ class Exchange:
             except RequestRefused as refusal:
                 self.refusal = refusal
                 return {"type": "http.disconnect"}
-        self.body_told = body is None or body.done
-        return {"type": "http.request", "body": piece, "more_body": not self.body_told}
+        self.body_delivered = body is None or body.done
+        return {"type": "http.request", "body": piece, "more_body": not self.body_delivered}
 
     async def _next_bytes(self) -> bytes:
         wire = self._wire

@@ -17,7 +17,7 @@ class _Lifespan:
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._asked = 0
+        self._received = 0
         self.state: State = {}
         self.started = trio.Event()
         self.stopping = trio.Event()
@@ -43,11 +43,11 @@ class _Lifespan:
             self.stopped.set()
 
     async def receive(self) -> LifespanRequest:
-        self._asked += 1
-        if self._asked == 1:
+        self._received += 1
+        if self._received == 1:
             await trio.lowlevel.checkpoint()
             return {"type": "lifespan.startup"}
-        if self._asked == 2:
+        if self._received == 2:
             await self.stopping.wait()
             return {"type": "lifespan.shutdown"}
         return await trio.sleep_forever()

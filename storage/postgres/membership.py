@@ -37,12 +37,12 @@ SELECT pg_terminate_backend(pid, ?) FROM pg_stat_activity WHERE application_name
 class WriterConnection:
     """The writer's connection while there is one. All but `close` is called by the writer's thread."""
 
-    def __init__(self, url: str, link: PostgresLink, *, id_: str, tell: Callable[[str | None], None]) -> None:
+    def __init__(self, url: str, link: PostgresLink, *, id_: str, publish: Callable[[str | None], None]) -> None:
         """`link` is the first connection; `tell` is told why the server is away, and None when it is back."""
         self._url = url
         self._link: PostgresLink | None = link
-        self._tell = tell
-        self._told = False
+        self._publish = publish
+        self._is_published = False
         self._lock = threading.Lock()
         self._why = ""
         self._unresolved: int | None = None
@@ -71,9 +71,9 @@ class WriterConnection:
         if self._back.wait(REJOIN_S):
             return
         with self._lock:
-            self._told = not self._back.is_set()
-            if self._told:
-                self._tell(why)
+            self._is_published = not self._back.is_set()
+            if self._is_published:
+                self._publish(why)
 
     def check_happened(self) -> None:
         """Pass if the batch whose commit was lost has happened.
@@ -107,9 +107,9 @@ class WriterConnection:
                 self._why = str(exc).strip().partition("\n")[0]
         with self._lock:
             self._back.set()
-            if self._told:
-                self._told = False
-                self._tell(None)
+            if self._is_published:
+                self._is_published = False
+                self._publish(None)
 
     def _connect(self) -> PostgresLink:
         link = open_link(self._url, name=self.id)

@@ -136,8 +136,8 @@ async def open_postgres(url: str, migrations: Sequence[MigrationSet]) -> AsyncIt
     readers = PostgresReaders(url)
     id_ = new_id()
     link = await trio.to_thread.run_sync(_open_first, url, migrations, id_)
-    presence = WriterConnection(url, link, id_=id_, tell=lambda why: _soon(token, refuse, why))
-    engine = PostgresEngine(presence, lambda doubts: _soon(token, _call_all, doubts))
+    membership = WriterConnection(url, link, id_=id_, publish=lambda why: _soon(token, refuse, why))
+    engine = PostgresEngine(membership, lambda doubts: _soon(token, _call_all, doubts))
 
     def refuse(why: str | None) -> None:
         text = None if why is None else f"the database is away: {why}"
@@ -149,7 +149,7 @@ async def open_postgres(url: str, migrations: Sequence[MigrationSet]) -> AsyncIt
             yield PostgresStore(writer, readers)
     finally:
         with trio.move_on_after(CLOSE_S, shield=True):
-            await trio.to_thread.run_sync(presence.close, abandon_on_cancel=True)
+            await trio.to_thread.run_sync(membership.close, abandon_on_cancel=True)
         readers.close()
 
 

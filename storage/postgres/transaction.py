@@ -124,10 +124,10 @@ class PostgresTx:
 class PostgresEngine:
     """The writer's side of a transaction (see `storage.transactions.Engine`)."""
 
-    def __init__(self, presence: WriterConnection, tell_doubts: Callable[[Sequence[Callback]], None]) -> None:
-        """`tell_doubts` has the callbacks called on the Trio side."""
-        self._presence = presence
-        self._tell_doubts = tell_doubts
+    def __init__(self, membership: WriterConnection, publish_doubts: Callable[[Sequence[Callback]], None]) -> None:
+        """`publish_doubts` has the callbacks called on the Trio side."""
+        self._membership = membership
+        self._publish_doubts = publish_doubts
         self._doubts: list[Callback] = []
         self._link: PostgresLink | None = None
         self._batch = 0
@@ -136,7 +136,7 @@ class PostgresEngine:
     def begin(self) -> None:
         """Open a transaction. Raises StoreUnavailable while the server is away."""
         self.rollback()  # one that an earlier error left open
-        link = self._presence.link()
+        link = self._membership.link()
         self._doubts = []
         self._groups = 0
         if self._batch & (self._batch - 1) == 0:  # plans are kept, so let them be made anew as often as tables double
@@ -149,12 +149,12 @@ class PostgresEngine:
         link = self._opened()
         self._batch += 1
         try:
-            link.queue(MARK, (self._presence.id, self._batch))
+            link.queue(MARK, (self._membership.id, self._batch))
             link.queue("COMMIT")
             tag = link.fetch().command_status
         except LinkLost as exc:
             self._link = None
-            self._presence.lose(link, str(exc), unresolved=self._batch)
+            self._membership.lose(link, str(exc), unresolved=self._batch)
             self._check_happened()
             return
         if tag != b"COMMIT":
@@ -171,7 +171,7 @@ class PostgresEngine:
             link.queue("ROLLBACK")
             link.fetch()
         except (psycopg.Error, LinkLost) as exc:
-            self._presence.lose(link, str(exc))
+            self._membership.lose(link, str(exc))
 
     def mark(self) -> None:
         """Set the savepoint."""
@@ -214,9 +214,9 @@ class PostgresEngine:
 
     def _check_happened(self) -> None:
         try:
-            self._presence.check_happened()
+            self._membership.check_happened()
         except CommitUnknown:
-            self._tell_doubts(self._doubts)
+            self._publish_doubts(self._doubts)
             raise
 
 

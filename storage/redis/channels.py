@@ -18,13 +18,13 @@ BUFFER_MESSAGES = 256
 
 
 class _Channel:
-    """One channel with its listeners; `is_heard` once the server has said so."""
+    """One channel with its listeners; `is_subscribed` once the server has said so."""
 
-    __slots__ = ("home", "is_heard", "listeners")
+    __slots__ = ("home", "is_subscribed", "listeners")
 
     def __init__(self) -> None:
         self.home: Calls | None = None
-        self.is_heard = False
+        self.is_subscribed = False
         self.listeners: set[trio.MemorySendChannel[bytes]] = set()
 
 
@@ -42,7 +42,7 @@ class Channels:
         channel = self._channels.setdefault(name, _Channel())
         channel.listeners.add(send)
         self._settle(name, channel)
-        if channel.is_heard:
+        if channel.is_subscribed:
             send.send_nowait(LOOK_AGAIN)
         try:
             with send, receive:
@@ -63,7 +63,7 @@ class Channels:
         self._links.pop(link, None)
         for name, channel in self._channels.items():
             if channel.home is link:
-                channel.home, channel.is_heard = None, False
+                channel.home, channel.is_subscribed = None, False
                 self._settle(name, channel)
 
     def pushed(self, message: Reply) -> None:
@@ -75,10 +75,10 @@ class Channels:
         if channel is None:
             return
         if kind == b"subscribe":
-            channel.is_heard = True
-            _tell(channel, LOOK_AGAIN)
+            channel.is_subscribed = True
+            _publish(channel, LOOK_AGAIN)
         elif kind == b"message" and isinstance(text, bytes):
-            _tell(channel, text)
+            _publish(channel, text)
 
     def _settle(self, name: bytes, channel: _Channel) -> None:
         if channel.home is not None:
@@ -100,7 +100,7 @@ class Channels:
                 return
 
 
-def _tell(channel: _Channel, message: bytes) -> None:
+def _publish(channel: _Channel, message: bytes) -> None:
     """Pass it to all; who is so far behind that it would be lost is told to look again instead."""
     for listener in channel.listeners:
         room = BUFFER_MESSAGES - listener.statistics().current_buffer_used

@@ -106,7 +106,7 @@ class RedisLink:
         finally:
             if why and self.fault is None:
                 self._say(logging.WARNING, f"the link to Redis is down: {why}")
-            self._fall(why or "the link is closed")
+            self._lose(why or "the link is closed")
             self._flying.clear()
             self._owner.lost(self)
 
@@ -121,7 +121,7 @@ class RedisLink:
         _log.info("the link to Redis is up")
         self._owner.connected(self)
 
-    def _fall(self, why: str) -> None:
+    def _lose(self, why: str) -> None:
         """Refuse calls from now on, and fail those that have no outcome; what is in flight may still be answered."""
         self.fault = why
         flying, queued = [call for call in self._flying if not call.is_done], [*self._again, *self._queue]
@@ -188,7 +188,7 @@ class RedisLink:
         """Let nobody wait any longer, and see whether the answers still come."""
         why = f"no answer within {self._round_trip_s:g} s"
         self._say(logging.WARNING, f"the link to Redis stalls: {why}")
-        self._fall(why)
+        self._lose(why)
         with trio.move_on_after(STALL_S):
             while self._flying:
                 self._take(await connection.receive())
@@ -202,7 +202,7 @@ class RedisLink:
                 assert not isinstance(answer, RedisError)
                 self._owner.pushed(answer)
             elif self._flying:
-                self._give(self._flying.popleft(), answer)
+                self._return(self._flying.popleft(), answer)
             else:
                 raise InvalidResponse("an answer that nobody asked for")
         if not self._flying:
@@ -212,7 +212,7 @@ class RedisLink:
             if self._queue:
                 self._sender.unpark()
 
-    def _give(self, call: RedisCall, answer: Answer) -> None:
+    def _return(self, call: RedisCall, answer: Answer) -> None:
         if call.is_done:
             return  # it failed when the link stalled
         if not isinstance(answer, RedisError):

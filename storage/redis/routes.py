@@ -159,10 +159,10 @@ class Cluster:
                     _log.debug("%s:%d does not tell the slots: %s", *address, exc)
         return False
 
-    def _take_map(self, teller: Address, told: Reply) -> None:
+    def _take_map(self, teller: Address, entries: Reply) -> None:
         slots: list[Address | None] = [None] * SLOTS
-        assert isinstance(told, list)
-        for entry in told:
+        assert isinstance(entries, list)
+        for entry in entries:
             first, last, address = _range(entry, teller)
             slots[first : last + 1] = [address] * (last + 1 - first)
         for address in {address for address in slots if address is not None}:

@@ -206,11 +206,11 @@ async def _find_primary(sentinels: Sequence[Address], service: str, access: Acce
         with trio.move_on_after(ASK_S):
             try:
                 async with open_connection(sentinel, bare) as connection:
-                    told = await connection.ask(b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", service.encode())
+                    address = await connection.ask(b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", service.encode())
             except FAULTS as exc:
                 _log.debug("the sentinel %s:%d does not answer: %s", *sentinel, exc)
                 continue
-            match told:
+            match address:
                 case [bytes() as host, bytes() as port]:
                     return host.decode(), int(port)
     raise trio.BrokenResourceError(f"no sentinel knows the service {service!r}")

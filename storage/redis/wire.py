@@ -130,11 +130,11 @@ async def _greet(connection: RedisConnection, access: Access) -> None:
 
 async def _identity(connection: RedisConnection) -> tuple[bytes, bytes] | None:
     try:
-        told = await connection.ask(b"CLIENT", b"INFO")
+        info = await connection.ask(b"CLIENT", b"INFO")
     except RedisError:
         return None  # some providers forbid it
-    assert isinstance(told, bytes)
-    fields = dict(entry.partition(b"=")[::2] for entry in told.split())
+    assert isinstance(info, bytes)
+    fields = dict(entry.partition(b"=")[::2] for entry in info.split())
     return fields[b"id"], fields[b"addr"]
 
 

@@ -17,16 +17,16 @@ class SqliteEngine:
         self,
         connection: sqlite3.Connection,
         watch: FileWatch | None = None,
-        tell_doubts: Callable[[Sequence[Callback]], None] = lambda _doubts: None,
+        publish_doubts: Callable[[Sequence[Callback]], None] = lambda _doubts: None,
     ) -> None:
         """The connection is used by the writer's thread only; a database in memory has nothing to `watch`.
 
-        `tell_doubts` has the callbacks called on the Trio side.
+        `publish_doubts` has the callbacks called on the Trio side.
         """
         self._cursor = connection.cursor()
         self._connection = connection
         self._watch = watch
-        self._tell_doubts = tell_doubts
+        self._publish_doubts = publish_doubts
         self._doubts: list[Callback] = []
 
     def begin(self) -> None:
@@ -48,7 +48,7 @@ class SqliteEngine:
         try:
             self._watch.check_commit()
         except CommitUnknown:
-            self._tell_doubts(self._doubts)
+            self._publish_doubts(self._doubts)
             raise
 
     def rollback(self) -> None:

@@ -117,10 +117,10 @@ async def open_sqlite(
 
 
 def _watch(
-    path: Path, ownership: Ownership, connection: sqlite3.Connection, tell: Callable[[str | None], None]
+    path: Path, ownership: Ownership, connection: sqlite3.Connection, publish: Callable[[str | None], None]
 ) -> FileWatch:
     try:
-        return FileWatch(path, ownership, connection, tell)
+        return FileWatch(path, ownership, connection, publish)
     except OSError as exc:
         raise StoreUnusable(f"{path} was taken away while it was being opened: {exc.strerror}") from exc
 

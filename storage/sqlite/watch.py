@@ -74,14 +74,14 @@ class FileWatch:
     """Tells why the database cannot be used: `fault`, None while it can."""
 
     def __init__(
-        self, path: Path, ownership: Ownership, connection: sqlite3.Connection, tell: Callable[[str | None], None]
+        self, path: Path, ownership: Ownership, connection: sqlite3.Connection, publish: Callable[[str | None], None]
     ) -> None:
         """`connection` is the watching thread's; `tell` is told each change of `fault`, from any thread."""
         self.fault: str | None = None
         self._path = path
         self._ownership = ownership
         self._connection = connection
-        self._tell = tell
+        self._publish = publish
         self._files = DatabaseFiles(path)
         self._id = _id_of(connection)
         self._count = self._counted = 0
@@ -203,7 +203,7 @@ class FileWatch:
             _log.warning("the database is back")
         else:
             _log.error("the database cannot be used: %s", fault)
-        self._tell(fault)
+        self._publish(fault)
 
 
 def _identity(status: os.stat_result) -> tuple[int, int]:

@@ -29,7 +29,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 SLUICE = "from gateway.cli import main; main()"
 WAIT_S = 180.0
 STEP = "hit: 40/s\n"
-"""What is told as a step begins."""
+"""The line that is printed as a step begins."""
 
 
 def sluice(*arguments: str, before: str = "") -> "subprocess.CompletedProcess[str]":

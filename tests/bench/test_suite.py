@@ -1,4 +1,4 @@
-"""What a run is made of, and that the whole of it works: a real node, the sandbox and the load, each for a moment."""
+"""The parts of a run, and that the whole of it works: a real node, the sandbox and the load, each for a moment."""
 
 import os
 import re

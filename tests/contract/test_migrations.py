@@ -54,7 +54,7 @@ async def test_a_migration_that_breaks_leaves_nothing_and_can_be_tried_again(sto
     async with open_store(store_url, [NOTES]) as store:
         assert await all_texts(store) == []
     async with open_store(store_url, [MigrationSet("notes", (m0001_notes, m0002_whole))]):
-        """What broke has left no table in the way."""
+        """A migration that broke has left no table in the way."""
 
 
 async def test_an_append_only_table_refuses_changes(store_url: str) -> None:

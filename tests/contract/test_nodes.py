@@ -1,4 +1,4 @@
-"""Who lives is said by the database's clock, and each dead node is recovered by one other at a time."""
+"""The database's clock says who lives, and each dead node is recovered by one other at a time."""
 
 from collections.abc import AsyncIterator
 from functools import partial

@@ -57,7 +57,7 @@ WHERE claims.reply IS NOT NULL AND replies.id IS NULL
 
 @dataclass
 class Report:
-    """What a run came to, for people and for the test's last questions."""
+    """The result of a run, for people and for the test's last questions."""
 
     kills: int = 0
     during_start: int = 0
@@ -137,7 +137,7 @@ class Ordeal:
             yield node
 
     async def _recovered(self, node: Node) -> None:
-        """What was open is refunded before the owner of a file serves, and soon by a node of a server."""
+        """Open charges are refunded before the owner of a file serves, and soon by a node of a server."""
         with trio.fail_after(RECOVERED_S):
             while await self._held(node) != [0, 0]:
                 assert engine() != "sqlite"
@@ -152,7 +152,7 @@ class Ordeal:
         assert verified == {"ok": True, "violations": []}
 
     def check(self) -> None:
-        """What clients saw, against the store."""
+        """Compare the answers that clients saw with the store."""
         seen = self.clients.seen
         with open_outsider(self.place.store_url) as store:
             net, partial = dict(store.run(NET)), dict(store.run(PARTIAL))
@@ -196,7 +196,7 @@ def moody(rng: Random, upstream: Upstream) -> Callable[[str], Told | None]:
 
 
 def at_once(_report: Report) -> bool:
-    """Whatever has happened by then."""
+    """Return all that has happened by then."""
     return True
 
 

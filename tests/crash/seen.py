@@ -1,4 +1,4 @@
-"""What clients saw of a node that dies again and again, and what its store must say of that at the end."""
+"""The answers that clients saw of a node that dies again and again, and the store's words for them at the end."""
 
 from __future__ import annotations
 

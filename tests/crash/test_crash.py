@@ -26,7 +26,7 @@ TO_HAPPEN = (
     "plain 502",
     "plain 404",
 )
-"""What a machine's own timing decides, so that it is killed on until all have happened."""
+"""The events that a machine's own timing decides, so that it is killed on until all have happened."""
 
 
 def has_met_all(report: Report) -> bool:

@@ -26,7 +26,7 @@ class NotUnderstood(Exception):
 
 @dataclass(slots=True)
 class Call:
-    """What a curl line asks for; `path` is what follows the address."""
+    """The request of a curl line; `path` is all that follows the address."""
 
     path: str = ""
     method: str = ""
@@ -36,14 +36,14 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """What stands in for the documents' addresses, keys and tokens."""
+    """The values that stand in for the documents' addresses, keys and tokens."""
 
     url: str
     admin_url: str
     key: str
     admin_token: str
     last: dict[str, str] = field(default_factory=dict)
-    """What the last answer gave to go on with, by the name that documents call it."""
+    """The values that the last answer gave to go on with, by the name that documents call it."""
 
 
 def read_call(words: Sequence[str]) -> Call:

@@ -18,7 +18,7 @@ _INSTALL = re.compile(r"pip install (-U |-c constraints\.txt )?(-e )?'?(\.(\[[a-
 
 
 def flaw(words: Sequence[str]) -> str | None:
-    """What is wrong with a command; None when nothing is."""
+    """The flaw of a command; None when nothing is."""
     name, arguments = words[0], list(words[1:])
     if name == "sluice":
         return _flaw_of_sluice(cli, arguments)

@@ -117,7 +117,7 @@ def test_documented_tails_print_what_happens(words: Sequence[str], home: Home, t
 
 
 def unread(url: str, key: str) -> object:
-    """What the page's consumer has not acknowledged."""
+    """The events that the page's consumer has not acknowledged."""
     return get(f"{url}/v1/events/consumers/billing", key).json["data"]["consumer"]["unread"]
 
 

@@ -37,6 +37,6 @@ def test_its_transcript_is_what_a_node_answers(tmp_path: Path) -> None:
 
 
 def shown(output: str) -> re.Pattern[str]:
-    """What fits shown output: three dots stand for what is left out, and an id is another at each call."""
+    """A pattern for shown output: three dots stand for what is left out, and an id is another at each call."""
     pieces = re.split(r",? *\.\.\. *", re.sub(r"\n *", "", output))
     return re.compile(re.sub(r"req_[0-9a-f]{32}", "req_[0-9a-f]{32}", ".*".join(map(re.escape, pieces))))

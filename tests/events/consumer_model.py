@@ -64,7 +64,7 @@ class ModelConsumer:
 
     @property
     def unread(self) -> int:
-        """Of those that are kept."""
+        """The positions of those that are kept."""
         return len(self.matching())
 
     def is_lapsed(self, now: float) -> bool:

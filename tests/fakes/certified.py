@@ -29,7 +29,7 @@ class Certified:
 
     @property
     def settings(self) -> dict[str, object]:
-        """What [server] has to say."""
+        """The settings of [server]."""
         return {"engine": "hypercorn", "tls_cert": str(self.cert), "tls_key": str(self.key)}
 
     def issue(self, *, not_before: datetime | None = None, not_after: datetime | None = None) -> int:
@@ -42,7 +42,7 @@ class Certified:
         return serial_of(ssl.PEM_cert_to_DER_cert(made.cert_chain_pems[0].bytes().decode()))
 
     def trusting(self, *protocols: str) -> ssl.SSLContext:
-        """What a client of these protocols needs."""
+        """The context that a client of these protocols needs."""
         context = ssl.create_default_context()
         self.authority.configure_trust(context)
         if protocols:

@@ -99,7 +99,7 @@ async def page(node: OpenNode, query: str = "", *, key: str = "") -> Any:
 
 
 def subjects(body: Any) -> list[str]:
-    """What the events of a page are about, in order."""
+    """The subjects of a page's events, in order."""
     return [item["subject"]["id"] for item in body["data"]["items"]]
 
 

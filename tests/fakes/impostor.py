@@ -1,4 +1,4 @@
-"""Who listens where a node should: it keeps all that it is sent, and answers as it likes or as a true node does."""
+"""A listener where a node should be: it keeps all that it is sent, and answers as it likes or as a true node does."""
 
 import socket
 from collections.abc import Callable, Iterator

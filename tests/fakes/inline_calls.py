@@ -20,7 +20,7 @@ class InlineCalls:
     _calls = 0
 
     def look(self, fn: Callable[[Tx], T]) -> T:
-        """What `fn` finds, for whoever is no task."""
+        """The result of `fn`, for a caller that is no task."""
         raise NotImplementedError
 
     def do(self, fn: Callable[[Tx], T]) -> T:

@@ -26,16 +26,16 @@ class InlinePostgres(InlineCalls):
         link = open_link(url, name=id_)
         migrate(link, migrations)
         prepare_writer(link)
-        self._presence = WriterConnection(url, link, id_=id_, tell=lambda why: None)
+        self._membership = WriterConnection(url, link, id_=id_, publish=lambda why: None)
         self._readers = PostgresReaders(url)
-        self._engine = _Engine(self, self._presence, lambda doubts: None)
+        self._engine = _Engine(self, self._membership, lambda doubts: None)
 
     def look(self, fn: Callable[[Tx], T]) -> T:
         return self._readers.run(fn)
 
     def close(self) -> None:
         self._readers.close()
-        self._presence.close()
+        self._membership.close()
 
     def run_batch(self, jobs: Sequence[Job]) -> list[Callback] | None:
         return run_patiently(self._engine, jobs)

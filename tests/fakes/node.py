@@ -70,7 +70,7 @@ class OpenNode:
         return made["key"], made["id"]
 
     async def entries(self, request_id: str, account: str = "") -> list[dict[str, Any]]:
-        """What the statement says of one request, read over HTTP with a key that is used for nothing else."""
+        """The statement's entries of one request, read over HTTP with a key that is used for nothing else."""
         owner = account or self.account
         if owner not in self._auditors:
             self._auditors[owner] = (await self.new_key(owner))[0]
@@ -79,7 +79,7 @@ class OpenNode:
         return items
 
     async def net(self, request_id: str, account: str = "") -> int:
-        """What one request cost, by the statement."""
+        """The cost of one request, by the statement."""
         return -sum(entry["amount"] for entry in await self.entries(request_id, account))
 
     async def money(self, account: str = "") -> tuple[int, int]:

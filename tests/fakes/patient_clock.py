@@ -6,7 +6,7 @@ from time import perf_counter
 import trio
 
 STEP_S = 0.01
-"""What may pass between two looks at the clock, beyond what the loop meant to sleep."""
+"""The time that may pass between two looks at the clock, beyond what the loop meant to sleep."""
 
 
 class PatientClock(trio.abc.Clock):

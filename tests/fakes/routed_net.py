@@ -21,7 +21,7 @@ class RoutedNet(trio.abc.SocketFactory):
         """Every address that something tried to connect to."""
 
     def socket(self, family: Any = None, type: Any = None, proto: Any = None) -> trio.socket.SocketType:  # noqa: A002
-        """What `trio.socket.socket` gives."""
+        """A socket as `trio.socket.socket` gives it."""
         real = trio.socket.from_stdlib_socket(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
         return _RoutedSocket(self, real)
 

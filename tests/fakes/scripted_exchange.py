@@ -28,7 +28,7 @@ LONG_S = 10_000.0
 
 @dataclass(frozen=True, slots=True)
 class Slow:
-    """What is said only `after_s` later; infinite means never."""
+    """An answer that is said only `after_s` later; infinite means never."""
 
     after_s: float
     then: HttpAnswer | Exception
@@ -143,7 +143,7 @@ class LongestPauses(Random):
 
 
 async def outcomes(*calls: Callable[[], Awaitable[object]]) -> list[object]:
-    """What each of the calls, run side by side, gave or raised, in the order in which they ended."""
+    """The result or exception of each of the calls, run side by side, in the order in which they ended."""
     ended: list[object] = []
 
     async def run(call: Callable[[], Awaitable[object]]) -> None:

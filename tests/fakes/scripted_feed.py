@@ -85,7 +85,7 @@ class ScriptedFeed:
     over: threading.Event = field(default_factory=threading.Event)
 
     def queries(self) -> list[Mapping[str, str]]:
-        """Of every read, in order."""
+        """The arguments of every read, in order."""
         return [seen.query for seen in self.seen if seen.method == "GET"]
 
     def acked(self) -> list[str]:
@@ -93,7 +93,7 @@ class ScriptedFeed:
         return [seen.body["cursor"] for seen in self.seen if seen.method == "POST"]
 
     def next_step(self, seen: Seen) -> Step:
-        """What a request is answered."""
+        """The answer to a request."""
         self.seen.append(seen)
         if seen.method == "POST":
             done = {"consumer": "c", "cursor": seen.body["cursor"], "advanced": True, "unread": 0}

@@ -30,7 +30,7 @@ class ScriptedRecipes:
     credits_least: int = 5
     credits_most: int = 5
     asked: list[str] = field(default_factory=list)
-    """What was gathered for, by the value of the parameter `who`."""
+    """The runs that were gathered for, by the value of the parameter `who`."""
     under_way: int = 0
     most_under_way: int = 0
 

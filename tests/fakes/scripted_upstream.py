@@ -1,4 +1,4 @@
-"""What stands where the platforms are: the sandbox, until a test says what is answered instead."""
+"""The stand-in for the platforms: the sandbox, until a test says what is answered instead."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def logged_scripts() -> GateScripts:
 
 
 def set_clock(server: RedisServer, us: int) -> None:
-    """What the virtual scripts read."""
+    """The clock that the virtual scripts read."""
     server.ask("SET", "clock", f'["{us // 1_000_000}", "{us % 1_000_000}"]')
 
 

@@ -88,7 +88,7 @@ class Sharer:
         return await self.calls.call(self.ask(resource, **more))
 
     async def spent(self) -> int:
-        """What it cost so far, with nothing held and the ledger sound."""
+        """The credits that it cost so far, with nothing held and the ledger sound."""
         await self.stores.store.write(lambda _tx: None)
         report = await self.stores.ledger.report(self.key.account_id)
         assert report.held == 0

@@ -136,7 +136,7 @@ async def on(_walked: Walked) -> bool:
 
 
 def page_of(fetched: Fetched) -> Page:
-    """What a walk answered."""
+    """The answer of a walk."""
     assert isinstance(fetched.result, Page)
     return fetched.result
 
@@ -147,7 +147,7 @@ def places(fetched: Fetched) -> list[int]:
 
 
 def cursor_of(fetched: Fetched) -> State | None:
-    """What leads on from it."""
+    """The cursor that leads on from it."""
     return page_of(fetched).next
 
 

@@ -24,7 +24,7 @@ class Arrival:
 
 @dataclass(slots=True)
 class Ended:
-    """What became of the requests: their arrivals and latencies."""
+    """The ends of the requests: their arrivals and latencies."""
 
     served: list[tuple[Arrival, float]] = field(default_factory=list)
     refused: list[tuple[Arrival, float]] = field(default_factory=list)
@@ -39,7 +39,7 @@ class Ended:
 
     @property
     def served_share(self) -> float:
-        """Of all that ended."""
+        """The latencies of all that ended."""
         return len(self.served) / max(1, len(self.served) + len(self.refused))
 
 

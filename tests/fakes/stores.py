@@ -60,7 +60,7 @@ class Stores:
 
     @contextmanager
     def dropping(self) -> Iterator[None]:
-        """What is made while the block runs is dropped at its end."""
+        """Drop at the block's end all that is made while it runs."""
         before = self._names()
         yield
         for name in self._names() - before:

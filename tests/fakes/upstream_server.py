@@ -66,7 +66,7 @@ Script = Callable[[Peer], Awaitable[None]]
 
 @dataclass
 class UpstreamServer:
-    """What arrived so far, and where to send more."""
+    """The bytes that arrived so far, and where to send more."""
 
     origin: Origin
     requests: list[bytes] = field(default_factory=list)

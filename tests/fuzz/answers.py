@@ -1,4 +1,4 @@
-"""What upstreams send: sound answers, then mutated and cut."""
+"""The answers of upstreams: sound answers, then mutated and cut."""
 
 from hypothesis import strategies as st
 

@@ -115,7 +115,7 @@ def _check_once(attack: Attack, known: KnownHeaders) -> FuzzedApp:
 
 @contextmanager
 def no_errors_logged() -> Iterator[None]:
-    """What ends a connection but should not is logged by the server, and goes no further."""
+    """The server logs a fault that ends a connection but should not, and it goes no further."""
     handler = BufferingHandler(1_000)
     handler.setLevel(logging.ERROR)
     logger = logging.getLogger("sluice.server")
@@ -171,7 +171,7 @@ async def receive_all(client: trio.SocketStream, got: list[bytes]) -> None:
 
 
 def _check_asked(asked: list[Asked], wanted: list[Asked]) -> None:
-    """Whatever the app was asked, the second reader reads too, in the same order, and nothing in between."""
+    """The second reader reads all that the app was asked, in the same order, and nothing in between."""
     assert len(asked) <= len(wanted), "the app was asked more than there is"
     for at, (ours, theirs) in enumerate(zip(asked, wanted, strict=False)):
         target = theirs.target.removeprefix(b"http://a")

@@ -1,4 +1,4 @@
-"""What clients send on a WebSocket: sound frames one behind the other, then mutated and cut."""
+"""The frames of clients on a WebSocket: sound frames one behind the other, then mutated and cut."""
 
 import struct
 

@@ -8,7 +8,7 @@ WRONG, NO_TEXT, TOO_LONG, LOST = 1002, 1007, 1009, 1006
 
 @dataclass
 class Told:
-    """What a client has said: its messages, its pings, and how it may end."""
+    """The words of a client: its messages, its pings, and how it may end."""
 
     heard: list[str | bytes] = field(default_factory=list)
     pings: list[bytes] = field(default_factory=list)
@@ -24,7 +24,7 @@ class Ended(Exception):
 
 
 def read_client(data: bytes, limit: int) -> Told:
-    """What a client says with `data`; a message has `limit` bytes at most."""
+    """The words that a client says with `data`; a message has `limit` bytes at most."""
     told = Told()
     begun: tuple[int, bytes] | None = None
     try:

@@ -1,4 +1,4 @@
-"""What clients send: sound requests one behind the other, then mutated and cut."""
+"""The requests of clients: sound requests one behind the other, then mutated and cut."""
 
 from hypothesis import strategies as st
 

@@ -1,4 +1,4 @@
-"""What is fuzzed: the cases of each side, the check that holds them, and how a case is kept in a file."""
+"""The targets of the fuzzer: the cases of each side, the check that holds them, and how a case is kept in a file."""
 
 import json
 from collections.abc import Callable

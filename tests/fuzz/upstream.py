@@ -43,7 +43,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a turn: an answer or a documented failure, and whether another call could follow."""
+    """The end of a turn: an answer or a documented failure, and whether another call could follow."""
 
     answer: HttpAnswer | None
     failure: Exception | None

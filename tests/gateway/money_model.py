@@ -1,4 +1,4 @@
-"""What accounts, keys, charges and claims come to, said in plain Python: the oracle of `test_money_machine`."""
+"""A model of accounts, keys, charges and claims in plain Python: the oracle of `test_money_machine`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LATE_S = 300.0
 
 Step = Begin | ClaimEnd | ChargeRequest | CloseRequest
 Taken = tuple[int, int]
-"""What a charge took, and the balance after it."""
+"""The credits that a charge took, and the balance after it."""
 Expected = type[Exception] | Taken | StoredReply | None
 """A closing is expected as what it took, too: what it cost, and the balance after it."""
 
@@ -73,7 +73,7 @@ class Money:
     keys: dict[str, Key] = field(default_factory=dict)
     open: dict[str, Open] = field(default_factory=dict)
     cost: dict[str, int] = field(default_factory=dict)
-    """Of each charge that is closed."""
+    """The end of each charge that is closed."""
     claims: dict[str, ClaimRow] = field(default_factory=dict)
     replies: dict[tuple[str, str], float] = field(default_factory=dict)
     """The texts that are kept of each account, and since when at least no claim has named them."""
@@ -189,7 +189,7 @@ class Money:
         return max(request.credits_least, min(means))
 
     def _close(self, request_id: str, used: int) -> int:
-        """What the charge cost; who closes it first decides that."""
+        """The cost of the charge; who closes it first decides that."""
         charge = self.open.pop(request_id, None)
         if charge is not None:
             self.cost[request_id] = used

@@ -1,4 +1,4 @@
-"""What an upstream sends costs the node no more than a page may: others are answered meanwhile, and memory stays.
+"""An upstream's answer costs the node no more than a page may: others are answered meanwhile, and memory stays.
 
 The node is a process of its own, the upstream raw sockets on loopback. Another client asks for the status all the time:
 how long its longest wait was, and how much the node's memory grew, is what is held. Before these bounds 1,500,000 rows

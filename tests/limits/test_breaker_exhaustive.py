@@ -170,7 +170,7 @@ class World:
             self.check_waiting()
 
     def check_waiting(self) -> None:
-        """Who waits Retry-After out finds it half open; a second less is not always enough."""
+        """A caller that waits Retry-After out finds it half open; a second less is not always enough."""
         later = deepcopy((self.clock, self.breaker))
         later[0].now += self.model.retry_after_s
         assert later[1].state == "half_open"

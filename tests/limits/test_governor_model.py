@@ -1,4 +1,4 @@
-"""Whatever is held, comes, fails, is throttled or is cancelled: the governor against a model of what it may do.
+"""The governor, whatever is held, comes, fails, is throttled or is cancelled, against a model of what it may do.
 
 All instants lie on a grid of half seconds, so that much of it coincides; between two of them the model looks whether
 somebody waits who could go.
@@ -75,7 +75,7 @@ class Held:
 
 @dataclass(slots=True)
 class Model:
-    """What may happen; every method fails when the governor lets something else happen."""
+    """The steps that may happen; every method fails when the governor lets something else happen."""
 
     calls: list[Calling]
     held: dict[str, Held] = field(default_factory=dict)

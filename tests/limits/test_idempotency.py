@@ -17,7 +17,7 @@ from limits.idempotency import (
     REPLAY_BYTES_MAX,
     UNFINISHED_S,
     Claim,
-    HeldClaim,
+    ClaimRecord,
     StoredReply,
     finished,
     forget_old,
@@ -33,7 +33,7 @@ from storage.store import Store
 
 NOW = 1_750_000_000.0
 MINE = Claim("acc_1", "key", "GET a/b", "print", "req_new")
-TAKEN = HeldClaim("acc_1", "GET a/b", "print", "req_new", NOW)
+TAKEN = ClaimRecord("acc_1", "GET a/b", "print", "req_new", NOW)
 KEPT = StoredReply(200, '"data":1', "req_old")
 CUT = StoredReply(200, None, "req_old")
 
@@ -66,7 +66,7 @@ def test_a_claim_that_stands_is_judged_as_decided(
     kept: StoredReply | None, age_s: float, same_print: bool, same_place: bool
 ) -> None:
     place, fingerprint = "GET a/b" if same_place else "GET c/d", "print" if same_print else "other"
-    verdict = judge(HeldClaim("acc_1", place, fingerprint, "req_old", NOW - age_s, kept), MINE, NOW)
+    verdict = judge(ClaimRecord("acc_1", place, fingerprint, "req_old", NOW - age_s, kept), MINE, NOW)
     due = expected(kept, same_print=same_print, same_place=same_place)
     assert verdict == due if isinstance(due, StoredReply) else type(verdict) is due
 
@@ -77,7 +77,7 @@ def test_an_expired_claim_is_taken_over_by_any_request(
     kept: StoredReply | None, age_s: float, same_print: bool, same_place: bool
 ) -> None:
     place, fingerprint = "GET a/b" if same_place else "GET c/d", "print" if same_print else "other"
-    assert judge(HeldClaim("acc_1", place, fingerprint, "req_old", NOW - age_s, kept), MINE, NOW) == TAKEN
+    assert judge(ClaimRecord("acc_1", place, fingerprint, "req_old", NOW - age_s, kept), MINE, NOW) == TAKEN
 
 
 def test_a_free_key_is_taken() -> None:
@@ -88,17 +88,17 @@ def test_a_free_key_is_taken() -> None:
 def test_an_outcome_is_kept_up_to_64_kb_to_the_byte(unit: str) -> None:
     text = unit * (REPLAY_BYTES_MAX // len(unit.encode()))
     assert len(text.encode()) == 65_536
-    assert finished(TAKEN, StoredReply(200, text, "req_new"), NOW + 1, free=False).kept == StoredReply(
+    assert finished(TAKEN, StoredReply(200, text, "req_new"), NOW + 1, free=False).reply == StoredReply(
         200, text, "req_new"
     )
-    assert finished(TAKEN, StoredReply(200, text + "x", "req_new"), NOW + 1, free=False).kept == StoredReply(
+    assert finished(TAKEN, StoredReply(200, text + "x", "req_new"), NOW + 1, free=False).reply == StoredReply(
         200, None, "req_new"
     )
 
 
 def test_finishing_starts_the_day_and_changes_nothing_else() -> None:
     held = finished(TAKEN, KEPT, NOW + 299, free=False)
-    assert held == HeldClaim("acc_1", "GET a/b", "print", "req_new", NOW + 299, KEPT)
+    assert held == ClaimRecord("acc_1", "GET a/b", "print", "req_new", NOW + 299, KEPT)
     assert judge(held, MINE, NOW + 299 + KEPT_S - 1) == KEPT
 
 
@@ -114,24 +114,24 @@ TIMES = st.floats(0, 2e9)
 
 
 @st.composite
-def helds(draw: st.DrawFn) -> HeldClaim:
+def helds(draw: st.DrawFn) -> ClaimRecord:
     owner = draw(SHORT)
     kept = st.builds(StoredReply, st.integers(200, 499), st.none() | SHORT, st.just(owner), st.booleans())
-    return HeldClaim("acc_1", draw(SHORT), draw(SHORT), owner, draw(TIMES), draw(st.none() | kept))
+    return ClaimRecord("acc_1", draw(SHORT), draw(SHORT), owner, draw(TIMES), draw(st.none() | kept))
 
 
 @given(before=st.none() | helds(), after=helds(), now=TIMES)
 def test_a_judgement_is_one_of_three_and_never_gives_another_requests_outcome(
-    before: HeldClaim | None, after: HeldClaim, now: float
+    before: ClaimRecord | None, after: ClaimRecord, now: float
 ) -> None:
     claim = Claim("acc_1", "key", after.place, after.fingerprint, "req_new")
     verdict = judge(before, claim, now)
-    if isinstance(verdict, HeldClaim):
-        assert (verdict.owner, verdict.at, verdict.kept) == ("req_new", now, None)
+    if isinstance(verdict, ClaimRecord):
+        assert (verdict.owner, verdict.at, verdict.reply) == ("req_new", now, None)
     elif isinstance(verdict, StoredReply):
         assert before is not None
         assert before.fingerprint == claim.fingerprint
-        assert verdict is before.kept
+        assert verdict is before.reply
         assert verdict.text is not None
     else:
         assert isinstance(verdict, LimitError)
@@ -145,11 +145,13 @@ async def store(store_url: str) -> AsyncIterator[Store]:
 
 
 ROWS = {
-    "running": HeldClaim("acc_1", "GET a/b", "print", "req_1", NOW),
-    "finished": HeldClaim("acc_1", "GET a/b", "print", "req_2", NOW + 0.25, StoredReply(200, '"data":"é"', "req_2")),
-    "cached": HeldClaim("acc_1", "GET a/b", "print", "req_3", NOW, StoredReply(200, '"data":1', "req_3", cached=True)),
-    "refused": HeldClaim("acc_1", "GET c/d", "other", "req_4", NOW, StoredReply(404, '"error":{}', "req_4")),
-    "too long": HeldClaim("acc_1", "GET a/b", "print", "req_5", NOW, StoredReply(200, None, "req_5")),
+    "running": ClaimRecord("acc_1", "GET a/b", "print", "req_1", NOW),
+    "finished": ClaimRecord("acc_1", "GET a/b", "print", "req_2", NOW + 0.25, StoredReply(200, '"data":"é"', "req_2")),
+    "cached": ClaimRecord(
+        "acc_1", "GET a/b", "print", "req_3", NOW, StoredReply(200, '"data":1', "req_3", cached=True)
+    ),
+    "refused": ClaimRecord("acc_1", "GET c/d", "other", "req_4", NOW, StoredReply(404, '"error":{}', "req_4")),
+    "too long": ClaimRecord("acc_1", "GET a/b", "print", "req_5", NOW, StoredReply(200, None, "req_5")),
 }
 
 
@@ -170,7 +172,7 @@ async def test_saving_overwrites_and_frees(store: Store) -> None:
 
 @pytest.mark.parametrize("status", [199, 500, 503])
 async def test_the_store_itself_refuses_an_outcome_that_is_worth_a_retry(store: Store, status: int) -> None:
-    kept = HeldClaim("acc_1", "GET a/b", "print", "req_1", NOW, StoredReply(status, "text", "req_1"))
+    kept = ClaimRecord("acc_1", "GET a/b", "print", "req_1", NOW, StoredReply(status, "text", "req_1"))
     with pytest.raises(ConstraintViolated):
         await store.write(partial(save_claims, claims={"one": kept}))
 
@@ -185,8 +187,8 @@ async def test_a_new_process_forgets_what_ran_and_nothing_else(store: Store) -> 
 
 async def test_what_is_forgotten_as_old_had_expired(store: Store) -> None:
     ages_s = {"new": 0.0, "last": KEPT_S, "old": KEPT_S + 1, "older": 2 * KEPT_S}
-    claims: dict[str, HeldClaim | None] = {
-        id_: HeldClaim("acc_1", "p", "f", "o", NOW - age_s, KEPT) for id_, age_s in ages_s.items()
+    claims: dict[str, ClaimRecord | None] = {
+        id_: ClaimRecord("acc_1", "p", "f", "o", NOW - age_s, KEPT) for id_, age_s in ages_s.items()
     }
     await store.write(partial(save_claims, claims=claims))
     assert await store.write(partial(forget_old, now=NOW)) == 2
@@ -203,5 +205,5 @@ async def test_claims_of_the_first_version_are_kept_when_the_store_is_upgraded(s
             await old.write(lambda tx: tx.run(insert, ("one", "GET a/b", "print", "req_old", NOW, 200, '"data":1')))
         async with open_store(store_url, [MIGRATIONS]) as new:
             assert await new.read(partial(read_claims, ids=["one"])) == {
-                "one": HeldClaim("", "GET a/b", "print", "req_old", NOW, KEPT)
+                "one": ClaimRecord("", "GET a/b", "print", "req_old", NOW, KEPT)
             }

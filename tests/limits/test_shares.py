@@ -1,4 +1,4 @@
-"""What accounts keep for their keys, on each real engine: each text once, no more than a share, the newest."""
+"""Texts that accounts keep for their keys, on each real engine: each text once, no more than a share, the newest."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from limits.errors import ReplayUnavailable
 from limits.idempotency import (
     MIGRATIONS,
     Claim,
-    HeldClaim,
+    ClaimRecord,
     StoredReply,
     finished,
     forget_old,
@@ -45,13 +45,13 @@ def claim(key: str, account_id: str = "acc_1") -> Claim:
 async def finish(store: Store, key: str, text: str, at: float = NOW, *, free: bool = False, of: str = "acc_1") -> None:
     one = claim(key, of)
     begun = judge(None, one, at)
-    assert isinstance(begun, HeldClaim)
+    assert isinstance(begun, ClaimRecord)
     held = finished(begun, StoredReply(200, text, one.owner), at, free=free)
     await store.write(partial(save_claims, claims={one.id: held}))
 
 
 async def ask(store: Store, key: str, at: float = NOW, of: str = "acc_1") -> str:
-    """What a repetition is told: the text, or the name of the refusal or of the new claim."""
+    """The answer to a repetition: the text, or the name of the refusal or of the new claim."""
     one = claim(key, of)
     found = await store.read(partial(read_claims, ids=[one.id]))
     verdict = judge(found.get(one.id), one, at)
@@ -74,8 +74,8 @@ async def test_a_text_is_kept_once_for_an_account_however_many_keys_name_it(stor
 
 
 async def test_texts_of_one_commit_are_kept_once_too(store: Store) -> None:
-    held: dict[str, HeldClaim | None] = {
-        one.id: HeldClaim("acc_1", one.place, one.fingerprint, one.owner, NOW, StoredReply(200, "same", one.owner))
+    held: dict[str, ClaimRecord | None] = {
+        one.id: ClaimRecord("acc_1", one.place, one.fingerprint, one.owner, NOW, StoredReply(200, "same", one.owner))
         for one in map(claim, map(str, range(130)))
     }
     await store.write(partial(save_claims, claims=held))
@@ -129,7 +129,7 @@ async def test_of_keys_that_cost_nothing_the_oldest_are_forgotten_and_paid_ones_
         await finish(store, str(number), "same", NOW + number, free=number % 2 == 0)
     assert await trim(store, "acc_1", KeptShare(free_keys=2), pause_s=0) == Trimmed(0, 3)
     told = [await ask(store, str(number)) for number in range(10)]
-    assert told == ["HeldClaim", "same", "HeldClaim", "same", "HeldClaim", *["same"] * 5]
+    assert told == ["ClaimRecord", "same", "ClaimRecord", "same", "ClaimRecord", *["same"] * 5]
 
 
 async def test_what_is_far_too_much_goes_in_small_steps(store: Store) -> None:
@@ -189,7 +189,7 @@ async def test_claims_of_the_version_before_are_moved_with_their_texts(store_url
             await old.write(fill)
         async with open_store(store_url, [MIGRATIONS]) as new:
             assert await new.read(partial(read_claims, ids=[row[0] for row in rows])) == {
-                id_: HeldClaim(
+                id_: ClaimRecord(
                     "", "p", "f", owner, NOW, None if status is None else StoredReply(status, body, owner, bool(cached))
                 )
                 for id_, owner, status, body, cached in rows

@@ -14,7 +14,7 @@ from limits.window import Window
 PERIOD_S = 60.0
 LARGEST = 10_000_000
 STEP_BYTES = 50_000
-"""What a step may allocate, and so copy, at most."""
+"""The bytes that a step may allocate, and so copy, at most."""
 
 
 @pytest.fixture

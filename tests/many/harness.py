@@ -140,16 +140,16 @@ class Cluster:
         return answer.json
 
     async def readiness(self, node: Node) -> tuple[int, str]:
-        """What /readyz says."""
+        """The answer of /readyz."""
         answer = await self._exchange(HttpCall("GET", node.admin, "/readyz"))
         return answer.status, answer.body.decode()
 
     async def metrics(self, node: Node) -> str:
-        """What /metrics tells."""
+        """The answer of /metrics."""
         return (await self._exchange(HttpCall("GET", node.admin, "/metrics"))).body.decode()
 
     async def health(self, node: Node) -> Answer:
-        """What /healthz says, which is asked of nobody but the node."""
+        """The answer of /healthz, which is asked of nobody but the node."""
         return await self._exchange(HttpCall("GET", node.admin, "/healthz"))
 
     async def new_key(self, *, balance: int) -> tuple[str, str]:
@@ -185,7 +185,7 @@ class Cluster:
         return Answer(answer.status, answer.headers, answer.body, port, sent_at, trio.current_time())
 
     async def rows(self, sql: str, *arguments: object) -> list[tuple[Any, ...]]:
-        """What the database says."""
+        """The rows of the database."""
         return await trio.to_thread.run_sync(_rows, self.store_url, sql, arguments)
 
     async def balance(self, account: str = "") -> int:

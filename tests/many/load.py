@@ -1,4 +1,4 @@
-"""What is asked of several nodes: at a fixed rate, or all at once."""
+"""Requests to several nodes: at a fixed rate, or all at once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FREE = "/v1/utility/endpoints"
 
 
 def p99_s(times: Iterable[float]) -> float:
-    """Of 100 times, 99 are no longer than this."""
+    """The time than which 99 of 100 are no longer."""
     ordered = sorted(times)
     return ordered[-(-len(ordered) * 99 // 100) - 1]
 

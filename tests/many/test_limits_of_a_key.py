@@ -17,7 +17,7 @@ RUN_S = 63.0
 
 
 def assert_exact(answers: Sequence[Answer]) -> None:
-    """Whatever the instant between sending and answer at which each was judged.
+    """It holds for any instant between sending and answer at which each was judged.
 
     Who heard that Redis took too long may have taken a place, or not.
     """

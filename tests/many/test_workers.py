@@ -1,4 +1,4 @@
-"""What holds through three nodes holds through the workers of one, and outlives each of them."""
+"""All that holds through three nodes holds through the workers of one, and outlives each of them."""
 
 from __future__ import annotations
 

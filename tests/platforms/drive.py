@@ -40,7 +40,7 @@ def drive(
     credentials: Mapping[str, str] | None = None,
     rung_index: int = 0,
 ) -> Page | Single:
-    """What the endpoint's read, or one of its fallbacks, returns when `answer` stands for the upstream.
+    """The result of the endpoint's read, or of one of its fallbacks, when `answer` stands for the upstream.
 
     Raises:
         UpstreamError: the refusal that the fetch would raise.

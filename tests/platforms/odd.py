@@ -1,4 +1,4 @@
-"""What becomes of a good body on a bad day: changes inside of its JSON, and changes of the bytes that carry it."""
+"""Changes of a good body on a bad day: changes inside of its JSON, and changes of the bytes that carry it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Path = tuple[str | int, ...]
 HTML = b"<!DOCTYPE html>\n<html><head><title>Just a moment</title></head><body>Sorry</body></html>"
 _DEEP, _HUGE = "@deep@", "@huge@"
 _RAW = {_DEEP: "[" * 3_000 + "]" * 3_000, _HUGE: "9" * 5_000}
-"""What Python does not write as JSON, by the text that stands for it."""
+"""Values that Python does not write as JSON, by the text that stands for each."""
 UNREADABLE = (_DEEP, _HUGE)
 
 VALUES: tuple[Any, ...] = (
@@ -151,7 +151,7 @@ class Carried:
     status: int | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     statuses: frozenset[int] = frozenset((502,))
-    """What we may answer to it."""
+    """The statuses that we may answer to it."""
 
 
 def _reencoded(encoding: str) -> Callable[[bytes], bytes]:

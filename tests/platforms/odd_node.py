@@ -117,7 +117,7 @@ class Bench:
         return await self.ask(question)
 
     async def assert_sound(self) -> None:
-        """What was not answered is refunded: the balance is what it was, less what the answers say they cost."""
+        """A request that was not answered is refunded: the balance is as it was, less the costs that answers name."""
         await self.node.assert_sound()
         assert await self.node.money() == (CREDITS - self.credits_used, 0)
 

@@ -1,4 +1,4 @@
-"""What the API promises of each record (spec 2.2, decisions 3), written from their tables and not from the code.
+"""The API's promises on each record (spec 2.2, decisions 3), written from their tables and not from the code.
 
 A promise is a function that says whether a value keeps it. Whatever an upstream does not send is null, so that None
 keeps every promise but that of an object or a list which is always there.
@@ -51,7 +51,7 @@ def each(promise: Promise) -> Promise:
 
 
 def maybe(promise: Promise) -> Promise:
-    """What may be missing as a whole."""
+    """The parts that may be missing as a whole."""
     return lambda value: value is None or promise(value)
 
 

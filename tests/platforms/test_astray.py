@@ -134,7 +134,7 @@ def read_values(place: Place, put: str) -> tuple[dict[str, Any], State | None]:
 
 
 def sent_by(place: Place, put: str) -> list[Sent]:
-    """What goes out while this stands in the place.
+    """The request that goes out while this stands in the place.
 
     Raises:
         Refused, InvalidArgument: nothing did.
@@ -203,7 +203,7 @@ def answer_to(call: HttpCall) -> HttpAnswer:
 
 @cache
 def plain_of(place: Place) -> tuple[str, list[Sent]] | None:
-    """What is sent with a plain word in the place; None where only values of another form are taken."""
+    """The request with a plain word in the place; None where only values of another form are taken."""
     for word in PLAIN:
         try:
             return word, sent_by(place, word)

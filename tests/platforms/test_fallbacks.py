@@ -38,7 +38,7 @@ SUBJECTS: Mapping[str, list[dict[str, str | int]]] = {
     "hackernews/story/comments": [{"id": "8863", "limit": 100}, {"id": "8870", "limit": 3}],
     "hackernews/profile": [{"handle": "pg"}, {"handle": "@ada"}],
 }
-"""What is asked for beside the endpoint's example."""
+"""The queries beside the endpoint's example."""
 
 UNTOLD: Mapping[str, set[str]] = {
     "github/repo/readme": {"id", "url", "ext.size_bytes"},
@@ -50,7 +50,7 @@ UNTOLD: Mapping[str, set[str]] = {
 """Fields in which the two may differ, by endpoint: one of them does not tell, which is null; the readme's address names
 the branch, or `HEAD`."""
 NEVER_TWO = {"github/repo/readme": {"url"}}
-"""Of these, the ones that both tell."""
+"""The ones of these that both tell."""
 
 
 def asked_for(platform: Platform, endpoint: Endpoint) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Whatever a platform answers, the gateway says what it promises: read, not found or failed, and never a lie.
+"""The gateway says what it promises to any answer of a platform: read, not found or failed, and never a lie.
 
 Every recorded exchange, and the stand-in's answer where an endpoint has no recording, is changed at random and asked
 for through a whole node. The rows of a list stand for themselves: one that cannot be read takes no other with it.

@@ -81,7 +81,7 @@ class Place:
     commands: Commands
     environ: Mapping[str, str] = field(default_factory=dict)
     program: Sequence[str] = SLUICE
-    """What `start` runs with its arguments; `sluice`, and a module with a `main`, in a process that has it loaded."""
+    """The program that `start` runs; `sluice`, and a module with a `main`, in a process that has it loaded."""
     admin_port: int = field(default_factory=lambda: 0 if engine() == "sqlite" else free_port())
     """A file's owner tells commands where it listens; on a server they ask where the config says."""
 
@@ -125,7 +125,7 @@ class Place:
         return self.run(*arguments, "--config", str(self.config))
 
     def told(self, *arguments: str) -> Any:
-        """What an operator's command prints with `--json`; it must succeed without a word on stderr."""
+        """The output of an operator's command with `--json`; it must succeed without a word on stderr."""
         ended = self.operate(*arguments, "--json")
         assert (ended.exit_code, ended.err) == (0, ""), ended
         return ended.json
@@ -144,7 +144,7 @@ class Place:
         return self if engine() == "sqlite" else replace(self, program=QUICK_NODE)
 
     def bury(self) -> None:
-        """Whoever has died counts as dead from now on, which takes a long silence of a server's nodes."""
+        """Let a node that has died count as dead from now on, which takes a long silence of a server's nodes."""
         if engine() != "sqlite":
             with open_outsider(self.store_url) as other:
                 other.run("UPDATE nodes SET seen_at = 0")

@@ -43,7 +43,7 @@ def read_line(process: Process) -> bytes:
 
 
 def rest_of(process: Process) -> list[bytes]:
-    """What it printed until it ended."""
+    """The output until it ended."""
     lines = []
     while line := read_line(process):
         lines.append(line.removesuffix(b"\n"))

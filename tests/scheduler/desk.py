@@ -45,7 +45,7 @@ SEARCH: Mapping[str, Any] = {"recipe": "github/search", "params": {}}
 
 @dataclass(slots=True)
 class ClockLog:
-    """What the clock has told its operator."""
+    """The lines that the clock has logged for its operator."""
 
     events: list[tuple[str, dict[str, Any]]]
 
@@ -204,7 +204,7 @@ class Desk:
         return report.balance, report.held
 
     async def settled(self) -> dict[str, int]:
-        """What each request id has cost in the end."""
+        """The credits that each request id has cost in the end."""
         sql = "SELECT request_id, SUM(amount) FROM ledger_entries WHERE kind = 'settlement' GROUP BY request_id"
         return {row[0]: int(row[1]) for row in await self.store.read(lambda tx: tx.all(sql))}
 

@@ -1,4 +1,4 @@
-"""What an operator sees of the monitors' backlog, in virtual time."""
+"""The operator's view of the monitors' backlog, in virtual time."""
 
 from __future__ import annotations
 

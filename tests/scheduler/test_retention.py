@@ -92,7 +92,7 @@ def put(tx: Tx, desk: Desk, monitor: Monitor, at: float, status: Any = "ok", hoo
 
 
 def modelled(runs: Sequence[Kept], now: float, kept: Retention = KEPT) -> tuple[set[str], set[str], set[str], set[str]]:
-    """What is left of runs, of their numbers, of whole results and of deliveries."""
+    """The rows that are left of runs, of their numbers, of whole results and of deliveries."""
     runs_before = cutoff(now, kept.runs_days)
     before = max(runs_before, cutoff(now, kept.results_days))
     deliveries = {

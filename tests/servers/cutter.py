@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 
 
 class Cutter:
-    """What goes through is shown to `judge`, which may hold it back or call `cut`; connections are of threads."""
+    """A proxy that shows all of it to `judge`, which may hold it back or call `cut`; connections are of threads."""
 
     def __init__(self, target_port: int) -> None:
         self._target_port = target_port

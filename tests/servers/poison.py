@@ -1,4 +1,4 @@
-"""What can be done to one direction of connections, and the switch for it."""
+"""The faults of one direction of connections, and the switch for it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import trio
 
 @dataclass(frozen=True, slots=True)
 class Poison:
-    """What is done to one direction of every connection; by default nothing.
+    """The fault of one direction of every connection; by default nothing.
 
     `cut_after` and `reset_after` count a connection's bytes from when the poison was set, or else from its start: with
     the last of so many, both sides get an end (FIN) or a reset (RST). `close_delay_s` holds back a sender's end.

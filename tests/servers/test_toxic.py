@@ -58,7 +58,7 @@ async def all_are_gone(toxic: Toxic) -> None:
 
 
 async def is_reset(stream: trio.SocketStream) -> None:
-    """Whatever was said is read first, and then there is no end but a reset."""
+    """All that was said is read first, and then there is no end but a reset."""
     with pytest.raises(trio.BrokenResourceError):
         await receive(stream, 1_000_000)
 

@@ -15,7 +15,7 @@ _CONNECT_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class ToxicStatistics:
-    """What the proxy has done so far; `open` is now."""
+    """The counts of the proxy so far; `open` is now."""
 
     accepted: int
     unreachable: int

@@ -21,7 +21,7 @@ _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 @dataclass(slots=True)
 class Counts:
-    """What has happened to the connections of one proxy."""
+    """The counts of the connections of one proxy."""
 
     accepted: int = 0
     unreachable: int = 0

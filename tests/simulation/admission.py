@@ -21,7 +21,7 @@ RETRY_AFTER = "Retry-After is when a slot frees"
 
 
 class Gate:
-    """What one node admitted, and to what limits."""
+    """The requests that one node admitted, and to what limits."""
 
     def __init__(self, trace: Trace, *, per_minute: int, at_once: int) -> None:
         self.trace = trace

@@ -1,4 +1,4 @@
-"""What holds of every answer, at once and when the world has come to rest."""
+"""Invariants of every answer, at once and when the world has come to rest."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ WAITING = {"RATE_LIMITED", "CONCURRENCY_LIMIT", "IDEMPOTENCY_IN_PROGRESS", "SERV
 
 
 def check_answer(sent: Sent, shadow: Shadow, store: SimStore, trace: Trace) -> None:
-    """What holds when an answer has come."""
+    """Check an answer that has come."""
     body, told = sent.body, f"{sent.name}: {sent.status} {sent.body}"
     row = None if sent.code == "OK" else CODES.get(sent.code)
     trace.hold(sent.is_stream or (row.status if row else 200) == sent.status, TABLE, told)
@@ -71,7 +71,7 @@ def check_age(sent: Sent, told_at: Sequence[float], trace: Trace) -> None:
 
 
 def check_end(sent: Sent, shadow: Shadow, store: SimStore, trace: Trace) -> None:
-    """What holds when a request has ended, answered or not, and the process lives."""
+    """Check a request that has ended, answered or not, and the process lives."""
     assert sent.ended_at is not None
     took_s, is_calm = sent.ended_at - sent.began_at, not store.was_troubled(sent.began_at)
     trace.hold(took_s <= ENDS_WITHIN_S or not is_calm, IN_TIME, f"{sent.name} took {took_s} s")
@@ -82,7 +82,7 @@ def check_end(sent: Sent, shadow: Shadow, store: SimStore, trace: Trace) -> None
 
 
 def check_all(requests: Iterable[Sent], shadow: Shadow, trace: Trace) -> None:
-    """What holds in the end."""
+    """Check the world in the end."""
     by_claim = defaultdict[tuple[str, str], list[Sent]](list)
     for sent in requests:
         if sent.is_told and not sent.is_replay:
@@ -111,7 +111,7 @@ def _check_cost(sent: Sent, shadow: Shadow, trace: Trace) -> None:
 
 
 def _price(sent: Sent) -> int:
-    """What the answer must have cost."""
+    """The credits that the answer must have cost."""
     name = sent.path.removeprefix("/v1/sim/")
     if sent.code != "OK" or sent.body["cached"] or "dry_run" in sent.query or name not in COSTS:
         return 0

@@ -96,7 +96,7 @@ class Client:
         return again
 
     def _odd(self) -> Sent:
-        """What is refused, or priced in another way."""
+        """A query that is refused, or priced in another way."""
         path = f"/v1/sim/{self.rng.choice(list(COSTS))}"
         choices = (
             lambda: self._sent(path, {"id": "1", "idd": "2"}),

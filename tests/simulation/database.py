@@ -102,7 +102,7 @@ def _run(tx: Tx, *, sql: str) -> None:
 
 
 def read_rows(tx: Tx, *, after_entry: int, after_counter: int) -> Rows:
-    """What there is now."""
+    """The rows that there are now."""
     run = tx.all
     return Rows(
         entries=[EntryRow(*row) for row in run(ENTRIES, (after_entry,))],

@@ -138,7 +138,7 @@ class Life:
             self.models[name].compare(source.breaker, now)
 
     def left_over(self) -> dict[str, int]:
-        """What must be nothing when no request runs."""
+        """The counts that must be nothing when no request runs."""
         return {
             "leases": self.node.admission.gate.statistics().leases,
             "flights": len(self.node.calls.flights),

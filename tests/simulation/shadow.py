@@ -27,7 +27,7 @@ CRASHED = "Refund after a crash"
 
 @dataclass(slots=True)
 class Money:
-    """What the ledger says of one request."""
+    """The ledger's entries of one request."""
 
     taken: int = 0
     kept: int = 0
@@ -38,7 +38,7 @@ class Money:
 
     @property
     def net(self) -> int:
-        """What it cost so far."""
+        """The credits that it cost so far."""
         return self.taken - self.refunded
 
 

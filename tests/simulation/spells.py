@@ -10,7 +10,7 @@ from random import Random
 
 @dataclass(frozen=True, slots=True)
 class Weather:
-    """What kind of weather there is at which time; `begins` are the spells' first instants."""
+    """The kind of weather at each time; `begins` are the spells' first instants."""
 
     begins: tuple[float, ...]
     kinds: tuple[str, ...]

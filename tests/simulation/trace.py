@@ -1,4 +1,4 @@
-"""What happened in a simulated world, in order, and the invariant that broke first."""
+"""The events of a simulated world, in order, and the invariant that broke first."""
 
 from __future__ import annotations
 

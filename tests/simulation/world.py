@@ -28,11 +28,11 @@ from tests.simulation.shadow import Shadow
 from tests.simulation.trace import Trace
 
 ACCOUNTS = {"rich": 400, "poor": 12, "unlimited": 0}
-"""What each begins with; `rich` has two keys, the second with a budget."""
+"""The credits that each begins with; `rich` has two keys, the second with a budget."""
 BUDGET = 25
 START_AGAIN_S = 1.0
 STEPS_MAX = 20_000
-"""Of all tasks at one instant."""
+"""The order of all tasks at one instant."""
 REST_S = 60.0
 """Longer than any request, settlement or retry of a close takes in calm weather."""
 ANSWERED = "every request is answered or hung up"

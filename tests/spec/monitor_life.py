@@ -39,7 +39,7 @@ Story = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Week:
-    """What Algolia answers to one run: two pages of stories, or a failure on either."""
+    """The answers of Algolia to one run: two pages of stories, or a failure on either."""
 
     first: Sequence[Story] = ()
     second: Sequence[Story] = ()

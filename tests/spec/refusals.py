@@ -1,4 +1,4 @@
-"""What the specification says of every error answer (7.1, 7.2), as one check."""
+"""The specification's rules for every error answer (7.1, 7.2), as one check."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from upstreams.platforms import load_platforms
 from upstreams.sandbox.rehearse import example_values
 
 CREDENTIALS = {"bluesky": {"identifier_env": "BSKY_HANDLE", "password_env": "BSKY_PASSWORD"}}
-"""What config.toml says so that every endpoint can be called."""
+"""The tables of config.toml, so that every endpoint can be called."""
 ENVIRON = {"BSKY_HANDLE": "ada.test", "BSKY_PASSWORD": "abcd-efgh"}
 
 

@@ -38,7 +38,7 @@ class Scene:
     code: str
     ask: Ask
     says: str
-    """What the message names: the field that is wrong, or the way out."""
+    """The words of the message: the field that is wrong, or the way out."""
     tables: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     credits: int = 1000
     retry_after: tuple[int, int] | None = None
@@ -48,7 +48,7 @@ class Scene:
     """The answer carries X-RateLimit-*: it is authenticated, and its code is none of concurrency's."""
     knows_balance: bool = True
     entries: tuple[str, ...] = ()
-    """What the ledger shows of the request, newest first."""
+    """The ledger's entries of the request, newest first."""
     later: str = ""
     """The code of the same request once more, where it is another."""
 

@@ -29,7 +29,7 @@ from tests.spec.refusals import assert_free, assert_refused
 
 
 async def walk(node: OpenNode, query: str) -> list[str]:
-    """What all pages from a query on are about, up to the first that says there is no more."""
+    """The subjects of all pages from a query on, up to the first that says there is no more."""
     found: list[str] = []
     cursor = "oldest"
     while True:

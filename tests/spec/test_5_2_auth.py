@@ -17,7 +17,7 @@ Present = Callable[[OpenNode], Awaitable[str | None]]
 
 
 def changed(change: Callable[[str], str | None]) -> Present:
-    """What becomes of a good key."""
+    """The ends of a good key."""
 
     async def present(node: OpenNode) -> str | None:
         await trio.lowlevel.checkpoint()

@@ -149,7 +149,7 @@ async def test_what_costs_nothing_passes_with_a_spent_key_and_does_not_count(ask
 
 
 async def test_a_key_may_follow_a_call_that_another_pays_for(tmp_path: Path) -> None:
-    """Who waits for an identical call settles as a hit, and hits do not count."""
+    """A request that waits for an identical call settles as a hit, and hits do not count."""
     async with open_test_node(tmp_path) as node:
         key, key_id = await node.new_key(node.account, credit_limit=0)
         node.upstream.always(GOOD)

@@ -30,13 +30,13 @@ Ask = Callable[[OpenNode], Awaitable[Answered]]
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What is asked of a node with five events and a consumer `one` that was served three of them."""
+    """A request to a node with five events and a consumer `one` that was served three of them."""
 
     ask: Ask
     reason: str | None
     param: str
     step: str
-    """What `next_step` says."""
+    """The words of `next_step`."""
     code: str = "INVALID_REQUEST"
     status: int = 400
     did_you_mean: str | None = None

@@ -22,7 +22,7 @@ QUICK = {"upstreams": {"defaults": {"retries": 0, "timeout_s": 0.3}}}
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
-    """What the upstream answers, and what becomes of it; `tries` are the requests that reach it with two retries."""
+    """The answer of the upstream, and its end; `tries` are the requests that reach it with two retries."""
 
     answer: Told
     code: str
@@ -258,7 +258,7 @@ async def test_a_method_is_held_for_as_long_as_a_good_answer_asks(tmp_path: Path
 async def test_an_upstream_that_throttles_is_left_alone_for_as_long_as_it_says(
     said: str, told_first: int, held: int, tmp_path: Path
 ) -> None:
-    """What is told first is the upstream's own word, a day at most; it is obeyed for an hour at most."""
+    """The first answer is the upstream's own word, a day at most; it is obeyed for an hour at most."""
     async with open_test_node(tmp_path) as node:
         node.upstream.always(told({}, 429, retry_after=said))
         for due in (told_first, held):

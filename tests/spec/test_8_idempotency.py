@@ -57,7 +57,7 @@ async def test_after_its_day_a_key_may_stand_for_another_request(tmp_path: Path)
 
 
 async def test_an_unfinished_claim_holds_for_5_minutes_and_its_late_owner_pays_nothing(tmp_path: Path) -> None:
-    """Who took the key over has paid; the zombie is refunded, and its outcome is nobody's."""
+    """The request that took the key over has paid; the zombie is refunded, and its outcome is nobody's."""
     async with open_test_node(tmp_path) as node:
         late: list[Answered] = []
 

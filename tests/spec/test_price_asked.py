@@ -36,7 +36,7 @@ async def test_a_price_above_max_credits_is_refused_before_anything_happens(
 
 
 async def test_a_hit_passes_every_max_credits_and_a_refresh_does_not(tmp_path: Path) -> None:
-    """What would be reserved counts, and a hit reserves nothing; the parameter makes no other request of it."""
+    """The reservation counts, and a hit reserves nothing; the parameter makes no other request of it."""
     async with open_test_node(tmp_path) as node:
         assert (await node.get(VELOCITY)).json["cached"] is False
         hit = (await node.get(f"{VELOCITY}&max_credits=0")).json

@@ -1,4 +1,4 @@
-"""What is particular about migrations on SQLite."""
+"""The particulars of migrations on SQLite."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a store refuses to open, in words that help."""
+"""The files that a store refuses to open, in words that help."""
 
 import fcntl
 import os

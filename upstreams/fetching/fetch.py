@@ -32,7 +32,7 @@ from upstreams.model.paths import climbs, detours, leads_straight
 from upstreams.model.steps import Call, Fetched, Missing, Page, Part, Single, Steps, Wanted
 from upstreams.transport.http import BODY_BYTES_MAX
 
-_RUNG = "rung"
+_FALLBACK = "rung"
 """In the state of a cursor that only one fallback understands: the name of its source."""
 _RESULTS = (Page, Single)  # a union is made anew each time that it is written
 
@@ -73,12 +73,12 @@ def plan(site: Site, endpoint: Endpoint, args: Args) -> Plan:
         InvalidArgument: a value that no call could answer; free, since nothing was charged.
         InvalidCursor: it was made by a fallback that this endpoint no longer has.
     """
-    source = args.cursor.get(_RUNG) if args.cursor else None
-    return _plan(site, endpoint, args, 0 if source is None else _rung_of(site, endpoint, source))
+    source = args.cursor.get(_FALLBACK) if args.cursor else None
+    return _plan(site, endpoint, args, 0 if source is None else _fallback_at(site, endpoint, source))
 
 
-def _rung_of(site: Site, endpoint: Endpoint, source: str | int) -> int:
-    for rung_index, fallback in site.rungs[endpoint.resource]:
+def _fallback_at(site: Site, endpoint: Endpoint, source: str | int) -> int:
+    for rung_index, fallback in site.fallbacks[endpoint.resource]:
         if fallback.source == source and fallback.read is not None:
             return rung_index
     raise InvalidCursor("belongs to a source that is no longer asked")
@@ -134,32 +134,32 @@ def fetch(planned: Plan, deadline_at: float) -> Awaitable[Fetched]:
         CircuitOpen, Throttled: a source that must not be called now.
     """
     below = _fallbacks_of(planned)
-    return _by_rungs(planned, below, deadline_at) if below else _by(planned, deadline_at)
+    return _by_fallbacks(planned, below, deadline_at) if below else _by(planned, deadline_at)
 
 
-async def _by_rungs(planned: Plan, below: list[int], deadline_at: float) -> Fetched:
+async def _by_fallbacks(planned: Plan, below: list[int], deadline_at: float) -> Fetched:
     started = trio.current_time()
     refusals: list[UpstreamError | LimitError] = []
-    rungs = chain((planned,), (_fallback(planned, rung_index) for rung_index in below))
-    for left, rung in zip(range(len(below), -1, -1), rungs, strict=True):
-        if rung is None:
+    plans = chain((planned,), (_fallback(planned, rung_index) for rung_index in below))
+    for left, plan in zip(range(len(below), -1, -1), plans, strict=True):
+        if plan is None:
             continue
         now = trio.current_time()
         try:
-            fetched = await _by(rung, now + (deadline_at - now) / (left + 1), waits=not left)
+            fetched = await _by(plan, now + (deadline_at - now) / (left + 1), waits=not left)
             fetched.took_s = trio.current_time() - started
             return fetched
         except (UpstreamFailed, UpstreamThrottled, LimitError) as refusal:
             refusals.append(refusal)
         except NotFound as absence:
-            if not (rung.rung_index and absence.by_status):
+            if not (plan.rung_index and absence.by_status):
                 raise
     if isinstance(refusals[0], Throttled):
         with suppress(Throttled):  # it is not back in time
             fetched = await _by(_plan(planned.site, planned.endpoint, planned.args, planned.rung_index), deadline_at)
             fetched.took_s = trio.current_time() - started
             return fetched
-    raise _most_telling(refusals)
+    raise _most_useful(refusals)
 
 
 def sources_of(planned: Plan) -> list[str]:
@@ -169,8 +169,8 @@ def sources_of(planned: Plan) -> list[str]:
 
 
 def _fallbacks_of(planned: Plan) -> list[int]:
-    """The rungs below the plan's own; a cursor that only one understands has none."""
-    offered = planned.site.rungs[planned.endpoint.resource]
+    """The fallbacks below the plan's own; a cursor that only one understands has none."""
+    offered = planned.site.fallbacks[planned.endpoint.resource]
     if not offered or planned.rung_index:
         return []
     goes_on = planned.args.cursor is not None
@@ -185,7 +185,7 @@ def _fallback(planned: Plan, rung_index: int) -> Plan | None:
         return None
 
 
-def _most_telling(refusals: list[UpstreamError | LimitError]) -> UpstreamError | LimitError:
+def _most_useful(refusals: list[UpstreamError | LimitError]) -> UpstreamError | LimitError:
     """The failure to answer with: the endpoint's own; where that only asks for patience, of those that do the one that
     is back first.
     """
@@ -198,52 +198,52 @@ def _wait_s(refusal: UpstreamError | LimitError) -> float:
     return float("inf")
 
 
-async def _by(rung: Plan, deadline_at: float, *, waits: bool = True) -> Fetched:
-    """Run one rung's read to its end: answer what it yields, side by side where it yields several."""
-    wanted, took_s, body_bytes = rung.first, 0.0, 0
+async def _by(plan: Plan, deadline_at: float, *, waits: bool = True) -> Fetched:
+    """Run one plan's read to its end: answer what it yields, side by side where it yields several."""
+    wanted, took_s, body_bytes = plan.first, 0.0, 0
     while True:
         if isinstance(wanted, tuple):
             started = trio.current_time()
-            answer_one = partial(_answer_one, rung, deadline_at, waits)
+            answer_one = partial(_answer_one, plan, deadline_at, waits)
             several = await side_by_side(wanted, answer_one, BODY_BYTES_MAX - body_bytes)
             took_s += trio.current_time() - started
             body_bytes += sum(answer.body_bytes for answer in several)
             answers: Got | tuple[Got, ...] = several
         else:
-            answers = answer = await _answer_one(rung, deadline_at, waits, wanted)
+            answers = answer = await _answer_one(plan, deadline_at, waits, wanted)
             took_s += answer.took_s
             body_bytes += answer.body_bytes
         if body_bytes <= LONG_BYTES:
-            read = _advance(rung, answers)
+            read = _advance(plan, answers)
         else:
-            advance = partial(_advance, rung, answers)
-            read = await rung.site.aside.run(advance, deadline_at, source=rung.site.platform.slug)
+            advance = partial(_advance, plan, answers)
+            read = await plan.site.aside.run(advance, deadline_at, source=plan.site.platform.slug)
         if isinstance(read, _RESULTS):
-            return _fetched(rung, read, took_s, body_bytes)
+            return _fetched(plan, read, took_s, body_bytes)
         wanted = read
 
 
-def _advance(rung: Plan, answers: Got | tuple[Got, ...]) -> Wanted | Page | Single:
+def _advance(plan: Plan, answers: Got | tuple[Got, ...]) -> Wanted | Page | Single:
     """Let the read go on with its answers: what it asks for next, or what it returns."""
     try:
-        wanted = rung.steps.send(answers)
+        wanted = plan.steps.send(answers)
     except StopIteration as done:
         result: Page | Single = done.value
         return result
     except UNREADABLE as exc:
-        raise unreadable(rung.site.platform.slug, exc) from exc
+        raise unreadable(plan.site.platform.slug, exc) from exc
     if climbs(wanted):
-        raise UpstreamFailed(rung.site.platform.slug, "what it told leads to another path")
+        raise UpstreamFailed(plan.site.platform.slug, "what it told leads to another path")
     return wanted
 
 
-def _fetched(rung: Plan, result: Page | Single, took_s: float, body_bytes: int) -> Fetched:
-    rung_index = rung.rung_index
+def _fetched(plan: Plan, result: Page | Single, took_s: float, body_bytes: int) -> Fetched:
+    rung_index = plan.rung_index
     if not rung_index:
-        return Fetched(result, took_s, _source_of(rung.first, rung.site), body_bytes=body_bytes)
+        return Fetched(result, took_s, _source_of(plan.first, plan.site), body_bytes=body_bytes)
     if isinstance(result, Page) and result.next is not None:
-        result = replace(result, next={**result.next, **_stays(rung.endpoint, rung_index)})
-    return Fetched(result, took_s, rung.endpoint.fallbacks[rung_index - 1].source, rung_index, body_bytes=body_bytes)
+        result = replace(result, next={**result.next, **_stays(plan.endpoint, rung_index)})
+    return Fetched(result, took_s, plan.endpoint.fallbacks[rung_index - 1].source, rung_index, body_bytes=body_bytes)
 
 
 def _source_of(wanted: Wanted, site: Site) -> str:
@@ -252,9 +252,9 @@ def _source_of(wanted: Wanted, site: Site) -> str:
 
 
 def _stays(endpoint: Endpoint, rung_index: int) -> State:
-    """The part that a cursor of this rung adds to its state: a fallback's own read has cursors that lead to itself."""
+    """The part that a cursor of this plan adds to its state: a fallback's own read has cursors that lead to itself."""
     fallback = endpoint.fallbacks[rung_index - 1] if rung_index else None
-    return {} if fallback is None or fallback.read is None else {_RUNG: fallback.source}
+    return {} if fallback is None or fallback.read is None else {_FALLBACK: fallback.source}
 
 
 def state_of(planned: Plan, fetched: Fetched) -> State:
@@ -262,12 +262,12 @@ def state_of(planned: Plan, fetched: Fetched) -> State:
     return {**(planned.args.cursor or {}), **_stays(planned.endpoint, fetched.rung_index)}
 
 
-def _answer_one(rung: Plan, deadline_at: float, waits: bool, wanted: Call | Part) -> Awaitable[Got]:  # noqa: FBT001 - for `partial`
-    site = rung.site
+def _answer_one(plan: Plan, deadline_at: float, waits: bool, wanted: Call | Part) -> Awaitable[Got]:  # noqa: FBT001 - for `partial`
+    site = plan.site
     if isinstance(wanted, Part):
-        return _part(site, rung.args, deadline_at, wanted)
-    if rung.rung_index:
-        fallback = rung.endpoint.fallbacks[rung.rung_index - 1]
+        return _part(site, plan.args, deadline_at, wanted)
+    if plan.rung_index:
+        fallback = plan.endpoint.fallbacks[plan.rung_index - 1]
         if fallback.read is None and site.source_name(wanted.source) == site.source_name(""):
             wanted = replace(wanted, source=fallback.source)
     return site.call(wanted, deadline_at, waits=waits)

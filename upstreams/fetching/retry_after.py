@@ -9,17 +9,17 @@ Headers = Mapping[str, str]
 
 
 def retry_after_s(headers: Headers) -> float | None:
-    """Seconds that `Retry-After` asks for, as a number or as a date; None when it cannot be told, or is over."""
-    told = headers.get("retry-after", "")
-    if told.isdecimal():
-        return float(told) or None
-    return _until_s(_instant(told), headers) if told else None
+    """Seconds that `Retry-After` asks for, as a number or as a date; None when it cannot be read, or is over."""
+    text = headers.get("retry-after", "")
+    if text.isdecimal():
+        return float(text) or None
+    return _until_s(_instant(text), headers) if text else None
 
 
 def until_reset_s(headers: Headers, name: str) -> float | None:
-    """Seconds until the Unix time in the header `name`; None when it cannot be told, or is over."""
-    told = headers.get(name, "")
-    return _until_s(float(told), headers) if told.isdecimal() else None
+    """Seconds until the Unix time in the header `name`; None when it cannot be read, or is over."""
+    text = headers.get(name, "")
+    return _until_s(float(text), headers) if text.isdecimal() else None
 
 
 def _until_s(at: float | None, headers: Headers) -> float | None:

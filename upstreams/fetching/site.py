@@ -47,7 +47,7 @@ class Site:
         self.aside = aside or Aside()
         self.sources = sources
         self.credentials = credentials
-        self.rungs = {one.resource: self._rungs_of(one) for one in platform.endpoints}
+        self.fallbacks = {one.resource: self._fallbacks_of(one) for one in platform.endpoints}
         """The fallbacks of each endpoint that can be called, by its resource, each behind its place, from 1 on."""
         self._first = next(iter(sources.values()))
         fixed = (("user-agent", user_agent), ("accept", "application/json"))
@@ -55,12 +55,12 @@ class Site:
         self._signed: _Signed | None = None
         self._signing_in = trio.Lock()
 
-    def offers(self, asked: Endpoint | Fallback) -> bool:
+    def offers(self, one: Endpoint | Fallback) -> bool:
         """Whether the credentials that it needs are configured."""
-        return all(map(self.credentials.__contains__, asked.needs))
+        return all(map(self.credentials.__contains__, one.needs))
 
-    def _rungs_of(self, endpoint: Endpoint) -> tuple[tuple[int, Fallback], ...]:
-        return tuple(rung for rung in enumerate(endpoint.fallbacks, 1) if self.offers(rung[1]))
+    def _fallbacks_of(self, endpoint: Endpoint) -> tuple[tuple[int, Fallback], ...]:
+        return tuple(one for one in enumerate(endpoint.fallbacks, 1) if self.offers(one[1]))
 
     def source_name(self, name: str) -> str:
         """The name of the source that a call's `source` means."""
@@ -94,8 +94,8 @@ class Site:
         if call.json is not None:
             headers, body = (*headers, ("content-type", "application/json")), orjson.dumps(call.json)
         # As `HttpCall(...)`, which costs twice this.
-        asked = tuple.__new__(HttpCall, (call.method, source.origin, call.target(source.base_path), headers, body))
-        return source.ask(asked, deadline_at, accepts=call.accepts, waits=waits)
+        request = tuple.__new__(HttpCall, (call.method, source.origin, call.target(source.base_path), headers, body))
+        return source.ask(request, deadline_at, accepts=call.accepts, waits=waits)
 
     async def _answer_signed(self, call: Call, deadline_at: float, *, waits: bool) -> Answer:
         started = trio.current_time()

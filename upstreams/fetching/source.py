@@ -208,10 +208,10 @@ class Source:
         finally:
             self._in_flight -= 1
         permit.succeed()
-        self._heed(answer, call, turn)
+        self._observe(answer, call, turn)
         return answer
 
-    def _heed(self, answer: Answer, call: HttpCall, turn: Turn | None) -> None:
+    def _observe(self, answer: Answer, call: HttpCall, turn: Turn | None) -> None:
         """Do what a good answer asks for, and let those go who wait for one."""
         if (backoff := self._backoff(answer)) is not None:
             self._governor.hold(_WHOLE if backoff.scope == "source" else self._method(call), backoff.for_s)
@@ -237,14 +237,14 @@ async def follow(
     raise UpstreamFailed(source, "redirects in a circle")
 
 
-def _target_of(location: str, asked: HttpCall, source: str) -> str:
+def _target_of(location: str, request: HttpCall, source: str) -> str:
     """Return the path that a redirect leads to, which may be relative to the path that answered (RFC 9110, 10.2.2)."""
     try:
-        here = f"{asked.origin.scheme}://{asked.origin.authority}{asked.target}"
+        here = f"{request.origin.scheme}://{request.origin.authority}{request.target}"
         origin, target = origin_of(urljoin(here, location))
     except (httpx.TransportError, httpx.InvalidURL, ValueError) as exc:
         raise UpstreamFailed(source, "redirects to an address that cannot be called") from exc
-    if origin != asked.origin:
+    if origin != request.origin:
         raise UpstreamFailed(source, f"redirects to another host, {origin.authority}")
     if has_dots(target.partition("?")[0]):
         raise UpstreamFailed(source, "redirects to a path that servers read differently")

@@ -93,16 +93,16 @@ def number(value: Json, name: str, *others: str) -> int | None:
 def count(value: Json, name: str, *others: str) -> int | None:
     """The first number under one of the names that can say how many there are; below zero is a placeholder."""
     found = value.get(name)
-    told = found if type(found) is int else number(value, name)
-    if told is not None and 0 <= told <= _INTEGER_MAX:
-        return told
+    total = found if type(found) is int else number(value, name)
+    if total is not None and 0 <= total <= _INTEGER_MAX:
+        return total
     return _first(count, value, others) if others else None
 
 
 def total_of(counts: Iterable[int | None]) -> int | None:
     """The sum of counts, those that are None left out; None when none is told, or beyond 64 bits."""
-    told = [one for one in counts if one is not None]
-    return sum(told) if told and sum(told) <= _INTEGER_MAX else None
+    known = [one for one in counts if one is not None]
+    return sum(known) if known and sum(known) <= _INTEGER_MAX else None
 
 
 def _whole(found: Any) -> int | None:
@@ -116,11 +116,11 @@ def _whole(found: Any) -> int | None:
 def flag(value: Json, name: str, *others: str) -> bool | None:
     """True when one of the names is true, False when one is false, None when none was sent."""
     found = value.get(name)
-    told = found if isinstance(found, bool) else None
-    if told or not others:
-        return told
+    truth = found if isinstance(found, bool) else None
+    if truth or not others:
+        return truth
     other = flag(value, *others)
-    return told if other is None else other
+    return truth if other is None else other
 
 
 def ident(value: Json, name: str, *others: str) -> str | None:

@@ -145,19 +145,19 @@ def _post(actor: str, key: str, reply_to: str | None = None) -> Json:
     return view if embed is None else {**view, "embed": embed}
 
 
-def _listed(asked: SandboxRequest, name: str, row: Callable[[int], Json], **beside: Any) -> SandboxReply:
+def _listed(request: SandboxRequest, name: str, row: Callable[[int], Json], **beside: Any) -> SandboxReply:
     """One page; Bluesky's cursor is a position in text form that is left out on the last page."""
-    cursor = asked.query.get("cursor", "0")
+    cursor = request.query.get("cursor", "0")
     if not cursor.isdecimal():
         return _error("InvalidRequest", "Malformed cursor")
     start = int(cursor)
-    end = min(start + asked.number("limit", 50), _ROWS)
+    end = min(start + request.number("limit", 50), _ROWS)
     body: Json = {**beside, name: [row(place) for place in range(start, end)]}
     return SandboxReply(body if end >= _ROWS else {**body, "cursor": str(end)})
 
 
-def _profile(asked: SandboxRequest) -> SandboxReply:
-    actor = asked.query.get("actor", "")
+def _profile(request: SandboxRequest) -> SandboxReply:
+    actor = request.query.get("actor", "")
     if (refused := _refused(actor, _error("InvalidRequest", "Profile not found"))) is not None:
         return refused
     rng = seeded("bluesky", _did_of(actor), "counts")
@@ -173,8 +173,8 @@ def _profile(asked: SandboxRequest) -> SandboxReply:
     )
 
 
-def _feed(asked: SandboxRequest) -> SandboxReply:
-    actor = asked.query.get("actor", "")
+def _feed(request: SandboxRequest) -> SandboxReply:
+    actor = request.query.get("actor", "")
     if (refused := _refused(actor, _error("InvalidRequest", "Profile not found"))) is not None:
         return refused
 
@@ -185,23 +185,23 @@ def _feed(asked: SandboxRequest) -> SandboxReply:
         by = {"$type": "app.bsky.feed.defs#reasonRepost", "by": _basic(actor), "indexedAt": _iso(actor, place)}
         return {"post": _post(other, _key(other, place)), "reason": by}
 
-    return _listed(asked, "feed", row)
+    return _listed(request, "feed", row)
 
 
 def _circle(name: str) -> Callable[[SandboxRequest], SandboxReply]:
     """The followers or follows of an account."""
 
-    def answer(asked: SandboxRequest) -> SandboxReply:
-        actor = asked.query.get("actor", "")
+    def answer(request: SandboxRequest) -> SandboxReply:
+        actor = request.query.get("actor", "")
         if (refused := _refused(actor, _error("InvalidRequest", f"Actor not found: {actor}"))) is not None:
             return refused
-        return _listed(asked, name, lambda place: _member(f"{name}/{actor}", place), subject=_viewed(actor))
+        return _listed(request, name, lambda place: _member(f"{name}/{actor}", place), subject=_viewed(actor))
 
     return answer
 
 
-def _resolved(asked: SandboxRequest) -> SandboxReply:
-    handle = asked.query.get("handle", "")
+def _resolved(request: SandboxRequest) -> SandboxReply:
+    handle = request.query.get("handle", "")
     absent = _error("InvalidRequest", "Unable to resolve handle")
     return _refused(handle, absent) or SandboxReply({"did": _did_of(handle)})
 
@@ -211,16 +211,16 @@ def _named(uri: str) -> tuple[str, str]:
     return did, key
 
 
-def _posts(asked: SandboxRequest) -> SandboxReply:
-    uri = asked.query.get("uris", "")
+def _posts(request: SandboxRequest) -> SandboxReply:
+    uri = request.query.get("uris", "")
     return _refused(uri, SandboxReply({"posts": []})) or SandboxReply({"posts": [_post(*_named(uri))]})
 
 
-def _thread(asked: SandboxRequest) -> SandboxReply:
-    uri = asked.query.get("uri", "")
+def _thread(request: SandboxRequest) -> SandboxReply:
+    uri = request.query.get("uri", "")
     if (refused := _refused(uri, _error("NotFound", f"Post not found: {uri}"))) is not None:
         return refused
-    return SandboxReply({"thread": _node(_post(*_named(uri)), min(asked.number("depth", 6), 2))})
+    return SandboxReply({"thread": _node(_post(*_named(uri)), min(request.number("depth", 6), 2))})
 
 
 def _node(view: Json, levels: int) -> Json:
@@ -239,8 +239,8 @@ def _reply(parent_uri: str, place: int, levels: int) -> Json:
     return _node(_post(actor, key, parent_uri), levels - 1)
 
 
-def _likes(asked: SandboxRequest) -> SandboxReply:
-    uri = asked.query.get("uri", "")
+def _likes(request: SandboxRequest) -> SandboxReply:
+    uri = request.query.get("uri", "")
     if (refused := _refused(uri, SandboxReply({"uri": uri, "likes": []}))) is not None:
         return refused
 
@@ -248,30 +248,30 @@ def _likes(asked: SandboxRequest) -> SandboxReply:
         at = _iso(uri, place)
         return {"actor": _member(uri, place), "createdAt": at, "indexedAt": at}
 
-    return _listed(asked, "likes", like, uri=uri)
+    return _listed(request, "likes", like, uri=uri)
 
 
-def _users_found(asked: SandboxRequest) -> SandboxReply:
-    query = asked.query.get("q", "")
+def _users_found(request: SandboxRequest) -> SandboxReply:
+    query = request.query.get("q", "")
     return _refused(query, SandboxReply({"actors": []})) or _listed(
-        asked, "actors", lambda place: _member(query, place)
+        request, "actors", lambda place: _member(query, place)
     )
 
 
-def _session(_asked: SandboxRequest) -> SandboxReply:
+def _session(_request: SandboxRequest) -> SandboxReply:
     account = {"did": "did:plc:sandbox", "handle": "sandbox.bsky.social", "active": True}
     return SandboxReply({**account, "accessJwt": "sandbox-access", "refreshJwt": "sandbox-refresh"})
 
 
-def _posts_found(asked: SandboxRequest) -> SandboxReply:
-    query = asked.query.get("q", "")
+def _posts_found(request: SandboxRequest) -> SandboxReply:
+    query = request.query.get("q", "")
     if (refused := _refused(query, SandboxReply({"posts": [], "hitsTotal": 0}))) is not None:
         return refused
 
     def found(place: int) -> Json:
         return _post(_somebody(query, place), _key(query, place))
 
-    return _listed(asked, "posts", found, hitsTotal=_ROWS)
+    return _listed(request, "posts", found, hitsTotal=_ROWS)
 
 
 _APPVIEWS = ("public.api.bsky.app", "api.bsky.app")

@@ -116,16 +116,16 @@ def _comment_hit(story_id: int) -> Json:
     }
 
 
-def _search(asked: SandboxRequest) -> SandboxReply:
+def _search(request: SandboxRequest) -> SandboxReply:
     """A page of hits, counted from 0; newest first, which is also the order of relevance here."""
-    query = asked.query.get("query", "")
-    subject = f"{query} {asked.query.get('tags', '')}"
+    query = request.query.get("query", "")
+    subject = f"{query} {request.query.get('tags', '')}"
     if "missing" not in subject and (refused := _refused(subject)) is not None:
         return refused
-    size, page = min(asked.number("hitsPerPage", 20), 1_000), asked.number("page", 0)
-    items = _found(query, asked.query.get("tags", ""))
+    size, page = min(request.number("hitsPerPage", 20), 1_000), request.number("page", 0)
+    items = _found(query, request.query.get("tags", ""))
     total = len(items)
-    invent = _comment_hit if asked.query.get("tags", "").startswith("comment") else _hit
+    invent = _comment_hit if request.query.get("tags", "").startswith("comment") else _hit
     body = {
         "exhaustive": {"nbHits": True, "typo": True},
         "hits": [invent(item_id) for item_id in items[page * size : (page + 1) * size]],
@@ -172,10 +172,10 @@ def _comment(story_id: int, place: int, replies: tuple[int, ...], parent_id: int
     }
 
 
-def _item(asked: SandboxRequest) -> SandboxReply:
-    if (refused := _refused(asked.found["id"])) is not None:
+def _item(request: SandboxRequest) -> SandboxReply:
+    if (refused := _refused(request.found["id"])) is not None:
         return refused
-    item_id = int(asked.found["id"])
+    item_id = int(request.found["id"])
     if item_id >= _COMMENTS_FROM:
         return SandboxReply(_comment(*divmod(item_id - _COMMENTS_FROM, 1_000), ()))
     story, at, threads = _story(item_id), _item_time(item_id), _threads(item_id)
@@ -197,9 +197,9 @@ def _item(asked: SandboxRequest) -> SandboxReply:
     return SandboxReply(body)
 
 
-def _user(asked: SandboxRequest) -> SandboxReply:
+def _user(request: SandboxRequest) -> SandboxReply:
     """Algolia's user, without the time that Firebase's has."""
-    name = asked.found["name"]
+    name = request.found["name"]
     user = _account(name)
     return _refused(name) or SandboxReply({"username": name, "about": user["about"], "karma": user["karma"]})
 
@@ -224,13 +224,13 @@ def _items_of(listed: str) -> list[int]:
     return [newest - 9 * place if place != _GONE else _ABSENT for place in range(_ROWS)]
 
 
-def _listed(asked: SandboxRequest) -> SandboxReply:
-    return SandboxReply(_items_of(asked.found["list"]))
+def _listed(request: SandboxRequest) -> SandboxReply:
+    return SandboxReply(_items_of(request.found["list"]))
 
 
-def _firebase_item(asked: SandboxRequest) -> SandboxReply:
-    item_id = int(asked.found["id"])
-    if (refused := _refused(asked.found["id"])) is not None:
+def _firebase_item(request: SandboxRequest) -> SandboxReply:
+    item_id = int(request.found["id"])
+    if (refused := _refused(request.found["id"])) is not None:
         return SandboxReply(None) if refused.status == 404 else refused
     if item_id >= _COMMENTS_FROM:
         return SandboxReply(_firebase_comment(item_id))
@@ -265,8 +265,8 @@ def _replies(place: int) -> tuple[int, ...]:
     return (_REPLIES_FROM + place, 2 * _REPLIES_FROM + place)
 
 
-def _firebase_user(asked: SandboxRequest) -> SandboxReply:
-    name = asked.found["name"]
+def _firebase_user(request: SandboxRequest) -> SandboxReply:
+    name = request.found["name"]
     if (refused := _refused(name)) is not None:
         return SandboxReply(None) if refused.status == 404 else refused
     return SandboxReply(_account(name))
@@ -275,8 +275,8 @@ def _firebase_user(asked: SandboxRequest) -> SandboxReply:
 def _numbered(host: str, pattern: str, answer: Callable[[SandboxRequest], SandboxReply]) -> SandboxRoute:
     """A route whose item has to be a number."""
 
-    def numbered(asked: SandboxRequest) -> SandboxReply:
-        return answer(asked) if asked.found["id"].isdecimal() else SandboxReply({"error": "Not Found"}, 404)
+    def numbered(request: SandboxRequest) -> SandboxReply:
+        return answer(request) if request.found["id"].isdecimal() else SandboxReply({"error": "Not Found"}, 404)
 
     return route(host, pattern, numbered)
 

@@ -65,10 +65,10 @@ def load_routes() -> dict[str, tuple[SandboxRoute, ...]]:
     return {host: tuple(route for route in routes if route.host == host) for host in {route.host for route in routes}}
 
 
-def answer(routes: Mapping[str, tuple[SandboxRoute, ...]], asked: SandboxRequest) -> SandboxReply:
+def answer(routes: Mapping[str, tuple[SandboxRoute, ...]], request: SandboxRequest) -> SandboxReply:
     """The reply of the first route that matches; 404 when there is none."""
-    for candidate in routes.get(asked.host, ()):
-        if (match := candidate.pattern.fullmatch(asked.path)) is not None:
+    for candidate in routes.get(request.host, ()):
+        if (match := candidate.pattern.fullmatch(request.path)) is not None:
             found = {name: unquote(value) for name, value in match.groupdict(default="").items()}
-            return candidate.answer(replace(asked, found=found))
-    return SandboxReply({"message": f"The sandbox has no {asked.host}{asked.path}"}, status=404)
+            return candidate.answer(replace(request, found=found))
+    return SandboxReply({"message": f"The sandbox has no {request.host}{request.path}"}, status=404)

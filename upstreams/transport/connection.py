@@ -14,7 +14,7 @@ from upstreams.transport.wire import UpstreamWire, open_wire
 class UpstreamConnection:
     """A connection that carries one exchange after the other. Mutable, owned by whoever took it from the pool."""
 
-    __slots__ = ("_expired", "_parser", "_wire", "heard", "is_quiet", "rested_at", "reusable", "spoke")
+    __slots__ = ("_expired", "_parser", "_wire", "answered", "is_quiet", "rested_at", "reusable", "spoke")
 
     def __init__(self, wire: UpstreamWire, parser: AnswerParser) -> None:
         self._wire = wire
@@ -23,7 +23,7 @@ class UpstreamConnection:
         self._expired = False
         self.spoke = False
         """Bytes of the latest call were sent."""
-        self.heard = False
+        self.answered = False
         """Bytes of the latest answer were received."""
         self.reusable = False
         """The latest exchange ended cleanly and in time, and the peer keeps the connection open."""
@@ -39,7 +39,7 @@ class UpstreamConnection:
         """
         parser, wire = self._parser, self._wire
         parser.begin(method)
-        self.spoke = self.heard = self.reusable = False
+        self.spoke = self.answered = self.reusable = False
         try:
             while request:
                 if phases is not None:
@@ -57,7 +57,7 @@ class UpstreamConnection:
                 if self._expired:
                     raise httpx.ReadTimeout("the answer did not come in time")
                 if data := await wire.receive_some():
-                    self.heard = True
+                    self.answered = True
                     parser.feed(data)
                 else:
                     parser.end()

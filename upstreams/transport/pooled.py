@@ -128,7 +128,7 @@ class Transport(httpx.AsyncBaseTransport):
                 try:
                     return await connection.exchange(call.method, request, phases=phases)
                 except (httpx.NetworkError, httpx.RemoteProtocolError):
-                    if kept is None or connection.heard or (connection.spoke and call.method not in self._repeats):
+                    if kept is None or connection.answered or (connection.spoke and call.method not in self._repeats):
                         raise
                     kept = None
                 finally:

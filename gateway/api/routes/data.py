@@ -106,4 +106,4 @@ def _refuse_stream(request: Request) -> None:
 
 async def _publish_page(stream: EventStream, walked: Walked) -> bool:
     """The `page` event; a client that hung up wants no more pages."""
-    return await stream.tell("page", orjson.dumps(walked._asdict()))
+    return await stream.publish("page", orjson.dumps(walked._asdict()))

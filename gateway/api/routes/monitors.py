@@ -85,8 +85,8 @@ class MonitorRoutes:
         values = read_free(request.query, _LIST)
         size, status = int(values["limit"]), values["status"]
         place = self._lists.place(request, caller, values, status)
-        asked: StatusFilter = "active" if status == "active" else "paused" if status == "paused" else "all"
-        found = await self._monitors.list(caller.key.account_id, asked, before=place.before, limit=size + 1)
+        chosen: StatusFilter = "active" if status == "active" else "paused" if status == "paused" else "all"
+        found = await self._monitors.list(caller.key.account_id, chosen, before=place.before, limit=size + 1)
         views = found[:size]
         last = views[-1].monitor if len(found) > size else None
         more = None if last is None else behind(last.created_at, last.id)
@@ -157,12 +157,12 @@ def _place(monitor_id: str) -> bytes:
 
 
 def _includes(sent: object) -> tuple[str, ...]:
-    asked = tuple(str(sent).split(",")) if sent is not None else ()
-    for name in asked:
+    names = tuple(str(sent).split(",")) if sent is not None else ()
+    for name in names:
         if name not in _INCLUDES:
             problem = f"must be result, numbers or both with a comma between them, not {name[:100]}"
             raise InvalidParam("include", problem, meant=nearest(name.lower(), _INCLUDES))
-    return asked
+    return names
 
 
 def _shown_run(entry: RunEntry, include: tuple[str, ...]) -> dict[str, Any]:

@@ -60,7 +60,7 @@ def tail(**o: Any) -> None:
         else AtCursor(o["start"] or "oldest", o["cursor_file"])
     )
     try:
-        with endings.heard():
+        with endings.observed():
             Tail(client, place, {name: text for name, text in filters.items() if text}, o["as_json"]).run()
     except CommandEnded:
         return

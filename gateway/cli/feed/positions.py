@@ -16,7 +16,7 @@ from gateway.cli.run import Refusal
 class FeedPosition(Protocol):
     """Where to read on."""
 
-    def asked(self) -> Mapping[str, str]:
+    def query(self) -> Mapping[str, str]:
         """Return the query parameters that make a read begin here."""
         ...
 
@@ -39,7 +39,7 @@ class AtCursor:
         self._file = file
         self._cursor = (file and read_cursor(file)) or start
 
-    def asked(self) -> Mapping[str, str]:
+    def query(self) -> Mapping[str, str]:
         """The cursor; of `now` no wait, so that what comes meanwhile comes behind a position that is known."""
         return {"cursor": self._cursor, **({"wait_s": "0"} if self._cursor == "now" else {})}
 
@@ -59,14 +59,14 @@ class AsConsumer:
     """A named consumer of the key, whose place the node keeps."""
 
     def __init__(self, name: str, start: str | None, client: FeedClient) -> None:
-        self._asked = {"consumer": name, **({"start": start} if start else {})}
+        self._query = {"consumer": name, **({"start": start} if start else {})}
         self._ack_path = f"/v1/events/consumers/{name}/ack"
         self._client = client
         self._acked = ""
 
-    def asked(self) -> Mapping[str, str]:
+    def query(self) -> Mapping[str, str]:
         """The consumer's name."""
-        return self._asked
+        return self._query
 
     def move(self, cursor: str) -> None:
         """Acknowledge."""

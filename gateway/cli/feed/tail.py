@@ -34,11 +34,11 @@ class _Page(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """Reads on and on. `asked` is the part of each read's query that stays."""
+    """Reads on and on. `filters` is the part of each read's query that stays."""
 
     client: FeedClient
     place: FeedPosition
-    asked: Mapping[str, str]
+    filters: Mapping[str, str]
     as_json: bool
 
     def run(self) -> None:
@@ -50,11 +50,11 @@ class Tail:
         """
         is_expired = False
         while True:
-            query = urlencode({"wait_s": WAIT_S, **self.asked, **self.place.asked()}, safe=",*")
+            query = urlencode({"wait_s": WAIT_S, **self.filters, **self.place.query()}, safe=",*")
             answer = self.client.ask(Question("GET", f"/v1/events?{query}"))
             if answer.status == 410 and not is_expired:
                 is_expired = True
-                self._tell_expired(answer)
+                self._warn_expired(answer)
                 self.place.restart()
                 continue
             if answer.status != 200:
@@ -64,7 +64,7 @@ class Tail:
             if interval_s := answer.seconds("x-poll-interval"):
                 self.client.pause(interval_s)
 
-    def _tell_expired(self, answer: FeedAnswer) -> None:
+    def _warn_expired(self, answer: FeedAnswer) -> None:
         missed = details_of(answer)
         since = f" from {missed.missed_from}" if missed.missed_from else ""
         until = f" until {missed.missed_until}" if missed.missed_until else ""

@@ -55,7 +55,7 @@ class HTTP2Stream(HTTPStream):
         self._body = bytearray()
         self._unacknowledged = 0
         self._is_whole = False
-        self._is_told = False  # that it is whole
+        self._is_delivered = False  # that it is whole
         self._changed = trio.Event()
 
     async def handle(self, event: StreamEvent) -> None:
@@ -78,11 +78,11 @@ class HTTP2Stream(HTTPStream):
     async def receive(self) -> ASGIReceiveEvent:
         """The body as far as it is there, else the next of it; the disconnect, as often as asked."""
         while not self.closed:
-            if self._body or (self._is_whole and not self._is_told):
-                data, self._is_told = bytes(self._body), self._is_whole
+            if self._body or (self._is_whole and not self._is_delivered):
+                data, self._is_delivered = bytes(self._body), self._is_whole
                 self._body.clear()
                 await self._acknowledge()
-                return {"type": "http.request", "body": data, "more_body": not self._is_told}
+                return {"type": "http.request", "body": data, "more_body": not self._is_delivered}
             self._changed = trio.Event()
             await self._changed.wait()
         await trio.lowlevel.checkpoint()

@@ -64,13 +64,13 @@ class WebSocketStream:
         self._edge_answer = edge_answer
         self._ping_s = owner.config.websocket_ping_interval or math.inf
         self._frames = Frames(owner.config.websocket_max_message_size)
-        self._heard, self._hears = trio.open_memory_channel[str | bytes](0)
+        self._incoming, self._messages = trio.open_memory_channel[str | bytes](0)
         self._settled = trio.Event()  # accepted, answered otherwise, or ended
         self._gone = trio.Event()  # the client has left
         self._refusal: tuple[int, Headers] | None = None  # before its first bytes are sent
         self._answered = False
         self._accepted = False
-        self._told = False  # of the connect
+        self._connected = False  # of the connect
         self._busy = 0  # sends under way, and a message that waits for the app
         self._pinged = False
         self._end: SocketEnd | None = None
@@ -129,7 +129,7 @@ class WebSocketStream:
     async def _on_end_of_app(self, _message: ASGISendEvent | None) -> None:
         """Called by Hypercorn when the app has ended in whatever way; a cancelled one has not closed."""
         self._stop(LOST if not self._accepted else None)
-        self._hears.close()
+        self._messages.close()
         if self._accepted:
             with trio.CancelScope(deadline=trio.current_time() + GOODBYE_S, shield=True):
                 await self._close(CloseReason.GOING_AWAY, "")
@@ -137,16 +137,16 @@ class WebSocketStream:
 
     async def receive(self) -> ReceiveMessage:
         """The connect; the client's messages; the disconnect, as often as asked."""
-        if not self._told:
-            self._told = True
+        if not self._connected:
+            self._connected = True
             await trio.lowlevel.checkpoint()
             return {"type": "websocket.connect"}
         try:
-            heard = await self._hears.receive()
+            received = await self._messages.receive()
         except trio.EndOfChannel:
             end = self._end or LOST
             return {"type": "websocket.disconnect", "code": end.code, "reason": end.reason}
-        text, data = (heard, None) if isinstance(heard, str) else (None, heard)
+        text, data = (received, None) if isinstance(received, str) else (None, received)
         return {"type": "websocket.receive", "text": text, "bytes": data}
 
     async def _read(self, data: bytes) -> None:
@@ -155,16 +155,16 @@ class WebSocketStream:
         if not self._accepted or self._end is not None:
             return
         self._frames.feed(data)
-        while self._end is None and (heard := self._frames.take()) is not None:
-            if isinstance(heard, str | bytes):
+        while self._end is None and (received := self._frames.take()) is not None:
+            if isinstance(received, str | bytes):
                 self._busy += 1
                 with suppress(trio.BrokenResourceError, trio.ClosedResourceError):  # the app or the WebSocket has ended
-                    await self._heard.send(heard)
+                    await self._incoming.send(received)
                 self._busy -= 1
             else:
-                await self._heed(heard)
+                await self._obey(received)
 
-    async def _heed(self, control: Control) -> None:
+    async def _obey(self, control: Control) -> None:
         reply = self._frames.answer(control)
         if isinstance(control, Pong):
             self._pinged = False
@@ -272,4 +272,4 @@ class WebSocketStream:
         self._end = self._end or end
         self._settled.set()
         if self._end is not None:
-            self._heard.close()
+            self._incoming.close()

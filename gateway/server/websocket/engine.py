@@ -39,14 +39,14 @@ REFUSED = "The WebSocket was refused."
 class WebSocket(Exchange):
     """Lives as long as the app's call; until it is accepted, it can be answered like any request."""
 
-    __slots__ = ("_handshake", "_line", "_settled", "_told")
+    __slots__ = ("_connected", "_handshake", "_line", "_settled")
 
     def __init__(self, wire: Wire, edge: Edge, request: RequestHead, handshake: Handshake) -> None:
         super().__init__(wire, edge, request)
         self._handshake = handshake
         self._line: SocketLine | None = None
         self._settled = trio.Event()  # accepted, or answered otherwise
-        self._told = False  # of the connect
+        self._connected = False  # of the connect
 
     @property
     def accepted(self) -> bool:
@@ -56,24 +56,24 @@ class WebSocket(Exchange):
     @property
     def scope(self) -> Scope:
         """The ASGI scope that the app is called with."""
-        told = self._request.scope
+        request = self._request.scope
         scope: WebSocketScope = {
             "type": "websocket",
-            "asgi": told["asgi"],
-            "http_version": told["http_version"],
+            "asgi": request["asgi"],
+            "http_version": request["http_version"],
             "scheme": "ws",
-            "path": told["path"],
-            "raw_path": told["raw_path"],
-            "query_string": told["query_string"],
-            "root_path": told["root_path"],
-            "headers": told["headers"],
-            "client": told["client"],
-            "server": told["server"],
+            "path": request["path"],
+            "raw_path": request["raw_path"],
+            "query_string": request["query_string"],
+            "root_path": request["root_path"],
+            "headers": request["headers"],
+            "client": request["client"],
+            "server": request["server"],
             "subprotocols": [*self._handshake.subprotocols],
             "extensions": {"websocket.http.response": {}},
         }
-        if "state" in told:
-            scope["state"] = told["state"]
+        if "state" in request:
+            scope["state"] = request["state"]
         return scope
 
     @property
@@ -84,16 +84,16 @@ class WebSocket(Exchange):
 
     async def receive(self) -> ReceiveMessage:
         """The connect; once it is accepted, the client's messages; the disconnect, as often as asked."""
-        if not self._told:
-            self._told = True
+        if not self._connected:
+            self._connected = True
             await trio.lowlevel.checkpoint()
             return {"type": "websocket.connect"}
         await self._settled.wait()
-        heard = None if self._line is None else await self._line.hear()
-        if isinstance(heard, str):
-            return {"type": "websocket.receive", "text": heard, "bytes": None}
-        if heard is not None:
-            return {"type": "websocket.receive", "text": None, "bytes": heard}
+        received = None if self._line is None else await self._line.receive()
+        if isinstance(received, str):
+            return {"type": "websocket.receive", "text": received, "bytes": None}
+        if received is not None:
+            return {"type": "websocket.receive", "text": None, "bytes": received}
         end = LOST if self._line is None or self._line.end is None else self._line.end
         return {"type": "websocket.disconnect", "code": end.code, "reason": end.reason}
 

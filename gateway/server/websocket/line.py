@@ -50,20 +50,20 @@ class SocketLine:
         self._rounds = 0  # since the ping that is not answered
         self.end: SocketEnd | None = None
 
-    async def hear(self) -> str | bytes | None:
+    async def receive(self) -> str | bytes | None:
         """The client's next message; None once the WebSocket has ended. Nothing is lost when this is cancelled."""
         while self.end is None:
-            heard = self._frames.take()
-            if isinstance(heard, str | bytes):
-                return heard
-            if heard is not None:
-                self._heed(heard)
+            received = self._frames.take()
+            if isinstance(received, str | bytes):
+                return received
+            if received is not None:
+                self._obey(received)
             else:
                 await self._listen()
         return None
 
-    def _heed(self, control: Control) -> None:
-        self._tell(self._frames.answer(control))
+    def _obey(self, control: Control) -> None:
+        self._write_control(self._frames.answer(control))
         if isinstance(control, CloseConnection):
             self.end = self.end or SocketEnd(int(control.code), control.reason or "", here=False)
         elif isinstance(control, Pong):
@@ -96,7 +96,7 @@ class SocketLine:
         if self.end is not None or self._turn.locked():
             return
         if not self._rounds:
-            self._tell(self._frames.ping())
+            self._write_control(self._frames.ping())
         elif self._rounds > 1 or not unread:
             self._lose()
         self._rounds += 1
@@ -140,7 +140,7 @@ class SocketLine:
             if not whole:  # nothing can follow a frame that was cut
                 self._lose()
 
-    def _tell(self, frame: bytes) -> None:
+    def _write_control(self, frame: bytes) -> None:
         """Write a control frame as far as that goes without waiting; the rest goes ahead of what is sent next."""
         if len(self._owed) < OWED_BYTES:
             self._owed += frame
@@ -162,7 +162,7 @@ class SocketLine:
         """Say that it ends, unless that was said, without waiting; whether the client can hear it."""
         if self.end is None:
             self.end = SocketEnd(code.value, "", here=True)
-            self._tell(self._frames.close(code))
+            self._write_control(self._frames.close(code))
         if self._owed:
             self._wire.broken = True
         if self._wire.broken:

@@ -42,7 +42,7 @@ class ChartPoint(NamedTuple):
 def points_of(runs: Iterable[RunNumbers], metric: str, row: str = PAGE) -> Iterator[ChartPoint]:
     """A point for each run, in their order: of one metric of one row."""
     for run in runs:
-        yield ChartPoint(run.t, run.numbers.get(row, {}).get(metric), tuple(_told(run, metric, row)))
+        yield ChartPoint(run.t, run.numbers.get(row, {}).get(metric), tuple(_alerts_of(run, metric, row)))
 
 
 def chart_svg(title: str, points: Iterable[ChartPoint]) -> str:
@@ -64,7 +64,7 @@ def _trimmed(points: Sequence[ChartPoint]) -> Sequence[ChartPoint]:
     return points[positions[0] : positions[-1] + 1] if has_number else ()
 
 
-def _told(run: RunNumbers, metric: str, row: str) -> Iterator[str]:
+def _alerts_of(run: RunNumbers, metric: str, row: str) -> Iterator[str]:
     """The run's alerts about this number; that it is nowhere concerns every row."""
     for alert in run.alerts:
         if alert.get("metric") == metric and (alert.get("op") == "no_data" or alert.get("row_id", PAGE) == row):

@@ -59,7 +59,7 @@ async def come_back(store_: Store, instant: Instant) -> int:
         StorageError: some may be where they were.
     """
     brought = 0
-    for cadence in await store_.read(lambda tx: cadences_ahead(tx, instant(tx))):
+    for cadence in await store_.read(lambda tx: cadences_too_late(tx, instant(tx))):
         while some := await store_.write(partial(_pull_back, cadence=cadence, instant=instant)):
             brought += some
     for waiting in (RUNS, DELIVERIES):
@@ -68,7 +68,7 @@ async def come_back(store_: Store, instant: Instant) -> int:
     return brought
 
 
-def cadences_ahead(tx: Tx, now: float) -> list[str]:
+def cadences_too_late(tx: Tx, now: float) -> list[str]:
     """The cadences, as they are stored, of which a monitor is due later than any of that cadence can be."""
     return [cadence for cadence, farthest in tx.all(FARTHEST, (now,)) if farthest > _latest(cadence, now)]
 

@@ -1,4 +1,4 @@
-"""What the bench starts it stops, whatever happened in between."""
+"""All that the bench starts it stops, whatever happened in between."""
 
 import os
 import signal

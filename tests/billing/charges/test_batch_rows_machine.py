@@ -56,7 +56,7 @@ class Model:
         self.revoked = False
 
     def within_means(self, request: ChargeRequest) -> int:
-        """What a request comes to, which may be for as much as there is."""
+        """The price of a request, which may be for as much as there is."""
         if request.credits_least is None:
             return request.credits
         means = request.credits if self.unlimited else min(request.credits, self.balance)
@@ -75,7 +75,7 @@ class Model:
         return None
 
     def give_back(self, credits: int, *, resets: int) -> None:  # noqa: A002
-        """Of a charge that was taken after so many resets of the counter."""
+        """The age of a charge that was taken after so many resets of the counter."""
         self.balance += credits
         self.used -= credits if resets == self.resets else 0
 
@@ -92,7 +92,7 @@ class BooksMachine(RuleBasedStateMachine):
         self.desk = Desk(self.store)
         self.charges: dict[str, tuple[Model, Charge]] = {}
         self.resets: dict[str, int] = {}
-        """Of the keys of charges, when they were taken."""
+        """The instants of the keys of charges, when they were taken."""
         self.closed: dict[str, tuple[CloseRequest, Closed]] = {}
         self.all: list[Model] = []
         return multiple(self._account(credits, unlimited=False), self._account(more, unlimited=True))
@@ -155,7 +155,7 @@ class BooksMachine(RuleBasedStateMachine):
         self.closed[request.request_id] = (request, outcome)
 
     def _expect_settled(self, charge: Charge, outcome: object) -> None:
-        """What its closer hears depends on who else closes in the batch; the ledger keeps what came of it."""
+        """The answer to its closer depends on who else closes in the batch; the ledger keeps what came of it."""
         self.charges.pop(charge.request_id)
         again = CloseRequest(charge.request_id, charge.account_id, charge.key_id, 0)
         (closed,) = self.store.together(self.desk.charges.judge, [again])

@@ -12,7 +12,7 @@ from billing.charges.charges import Charges
 from billing.charges.recovery import Recovered, recover
 from billing.errors import BillingError, InsufficientCredits, TooManyKeys
 from limits.idempotency import MIGRATIONS as CLAIMS
-from limits.idempotency import Claim, HeldClaim, StoredReply, free_running, judge, read_claims, save_claims
+from limits.idempotency import Claim, ClaimRecord, StoredReply, free_running, judge, read_claims, save_claims
 from limits.shares import KeptShare, trim
 from storage.errors import CommitUnknown, StoreUnavailable
 from storage.opening import open_store
@@ -181,7 +181,7 @@ async def test_one_key_claimed_on_two_nodes_at_once_has_one_owner(postgres: Post
         asked = Claim("acc_1", f"key {number}", "GET a/b", "print", owner)
         before = read_claims(tx, [asked.id])
         verdict = judge(before.get(asked.id), asked, now)
-        if isinstance(verdict, HeldClaim):
+        if isinstance(verdict, ClaimRecord):
             save_claims(tx, {asked.id: verdict})
             return owner
         return "refused"
@@ -218,7 +218,7 @@ async def test_two_nodes_that_keep_the_same_texts_at_once_keep_them_once_and_wai
         save_claims(
             tx,
             {
-                one.id: HeldClaim(
+                one.id: ClaimRecord(
                     "acc_1", one.place, one.fingerprint, one.owner, float(number), StoredReply(200, text, one.owner)
                 )
                 for one, text in zip(asked, chosen, strict=True)

@@ -1,4 +1,4 @@
-"""Whatever is tampered with in the tables, the proof finds it."""
+"""The proof finds all that is tampered with in the tables."""
 
 from collections.abc import Iterator
 from contextlib import closing

@@ -143,7 +143,7 @@ async def test_a_family_stays_a_family_whatever_a_later_release_adds_to_it(desk:
 
 
 async def bound_types(desk: Desk) -> Any:
-    """What the row holds."""
+    """Return the fields of the row."""
     rows = await desk.store.read(lambda tx: tx.all("SELECT types FROM consumers"))
     return orjson.loads(rows[0][0])
 

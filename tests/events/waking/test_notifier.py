@@ -24,7 +24,7 @@ from tests.events.desk import ACCOUNT, KEY, Desk, alert, low
 
 
 class Wire:
-    """What carries messages to every node but, as it is, never to the one that has published."""
+    """A carrier of messages to every node but, as it is, never to the one that has published."""
 
     def __init__(self) -> None:
         self.published: list[bytes] = []

@@ -42,7 +42,7 @@ def test_only_who_has_the_token_can_give_one() -> None:
 
 
 def test_a_node_never_gives_what_a_client_has_to() -> None:
-    """Who reflects a node's own answers at it proves nothing."""
+    """To reflect a node's own answers at it proves nothing."""
     assert node_proof(TOKEN, HANDSHAKE) != proof(method="", path="", body=b"")
 
 

@@ -1,4 +1,4 @@
-"""Who may pass: keys in headers and addresses, the window and the lease, and a key that is changed meanwhile."""
+"""The way in: keys in headers and addresses, the window and the lease, and a key that is changed meanwhile."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ async def answers_of(folder: Path, engine: str) -> list[Answered]:
 
 
 async def odd_answers(node: OpenNode) -> list[Answered]:
-    """What depends on the upstream, and bodies where none is due."""
+    """Answers that depend on the upstream, and bodies where none is due."""
     answers = []
     for script in (told({}, 404), Told(200, b"<html>"), told({"id": 1, "login": "x" * 100_000})):
         node.upstream.always(script)
@@ -87,7 +87,7 @@ async def odd_answers(node: OpenNode) -> list[Answered]:
 
 
 def comparable(answer: Answered) -> tuple[int, dict[str, str], dict[str, bool], bytes]:
-    """What both engines must agree on; ids and instants are masked, numbers that time moves are only there or not."""
+    """Both engines must agree on it; ids and instants are masked, numbers that time moves are only there or not."""
     headers = {name: value for name, value in answer.headers.items() if name not in OF_THE_ENGINE | VARYING}
     there = {name: True for name in answer.headers if name in VARYING}
     return answer.status, headers, there, _IDS.sub(b"masked", answer.body)

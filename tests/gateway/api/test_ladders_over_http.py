@@ -42,7 +42,7 @@ def hosts(node: OpenNode) -> list[str]:
 
 
 async def health_of(node: OpenNode, platform: str) -> tuple[str, dict[str, str]]:
-    """What the status page says of a platform, and of the circuit of each of its sources."""
+    """The status page's words on a platform, and of the circuit of each of its sources."""
     answer = await node.get("/v1/status", key=None)
     entry = answer.json["data"]["platforms"][platform]
     return entry["status"], {name: source["circuit"] for name, source in entry["sources"].items()}

@@ -77,7 +77,7 @@ async def test_a_follower_cancelled_at_any_wait_leaves_its_leader_alone(tmp_path
 
 
 async def test_a_leader_cancelled_at_any_wait_leaves_one_follower_to_call_and_pay(tmp_path: Path) -> None:
-    """Whoever comes through with the answer pays for it, and the others are served from it."""
+    """The request that comes through with the answer pays for it, and the others are served from it."""
     async with open_test_node(tmp_path, **ROOMY) as node, trio.open_nursery() as nursery:
         numbers, followed = count(), list[Answered]()
         number, following = [next(numbers)], [0]

@@ -18,7 +18,7 @@ GROWTH_BYTES_MAX = 5_000_000
 
 
 def stored_bytes(file: Path) -> int:
-    """What the store takes on disk, with its log written back."""
+    """The bytes that the store takes on disk, with its log written back."""
     with open_outsider(store_at(file)) as store:
         if engine() != "sqlite":
             return int(next(iter(store.run("SELECT pg_database_size(current_database())")))[0])

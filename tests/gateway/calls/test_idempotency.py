@@ -18,7 +18,7 @@ from billing.errors import InsufficientCredits
 from gateway.calls.idempotency import Begin, ClaimEnd, Claims, fingerprint, idempotency_key
 from gateway.http.errors import CORRECT, Refused
 from limits.errors import ClaimInProgress
-from limits.idempotency import UNFINISHED_S, Claim, HeldClaim, StoredReply, read_claims
+from limits.idempotency import UNFINISHED_S, Claim, ClaimRecord, StoredReply, read_claims
 from limits.stored_replies import KEPT_S
 from storage.errors import StoreUnavailable
 from tests.billing.desk import Desk
@@ -94,7 +94,7 @@ class Counter:
     def together(self, *steps: Begin | ClaimEnd) -> list[object]:
         return self.store.together(self.claims.judge, steps)
 
-    async def held(self, key: str = "one") -> HeldClaim | None:
+    async def held(self, key: str = "one") -> ClaimRecord | None:
         id_ = Claim(self.account, key, "", "", "").id
         return (await self.store.read(lambda tx: read_claims(tx, [id_]))).get(id_)
 
@@ -138,7 +138,7 @@ async def test_a_charge_that_is_refused_leaves_no_claim(counter: Counter) -> Non
 
 
 async def test_a_key_freed_and_refused_in_one_commit_stays_free(counter: Counter) -> None:
-    """What the commit found under the key does not come back."""
+    """A text that the commit found under the key does not come back."""
     first = counter.begin()
     (charge,) = counter.together(first)
     results = counter.together(ended(first, charge), counter.begin(credits=101))
@@ -196,7 +196,7 @@ async def test_a_late_owner_is_refunded_and_overwrites_nothing(counter: Counter)
     assert counter.together(ended(late, late_charge, text="late")) == [Closed(0, 99)]
     held = await counter.held()
     assert held is not None
-    assert (held.owner, held.kept) == (newer.claim.owner, None)
+    assert (held.owner, held.reply) == (newer.claim.owner, None)
     assert counter.together(ended(newer, newer_charge, text="newer")) == [Closed(1, 99)]
     assert counter.together(counter.begin()) == [StoredReply(200, "newer", newer.claim.owner)]
 

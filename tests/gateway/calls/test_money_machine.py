@@ -173,7 +173,7 @@ class MoneyMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def close_again(self, data: st.DataObject) -> None:
-        """Whoever closes a closed charge is told how it ended the first time."""
+        """A second closer of a charge is told how it ended the first time."""
         if self.model.cost:
             request_id = data.draw(st.sampled_from(sorted(self.model.cost)))
             account = data.draw(st.sampled_from(sorted(self.model.accounts)))

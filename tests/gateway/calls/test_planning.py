@@ -1,4 +1,4 @@
-"""What a call reserves, and when that is above what its caller allows."""
+"""The reservation of a call, and when it is above the limit of its caller."""
 
 from __future__ import annotations
 

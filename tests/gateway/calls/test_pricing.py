@@ -1,4 +1,4 @@
-"""What the catalog and the guide tell of prices (spec 2.3, 2.4, 8)."""
+"""Prices in the catalog and the guide (spec 2.3, 2.4, 8)."""
 
 from __future__ import annotations
 

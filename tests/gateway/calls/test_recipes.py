@@ -268,7 +268,7 @@ async def test_a_walk_ends_at_its_next_page_while_the_node_stops(autojump_clock:
 
 @pytest.mark.parametrize(("came", "shares"), [(4, [2, 1, 1, 1]), (2, [2, 1]), (1, [2])])
 async def test_the_legs_that_came_share_what_they_cost(came: int, shares: list[int], autojump_clock: MockClock) -> None:
-    """Of five credits the share that came, rounded up."""
+    """The charge is the share of five credits that came, rounded up."""
     upstream = Upstream()
     upstream.missing = {f"/leg/{number}" for number in range(came, 4)}
     recipes = upstream.recipes()

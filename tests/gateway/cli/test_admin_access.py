@@ -1,4 +1,4 @@
-"""Who is let in at the admin address: by the names it is asked by, and by a proof that holds for one request only."""
+"""The doors of the admin address: by the names it is asked by, and by a proof that holds for one request only."""
 
 import secrets
 import socket

@@ -30,7 +30,7 @@ class Admin:
         return call(f"{self.node.admin_url}/admin/{operation}", method="POST", headers=sent, body=body)
 
     def done(self, operation: str, **arguments: object) -> Any:
-        """What an operation gives."""
+        """The result of an operation."""
         answered = self.run(operation, orjson.dumps(arguments))
         assert answered.status == 200, answered
         return answered.json

@@ -16,7 +16,7 @@ LAST_WORDS = "nothing stays behind."
 
 
 def welcome(process: Process) -> str:
-    """What the demo prints when it is ready."""
+    """The line that the demo prints when it is ready."""
     stdout = process.popen.stdout
     assert stdout is not None
     text = process.first_line

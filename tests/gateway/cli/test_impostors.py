@@ -1,4 +1,4 @@
-"""What listens where the node should, and is not it: no command tells it a secret or believes it."""
+"""An impostor listens where the node should: no command tells it a secret or believes it."""
 
 import itertools
 import json
@@ -62,13 +62,13 @@ def impostor_at(place: Place, answer: Answer) -> Iterator[Impostor]:
 
 
 def secrets_of(place: Place) -> list[bytes]:
-    """What nobody may be told: the master secret and the token."""
+    """The secrets that nobody may be told: the master secret and the token."""
     master = (place.database.parent / "secret").read_bytes().strip()
     return [master, load_secret({}, place.database.parent).admin_token.encode()]
 
 
 def stored(place: Place) -> list[list[tuple[object, ...]]]:
-    """What commands change."""
+    """The commands that change something."""
     with open_outsider(place.store_url) as other:
         return [other.run("SELECT id, balance FROM accounts ORDER BY id"), other.run("SELECT * FROM keys ORDER BY id")]
 

@@ -28,7 +28,7 @@ from tests.servers.ports import free_ports
 
 DRAIN_S = 5
 LEAVES_S = 20.0
-"""What a drain, the last try to write the log, and a busy machine take."""
+"""The seconds that a drain, the last try to write the log, and a busy machine take."""
 SLOW_S = 30.0
 BILLED = "/v1/github/profile?handle=octocat"
 LONG_PATH = "/v1/" + "a." * 1_900

@@ -135,7 +135,7 @@ def test_the_first_request_after_a_removal_is_not_answered_as_billed(place: Plac
 
 @dataclass
 class Load:
-    """What clients were answered while they asked for one new thing after another."""
+    """The answers to clients while they asked for one new thing after another."""
 
     billed: list[str] = field(default_factory=list)
     stopping: Event = field(default_factory=Event)

@@ -1,4 +1,4 @@
-"""What an operator changes counts on the very next request."""
+"""A change of an operator counts on the very next request."""
 
 import time
 from collections.abc import Iterator

@@ -71,7 +71,7 @@ def test_a_second_node_does_not_start_on_the_same_file(place: Place, reach: Call
 
 
 def refused_where(place: Place, source: Path, mounted: Path, database: Path) -> str:
-    """What a node on `database` says in a mount namespace in which `source` is mounted a second time."""
+    """The words of a node on `database` in a mount namespace in which `source` is mounted a second time."""
     other = other_place(place, database)
     command = ["unshare", "-m", "sh", "-c", MOUNTED, "sh", str(source), str(mounted)]
     ended = subprocess.run(

@@ -82,7 +82,7 @@ def test_secrets_are_in_no_log_no_table_and_no_answer(place: Place) -> None:
 
 
 def show_failures(node: Served, key: str) -> bytes:
-    """What is answered while no upstream can be reached."""
+    """The answer while no upstream can be reached."""
     answers = [node.get(PROFILE, key), node.get("/v1/status"), node.get("/v1/utility/endpoint?id=github/profile", key)]
     assert [each.status for each in answers] == [502, 200, 200]
     return b"".join(each.body for each in answers)

@@ -56,7 +56,7 @@ def test_a_damaged_database_is_not_served_and_the_way_to_restore_it_is_told(plac
 
 @pytest.mark.sqlite
 def test_a_file_that_is_no_database_is_left_as_it_is(place: Place) -> None:
-    """What stands where the database file should be."""
+    """The thing that stands where the database file should be."""
     place.database.parent.mkdir()
     place.database.write_text("my diary\n" * 1000)
     assert "is damaged" in place.operate("serve").refused(1)

@@ -50,7 +50,7 @@ def accepts(node: Served) -> bool:
 
 
 def balance(place: Place) -> int:
-    """What the one account holds."""
+    """The balance of the one account."""
     (account,) = place.told("account", "list")
     assert account["held"] == 0
     return int(account["balance"])
@@ -173,7 +173,7 @@ def test_connections_that_only_wait_do_not_hold_up_a_stop(place: Place, number: 
 
 
 def all_of(client: socket.socket) -> bytes:
-    """What comes until the end."""
+    """The bytes that come until the end."""
     pieces = []
     while piece := client.recv(65_536):
         pieces.append(piece)

@@ -1,4 +1,4 @@
-"""What a type can not say about the settings, on settings as they are in memory."""
+"""Rules that a type can not say about the settings, on settings as they are in memory."""
 
 from __future__ import annotations
 

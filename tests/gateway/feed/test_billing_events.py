@@ -1,4 +1,4 @@
-"""What billing tells stands in the account's feed from the same commit on as the fact itself."""
+"""An event of billing stands in the account's feed from the same commit on as the fact itself."""
 
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager

@@ -102,7 +102,7 @@ async def test_a_stream_cancelled_at_any_wait_leaves_nothing(tmp_path: Path) -> 
 
 
 async def test_an_acknowledgement_happens_whole_or_not_at_all(tmp_path: Path) -> None:
-    """Whatever was cancelled: the consumer stands before or behind the page, and what is unread fits to where."""
+    """Wherever it was cancelled, the consumer stands before or behind the page, and what is unread fits to where."""
     async with open_test_node(tmp_path, **UNWATCHED) as node:
         await append_some(node, 600)
         acked = [0]

@@ -1,4 +1,4 @@
-"""What a read asks for: whatever stands in a query, it is an ask within its bounds or a 400 in the feed's form."""
+"""The query of a read: it becomes a read within its bounds, or a 400 in the feed's form."""
 
 from __future__ import annotations
 

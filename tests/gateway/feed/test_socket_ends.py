@@ -34,7 +34,7 @@ def nothing_fails_unseen(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
 
 
 def held(node: OpenNode) -> dict[str, int]:
-    """What the streams of a node hold."""
+    """The bytes that the streams of a node hold."""
     gate: Any = node.node.admission.gate
     polls = gate._named["polls"].running() if "polls" in gate._named else 0
     return {"waiters": len(node.node.feed.hub), "polls": polls, "leases": gate.statistics().leases}

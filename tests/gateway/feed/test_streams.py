@@ -66,7 +66,7 @@ class Stream:
         return found
 
     async def events(self, count: int) -> list[str]:
-        """What the next events are about."""
+        """The subjects of the next events."""
         return [(await self.event())["subject"]["id"] for _ in range(count)]
 
     async def _next(self) -> h11.Event | type[h11.PAUSED]:

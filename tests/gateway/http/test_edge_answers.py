@@ -1,4 +1,4 @@
-"""What the HTTP edge answers by itself: the error envelope with HTTP's own status (spec 7.1)."""
+"""Answers that the HTTP edge gives by itself: the error envelope with HTTP's own status (spec 7.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is read of a request: the items of its list headers, and its query's pairs."""
+"""The reading of a request: the items of its list headers, and its query's pairs."""
 
 from __future__ import annotations
 

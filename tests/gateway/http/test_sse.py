@@ -55,7 +55,7 @@ async def test_the_first_event_brings_the_head_and_the_others_do_not(autojump_cl
     stream = client.stream()
     assert (stream.started, client.heads) == (False, 0)
     for name, data in (("page", b'{"pages":1}'), ("page", b'{"pages":2}')):
-        assert await stream.tell(name, data) is True
+        assert await stream.publish(name, data) is True
     assert client.sent[0] == {"type": "http.response.start", "status": 200, "headers": HEAD}
     assert client.body == b'event: page\ndata: {"pages":1}\n\nevent: page\ndata: {"pages":2}\n\n'
     assert (stream.started, stream.ended, client.heads) == (True, False, 1)
@@ -64,8 +64,8 @@ async def test_the_first_event_brings_the_head_and_the_others_do_not(autojump_cl
 async def test_who_left_is_told_no_more(autojump_clock: trio.testing.MockClock) -> None:
     gone, left = Client(), Client()
     gone.is_gone = left.has_left = True
-    assert await gone.stream().tell("page", b"{}") is False
-    assert await left.stream().tell("page", b"{}") is False
+    assert await gone.stream().publish("page", b"{}") is False
+    assert await left.stream().publish("page", b"{}") is False
 
 
 @pytest.mark.parametrize(

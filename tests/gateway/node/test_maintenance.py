@@ -1,4 +1,4 @@
-"""What a node does now and then, in virtual time, also while the machine's clock is wrong."""
+"""The chores of a node, in virtual time, also while the machine's clock is wrong."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import limits.idempotency
 import storage.sweep_clock
 from gateway.admin.operation_records import ADD, KEPT_S
 from gateway.node.maintenance import SWEEP_EVERY_S, SWEEP_FIRST_S, forget_old_claims, sweep_events, sweep_monitors
-from limits.idempotency import HeldClaim, StoredReply, save_claims
+from limits.idempotency import ClaimRecord, StoredReply, save_claims
 from scheduler.clock.instants import instant_of
 from scheduler.monitors.model.records import Run
 from scheduler.monitors.runs.run_rows import add_runs
@@ -75,7 +75,7 @@ class Machine:
         self.desk.feed.append(tx, [low(account_id), low(account_id)])
         kept = StoredReply(200, '"data":1', "req_1")
         tx.run(ADD, ("op_one", "print", "{}", at + 7 * DAY_S - KEPT_S))
-        save_claims(tx, {"one": HeldClaim(account_id, "GET a/b", "print", "req_1", at, kept)})
+        save_claims(tx, {"one": ClaimRecord(account_id, "GET a/b", "print", "req_1", at, kept)})
 
     def left(self) -> Left:
         def count(tx: Tx) -> Left:

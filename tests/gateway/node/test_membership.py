@@ -33,9 +33,9 @@ from tests.servers.postgres import PostgresServer
 NOW = 1_790_000_000.0
 QUICK = MembershipPace(beat_s=0.15, dead_after_s=1.5)
 PATIENT = MembershipPace(beat_s=0.6, dead_after_s=2.5)
-"""Who comes back judges nobody for two beats: longer than others may take to find the way back, 0.8 s and a try."""
+"""A node that comes back judges nobody for two beats: longer than others may take to find back, 0.8 s and a try."""
 NEVER = MembershipPace(beat_s=3600.0)
-"""Of a node that beats only when a test lets it."""
+"""The pace of a node that beats only when a test lets it."""
 
 
 @dataclass

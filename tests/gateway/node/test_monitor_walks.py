@@ -171,7 +171,7 @@ async def test_every_list_of_the_catalog_is_walked_over(tmp_path: Path) -> None:
 
 
 async def test_a_list_without_a_limit_is_walked_as_its_pages_come(tmp_path: Path) -> None:
-    """What is reserved is what the most pages of it would cost; a list of one page costs one."""
+    """The reservation is the cost of its most pages; a list of one page costs one."""
     comments = {"metrics": ["items[].comment.engagement.likes"], "max_rows": 50}
     async with open_test_node(tmp_path) as node:
         params = {"url": "https://bsky.app/profile/bsky.app/post/3l6oveex3ii2l"}

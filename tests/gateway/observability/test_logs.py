@@ -1,4 +1,4 @@
-"""What is logged, and what never is: no key, no secret and no query stands in any line."""
+"""The lines of the log, and the things that never stand there: no key, no secret and no query stands in any line."""
 
 from __future__ import annotations
 

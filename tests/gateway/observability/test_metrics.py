@@ -1,4 +1,4 @@
-"""What an operator can tune a node by: how requests are counted, and every part's counters over the admin address."""
+"""Figures that an operator tunes a node by: how requests are counted, every part's counters over the admin address."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class Frame:
 
     @property
     def code(self) -> int:
-        """Of a close; 1005 when it has none."""
+        """The code of a close; 1005 when it has none."""
         assert self.opcode == CLOSE
         return struct.unpack("!H", self.payload[:2])[0] if self.payload else 1005
 

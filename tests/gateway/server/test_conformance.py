@@ -31,7 +31,7 @@ async def test_a_refusal_says_why_and_closes(case: Case):
 
 
 def told(answers: tuple[int, ...]) -> list[int]:
-    """What must not depend on packets; what is no method is refused before one can see whether it could become one."""
+    """It must not depend on packets; no method is refused before one can see whether it could become one."""
     return [400 if status == 501 else status for status in answers if status != 100]
 
 

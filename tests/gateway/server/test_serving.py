@@ -1,4 +1,4 @@
-"""What a sound client sees of the native server, and what the app sees of its clients."""
+"""The native server as a sound client sees it, and its clients as the app sees them."""
 
 import logging
 

@@ -15,7 +15,7 @@ _RESOLVED = {f"{_APPVIEW}/com.atproto.identity.resolveHandle": "resolveHandle.js
 
 
 def at(value: Any, path: str) -> Any:
-    """What stands at a dotted path, or None."""
+    """The value at a dotted path, or None."""
     for step in path.split("."):
         if isinstance(value, list):
             value = value[int(step)] if int(step) < len(value) else None

@@ -233,7 +233,7 @@ def test_replies_that_are_gone_or_blocked_stay_as_tombstones_in_the_tree() -> No
 
 
 def test_a_reply_that_tells_of_nothing_is_no_tombstone() -> None:
-    """What is not even named cannot be said to be deleted."""
+    """A post that is not even named cannot be said to be deleted."""
     kept = {"$type": "app.bsky.feed.defs#somethingNew", "uri": "at://x/app.bsky.feed.post/new"}
     replies = [{}, {"post": None}, {"post": {}, "uri": 5}, None, "gone", kept]
     thread = {"post": {"uri": "at://x/app.bsky.feed.post/root"}, "replies": replies}

@@ -65,7 +65,7 @@ RELEASE = {
 
 
 def at(body: Any, path: str) -> Any:
-    """What stands at a dotted path; None where the path ends early or leads to an empty text."""
+    """The value at a dotted path; None where the path ends early or leads to an empty text."""
     found = reduce(lambda inner, name: inner.get(name) if isinstance(inner, dict) else None, path.split("."), body)
     return None if found == "" else found
 

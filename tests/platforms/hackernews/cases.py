@@ -17,7 +17,7 @@ _API = "hn.algolia.com/api/v1"
 
 
 def first(item: Json, *names: str) -> Any:
-    """What stands under the first of the names that holds more than nothing."""
+    """The value under the first of the names that holds more than nothing."""
     return next((item[name] for name in names if item.get(name) not in (None, "")), None)
 
 
@@ -27,7 +27,7 @@ def seconds(told: str | int | None) -> str | None:
 
 
 def byline(name: str | None) -> Json | None:
-    """Who wrote something: names are all there is."""
+    """The author of something: names are all there is."""
     if name is None:
         return None
     return {

@@ -1,4 +1,4 @@
-"""What a cadence may be, and the slots that follow from it when no clock changes."""
+"""The forms of a cadence, and the slots that follow from it when no clock changes."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ FIELDS = {
 
 
 class Profiles(ScriptedRecipes):
-    """Of which one is a single record, and all others are lists."""
+    """The recipes: one is a single record, and all others are lists."""
 
     def read(self, recipe: str, params: object, *, rows: int | None = None) -> Recipe:
         found = super().read(recipe, params, rows=rows)

@@ -1,4 +1,4 @@
-"""What an owner does with a webhook: rotation, resuming, redelivery, the log."""
+"""The owner's side of a webhook: rotation, resuming, redelivery, the log."""
 
 import hashlib
 import json

@@ -55,11 +55,11 @@ class Sent:
 
 
 Script = Callable[[Sent], Awaitable[Attempt]]
-"""What a receiver does with an attempt."""
+"""The answer of a receiver to an attempt."""
 
 
 class Receivers:
-    """What stands for the network: remembers what came, and answers as the script says."""
+    """A stand-in for the network: it remembers what came, and answers as the script says."""
 
     def __init__(self, *answers: Attempt) -> None:
         """The answers to all that comes, the last one for ever; `script` may be set instead."""

@@ -170,7 +170,7 @@ async def test_a_primary_that_is_demoted_under_our_hands_is_left_for_the_next(tm
 
 
 def _role(server: RedisServer) -> object:
-    """What it says it is; nothing while it cuts its connections, which a demotion does."""
+    """The role that it says it has; nothing while it cuts its connections, which a demotion does."""
     try:
         told = server.ask("ROLE")
     except (OSError, AssertionError):

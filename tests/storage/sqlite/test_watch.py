@@ -1,4 +1,4 @@
-"""What the callers of a store hear when its file is taken away from under it, and what has happened afterwards."""
+"""The errors of a store whose file is taken away from under it, and the state afterwards."""
 
 import sqlite3
 from contextlib import closing

@@ -106,7 +106,7 @@ class Ladder:
         return plan(self.site, self.endpoint, Args({}, cursor, self.site.credentials))
 
     async def fetch(self, *, cursor: State | None = None, within_s: float = LONG_S) -> Fetched:
-        """What the endpoint answers."""
+        """The answer of the endpoint."""
         return await fetch(self.planned(cursor), trio.current_time() + within_s)
 
     @property

@@ -1,4 +1,4 @@
-"""What headers say about how long to wait, in each form that they come in."""
+"""Headers that say how long to wait, in each form that they come in."""
 
 from __future__ import annotations
 

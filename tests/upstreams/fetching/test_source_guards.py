@@ -1,4 +1,4 @@
-"""What guards one source of a platform: its breaker, the holds that its upstream asks for, where redirects may lead.
+"""The guards of one source of a platform: its breaker, the holds that its upstream asks for, where redirects may lead.
 
 Time is virtual: the clock jumps to the next deadline whenever all tasks wait, so waits are exact and cost nothing.
 """
@@ -229,7 +229,7 @@ async def test_a_pause_for_the_source_holds_every_method(autojump_clock: MockClo
 
 
 def _rest(answer: Answer) -> Backoff | None:
-    """What an answer of these tests asks for: `rests` for its method, `spent` for the source."""
+    """The wish of an answer of these tests: `rests` for its method, `spent` for the source."""
     if rests := answer.body.get("rests"):
         return Backoff(rests, "method")
     return Backoff(spent, "source") if (spent := answer.body.get("spent")) else None

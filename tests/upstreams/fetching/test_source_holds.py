@@ -52,7 +52,7 @@ async def held(exchange: ScriptedExchange, for_s: int, *, rules: Rules = NO_RETR
 
 
 async def many(source: Source, count: int) -> list[object]:
-    """What as many calls give, side by side."""
+    """The results of as many calls, side by side."""
     return await outcomes(*[partial(source.ask, asking(f"/v1/x?n={place}"), LONG_S) for place in range(count)])
 
 

@@ -39,7 +39,7 @@ PAGES = st.lists(st.lists(FEW_IDS | MANY_IDS, max_size=9), min_size=1, max_size=
 
 @dataclass(slots=True)
 class Progress:
-    """What was told after each page."""
+    """The progress after each page."""
 
     told: list[Walked] = field(default_factory=list)
 

@@ -1,4 +1,4 @@
-"""What a platform's declaration is made of: arguments, calls, answers, addresses."""
+"""The parts of a platform's declaration: arguments, calls, answers, addresses."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ every_endpoint = pytest.mark.parametrize(
 
 
 async def ask(sandbox: Sandbox, path: str, query: str = "") -> tuple[int, dict[str, str], bytes]:
-    """What the sandbox sends for one request: status, headers, body."""
+    """The sandbox's answer to one request: status, headers, body."""
     sent: list[Any] = []
 
     async def send(message: Any) -> None:

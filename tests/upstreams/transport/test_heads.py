@@ -90,7 +90,7 @@ class NoReader(AnswerHeadReader):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What became of an answer; `failure` is the kind of the refusal."""
+    """The end of an answer; `failure` is the kind of the refusal."""
 
     answer: HttpAnswer | None
     failure: type[Exception] | None

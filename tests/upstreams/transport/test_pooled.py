@@ -1,4 +1,4 @@
-"""What one exchange says and understands, over real sockets."""
+"""The words of one exchange, over real sockets."""
 
 import gzip
 

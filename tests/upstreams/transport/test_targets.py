@@ -1,4 +1,4 @@
-"""What the transport does for targets that users name: checked addresses, and answers whose start is enough."""
+"""The transport to targets that users name: checked addresses, and answers whose start is enough."""
 
 import ssl
 from contextlib import nullcontext
@@ -49,7 +49,7 @@ async def test_connections_to_different_addresses_of_a_host_are_kept_apart() -> 
 
 
 async def start_of(*pieces: bytes, method: str = "POST") -> tuple[HttpAnswer, int]:
-    """What is read of an answer in these pieces, and how many connections two calls took."""
+    """The part of an answer in these pieces that is read, and how many connections two calls took."""
     with trio.fail_after(5):
         async with (
             open_upstream_server(always(*pieces)) as server,

@@ -25,17 +25,17 @@ class _Field:
     inner: tuple[_Field, ...]
 
 
-def answer(asked: SandboxRequest) -> SandboxReply:
+def answer(request: SandboxRequest) -> SandboxReply:
     """Return the selected fields of the account or repository that the query's variables name."""
-    if not isinstance(asked.json, dict):
+    if not isinstance(request.json, dict):
         return SandboxReply({"message": "Problems parsing JSON"}, 400)
-    variables: Mapping[str, Any] = asked.json["variables"]
+    variables: Mapping[str, Any] = request.json["variables"]
     subject = " ".join(map(str, variables.values()))
     if "broken" in subject:
         return SandboxReply({"message": "Server Error"}, 502)
     if "throttled" in subject:
         return _failed(None, "RATE_LIMITED", "API rate limit exceeded for user ID 1.")
-    (root,) = _fields_of(asked.json["query"])
+    (root,) = _fields_of(request.json["query"])
     if "missing" in subject:
         return _failed({root.key: None}, "NOT_FOUND", f"Could not resolve to what {subject} names.")
     found = _account(variables["login"]) if "login" in variables else _repository(variables)
@@ -84,60 +84,60 @@ def _counted(count: int) -> Invented:
 
 
 def _account(login: str) -> Invented:
-    told = invented.profile(login)
+    record = invented.profile(login)
     return {
-        **_actor(told),
-        "name": told["name"],
-        "bio": told["bio"],
-        "company": told["company"],
-        "location": told["location"],
-        "websiteUrl": told["blog"],
-        "twitterUsername": told["twitter_username"],
-        "createdAt": told["created_at"],
-        "followers": _counted(told["followers"]),
-        "following": _counted(told["following"]),
-        "repositories": _counted(told["public_repos"]),
-        "gists": _counted(told["public_gists"]),
+        **_actor(record),
+        "name": record["name"],
+        "bio": record["bio"],
+        "company": record["company"],
+        "location": record["location"],
+        "websiteUrl": record["blog"],
+        "twitterUsername": record["twitter_username"],
+        "createdAt": record["created_at"],
+        "followers": _counted(record["followers"]),
+        "following": _counted(record["following"]),
+        "repositories": _counted(record["public_repos"]),
+        "gists": _counted(record["public_gists"]),
     }
 
 
-def _actor(told: Invented) -> Invented:
+def _actor(record: Invented) -> Invented:
     return {
-        "__typename": told["type"],
-        "databaseId": told["id"],
-        "login": told["login"],
-        "avatarUrl": told["avatar_url"],
-        "url": told["html_url"],
+        "__typename": record["type"],
+        "databaseId": record["id"],
+        "login": record["login"],
+        "avatarUrl": record["avatar_url"],
+        "url": record["html_url"],
     }
 
 
 def _repository(variables: Mapping[str, Any]) -> Invented:
     full_name = f"{variables['owner']}/{variables['name']}"
-    told = invented.single_repo(full_name)
-    pulls = told["open_issues_count"] // 4
+    record = invented.single_repo(full_name)
+    pulls = record["open_issues_count"] // 4
     return {
-        "databaseId": told["id"],
-        "name": told["name"],
+        "databaseId": record["id"],
+        "name": record["name"],
         "nameWithOwner": full_name,
-        "url": told["html_url"],
-        "description": told["description"],
-        "homepageUrl": told["homepage"],
-        "owner": _actor(told["owner"]),
-        "primaryLanguage": told["language"] and {"name": told["language"]},
-        "repositoryTopics": {"nodes": [{"topic": {"name": topic}} for topic in told["topics"]]},
-        "licenseInfo": told["license"] and {"spdxId": told["license"]["spdx_id"]},
-        "stargazerCount": told["stargazers_count"],
-        "forkCount": told["forks_count"],
-        "watchers": _counted(told["subscribers_count"]),
-        "issues": _counted(told["open_issues_count"] - pulls),
+        "url": record["html_url"],
+        "description": record["description"],
+        "homepageUrl": record["homepage"],
+        "owner": _actor(record["owner"]),
+        "primaryLanguage": record["language"] and {"name": record["language"]},
+        "repositoryTopics": {"nodes": [{"topic": {"name": topic}} for topic in record["topics"]]},
+        "licenseInfo": record["license"] and {"spdxId": record["license"]["spdx_id"]},
+        "stargazerCount": record["stargazers_count"],
+        "forkCount": record["forks_count"],
+        "watchers": _counted(record["subscribers_count"]),
+        "issues": _counted(record["open_issues_count"] - pulls),
         "pullRequests": _counted(pulls),
-        "diskUsage": told["size"],
-        "defaultBranchRef": {"name": told["default_branch"]},
-        "isArchived": told["archived"],
-        "isFork": told["fork"],
-        "createdAt": told["created_at"],
-        "updatedAt": told["updated_at"],
-        "pushedAt": told["pushed_at"],
+        "diskUsage": record["size"],
+        "defaultBranchRef": {"name": record["default_branch"]},
+        "isArchived": record["archived"],
+        "isFork": record["fork"],
+        "createdAt": record["created_at"],
+        "updatedAt": record["updated_at"],
+        "pushedAt": record["pushed_at"],
         "releases": _releases(full_name, variables) if "first" in variables else None,
         "issueOrPullRequest": _issue(full_name, variables["number"]) if "number" in variables else None,
     }
@@ -154,36 +154,36 @@ def _releases(full_name: str, variables: Mapping[str, Any]) -> Invented:
     }
 
 
-def _release(told: Invented) -> Invented:
-    assets = [{"downloadCount": asset["download_count"]} for asset in told["assets"]]
+def _release(record: Invented) -> Invented:
+    assets = [{"downloadCount": asset["download_count"]} for asset in record["assets"]]
     return {
-        "databaseId": told["id"],
-        "url": told["html_url"],
-        "tagName": told["tag_name"],
-        "name": told["name"],
-        "description": told["body"],
-        "isPrerelease": told["prerelease"],
-        "publishedAt": told["published_at"],
-        "author": _actor(told["author"]),
+        "databaseId": record["id"],
+        "url": record["html_url"],
+        "tagName": record["tag_name"],
+        "name": record["name"],
+        "description": record["body"],
+        "isPrerelease": record["prerelease"],
+        "publishedAt": record["published_at"],
+        "author": _actor(record["author"]),
         "releaseAssets": {**_counted(len(assets)), "nodes": assets},
     }
 
 
 def _issue(full_name: str, number: int) -> Invented:
-    told = invented.issue(full_name, number)
+    record = invented.issue(full_name, number)
     return {
-        "__typename": "PullRequest" if "pull_request" in told else "Issue",
-        "databaseId": told["id"],
-        "number": told["number"],
-        "title": told["title"],
-        "body": told["body"] or "",
-        "url": told["html_url"],
-        "state": told["state"].upper(),
-        "stateReason": told["state_reason"] and told["state_reason"].upper(),
-        "author": told["user"] and _actor(told["user"]),
-        "labels": {"nodes": [{"name": label["name"]} for label in told["labels"]]},
-        "comments": _counted(told["comments"]),
-        "reactions": _counted(told["reactions"]["total_count"]),
-        "createdAt": told["created_at"],
-        "closedAt": told["closed_at"],
+        "__typename": "PullRequest" if "pull_request" in record else "Issue",
+        "databaseId": record["id"],
+        "number": record["number"],
+        "title": record["title"],
+        "body": record["body"] or "",
+        "url": record["html_url"],
+        "state": record["state"].upper(),
+        "stateReason": record["state_reason"] and record["state_reason"].upper(),
+        "author": record["user"] and _actor(record["user"]),
+        "labels": {"nodes": [{"name": label["name"]} for label in record["labels"]]},
+        "comments": _counted(record["comments"]),
+        "reactions": _counted(record["reactions"]["total_count"]),
+        "createdAt": record["created_at"],
+        "closedAt": record["closed_at"],
     }

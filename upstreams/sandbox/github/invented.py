@@ -165,7 +165,7 @@ def issue(full_name: str, number: int) -> Invented:
     page = f"https://github.com/{full_name}/{kind}/{number}"
     created = _iso(rng)
     closed = _later(rng, created)
-    told: Invented = {
+    made: Invented = {
         "id": rng.randrange(10**10),
         "node_id": f"I_{rng.getrandbits(60):x}",
         "number": number,
@@ -187,8 +187,8 @@ def issue(full_name: str, number: int) -> Invented:
         "state_reason": "completed" if state == "closed" and kind == "issues" else None,
     }
     if kind == "pull":
-        told["pull_request"] = {"url": f"https://{HOST}/repos/{full_name}/pulls/{number}", "html_url": page}
-    return told
+        made["pull_request"] = {"url": f"https://{HOST}/repos/{full_name}/pulls/{number}", "html_url": page}
+    return made
 
 
 def _reactions(rng: Random) -> Invented:

@@ -191,7 +191,7 @@ def test_a_read_says_where_it_stands_and_what_it_wants_and_has_the_key_in_its_he
 
 
 def ended(place: Place, feed: ScriptedFeed, *options: str) -> tuple[list[str], list[str]]:
-    """What a tail printed and said that a refusal ended."""
+    """The output and the last words of a tail that a refusal ended."""
     done = place.run("events", "tail", "--url", feed.url, *options, SLUICE_API_KEY=KEY)
     assert done.exit_code == 1, done
     return done.out.splitlines(), done.err.splitlines()

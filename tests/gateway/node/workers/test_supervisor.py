@@ -51,7 +51,7 @@ def answered_by(node: Served) -> dict[str, float]:
 
 
 def operate(node: Served, operation: str, *, token: str = "", **arguments: object) -> object:
-    """What an operation on the admin address gives; without a token, with the right one."""
+    """The result of an operation on the admin address; without a token, with the right one."""
     token = token or load_secret({"SLUICE_SECRET": SECRET}, node.log.parent).admin_token
     headers = {"authorization": f"Bearer {token}"}
     request = Request(f"{node.admin_url}/admin/{operation}", orjson.dumps(arguments), headers, method="POST")

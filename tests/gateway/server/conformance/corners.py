@@ -1,4 +1,4 @@
-"""What attackers try beside the plain cases: bytes between requests, bodies nobody reads, headers about headers."""
+"""The tries of attackers beside the plain cases: bytes between requests, bodies nobody reads, headers about headers."""
 
 from tests.gateway.server.conformance.case import HOST, IN_STEP, SMUGGLED, Case, chunked, get, post
 

@@ -1,4 +1,4 @@
-"""What is known of earlier requests changes no judgement, is bounded, and goes from no app to another request."""
+"""Knowledge of earlier requests changes no judgement, is bounded, and goes from no app to another request."""
 
 import pytest
 from hypothesis import given, settings

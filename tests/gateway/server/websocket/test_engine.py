@@ -1,4 +1,4 @@
-"""What clients and apps see of a WebSocket, as bytes."""
+"""A WebSocket as clients and apps see it, in bytes."""
 
 import json
 import logging

@@ -31,7 +31,7 @@ TRACK = {"metrics": [STARS, FORKS, "total"], "row_key": "repository.id", "max_ro
 
 @dataclass(frozen=True, slots=True)
 class Came:
-    """What one run meets: the data of a whole or a partial answer, or no answer at all."""
+    """The upstream of one run: the data of a whole or a partial answer, or no answer at all."""
 
     data: dict[str, Any] | None
     coverage: float = 1.0
@@ -70,7 +70,7 @@ def rules(*metrics: str) -> st.SearchStrategy[list[AlertRule]]:
 async def lived(
     desk: Desk, monitor: Monitor, history: Sequence[Came], sent: Sequence[Any], *, set_at: int
 ) -> list[Any]:
-    """What fired on each run, of rules that the owner has set just before one of them, as a backtest would tell it."""
+    """The alerts of each run, by rules that the owner has set just before one of them, as a backtest would tell it."""
     found = []
     for place, came in enumerate(history):
         if place == set_at:
@@ -84,7 +84,7 @@ async def lived(
 
 
 async def tried(desk: Desk, monitor: Monitor, sent: Sequence[Any], *, since: int) -> Any:
-    """What a backtest of the runs from one of them on tells."""
+    """The result of a backtest of the runs from one of them on."""
     track = None if monitor.track is None else stored_track(orjson.loads(monitor.track))
     window = SlotSpan(since=EPOCH + since * HOUR_S)
     return shown_backtest(await Projections(desk.store).backtest(monitor, window, read_rules(sent, track)))

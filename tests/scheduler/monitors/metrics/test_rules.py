@@ -1,4 +1,4 @@
-"""What an alert rule may be."""
+"""The forms of an alert rule."""
 
 from __future__ import annotations
 

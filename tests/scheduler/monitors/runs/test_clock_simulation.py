@@ -26,7 +26,7 @@ from upstreams.model.errors import UpstreamFailed
 LIVES = 12
 LIFE_S = 1_500.0
 LONG_S = 290.0
-"""Of five minutes from slot to slot: a life with such runs ends amid them, whatever the chances."""
+"""A cadence of five minutes from slot to slot: a life with such runs ends amid them, whatever the chances."""
 ACCOUNTS = {"rich": 100_000, "poor": 60}
 EACH = 20
 CADENCE = {"cron": "*/5 * * * *"}

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from scheduler.clock.cadence import next_slot, stored_cadence
 from scheduler.monitors.model.records import Run
-from scheduler.monitors.runs.clock_skew import AT_ONCE, cadences_ahead, come_back
+from scheduler.monitors.runs.clock_skew import AT_ONCE, cadences_too_late, come_back
 from scheduler.monitors.runs.clockwork import COME_BACK_S
 from tests.fakes.inline_postgres import InlinePostgres
 from tests.fakes.inline_store import InlineStore
@@ -182,7 +182,7 @@ async def test_many_come_back_a_few_at_a_time_and_those_in_their_place_are_left(
         )
 
     await virtual.store.write(spoil)
-    assert await virtual.store.read(lambda tx: cadences_ahead(tx, EPOCH)) == [orjson.dumps(FIVE).decode()]
+    assert await virtual.store.read(lambda tx: cadences_too_late(tx, EPOCH)) == [orjson.dumps(FIVE).decode()]
     assert await come_back(virtual.store, lambda _tx: EPOCH) == AT_ONCE + 3
     assert await come_back(virtual.store, lambda _tx: EPOCH) == 0
     for monitor in (*far, *near, paused):

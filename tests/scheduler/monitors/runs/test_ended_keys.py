@@ -1,4 +1,4 @@
-"""Whose events those of a monitor are whose key was revoked or has expired: somebody's who can still read them."""
+"""Events of a monitor whose key was revoked or has expired belong to somebody who can still read them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a node knows to be due, against a store that its looks see only in part."""
+"""The deliveries that a node knows to be due, against a store that its looks see only in part."""
 
 from __future__ import annotations
 

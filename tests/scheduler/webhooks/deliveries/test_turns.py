@@ -1,4 +1,4 @@
-"""Whose delivery is next."""
+"""The order of deliveries."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""What a webhook's name means while it is registered: nothing private, as far as anybody can tell in time."""
+"""The addresses of a webhook's name while it is registered: nothing private, as far as anybody can tell in time."""
 
 from __future__ import annotations
 
