@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from typing import Any, TypeVar
 
 import msgspec
+import orjson
 
 from gateway.http.errors import InvalidParam
 from gateway.http.request import Request
@@ -23,14 +24,16 @@ _FIELD = re.compile(r" - at `\$\.?(?P<path>[^`]*)`$")
 async def read_json(request: Request, kind: type[T]) -> T:
     """The body as a `kind`, whose fields are all that may stand in it.
 
+    It is parsed by orjson: msgspec takes 9 us for one `1e308`, which a body of the largest size may hold 160,000 times.
+
     Raises:
         Refused: 413 over 1 MB, read no further.
         InvalidParam: 400 that names the field and what is wrong with it.
     """
     body = await _read(request)
     try:
-        sent = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:  # the last: nested without end
+        sent = orjson.loads(body)
+    except orjson.JSONDecodeError as exc:
         raise _malformed(body, exc) from exc
     if not isinstance(sent, dict):
         raise InvalidParam("body", "must be a JSON object")

@@ -3,6 +3,10 @@
 An ordinary head that comes in one piece is read without httptools, and so is a body of known length behind it.
 """
 
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+
 import httptools
 import httpx
 
@@ -14,10 +18,19 @@ _BODILESS = frozenset({204, 304})
 _CHUNKED_HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 _FIELDS_MAX = 1_000
 _LAST_CHUNKED_HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
+_LONG_BYTES = 128 * 1024
+"""A body that is longer, as it came or decoded, is decoded in a thread: 8 MB take up to 80 ms."""
 
 
 class AnswerBrokenOff(httpx.RemoteProtocolError):
     """The peer closed the connection before the answer was whole."""
+
+
+class LongBody(Exception):
+    """A whole answer came whose body takes long to decode: `decode` returns the answer, or raises as `answer` does."""
+
+    def __init__(self, decode: Callable[[], HttpAnswer]) -> None:
+        self.decode = decode
 
 
 class AnswerParser:
@@ -121,11 +134,22 @@ class AnswerParser:
         Raises:
             httpx.DecodingError: its content coding cannot be undone.
             ResponseTooLarge: it expands beyond the cap.
+            LongBody: it is to be decoded in a thread.
         """
         body = self._taken()
         if (coding := self._headers.get("content-encoding")) is not None:
-            body = decode_body(body, coding, body_bytes_max=self._body_bytes_max)
+            body = self._decoded(body, coding)
         return tuple.__new__(HttpAnswer, (self._status, self._headers, body))  # NamedTuple's own way costs twice this
+
+    def _decoded(self, body: bytes, coding: str) -> bytes:
+        """The decoded body, if that is short; nobody knows before how long it becomes."""
+        cap = self._body_bytes_max
+        if cap <= _LONG_BYTES:
+            return decode_body(body, coding, body_bytes_max=cap)
+        if len(body) <= _LONG_BYTES:
+            with suppress(ResponseTooLarge):
+                return decode_body(body, coding, body_bytes_max=_LONG_BYTES)
+        raise LongBody(partial(_decoded_answer, self._status, self._headers, body, coding=coding, body_bytes_max=cap))
 
     def _taken(self) -> bytes:
         """The body as it came; a connection at rest holds on to none of it."""
@@ -251,3 +275,9 @@ class AnswerParser:
 
     def _too_large(self) -> ResponseTooLarge:
         return ResponseTooLarge(f"the answer is longer than {self._body_bytes_max} bytes")
+
+
+def _decoded_answer(
+    status: int, headers: dict[str, str], body: bytes, *, coding: str, body_bytes_max: int
+) -> HttpAnswer:
+    return HttpAnswer(status, headers, decode_body(body, coding, body_bytes_max=body_bytes_max))

@@ -36,6 +36,7 @@ class UpstreamConnection:
             httpx.WriteError, httpx.ReadError: the connection broke.
             httpx.WriteTimeout, httpx.ReadTimeout: its deadline passed.
             httpx.RemoteProtocolError, httpx.DecodingError, ResponseTooLarge: the answer is not usable.
+            LongBody: the answer is still to be decoded.
         """
         parser, wire = self._parser, self._wire
         parser.begin(method)

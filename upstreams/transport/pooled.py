@@ -18,7 +18,7 @@ import httpx
 import trio
 
 from limits.timers import Deadlines
-from upstreams.transport.answer_parser import AnswerParser
+from upstreams.transport.answer_parser import AnswerParser, LongBody
 from upstreams.transport.answer_start import AnswerStartParser
 from upstreams.transport.connection import UpstreamConnection, open_connection
 from upstreams.transport.http import ACCEPT_ENCODING, BODY_BYTES_MAX, HttpAnswer, HttpCall, Origin, origin_of
@@ -98,6 +98,7 @@ class Transport(httpx.AsyncBaseTransport):
         self._repeats = repeats
         self._way_to = lru_cache(_WAYS_KEPT)(self._way)
         self._head_reader = AnswerHeadReader()
+        self._decoding = trio.CapacityLimiter(1)
 
     async def exchange(
         self, call: HttpCall, deadline_at: float = math.inf, *, phases: PhaseDeadline | None = None
@@ -131,11 +132,15 @@ class Transport(httpx.AsyncBaseTransport):
                     if kept is None or connection.answered or (connection.spoke and call.method not in self._repeats):
                         raise
                     kept = None
+                except LongBody as long:
+                    decode = long.decode
+                    break
                 finally:
                     self._deadlines.clear(connection)
                     self._pool.rest(lane, connection)  # which closes it unless the exchange ended cleanly
         finally:
             self._pool.leave(lane)
+        return await self._decode(decode, deadline_at)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """The same for httpx, with its timeouts for each phase."""
@@ -178,6 +183,11 @@ class Transport(httpx.AsyncBaseTransport):
         with trio.move_on_at(deadline_at):
             return await self._pool.enter(origin)
         raise httpx.PoolTimeout(f"all connections to {origin.authority} were busy for too long")
+
+    async def _decode(self, decode: Callable[[], HttpAnswer], deadline_at: float) -> HttpAnswer:
+        with trio.move_on_at(deadline_at):
+            return await trio.to_thread.run_sync(decode, limiter=self._decoding)
+        raise httpx.ReadTimeout("there was no time left to decode the answer")
 
     async def _connect(self, lane: Lane, deadline_at: float, phases: PhaseDeadline | None) -> UpstreamConnection:
         if phases is not None:
