@@ -12,7 +12,7 @@ from scheduler.monitors.runs.run_rows import Delivered
 
 
 def run_record(run: Run, delivery: Delivered | None = None) -> dict[str, Any]:
-    """One run; `skip_reason` is there when it was skipped, or failed for a reason that can be told."""
+    """One run, ready for orjson; `skip_reason` is there when it was skipped, or failed for a reason that can be told."""
     record = {
         "run_id": run.id,
         "monitor_id": run.monitor_id,
@@ -22,9 +22,9 @@ def run_record(run: Run, delivery: Delivered | None = None) -> dict[str, Any]:
         "finished_at": iso_or_none(run.finished_at),
         "credits_used": run.credits_used,
         "rows": run.rows_count,
-        "legs": orjson.loads(run.legs),
-        "alerts_fired": orjson.loads(run.alerts),
-        "warnings": orjson.loads(run.warnings),
+        "legs": orjson.Fragment(run.legs),
+        "alerts_fired": orjson.Fragment(run.alerts),
+        "warnings": orjson.Fragment(run.warnings),
         "webhook_delivery": None if delivery is None else _delivery(delivery),
     }
     return record if run.skip_reason is None else {**record, "skip_reason": run.skip_reason}

@@ -56,8 +56,8 @@ class OpenNode:
         return Answered(answer.status_code, dict(answer.headers), answer.content)
 
     async def operate(self, operation: str, **arguments: Any) -> Any:
-        """One of the operator's operations."""
-        return await self.node.operations.run(operation, arguments)
+        """One of the operator's operations; its result as the admin address answers it."""
+        return orjson.loads(orjson.dumps(await self.node.operations.run(operation, arguments)))
 
     async def new_account(self, balance: int = CREDITS) -> str:
         """A new account's id."""

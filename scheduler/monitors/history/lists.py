@@ -14,7 +14,7 @@ from scheduler.monitors.runs.run_rows import Delivered
 from storage.store import Tx
 
 PAGE_BYTES: Final = 4_000_000
-"""A page of runs ends early when what it includes reaches this size."""
+"""A page of runs ends early when what it shows of them reaches this size: a run may have 4,000 alerts."""
 
 MONITORS = f"""
 SELECT {store.COLUMNS} FROM monitors
@@ -86,10 +86,10 @@ def monitors_page(
 def runs_page(
     tx: Tx, monitor_id: str, *, status: str | None, window: SlotSpan, limit: int, with_data: bool
 ) -> RunsPage:
-    """At most `limit` runs of a monitor in a window of slots; with data, only as many as a page holds."""
+    """At most `limit` runs of a monitor in a window of slots, and only as many as a page holds."""
     rows = tx.all(RUNS, (monitor_id, status or "", status or "", *window.bounds, limit + 1))
     runs = [Run(*row) for row in rows[:limit]]
-    data = _data(tx, runs) if with_data else [RunData()] * len(runs)
+    data = _data(tx, runs, with_data=with_data)
     ends = {row[0]: Delivered(*row[1:]) for row in tx.all_in(DELIVERIES, [run.id for run in runs[: len(data)]])}
     entries = [RunEntry(run, ends.get(run.id), kept) for run, kept in zip(runs, data, strict=False)]
     return RunsPage(entries, len(rows) > len(entries))
@@ -127,14 +127,15 @@ def drop_runs(tx: Tx, monitor_id: str, limit: int) -> int:
     return tx.run(DROP_RUNS, (monitor_id, limit))
 
 
-def _data(tx: Tx, runs: Sequence[Run]) -> list[RunData]:
+def _data(tx: Tx, runs: Sequence[Run], *, with_data: bool) -> list[RunData]:
+    """The data of the first of these, as many as a page holds; empty where none is wanted."""
     found: list[RunData] = []
     size = 0
     for run in runs:
         if size >= PAGE_BYTES:
             break
-        data = run_rows.read_data(tx, run.id)
-        size += sum(len(part or b"") for part in (data.result, data.numbers, data.deltas))
+        data = run_rows.read_data(tx, run.id) if with_data else RunData()
+        size += sum(len(part or b"") for part in (data.result, data.numbers, data.deltas, run.alerts, run.legs))
         found.append(data)
     return found
 

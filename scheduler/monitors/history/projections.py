@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any, Final, NamedTuple, TypeVar
 
 import orjson
@@ -122,7 +123,7 @@ class Projections:
         return pieces
 
     async def backtest(self, monitor: Monitor, window: SlotSpan, rules: Sequence[AlertRule]) -> Backtest:
-        """Return when rules would have fired; one backtest runs at a time and rests after each run."""
+        """Return when rules would have fired; one backtest runs at a time, and judges a few runs at once in a thread."""
         async with self._judging:
             runs, previous = await self._read(partial(_tried, monitor_id=monitor.id, window=window))
             seen: deque[Seen] = deque()
@@ -130,16 +131,15 @@ class Projections:
             firings = judge_past(rules, iter(seen.popleft, None), by_row=by_row, previous=previous)
             fired: list[Firing] = []
             alerts = 0
-            for judged, run in enumerate(runs):
-                if not seen:
-                    seen.extend(await self._read(partial(_seen, runs=runs[judged : judged + RUNS_A_READ])))
-                firing = next(firings)
-                assert firing.run_id == run.run_id, "one run is judged at a time"
-                alerts += len(firing.alerts)
-                if alerts > ALERTS_MAX:
-                    return Backtest(judged, fired, truncated=True)
-                fired += [firing] if firing.alerts else []
-                await trio.lowlevel.checkpoint()
+            for start in range(0, len(runs), RUNS_A_READ):
+                batch = runs[start : start + RUNS_A_READ]
+                seen.extend(await self._read(partial(_seen, runs=batch)))
+                judged = await trio.to_thread.run_sync(_take, firings, len(batch))
+                for place, firing in enumerate(judged, start):
+                    alerts += len(firing.alerts)
+                    if alerts > ALERTS_MAX:
+                        return Backtest(place, fired, truncated=True)
+                    fired += [firing] if firing.alerts else []
             return Backtest(len(runs), fired, truncated=False)
 
     async def _read(self, fn: Callable[[Tx], T]) -> T:
@@ -202,6 +202,11 @@ def _tried(tx: Tx, monitor_id: str, window: SlotSpan) -> tuple[list[PastRun], Nu
     """The runs of a backtest, oldest first, and the numbers that the first of them was compared with."""
     runs = newest_runs(tx, monitor_id, window)[::-1]
     return runs, baseline_before(tx, monitor_id, runs[0].t) if runs else None
+
+
+def _take(firings: Iterator[Firing], count: int) -> list[Firing]:
+    """The next of them; nothing is left of `seen` behind the last."""
+    return list(islice(firings, count))
 
 
 def _seen(tx: Tx, runs: Sequence[PastRun]) -> list[Seen]:
