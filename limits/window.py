@@ -15,6 +15,8 @@ from limits.timers import whole_seconds
 _SWEEP_FIRST_AT: Final = 256
 _PIECE_MIN: Final = 64
 _PIECE_MAX: Final = 4_096
+_SWEPT_AT_ONCE: Final = 8
+"""Keys that are looked at for each piece that is made while a sweep goes on."""
 
 
 class _Times:
@@ -89,6 +91,8 @@ class Window:
         self._made = 0
         """Pieces that were made, but for those that the last sweep found to be gone."""
         self._sweep_at = _SWEEP_FIRST_AT
+        self._unswept: list[Hashable] = []
+        """Keys that the sweep which goes on has not looked at."""
 
     def __len__(self) -> int:
         """Return the number of keys that hold memory (8 bytes an admission, at least a piece)."""
@@ -136,12 +140,29 @@ class Window:
         self._limit = limit
 
     def sweep(self, now: float) -> None:
-        """Forget keys whose admissions have all left; it runs by itself whenever memory for them may have doubled."""
-        for times in self._times.values():
+        """Forget keys whose admissions have all left; it runs by itself whenever memory for them may have doubled.
+
+        By itself it looks at a few keys for each piece that is made: a hundred thousand at once would hold up all.
+        """
+        self._begin_sweep()
+        self._sweep_some(len(self._unswept), now)
+
+    def _begin_sweep(self) -> None:
+        self._unswept = [*reversed(self._times)]  # the oldest last, where they are taken
+        self._made = 0
+
+    def _sweep_some(self, count: int, now: float) -> None:
+        """Look at so many of the keys that are left, and count the pieces of those that stay."""
+        for key in self._unswept[-count:]:
+            times = self._times[key]
             times.forget_until(now, self._period_s)
-        self._times = {key: times for key, times in self._times.items() if times.count}
-        self._made = sum(len(times.pieces) for times in self._times.values())
-        self._sweep_at = max(_SWEEP_FIRST_AT, 2 * self._made)
+            if times.count:
+                self._made += len(times.pieces)
+            else:
+                del self._times[key]
+        del self._unswept[-count:]
+        if not self._unswept:
+            self._sweep_at = max(_SWEEP_FIRST_AT, 2 * self._made)
 
     def _add_key(self, key: Hashable, now: float) -> _Times:
         self._count_piece(now)
@@ -153,8 +174,10 @@ class Window:
         return times.extend()
 
     def _count_piece(self, now: float) -> None:
-        if self._made >= self._sweep_at:
-            self.sweep(now)
+        if self._made >= self._sweep_at and not self._unswept:
+            self._begin_sweep()
+        if self._unswept:
+            self._sweep_some(_SWEPT_AT_ONCE, now)
         self._made += 1
 
     def _state(self, times: _Times, now: float) -> WindowState:

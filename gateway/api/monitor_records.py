@@ -12,7 +12,7 @@ from scheduler.monitors.runs.run_rows import Delivered
 
 
 def run_record(run: Run, delivery: Delivered | None = None) -> dict[str, Any]:
-    """One run, ready for orjson; `skip_reason` is there when it was skipped, or failed for a reason that can be told."""
+    """One run for orjson; `skip_reason` is there when it was skipped, or failed for a reason that can be told."""
     record = {
         "run_id": run.id,
         "monitor_id": run.monitor_id,

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 _OVERHEAD_BYTES = 200
 """The bytes of an entry beside its key and body: the objects that hold it."""
+_EVICTED_AT_ONCE = 30_000
+"""More than the longest answer displaces. Once the bound was lowered, several answers make the room between them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +62,17 @@ class Cache:
         if key in self._entries:
             self._drop(key)
         size = _size(key, body)
-        if size > self.bytes_max:
-            return
-        self._entries[key] = (body, self._now() + ttl_s)
-        self._bytes += size
-        while self._bytes > self.bytes_max:
+        if size <= self.bytes_max:
+            self._entries[key] = (body, self._now() + ttl_s)
+            self._bytes += size
+        if self._bytes > self.bytes_max:
+            self._evict()
+
+    def _evict(self) -> None:
+        """Drop the least used entries, as many as are too many."""
+        for _ in range(_EVICTED_AT_ONCE):
+            if self._bytes <= self.bytes_max:
+                break
             self._drop(next(iter(self._entries)))
             self._evicted += 1
 

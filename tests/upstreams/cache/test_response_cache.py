@@ -34,9 +34,9 @@ class CacheMachine(RuleBasedStateMachine):
         self.known = [entry for entry in self.known if entry[0] != key]
         if size_of(key, body) <= self.cache.bytes_max:
             self.known.append((key, body, self.now + ttl_s))
-            while self.bytes() > self.cache.bytes_max:
-                del self.known[0]
-                self.evicted += 1
+        while self.bytes() > self.cache.bytes_max:
+            del self.known[0]
+            self.evicted += 1
 
     @rule(key=KEYS)
     def get(self, key: bytes) -> None:
@@ -61,7 +61,7 @@ class CacheMachine(RuleBasedStateMachine):
 
     @rule(bytes_max=st.sampled_from((0, 700, 1000, 2500)))
     def reload(self, bytes_max: int) -> None:
-        """A new bound counts from the next answer that is stored."""
+        """A new bound counts from the next answer on."""
         self.cache.resize(bytes_max)
 
     @invariant()
