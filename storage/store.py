@@ -94,6 +94,37 @@ class StoreStatistics:
     unheard_errors: int
 
 
+@dataclass(frozen=True, slots=True)
+class TableSize:
+    """The size of a table; `bytes` without its indexes. `rows` is None where the engine has not counted them yet."""
+
+    name: str
+    rows: int | None
+    bytes: int
+    index_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSize:
+    """The size of a database: all that it uses, and of each table, the largest first.
+
+    Tables are estimated from samples where they are large. `free_bytes` are the database's own already and will be used
+    again; None where the engine does not tell.
+    """
+
+    bytes: int
+    free_bytes: int | None
+    tables: tuple[TableSize, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DiskSpace:
+    """The disk that a database grows on."""
+
+    total_bytes: int
+    free_bytes: int
+
+
 class Store(Protocol):
     """A database with one writer that groups commits, and query-only readers."""
 
@@ -137,4 +168,12 @@ class Store(Protocol):
 
     def statistics(self) -> StoreStatistics:
         """Counters for the operator."""
+        ...
+
+    async def measure(self) -> StoreSize:
+        """The size of the database and its tables, in a worker thread, by a bounded number of looks."""
+        ...
+
+    async def disk(self) -> DiskSpace | None:
+        """The disk below the database; None where it is another machine's, which does not tell."""
         ...

@@ -47,6 +47,7 @@ SMALL: MappingProxyType[str, str] = MappingProxyType(
         "billing.keys.text": "pure, and the one place that knows how a key is written",
         "events.migrations": "one set of migrations a package",
         "gateway.cli.demo": "one module a command",
+        "gateway.cli.store": "one module a command",
         "gateway.config.strength": "the one module that loads the word lists, which is slow",
         "gateway.node.deliveries": "webhooks of accounts come beside those of monitors",
         "gateway.feed.billing_events": "translates billing's events to the feed's, which billing must not know",

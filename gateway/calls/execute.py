@@ -28,6 +28,7 @@ from gateway.calls.shaping import Seal, Shaped, explained, shape, share_out
 from gateway.http import envelope
 from gateway.runtime import Runtime
 from limits.idempotency import StoredReply
+from storage.errors import StoreUnavailable
 from upstreams.cache.response_cache import Cache
 from upstreams.cache.shared_cache import CacheTurn, SharedCache
 from upstreams.cache.single_flight import Flights
@@ -100,6 +101,12 @@ def shape_call(
     return shaped, used
 
 
+async def _refuse(why: str, _request: CallRequest, planned: Planned, _arrived: float) -> CallResult:
+    await trio.lowlevel.checkpoint()
+    planned.dismiss()
+    raise StoreUnavailable(why)
+
+
 class BilledCalls:
     """Makes billed calls; `timeout_s` bounds the upstream's part.
 
@@ -131,13 +138,18 @@ class BilledCalls:
         self._clock = runtime.clock
         self.flights = Flights[CallResult](lambda result: result.whole)
         # Chosen once, so that a node of its own pays nothing for the state that many nodes share.
-        self._miss: _Miss = self._lead if shared is None else self._take_turn
+        self._charged: _Miss = self._lead if shared is None else self._take_turn
+        self._miss: _Miss = self._charged
         self._lookup = Lookup(balances, claims, cache, shared)
         self.would_hit = self._lookup.would_hit
 
     def change(self, *, timeout_s: float) -> None:
         """Bound the calls that begin from now on."""
         self._timeout_s = timeout_s
+
+    def refuse_new(self, why: str | None) -> None:
+        """Refuse every call that would be charged from now on, as where the store is away; None: take them again."""
+        self._miss = self._charged if why is None else partial(_refuse, why)
 
     def quote(self, request: CallRequest) -> Quote:
         """The reservation that `call` would make; everything that it refuses for free is refused here too.

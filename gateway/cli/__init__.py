@@ -15,6 +15,7 @@ from gateway.cli.operate import account, admin, credits_group, key, ledger, relo
 from gateway.cli.platforms import platforms
 from gateway.cli.run import Refusal, complain
 from gateway.cli.serve import check, sandbox, serve
+from gateway.cli.store import store
 from gateway.cli.webhook import webhook
 from gateway.observability.standard_streams import STDOUT, discard, open_missing
 
@@ -57,6 +58,7 @@ _COMMANDS = (
     reload,
     sandbox,
     serve,
+    store,
     webhook,
 )
 for command in _COMMANDS:

@@ -89,6 +89,7 @@ class StoreSettings(Struct, frozen=True):
     """[store]: where what must not be lost is kept."""
 
     url: str = "sqlite:///data/sluice.db"
+    disk_floor_bytes: Bytes = 268_435_456
 
     @property
     def data_dir(self) -> Path:

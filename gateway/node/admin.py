@@ -74,6 +74,7 @@ class NodeReadiness:
 
     def __init__(self, stores: Stores, state: State | None, stopping: trio.Event) -> None:
         self._store = stores.store
+        self._disk = stores.disk
         self._state = state
         self._stopping = stopping
 
@@ -85,6 +86,8 @@ class NodeReadiness:
         state_fault = None if self._state is None else self._state.fault or await _state_fault(self._state)
         store_fault = await _store_fault(self._store)
         faults = [f"{name} down: {why}" for name, why in (("state", state_fault), ("store", store_fault)) if why]
+        if self._disk.refusal is not None:
+            faults.append(f"disk full: {self._disk.refusal}")
         return "; ".join(faults) or None
 
 

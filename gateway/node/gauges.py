@@ -25,6 +25,12 @@ from upstreams.fetching.source import SourceStatistics
 _CIRCUIT = {"closed": 0, "half_open": 1, "open": 2}
 
 
+def calls_charged(node: Node) -> int:
+    """The number of calls that this node has charged since its start: of requests, and of monitors' runs."""
+    ended = node.monitors.runs.ended
+    return node.metrics.charged_total() + ended["ok"] + ended["partial"]
+
+
 def gather(node: Node) -> Iterator[Metric]:
     """The metrics of every part of the node."""
     yield from _limits(node.admission)
@@ -33,6 +39,7 @@ def gather(node: Node) -> Iterator[Metric]:
     yield _by("sluice_idempotency", "Requests with an idempotency key, by how they went.", "result", counts)
     yield from _cache(node.calls)
     yield from _store(node.stores)
+    yield from _size(node.stores)
     yield from _membership(node.membership)
     yield from _feed(node.feed)
     yield from _monitors(node.monitors)
@@ -107,6 +114,25 @@ def _store(stores: Stores) -> Iterator[Metric]:
     yield GaugeMetricFamily(
         "sluice_charges_unfinished", "Charges whose close is tried again.", stores.charges.unfinished()
     )
+
+
+def _size(stores: Stores) -> Iterator[Metric]:
+    if (size := stores.growth.size) is not None:
+        held = "Bytes that a table takes in the store, its indexes included, as of the last look."
+        tables = GaugeMetricFamily("sluice_store_table_bytes", held, labels=["table"])
+        for table in size.tables:
+            tables.add_metric([table.name], table.bytes + table.index_bytes)
+        yield tables
+        yield GaugeMetricFamily("sluice_store_bytes", "Bytes that the store uses, as of the last look.", size.bytes)
+    if (growth := stores.growth.growth) is not None:
+        grown = "Bytes by which the store grows a day, by its last day."
+        yield GaugeMetricFamily("sluice_store_growth_bytes_a_day", grown, growth.bytes_a_day)
+    if (days := stores.growth.days_left()) is not None:
+        yield GaugeMetricFamily("sluice_disk_days_left", "Days until the disk is at its floor, by that growth.", days)
+    if (space := stores.disk.space) is not None:
+        yield GaugeMetricFamily("sluice_disk_free_bytes", "Bytes free on the store's disk.", space.free_bytes)
+        floor = "Bytes of the store's disk below which nothing new is charged."
+        yield GaugeMetricFamily("sluice_disk_floor_bytes", floor, stores.disk.floor_bytes)
 
 
 def _membership(membership: Membership) -> Iterator[Metric]:

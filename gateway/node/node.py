@@ -24,10 +24,12 @@ from gateway.node.sites import OpenExchange, open_exchange
 from gateway.node.state import OpenState, open_state
 from gateway.node.stores import OpenStore, Stores
 from gateway.observability.logs import Log
+from gateway.observability.metrics import Metrics
 from gateway.runtime import Runtime
 from gateway.server.errors import EdgeAnswer
 from gateway.server.unsent import Unsent
 from scheduler.webhooks.targets.resolver import Resolve
+from storage.disk_watch import Probe
 from storage.opening import open_store
 from storage.state import State
 from upstreams.catalog import Catalog
@@ -56,6 +58,7 @@ class Node:
     unsent: Unsent
     """The server of the public address reports to it."""
     overload: Overload
+    metrics: Metrics
 
     @property
     def draining(self) -> trio.Event:
@@ -88,3 +91,5 @@ class NodeSetting:
     """Finds the addresses of the hosts of webhooks; None asks the system."""
     keeps_time: bool = True
     """False: monitors run only when an operator runs them, not as they are due."""
+    probe_disk: Probe | None = None
+    """Looks at the disk below the store; None asks the store."""

@@ -31,6 +31,7 @@ from gateway.server.bounds import Bounds
 from gateway.server.descriptors import connections_possible
 from gateway.server.serve import serve_native
 from scheduler.webhooks.targets.resolver import Resolve
+from storage.disk_watch import Probe
 from storage.opening import exposures_of, open_store
 from upstreams.model.endpoint import Platform
 from upstreams.platforms import load_platforms
@@ -55,6 +56,8 @@ class Start:
     now: Callable[[], float] = time.time
     resolve: Resolve | None = None
     """Finds the addresses of the hosts of webhooks; None asks the system."""
+    probe_disk: Probe | None = None
+    """Looks at the disk below the store; None asks the store."""
     new_store: bool = False
     """Whether a store that is gone is made anew."""
 
@@ -117,6 +120,7 @@ def _setting(start: Start, base_url: str) -> NodeSetting:
         rng=Random(),
         pace=start.pace,
         resolve=start.resolve,
+        probe_disk=start.probe_disk,
         open_store=partial(open_store, new_store=start.new_store),
     )
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import billing.migrations
 import events.migrations
 import gateway.admin.operation_records
 import limits.idempotency
 import scheduler.migrations
+import storage.growth
 import storage.sweep_clock
 from billing.accounts.accounts import Accounts
 from billing.accounts.balances import Balances
@@ -20,11 +22,13 @@ from billing.keys.sealing import Cipher
 from billing.ledger.transactions import Ledger
 from events.filters import Moved
 from events.log.log import EventLog
-from gateway.admin.operations import Operations
+from gateway.admin.operations import Nothing, Operation, Operations
 from gateway.config.secrets import Secrets
 from gateway.config.settings import Config
 from gateway.feed.billing_events import FeedOfBilling
 from limits.gate import Gate
+from storage.disk_watch import DiskWatch, Probe
+from storage.growth import StoreGrowth
 from storage.migrations import MigrationSet
 from storage.opening import open_store
 from storage.store import Store, Tx
@@ -39,6 +43,7 @@ MIGRATIONS = (
     scheduler.migrations.MIGRATIONS,
     gateway.admin.operation_records.MIGRATIONS,
     storage.sweep_clock.MIGRATIONS,
+    storage.growth.MIGRATIONS,
 )
 
 
@@ -58,12 +63,19 @@ class Stores:
     ledger: Ledger
     feed: EventLog
     cipher: Cipher
+    disk: DiskWatch
+    growth: StoreGrowth
     now: Callable[[], float]
 
     @property
     def operations(self) -> Operations:
         """A fresh table of the operations over these stores."""
-        return Operations(self.accounts, self.keys, self.store, now=self.now)
+        operations = Operations(self.accounts, self.keys, self.store, now=self.now)
+        operations.add("store.size", Operation(Nothing, self._size))
+        return operations
+
+    async def _size(self, _args: Nothing) -> dict[str, Any]:
+        return await self.growth.report()
 
     def doubt(self) -> None:
         """Read keys and balances anew: updates from other nodes may be lost."""
@@ -82,11 +94,13 @@ async def open_stores(
     shared: Gate | None = None,
     base_url: str | None = None,
     publish: Callable[[Sequence[Moved]], None] = _nobody,
+    probe_disk: Probe | None = None,
 ) -> AsyncIterator[Stores]:
     """Open the store of `config`; changes of keys and balances are published to `shared`, the gate of all nodes.
 
     The links of events begin with `base_url`, by default with the address that `config` gives. `publish` takes the
-    moves of each commit that moves a feed, and must neither raise nor block.
+    moves of each commit that moves a feed, and must neither raise nor block. `probe_disk` looks at the disk instead of
+    the store.
 
     Raises:
         StoreUnusable: in use, not writable, corrupt or too new; the text says what to do.
@@ -99,6 +113,7 @@ async def open_stores(
             return ended_keys(tx, key_ids, now())
 
         feed = EventLog(now=now, make_id=make_id, base_url=begin, publish=publish, ended=ended)
+        disk = DiskWatch(store.disk if probe_disk is None else probe_disk, config.store.disk_floor_bytes)
         cipher, billing_events, prefix = Cipher(secrets.sealing), FeedOfBilling(feed), config.keys.prefix
         yield Stores(
             store=store,
@@ -111,5 +126,7 @@ async def open_stores(
             ledger=Ledger(store, now=now),
             feed=feed,
             cipher=cipher,
+            disk=disk,
+            growth=StoreGrowth(store, disk, now=now),
             now=now,
         )

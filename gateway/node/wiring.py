@@ -36,7 +36,7 @@ from gateway.feed.service import Feed, FeedSetting, open_feed
 from gateway.http.edge_answers import edge_answer_of
 from gateway.http.routing import Route, Routes
 from gateway.node.admin import Circuits, NodeReadiness, admin_of
-from gateway.node.gauges import gather
+from gateway.node.gauges import calls_charged, gather
 from gateway.node.maintenance import run_maintenance
 from gateway.node.membership import Membership, open_membership
 from gateway.node.monitors import Monitors, open_monitors
@@ -80,6 +80,8 @@ async def open_node(setting: NodeSetting) -> AsyncIterator[Node]:
         shares = node.calls.claims.shares
         maintain = partial(run_maintenance, runtime=runtime, shares=shares, keeps_time=setting.keeps_time)
         nursery.start_soon(maintain, node.stores, setting.config)
+        nursery.start_soon(node.stores.disk.keep_looking, runtime.log.event)
+        nursery.start_soon(node.stores.growth.keep_measuring, runtime.log.event, partial(calls_charged, node))
         yield node
         nursery.cancel_scope.cancel()
 
@@ -126,6 +128,7 @@ async def _open_parts(setting: NodeSetting, runtime: Runtime) -> AsyncIterator[_
             shared=None if state is None else gate,
             base_url=setting.base_url,
             publish=(hub := Hub(state)).publish,
+            probe_disk=setting.probe_disk,
         ) as stores,
         open_membership(
             stores,
@@ -180,9 +183,11 @@ def _open_feed(
 
 def _build(setting: NodeSetting, parts: _Parts, runtime: Runtime) -> Node:
     stores, operations = parts.stores, parts.stores.operations
+    parts.monitors.clock.refusal = lambda: stores.disk.refusal
     signer, metrics, unsent = CursorSigner(setting.secrets.cursors), Metrics(), Unsent(owner_header=b"x-api-key")
     admission = Admission(stores.keys, parts.gate, stores.balances, key_prefix=setting.config.keys.prefix)
     calls = _calls(setting, parts, signer, runtime=runtime)
+    stores.disk.on_change = calls.refuse_new
     overload = _overload(setting, parts, calls, unsent=unsent, runtime=runtime)
     replies, status = Replies(stores.balances, setting.base_url), Status(parts.catalog, now=runtime.now)
     entry = Parts(
@@ -214,6 +219,7 @@ def _build(setting: NodeSetting, parts: _Parts, runtime: Runtime) -> Node:
         monitors=parts.monitors,
         unsent=unsent,
         overload=overload,
+        metrics=metrics,
     )
     metrics.gather = partial(gather, node)
     return node

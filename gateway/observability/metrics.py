@@ -84,6 +84,10 @@ class Metrics(Collector):
         if len(self._seen) >= _SEEN_MAX:
             self._add_up()
 
+    def charged_total(self) -> int:
+        """Return the number of requests that were charged before they were answered."""
+        return int(self._phases["charge"].cumulative()[0][-1][1])
+
     def _add_up(self) -> None:
         self._requests.update(self._seen)
         self._seen.clear()

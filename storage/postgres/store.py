@@ -15,13 +15,23 @@ from storage.postgres.link import LinkLost, PostgresLink, open_link
 from storage.postgres.membership import FORGET_OLD, WriterConnection, new_id, prepare_writer
 from storage.postgres.schema import check_version, migrate
 from storage.postgres.transaction import PostgresEngine, PostgresTx, run_patiently, translate
-from storage.store import BatchHandler, Req, Res, StoreStatistics, T, Tx
+from storage.store import BatchHandler, Req, Res, StoreSize, StoreStatistics, T, TableSize, Tx
 from storage.transactions import Callback, Job
 
 READERS = 4
 READ_MS = 60_000
 MIGRATE_MS = 60_000
 CLOSE_S = 5.0
+
+# A partitioned table is the sum of its partitions. The server counts rows when it vacuums or analyzes: -1 until then.
+TABLES = """
+SELECT COALESCE(whole.relname, part.relname)::text,
+    CASE WHEN MIN(part.reltuples) >= 0 THEN SUM(part.reltuples::float8)::bigint END,
+    SUM(pg_table_size(part.oid))::bigint, SUM(pg_indexes_size(part.oid))::bigint
+FROM pg_class AS part LEFT JOIN pg_class AS whole ON whole.oid = pg_partition_root(part.oid)
+WHERE part.relkind = 'r' AND part.relnamespace = current_schema()::regnamespace
+GROUP BY 1 ORDER BY SUM(pg_total_relation_size(part.oid)) DESC, 1
+"""
 
 
 class PostgresReaders:
@@ -124,6 +134,14 @@ class PostgresStore:
         """Counters for the operator."""
         return self._writer.statistics()
 
+    async def measure(self) -> StoreSize:
+        """The size of the database and its tables, as the server keeps count of them."""
+        return await self.read(_measure)
+
+    async def disk(self) -> None:
+        """The server's disk is its own."""
+        await trio.lowlevel.checkpoint()
+
 
 @asynccontextmanager
 async def open_postgres(url: str, migrations: Sequence[MigrationSet]) -> AsyncIterator[PostgresStore]:
@@ -183,6 +201,12 @@ def _call_all(callbacks: Sequence[Callback]) -> None:
 
 def _first_line(error: Exception) -> str:
     return str(error).strip().partition("\n")[0]
+
+
+def _measure(tx: Tx) -> StoreSize:
+    sizes = [TableSize(name, rows, bytes_, index_bytes) for name, rows, bytes_, index_bytes in tx.all(TABLES)]
+    ((whole,),) = tx.all("SELECT pg_database_size(current_database())")
+    return StoreSize(whole, None, tuple(sizes))
 
 
 def _nothing(_tx: Tx) -> None:

@@ -1,5 +1,6 @@
 """The store on one SQLite file: a writer that groups commits, readers on worker threads, one owner."""
 
+import os
 import sqlite3
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
@@ -18,9 +19,10 @@ from storage.sqlite.engine import SqliteEngine
 from storage.sqlite.files import check, damaged, make_data_folder, migrate, name_life
 from storage.sqlite.marks import mark_made, refuse_missing, refuse_mixed
 from storage.sqlite.owner import Ownership, own
+from storage.sqlite.sizes import measure
 from storage.sqlite.transaction import SqliteTx, connect, translate
 from storage.sqlite.watch import FileWatch
-from storage.store import BatchHandler, Req, Res, StoreStatistics, T, Tx
+from storage.store import BatchHandler, DiskSpace, Req, Res, StoreSize, StoreStatistics, T, Tx
 from storage.transactions import Callback, Job, run_batch
 
 READERS = 4
@@ -71,6 +73,32 @@ class SqliteStore:
     def statistics(self) -> StoreStatistics:
         """Counters for the operator."""
         return self._writer.statistics()
+
+    async def measure(self) -> StoreSize:
+        """The size of the file and its tables."""
+        return await trio.to_thread.run_sync(self._measure, limiter=self._limiter)
+
+    async def disk(self) -> DiskSpace:
+        """The disk that the file is on."""
+        return await trio.to_thread.run_sync(self._disk, abandon_on_cancel=True)
+
+    def _measure(self) -> StoreSize:
+        """Tables are read from the file itself, so the log is written into it first as far as readers let it."""
+        connection = self._idle.pop()
+        try:
+            connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        except sqlite3.Error as exc:
+            raise translate(exc) from exc
+        finally:
+            self._idle.append(connection)
+        return self._read(partial(measure, self._ownership.file))
+
+    def _disk(self) -> DiskSpace:
+        try:
+            found = os.fstatvfs(self._ownership.file)
+        except OSError as exc:
+            raise StoreUnavailable(f"the disk cannot be looked at: {exc.strerror}") from exc
+        return DiskSpace(found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize)
 
     def _read(self, fn: Callable[[Tx], T]) -> T:
         self._watch.check()

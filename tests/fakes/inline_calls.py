@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 import trio
 
-from storage.store import BatchHandler, Req, Res, StoreStatistics, Tx
+from storage.store import BatchHandler, Req, Res, StoreSize, StoreStatistics, Tx
 from storage.transactions import Callback, Engine, Job, run_batch
 
 T = TypeVar("T")
@@ -69,6 +69,13 @@ class InlineCalls:
 
     def statistics(self) -> StoreStatistics:
         return StoreStatistics(waiting=0, commits=self._calls, calls=self._calls, failed_commits=0, unheard_errors=0)
+
+    async def measure(self) -> StoreSize:
+        await trio.lowlevel.checkpoint()
+        return StoreSize(0, None, ())
+
+    async def disk(self) -> None:
+        await trio.lowlevel.checkpoint()
 
     def _finish(self, job: Job) -> object:
         self._run([job])

@@ -20,6 +20,7 @@ from gateway.node.node import Node
 from gateway.node.serve import Start, open_served_node
 from gateway.observability.logs import Log
 from scheduler.webhooks.targets.resolver import Resolve
+from storage.disk_watch import Probe
 from tests.fakes.calling import Answered
 from tests.fakes.outsider import admit, refuse
 from tests.fakes.scripted_upstream import Upstream, open_upstream
@@ -127,6 +128,7 @@ async def open_test_node(
     environ: Mapping[str, str] | None = None,
     platforms: tuple[Platform, ...] = (),
     resolve: Resolve | None = None,
+    probe_disk: Probe | None = None,
     **tables: Mapping[str, object],
 ) -> AsyncIterator[OpenNode]:
     """A node on `tables` of config.toml, free ports and a store in `folder`, gone when the block ends.
@@ -141,7 +143,7 @@ async def open_test_node(
         async with open_upstream(upstream) as address:
             every = (*load_platforms(), *platforms)
             start = _start(folder, egress or address, {**SECRET, **(environ or {})}, every, tables, log)
-            start = replace(start, resolve=resolve or _nowhere)
+            start = replace(start, resolve=resolve or _nowhere, probe_disk=probe_disk)
             # Loading the authorities that no test needs would take half of the time of opening a node.
             unverified = httpx.AsyncClient(timeout=PATIENCE_S, verify=False)
             async with open_served_node(start) as (node, line), unverified as client:

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import trio
 
-from storage.store import BatchHandler, Req, Res, Store, StoreStatistics, Tx
+from storage.store import BatchHandler, DiskSpace, Req, Res, Store, StoreSize, StoreStatistics, Tx
 
 T = TypeVar("T")
 
@@ -47,3 +47,9 @@ class SlowReads:
 
     def statistics(self) -> StoreStatistics:
         return self._store.statistics()
+
+    async def measure(self) -> StoreSize:
+        return await self._store.measure()
+
+    async def disk(self) -> DiskSpace | None:
+        return await self._store.disk()

@@ -19,7 +19,7 @@ from billing.charges.batch_rows import Charge, ChargeRequest, CloseRequest
 from gateway.calls.idempotency import Begin, ClaimEnd
 from storage.errors import StoreUnavailable
 from storage.migrations import MigrationSet
-from storage.store import BatchHandler, Req, Res, StoreStatistics, T, Tx
+from storage.store import BatchHandler, Req, Res, StoreSize, StoreStatistics, T, Tx
 from storage.transactions import Callback, Job
 from tests.fakes.inline_calls import InlineCalls
 from tests.simulation.requests import CURRENT
@@ -121,6 +121,13 @@ class SimStore:
 
     def statistics(self) -> StoreStatistics:
         return StoreStatistics(len(self._pending), self._commits, self._calls, self._failed, 0)
+
+    async def measure(self) -> StoreSize:
+        await trio.lowlevel.checkpoint()
+        return StoreSize(0, None, ())
+
+    async def disk(self) -> None:
+        await trio.lowlevel.checkpoint()
 
     def closing(self) -> set[str]:
         """The requests whose close is queued or under way."""

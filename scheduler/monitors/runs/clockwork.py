@@ -25,7 +25,7 @@ from scheduler.monitors.runs.clock_skew import come_back
 from scheduler.monitors.runs.run_rows import RunLease
 from scheduler.monitors.runs.runs import Runs
 from scheduler.monitors.runs.slots import Opened, Slots
-from storage.errors import StorageError
+from storage.errors import StorageError, StoreUnavailable
 from storage.store import Store, Tx
 
 TICK_S: Final = 0.5
@@ -94,6 +94,8 @@ class Clock:
         self._stopping = setting.stopping
         self.is_yielding: Callable[[], bool] = lambda: False
         """Whether runs stand back behind requests; whoever knows that may set another."""
+        self.refusal: Callable[[], str | None] = lambda: None
+        """Why no run may begin, if so, as where the store is away; whoever knows that may set another."""
         self._look_every_s = LOOK_ALONE_S if setting.is_alone else LOOK_S
         self._in_flight: dict[str, str] = {}
         self._woken = trio.Event()
@@ -120,8 +122,10 @@ class Clock:
 
         Raises:
             MonitorUnknown: there is no such monitor.
-            StorageError: the store is away.
+            StorageError: the store is away, or no run may begin.
         """
+        if (why := self.refusal()) is not None:
+            raise StoreUnavailable(why)
         run, leases = await self._store.write(partial(self._open_one, monitor_id=monitor_id, slot=slot))
         self._start(leases)
         return leases[0].run if leases else run
@@ -130,7 +134,7 @@ class Clock:
         """Open and begin what is due, until the node stops."""
         while not self._stopping():
             self._woken = trio.Event()
-            if self._is_time():
+            if self._is_time() and self.refusal() is None:
                 await self._turn()
             with trio.move_on_after(self._pause_s()):
                 await self._woken.wait()

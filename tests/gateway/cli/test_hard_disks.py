@@ -85,6 +85,34 @@ def test_a_full_disk_is_a_store_that_is_away_until_there_is_room(place: Place) -
         node.stop()
 
 
+@pytest.mark.sqlite
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
+def test_below_the_floor_nothing_is_charged_until_there_is_room_and_the_disk_is_never_full(place: Place) -> None:
+    """Method: a disk of 8 MB, with a floor of 2 MB, which somebody else fills to half of that."""
+    place.configure(limits={"requests_per_minute": 1_000_000}, store={"disk_floor_bytes": 2_000_000})
+    _, key = place.new_key(balance=100_000)
+    disk = place.database.parent
+    with replace(place, program=("unshare", "-m", "sh", "-c", SMALL_DISK, str(disk), *SLUICE)).serve(
+        "--sandbox"
+    ) as node:
+        inside = Path(f"/proc/{node.popen.pid}/root") / str(disk).lstrip("/")
+        assert node.get(BILLED.format("a"), key["key"]).status == 200
+        filler = inside / "filler"
+        found = os.statvfs(inside)
+        filler.write_bytes(bytes(found.f_bavail * found.f_frsize - 1_000_000))
+        wait_until(lambda: node.admin("/readyz").status == 503)
+        assert node.admin("/readyz").body.startswith(b"disk full: ")
+        refused = node.get(BILLED.format("b"), key["key"])
+        assert (refused.status, refused.code, refused.json["credits_used"]) == (503, "SERVICE_UNAVAILABLE", 0)
+        assert node.get(BILLED.format("a"), key["key"]).json["cached"]
+        assert len(node.events("disk_full")) == 1
+        filler.unlink()
+        wait_until(lambda: node.admin("/readyz").status == 200)
+        assert node.get(BILLED.format("b"), key["key"]).json["credits_used"] == 1
+        assert b"\nsluice_disk_floor_bytes 2e+06\n" in node.admin("/metrics").body
+        node.stop()
+
+
 def test_a_reload_refuses_a_config_that_is_no_file_and_does_not_wait_for_it(place: Place) -> None:
     """Method: a pipe without a writer, a device without an end, a file of a gigabyte, a folder, nothing at all."""
     _, key = place.new_key()

@@ -127,3 +127,21 @@ def test_commands_at_the_same_time_wait_for_each_other(place: Place) -> None:
     ended = [(each.communicate(timeout=90)[1], each.returncode) for each in running]
     assert ended == [(b"", 0)] * 4
     assert len(place.told("account", "list")) == 4
+
+
+def test_the_stores_size_is_told_by_table(shared: Place) -> None:
+    shared.new_key()
+    found = shared.told("store", "size")
+    sizes = {table["name"]: table for table in found["tables"]}
+    assert {"accounts", "keys", "events", "runs", "deliveries", "claims"} <= sizes.keys()
+    assert all(table["bytes"] + table["index_bytes"] > 0 for table in sizes.values())
+    assert found["bytes"] > 0
+    assert [found[name] for name in ("growth_bytes_a_day", "bytes_per_thousand_calls", "days_until_full")] == [None] * 3
+    said = shared.operate("store", "size")
+    assert (said.exit_code, said.err) == (0, "")
+    lines = said.out.splitlines()
+    assert lines[0].split() == ["table", "rows", "bytes", "indexes", "a", "row"]
+    assert {line.split()[0] for line in lines[1 : lines.index("")]} == sizes.keys()
+    assert lines[-2] == "growth: not known before a node has run for over an hour"
+    assert lines[-1].startswith("disk: ")
+    assert (found["disk"] is None) == ("the database server's own" in lines[-1])

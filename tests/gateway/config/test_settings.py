@@ -126,6 +126,7 @@ CHANGES = [
     ("server", "drain_s", "0", 0.0),
     ("admin", "port", "9000", 9000),
     ("store", "url", '"sqlite:////var/lib/sluice.db"', "sqlite:////var/lib/sluice.db"),
+    ("store", "disk_floor_bytes", "0", 0),
     ("limits", "requests_per_minute", "10", 10),
     ("limits", "concurrent_requests", "2", 2),
     ("limits", "long_polls", "0", 0),

@@ -1,0 +1,160 @@
+"""The growth of a store: its size, measured now and then, kept for the last days, and what follows from that.
+
+Of each hour one row is kept: the size at its end, and the calls that all nodes have charged in it. A node adds its own
+since its last look; those of a node that ends are lost as far as it had not looked again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any, Final
+
+import trio
+
+from storage.disk_watch import DiskWatch
+from storage.errors import StorageError
+from storage.migrations import MigrationSet, Schema
+from storage.store import Row, Store, StoreSize, Tx
+
+EVERY_S: Final = 600.0
+HOUR_S: Final = 3_600.0
+DAY_S: Final = 86_400.0
+KEPT_S: Final = 2 * DAY_S
+KNOWN_AFTER_S: Final = HOUR_S
+"""The shortest time from which growth is told."""
+CALLS_LEAST: Final = 1_000
+DAYS_WARNED: Final = 7.0
+
+SAVE = """
+INSERT INTO store_samples (hour, at, bytes, calls) VALUES (?, ?, ?, ?) ON CONFLICT (hour) DO UPDATE
+SET at = excluded.at, bytes = excluded.bytes, calls = store_samples.calls + excluded.calls
+"""
+FORGET = "DELETE FROM store_samples WHERE hour < ? OR hour > ?"
+READ = "SELECT at, bytes, calls FROM store_samples ORDER BY hour"
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """The growth over some time, and the calls charged in it."""
+
+    over_s: float
+    bytes: int
+    calls: int
+
+    @property
+    def bytes_a_day(self) -> float:
+        """Below 0 where the store shrinks."""
+        return self.bytes * DAY_S / self.over_s
+
+    @property
+    def bytes_per_thousand_calls(self) -> float | None:
+        """None where there were too few calls to tell."""
+        return None if self.calls < CALLS_LEAST else self.bytes * 1_000 / self.calls
+
+
+def growth_of(samples: Sequence[Row]) -> Growth | None:
+    """The growth over the newest sample's last day, of (at, bytes, calls) in order; None where too little is known."""
+    if not samples:
+        return None
+    end, bytes_end, _ = samples[-1]
+    recent = [sample for sample in samples if sample[0] >= end - DAY_S]
+    begin, bytes_begin, _ = recent[0]
+    if end - begin < KNOWN_AFTER_S:
+        return None
+    return Growth(end - begin, bytes_end - bytes_begin, sum(calls for _, _, calls in recent[1:]))
+
+
+class StoreGrowth:
+    """Measures a store and keeps what it has found; `now` gives Unix seconds."""
+
+    def __init__(self, store: Store, disk: DiskWatch, *, now: Callable[[], float]) -> None:
+        self._store = store
+        self._disk = disk
+        self._now = now
+        self.size: StoreSize | None = None
+        """As it was last measured, if it ever was."""
+        self.growth: Growth | None = None
+
+    async def keep_measuring(self, event: Callable[..., None], calls_made: Callable[[], int]) -> None:
+        """Measure now, and every ten minutes; `event` logs, `calls_made` counts the calls charged by this node so far.
+
+        The first size is not kept: a machine that started with a wrong clock has put it right by the second.
+        """
+        counted, is_first = 0, True
+        while True:
+            try:
+                await self.measure()
+                if not is_first:
+                    made = calls_made()
+                    await self._store.write(partial(self._save, calls=made - counted))
+                    counted = made
+                self._warn(event)
+            except StorageError as exc:
+                event("warning", "store_not_measured", error=str(exc))
+            is_first = False
+            await trio.sleep(EVERY_S)
+
+    async def measure(self) -> None:
+        """Look at the store and its samples. Raises StorageError: nothing is known anew."""
+        self.size = await self._store.measure()
+        self.growth = growth_of(await self._store.read(lambda tx: tx.all(READ)))
+        await self._disk.look()
+
+    def days_left(self) -> float | None:
+        """The days until the disk is at its floor, as fast as the store has grown; None where nobody knows, or never.
+
+        Room that the database's file has inside itself is used first.
+        """
+        size, growth, space = self.size, self.growth, self._disk.space
+        if size is None or growth is None or space is None or growth.bytes <= 0:
+            return None
+        room = max(0, space.free_bytes - self._disk.floor_bytes) + (size.free_bytes or 0)
+        return room / growth.bytes_a_day
+
+    async def report(self) -> dict[str, Any]:
+        """Everything, measured now, ready for JSON. Raises StorageError: it cannot be measured."""
+        await self.measure()
+        assert self.size is not None, "it was just measured"
+        growth, space, days = self.growth, self._disk.space, self.days_left()
+        per_thousand = None if growth is None else growth.bytes_per_thousand_calls
+        return {
+            "bytes": self.size.bytes,
+            "free_bytes": self.size.free_bytes,
+            "tables": [asdict(table) for table in self.size.tables],
+            "measured_over_h": None if growth is None else round(growth.over_s / HOUR_S, 2),
+            "growth_bytes_a_day": None if growth is None else round(growth.bytes_a_day),
+            "calls": None if growth is None else growth.calls,
+            "bytes_per_thousand_calls": None if per_thousand is None else round(per_thousand),
+            "disk": None if space is None else {**asdict(space), "floor_bytes": self._disk.floor_bytes},
+            "days_until_full": None if days is None else round(days, 1),
+        }
+
+    def _warn(self, event: Callable[..., None]) -> None:
+        days = self.days_left()
+        if days is not None and days < DAYS_WARNED:
+            assert self.growth is not None, "or there were no days"
+            event("warning", "disk_fills", days_left=round(days, 1), growth_bytes_a_day=round(self.growth.bytes_a_day))
+
+    def _save(self, tx: Tx, calls: int) -> None:
+        assert self.size is not None, "it was just measured"
+        at = self._now()
+        hour = int(at // HOUR_S)
+        tx.run(SAVE, (hour, at, self.size.bytes, calls))
+        tx.run(FORGET, (hour - int(KEPT_S // HOUR_S), hour))
+
+
+def m0001_store_samples(schema: Schema) -> None:
+    """One row an hour: the store's size at its end, and the calls that were charged in it."""
+    schema.execute("""
+    CREATE TABLE store_samples (
+        hour BIGINT PRIMARY KEY,
+        at DOUBLE PRECISION NOT NULL,
+        bytes BIGINT NOT NULL CHECK (bytes >= 0),
+        calls BIGINT NOT NULL CHECK (calls >= 0)
+    )
+    """)
+
+
+MIGRATIONS = MigrationSet("growth", (m0001_store_samples,))

@@ -1,0 +1,130 @@
+"""A disk below its floor: a node refuses what would be charged, and nothing else, until there is room again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import trio
+
+from storage.disk_watch import LOOK_S
+from storage.errors import StoreUnavailable
+from storage.store import DiskSpace
+from tests.fakes.calling import Answered
+from tests.fakes.monitoring import made
+from tests.fakes.node import OpenNode, open_test_node
+
+PROFILE = "/v1/github/profile?handle={}"
+FLOOR = 1_000
+
+
+class Disk:
+    """A disk whose room the test decides."""
+
+    free = 10 * FLOOR
+
+    async def probe(self) -> DiskSpace:
+        await trio.lowlevel.checkpoint()
+        return DiskSpace(1_000 * FLOOR, self.free)
+
+
+async def look(node: OpenNode) -> None:
+    """The node's next look at its disk, now."""
+    await node.node.stores.disk.look()
+
+
+async def test_below_the_floor_nothing_is_charged_and_above_it_all_goes_on(tmp_path: Path) -> None:
+    disk = Disk()
+    async with open_test_node(tmp_path, probe_disk=disk.probe, store={"disk_floor_bytes": FLOOR}) as node:
+        assert (await node.get(PROFILE.format("cached"))).status == 200
+        disk.free = FLOOR - 1
+        await look(node)
+        for headers in ({}, {"Idempotency-Key": "one"}):
+            refused = await node.get(PROFILE.format("new"), headers=headers)
+            assert (refused.status, refused.json["error"]["type"]) == (503, "SERVICE_UNAVAILABLE")
+            assert refused.headers["retry-after"] == "1"
+            assert refused.json["credits_used"] == 0
+        assert (await node.get(PROFILE.format("cached"))).json["cached"]
+        assert (await node.get("/v1/credits/balance")).status == 200
+        unready = await node.client.get(f"{node.admin_url}/readyz")
+        assert (unready.status_code, unready.text) == (
+            503,
+            "disk full: 999 bytes are free on the disk, 1000 are needed (store.disk_floor_bytes)\n",
+        )
+        assert (await node.client.get(f"{node.admin_url}/healthz")).status_code == 200
+        assert await node.gauge("sluice_disk_free_bytes") == FLOOR - 1
+        assert await node.gauge("sluice_disk_floor_bytes") == FLOOR
+        await node.assert_sound()
+
+        disk.free = 10 * FLOOR
+        await look(node)
+        assert (await node.get(PROFILE.format("new"), headers={"Idempotency-Key": "one"})).json["credits_used"] == 1
+        assert (await node.client.get(f"{node.admin_url}/readyz")).status_code == 200
+        await node.assert_sound()
+
+
+async def test_what_runs_ends_below_the_floor_and_is_settled(tmp_path: Path) -> None:
+    disk = Disk()
+    async with open_test_node(tmp_path, probe_disk=disk.probe, store={"disk_floor_bytes": FLOOR}) as node:
+        answers: list[Answered] = []
+
+        async def call() -> None:
+            answers.append(await node.get(PROFILE.format("running")))
+
+        async with trio.open_nursery() as nursery:
+            with node.upstream.holding():
+                nursery.start_soon(call)
+                while not node.upstream.requests:  # noqa: ASYNC110 - until it is under way, which only its upstream sees
+                    await trio.sleep(0.01)
+                disk.free = 0
+                await look(node)
+        assert [(answer.status, answer.json["credits_used"]) for answer in answers] == [(200, 1)]
+        assert (await node.get(PROFILE.format("later"))).status == 503
+        await node.assert_sound()
+
+
+async def test_a_monitors_run_is_refused_below_the_floor_and_made_above_it(tmp_path: Path) -> None:
+    disk = Disk()
+    async with open_test_node(tmp_path, probe_disk=disk.probe, store={"disk_floor_bytes": FLOOR}) as node:
+        monitor = await made(node)
+        disk.free = 0
+        await look(node)
+        begun = node.node.monitors.clock.begun_total
+        with pytest.raises(StoreUnavailable, match=r"store\.disk_floor_bytes"):
+            await node.operate("monitor.run", monitor=monitor)
+        assert node.node.monitors.clock.begun_total == begun
+        disk.free = 10 * FLOOR
+        await look(node)
+        record = await node.operate("monitor.run", monitor=monitor)
+        assert record["status"] != "pending"
+        await node.assert_sound()
+
+
+async def test_the_node_looks_by_itself(tmp_path: Path) -> None:
+    disk = Disk()
+    async with open_test_node(tmp_path, probe_disk=disk.probe, store={"disk_floor_bytes": FLOOR}) as node:
+        watch = node.node.stores.disk
+        for free in (0, 10 * FLOOR):
+            disk.free = free
+            while (watch.refusal is None) == (free == 0):  # noqa: ASYNC110 - until the node has looked: it tells nobody
+                await trio.sleep(LOOK_S / 20)
+        assert [len(node.log_events(name)) for name in ("disk_full", "disk_has_room")] == [1, 1]
+
+
+async def test_the_sizes_of_tables_are_metrics_and_an_operation(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        report = await node.operate("store.size")
+        assert {"accounts", "keys", "events", "claims", "runs", "deliveries"} <= {t["name"] for t in report["tables"]}
+        assert report["growth_bytes_a_day"] is None
+        text = (await node.client.get(f"{node.admin_url}/metrics")).text
+        for table in report["tables"]:
+            bytes_ = float(table["bytes"] + table["index_bytes"])
+            assert f'sluice_store_table_bytes{{table="{table["name"]}"}} {bytes_}' in text
+        assert await node.gauge("sluice_store_bytes") == report["bytes"]
+
+
+async def test_charged_calls_are_counted_for_what_one_takes(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        for handle in ("a", "b", "a"):
+            await node.get(PROFILE.format(handle))
+        assert node.node.metrics.charged_total() == 2

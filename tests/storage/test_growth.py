@@ -1,0 +1,179 @@
+"""The growth of a store, told from its samples; time is virtual, the sizes are the test's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from storage import growth
+from storage.disk_watch import DiskWatch
+from storage.errors import StoreUnavailable
+from storage.growth import DAY_S, EVERY_S, HOUR_S, MIGRATIONS, Growth, StoreGrowth, growth_of
+from storage.store import DiskSpace, StoreSize, TableSize
+from tests.fakes.inline_store import InlineStore
+
+EPOCH = 1_800_000_000.0
+TABLES = (TableSize("notes", 10, 900, 100),)
+
+
+class GrowingStore(InlineStore):
+    """One that has grown by so many bytes a second since the start."""
+
+    bytes_a_second = 10.0
+    free_bytes = 0
+    disk_free_bytes = 10_000_000_000
+    jumped_s = 0.0
+
+    async def measure(self) -> StoreSize:
+        await trio.lowlevel.checkpoint()
+        return StoreSize(round(1_000 + self.bytes_a_second * trio.current_time()), self.free_bytes, TABLES)
+
+    async def probe(self) -> DiskSpace:
+        await trio.lowlevel.checkpoint()
+        return DiskSpace(100_000_000_000, self.disk_free_bytes)
+
+    def now(self) -> float:
+        return EPOCH + trio.current_time() + self.jumped_s
+
+
+class GrowingNode:
+    """A node on such a store, which charges calls."""
+
+    def __init__(self, store: GrowingStore) -> None:
+        self.events: list[tuple[str, dict[str, Any]]] = []
+        self.calls = 0
+        self.growth = StoreGrowth(store, DiskWatch(store.probe, 1_000_000_000), now=store.now)
+
+    def event(self, _level: str, event: str, **fields: Any) -> None:
+        self.events.append((event, fields))
+
+    async def run(self, seconds: float) -> None:
+        """Live for so long, charging a call a second."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.growth.keep_measuring, self.event, lambda: self.calls)
+            with trio.move_on_after(seconds):
+                while True:
+                    await trio.sleep(1)
+                    self.calls += 1
+            nursery.cancel_scope.cancel()
+
+
+@pytest.fixture
+def store() -> GrowingStore:
+    return GrowingStore([MIGRATIONS])
+
+
+def test_growth_is_of_the_last_day_and_unknown_within_the_first_hour() -> None:
+    assert growth_of([]) is None
+    assert growth_of([(0.0, 10, 0)]) is None
+    assert growth_of([(0.0, 10, 0), (HOUR_S - 1, 20, 5)]) is None
+    assert growth_of([(0.0, 10, 7), (HOUR_S, 30, 5)]) == Growth(HOUR_S, 20, 5)
+    older = [(-DAY_S, 0, 900), (-1.0, 5, 900)]
+    assert growth_of([*older, (0.0, 10, 7), (HOUR_S, 30, 5), (DAY_S, 40, 2)]) == Growth(DAY_S, 30, 7)
+
+
+def test_a_day_and_a_thousand_calls_are_reckoned_from_what_was_measured() -> None:
+    half = Growth(DAY_S / 2, 600, 3_000)
+    assert (half.bytes_a_day, half.bytes_per_thousand_calls) == (1_200, 200)
+    assert Growth(DAY_S, 600, 999).bytes_per_thousand_calls is None
+    assert Growth(DAY_S, -600, 0).bytes_a_day == -600
+
+
+async def test_a_node_knows_its_growth_after_an_hour_of_samples(store: GrowingStore, autojump_clock: MockClock) -> None:
+    node = GrowingNode(store)
+    await node.run(HOUR_S)
+    assert (await node.growth.report())["growth_bytes_a_day"] is None
+    node = GrowingNode(store)
+    await node.run(2 * HOUR_S)
+    report = await node.growth.report()
+    assert report["growth_bytes_a_day"] == pytest.approx(10 * DAY_S, rel=0.01)
+    assert report["bytes_per_thousand_calls"] == pytest.approx(10_000, rel=0.2)
+    assert 1 <= report["measured_over_h"] <= 3
+    assert report["days_until_full"] == pytest.approx(9_000_000_000 / (10 * DAY_S), rel=0.01)
+    assert report["disk"] == {"total_bytes": 10**11, "free_bytes": 10**10, "floor_bytes": 10**9}
+    assert report["tables"] == [{"name": "notes", "rows": 10, "bytes": 900, "index_bytes": 100}]
+    store.close()
+
+
+async def test_what_the_file_has_free_inside_is_used_before_the_disk(
+    store: GrowingStore, autojump_clock: MockClock
+) -> None:
+    node = GrowingNode(store)
+    await node.run(3 * HOUR_S)
+    before = node.growth.days_left()
+    store.free_bytes = 9_000_000_000
+    await node.growth.measure()
+    assert before is not None
+    assert node.growth.days_left() == pytest.approx(2 * before)
+    store.close()
+
+
+async def test_a_store_that_does_not_grow_has_no_last_day(store: GrowingStore, autojump_clock: MockClock) -> None:
+    store.bytes_a_second = 0
+    node = GrowingNode(store)
+    await node.run(3 * HOUR_S)
+    report = await node.growth.report()
+    assert (report["growth_bytes_a_day"], report["days_until_full"]) == (0, None)
+    assert node.events == []
+    store.close()
+
+
+async def test_calls_of_all_nodes_count_and_a_restart_leaves_the_samples(
+    store: GrowingStore, autojump_clock: MockClock
+) -> None:
+    async with trio.open_nursery() as nursery:
+        for _ in range(2):
+            nursery.start_soon(GrowingNode(store).run, 5 * HOUR_S)
+    node = GrowingNode(store)
+    await node.growth.measure()
+    assert node.growth.growth is not None
+    assert node.growth.growth.calls == pytest.approx(2 * node.growth.growth.over_s, rel=0.01)
+    store.close()
+
+
+async def test_samples_go_after_two_days_and_those_of_a_clock_that_was_ahead_at_once(
+    store: GrowingStore, autojump_clock: MockClock
+) -> None:
+    store.jumped_s = 40 * DAY_S
+    await GrowingNode(store).run(2 * EVERY_S)
+    store.jumped_s = 0
+    await GrowingNode(store).run(3 * DAY_S)
+    hours = [hour for (hour,) in store.look(lambda tx: tx.all("SELECT hour FROM store_samples ORDER BY hour"))]
+    assert hours[-1] == store.now() // HOUR_S
+    assert len(hours) == hours[-1] - hours[0] + 1 == 49
+    store.close()
+
+
+async def test_it_warns_within_a_week_of_the_floor(store: GrowingStore, autojump_clock: MockClock) -> None:
+    store.bytes_a_second = 9e9 / (8 * DAY_S)
+    node = GrowingNode(store)
+    await node.run(3 * HOUR_S)
+    assert node.events == []
+    store.disk_free_bytes = 5_000_000_000
+    await node.run(EVERY_S)
+    (event, fields), *_ = node.events
+    assert event == "disk_fills"
+    assert fields["days_left"] == pytest.approx(3.6, abs=0.1)
+    store.close()
+
+
+async def test_a_store_that_is_away_is_measured_again_later(store: GrowingStore, autojump_clock: MockClock) -> None:
+    node = GrowingNode(store)
+    store.failing = StoreUnavailable("it is away")
+    await node.run(2 * EVERY_S)
+    assert {event for event, _ in node.events} == {"store_not_measured"}
+    store.failing = None
+    await node.run(2 * EVERY_S)
+    assert len(store.look(lambda tx: tx.all(growth.READ))) == 1
+    store.close()
+
+
+async def test_the_writer_is_held_for_one_row(store: GrowingStore, autojump_clock: MockClock) -> None:
+    node = GrowingNode(store)
+    before = store.statistics().calls
+    await node.run(EVERY_S + 1)
+    assert store.statistics().calls - before == 1
+    store.close()
