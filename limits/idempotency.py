@@ -20,7 +20,7 @@ from storage.store import Tx
 
 UNFINISHED_S = 300.0
 REPLAY_BYTES_MAX = 65_536
-FORGET_AT_ONCE = 500
+FORGET_AT_ONCE = 200
 
 
 @dataclass(slots=True)

@@ -57,8 +57,8 @@ class _Kind(NamedTuple):
 
 
 # Replies are large, and freeing their pages is what takes time.
-REPLIES: Final = _Kind(COUNT_BYTES, OLDEST_REPLIES, DROP_REPLIES, 100)
-FREE_KEYS: Final = _Kind(COUNT_FREE, OLDEST_FREE, DROP_FREE, 500)
+REPLIES: Final = _Kind(COUNT_BYTES, OLDEST_REPLIES, DROP_REPLIES, 50)
+FREE_KEYS: Final = _Kind(COUNT_FREE, OLDEST_FREE, DROP_FREE, 200)
 
 
 class Shares:

@@ -20,7 +20,7 @@ TOUCH_S: Final = 300.0
 """The most that `kept_at` may lag behind the newest claim: a text that is named again and again is not written anew."""
 ROW_BYTES: Final = 512
 """A reply counts for so much beside its text: about what its row and its places in the indexes take."""
-FORGET_AT_ONCE: Final = 100
+FORGET_AT_ONCE: Final = 50
 
 # On a conflict nothing is written but a late `kept_at`.
 PUT = f"""

@@ -63,9 +63,9 @@ class _Kind(NamedTuple):
 
 
 # Deliveries and results are large, and freeing their pages is what takes time.
-DELIVERIES: Final = _Kind(FIND_DELIVERIES, DROP_DELIVERIES, 100)
-RESULTS: Final = _Kind(FIND_RESULTS, DROP_RESULTS, 100)
-RUNS: Final = _Kind(FIND_RUNS, DROP_RUNS, 500)
+DELIVERIES: Final = _Kind(FIND_DELIVERIES, DROP_DELIVERIES, 50)
+RESULTS: Final = _Kind(FIND_RESULTS, DROP_RESULTS, 50)
+RUNS: Final = _Kind(FIND_RUNS, DROP_RUNS, 200)
 
 
 async def sweep(store: Store, now: float, retention: Retention, *, chunk: int = 500, pause_s: float = PAUSE_S) -> Swept:

@@ -34,6 +34,8 @@ ON CONFLICT (id) DO UPDATE SET types = excluded.types, subjects = excluded.subje
     lapse_told = excluded.lapse_told
 """  # noqa: S608 - constants
 DROP: Final = "DELETE FROM consumers WHERE id IN {in}"
+KEYS: Final = "SELECT DISTINCT key_id FROM consumers WHERE key_id > ? ORDER BY key_id LIMIT ?"
+DROP_OF_KEY: Final = "DELETE FROM consumers WHERE key_id = ?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,16 @@ def read_consumer(tx: Tx, key_id: str, name: str) -> Consumer | None:
 def list_consumers(tx: Tx, key_id: str) -> list[Consumer]:
     """All consumers of a key by name."""
     return [_consumer(row) for row in tx.all(LIST, (key_id,))]
+
+
+def keys_with_consumers(tx: Tx, after: str, limit: int) -> list[str]:
+    """The next keys that have consumers, in the order of their ids."""
+    return [key_id for (key_id,) in tx.all(KEYS, (after, limit))]
+
+
+def forget_consumers(tx: Tx, key_id: str) -> int:
+    """Drop all consumers of a key, `CONSUMERS_MAX` at most; how many."""
+    return tx.run(DROP_OF_KEY, (key_id,))
 
 
 def swap_consumers(tx: Tx, swaps: Sequence[Swap]) -> list[bool | TooManyConsumers]:

@@ -18,10 +18,14 @@ from storage.migrations import MigrationSet, Schema
 from storage.store import Store, T, Tx, Write
 
 KEPT_S = 30 * 86_400.0
+FORGET_AT_ONCE = 200
 
 READ = "SELECT fingerprint, result FROM operations WHERE id = ?"
 ADD = "INSERT INTO operations (id, fingerprint, result, at) VALUES (?, ?, ?, ?)"
-FORGET = "DELETE FROM operations WHERE at < ?"
+FORGET = """
+DELETE FROM operations
+WHERE at < ? AND id IN (SELECT id FROM operations WHERE at < ? ORDER BY at LIMIT ?)
+"""
 
 
 class OperationRepeated(Exception):
@@ -81,8 +85,8 @@ def _run_once(fn: Callable[[Tx], T], record: OperationRecord, now: Callable[[], 
 
 
 def forget_operations(tx: Tx, now: float) -> int:
-    """Drop the records of long ago; how many."""
-    return tx.run(FORGET, (now - KEPT_S,))
+    """Drop some records of long ago; how many, 0 when there are none left."""
+    return tx.run(FORGET, (now - KEPT_S, now - KEPT_S, FORGET_AT_ONCE))
 
 
 def m0001_operations(schema: Schema) -> None:

@@ -11,13 +11,15 @@ import trio
 
 import events.log.retention
 import scheduler.retention
+from billing.keys.keys import ended_keys
+from events.consumers.rows import forget_consumers, keys_with_consumers
 from gateway.admin.operation_records import forget_operations
 from gateway.config.settings import Config
 from gateway.node.stores import Stores
 from gateway.observability.logs import Log
 from gateway.runtime import Runtime
 from limits.idempotency import forget_old
-from limits.shares import PAUSE_S, Shares
+from limits.shares import Shares
 from limits.stored_replies import forget_old_replies
 from scheduler.clock.instants import instant_of
 from scheduler.retention import Retention
@@ -29,6 +31,8 @@ from storage.sweep_clock import SweepClock
 
 FINISH_EVERY_S = 1.0
 FORGET_EVERY_S = 600.0
+FORGET_PAUSE_S = 0.02
+KEYS_A_READ = 200
 TRIM_PAUSE_S = 1.0
 SEAL_AGAIN_S = 60.0
 SWEEP_EVERY_S = 3_600.0
@@ -72,16 +76,28 @@ async def finish_charges(stores: Stores, log: Log) -> None:
 
 
 async def forget_old_claims(store: Store, log: Log, sweep_at: SweepAt) -> None:
-    """Drop idempotency keys' outcomes after their day, replies that no key names any more, and old operation ids."""
+    """Drop idempotency keys' outcomes after their day, replies that no key names, old operation ids, dead consumers."""
     while True:
         await trio.sleep(FORGET_EVERY_S)
         try:
             if (at := await sweep_at()) is not None:
                 await _repeat(store, partial(forget_old, now=at))
                 await _repeat(store, partial(forget_old_replies, now=at))
-                await store.write(partial(forget_operations, now=at))
+                await _repeat(store, partial(forget_operations, now=at))
+                await forget_unreadable(store, at)
         except StorageError as exc:
             log.event("warning", "claims_kept", error=str(exc))
+
+
+async def forget_unreadable(store: Store, at: float) -> None:
+    """Drop the consumers of keys that were revoked or have expired: nobody can read or delete them any more."""
+    after = ""
+    while key_ids := await store.read(partial(keys_with_consumers, after=after, limit=KEYS_A_READ)):
+        after = key_ids[-1]
+        ended = await store.read(partial(ended_keys, key_ids=key_ids, now=at))
+        for key_id in sorted(ended):
+            await store.write(partial(forget_consumers, key_id=key_id))
+            await trio.sleep(FORGET_PAUSE_S)
 
 
 async def _repeat(store: Store, remove_some: Callable[[Tx], int]) -> None:
@@ -89,7 +105,7 @@ async def _repeat(store: Store, remove_some: Callable[[Tx], int]) -> None:
     removed = 1
     while removed:
         removed = await store.write(remove_some)
-        await trio.sleep(PAUSE_S)
+        await trio.sleep(FORGET_PAUSE_S)
 
 
 async def trim_shares(store: Store, shares: Shares, log: Log) -> None:

@@ -96,11 +96,11 @@ async def test_a_text_stays_until_the_newest_claim_that_names_it_has_expired(sto
 
 
 async def test_old_rows_go_a_few_at_a_time(store: Store) -> None:
-    for number in range(250):
+    for number in range(120):
         await finish(store, str(number), f"text {number}")
     later = NOW + KEPT_S + TOUCH_S + 1
-    assert [await store.write(partial(forget_old_replies, now=later)) for _ in range(4)] == [100, 100, 50, 0]
-    assert [await store.write(partial(forget_old, now=later)) for _ in range(2)] == [250, 0]
+    assert [await store.write(partial(forget_old_replies, now=later)) for _ in range(4)] == [50, 50, 20, 0]
+    assert [await store.write(partial(forget_old, now=later)) for _ in range(2)] == [120, 0]
 
 
 async def test_beyond_the_share_the_oldest_texts_go_and_their_keys_stay_used(store: Store) -> None:

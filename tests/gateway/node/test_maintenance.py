@@ -14,7 +14,8 @@ from trio.testing import MockClock
 import gateway.admin.operation_records
 import limits.idempotency
 import storage.sweep_clock
-from gateway.admin.operation_records import ADD, KEPT_S
+from events.consumers.consumers import Consumers
+from gateway.admin.operation_records import ADD, FORGET_AT_ONCE, KEPT_S
 from gateway.node.maintenance import SWEEP_EVERY_S, SWEEP_FIRST_S, forget_old_claims, sweep_events, sweep_monitors
 from limits.idempotency import ClaimRecord, StoredReply, save_claims
 from scheduler.clock.instants import instant_of
@@ -208,3 +209,50 @@ async def test_runs_go_by_whole_days_and_none_in_a_nodes_first_minutes(autojump_
     assert swept_at[0] == SWEEP_FIRST_S
     assert machine.desk.log.events == [("monitors_swept", {"deliveries": 0, "results": 0, "runs": 3})]
     machine.desk.store.close()
+
+
+async def test_consumers_go_with_their_key_and_not_before(autojump_clock: MockClock) -> None:
+    machine = Machine()
+    desk = machine.desk
+    account = await desk.account()
+    consumers = Consumers(desk.store, desk.now)
+    keys = {}
+    for name, days in (("live", None), ("revoked", None), ("expires", 20)):
+        expires_at = None if days is None else desk.now() + days * DAY_S
+        keys[name] = (await desk.keys.create(account, name=name, expires_at=expires_at)).id
+        for consumer in ("one", "two"):
+            await consumers.read(account, keys[name], consumer, limit=1)
+
+    async def left() -> set[str]:
+        rows = await desk.store.read(lambda tx: tx.all("SELECT DISTINCT key_id FROM consumers"))
+        return {key_id for (key_id,) in rows}
+
+    async with machine.process():
+        await trio.sleep(TWO_LOOKS_S)
+        assert await left() == set(keys.values())
+        await desk.keys.revoke(keys["revoked"])
+        await trio.sleep(TWO_LOOKS_S)
+        assert await left() == {keys["live"], keys["expires"]}
+        await trio.sleep(40 * DAY_S)
+        assert await left() == {keys["live"]}
+    desk.store.close()
+
+
+async def test_what_is_old_goes_in_steps_that_others_need_not_wait_for(autojump_clock: MockClock) -> None:
+    """Method: more of everything than one step removes; between steps the store is free, so others' writes fit in."""
+    machine = Machine()
+    store, count = machine.desk.store, 2 * FORGET_AT_ONCE + 1
+
+    def add(tx: Tx) -> None:
+        tx.run_many(ADD.replace("(?, ?, ?, ?)", "{rows}"), [(f"op_{n}", "print", "{}", 1.0) for n in range(count)])
+        kept = StoredReply(200, None, "req_1")
+        save_claims(tx, {str(n): HeldClaim("acc", "GET a/b", "print", "req_1", 1.0, kept) for n in range(count)})
+
+    await store.write(add)
+    async with machine.process():
+        await trio.sleep(SECOND_LOOK_S)
+        before = store.statistics().calls
+        await trio.sleep(TWO_LOOKS_S)
+        assert (machine.left().operations, machine.left().claims) == (0, 0)
+        assert store.statistics().calls - before >= 2 * (count // FORGET_AT_ONCE + 1)
+    store.close()
