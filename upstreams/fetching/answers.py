@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Literal
+from typing import Any
 
 import httpx
 import orjson
@@ -13,10 +13,10 @@ from upstreams.fetching.retry_after import retry_after_s
 from upstreams.model.endpoint import Judge
 from upstreams.model.errors import NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
 from upstreams.model.fields import decoded
-from upstreams.model.steps import Answer
+from upstreams.model.maps import UNDECODED
+from upstreams.model.steps import Accepts, Answer
 from upstreams.transport.http import HttpAnswer, ResponseTooLarge
 
-Accepts = Literal["json", "json or text"]
 _PASSING = frozenset((500, 502, 503, 504))
 _NOTHING = frozenset((b"", b"null"))
 """Bodies that say, with a good status, that there is nothing (spec 7.5)."""
@@ -74,6 +74,11 @@ def _body(raw: HttpAnswer, source: str, accepts: Accepts) -> Any:
         raise NotFound("The upstream answered without data.")
     if len(raw.body) > _MANY_VALUES_BYTES and _values_at_most(raw.body) > VALUES_MAX:
         raise UpstreamFailed(source, f"its answer has more than {VALUES_MAX} values, which no page of it has")
+    if raw.status < 400 and accepts.__class__ is not str:
+        try:
+            return accepts.decode(raw.body)  # type: ignore[union-attr]
+        except UNDECODED:
+            pass  # something in it is of another kind than usual
     try:
         return orjson.loads(raw.body)
     except orjson.JSONDecodeError as exc:
@@ -81,7 +86,7 @@ def _body(raw: HttpAnswer, source: str, accepts: Accepts) -> Any:
         if (found := _nearly_json(words)) is not None:
             return found
         kind = raw.headers.get("content-type", "no content type").partition(";")[0]
-        if raw.status < 400 and (accepts == "json" or kind in _NO_TEXT):
+        if raw.status < 400 and (accepts != "json or text" or kind in _NO_TEXT):
             raise UpstreamFailed(source, f"JSON was due, {kind} came", passing=True) from exc
         return words
 

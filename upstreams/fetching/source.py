@@ -15,12 +15,12 @@ import trio
 from limits.breaker import Breaker
 from limits.governor import Governor, Turn
 from limits.retries import RetryBudget, full_jitter
-from upstreams.fetching.answers import Accepts, failure_of, read_answer
+from upstreams.fetching.answers import failure_of, read_answer
 from upstreams.fetching.aside import LONG_BYTES, Aside
 from upstreams.model.endpoint import Backoff, Judge
 from upstreams.model.errors import THROTTLED_S, UpstreamError, UpstreamFailed, UpstreamThrottled
 from upstreams.model.paths import has_dots
-from upstreams.model.steps import Answer
+from upstreams.model.steps import Accepts, Answer
 from upstreams.transport.http import Exchange, HttpAnswer, HttpCall, origin_of
 
 _WHOLE = ""

@@ -145,7 +145,12 @@ def repository(  # noqa: PLR0913 - one argument a field of the archetype
     updated_at: str | None = None,
     pushed_at: str | None = None,
 ) -> Record:
-    """One code repository; `owner` is `{username, avatar_url, type}`."""
+    """One code repository."""
+    return locals()
+
+
+def owner(*, username: str | None, avatar_url: str | None = None, type: str | None = None) -> Record:  # noqa: A002
+    """The owner of a repository."""
     return locals()
 
 

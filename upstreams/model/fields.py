@@ -9,24 +9,18 @@ from __future__ import annotations
 import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
 from html import unescape
-from time import gmtime, strftime
 from typing import Any, TypeVar
 
+from upstreams.model import values
 from upstreams.model.errors import UnexpectedBody
 
 Json = dict[str, Any]
 T = TypeVar("T")
-_INTEGER_BITS = 63
-_INTEGER_MAX = 2**_INTEGER_BITS - 1
-"""Beyond them a JSON number is no longer read alike everywhere, nor written by every encoder."""
-_DIGITS_MAX = 20
 ROWS_MAX = 1_000
 """Rows of a page, at most: no platform is asked for more than 100."""
 HTML_MAX = 1024 * 1024
 """Characters of one text with markup: reading more at once would hold up everybody else."""
-_YEAR_10000_S = 253_402_300_800
 
 
 def obj(value: Any) -> Json:
@@ -83,34 +77,20 @@ def text(value: Json, name: str, *others: str) -> str | None:
 
 def number(value: Json, name: str, *others: str) -> int | None:
     """The first whole number under one of the names, also one sent as text or as 3.0; beyond 64 bits it is none."""
-    found = value.get(name)
-    whole = found if type(found) is int or found is None else _whole(found)
-    if whole is not None and whole.bit_length() <= _INTEGER_BITS:
-        return whole
-    return _first(number, value, others) if others else None
+    found = values.number(value.get(name))
+    return _first(number, value, others) if found is None and others else found
 
 
 def count(value: Json, name: str, *others: str) -> int | None:
     """The first number under one of the names that can say how many there are; below zero is a placeholder."""
-    found = value.get(name)
-    total = found if type(found) is int else number(value, name)
-    if total is not None and 0 <= total <= _INTEGER_MAX:
-        return total
-    return _first(count, value, others) if others else None
+    found = values.count(value.get(name))
+    return _first(count, value, others) if found is None and others else found
 
 
 def total_of(counts: Iterable[int | None]) -> int | None:
     """The sum of counts, those that are None left out; None when none is told, or beyond 64 bits."""
     known = [one for one in counts if one is not None]
-    return sum(known) if known and sum(known) <= _INTEGER_MAX else None
-
-
-def _whole(found: Any) -> int | None:
-    if isinstance(found, float) and found.is_integer():
-        return int(found)
-    if isinstance(found, str) and found.removeprefix("-").isdecimal() and len(found) <= _DIGITS_MAX:
-        return int(found)
-    return None
+    return sum(known) if known and sum(known) <= values.INTEGER_MAX else None
 
 
 def flag(value: Json, name: str, *others: str) -> bool | None:
@@ -125,55 +105,19 @@ def flag(value: Json, name: str, *others: str) -> bool | None:
 
 def ident(value: Json, name: str, *others: str) -> str | None:
     """The first id under one of the names as a string, whether it came as a number or as text (decisions 3)."""
-    found = value.get(name)
-    if type(found) is int:
-        return str(found)
-    if isinstance(found, str) and found:
-        return found
-    return _first(ident, value, others) if others else None
+    found = values.ident(value.get(name))
+    return _first(ident, value, others) if found is None and others else found
 
 
 def texts(value: Json, name: str) -> list[str] | None:
     """The non-empty strings of the list under `name`, or None when it was not sent."""
-    inner = value.get(name)
-    return [entry for entry in inner if isinstance(entry, str) and entry] if isinstance(inner, list) else None
+    return values.texts(value.get(name))
 
 
 def instant(value: Json, name: str, *others: str) -> str | None:
     """The first time under one of the names as ISO 8601 UTC with `Z`: from Unix seconds or from ISO text."""
-    found = value.get(name)
-    if found is not None:
-        iso = _from_iso(found) if isinstance(found, str) else _from_unix(found)
-        if iso is not None:
-            return iso
-    return _first(instant, value, others) if others else None
-
-
-def _from_unix(seconds: Any) -> str | None:
-    if (type(seconds) is int or type(seconds) is float) and 0 <= seconds < _YEAR_10000_S:
-        return strftime("%Y-%m-%dT%H:%M:%SZ", gmtime(int(seconds)))
-    return None
-
-
-def _from_iso(found: str) -> str | None:
-    try:
-        moment = datetime.fromisoformat(found)
-        if len(found) == 20 and found[4::3] == "--T::Z":  # 2020-01-31T12:00:00Z, as most are
-            return found
-        return _written_anew(found, moment)
-    except (ValueError, OverflowError):  # the latter where UTC leads out of the years 1 to 9999
-        return None
-
-
-def _written_anew(found: str, moment: datetime) -> str:
-    """The moment in UTC, with milliseconds where there are some; text that is so but for its fraction is only cut."""
-    if found[4:20:3] == "--T::." and found[-1] == "Z":
-        if not moment.microsecond:
-            return f"{found[:19]}Z"
-        if len(found) >= 24:
-            return f"{found[:23]}Z"
-    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-    return moment.isoformat(timespec="milliseconds" if moment.microsecond else "seconds").replace("+00:00", "Z")
+    found = values.instant(value.get(name))
+    return _first(instant, value, others) if found is None and others else found
 
 
 _ATTRIBUTES = r"""(?:>|(?:[^>=]++|=\s*+(?:"[^"]*+"?|'[^']*+'?)?)*+>?)"""

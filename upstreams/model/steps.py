@@ -11,9 +11,14 @@ from urllib.parse import parse_qsl, quote, urlencode
 from limits.errors import LimitError
 from upstreams.model.archetypes import Record
 from upstreams.model.errors import UpstreamError
+from upstreams.model.maps import RecordMap, Rows
 from upstreams.model.params import State, Value
 
 _NEXT_LINK = re.compile(r"""<([^<>]*)>[^<>]*;\s*rel="?next\b""")
+
+
+Accepts = Literal["json", "json or text"] | RecordMap | Rows
+"""The form of an answer's body. A map or its rows decode no more than they read, where the body is as usual."""
 
 
 @dataclass(slots=True)
@@ -28,7 +33,7 @@ class Call:
     source: str = ""
     """A name in `Platform.sources`; empty means the first one."""
     headers: tuple[tuple[str, str], ...] = ()
-    accepts: Literal["json", "json or text"] = "json"
+    accepts: Accepts = "json"
     method: Literal["GET", "POST"] = "GET"
     json: Any = None
     optional: bool = False
@@ -58,7 +63,10 @@ def _wire(value: Value) -> str:
 
 
 class Answer(NamedTuple):
-    """The answer to a call: `body` is parsed JSON (or text where the call accepts it), header names are lower-case."""
+    """The answer to a call: header names are lower-case.
+
+    `body` is parsed JSON; text where the call accepts it, or what its map decoded.
+    """
 
     status: int
     headers: Mapping[str, str]

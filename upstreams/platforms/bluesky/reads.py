@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from typing import Any
 
-from upstreams.model.archetypes import Record
 from upstreams.model.errors import InvalidArgument, NotFound, UnexpectedBody
-from upstreams.model.fields import Json, count, ident, obj, part, rows, text
+from upstreams.model.fields import count, ident, obj, part, rows, text
+from upstreams.model.maps import Rows
 from upstreams.model.params import Args, Value, path_of_url
 from upstreams.model.steps import Answer, Call, Page, Single, Steps
 from upstreams.platforms.bluesky.records import author_of, feed_post_of, id_of, post_of, replies_of
@@ -16,6 +16,14 @@ from upstreams.platforms.bluesky.records import author_of, feed_post_of, id_of, 
 _AT_URI = re.compile(r"at://([^/]+)/app\.bsky\.feed\.post/([^/]+)")
 _PLACE = re.compile(r"[^\s/\\?#%]+")
 """An account or a record key as it stands in an at:// URI, of which it is one segment."""
+
+
+_FEED = Rows(feed_post_of, "feed", also=("cursor",))
+_FOLLOWERS = Rows(author_of, "followers", also=("cursor",))
+_FOLLOWS = Rows(author_of, "follows", also=("cursor",))
+_LIKES = Rows(author_of.inside("actor"), "likes", also=("cursor",))
+_ACTORS = Rows(author_of, "actors", also=("cursor",))
+_POSTS = Rows(post_of, "posts", also=("cursor", "hitsTotal"))
 
 
 def _actor(args: Args) -> str:
@@ -55,52 +63,52 @@ def _paged(args: Args, **query: Value | None) -> dict[str, Value | None]:
     return {**query, "limit": args.number("limit"), "cursor": args.token()}
 
 
-def _page_of(args: Args, answer: Answer, name: str, record: Callable[[Json], Record]) -> Page:
-    """The rows under `name`; a page may be short or empty, only a missing cursor ends the list, or one that leads
+def _page_of(args: Args, answer: Answer, listed: Rows) -> Page:
+    """The rows of an answer; a page may be short or empty, only a missing cursor ends the list, or one that leads
     nowhere else.
     """
-    body = obj(answer.body)
-    cursor = ident(body, "cursor")
+    records, members = listed.records(answer.body), listed.members(answer.body)
+    cursor = ident(members, "cursor")
     return Page(
-        [record(row) for row in rows(body.get(name))],
+        records,
         next={"c": cursor} if cursor and cursor != args.token() else None,
-        total=count(body, "hitsTotal"),
+        total=count(members, "hitsTotal"),
     )
 
 
 def profile(args: Args) -> Steps:
     """One account."""
-    answer = yield Call("/app.bsky.actor.getProfile", {"actor": _actor(args)})
-    return Single(author_of(obj(answer.body)))
+    answer = yield Call("/app.bsky.actor.getProfile", {"actor": _actor(args)}, accepts=author_of)
+    return Single(author_of.read(answer.body))
 
 
 def user_posts(args: Args) -> Steps:
     """An account's posts and reposts."""
     query = _paged(args, actor=_actor(args), filter=args.text("filter"))
-    answer = yield Call("/app.bsky.feed.getAuthorFeed", query)
-    return _page_of(args, answer, "feed", feed_post_of)
+    answer = yield Call("/app.bsky.feed.getAuthorFeed", query, accepts=_FEED)
+    return _page_of(args, answer, _FEED)
 
 
 def followers(args: Args) -> Steps:
     """Read the accounts that follow an account."""
-    answer = yield Call("/app.bsky.graph.getFollowers", _paged(args, actor=_actor(args)))
-    return _page_of(args, answer, "followers", author_of)
+    answer = yield Call("/app.bsky.graph.getFollowers", _paged(args, actor=_actor(args)), accepts=_FOLLOWERS)
+    return _page_of(args, answer, _FOLLOWERS)
 
 
 def following(args: Args) -> Steps:
     """Read the accounts that an account follows."""
-    answer = yield Call("/app.bsky.graph.getFollows", _paged(args, actor=_actor(args)))
-    return _page_of(args, answer, "follows", author_of)
+    answer = yield Call("/app.bsky.graph.getFollows", _paged(args, actor=_actor(args)), accepts=_FOLLOWS)
+    return _page_of(args, answer, _FOLLOWS)
 
 
 def post(args: Args) -> Steps:
     """One post; one that is deleted or hidden is left out of an answer that is otherwise fine."""
     uri = yield from _post_uri(args)
-    answer = yield Call("/app.bsky.feed.getPosts", {"uris": uri})
-    found = rows(obj(answer.body).get("posts"))
+    answer = yield Call("/app.bsky.feed.getPosts", {"uris": uri}, accepts=_POSTS)
+    found = _POSTS.records(answer.body)
     if not found:
         raise NotFound("Bluesky shows no such post.")
-    return Single(post_of(found[0]))
+    return Single(found[0])
 
 
 def comments(args: Args) -> Steps:
@@ -119,18 +127,18 @@ def comments(args: Args) -> Steps:
 def likes(args: Args) -> Steps:
     """Read the accounts that liked a post."""
     uri = yield from _post_uri(args)
-    answer = yield Call("/app.bsky.feed.getLikes", _paged(args, uri=uri))
-    return _page_of(args, answer, "likes", lambda like: author_of(part(like, "actor")))
+    answer = yield Call("/app.bsky.feed.getLikes", _paged(args, uri=uri), accepts=_LIKES)
+    return _page_of(args, answer, _LIKES)
 
 
 def users_by(args: Args) -> Steps:
     """Accounts by query."""
-    answer = yield Call("/app.bsky.actor.searchActors", _paged(args, q=args.text("query")))
-    return _page_of(args, answer, "actors", author_of)
+    answer = yield Call("/app.bsky.actor.searchActors", _paged(args, q=args.text("query")), accepts=_ACTORS)
+    return _page_of(args, answer, _ACTORS)
 
 
 def search(args: Args) -> Steps:
     """Posts by query, which Bluesky answers to signed-in accounts only."""
     query = _paged(args, q=args.text("query"), sort=args.text("sort"))
-    answer = yield Call("/app.bsky.feed.searchPosts", query, source="pds", needs_session=True)
-    return _page_of(args, answer, "posts", post_of)
+    answer = yield Call("/app.bsky.feed.searchPosts", query, source="pds", accepts=_POSTS, needs_session=True)
+    return _page_of(args, answer, _POSTS)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from upstreams.model import readers as read
 from upstreams.model.archetypes import Record, author, byline, comment, post
-from upstreams.model.fields import Json, count, instant, part, parts, text, texts, total_of
+from upstreams.model.fields import Json, count, instant, part, parts, text, total_of
+from upstreams.model.maps import record_map
+from upstreams.model.readers import of
 
 _SITE = "https://bsky.app/profile"
 _UNVERIFIED_HANDLE = "handle.invalid"
@@ -12,123 +17,144 @@ _VERIFIED = {"valid": True, "invalid": False, "none": False}
 _ADULT = frozenset(("porn", "sexual", "nudity", "graphic-media"))
 
 
-def _address(actor: Json) -> str | None:
-    handle = text(actor, "handle")
+def _number_of(did: str | None) -> str | None:
+    return did and did.removeprefix("did:")
+
+
+def _address(handle: str | None, did: str | None) -> str | None:
     name = handle if handle != _UNVERIFIED_HANDLE else None
-    name = name or text(actor, "did")
+    name = name or did
     return f"{_SITE}/{name}" if name else None
 
 
-def _verified(actor: Json) -> bool | None:
+def _verified(status: str | None) -> bool | None:
     """Whether an account is verified; a status that is new to us tells nothing."""
-    return _VERIFIED.get(text(part(actor, "verification"), "verifiedStatus") or "")
+    return _VERIFIED.get(status or "")
 
 
-def _identity(actor: Json) -> Record:
-    """The fields that an account has wherever it is named."""
-    did = text(actor, "did")
-    return {
-        "id": did and did.removeprefix("did:"),
-        "username": text(actor, "handle"),
-        "display_name": text(actor, "displayName"),
-        "avatar_url": text(actor, "avatar"),
-        "verified": _verified(actor),
-        "url": _address(actor),
-    }
-
-
-def author_of(actor: Json) -> Record:
-    """An account; only the call for one profile carries its counts and website."""
-    return author(
-        **_identity(actor),
-        bio=text(actor, "description"),
-        followers=count(actor, "followersCount"),
-        following=count(actor, "followsCount"),
-        posts_count=count(actor, "postsCount"),
-        joined_at=instant(actor, "createdAt"),
-        external_url=text(actor, "website"),
-    )
-
-
-def _byline_of(actor: Json) -> Record | None:
-    return byline(**_identity(actor)) if actor else None
-
-
-def id_of(view: Json) -> str | None:
+def _key(uri: str | None) -> str | None:
     """The record key at the end of a post's at:// URI."""
-    uri = text(view, "uri")
     return uri and uri.rpartition("/")[2]
 
 
-def _post_address(view: Json) -> str | None:
-    account, key = _address(part(view, "author")), id_of(view)
+def _post_address(handle: str | None, did: str | None, uri: str | None) -> str | None:
+    account, key = _address(handle, did), _key(uri)
     return f"{account}/post/{key}" if account and key else None
 
 
-def _media_of(embed: Json) -> tuple[list[str], str | None]:
-    """The addresses of images and video, and the one that previews them; a quote with media holds it one level down."""
-    if not embed:
-        return [], None
-    media = part(embed, "media") or embed
-    pictures = [*parts(media, "images"), *parts(media, "items")]
-    addresses = (*(text(picture, "fullsize") for picture in pictures), text(media, "playlist"))
-    previews = (
-        text(media, "thumbnail"),
-        *(text(picture, "thumb", "thumbnail") for picture in pictures[:1]),
-        text(part(media, "external"), "thumb"),
-    )
-    return [address for address in addresses if address], next(filter(None, previews), None)
+def _media(embed: Json) -> Json:
+    """The part of an embed that shows something: a quote with media holds it one level down."""
+    return part(embed, "media") or embed
 
 
-def _link_of(embed: Json) -> str | None:
-    return text(part(part(embed, "media") or embed, "external"), "uri")
+def _media_urls(embed: Any) -> list[str]:
+    """The addresses of images and video."""
+    if not isinstance(embed, dict):
+        return []
+    media = _media(embed)
+    addresses = (*(text(picture, "fullsize") for picture in _pictures(media)), text(media, "playlist"))
+    return [address for address in addresses if address]
 
 
-def _adult(view: Json) -> bool | None:
-    """Whether a label that still holds marks the post; None when the view carries no labels at all."""
-    if not isinstance(view.get("labels"), list):
+def _preview(embed: Any) -> str | None:
+    if not isinstance(embed, dict):
         return None
-    return any(label.get("val") in _ADULT and label.get("neg") is not True for label in parts(view, "labels"))
+    media = _media(embed)
+    first = [text(picture, "thumb", "thumbnail") for picture in _pictures(media)[:1]]
+    return next(filter(None, (text(media, "thumbnail"), *first, text(part(media, "external"), "thumb"))), None)
 
 
-def feed_post_of(row: Json) -> Record:
-    """A row of an author's feed: a post and why it is there, as a repost or pinned to the top."""
-    return post_of(part(row, "post"), part(row, "reason"))
+def _pictures(media: Json) -> list[Json]:
+    return [*parts(media, "images"), *parts(media, "items")]
 
 
-def post_of(view: Json, reason: Json | None = None) -> Record:
-    """A post; `shares` counts reposts and quotes, whose parts are in `ext`."""
-    record, embed, why = part(view, "record"), part(view, "embed"), reason or {}
-    reposts, quotes, langs = count(view, "repostCount"), count(view, "quoteCount"), texts(record, "langs")
-    media_urls, thumbnail_url = _media_of(embed)
-    return post(
-        id=id_of(view),
-        url=_post_address(view),
-        text=text(record, "text"),
-        author=_byline_of(part(view, "author")),
-        media_urls=media_urls,
-        thumbnail_url=thumbnail_url,
-        likes=count(view, "likeCount"),
-        comments=count(view, "replyCount"),
-        shares=total_of((reposts, quotes)),
-        saves=count(view, "bookmarkCount"),
-        pinned=True if text(why, "$type") == "app.bsky.feed.defs#reasonPin" else None,
-        nsfw=_adult(view),
-        published_at=instant(record, "createdAt"),
-        ext={
-            "uri": text(view, "uri"),
-            "cid": text(view, "cid"),
-            "language": langs[0] if langs else None,
-            "langs": langs,
-            "indexed_at": instant(view, "indexedAt"),
-            "reposts": reposts,
-            "quotes": quotes,
-            "link": _link_of(embed),
-            "reply_to": text(part(part(record, "reply"), "parent"), "uri"),
-            "reposted_by": text(part(why, "by"), "handle", "did"),
-            "reposted_at": instant(why, "indexedAt"),
-        },
-    )
+def _link(embed: Any) -> str | None:
+    return text(part(_media(embed), "external"), "uri") if isinstance(embed, dict) else None
+
+
+def _is_adult(labels: Any) -> bool | None:
+    """Whether a label that still holds marks the post; None when the view carries no labels at all."""
+    if not isinstance(labels, list):
+        return None
+    held = (label for label in labels if isinstance(label, dict) and label.get("neg") is not True)
+    return any(isinstance(value := label.get("val"), str) and value in _ADULT for label in held)
+
+
+def _total(*counts: int | None) -> int | None:
+    return total_of(counts)
+
+
+def _first(entries: list[str] | None) -> str | None:
+    return entries[0] if entries else None
+
+
+def _is_pinned(kind: str | None) -> bool | None:
+    return True if kind == "app.bsky.feed.defs#reasonPin" else None
+
+
+_HANDLE, _DID, _URI = read.text("handle"), read.text("did"), read.text("uri")
+byline_of = record_map(
+    byline,
+    id=of(_number_of, _DID),
+    username=_HANDLE,
+    display_name=read.text("displayName"),
+    avatar_url=read.text("avatar"),
+    verified=of(_verified, read.text("verification.verifiedStatus")),
+    url=of(_address, _HANDLE, _DID),
+)
+"""The fields that an account has wherever it is named."""
+author_of = byline_of.with_fields(
+    author,
+    bio=read.text("description"),
+    followers=read.count("followersCount"),
+    following=read.count("followsCount"),
+    posts_count=read.count("postsCount"),
+    joined_at=read.instant("createdAt"),
+    external_url=read.text("website"),
+)
+"""An account; only the call for one profile carries its counts and website."""
+post_of = record_map(
+    post,
+    id=of(_key, _URI),
+    url=of(_post_address, read.text("author.handle"), read.text("author.did"), _URI),
+    text=read.text("record.text"),
+    author=byline_of.at("author"),
+    media_urls=of(_media_urls, "embed"),
+    thumbnail_url=of(_preview, "embed"),
+    likes=read.count("likeCount"),
+    comments=read.count("replyCount"),
+    shares=of(_total, read.count("repostCount"), read.count("quoteCount")),
+    saves=read.count("bookmarkCount"),
+    nsfw=of(_is_adult, "labels"),
+    published_at=read.instant("record.createdAt"),
+    ext={
+        "uri": _URI,
+        "cid": read.text("cid"),
+        "language": of(_first, read.texts("record.langs")),
+        "langs": read.texts("record.langs"),
+        "indexed_at": read.instant("indexedAt"),
+        "reposts": read.count("repostCount"),
+        "quotes": read.count("quoteCount"),
+        "link": of(_link, "embed"),
+        "reply_to": read.text("record.reply.parent.uri"),
+        "reposted_by": read.always(None),
+        "reposted_at": read.always(None),
+    },
+)
+"""A post; `shares` counts reposts and quotes, whose parts are in `ext`."""
+feed_post_of = post_of.inside("post").with_fields(
+    pinned=of(_is_pinned, read.text("reason.$type")),
+    ext={
+        "reposted_by": read.text("reason.by.handle", "reason.by.did"),
+        "reposted_at": read.instant("reason.indexedAt"),
+    },
+)
+"""A row of an author's feed: a post and why it is there, as a repost or pinned to the top."""
+
+
+def id_of(view: Json) -> str | None:
+    """The record key of a post."""
+    return _key(text(view, "uri"))
 
 
 def replies_of(replies: list[Json], parent_id: str | None, post_id: str | None, levels: int) -> list[Record]:
@@ -145,11 +171,11 @@ def _comment_of(node: Json, parent_id: str | None, post_id: str | None, levels: 
         return comment(id=id_of(node), parent_id=parent_id, post_id=post_id, deleted=True)
     return comment(
         id=id_of(view),
-        url=_post_address(view),
+        url=_post_address(text(part(view, "author"), "handle"), text(part(view, "author"), "did"), text(view, "uri")),
         parent_id=parent_id,
         post_id=post_id,
         text=text(part(view, "record"), "text"),
-        author=_byline_of(part(view, "author")),
+        author=byline_of(part(view, "author")) if part(view, "author") else None,
         likes=count(view, "likeCount"),
         replies_count=count(view, "replyCount"),
         published_at=instant(part(view, "record"), "createdAt"),

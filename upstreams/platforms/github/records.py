@@ -5,162 +5,141 @@ from __future__ import annotations
 from base64 import b64decode
 from typing import Any
 
-from upstreams.model.archetypes import Record, article, author, byline, comment, post, release, repository
-from upstreams.model.fields import (
-    Json,
-    count,
-    decoded,
-    flag,
-    ident,
-    instant,
-    joined,
-    obj,
-    part,
-    parts,
-    text,
-    texts,
-    total_of,
+from upstreams.model import readers as read
+from upstreams.model.archetypes import (
+    Record,
+    article,
+    author,
+    byline,
+    comment,
+    owner,
+    post,
+    release,
+    repository,
 )
+from upstreams.model.fields import Json, count, decoded, joined, obj, text, total_of
+from upstreams.model.maps import record_map
+from upstreams.model.readers import of
 
 
-def author_of(user: Json) -> Record:
-    """A user or an organization; rows of lists carry only id, login, avatar and address."""
-    return author(
-        id=ident(user, "id"),
-        username=text(user, "login"),
-        display_name=text(user, "name"),
-        avatar_url=text(user, "avatar_url"),
-        bio=text(user, "bio"),
-        followers=count(user, "followers"),
-        following=count(user, "following"),
-        posts_count=count(user, "public_repos"),
-        url=text(user, "html_url"),
-        joined_at=instant(user, "created_at"),
-        location=text(user, "location"),
-        external_url=text(user, "blog"),
-        ext={
-            "company": text(user, "company"),
-            "twitter_username": text(user, "twitter_username"),
-            "type": text(user, "type"),
-            "public_gists": count(user, "public_gists"),
-        },
-    )
-
-
-def repository_of(repo: Json) -> Record:
-    """A repository; `watchers` is told only by the call for one repository (`watchers_count` repeats the stars)."""
-    return repository(
-        id=ident(repo, "id"),
-        url=text(repo, "html_url"),
-        full_name=text(repo, "full_name"),
-        name=text(repo, "name"),
-        owner=_owner_of(repo),
-        description=text(repo, "description"),
-        homepage=text(repo, "homepage"),
-        language=text(repo, "language"),
-        topics=texts(repo, "topics"),
-        license=text(part(repo, "license"), "spdx_id"),
-        stars=count(repo, "stargazers_count"),
-        forks=count(repo, "forks_count"),
-        watchers=count(repo, "subscribers_count"),
-        open_issues=count(repo, "open_issues_count"),
-        size_kb=count(repo, "size"),
-        default_branch=text(repo, "default_branch"),
-        archived=flag(repo, "archived"),
-        fork=flag(repo, "fork"),
-        created_at=instant(repo, "created_at"),
-        updated_at=instant(repo, "updated_at"),
-        pushed_at=instant(repo, "pushed_at"),
-    )
-
-
-def _owner_of(repo: Json) -> Record | None:
-    owner = part(repo, "owner")
-    if not owner:
-        return None
-    return {"username": text(owner, "login"), "avatar_url": text(owner, "avatar_url"), "type": text(owner, "type")}
-
-
-def _byline_of(item: Json) -> Record | None:
-    user = part(item, "user")
-    if not user:
-        return None
-    return byline(
-        id=ident(user, "id"),
-        username=text(user, "login"),
-        avatar_url=text(user, "avatar_url"),
-        url=text(user, "html_url"),
-    )
-
-
-def issue_of(issue: Json) -> Record:
-    """An issue or a pull request; the author of a deleted account is null."""
-    return post(
-        id=ident(issue, "number"),
-        url=text(issue, "html_url"),
-        text=joined(text(issue, "title"), text(issue, "body")),
-        author=_byline_of(issue),
-        likes=count(part(issue, "reactions"), "total_count"),
-        comments=count(issue, "comments"),
-        published_at=instant(issue, "created_at"),
-        ext={
-            "node": ident(issue, "id"),
-            "state": text(issue, "state"),
-            "state_reason": text(issue, "state_reason"),
-            "labels": _labels_of(issue),
-            "closed_at": instant(issue, "closed_at"),
-            "is_pr": _is_pull_request(issue),
-        },
-    )
-
-
-def _labels_of(issue: Json) -> list[str] | None:
+def _label_names(labels: Any) -> list[str] | None:
     """The labels' names; GitHub documents a bare name in place of a label as well."""
-    if not isinstance(issue.get("labels"), list):
+    if not isinstance(labels, list):
         return None
-    labels = (label if isinstance(label, dict) else {"name": label} for label in issue["labels"])
-    return [name for label in labels if (name := text(label, "name"))]
+    found = (label if isinstance(label, dict) else {"name": label} for label in labels)
+    return [name for label in found if (name := text(label, "name"))]
 
 
-def _is_pull_request(issue: Json) -> bool:
+def _is_pull_request(links: Any) -> bool:
     """Old answers carry the member on every issue, with null addresses inside when it is none."""
-    return any(part(issue, "pull_request").values())
+    return isinstance(links, dict) and any(links.values())
 
 
-def comment_of(entry: Json, post_id: str) -> Record:
-    """A comment of an issue."""
-    return comment(
-        id=ident(entry, "id"),
-        url=text(entry, "html_url"),
-        post_id=post_id,
-        text=text(entry, "body"),
-        author=_byline_of(entry),
-        likes=count(part(entry, "reactions"), "total_count"),
-        published_at=instant(entry, "created_at"),
-    )
-
-
-def release_of(entry: Json) -> Record:
-    """One release of a repository."""
-    return release(
-        id=ident(entry, "id"),
-        url=text(entry, "html_url"),
-        tag=text(entry, "tag_name"),
-        name=text(entry, "name"),
-        text=text(entry, "body"),
-        prerelease=flag(entry, "prerelease"),
-        author=text(part(entry, "author"), "login"),
-        published_at=instant(entry, "published_at"),
-        ext={"downloads": _downloads_of(entry)},
-    )
-
-
-def _downloads_of(entry: Json) -> int | None:
+def _downloads(assets: Any) -> int | None:
     """The downloads of all assets; a release that has none was downloaded zero times."""
-    if not isinstance(entry.get("assets"), list):
+    if not isinstance(assets, list):
         return None
-    counts = [count(asset, "download_count") for asset in parts(entry, "assets")]
+    counts = [count(asset, "download_count") for asset in assets if isinstance(asset, dict)]
     return None if None in counts else total_of((0, *counts))
+
+
+author_of = record_map(
+    author,
+    id=read.ident("id"),
+    username=read.text("login"),
+    display_name=read.text("name"),
+    avatar_url=read.text("avatar_url"),
+    bio=read.text("bio"),
+    followers=read.count("followers"),
+    following=read.count("following"),
+    posts_count=read.count("public_repos"),
+    url=read.text("html_url"),
+    joined_at=read.instant("created_at"),
+    location=read.text("location"),
+    external_url=read.text("blog"),
+    ext={
+        "company": read.text("company"),
+        "twitter_username": read.text("twitter_username"),
+        "type": read.text("type"),
+        "public_gists": read.count("public_gists"),
+    },
+)
+"""A user or an organization; rows of lists carry only id, login, avatar and address."""
+_owner_of = record_map(owner, username=read.text("login"), avatar_url=read.text("avatar_url"), type=read.text("type"))
+_byline_of = record_map(
+    byline,
+    id=read.ident("id"),
+    username=read.text("login"),
+    avatar_url=read.text("avatar_url"),
+    url=read.text("html_url"),
+)
+repository_of = record_map(
+    repository,
+    id=read.ident("id"),
+    url=read.text("html_url"),
+    full_name=read.text("full_name"),
+    name=read.text("name"),
+    owner=_owner_of.at("owner"),
+    description=read.text("description"),
+    homepage=read.text("homepage"),
+    language=read.text("language"),
+    topics=read.texts("topics"),
+    license=read.text("license.spdx_id"),
+    stars=read.count("stargazers_count"),
+    forks=read.count("forks_count"),
+    watchers=read.count("subscribers_count"),
+    open_issues=read.count("open_issues_count"),
+    size_kb=read.count("size"),
+    default_branch=read.text("default_branch"),
+    archived=read.flag("archived"),
+    fork=read.flag("fork"),
+    created_at=read.instant("created_at"),
+    updated_at=read.instant("updated_at"),
+    pushed_at=read.instant("pushed_at"),
+)
+"""A repository; `watchers` is told only by the call for one repository (`watchers_count` repeats the stars)."""
+issue_of = record_map(
+    post,
+    id=read.ident("number"),
+    url=read.text("html_url"),
+    text=of(joined, read.text("title"), read.text("body")),
+    author=_byline_of.at("user"),
+    likes=read.count("reactions.total_count"),
+    comments=read.count("comments"),
+    published_at=read.instant("created_at"),
+    ext={
+        "node": read.ident("id"),
+        "state": read.text("state"),
+        "state_reason": read.text("state_reason"),
+        "labels": of(_label_names, "labels"),
+        "closed_at": read.instant("closed_at"),
+        "is_pr": of(_is_pull_request, "pull_request"),
+    },
+)
+"""An issue or a pull request; the author of a deleted account is null."""
+comment_of = record_map(
+    comment,
+    id=read.ident("id"),
+    url=read.text("html_url"),
+    text=read.text("body"),
+    author=_byline_of.at("user"),
+    likes=read.count("reactions.total_count"),
+    published_at=read.instant("created_at"),
+)
+"""A comment of an issue, whose number the answer does not tell."""
+release_of = record_map(
+    release,
+    id=read.ident("id"),
+    url=read.text("html_url"),
+    tag=read.text("tag_name"),
+    name=read.text("name"),
+    text=read.text("body"),
+    prerelease=read.flag("prerelease"),
+    author=read.text("author.login"),
+    published_at=read.instant("published_at"),
+    ext={"downloads": of(_downloads, "assets")},
+)
+"""One release of a repository."""
 
 
 def readme_of(body: Any, full_name: str) -> Record:

@@ -14,6 +14,7 @@ from upstreams.model.fields import Json, ident, obj
 from upstreams.model.params import Args, Value
 from upstreams.model.steps import Answer, Call, Missing, Page, Single, Steps, segment
 from upstreams.platforms.hackernews.reads import (
+    HITS,
     LEVELS_MAX,
     arrived,
     handle_of,
@@ -35,8 +36,8 @@ def newest(tag: str) -> Read:
     def read(args: Args) -> Steps:
         page = args.position("p", 0)
         query: dict[str, Value | None] = {"tags": tag, "page": page, "hitsPerPage": args.number("limit")}
-        answer = yield Call("/search_by_date", query, source="algolia")
-        return hits_page(obj(answer.body), page)
+        answer = yield Call("/search_by_date", query, source="algolia", accepts=HITS)
+        return hits_page(answer, page)
 
     return read
 

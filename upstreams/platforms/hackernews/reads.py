@@ -11,6 +11,7 @@ from typing import Any
 from upstreams.model.endpoint import Read
 from upstreams.model.errors import InvalidArgument, NotFound, UnexpectedBody, UpstreamFailed
 from upstreams.model.fields import Json, count, ident, instant, number, obj, parts, rows, text
+from upstreams.model.maps import Rows
 from upstreams.model.params import Args
 from upstreams.model.steps import Answer, Call, Missing, Page, Single, Steps, segment
 from upstreams.platforms.hackernews.records import author_of, comment_of, post_of
@@ -19,6 +20,7 @@ _TAG = r"[\w-]+"
 _ALL_OF = rf"(?:{_TAG}|\({_TAG}(?:,{_TAG})*\))"
 _TAGS = re.compile(rf"{_ALL_OF}(?:,{_ALL_OF})*", re.ASCII)
 _NUMBER = re.compile(r"[0-9]+")
+HITS = Rows(post_of, "hits", also=("page", "nbPages", "nbHits"))
 _THREADS_MAX = 20_000
 """Comments at the top of a story: they come at once, and a page is a part of them."""
 LEVELS_MAX = 100
@@ -37,18 +39,15 @@ def search(args: Args) -> Steps:
         "page": page,
         "hitsPerPage": args.number("limit"),
     }
-    answer = yield Call("/search_by_date" if args.text("sort") == "recent" else "/search", query)
-    body = obj(answer.body)
-    return replace(hits_page(body, page), total=count(body, "nbHits"))
+    answer = yield Call("/search_by_date" if args.text("sort") == "recent" else "/search", query, accepts=HITS)
+    return replace(hits_page(answer, page), total=count(HITS.members(answer.body), "nbHits"))
 
 
-def hits_page(body: Json, page: int) -> Page:
+def hits_page(answer: Answer, page: int) -> Page:
     """Algolia's page number `page` of a search."""
-    following = max(page, number(body, "page") or 0) + 1
-    return Page(
-        [post_of(hit) for hit in rows(body.get("hits"))],
-        next={"p": following} if following < (number(body, "nbPages") or 0) else None,
-    )
+    records, told = HITS.records(answer.body), HITS.members(answer.body)
+    following = max(page, number(told, "page") or 0) + 1
+    return Page(records, next={"p": following} if following < (number(told, "nbPages") or 0) else None)
 
 
 def _numeric_filters(args: Args) -> str | None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from html import unescape
 
+from upstreams.model import readers as read
 from upstreams.model.archetypes import Record, author, byline, comment, post
-from upstreams.model.fields import Json, count, flag, ident, instant, joined, number, parts, plain, text, texts
+from upstreams.model.fields import Json, flag, ident, instant, joined, parts, plain, text
+from upstreams.model.maps import record_map
+from upstreams.model.readers import of
 from upstreams.model.steps import segment
 
 _SITE = "https://news.ycombinator.com"
@@ -19,47 +22,48 @@ def _user_address(name: str | None) -> str | None:
     return name and f"{_SITE}/user?id={segment(name)}"
 
 
-def _byline_of(item: Json) -> Record | None:
-    name = text(item, "author", "by")
-    return byline(id=name, username=name, url=_user_address(name)) if name else None
+def _type_of(told: str | None, tags: list[str] | None) -> str | None:
+    return told or next(iter(tags or ()), None)
 
 
-def _published_at(item: Json) -> str | None:
-    return instant(item, "created_at", "created_at_i", "time")
+def _either(one: bool | None, other: bool | None) -> bool | None:  # noqa: FBT001 - two flags of an item
+    return one if one or other is None else other
 
 
-def post_of(item: Json) -> Record:
-    """A story, poll or job, or a comment that a search found: that one has no title, and names its story."""
-    item_id = ident(item, "objectID", "id")
-    return post(
-        id=item_id,
-        url=_item_address(item_id),
-        text=joined(_title(item, "title"), plain(text(item, "story_text", "comment_text", "text"))),
-        author=_byline_of(item),
-        likes=number(item, "points", "score"),
-        comments=count(item, "num_comments", "descendants"),
-        deleted=flag(item, "deleted", "dead"),
-        published_at=_published_at(item),
-        ext={
-            "link": text(item, "url"),
-            "type": text(item, "type") or next(iter(texts(item, "_tags") or ()), None),
-            "parent_id": ident(item, "parent_id", "parent"),
-            "story_id": ident(item, "story_id"),
-            "story_title": _title(item, "story_title"),
-        },
-    )
-
-
-def _title(item: Json, field: str) -> str | None:
+def _title(title: str | None) -> str | None:
     """Titles are text with character references, not markup: `Vec<T>` is meant as it stands."""
-    title = text(item, field)
     return title and unescape(title)
+
+
+_NAME = read.text("author", "by")
+_PUBLISHED_AT = read.instant("created_at", "created_at_i", "time")
+_byline_of = record_map(byline, id=_NAME, username=_NAME, url=of(_user_address, _NAME))
+_ITEM_ID = read.ident("objectID", "id")
+post_of = record_map(
+    post,
+    id=_ITEM_ID,
+    url=of(_item_address, _ITEM_ID),
+    text=of(joined, of(_title, read.text("title")), of(plain, read.text("story_text", "comment_text", "text"))),
+    author=_byline_of.here(),
+    likes=read.number("points", "score"),
+    comments=read.count("num_comments", "descendants"),
+    deleted=of(_either, read.flag("deleted"), read.flag("dead")),
+    published_at=_PUBLISHED_AT,
+    ext={
+        "link": read.text("url"),
+        "type": of(_type_of, read.text("type"), read.texts("_tags")),
+        "parent_id": read.ident("parent_id", "parent"),
+        "story_id": read.ident("story_id"),
+        "story_title": of(_title, read.text("story_title")),
+    },
+)
+"""A story, poll or job, or a comment that a search found: that one has no title, and names its story."""
 
 
 def comment_of(item: Json, post_id: str | None, levels: int) -> Record:
     """A comment and the replies to it, `levels` deep counting itself; without author and text it was deleted."""
     told = flag(item, "deleted", "dead")
-    words, by = plain(text(item, "text", "comment_text")), _byline_of(item)
+    words, by = plain(text(item, "text", "comment_text")), _byline_of(item) if text(item, "author", "by") else None
     gone = told is True or (words is None and by is None)
     comment_id = ident(item, "id", "objectID")
     return comment(
@@ -70,19 +74,19 @@ def comment_of(item: Json, post_id: str | None, levels: int) -> Record:
         text=None if gone else words,
         author=None if gone else by,
         deleted=True if gone else told,
-        published_at=_published_at(item),
+        published_at=instant(item, "created_at", "created_at_i", "time"),
         replies=[comment_of(reply, post_id, levels - 1) for reply in parts(item, "children")] if levels > 1 else [],
     )
 
 
-def author_of(user: Json) -> Record:
-    """An account; its karma is what comes closest to likes."""
-    name = text(user, "username", "id")
-    return author(
-        id=name,
-        username=name,
-        bio=plain(text(user, "about")),
-        likes_count=number(user, "karma"),
-        url=_user_address(name),
-        joined_at=instant(user, "created_at", "created_at_i", "created"),
-    )
+_USER_NAME = read.text("username", "id")
+author_of = record_map(
+    author,
+    id=_USER_NAME,
+    username=_USER_NAME,
+    bio=of(plain, read.text("about")),
+    likes_count=read.number("karma"),
+    url=of(_user_address, _USER_NAME),
+    joined_at=read.instant("created_at", "created_at_i", "created"),
+)
+"""An account; its karma is what comes closest to likes."""

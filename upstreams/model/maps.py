@@ -1,0 +1,205 @@
+"""Records as field maps: a table of our fields and where each is read from, compiled at first use.
+
+    byline_of = record_map(byline, id=ident("id"), username=text("login"), url=text("html_url"))
+    post_of = record_map(
+        post,
+        id=ident("number"),
+        text=of(joined, text("title"), html("body")),
+        author=byline_of.at("user"),
+        media_urls=each("images", text("fullsize")),
+        ext={"state": text("state")},
+    )
+
+A reader names members of the upstream's object; a dot leads into an object below: `count("reactions.total_count")`. Of
+several names the first that tells something counts. A map is compiled to one function without loops over readers, and
+to a decoder that makes nothing but the members that are read. A body that the decoder refuses, since something in it
+is of another kind than usual, is read from its whole JSON instead, by the same readers: what comes out is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final
+
+import msgspec
+
+from upstreams.model import fields
+from upstreams.model.errors import UnexpectedBody
+from upstreams.model.maps_code import Emitter, Shape, compiled, struct_of
+from upstreams.model.readers import Reader
+
+Record = dict[str, Any]
+Make = Callable[..., Record]
+_AT: Final = "at"
+"""The attribute of a decoded body that holds its rows."""
+UNDECODED: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""Raised by a decoder for a body that is to be read from its whole JSON."""
+
+
+@dataclass(frozen=True)
+class _Below(Reader):
+    """A record inside a record."""
+
+    map: RecordMap
+    path: str
+
+    def emit(self, to: Emitter) -> str:
+        return to.below(self.path, self.map.emit_or_none)
+
+    def inside(self, path: str) -> Reader:
+        return replace(self, path=f"{path}.{self.path}" if self.path else path)
+
+
+@dataclass(frozen=True, eq=False)
+class RecordMap:
+    """A record as a table: for each argument of its constructor the reader of what the upstream has for it."""
+
+    make: Make
+    readers: Mapping[str, Reader]
+    ext: Mapping[str, Reader]
+
+    def __call__(self, value: fields.Json) -> Record:
+        """Return the record of an object that was read whole."""
+        record: Record = self._from_json(value)
+        return record
+
+    def at(self, path: str) -> Reader:
+        """Read such a record from the object under a name; None where it tells nothing."""
+        return _Below(self, path)
+
+    def here(self) -> Reader:
+        """Read such a record from the members of the same object; None where it tells nothing."""
+        return _Below(self, "")
+
+    def inside(self, path: str) -> RecordMap:
+        """The map for objects that hold its own under a name."""
+        readers = {name: reader.inside(path) for name, reader in self.readers.items()}
+        return replace(self, readers=readers, ext={name: reader.inside(path) for name, reader in self.ext.items()})
+
+    def with_fields(
+        self, make: Make | None = None, *, ext: Mapping[str, Reader] | None = None, **readers: Reader
+    ) -> RecordMap:
+        """The map with more fields, or with other readers for some; of another record where `make` constructs one."""
+        ext = {**self.ext, **(ext or {})}
+        return record_map(make or self.make, ext=ext, **{**self.readers, **readers})
+
+    def emit(self, to: Emitter) -> tuple[list[str], str]:
+        """Write the record."""
+        return [], self._display({name: reader.emit(to) for name, reader in self.readers.items()}, to)
+
+    def emit_or_none(self, to: Emitter) -> tuple[list[str], str]:
+        """Write the record, or None where no field was told."""
+        lines = [f"r_{name} = {reader.emit(to)}" for name, reader in self.readers.items()]
+        nothing = " and ".join(f"r_{name} is None" for name in self.readers)
+        return [*lines, f"if {nothing}:", "    return None"], self._display(
+            {name: f"r_{name}" for name in self.readers}, to
+        )
+
+    def _display(self, found: Mapping[str, str], to: Emitter) -> str:
+        """Write the record as the constructor makes it of these expressions."""
+        ext = {name: _Expression(reader.emit(to)) for name, reader in self.ext.items()}
+        written = {name: _Expression(expression) for name, expression in found.items()}
+        blank = self.make(**dict.fromkeys(found))
+        return _literal(self.make(**written, **({"ext": ext} if ext else {})), blank)
+
+    def decode(self, raw: bytes) -> Any:
+        """Decode a body that is one such object. Raises one of `UNDECODED`."""
+        return self._compiled[0](raw)
+
+    def read(self, body: Any) -> Record:
+        """Return the record of a decoded body, or of one that is plain JSON. Raises UnexpectedBody: it is no object."""
+        if isinstance(body, msgspec.Struct):
+            record: Record = self._compiled[1](body)
+            return record
+        return self(fields.obj(body))
+
+    @cached_property
+    def _from_json(self) -> Callable[[Any], Any]:
+        return compiled(self.emit, Shape(), from_json=True)
+
+    @cached_property
+    def _compiled(self) -> tuple[Callable[[bytes], Any], Callable[[Any], Any]]:
+        shape = Shape()
+        build = compiled(self.emit, shape)
+        return msgspec.json.Decoder(struct_of(shape)).decode, build
+
+
+class _Expression(str):
+    """Code, in a record's place of a value."""
+
+    __slots__ = ()
+
+
+def _literal(value: Any, blank: Any) -> str:
+    """The display of a record whose values are code; `blank` is the record without any."""
+    if isinstance(value, _Expression):
+        return f"({value} or [])" if blank == [] else str(value)
+    if isinstance(value, dict):
+        below = blank if isinstance(blank, dict) else {}
+        return "{" + ", ".join(f"{name!r}: {_literal(one, below.get(name))}" for name, one in value.items()) + "}"
+    return repr(value)
+
+
+class Rows:
+    """Decodes a body that holds a list of objects `at` a name, or that is one, to their records.
+
+    `also` names further members of it: a cursor, a total.
+    """
+
+    def __init__(self, row: RecordMap, at: str = "", also: Sequence[str] = ()) -> None:
+        self._row = row
+        self._at = at
+        self._also = also
+
+    @cached_property
+    def _compiled(self) -> tuple[Callable[[bytes], Any], Callable[[Any], Any]]:
+        shape = Shape()
+        build = compiled(self._row.emit, shape)
+        row_type = struct_of(shape)
+        body_type = list[row_type] if not self._at else _page_type(self._at, row_type, self._also)  # type: ignore[valid-type]
+        return msgspec.json.Decoder(body_type).decode, build
+
+    def decode(self, raw: bytes) -> Any:
+        """Decode a body. Raises one of `UNDECODED`."""
+        return self._compiled[0](raw)
+
+    def records(self, body: Any) -> list[Record]:
+        """Return the records of a decoded body, or of one that is plain JSON.
+
+        Raises:
+            UnexpectedBody: there is no such list, or one that is longer than any page.
+        """
+        found = body
+        if self._at:
+            found = getattr(body, _AT) if isinstance(body, msgspec.Struct) else fields.obj(body).get(self._at)
+        if not isinstance(found, list) or not found or not isinstance(found[0], msgspec.Struct):
+            return [self._row(row) for row in fields.rows(found)]
+        if len(found) > fields.ROWS_MAX:
+            raise UnexpectedBody(f"a list of at most {fields.ROWS_MAX} was due, {len(found)} came")
+        build = self._compiled[1]
+        return [build(row) for row in found]
+
+    def members(self, body: Any) -> fields.Json:
+        """Return the further members of a body."""
+        if isinstance(body, msgspec.Struct):
+            return {name: getattr(body, f"m{place}") for place, name in enumerate(self._also)}
+        return fields.obj(body)
+
+
+def _page_type(at: str, row_type: type, also: Iterable[str]) -> type:
+    names = {_AT: at, **{f"m{place}": name for place, name in enumerate(also)}}
+    members: list[tuple[str, Any, Any]] = [(name, Any, None) for name in names]
+    members[0] = (_AT, list[row_type] | None, None)  # type: ignore[valid-type]
+    return msgspec.defstruct("Body", members, rename=names, gc=False)
+
+
+def record_map(make: Make, *, ext: Mapping[str, Reader] | None = None, **readers: Reader) -> RecordMap:
+    """The map of a record that `make` constructs, from its arguments by name.
+
+    Raises:
+        TypeError: it has no such argument, or needs one that is not given.
+    """
+    make(**dict.fromkeys(readers))
+    return RecordMap(make, readers, ext or {})
