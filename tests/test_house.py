@@ -48,6 +48,7 @@ SMALL: MappingProxyType[str, str] = MappingProxyType(
         "events.migrations": "one set of migrations a package",
         "gateway.cli.demo": "one module a command",
         "gateway.cli.store": "one module a command",
+        "gateway.docs.documents": "the pages that links lead to, and no schema",
         "gateway.config.strength": "the one module that loads the word lists, which is slow",
         "gateway.node.deliveries": "webhooks of accounts come beside those of monitors",
         "gateway.feed.billing_events": "translates billing's events to the feed's, which billing must not know",
@@ -56,6 +57,7 @@ SMALL: MappingProxyType[str, str] = MappingProxyType(
         "scheduler.backlog": "gives the operator's view without the services",
         "scheduler.monitors.runs.payload": "pure: the bytes that a webhook receives",
         "scheduler.webhooks.targets.registration": "the one place where a target is checked before it is stored",
+        "upstreams.model.archetypes.composites": "one module a family",
         "upstreams.fetching.concurrent": "the one nursery of a read",
         "upstreams.transport.answer_start": "a parser of its own, for another kind of peer",
     }

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gateway.http.errors import refusal_of
+from upstreams.model import archetypes
 from upstreams.model.archetypes import Archetype, Record
 from upstreams.model.errors import NotFound
 from upstreams.model.params import State
@@ -80,16 +81,16 @@ def leg_record(leg: Leg) -> Record:
     answer = leg.answer
     failure = answer.failure if isinstance(answer, Missing) else None
     rung_index = answer.rung_index if isinstance(answer, Fetched) else 0
-    return {
-        "endpoint": leg.endpoint,
-        "source": answer.source,
-        "rung": "fallback" if rung_index else "primary",
-        "rung_index": rung_index,
-        "status": "ok" if answer else "failed",
-        "credits_used": 0,
-        "latency_ms": round(answer.took_s * 1000),
-        "error": None if answer else error_of(failure),
-    }
+    return archetypes.leg(
+        endpoint=leg.endpoint,
+        source=answer.source,
+        rung="fallback" if rung_index else "primary",
+        rung_index=rung_index,
+        status="ok" if answer else "failed",
+        credits_used=0,
+        latency_ms=round(answer.took_s * 1000),
+        error=None if answer else error_of(failure),
+    )
 
 
 def share_out(legs: Sequence[Record], credits_used: int) -> None:

@@ -1,31 +1,22 @@
 """The pages that the API's own links lead to: errors, event types, the archetypes' schemas, and `llms.txt`.
 
-All are made from what the program itself goes by: the error table, the registry of events, the records' constructors.
+All are made from what the program itself goes by: the error table, the registry of events, the records' declarations.
 """
 
 from __future__ import annotations
 
 from html import escape
-from typing import Any
 
 import orjson
 
 from gateway.docs import event_types as types_page
+from gateway.docs.schemas import schema_of
 from gateway.http.errors import CODES
 from gateway.http.request import Reply
-from upstreams.model import archetypes
-from upstreams.model.archetypes import Archetype, Record
+from upstreams.model.archetypes import ARCHETYPES
 
 _HTML = b"text/html; charset=utf-8"
 _MARKDOWN = b"text/markdown; charset=utf-8"
-_CONSTRUCTORS = {
-    "author": archetypes.author,
-    "post": archetypes.post,
-    "comment": archetypes.comment,
-    "repository": archetypes.repository,
-    "release": archetypes.release,
-    "article": archetypes.article,
-}
 
 
 def document(path: str, base_url: str) -> Reply | None:
@@ -79,40 +70,5 @@ def _llms(base_url: str) -> str:
 
 
 def _schema(name: str, base_url: str) -> Reply | None:
-    found = [kind for kind in vars(archetypes).values() if isinstance(kind, Archetype) and kind.name == name]
-    if not found:
-        return None
-    schema = {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": f"{base_url}/schemas/{name}.json",
-        "title": name,
-        **_shape_of(found[0]),
-    }
-    return Reply(200, orjson.dumps(schema))
-
-
-def _shape_of(archetype: Archetype) -> dict[str, Any]:
-    if archetype.key not in _CONSTRUCTORS:
-        return {"type": "object"}
-    row = _object(archetype.wrap(_blank(archetype.key), []))
-    if not archetype.many:
-        return row
-    items = {"type": "array", "items": row}
-    return {"type": "object", "properties": {"items": items, "total": {"type": ["integer", "null"]}}}
-
-
-def _blank(key: str) -> Record:
-    constructor: Any = _CONSTRUCTORS[key]
-    required = constructor.__kwdefaults__ or {}
-    names = constructor.__code__.co_varnames[: constructor.__code__.co_kwonlyargcount]
-    record: Record = constructor(**{name: None for name in names if name not in required})
-    return record
-
-
-def _object(record: Record) -> dict[str, Any]:
-    """A record's names and nesting; any leaf may be null, for what an upstream does not send."""
-    properties = {
-        name: _object(value) if isinstance(value, dict) and value else {"type": "array"} if value == [] else {}
-        for name, value in record.items()
-    }
-    return {"type": "object", "properties": properties}
+    archetype = ARCHETYPES.get(name)
+    return None if archetype is None else Reply(200, orjson.dumps(schema_of(archetype, base_url)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import asynccontextmanager
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,14 @@ from urllib.parse import unquote, urlencode
 
 import orjson
 import pytest
+from jsonschema import Draft202012Validator
 
+from gateway.docs.schemas import schema_of
 from tests.fakes.calling import Answered
 from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.scripted_upstream import Told
 from tests.platforms.case import Case, recorded, recordings_dir
+from upstreams.model.archetypes import Archetype
 from upstreams.model.endpoint import Endpoint, Platform
 from upstreams.model.errors import InvalidArgument, NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
 from upstreams.platforms import load_platforms
@@ -111,6 +115,7 @@ def check(platform: Platform, case: Case, answer: Answered) -> None:
         return
     assert answer.status == 200, (case.name, body)
     endpoint = next(found for found in platform.endpoints if found.resource == case.resource)
+    validator(endpoint.archetype).validate(body["data"])
     assert body["credits_used"] == COST[endpoint.tier]
     assert case.expected is not None
     told = case.expected(*(recorded(platform.slug, file).body for file in case.answers.values()))
@@ -118,6 +123,12 @@ def check(platform: Platform, case: Case, answer: Answered) -> None:
     if endpoint.archetype.many:
         assert case.has_more is None or body["pagination"]["has_more"] == case.has_more, case.name
         assert case.total is None or body["data"]["total"] == case.total, case.name
+
+
+@cache
+def validator(archetype: Archetype) -> Draft202012Validator:
+    """What holds an answer against the schema that the node publishes, formats and all."""
+    return Draft202012Validator(schema_of(archetype, ""), format_checker=Draft202012Validator.FORMAT_CHECKER)
 
 
 def records_of(endpoint: Endpoint, data: dict[str, Any]) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from upstreams.model import archetypes
 from upstreams.model.archetypes import Record
 from upstreams.model.errors import NotFound
 from upstreams.model.fields import Json, count, instant, rows, total_of
@@ -25,12 +26,12 @@ def dossier(args: Args) -> Steps:
     )
     repo, readme, releases, issues = answers = yield parts
     _known(repo.result.record)
-    record: Record = {
-        "repository": repo.result.record,
-        "article": readme.result.record if readme else None,
-        "releases": releases.result.records if releases else None,
-        "top_issues": issues.result.records if issues else None,
-    }
+    record = archetypes.dossier(
+        repository=repo.result.record,
+        article=readme.result.record if readme else None,
+        releases=releases.result.records if releases else None,
+        top_issues=issues.result.records if issues else None,
+    )
     legs = (Leg(f"github/{part.resource}", answer) for part, answer in zip(parts, answers, strict=True))
     return Single(record, legs=tuple(legs))
 
@@ -45,10 +46,9 @@ def velocity(args: Args) -> Steps:
     _known(user.result.record)
     if repos and not isinstance(repos.body, list):
         repos = Missing("no list came", repos.source, repos.took_s)
-    record: Record = {
-        "author": user.result.record,
-        "velocity": _movement(rows(repos.body), args.now_at) if repos else None,
-    }
+    record = archetypes.pace_of_profile(
+        author=user.result.record, velocity=_movement(rows(repos.body), args.now_at) if repos else None
+    )
     return Single(record, legs=(Leg("github/profile", user), Leg("github/profile/repos", repos)))
 
 
@@ -60,14 +60,14 @@ def _known(about: Record) -> None:
 
 def _movement(repos: list[Json], now_at: float) -> Record:
     own = [repo for repo in repos if repo.get("fork") is not True]
-    return {
-        "repos_seen": len(repos),
-        "repos_pushed_30d": _since(repos, "pushed_at", now_at - 30 * _DAY_S),
-        "repos_pushed_365d": _since(repos, "pushed_at", now_at - 365 * _DAY_S),
-        "own_repos_created_365d": _since(own, "created_at", now_at - 365 * _DAY_S),
-        "own_repos_stars": total_of(count(repo, "stargazers_count") for repo in own),
-        "last_pushed_at": max(filter(None, (instant(repo, "pushed_at") for repo in repos)), default=None),
-    }
+    return archetypes.movement(
+        repos_seen=len(repos),
+        repos_pushed_30d=_since(repos, "pushed_at", now_at - 30 * _DAY_S),
+        repos_pushed_365d=_since(repos, "pushed_at", now_at - 365 * _DAY_S),
+        own_repos_created_365d=_since(own, "created_at", now_at - 365 * _DAY_S),
+        own_repos_stars=total_of(count(repo, "stargazers_count") for repo in own),
+        last_pushed_at=max(filter(None, (instant(repo, "pushed_at") for repo in repos)), default=None),
+    )
 
 
 def _since(repos: list[Json], name: str, since_at: float) -> int | None:

@@ -1,0 +1,89 @@
+"""JSON Schemas of the archetypes' `data`, with the type and the meaning of every field (spec 2.2, decisions 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from upstreams.model.archetypes import Archetype, leg
+from upstreams.model.archetypes.shape import Field, Make, computed, fields_of
+
+_TYPES = {"text": "string"}
+_WARNINGS = {
+    "type": "array",
+    "description": "Why the answer is not as whole as it might be; not there where it is.",
+    "items": {"type": "string"},
+}
+_TOTAL = {"type": ["integer", "null"], "description": "How many there are by the platform's own count, where it tells."}
+Schema = dict[str, Any]
+
+
+def schema_of(archetype: Archetype, base_url: str) -> Schema:
+    """The schema of an archetype's `data`. Records stand under `$defs`, by their constructors' names."""
+    makes = _Makes()
+    row = makes.row_of(archetype)
+    body = _page_of(row) if archetype.many else row
+    if not archetype.key:
+        body["properties"]["legs"] = {
+            "type": "array",
+            "description": "The parts that the answer came by.",
+            "items": makes.reference(leg),
+        }
+        body["required"].append("legs")
+    body["properties"]["_warnings"] = _WARNINGS
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"{base_url}/schemas/{archetype.name}.json",
+        "title": archetype.name,
+        **body,
+        "$defs": makes.definitions,
+    }
+
+
+def _page_of(row: Schema) -> Schema:
+    items = {"type": "array", "description": "The rows of this page.", "items": row}
+    return {"type": "object", "properties": {"items": items, "total": _TOTAL}, "required": ["items"]}
+
+
+class _Makes:
+    """The records that a schema refers to."""
+
+    def __init__(self) -> None:
+        self.definitions: dict[str, Schema] = {}
+
+    def row_of(self, archetype: Archetype) -> Schema:
+        if not archetype.key:
+            return self._object(fields_of(archetype.make))
+        row = {archetype.key: self.reference(archetype.make)}
+        if archetype.computed is not None:
+            row["computed"] = self.reference(computed)
+        return {"type": "object", "properties": row, "required": list(row)}
+
+    def reference(self, make: Make) -> Schema:
+        """Return a reference to a record's schema."""
+        name = make.__name__
+        if name not in self.definitions:
+            self.definitions[name] = {}  # a comment holds comments
+            description = (make.__doc__ or "").strip().partition("\n")[0]
+            self.definitions[name] |= {"description": description, **self._object(fields_of(make))}
+        return {"$ref": f"#/$defs/{name}"}
+
+    def _object(self, fields: Iterable[Field]) -> Schema:
+        properties = {one.name: self._field(one) for one in fields}
+        return {"type": "object", "properties": properties, "required": list(properties)}
+
+    def _field(self, one: Field) -> Schema:
+        told: Schema = {"description": one.description}
+        if one.kind == "object" and one.make is not None:
+            record = self.reference(one.make)
+            return {**told, "anyOf": [record, {"type": "null"}]} if one.nullable else {**told, **record}
+        plain = _TYPES.get(one.kind, one.kind)
+        told["type"] = [plain, "null"] if one.nullable else plain
+        if one.format:
+            told["format"] = one.format
+        if one.members:
+            told |= self._object(one.members)
+        if one.entries is not None:
+            entry: Schema = {"type": _TYPES.get(one.entries, one.entries)}
+            told["items"] = entry if one.make is None else self.reference(one.make)
+        return told

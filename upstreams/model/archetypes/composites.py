@@ -1,0 +1,63 @@
+"""Answers of several parts, and the legs that they came by (decisions 14)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from upstreams.model.archetypes.code import release, repository
+from upstreams.model.archetypes.knowledge import article as article_record
+from upstreams.model.archetypes.people import author as author_record
+from upstreams.model.archetypes.posts import post
+from upstreams.model.archetypes.shape import Archetype, Instant, Of, Record
+
+
+def leg(
+    *,
+    endpoint: Annotated[str, "The endpoint that it stands for."],
+    source: Annotated[str, "The source that answered, or was called last."],
+    rung: Annotated[str, "primary, or fallback where the endpoint's own source did not answer."],
+    rung_index: Annotated[int, "How far down the ladder that was; 0 is the endpoint's own source."],
+    status: Annotated[str, "ok, or failed."],
+    credits_used: Annotated[int, "Its share of the call's cost."],
+    latency_ms: Annotated[int, "How long it took, in milliseconds."],
+    error: Annotated[str | None, "The code of its failure."] = None,
+) -> Record:
+    """One part of a composite answer."""
+    return locals()
+
+
+def dossier(
+    *,
+    repository: Annotated[Record | None, Of(repository), "The repository."],
+    article: Annotated[Record | None, Of(article_record), "Its readme."],
+    releases: Annotated[list[Record] | None, Of(release), "Its latest releases; null where they did not come."],
+    top_issues: Annotated[list[Record] | None, Of(post), "Its open issues with the most reactions; null likewise."],
+) -> Record:
+    """Everything about a repository at once."""
+    return locals()
+
+
+def movement(
+    *,
+    repos_seen: Annotated[int | None, "Repositories that were looked at: the 100 pushed to last."],
+    repos_pushed_30d: Annotated[int | None, "Those pushed to in the last 30 days."],
+    repos_pushed_365d: Annotated[int | None, "Those pushed to in the last 365 days."],
+    own_repos_created_365d: Annotated[int | None, "Those that are no copies and were made in the last 365 days."],
+    own_repos_stars: Annotated[int | None, "Stars of those that are no copies."],
+    last_pushed_at: Annotated[Instant, "The time of the last push to any of them."],
+) -> Record:
+    """The movement of an account's repositories."""
+    return locals()
+
+
+def pace_of_profile(
+    *,
+    author: Annotated[Record | None, Of(author_record), "The account."],
+    velocity: Annotated[Record | None, Of(movement), "How its repositories move; null where they did not come."],
+) -> Record:
+    """An account and how its repositories move."""
+    return locals()
+
+
+DOSSIER = Archetype("RepositoryDossier", "", dossier)
+VELOCITY = Archetype("ProfileVelocity", "", pace_of_profile)

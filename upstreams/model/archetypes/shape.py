@@ -1,0 +1,162 @@
+"""How a record's fields are declared: by its constructor's annotations, from which schemas and monitors' paths come.
+
+    @nests(flags="Marks that the platform set.")
+    def release(
+        *,
+        id: Annotated[str | None, "The release's own number."],
+        author: Annotated[Record | None, Of(byline), "Its author."] = None,
+        pinned: Annotated[bool | None, "Whether it is pinned."] = None,
+        published_at: Annotated[Instant, "The time of its publication."] = None,
+    ) -> Record:
+
+What the upstream did not send is None, where the constructor does not make an empty list or object of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from types import UnionType
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
+
+Record = dict[str, Any]
+Make = Callable[..., Record]
+Computed = Callable[[Record, list[str]], Record]
+Kind = Literal["text", "integer", "number", "boolean", "array", "object"]
+M = TypeVar("M", bound=Make)
+_KINDS: dict[Any, Kind] = {
+    str: "text",
+    int: "integer",
+    float: "number",
+    bool: "boolean",
+    list: "array",
+    dict: "object",
+}
+
+
+class Format(NamedTuple):
+    """The format of a text, as JSON Schema names it."""
+
+    name: str
+
+
+class Of(NamedTuple):
+    """The constructor of the record that a field holds, or of those in the list that it holds."""
+
+    make: Make
+
+
+Instant = Annotated[str | None, Format("date-time")]
+"""A time as ISO 8601 UTC with `Z`."""
+Url = Annotated[str | None, Format("uri")]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a record: what it holds, and whether it may be null."""
+
+    name: str
+    kind: Kind
+    description: str
+    nullable: bool = False
+    format: str = ""
+    make: Make | None = None
+    """The constructor of the record that it holds, or of those in its list."""
+    members: tuple[Field, ...] = ()
+    """The fields of an object that the constructor makes itself."""
+    entries: Kind | None = None
+    """The kind of what a list holds."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nobody declares what stands below it, as below `ext`."""
+        return self.kind == "object" and self.make is None and not self.members
+
+
+@dataclass(frozen=True, slots=True)
+class Archetype:
+    """A named shape: `key` is the record's name in `data` and in each row; an empty key spreads the record itself."""
+
+    name: str
+    key: str
+    make: Make
+    """The constructor of its records."""
+    many: bool = False
+    computed: Computed | None = None
+    """Makes the fields beside a record, which `computed` describes."""
+
+    def wrap(self, record: Record, warnings: list[str]) -> Record:
+        """The record under its key, with its computed fields beside it (decisions 3); a dict of its own."""
+        if not self.key:
+            return {**record}
+        if self.computed is None:
+            return {self.key: record}
+        return {self.key: record, "computed": self.computed(record, warnings)}
+
+
+def computed(
+    *,
+    engagement_rate: Annotated[float | None, "Likes over followers; of a post all that readers did over its views."],
+    language: Annotated[str | None, "The language of its text, as the platform says or as it was detected."],
+    content_category: Annotated[str, "One of 16 subjects by the words of its text, or other."],
+    estimated_reach: Annotated[int | None, "People that it probably reaches."],
+) -> Record:
+    """The fields that are computed beside a record."""
+    return locals()
+
+
+def nests(**parts: str) -> Callable[[M], M]:
+    """Describe the objects that a constructor makes of its arguments, by their names."""
+
+    def remember(make: M) -> M:
+        _PARTS[make] = parts
+        return make
+
+    return remember
+
+
+_PARTS: dict[Make, dict[str, str]] = {}
+
+
+@cache
+def fields_of(make: Make) -> tuple[Field, ...]:
+    """The fields of a constructor's records, in their order."""
+    hints = {name: hint for name, hint in get_type_hints(make, include_extras=True).items() if name != "return"}
+    filled, empty = make(**{name: _Slot(name) for name in hints}), make(**dict.fromkeys(hints))
+    return tuple(_fields(filled, empty, hints, _PARTS.get(make, {})))
+
+
+class _Slot(NamedTuple):
+    """Stands where a record holds an argument."""
+
+    argument: str
+
+
+def _fields(filled: Record, empty: Record, hints: dict[str, Any], parts: dict[str, str]) -> Iterator[Field]:
+    """`filled` is the record of all arguments, `empty` the one of None alone."""
+    for name, value in filled.items():
+        if isinstance(value, _Slot):
+            yield _declared(name, hints[value.argument], is_none=empty[name] is None)
+        else:
+            yield Field(name, "object", parts[name], members=tuple(_fields(value, empty[name], hints, parts)))
+
+
+def _declared(name: str, hint: Any, *, is_none: bool) -> Field:
+    plain, *told = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    types = get_args(plain) if get_origin(plain) is UnionType else (plain,)
+    entries = next((get_args(one)[0] for one in types if get_origin(one) is list), None)
+    kinds = [_kind(one) for one in types if one is not type(None)]
+    return Field(
+        name,
+        kinds[0],
+        next(one for one in told if isinstance(one, str)),
+        nullable=type(None) in types and is_none,
+        format=next((one.name for one in told if isinstance(one, Format)), ""),
+        make=next((one.make for one in told if isinstance(one, Of)), None),
+        entries=None if entries is None else _kind(entries),
+    )
+
+
+def _kind(type_: Any) -> Kind:
+    return _KINDS[get_origin(type_) or type_]
