@@ -73,17 +73,17 @@ class _Makes:
         return {"type": "object", "properties": properties, "required": list(properties)}
 
     def _field(self, one: Field) -> Schema:
-        told: Schema = {"description": one.description}
+        schema: Schema = {"description": one.description}
         if one.kind == "object" and one.make is not None:
             record = self.reference(one.make)
-            return {**told, "anyOf": [record, {"type": "null"}]} if one.nullable else {**told, **record}
+            return {**schema, "anyOf": [record, {"type": "null"}]} if one.nullable else {**schema, **record}
         plain = _TYPES.get(one.kind, one.kind)
-        told["type"] = [plain, "null"] if one.nullable else plain
+        schema["type"] = [plain, "null"] if one.nullable else plain
         if one.format:
-            told["format"] = one.format
+            schema["format"] = one.format
         if one.members:
-            told |= self._object(one.members)
+            schema |= self._object(one.members)
         if one.entries is not None:
             entry: Schema = {"type": _TYPES.get(one.entries, one.entries)}
-            told["items"] = entry if one.make is None else self.reference(one.make)
-        return told
+            schema["items"] = entry if one.make is None else self.reference(one.make)
+        return schema

@@ -246,7 +246,7 @@ async def test_what_is_old_goes_in_steps_that_others_need_not_wait_for(autojump_
     def add(tx: Tx) -> None:
         tx.run_many(ADD.replace("(?, ?, ?, ?)", "{rows}"), [(f"op_{n}", "print", "{}", 1.0) for n in range(count)])
         kept = StoredReply(200, None, "req_1")
-        save_claims(tx, {str(n): HeldClaim("acc", "GET a/b", "print", "req_1", 1.0, kept) for n in range(count)})
+        save_claims(tx, {str(n): ClaimRecord("acc", "GET a/b", "print", "req_1", 1.0, kept) for n in range(count)})
 
     await store.write(add)
     async with machine.process():
