@@ -33,7 +33,7 @@ DROP_FREE = "DELETE FROM claims WHERE free = 1 AND at <= ? AND id IN {in}"
 
 
 @dataclass(frozen=True, slots=True)
-class KeptShare:
+class StoredShare:
     """The most that an account keeps: bytes of replies, with `ROW_BYTES` for each, and keys that cost nothing."""
 
     bytes: int = 64 * 1024 * 1024
@@ -64,9 +64,9 @@ FREE_KEYS: Final = _Kind(COUNT_FREE, OLDEST_FREE, DROP_FREE, 200)
 class Shares:
     """The accounts that may have outgrown their share by what this node has put, and the work of trimming them."""
 
-    def __init__(self, share: KeptShare | None = None) -> None:
+    def __init__(self, share: StoredShare | None = None) -> None:
         """`share` is each account's; by default the built-in one."""
-        self._share = share or KeptShare()
+        self._share = share or StoredShare()
         self._put: dict[str, int] = {}
         self._due: dict[str, None] = {}
         self._is_due = trio.Event()
@@ -101,7 +101,7 @@ class Shares:
         return self._share.bytes // self._share.free_keys
 
 
-async def trim(store: Store, account_id: str, share: KeptShare, *, pause_s: float = PAUSE_S) -> Trimmed:
+async def trim(store: Store, account_id: str, share: StoredShare, *, pause_s: float = PAUSE_S) -> Trimmed:
     """Remove the account's oldest replies and free keys beyond its share, a few rows a write.
 
     Raises:

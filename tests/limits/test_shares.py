@@ -20,7 +20,7 @@ from limits.idempotency import (
     read_claims,
     save_claims,
 )
-from limits.shares import LOOKS_A_SHARE, KeptShare, Shares, Trimmed, trim
+from limits.shares import LOOKS_A_SHARE, Shares, StoredShare, Trimmed, trim
 from limits.stored_replies import KEPT_S, ROW_BYTES, TOUCH_S, forget_old_replies
 from storage.errors import StoreUnavailable
 from storage.opening import open_store
@@ -28,7 +28,7 @@ from storage.store import Store, Tx
 from tests.fakes.inline_store import InlineStore
 
 NOW = 1_750_000_000.0
-ROOMY = KeptShare()
+ROOMY = StoredShare()
 
 
 @pytest.fixture
@@ -107,8 +107,8 @@ async def test_beyond_the_share_the_oldest_texts_go_and_their_keys_stay_used(sto
     for number in range(10):
         await finish(store, str(number), f"{number}" * 488, NOW + number)
     await finish(store, "theirs", "x" * 488, of="acc_2")
-    assert await trim(store, "acc_1", KeptShare(bytes=10_000), pause_s=0) == Trimmed(0, 0)
-    assert await trim(store, "acc_1", KeptShare(bytes=4_000), pause_s=0) == Trimmed(6, 0)
+    assert await trim(store, "acc_1", StoredShare(bytes=10_000), pause_s=0) == Trimmed(0, 0)
+    assert await trim(store, "acc_1", StoredShare(bytes=4_000), pause_s=0) == Trimmed(6, 0)
     told = [await ask(store, str(number)) for number in range(10)]
     assert told == [ReplayUnavailable.__name__] * 6 + [f"{number}" * 488 for number in range(6, 10)]
     assert await ask(store, "theirs", of="acc_2") == "x" * 488
@@ -119,7 +119,7 @@ async def test_a_text_that_is_named_again_is_not_among_the_oldest(store: Store) 
     for number in range(4):
         await finish(store, str(number), f"{number}" * 488, NOW + number)
     await finish(store, "again", "0" * 488, NOW + TOUCH_S + 1)
-    assert await trim(store, "acc_1", KeptShare(bytes=2_000), pause_s=0) == Trimmed(2, 0)
+    assert await trim(store, "acc_1", StoredShare(bytes=2_000), pause_s=0) == Trimmed(2, 0)
     assert [len(await ask(store, key)) for key in ("0", "again", "3")] == [488, 488, 488]
     assert await ask(store, "1") == ReplayUnavailable.__name__
 
@@ -127,7 +127,7 @@ async def test_a_text_that_is_named_again_is_not_among_the_oldest(store: Store) 
 async def test_of_keys_that_cost_nothing_the_oldest_are_forgotten_and_paid_ones_never(store: Store) -> None:
     for number in range(10):
         await finish(store, str(number), "same", NOW + number, free=number % 2 == 0)
-    assert await trim(store, "acc_1", KeptShare(free_keys=2), pause_s=0) == Trimmed(0, 3)
+    assert await trim(store, "acc_1", StoredShare(free_keys=2), pause_s=0) == Trimmed(0, 3)
     told = [await ask(store, str(number)) for number in range(10)]
     assert told == ["ClaimRecord", "same", "ClaimRecord", "same", "ClaimRecord", *["same"] * 5]
 
@@ -135,11 +135,11 @@ async def test_of_keys_that_cost_nothing_the_oldest_are_forgotten_and_paid_ones_
 async def test_what_is_far_too_much_goes_in_small_steps(store: Store) -> None:
     for number in range(130):
         await finish(store, str(number), f"text {number}", NOW + number)
-    assert await trim(store, "acc_1", KeptShare(bytes=1), pause_s=0) == Trimmed(130, 0)
+    assert await trim(store, "acc_1", StoredShare(bytes=1), pause_s=0) == Trimmed(130, 0)
 
 
 async def test_accounts_are_looked_at_once_they_have_put_a_part_of_their_share(store: Store) -> None:
-    shares = Shares(KeptShare(bytes=16_000 * LOOKS_A_SHARE, free_keys=1_000))
+    shares = Shares(StoredShare(bytes=16_000 * LOOKS_A_SHARE, free_keys=1_000))
     for _ in range(3):
         shares.put("acc_1", StoredReply(200, "x" * 4_000, "req"))
         shares.put("acc_2", StoredReply(200, None, "req"))
@@ -155,7 +155,7 @@ async def test_accounts_are_looked_at_once_they_have_put_a_part_of_their_share(s
 
 async def test_an_account_that_could_not_be_trimmed_is_tried_again() -> None:
     store = InlineStore([MIGRATIONS])
-    share = KeptShare(bytes=3_000)
+    share = StoredShare(bytes=3_000)
     shares = Shares(share)
     for number in range(5):
         await finish(store, str(number), f"{number}" * 488, NOW + number)

@@ -13,7 +13,7 @@ from billing.charges.recovery import Recovered, recover
 from billing.errors import BillingError, InsufficientCredits, TooManyKeys
 from limits.idempotency import MIGRATIONS as CLAIMS
 from limits.idempotency import Claim, ClaimRecord, StoredReply, free_running, judge, read_claims, save_claims
-from limits.shares import KeptShare, trim
+from limits.shares import StoredShare, trim
 from storage.errors import CommitUnknown, StoreUnavailable
 from storage.opening import open_store
 from storage.store import Tx
@@ -230,7 +230,7 @@ async def test_two_nodes_that_keep_the_same_texts_at_once_keep_them_once_and_wai
             async with trio.open_nursery() as nursery:
                 for number in range(0, 60_000, 400):
                     nursery.start_soon((one, other)[number // 400 % 2].write, partial(finish, number))
-                nursery.start_soon(partial(trim, one, "acc_1", KeptShare(bytes=1_000), pause_s=0))
+                nursery.start_soon(partial(trim, one, "acc_1", StoredShare(bytes=1_000), pause_s=0))
             assert [store.statistics().failed_commits for store in (one, other)] == [0, 0]
             await one.write(partial(finish, 60_400))
             await other.write(partial(finish, 60_800))

@@ -25,7 +25,7 @@ from billing.charges.recovery import recover
 from billing.ledger.verification import verify
 from gateway.calls.idempotency import Begin, ClaimEnd, Claims, fingerprint
 from limits.idempotency import Claim, StoredReply, forget_old, forget_running
-from limits.shares import KeptShare, trim
+from limits.shares import StoredShare, trim
 from limits.stored_replies import forget_old_replies
 from storage.errors import StoreUnavailable
 from storage.store import Row
@@ -232,7 +232,7 @@ class MoneyMachine(RuleBasedStateMachine):
     @rule(key=keys, kept_bytes=st.integers(1, 3) | st.just(100), free_keys=st.integers(0, 3))
     def an_account_keeps_too_much(self, key: str, kept_bytes: int, free_keys: int) -> None:
         """Its oldest texts go, and the oldest of its claims that cost nothing; nothing else does."""
-        account, share = self.model.keys[key].account, KeptShare(kept_bytes * 560, free_keys)
+        account, share = self.model.keys[key].account, StoredShare(kept_bytes * 560, free_keys)
         before, claims = dict(self.model.replies), dict(self.model.claims)
         trimmed = wait(trim(self.store, account, share, pause_s=0))
         self.model.replies = {(one, text): at for one, text, at, _ in self._reply_rows()}
