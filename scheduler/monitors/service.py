@@ -38,7 +38,7 @@ ACTIVE_MAX: Final = MappingProxyType({"free": 3, "starter": 10, "growth": 25, "p
 ALL_MAX: Final = 5_000
 """Monitors of an account, paused ones too."""
 RUN_APART_S: Final = 60.0
-_DROPPED_AT_ONCE = 40
+_DROPPED_AT_ONCE = 25
 
 
 @dataclass(frozen=True, slots=True)

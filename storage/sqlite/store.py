@@ -83,7 +83,11 @@ class SqliteStore:
         return await trio.to_thread.run_sync(self._disk, abandon_on_cancel=True)
 
     def _measure(self) -> StoreSize:
-        """Tables are read from the file itself, so the log is written into it first as far as readers let it."""
+        """Tables are read from the file itself, so the log is written into it first as far as readers let it.
+
+        Never into a file that is not the store's any more.
+        """
+        self._watch.check()
         connection = self._idle.pop()
         try:
             connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
