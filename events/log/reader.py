@@ -22,6 +22,7 @@ from storage.store import Store, Tx
 READS_AT_ONCE = 3
 """Reads under way at a time on a database of its own, so that one slow answer does not hold up everybody's."""
 PAGES_PER_READ = 1_000
+DELIVERED_AT_ONCE = 500
 
 
 class PageReader:
@@ -85,8 +86,7 @@ class PageReader:
             wanted = self._take()
             if wanted:
                 for sleepers, found in zip(wanted.values(), await self._read(list(wanted)), strict=True):
-                    for sleeper in sleepers:
-                        sleeper.deliver(found)
+                    await _deliver(found, sleepers)
 
     def _take(self) -> dict[PageQuery | str, list[Sleeper]]:
         """The next queries to read, without those that nobody waits for any more."""
@@ -99,6 +99,14 @@ class PageReader:
             return await self._store.read(partial(_read_all, queries))
         except Exception as exc:  # noqa: BLE001 - whatever it is, all who wait must get it
             return [exc] * len(queries)
+
+
+async def _deliver(found: object, sleepers: Sequence[Sleeper]) -> None:
+    """Wake all who wait for it; ten thousand at once would hold up everybody."""
+    for nth, sleeper in enumerate(sleepers, start=1):
+        sleeper.deliver(found)
+        if nth % DELIVERED_AT_ONCE == 0:
+            await trio.lowlevel.checkpoint()
 
 
 def _read_all(queries: Sequence[PageQuery | str], tx: Tx) -> list[Found | LogHead]:

@@ -232,12 +232,13 @@ def tune_garbage_collection() -> None:
     """Leave what the start made out of every collection, and collect less often: a request makes no cycles.
 
     Measured: 13 of 259 us CPU of a billed miss went to collections that found nothing. But a collection holds up all:
-    with 50,000 objects between two of the young, ten thousand parked polls made some of 100 ms.
+    with 50,000 objects between two of the young, ten thousand parked polls made some of 100 ms. A full one, which takes
+    as much with so many polls, comes once in hours.
     """
     gc.unfreeze()  # the command that this process is has frozen what loading left over too
     gc.collect()
     gc.freeze()
-    gc.set_threshold(10_000, 5, 1_000)
+    gc.set_threshold(5_000, 2, 10_000)
 
 
 def _reload(node: Node, log: Log) -> None:

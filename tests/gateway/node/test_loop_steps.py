@@ -1,0 +1,378 @@
+"""No step of a node's loop takes 50 ms, whatever a client or an upstream sends and however much there is of anything.
+
+A whole node runs on a loop of its own, over real sockets; each step's CPU time is taken. What is heavy goes to a thread
+or is cut into pieces, so that everybody else is answered meanwhile.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+import trio
+
+import events.log.retention
+import scheduler.retention
+from billing.charges.batch_rows import Charge, ChargeRequest
+from billing.keys.cache import Key
+from events.log.log import Subject
+from gateway.node.maintenance import forget_old_claims
+from gateway.server.asgi import EXTENSION
+from limits.gate import BalanceUpdate
+from scheduler.retention import Retention
+from storage.store import Tx
+from tests.events.desk import alert
+from tests.fakes.timed_node import TimedNode, open_timed_node
+from tests.fakes.upstream_server import Peer, open_upstream_server, reply
+from tests.hostile.bombs import MB, rows_of
+from tests.hostile.test_bombs import SHAPES
+from tests.servers.redis import RedisServer
+
+ROOMY = {"requests_per_minute": 1_000_000, "concurrent_requests": 20_000, "long_polls": 20_000}
+REPOS = "github/profile/repos?handle=octocat"
+BODY_BYTES = 1_000_000
+DAY_S = 86_400.0
+
+
+@asynccontextmanager
+async def open_client(node: TimedNode) -> AsyncIterator[httpx.AsyncClient]:
+    opened, headers = node.opened, {"x-api-key": node.opened.key}
+    async with httpx.AsyncClient(timeout=60, verify=False, base_url=opened.url, headers=headers) as client:
+        yield client
+
+
+class Answer:
+    """What the upstream says next."""
+
+    def __init__(self) -> None:
+        self.bytes = b""
+
+    def be(self, body: bytes, coding: str = "") -> None:
+        """A body, as it is or compressed quickly."""
+        encoded = zlib.compress(body, 1) if coding else body
+        self.bytes = reply(encoded, "Content-Type: application/json", *([f"Content-Encoding: {coding}"] * bool(coding)))
+
+    async def script(self, peer: Peer) -> None:
+        while True:
+            await peer.request()
+            await peer.send(self.bytes)
+
+
+NEARLY_LONG = {
+    "as many lists as are read at once": rows_of(b"[]", 43_000),
+    "as many rows as are read at once": rows_of(b'{"id":1}', 14_000),
+    "nearly JSON": b"[NaN" + b",1" * 60_000 + b"]",
+    "as many references as are read at once": b'{"hits":[{"text":"' + b"&#33;" * 25_000 + b'"}]}',
+}
+NOISY = orjson.dumps([{"id": at, "name": f"{at * 7919 % 1_000_003:x}" * 3} for at in range(37_000)])
+"""As many values as may be, which compress badly."""
+
+
+async def test_no_body_of_an_upstream_takes_the_loop(tmp_path: Path) -> None:
+    """Method: every shape at the bound of what is read, coded and not; what is kept of the largest, and its readers."""
+    answer = Answer()
+    upstreams, breaker = {"defaults": {"retries": 0}}, {"failures": 1_000, "window_s": 60}
+    async with open_upstream_server(answer.script) as upstream:
+        opening = open_timed_node(tmp_path, egress=upstream.url, upstreams=upstreams, breaker=breaker, limits=ROOMY)
+        async with opening as node, open_client(node) as client:
+            fresh = {"cache-control": "no-cache"}
+            shapes = {**SHAPES, **{name: (REPOS, body) for name, body in NEARLY_LONG.items()}, "noisy": (REPOS, NOISY)}
+            shapes["1,500,000 rows"] = REPOS, rows_of(b"{}")
+            for name, (target, body) in shapes.items():
+                for coding in ("", "deflate") if len(body) < 8 * MB else ("deflate",):
+                    answer.be(body, coding)
+                    async with node.timed(f"{name} {coding}"):
+                        assert (await client.get(f"/v1/{target}", headers=fresh)).status_code in (200, 404, 502)
+            await readers_of_the_largest(node, client, answer)
+
+
+async def readers_of_the_largest(node: TimedNode, client: httpx.AsyncClient, answer: Answer) -> None:
+    answer.be(b'[{"id":1,"description":"' + b"x" * (8 * MB - 100) + b'"}]')
+    async with node.timed("the largest answer"):
+        assert (await client.get(f"/v1/{REPOS}", headers={"cache-control": "no-cache"})).status_code == 200
+    async with node.timed("eight readers of it"), trio.open_nursery() as nursery:
+        for _ in range(8):
+            nursery.start_soon(client.get, f"/v1/{REPOS}")
+    async with node.timed("a hit of it that is to be replayed"):
+        hit = await client.get(f"/v1/{REPOS}", headers={"idempotency-key": "a"})
+        assert hit.headers["x-cache"] == "HIT"
+    answer.be(b'[{"id":1,"description":"' + b"x" * 60_000 + b'"}]')
+    for _ in range(2):
+        async with node.timed("the largest replay"):
+            replay = await client.get(f"/v1/{REPOS}&limit=1", headers={"idempotency-key": "b"})
+    assert replay.headers["x-idempotent-replay"] == "true"
+
+
+MONITOR = b'{"recipe":"github/profile","params":{"handle":"a"},"cadence":"daily",'
+BODIES = {
+    "numbers": b'{"name":[' + b",".join([b"1"] * 499_000) + b"]}",
+    "large numbers": b'{"name":[' + b",".join([b"1e308"] * 166_000) + b"]}",
+    "small numbers": b'{"name":[' + b",".join([b"5e-324"] * 142_000) + b"]}",
+    "a long number": b'{"name":' + b"9" * 999_000 + b"}",
+    "lists": b'{"name":[' + b",".join([b"[]"] * 333_000) + b"]}",
+    "objects": b'{"name":[' + b",".join([b"{}"] * 333_000) + b"]}",
+    "depth": b'{"name":' + b"[" * 499_000 + b"]" * 499_000 + b"}",
+    "keys": b"{" + b",".join(b'"%x":0' % key for key in range(105_000)) + b"}",
+    "escapes": b'{"name":"' + b"\\u0001" * 166_000 + b'"}',
+    "no UTF-8": b'{"name":"' + b"\xff" * 999_000 + b'"}',
+    "parameters": MONITOR[:-1] + b',"params":{' + b",".join(b'"%x":0' % key for key in range(100_000)) + b"}}",
+    "rules": MONITOR + b'"alert_rules":[' + b",".join([b"{}"] * 330_000) + b"]}",
+    "metrics": MONITOR + b'"track":{"metrics":[' + b",".join([b'"a.b"'] * 160_000) + b"]}}",
+}
+QUERIES = {
+    "pairs": "&".join(["a=1"] * 100),
+    "names": "&".join(f"n{at}{'y' * 90}=1" for at in range(99)),
+    "one name": "x" * 15_000 + "=1",
+    "escapes": "query=" + "%25" * 5_000,
+    "characters": "query=" + "%f0%9f%98%80" * 1_300,
+    "ampersands": "&" * 15_000,
+}
+HEADERS = {
+    "types": {"accept": "a," * 7_000},
+    "directives": {"cache-control": "no-cache;q=0," * 1_100},
+    "tags": {"if-none-match": '"a",' * 3_500},
+    "a cookie": {"cookie": "a=b;" * 3_500},
+}
+PAGES = ("/docs/errors", "/docs/errors.md", "/docs/events", "/docs/events.md", "/llms.txt", "/v1/utility/endpoints")
+
+
+async def test_no_request_takes_the_loop(tmp_path: Path) -> None:
+    """Method: bodies of the largest size, the longest queries and headers; pages and guides; metrics; a reload."""
+    async with open_timed_node(tmp_path, limits=ROOMY) as node, open_client(node) as client:
+        for name, body in BODIES.items():
+            assert 0.9 * BODY_BYTES < len(body) <= BODY_BYTES, name
+            for path in ("/v1/monitors", "/v1/monitors/mon_1/backtest"):
+                async with node.timed(f"a body of {name} to {path}"):
+                    assert (await client.post(path, content=body)).status_code == 400
+        for name, query in QUERIES.items():
+            async with node.timed(f"a query of {name}"):
+                assert (await client.get(f"/v1/hackernews/search?{query}")).status_code == 400
+        for name, headers in HEADERS.items():
+            async with node.timed(f"a header of {name}"):
+                assert (await client.get("/v1/events", headers=headers)).status_code == 200
+        for page in PAGES:
+            async with node.timed(page):
+                found = await client.get(page)
+        async with node.timed("guides"):
+            for endpoint in found.json()["data"]["endpoints"]:
+                assert (await client.get("/v1/utility/endpoint", params={"id": endpoint["id"]})).status_code == 200
+        async with node.timed("metrics"):
+            assert (await client.get(f"{node.opened.admin_url}/metrics")).status_code == 200
+        async with node.timed("a reload"):
+            await node.call(partial(node.opened.operate, "reload"))
+
+
+METRICS = [f"items[].repository.{name}" for name in ("stars", "forks", "watchers", "open_issues", "size_kb")]
+RULES = [{"metric": METRICS[at % 5], "op": "gt", "value": at} for at in range(20)]
+ALERTS = orjson.dumps([{**RULES[0], "from": 1, "to": 2, "row_id": str(row)} for row in range(4_000)]).decode()
+NUMBERS = zlib.compress(orjson.dumps({str(row): {f"{METRICS[0]}{at}": row for at in range(20)} for row in range(200)}))
+NUMBERS_OF_RULES = zlib.compress(orjson.dumps({str(row): dict.fromkeys(METRICS, 100) for row in range(200)}))
+ADD_RUN = """
+INSERT INTO runs (id, monitor_id, account_id, scheduled_for, status, start_at, attempt, started_at, finished_at,
+                  credits_used, legs, alerts, warnings, rows_count)
+VALUES (?, ?, ?, ?, 'ok', ?, 1, ?, ?, 1, '[]', ?, '[]', 200)
+"""
+ADD_DATA = "INSERT INTO run_data (run_id, result, numbers, deltas, kept_at) VALUES (?, ?, ?, ?, ?)"
+ADD_DELIVERY = """
+INSERT INTO deliveries (id, run_id, monitor_id, account_id, host, body, status, attempts, created_at, failed_at)
+VALUES (?, ?, ?, ?, 'a', 'b', 'failed', 60, ?, 1)
+"""
+ADD_ATTEMPT = "INSERT INTO attempts (delivery_id, number, at, error, latency_ms, answer) VALUES (?, ?, 1, 'x', 1, ?)"
+COPY_MONITOR = """
+INSERT INTO monitors (id, account_id, name, recipe, params, cadence, alert_rules, webhook_format, suppress, status,
+                      rule_state, runs_total, credits_spent, created_at, updated_at, version)
+VALUES (?, ?, 'a', 'github/profile', '{{"handle":"a"}}', '"daily"', ?, 'full', 0, 'paused', '{{}}', 0, 0, ?, 1, 0)
+"""
+
+
+def fill_the_past(tx: Tx, monitor: str, account: str) -> None:
+    """A hundred runs with all the alerts and numbers that one may have, and deliveries with long answers."""
+    for at in range(100):
+        when = 1.7e9 + at * 3_600
+        numbers = NUMBERS_OF_RULES if at % 2 else NUMBERS
+        tx.run(ADD_RUN, (f"run_{at:03}", monitor, account, *[when] * 4, ALERTS))
+        tx.run(ADD_DATA, (f"run_{at:03}", numbers, numbers, numbers, when))
+    for at in range(25):
+        tx.run(ADD_DELIVERY, (f"dlv_{at:03}", f"run_{at:03}", monitor, account, 1.7e9 + at))
+        for number in range(1, 61):
+            tx.run(ADD_ATTEMPT, (f"dlv_{at:03}", number, "\u00e9\x01" * 2_000))
+    rules = orjson.dumps([{"metric": f"engagement{at}", "op": "gt", "value": at} for at in range(20)]).decode()
+    for at in range(100):
+        tx.run(COPY_MONITOR.replace("{{", "{").replace("}}", "}"), (f"mon_{at:03}", account, rules, 2e9 + at))
+
+
+async def test_no_list_takes_the_loop(tmp_path: Path) -> None:
+    """Method: the largest pages of everything that an account has a list of."""
+    async with open_timed_node(tmp_path, limits=ROOMY) as node, open_client(node) as client:
+        track = {"metrics": METRICS, "row_key": "repository.id", "max_rows": 200}
+        body = {"recipe": "github/profile/repos", "cadence": "daily", "params": {"handle": "a"}, "alert_rules": RULES}
+        made = (await client.post("/v1/monitors", json={**body, "track": track})).json()["monitor"]["id"]
+        store = node.opened.node.stores.store
+        await node.call(store.write, partial(fill_the_past, monitor=made, account=node.opened.account))
+        pages = ["runs?limit=100", "runs?limit=100&include=result,numbers", "timeseries", "deliveries?limit=25"]
+        pages += ["export", "export?format=ndjson", f"chart.svg?row=1&metric={METRICS[0]}"]
+        for page in ("monitors?limit=100&status=all", *(f"monitors/{made}/{page}" for page in pages)):
+            async with node.timed(page.replace(made, "...")):
+                assert (await client.get(f"/v1/{page}")).status_code == 200
+        async with node.timed("a backtest"):
+            tried = await client.post(f"/v1/monitors/{made}/backtest", json={})
+        assert tried.json()["data"]["alerts_fired"] > 1_000
+        await append(node, 600)
+        for page in ("events?limit=500&cursor=oldest", "credits/transactions?limit=100"):
+            async with node.timed(page):
+                assert (await client.get(f"/v1/{page}")).status_code == 200
+
+
+async def append(node: TimedNode, count: int) -> None:
+    """Write so many events of the account."""
+    stores, opened = node.opened.node.stores, node.opened
+    fact = replace(alert(account_id=opened.account, key_id=opened.key_id), subject=Subject("run", "run_1", "n" * 200))
+    await node.call(stores.store.write, lambda tx: stores.feed.append(tx, [fact] * count))
+
+
+POLLS = 10_000
+
+
+async def test_no_number_of_keys_polls_or_charges_takes_the_loop(tmp_path: Path) -> None:
+    """Method: windows, remembered keys and cached answers by the ten thousand; polls parked, woken and sent away."""
+    async with open_timed_node(tmp_path, limits=ROOMY, server={"port": 0, "drain_s": 1, "shed": False}) as node:
+        for case in (fill_windows, fill_memories, shrink_the_cache, charge_many):
+            async with node.timed(case.__name__):
+                await node.call(case, node)
+        async with node.timed("metrics of all that"), open_client(node) as client:
+            assert (await client.get(f"{node.opened.admin_url}/metrics")).status_code == 200
+        await poll_many(node)
+        await append(node, 5_000)
+        async with node.timed("maintenance"):
+            await node.call(sweep_all, node)
+
+
+async def fill_windows(node: TimedNode) -> None:
+    """The windows of a hundred thousand keys, some at a time: what is measured is the sweep behind one of them."""
+    window = node.opened.node.admission.gate.window  # type: ignore[attr-defined]  # it is a MemoryGate
+    for first in range(0, 100_000, 1_000):
+        for key in range(first, first + 1_000):
+            window.admit(key, trio.current_time())
+        await trio.lowlevel.checkpoint()
+
+
+async def fill_memories(node: TimedNode) -> None:
+    """Keys, refused keys and balances, as many as are remembered, and then forgotten."""
+    stores = node.opened.node.stores
+    cache = stores.keys._cache
+    for first in range(0, 50_000, 1_000):
+        for at in range(first, first + 1_000):
+            cache.keep(f"a{at}", Key(f"key_{at}", f"acc_{at}", "", None), cache.look())
+            cache.keep(f"b{at}", "unknown", cache.look())
+            stores.balances.observe(f"acc_{at}", BalanceUpdate(1, 1))
+        await trio.lowlevel.checkpoint()
+    stores.doubt()
+
+
+async def shrink_the_cache(node: TimedNode) -> None:
+    """A cache full of short answers that a reload makes smaller."""
+    cache = node.opened.node.calls.cache
+    for at in range(200_000):
+        cache.put(b"%d" % at, b"", 600)
+        if at % 1_000 == 0:
+            await trio.lowlevel.checkpoint()
+    cache.bytes_max = 1_000
+    await trio.lowlevel.checkpoint()
+    cache.put(b"a", b"", 600)
+
+
+async def charge_many(node: TimedNode) -> None:
+    """Charges that are taken together, and settled together."""
+    opened, charges, taken = node.opened, node.opened.node.stores.charges, list[Charge]()
+
+    async def take(at: int) -> None:
+        request = ChargeRequest(f"req_{at}", opened.account, opened.key_id, 1, "github", "/v1/github/profile")
+        taken.append(await charges.take(request))
+
+    async with trio.open_nursery() as nursery:
+        for at in range(2_000):
+            nursery.start_soon(take, at)
+    for charge in taken:
+        charges.settle_nowait(charge)
+    await opened.node.stores.store.write(lambda _tx: None)
+
+
+async def poll_many(node: TimedNode) -> None:
+    """Ten thousand polls, through the node's app: as many sockets few systems have."""
+    hub, answered = node.opened.node.feed.hub, list[int]()
+
+    async def poll() -> None:
+        await node.opened.node.api(scope, partial(trio.sleep, 60), send)  # type: ignore[arg-type]  # nothing comes
+
+    async def send(message: Any) -> None:
+        if "status" in message:
+            answered.append(message["status"])
+        await trio.lowlevel.checkpoint()
+
+    async def park() -> None:
+        async with trio.open_nursery() as nursery:
+            for at in range(POLLS):
+                nursery.start_soon(poll)
+                if at % 500 == 0:
+                    await trio.lowlevel.checkpoint()
+
+    async def parked() -> int:
+        await trio.lowlevel.checkpoint()
+        return hub.parked()
+
+    headers = [(b"x-api-key", node.opened.key.encode())]
+    scope: Any = {"type": "http", "method": "GET", "path": "/v1/events", "query_string": b"wait_s=25&cursor=now"}
+    scope |= {"headers": headers, "extensions": {EXTENSION: {}}}
+    for case, wake in (("woken", partial(append, node, 1)), ("sent away", partial(node.call, hub.close_gently))):
+        async with trio.open_nursery() as nursery:
+            async with node.timed("ten thousand polls parked"):
+                nursery.start_soon(node.call, park)
+                while await node.call(parked) < POLLS:
+                    await trio.sleep(0.1)
+            async with node.timed(f"ten thousand polls {case}"):
+                await wake()
+                while len(answered) < POLLS:
+                    await trio.sleep(0.1)
+        assert set(answered) == {200}
+        answered.clear()
+
+
+async def sweep_all(node: TimedNode) -> None:
+    """Every sweep of the maintenance, far in the future: nothing that is swept is kept."""
+    store, log, later = node.opened.node.stores.store, node.opened.node.runtime.log, 4e9
+    assert await events.log.retention.sweep(store, later, 1, pause_s=0) > 5_000
+    await scheduler.retention.sweep(store, later, Retention(1, 1), pause_s=0)
+
+    async def sweep_at() -> float:
+        await trio.lowlevel.checkpoint()
+        return later
+
+    with trio.move_on_after(0.5):
+        await forget_old_claims(store, log, sweep_at)
+
+
+@pytest.mark.parametrize("size", [200_000, 250_000])
+async def test_no_shared_answer_takes_the_loop(size: int, empty_redis: RedisServer, tmp_path: Path) -> None:
+    answer = Answer()
+    async with open_upstream_server(answer.script) as upstream:
+        opening = open_timed_node(tmp_path, egress=upstream.url, state={"url": empty_redis.url}, limits=ROOMY)
+        async with opening as node, open_client(node) as client:
+            answer.be(b'[{"id":1,"description":"' + b"\xc3\xa9" * (size // 2) + b'"}]')
+            for case in ("a long answer that all nodes share", "the same from the server"):
+                async with node.timed(case):
+                    assert (await client.get(f"/v1/{REPOS}")).status_code == 200
+                await node.call(forget, node)
+
+
+async def forget(node: TimedNode) -> None:
+    """Leave the answer to the server alone."""
+    await trio.lowlevel.checkpoint()
+    node.opened.node.calls.cache._entries.clear()
