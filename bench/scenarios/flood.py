@@ -1,9 +1,11 @@
-"""Overload: far more requests than a node can do, in the open loop, beside a key that asks for little."""
+"""Overload: far more requests than a node can do, in the open loop, beside a key that specs for little."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import count
+from statistics import median
 
 from bench.control.control_protocol import open_control
 from bench.core.results import Figure, Mark, Point, Step
@@ -28,6 +30,11 @@ AFTER_SHARE = 0.5
 RECOVERY_S = 1.0
 """From the flood's last request to the first that must be served as ever."""
 CAPACITY_S = 3.0
+DRIFT_MAX = 0.2
+"""A flood says something only on a machine that stays as fast: by so much, as a share, what the node can do may differ
+before and after it, and what was offered from what the rate says."""
+REPEATS_MAX = 2
+"""Floods of one run that are made once more since they say nothing; so that a run has an end."""
 KEYS_APART = 10_000_000
 STAGE = Stage("feed", {**TRANSPARENT, "server.shed": True, "log.level": "warning"})
 PROFILE = "/v1/github/profile?handle=user{n}"
@@ -41,28 +48,67 @@ class Flooded:
     flood: Step
     quiet: Step
     after: Step
+    capacities: tuple[float, float]
+    """Requests a second that the node could do just before and just after."""
 
     @property
     def label(self) -> str:
         """The rate, as it is shown."""
         return f"{self.times:.0%}"
 
+    @property
+    def capacity(self) -> float:
+        """Requests a second that the node could do meanwhile."""
+        return sum(self.capacities) / 2
+
+    @property
+    def true_times(self) -> float:
+        """The rate that was offered, as a multiple of that."""
+        return self.flood.rate / self.capacity
+
+    @property
+    def drift(self) -> float:
+        """How far the machine's pace makes it another flood than its rate says, as a share."""
+        before, after = self.capacities
+        return max(abs(before - after) / self.capacity, abs(self.true_times / self.times - 1))
+
+    @property
+    def is_comparable(self) -> bool:
+        """Whether the machine was fast alike, so that the marks can be judged."""
+        return self.drift <= DRIFT_MAX
+
 
 async def measure_flood(seconds: float, *, times: Sequence[float] = TIMES, stage: Stage = STAGE) -> Found:
-    """Find what a node can do in the closed loop, then flood it with multiples of that.
+    """Flood a node with multiples of what it can do, which a closed loop finds before each flood and behind it.
+
+    What is offered goes by the median of all that was found so far. A flood in which the machine did not stay as fast
+    is repeated, a few times in all.
 
     Raises:
         ChildFailed: a server or a load generator did not run.
     """
+    repeats, first_keys = REPEATS_MAX, count(KEYS_APART, KEYS_APART)
     async with open_stage(stage) as target:
         specs = tuple(_ask(target, key) for key in _keys(target))
-        measured = await drive(ClosedLoad(specs[0], seconds=CAPACITY_S))
-        capacity = max(measured.requests / measured.seconds, 1.0)
-        seen = [
-            await _flood(target, specs, Pace(capacity * each, seconds), times=each, first_key=nth * KEYS_APART)
-            for nth, each in enumerate(times, start=1)
-        ]
-    return flood_found(capacity, seen)
+        found = [await _capacity(specs[0], next(first_keys))]
+        seen: list[Flooded] = []
+        for each in times:
+            while True:
+                pace, first_key = Pace(median(found) * each, seconds), next(first_keys)
+                parts = await _flood(target, specs, pace, times=each, first_key=first_key)
+                found.append(await _capacity(specs[0], first_key + KEYS_APART // 10 * 9))
+                flooded = Flooded(each, *parts, capacities=(found[-2], found[-1]))
+                if flooded.is_comparable or not repeats:
+                    break
+                repeats -= 1
+            seen.append(flooded)
+    return flood_found(seen)
+
+
+async def _capacity(spec: RequestSpec, first_key: int) -> float:
+    """Requests a second that the node can do at this moment."""
+    measured = await drive(ClosedLoad(spec, seconds=CAPACITY_S, first_key=first_key))
+    return max(measured.requests / measured.seconds, 1.0)
 
 
 def _keys(target: ServerTarget) -> tuple[str, str]:
@@ -77,7 +123,8 @@ def _ask(target: ServerTarget, key: str) -> RequestSpec:
 
 async def _flood(
     target: ServerTarget, specs: tuple[RequestSpec, ...], pace: Pace, *, times: float, first_key: int
-) -> Flooded:
+) -> tuple[Step, Step, Step]:
+    """The steps of the flood, of the quiet key and of a moment later."""
     flood = split_load(specs[0], pace, connections=CONNECTIONS, first_key=first_key)
     begin_ns, end_ns = flood[0].first_ns, flood[0].first_ns + round((pace.warmup_s + pace.seconds) * 1e9)
     quiet = _steady(specs[1], begin_ns, Pace(QUIET_PER_S, pace.seconds, pace.warmup_s), first_key + KEYS_APART // 2)
@@ -89,8 +136,7 @@ async def _flood(
     assert isinstance(watched, Watched)
     parts = [each for each in counts if isinstance(each, OpenLoadCounts)]
     unwatched = replace(watched, cpu_s=0.0)
-    return Flooded(
-        times,
+    return (
         step_of(pace, watched, parts[2:]),
         step_of(Pace(QUIET_PER_S, pace.seconds), unwatched, parts[:1]),
         step_of(after_pace, unwatched, parts[1:2]),
@@ -110,22 +156,33 @@ def _steady(spec: RequestSpec, first_ns: int, pace: Pace, first_key: int) -> Ope
     )
 
 
-def flood_found(capacity: float, seen: Sequence[Flooded]) -> Found:
-    """The marks of the measurements; a rate that is no overload gives figures instead."""
-    found = Found([], [Figure("flood: what the node can do, at 64 connections", capacity, "requests/s")])
+def flood_found(seen: Sequence[Flooded]) -> Found:
+    """The marks of the measurements; a rate that is no overload gives figures instead.
+
+    Where the machine did not stay as fast, the marks have no figure: they could not be measured.
+    """
+    found = Found([], [])
     for each in seen:
         found.points.append(Point(FLOOD, each.label, "", [each.flood]))
         found.points.append(Point(QUIET, each.label, "", [each.quiet]))
         found.points.append(Point(AFTER, each.label, "", [each.after]))
         name = f"flood of {each.label}"
-        served = each.flood.served_per_s / capacity
+        served = each.flood.served_per_s / each.capacity
+        for moment, capacity in zip(("before", "after"), each.capacities, strict=True):
+            found.figures.append(Figure(f"{name}, what the node can do {moment} it", capacity, "requests/s"))
+        found.figures.append(Figure(f"{name}, offered of what it can do", 100 * each.true_times, "%"))
         found.figures.append(Figure(f"{name}, served of what it can do", 100 * served, "%"))
         own = [held.own_bytes for held in each.flood.memory]
         found.figures.append(Figure(f"{name}, own memory at most", max(own) / 1e6, "MB"))
         if each.times in LEAST_SERVED:
             lost = 100 * (1 - served)
-            found.marks.append(Mark(f"{name}, not done of what it can do", lost, _lost_max(each.times), "%"))
-            found.marks.extend(_waits(name, each))
+            marks = [Mark(f"{name}, not done of what it can do", lost, _lost_max(each.times), "%"), *_waits(name, each)]
+            if not each.is_comparable:
+                found.figures.append(
+                    Figure(f"{name} is not comparable, the machine's pace changed", 100 * each.drift, "%")
+                )
+                marks = [replace(mark, value=None) for mark in marks]
+            found.marks.extend(marks)
     return found
 
 

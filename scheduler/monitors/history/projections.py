@@ -123,7 +123,7 @@ class Projections:
         return pieces
 
     async def backtest(self, monitor: Monitor, window: SlotSpan, rules: Sequence[AlertRule]) -> Backtest:
-        """Return when rules would have fired; one backtest runs at a time, and judges some runs at once in a thread."""
+        """Return when rules would have fired; one backtest runs at a time, in a thread, a few runs at once."""
         async with self._judging:
             runs, previous = await self._read(partial(_tried, monitor_id=monitor.id, window=window))
             seen: deque[Seen] = deque()

@@ -21,15 +21,19 @@ async def test_a_moment_of_a_flood_has_a_quiet_key_beside_it_and_a_time_after_it
         assert step.unexpected == {}
         assert step.served_per_s > 0
     assert found.marks == [], "what is no overload is held to nothing"
-    assert found.figures[0].value is not None
-    assert found.figures[0].value > 1
+    before, after, offered = (figure.value or 0.0 for figure in found.figures[:3])
+    assert min(before, after) > 1
+    assert offered > 1
 
 
 def test_the_marks_are_what_was_served_and_how_long_anybody_waited(tmp_path) -> None:
-    flood = replace(STEP, served_per_s=700.0, refused_per_s=1_800.0, p99_ms=100.0, refused_p99_ms=50.0, seconds=3.0)
+    flood = replace(
+        STEP, rate=2_500.0, served_per_s=700.0, refused_per_s=1_800.0, p99_ms=100.0, refused_p99_ms=50.0, seconds=3.0
+    )
     quiet = replace(STEP, requests=60, refused_per_s=0.0, p99_ms=80.0, seconds=3.0)
     after = replace(STEP, requests=300, refused_per_s=1.0, seconds=3.0)
-    found = flood_found(1_000.0, [Flooded(1.0, flood, quiet, after), Flooded(2.5, flood, quiet, after)])
+    steady = (1_050.0, 950.0)
+    found = flood_found([Flooded(times, flood, quiet, after, steady) for times in (1.0, 2.5)])
     met = {mark.name.partition(", ")[2]: mark.met for mark in found.marks}
     assert met == {
         "not done of what it can do": True,
@@ -41,8 +45,20 @@ def test_the_marks_are_what_was_served_and_how_long_anybody_waited(tmp_path) -> 
         "p99 a second after it": True,
     }
     assert 2.5 in LEAST_SERVED
-    slow = flood_found(1_000.0, [Flooded(2.5, replace(flood, served_per_s=500.0, p99_ms=0.0), quiet, after)])
+    slow = flood_found([Flooded(2.5, replace(flood, served_per_s=500.0, p99_ms=0.0), quiet, after, steady)])
     assert [mark.met for mark in slow.marks][:2] == [False, False]
     results = new_results()
     results.points.extend(found.points)
     assert "picture-flood.svg" in {file.name for file in draw(results, tmp_path, "picture")}
+
+
+def test_a_flood_on_a_machine_that_did_not_stay_as_fast_is_told_and_not_judged() -> None:
+    flood = replace(STEP, rate=2_500.0, served_per_s=700.0, seconds=3.0)
+    for capacities in ((1_300.0, 700.0), (700.0, 700.0), (1_300.0, 1_300.0)):
+        seen = Flooded(2.5, flood, STEP, STEP, capacities)
+        assert not seen.is_comparable
+        found = flood_found([seen])
+        assert found.marks
+        assert {mark.value for mark in found.marks} == {None}
+        assert any("not comparable" in figure.name for figure in found.figures)
+    assert Flooded(2.5, flood, STEP, STEP, (1_090.0, 910.0)).is_comparable

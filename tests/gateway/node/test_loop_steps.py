@@ -305,44 +305,46 @@ async def charge_many(node: TimedNode) -> None:
     await opened.node.stores.store.write(lambda _tx: None)
 
 
-async def poll_many(node: TimedNode) -> None:
-    """Ten thousand polls, through the node's app: as many sockets few systems have."""
-    hub, answered = node.opened.node.feed.hub, list[int]()
+class Crowd:
+    """Ten thousand polls, through the node's app: as many sockets few systems have. All of it is on the node's loop."""
 
-    async def poll() -> None:
-        await node.opened.node.api(scope, partial(trio.sleep, 60), send)  # type: ignore[arg-type]  # nothing comes
+    def __init__(self, node: TimedNode) -> None:
+        self.node = node
+        self.answered: list[int] = []
+        headers = [(b"x-api-key", node.opened.key.encode())]
+        self._scope: Any = {"type": "http", "method": "GET", "path": "/v1/events", "headers": headers}
+        self._scope |= {"query_string": b"wait_s=25&cursor=now", "extensions": {EXTENSION: {}}}
 
-    async def send(message: Any) -> None:
+    async def send(self, message: Any) -> None:
         if "status" in message:
-            answered.append(message["status"])
+            self.answered.append(message["status"])
         await trio.lowlevel.checkpoint()
 
-    async def park() -> None:
+    async def park(self) -> None:
+        """Poll until all are answered; five hundred come at a time."""
+        nothing: Any = partial(trio.sleep, 60)
         async with trio.open_nursery() as nursery:
-            for at in range(POLLS):
-                nursery.start_soon(poll)
+            for at in range(1, POLLS + 1):
+                nursery.start_soon(self.node.opened.node.api, self._scope, nothing, self.send)
                 if at % 500 == 0:
-                    await trio.lowlevel.checkpoint()
+                    await self.wait_parked(at)
 
-    async def parked() -> int:
-        await trio.lowlevel.checkpoint()
-        return hub.parked()
+    async def wait_parked(self, count: int) -> None:
+        while self.node.opened.node.feed.hub.parked() < count:  # noqa: ASYNC110 - it has no event
+            await trio.sleep(0.01)
 
-    headers = [(b"x-api-key", node.opened.key.encode())]
-    scope: Any = {"type": "http", "method": "GET", "path": "/v1/events", "query_string": b"wait_s=25&cursor=now"}
-    scope |= {"headers": headers, "extensions": {EXTENSION: {}}}
-    for case, wake in (("woken", partial(append, node, 1)), ("sent away", partial(node.call, hub.close_gently))):
-        async with trio.open_nursery() as nursery:
+
+async def poll_many(node: TimedNode) -> None:
+    """Park polls and wake them, then park them again and send them away."""
+    send_away = partial(node.call, node.opened.node.feed.hub.close_gently)
+    for case, wake in (("woken", partial(append, node, 1)), ("sent away", send_away)):
+        crowd = Crowd(node)
+        async with node.timed(f"ten thousand polls {case}"), trio.open_nursery() as nursery:
             async with node.timed("ten thousand polls parked"):
-                nursery.start_soon(node.call, park)
-                while await node.call(parked) < POLLS:
-                    await trio.sleep(0.1)
-            async with node.timed(f"ten thousand polls {case}"):
-                await wake()
-                while len(answered) < POLLS:
-                    await trio.sleep(0.1)
-        assert set(answered) == {200}
-        answered.clear()
+                nursery.start_soon(node.call, crowd.park)
+                await node.call(crowd.wait_parked, POLLS)
+            await wake()
+        assert crowd.answered == [200] * POLLS
 
 
 async def sweep_all(node: TimedNode) -> None:
