@@ -2,7 +2,11 @@
 
 import gc
 import inspect
+import os
+import shutil
 import signal
+import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -24,6 +28,9 @@ MEASURING = (*CROWDS, "tests/bench/")
 """Folders whose tests compare times with those of other processes, by the machine's own clock."""
 PROCESSES = 3
 """Two keep two cores busy, while the crowds of the third mostly wait."""
+MEMORY = Path("/dev/shm")
+ROOM_BYTES = 4 << 30
+"""A whole run holds a tenth of it at a time."""
 
 # Hypothesis plays the same examples each time and everywhere, until their test changes: what has passed passes again.
 # `pytest --hypothesis-profile search` looks for new ones. No machine is too slow for either.
@@ -38,6 +45,19 @@ def pytest_configure(config: pytest.Config) -> None:
     """Tests end programs with Ctrl-C; what a shell runs in its background ignores that, and so would all it starts."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if not hasattr(config, "workerinput"):
+        share_out_no_waits()
+
+
+def share_out_no_waits() -> None:
+    """Keep from all processes of the run what proves nothing: waits for a disk, and compiling a module twice.
+
+    Files of tests are in memory, where there is room. No test cuts the machine's power, so none sees what a disk holds.
+    """
+    if "TMPDIR" not in os.environ and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ROOM_BYTES:
+        tempfile.tempdir = os.environ["TMPDIR"] = str(MEMORY)
+    sys.dont_write_bytecode = False
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 def pytest_collectstart(collector: pytest.Collector) -> None:
