@@ -137,10 +137,12 @@ class Overload:
         late whose bytes have arrived. The looks are apart by chance, or they could always fall between two stalls.
         """
         clock, shedder = self._clock, self._shedder
-        while not stop.is_set():
+        while True:
             tick_s = WARY_TICK_S if shedder.is_wary else TICK_S
             due_at = clock() + tick_s * (0.5 + self._rng.random())
-            await trio.sleep_until(due_at)
+            with trio.move_on_at(due_at):
+                await stop.wait()
+                return
             began_at = clock()
             await trio.lowlevel.checkpoint()
             at = clock()

@@ -22,9 +22,9 @@ from gateway.observability.logs import Log
 from scheduler.webhooks.targets.resolver import Resolve
 from storage.disk_watch import Probe
 from tests.fakes.calling import Answered
+from tests.fakes.migrated import migrated_at
 from tests.fakes.outsider import admit, refuse
 from tests.fakes.scripted_upstream import Upstream, open_upstream
-from tests.fakes.stores import store_at
 from upstreams.model.endpoint import Platform
 from upstreams.platforms import load_platforms
 
@@ -171,13 +171,13 @@ def _start(
     tables: Mapping[str, Mapping[str, object]],
     log: io.BytesIO,
 ) -> Start:
+    folder.mkdir(exist_ok=True)
     settled: dict[str, Mapping[str, object]] = {
         "server": {"port": 0, "drain_s": 1},
         "admin": {"port": 0},
-        "store": {"url": store_at(folder / "sluice.db")},
+        "store": {"url": migrated_at(folder / "sluice.db")},
         "upstreams": {"egress": egress},
     }
-    folder.mkdir(exist_ok=True)
     file = folder / "config.toml"
     merged = {name: {**settled.get(name, {}), **tables.get(name, {})} for name in settled | tables}
     lines = (f"[{name}]\n" + "".join(f"{k} = {_toml(v)}\n" for k, v in table.items()) for name, table in merged.items())

@@ -31,8 +31,8 @@ def engine() -> str:
     return chosen
 
 
-def store_at(file: Path) -> str:
-    """The address of the store that `file` stands for; empty at first, and the same one each time."""
+def store_at(file: Path, template: str = "template0") -> str:
+    """The address of the store that `file` stands for; at first empty, or on a server as `template`; later the same."""
     if engine() == "sqlite":
         return f"sqlite:///{file}"
     server = os.environ[SERVER]
@@ -40,7 +40,7 @@ def store_at(file: Path) -> str:
     with psycopg.connect(server, autocommit=True) as connection:
         known = connection.execute("SELECT FROM pg_database WHERE datname = %s", (name,)).fetchall()
         if not known:
-            connection.execute(f"CREATE DATABASE {name} TEMPLATE template0 STRATEGY file_copy".encode())
+            connection.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy".encode())
     return server.rpartition("/")[0] + f"/{name}"
 
 
