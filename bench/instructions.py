@@ -2,8 +2,9 @@
 
 Times on a shared machine scatter by tens of percent; the instructions that a request takes are the same to one or two
 percent, however busy the machine is. A node runs under valgrind's callgrind with a fixed hash seed, real sockets and a
-real store, and 64 connections ask it; each figure is the median of three counts. Figures hold for one build of the
-interpreter, so `instructions.json` beside this file keeps them by build.
+real store, and 64 connections ask it; each figure is the median of three counts, of which a check leaves out the third
+where the first two have settled it. Figures hold for one build of the interpreter, so `instructions.json` beside this
+file keeps them by build.
 
 Valgrind makes the node fifty times slower, but not the clock, so what it does by the clock would count fifty times too
 much: what an idle node does in as much time is taken off.
@@ -19,7 +20,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -30,7 +31,7 @@ import trio
 from bench.core.errors import ChildFailed
 from bench.core.machine import interpreter_build
 from bench.core.scenarios import Scenario
-from bench.core.tasks import run_until_stopped
+from bench.core.tasks import run_side_by_side, run_until_stopped
 from bench.cost import staged
 from bench.load.driving import spec_for
 from bench.load.wire import ClosedWire
@@ -42,6 +43,8 @@ ABOVE_AT_MOST = 1.03
 FIGURES = Path(__file__).with_name("instructions.json")
 CONNECTIONS = 64
 COUNTS = 3
+NODES_AT_A_TIME = 2
+"""Counts are the same on a busy machine, and a core counts for one node only."""
 ANSWERS_S = 300.0
 ANSWER_DRAIN_S = 60.0
 IDLE_S = 3.0
@@ -176,31 +179,56 @@ def count_once(
     return counted // requests
 
 
-async def count(
-    figures: dict[str, int], *, requests: int, counts: int = COUNTS, names: Sequence[str] = COUNTED
-) -> None:
-    """Add to `figures` the instructions a request of each scenario takes: the median of `counts` counts.
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """How often each scenario is counted, over how many requests."""
+
+    requests: int
+    counts: int = COUNTS
+    committed: Figures = field(default_factory=dict)
+    """With these the counts of a scenario end as soon as no further one can change on which side its median is."""
+
+    def is_settled(self, scenario: str, counted: Sequence[int]) -> bool:
+        """Whether the counts so far are enough."""
+        if len(counted) == self.counts:
+            return True
+        if scenario not in self.committed:
+            return False
+        over = sum(one > self.committed[scenario] * ABOVE_AT_MOST for one in counted)
+        return max(over, len(counted) - over) * 2 > self.counts
+
+
+async def count(figures: dict[str, int], counting: Counting, *, names: Sequence[str] = COUNTED) -> None:
+    """Add to `figures` the instructions a request of each scenario takes: the median of its counts.
 
     Raises:
         ChildFailed: a node did not run, or did not answer as expected.
     """
-    for rows in staged(names):
+    at_a_time = trio.CapacityLimiter(NODES_AT_A_TIME)
+    works = [partial(_count_stage, rows, counting, at_a_time) for rows in staged(names)]
+    for counted in await run_side_by_side(*works):
+        figures.update(counted)
+
+
+async def _count_stage(rows: Sequence[Scenario], counting: Counting, at_a_time: trio.CapacityLimiter) -> dict[str, int]:
+    async with at_a_time:
         with TemporaryDirectory(prefix="sluice-instructions-") as folder:
             callgrind = Callgrind(Path(folder))
             async with open_stage(rows[0].stage, under=callgrind.command) as target:
-                counting = partial(_count_rows, rows, target, callgrind, requests=requests, counts=counts)
-                figures.update(await trio.to_thread.run_sync(counting))
+                return await trio.to_thread.run_sync(_count_rows, rows, target, callgrind, counting)
 
 
 def _count_rows(
-    rows: Sequence[Scenario], target: ServerTarget, callgrind: Callgrind, *, requests: int, counts: int
+    rows: Sequence[Scenario], target: ServerTarget, callgrind: Callgrind, counting: Counting
 ) -> dict[str, int]:
     """The figures of the scenarios that one running node can be asked for."""
     idle_per_s, figures = idle_rate(target, callgrind), {}
     for row in rows:
-        count_turn = partial(count_once, row, target, callgrind, requests=requests, idle_per_s=idle_per_s)
-        several = [count_turn(first_key=1 + turn * 1_000_000) for turn in range(counts)]
-        figures[row.name] = int(statistics.median(several))
+        count_turn = partial(count_once, row, target, callgrind, requests=counting.requests, idle_per_s=idle_per_s)
+        several = list[int]()
+        while not counting.is_settled(row.name, several):
+            several.append(count_turn(first_key=1 + len(several) * 1_000_000))
+        figures[row.name] = statistics.median_low(several)
         print(f"{row.name}: {figures[row.name]:,} ({min(several):,} to {max(several):,})", flush=True)
     return figures
 
@@ -239,8 +267,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("valgrind is not installed", file=sys.stderr)
         return 1
     counted: dict[str, int] = {}
+    committed = read_figures().get(build_name())
+    counting = Counting(given.requests, committed=committed or {}) if given.check else Counting(given.requests)
     try:
-        ended = trio.run(run_until_stopped, partial(count, counted, requests=given.requests))
+        ended = trio.run(run_until_stopped, partial(count, counted, counting))
     except ChildFailed as exc:
         print(exc, file=sys.stderr)
         return 1
@@ -248,7 +278,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     if given.record:
         record(counted)
-    over = check(counted, read_figures().get(build_name())) if given.check else []
+    over = check(counted, committed) if given.check else []
     for line in over:
         print(line, file=sys.stderr)
     return 1 if over else 0
