@@ -3,7 +3,7 @@ import time
 import pytest
 import trio
 
-from tests.fakes.patient_clock import STEP_S, PatientClock
+from tests.fakes.patient_clock import BRISKLY, STEP_S, PatientClock
 
 
 async def test_what_the_loop_sleeps_counts_in_full() -> None:
@@ -28,6 +28,14 @@ async def test_who_is_late_from_a_sleep_has_slept_as_long_as_he_meant_to() -> No
         await trio.sleep(0.01)
         time.sleep(0.2)  # noqa: ASYNC251 - as above
         assert trio.current_time() - began < 0.01 + 4 * STEP_S
+
+
+@BRISKLY
+async def test_a_brisk_test_sleeps_a_fifth_of_the_time() -> None:
+    began, really = trio.current_time(), time.perf_counter()
+    await trio.sleep(0.5)
+    assert 0.5 <= trio.current_time() - began < 0.5 + 4 * 5 * STEP_S
+    assert time.perf_counter() - really >= 0.1
 
 
 @pytest.mark.trio(run=trio.run)

@@ -64,7 +64,8 @@ PIECES = (
     *("\0", "\x7f", "~", "*", ".git", ".json", "x" * 300, "%", "%zz", "did:plc:", ",", "(", '"', "<"),
 )
 HOSTILE = st.lists(st.sampled_from(PIECES), min_size=1, max_size=5).map("".join)
-FEW = settings(max_examples=60, deadline=None)
+FEW = settings(max_examples=25, deadline=None)
+"""Of each of 160 places, beside those that are named."""
 Sent = tuple[str, tuple[str, ...], tuple[tuple[str, str], ...], str]
 """A request as its bytes tell it: host, the path's segments and the query, all decoded, and the body."""
 

@@ -12,6 +12,7 @@ import pytest
 import trio
 
 from tests.fakes.node import OpenNode, open_test_node
+from tests.fakes.patient_clock import BRISKLY
 from tests.fakes.scripted_upstream import Told, told
 from tests.fakes.upstream_server import until
 from tests.gateway.server.raw_client import Client
@@ -100,6 +101,7 @@ async def test_the_head_of_a_large_answer_leaves_at_once(engine: str, tmp_path: 
         assert running(node) == 0
 
 
+@BRISKLY
 @BOTH
 async def test_a_stop_does_not_wait_for_one_that_does_not_read(engine: str, tmp_path: Path) -> None:
     async with opened(tmp_path, engine) as node:

@@ -12,6 +12,7 @@ import trio
 from tests.fakes.cancelling import cancel_everywhere
 from tests.fakes.feeding import CONSUMERS, FEED, append_some, cursor_of, end, page, subjects
 from tests.fakes.node import OpenNode, open_test_node
+from tests.fakes.patient_clock import BRISKLY
 from tests.gateway.feed.test_polling import ROOMY, assert_nothing_left
 
 UNWATCHED = {**ROOMY, "server": {"shed": False}}
@@ -56,6 +57,7 @@ async def ask(
     return sent
 
 
+@BRISKLY
 @pytest.mark.parametrize("tells_hangup", [True, False])
 @pytest.mark.parametrize("place", ["cursor=now", "consumer=one&start=now", "types=key.*&cursor=now"])
 async def test_a_poll_cancelled_at_any_wait_leaves_no_place_and_no_waiter(
@@ -72,6 +74,7 @@ async def test_a_poll_cancelled_at_any_wait_leaves_no_place_and_no_waiter(
         )
 
 
+@BRISKLY
 async def test_a_poll_cancelled_while_it_is_woken_leaves_nothing(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, **UNWATCHED) as node:
 
@@ -86,6 +89,7 @@ async def test_a_poll_cancelled_while_it_is_woken_leaves_nothing(tmp_path: Path)
         await cancel_everywhere(poll, check)
 
 
+@BRISKLY
 async def test_a_stream_cancelled_at_any_wait_leaves_nothing(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, **UNWATCHED) as node:
         await append_some(node, 3)

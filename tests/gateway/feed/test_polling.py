@@ -28,6 +28,7 @@ from tests.fakes.feeding import (
     subjects,
 )
 from tests.fakes.node import OpenNode, open_test_node
+from tests.fakes.patient_clock import BRISKLY
 from tests.fakes.upstream_server import until
 
 ENGINES = ("native", "hypercorn")
@@ -89,6 +90,7 @@ async def test_a_poll_is_woken_by(query: str, facts: Facts, as_consumer: bool, t
         assert cursor_of(body) == await end(node)
 
 
+@BRISKLY
 @pytest.mark.parametrize("as_consumer", [False, True], ids=["by cursor", "as a consumer"])
 @pytest.mark.parametrize(("query", "facts"), LETS_SLEEP.values(), ids=LETS_SLEEP.keys())
 async def test_a_poll_is_not_woken_by(query: str, facts: Facts, as_consumer: bool, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import trio
 
 from gateway.server.asgi import Receive, Scope, Send
 from gateway.server.bounds import Bounds
+from tests.fakes.patient_clock import BRISKLY
 from tests.gateway.server.apps import PathApp, answer
 from tests.gateway.server.raw_client import Client, open_served
 
@@ -166,6 +167,7 @@ async def test_a_body_that_keeps_coming_is_read_to_its_end_at_a_stop():
         assert (await client.answer()).body == b"a" * 1600
 
 
+@BRISKLY
 async def test_an_answer_that_nobody_reads_is_given_up_long_before_the_drain_ends():
     app = PathApp()
     async with (
