@@ -32,6 +32,7 @@ def fork_each(files: socket.socket) -> None:
     for name in LOADED:  # only this process loads the program
         import_module(name)
     import_module("upstreams.platforms").load_platforms()
+    import_module("gateway.config.secrets").derive_secrets("loads what derives secrets")
     gc.freeze()  # a fork that ends would walk over all that was loaded, which takes four times as long as a command
     running: set[int] = set()
     for line in sys.stdin.buffer:
