@@ -86,11 +86,19 @@ async def _measure_with_wrk(scenario: Scenario, target: ServerTarget, options: C
 
 
 async def measure_cost(
-    scenario: Scenario, target: ServerTarget, *, connections: int, seconds: float, first_key: int = 1
+    scenario: Scenario,
+    target: ServerTarget,
+    *,
+    connections: int,
+    seconds: float,
+    warmup_s: float = 1.0,
+    first_key: int = 1,
 ) -> Cost:
     """One scenario in the closed loop against a running server."""
     spec = spec_for(scenario, target)
-    load = ClosedLoad(spec, connections=connections, seconds=seconds, pid=target.pid, first_key=first_key)
+    load = ClosedLoad(
+        spec, connections=connections, warmup_s=warmup_s, seconds=seconds, pid=target.pid, first_key=first_key
+    )
     return cost_of(scenario.name, connections, await drive(load))
 
 

@@ -104,7 +104,7 @@ async def _run_scenario(scenario: Scenario, options: SuiteOptions, results: Resu
     setting = ", ".join(f"{key}={spelled(value)}" for key, value in options.settings.items())
     named = f"{scenario.name} with {setting}" if setting else scenario.name
     announce(f"{named}: the bare server first, for the machine's pace")
-    results.hello_us.append(await measure_hello())
+    results.hello_us.append(await measure_hello(min(HELLO_S, options.seconds or HELLO_S)))
     async with open_stage(scenario.stage) as target:
         rates = options.rates.get(scenario.name)
         if not rates:
@@ -136,10 +136,11 @@ async def find_rates(scenario: Scenario, target: ServerTarget) -> dict[str, floa
     return {f"{share:.0%}": capacity * share for share in scenario.shares}
 
 
-async def measure_hello() -> float:
-    """CPU microseconds a request of the bare server: how fast the machine is right now."""
+async def measure_hello(seconds: float) -> float:
+    """CPU microseconds a request of the bare server: how fast the machine is right now; it warms up as long."""
     async with open_stage(Stage("hello")) as target:
-        return (await measure_cost(SCENARIOS["hello"], target, connections=64, seconds=HELLO_S)).cpu_us
+        cost = await measure_cost(SCENARIOS["hello"], target, connections=64, seconds=seconds, warmup_s=seconds)
+    return cost.cpu_us
 
 
 def soak_marks(scenario: Scenario, points: Sequence[Point]) -> list[Mark]:

@@ -97,8 +97,12 @@ def has_ended(pid: int) -> bool:
 
 
 @asynccontextmanager
-async def open_server(command: Sequence[str], *, log: Path) -> AsyncIterator[Child]:
+async def open_server(
+    command: Sequence[str], *, log: Path, environ: Mapping[str, str] = MappingProxyType({})
+) -> AsyncIterator[Child]:
     """Run `command` until the block ends; entered once it has printed its first line. Its stderr goes to `log`.
+
+    `environ` is added to this process's own environment.
 
     Raises:
         ChildFailed: it ended, or stayed silent for `START_S`, before that line; or the block failed since it ended.
@@ -106,7 +110,12 @@ async def open_server(command: Sequence[str], *, log: Path) -> AsyncIterator[Chi
     with log.open("wb") as errors:
         # A session of its own: Ctrl-C reaches the bench alone, which then stops what it started, in order.
         process = await trio.lowlevel.open_process(
-            list(command), stdout=subprocess.PIPE, stderr=errors, cwd=PROJECT, start_new_session=True
+            list(command),
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            cwd=PROJECT,
+            env={**os.environ, **environ},
+            start_new_session=True,
         )
     try:
         yield Child(pid=process.pid, ready_line=await _ready_line(process, log=log))

@@ -5,22 +5,26 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from secrets import token_urlsafe
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
 
 import msgspec
+import trio
 
-from bench.control.control_protocol import ControlAddress
+from bench.control.control_protocol import ControlAddress, open_control
 from bench.core.errors import ChildFailed
-from bench.core.process import PYTHON, open_server, run_command
+from bench.core.process import PYTHON, open_server
 from bench.core.scenarios import Stage
 from bench.core.settings import BASE, Setting, toml
 from bench.peers.shared_servers import missing_servers, open_postgres, open_redis
-from gateway.config.secrets import load_secret
+from gateway.config.secrets import derive_secrets, load_secret
 
 SLUICE = (PYTHON, "-c", "from gateway.cli import main; main()")
 PEER = (PYTHON, "-m", "bench.peers.peers")
-CREDITS = "1000000000"
+CREDITS = 1_000_000_000
+ALONE = ("hello", "parking")
+"""The servers that call no upstream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +59,27 @@ class Listening:
     admin_url: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class NewAccount:
-    """The part that is used of `sluice account create --json`."""
+class CreateAccount(msgspec.Struct, frozen=True):
+    """Make an account with so many credits. The answer is `NewAccount`."""
+
+    name: str
+    credits: int
+
+
+class NewAccount(msgspec.Struct, frozen=True):
+    """The part that is used of a new account."""
 
     id: str
 
 
-@dataclass(frozen=True, slots=True)
-class IssuedKey:
-    """The part that is used of `sluice key create --json`."""
+class CreateKey(msgspec.Struct, frozen=True):
+    """Issue a key of an account. The answer is `IssuedKey`."""
+
+    account: str
+
+
+class IssuedKey(msgspec.Struct, frozen=True):
+    """The part that is used of a new key."""
 
     key: str
 
@@ -74,7 +89,7 @@ OpenServer = Callable[[Bed], AbstractAsyncContextManager[ServerTarget]]
 
 @asynccontextmanager
 async def open_stage(stage: Stage, *, under: tuple[str, ...] = ()) -> AsyncIterator[ServerTarget]:
-    """The server of a stage, with the sandbox behind it and a folder of its own; nothing of it is left afterwards.
+    """The server of a stage, with the sandbox behind it if it calls one, in a folder that is gone afterwards.
 
     `under` are the words of a program that runs the gateway, such as a profiler.
 
@@ -82,11 +97,16 @@ async def open_stage(stage: Stage, *, under: tuple[str, ...] = ()) -> AsyncItera
         ChildFailed: one of them did not start.
     """
     with TemporaryDirectory(prefix="sluice-bench-") as folder:
-        async with open_sandbox(Bed(Path(folder), stage=stage)) as sandbox:
+        bed = Bed(Path(folder), stage=stage, under=under)
+        if stage.server in ALONE:
+            async with SERVERS[stage.server](bed) as target:
+                yield target
+            return
+        async with open_sandbox(bed) as sandbox:
             if stage.server == "sandbox":
                 yield sandbox
                 return
-            async with SERVERS[stage.server](Bed(Path(folder), sandbox.url, stage, under)) as target:
+            async with SERVERS[stage.server](replace(bed, upstream_url=sandbox.url)) as target:
                 yield target
 
 
@@ -98,9 +118,11 @@ def can_run(stage: Stage) -> bool:
 
 
 @asynccontextmanager
-async def open_listening(*command: str, log: Path) -> AsyncIterator[ServerTarget]:
+async def open_listening(
+    *command: str, log: Path, environ: Mapping[str, str] = MappingProxyType({})
+) -> AsyncIterator[ServerTarget]:
     """A server that says where it listens with its first line."""
-    async with open_server(command, log=log) as child:
+    async with open_server(command, log=log, environ=environ) as child:
         listening = msgspec.json.decode(child.ready_line, type=Listening)
         yield ServerTarget(url=listening.url, pid=child.pid, control=ControlAddress(listening.admin_url, ""))
 
@@ -165,10 +187,10 @@ async def open_shared(bed: Bed) -> AsyncIterator[ServerTarget]:
 
 @asynccontextmanager
 async def _open_gateway(bed: Bed, where: Mapping[str, Setting]) -> AsyncIterator[ServerTarget]:
-    config = _write_config(bed, where)
-    key = await _new_key(config)
-    serve = (*bed.under, *SLUICE, "serve", "--config", config)
-    async with open_listening(*serve, log=bed.folder / "gateway.log") as target:
+    serve, secret = (*bed.under, *SLUICE, "serve", "--config", _write_config(bed, where)), token_urlsafe(32)
+    async with open_listening(*serve, log=bed.folder / "gateway.log", environ={"SLUICE_SECRET": secret}) as target:
+        control = ControlAddress(target.control.url, derive_secrets(secret).admin_token)
+        key = await trio.to_thread.run_sync(_new_key, control)
         yield ServerTarget(url=target.url, pid=target.pid, key_headers=(("x-api-key", key),))
 
 
@@ -178,11 +200,10 @@ def _write_config(bed: Bed, where: Mapping[str, Setting]) -> str:
     return str(config)
 
 
-async def _new_key(config: str) -> str:
-    account = ("account", "create", "--config", config, "--name", "bench", "--credits", CREDITS, "--json")
-    account_id = msgspec.json.decode(await run_command((*SLUICE, *account)), type=NewAccount).id
-    key = ("key", "create", "--config", config, "--account", account_id, "--json")
-    return msgspec.json.decode(await run_command((*SLUICE, *key)), type=IssuedKey).key
+def _new_key(place: ControlAddress) -> str:
+    with open_control(place) as control:
+        account = control.call("account.create", CreateAccount("bench", CREDITS), NewAccount)
+        return control.call("key.create", CreateKey(account.id), IssuedKey).key
 
 
 SERVERS: Mapping[str, OpenServer] = MappingProxyType(

@@ -16,11 +16,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from bench.core.errors import BenchError, WrongUse
 from bench.core.results import FOLDER, Results, new_results, save
 from bench.core.tasks import run_until_stopped
-from bench.report.plots import draw, draw_sweep
 from bench.report.report import show_results
 
 Announce = Callable[[str], None]
 Measure = Callable[[Results, Announce], Awaitable[None]]
+Draw = Callable[[Results, Path, str], list[Path]]
 REFRESHES_PER_S = 2
 
 
@@ -45,11 +45,14 @@ def measure_and_show(measure: Measure, *, works: int, files: Files, is_sweep: bo
         ChildFailed: a server or a load generator did not run.
     """
     folder, name = place_of(files)
+    # Loads a library of a second, so not for what is refused; and before the measuring, in case it is not installed.
+    from bench.report.plots import draw, draw_sweep  # noqa: PLC0415
+
     results = new_results()
     ended, failure = _measured(measure, results, works)
     results = replace(results, complete=ended)
     # The file comes first: whatever happens to the terminal or to a picture, the figures are kept.
-    written = _write(results, folder, name, is_sweep=is_sweep)
+    written = _write(results, folder, name, draw_sweep if is_sweep else draw)
     if written:
         show_results(results, as_json=files.as_json)
     say(*(f"written: {each}" for each in written))
@@ -104,12 +107,12 @@ async def _behind_a_bar(measure: Measure, results: Results, works: int) -> None:
         bar.update(task, completed=works)
 
 
-def _write(results: Results, folder: Path, name: str, *, is_sweep: bool) -> list[Path]:
+def _write(results: Results, folder: Path, name: str, draw_it: Draw) -> list[Path]:
     if not (results.costs or results.marks or results.figures or any(point.steps for point in results.points)):
         return []
     file = folder / f"{name}.json"
     save(results, file)
-    return [file, *(draw_sweep if is_sweep else draw)(results, folder, name)]
+    return [file, *draw_it(results, folder, name)]
 
 
 def say(*lines: str) -> None:

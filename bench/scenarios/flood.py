@@ -78,7 +78,9 @@ class Flooded:
         return self.drift <= DRIFT_MAX
 
 
-async def measure_flood(seconds: float, *, times: Sequence[float] = TIMES, stage: Stage = STAGE) -> Found:
+async def measure_flood(
+    seconds: float, *, times: Sequence[float] = TIMES, stage: Stage = STAGE, capacity_s: float = CAPACITY_S
+) -> Found:
     """Flood a node with multiples of what it can do, which a closed loop finds before each flood and behind it.
 
     What is offered goes by the median of all that was found so far. A flood in which the machine did not stay as fast
@@ -90,13 +92,13 @@ async def measure_flood(seconds: float, *, times: Sequence[float] = TIMES, stage
     repeats, first_keys = REPEATS_MAX, count(KEYS_APART, KEYS_APART)
     async with open_stage(stage) as target:
         specs = tuple(_ask(target, key) for key in _keys(target))
-        found = [await _capacity(specs[0], next(first_keys))]
+        found = [await _capacity(specs[0], next(first_keys), capacity_s)]
         seen: list[Flooded] = []
         for each in times:
             while True:
                 pace, first_key = Pace(median(found) * each, seconds), next(first_keys)
                 parts = await _flood(target, specs, pace, times=each, first_key=first_key)
-                found.append(await _capacity(specs[0], first_key + KEYS_APART // 10 * 9))
+                found.append(await _capacity(specs[0], first_key + KEYS_APART // 10 * 9, capacity_s))
                 flooded = Flooded(each, *parts, capacities=(found[-2], found[-1]))
                 if flooded.is_comparable or not repeats:
                     break
@@ -105,9 +107,9 @@ async def measure_flood(seconds: float, *, times: Sequence[float] = TIMES, stage
     return flood_found(seen)
 
 
-async def _capacity(spec: RequestSpec, first_key: int) -> float:
+async def _capacity(spec: RequestSpec, first_key: int, seconds: float) -> float:
     """Requests a second that the node can do at this moment."""
-    measured = await drive(ClosedLoad(spec, seconds=CAPACITY_S, first_key=first_key))
+    measured = await drive(ClosedLoad(spec, seconds=seconds, first_key=first_key))
     return max(measured.requests / measured.seconds, 1.0)
 
 

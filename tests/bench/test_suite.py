@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import stat
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from bench.core.errors import WrongUse
+from bench.core.errors import ChildFailed, WrongUse
 from bench.core.results import MemorySample, Point, new_results
 from bench.core.scenarios import PEERS, SCENARIOS
 from bench.load.keys import KEYS
@@ -48,13 +49,20 @@ def test_the_scenarios_that_operators_were_promised_are_there() -> None:
     assert set(promised.split()) <= set(NAMES)
 
 
-async def test_a_scenario_runs_as_often_as_asked_for_and_tells_what_is_next() -> None:
+async def test_a_scenario_runs_as_often_as_asked_for_and_a_node_that_dies_fails_it_by_name() -> None:
+    """Method: the node is killed as the last step begins; each that has ended is kept."""
     rates = {"hit": {"100/s": 100.0}}
-    options = SuiteOptions(scenarios=("hit",), rates=rates, seconds=0.3, repeats=2)
+    options = SuiteOptions(scenarios=("hit",), rates=rates, seconds=0.3, repeats=3)
     results, told = new_results(), list[str]()
-    with trio.fail_after(90):
-        await run_suite(options, results, told.append)
-    assert len(told) == works_of(options) == 1 + 2
+
+    def announce(what: str) -> None:
+        told.append(what)
+        if len(told) == works_of(options):
+            os.kill(pid_of(b"serve"), signal.SIGKILL)
+
+    with trio.fail_after(90), pytest.raises(ChildFailed, match=r"serve .* ended with -9"):
+        await run_suite(options, results, announce)
+    assert len(told) == 1 + 3
     assert [(point.label, len(point.steps)) for point in results.points] == [("100/s", 2)]
     for point in results.points:
         for step in point.steps:
@@ -64,10 +72,17 @@ async def test_a_scenario_runs_as_often_as_asked_for_and_tells_what_is_next() ->
     assert len(results.hello_us) == 1
 
 
+def pid_of(command: bytes) -> int:
+    """The process of that command which this one has started."""
+    children = (pid for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split())
+    (found,) = (pid for pid in children if command in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"))
+    return int(found)
+
+
 async def test_a_sweep_runs_the_scenario_under_each_value_and_refusals_are_a_part_of_it() -> None:
     """Method: the window admits 20 requests of a key, then 1,000,000; 60 and more are sent."""
     sweep = Sweep("limits.requests_per_minute", (20, 1_000_000))
-    options = SuiteOptions(("hit",), {"hit": {"100/s": 100.0}}, 0.4, 1)
+    options = SuiteOptions(("hit",), {"hit": {"100/s": 100.0}}, 0.2, 1)
     results, told = new_results(), list[str]()
     with trio.fail_after(90):
         await run_sweep(sweep, options, results, told.append)

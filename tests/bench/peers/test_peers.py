@@ -63,7 +63,7 @@ async def test_a_node_with_both_servers_beside_it_serves_billed_misses() -> None
     row = SCENARIOS["shared"]
     with trio.fail_after(90):
         async with open_stage(row.stage) as target:
-            cost = await measure_cost(row, target, connections=4, seconds=0.5)
+            cost = await measure_cost(row, target, connections=4, seconds=0.3, warmup_s=0.1)
     assert cost.requests > 0
     assert cost.unexpected == {}
 

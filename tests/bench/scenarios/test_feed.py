@@ -1,9 +1,11 @@
 """The scenarios of the feed against real servers, each with few polls and events, and what is said of them."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 import trio
+from anyio.from_thread import start_blocking_portal
 
 from bench.control.control_protocol import WAITING, ControlAddress, Waiting, open_control
 from bench.core.errors import ChildFailed
@@ -68,26 +70,23 @@ async def test_a_reader_catches_up_and_consumers_acknowledge_to_the_end() -> Non
     assert min(seen.events_per_s, seen.event_cpu_us, seen.acks_per_s, seen.ack_cpu_us) > 0
 
 
-async def test_pages_of_a_log_are_read_at_the_store() -> None:
-    with trio.fail_after(90):
-        seen = await measure_depth(3_000, reads=20)
-    assert (Histogram(seen.page).total, Histogram(seen.unchanged).total) == (20, 20)
-    assert seen.fill_s > 0
+@pytest.fixture(scope="module")
+def one_poll_a_key() -> Iterator[ServerTarget]:
+    """A node for several tests, at which a key may hold one poll."""
+    stage = open_stage(Stage("feed", {"limits.long_polls": 1}))
+    with start_blocking_portal("trio") as portal, portal.wrap_async_context_manager(stage) as target:
+        yield target
 
 
 @pytest.mark.parametrize(
     ("key", "said"), [("", "before its time"), ("sl_nobody", "answered with 401")], ids=["one too many", "a stranger"]
 )
-async def test_a_poll_that_gets_something_else_than_the_feed_promises_ends_the_run(key: str, said: str) -> None:
+def test_a_poll_that_gets_something_else_than_the_feed_promises_ends_the_run(
+    key: str, said: str, one_poll_a_key: ServerTarget
+) -> None:
     """Method: a key may hold one poll here, so its second is answered at once; a stranger's are refused."""
-    with trio.fail_after(90):
-        async with open_stage(Stage("feed", {"limits.long_polls": 1})) as target:
-            await trio.to_thread.run_sync(_poll_twice, target, key, said)
-
-
-def _poll_twice(target: ServerTarget, key: str, said: str) -> None:
-    clients = PollClients(target.url)
-    with open_control(target.control) as control:
+    clients = PollClients(one_poll_a_key.url)
+    with open_control(one_poll_a_key.control) as control:
         (person,) = control.people(1, 1)
     try:
         for _ in range(2):
@@ -102,16 +101,10 @@ def _poll_twice(target: ServerTarget, key: str, said: str) -> None:
     ("order", "token", "said"),
     [("bench.frobnicate", None, "no operation bench.frobnicate"), (WAITING, "wrong", "token is missing or wrong")],
 )
-async def test_an_order_that_is_not_obeyed_fails_with_the_server_s_words(
-    order: str, token: str | None, said: str
+def test_an_order_that_is_not_obeyed_fails_with_the_server_s_words(
+    order: str, token: str | None, said: str, one_poll_a_key: ServerTarget
 ) -> None:
-    with trio.fail_after(90):
-        async with open_stage(FEED) as target:
-            place = ControlAddress(target.control.url, token or target.control.token)
-            await trio.to_thread.run_sync(_order, place, order, said)
-
-
-def _order(place: ControlAddress, order: str, said: str) -> None:
+    place = ControlAddress(one_poll_a_key.control.url, token or one_poll_a_key.control.token)
     with open_control(place) as control:
         control.send(order)
         with pytest.raises(RuntimeError, match=said):
@@ -175,6 +168,13 @@ async def test_a_scenario_of_the_feed_runs_once_and_has_no_rates() -> None:
     assert told == ["depth"]
     assert works_of(options) == 1
     assert (len(results.marks), len(results.figures), results.points) == (2, 3, [])
+
+
+async def test_pages_of_a_log_are_read_at_the_store() -> None:
+    with trio.fail_after(90):
+        seen = await measure_depth(3_000, reads=20)
+    assert (Histogram(seen.page).total, Histogram(seen.unchanged).total) == (20, 20)
+    assert seen.fill_s > 0
 
 
 async def test_a_node_that_does_not_start_is_no_result() -> None:

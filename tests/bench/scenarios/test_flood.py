@@ -14,7 +14,7 @@ from tests.bench.samples import STEP
 async def test_a_moment_of_a_flood_has_a_quiet_key_beside_it_and_a_time_after_it() -> None:
     assert "flood" in NAMES
     with trio.fail_after(120):
-        found = await measure_flood(0.5, times=(0.5,))
+        found = await measure_flood(0.5, times=(0.5,), capacity_s=0.5)
     assert [(point.scenario, point.label) for point in found.points] == [(FLOOD, "50%"), (QUIET, "50%"), (AFTER, "50%")]
     for point in found.points:
         (step,) = point.steps

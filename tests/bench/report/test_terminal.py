@@ -1,0 +1,101 @@
+"""A run at the terminal: its tables and files, however it ends."""
+
+import signal
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+import trio
+
+from bench.core.errors import ChildFailed
+from bench.core.results import Figure, Mark, Point, Results, load
+from bench.report.terminal import Announce, Files, Measure, measure_and_show
+from tests.bench.samples import STEP
+
+MARK = Mark("a mark", 4.0, 5.0, "ms")
+
+
+def measure(then: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint) -> Measure:
+    """A measuring that finds a mark, and then does something."""
+
+    async def find(results: Results, announce: Announce) -> None:
+        announce("a step")
+        results.marks.append(MARK)
+        await then()
+        announce("another one")
+        results.figures.append(Figure("a figure", 1.0, "s"))
+
+    return find
+
+
+async def fail() -> None:
+    await trio.lowlevel.checkpoint()
+    raise ChildFailed("sluice serve ended with -9")
+
+
+async def be_stopped() -> None:
+    signal.raise_signal(signal.SIGINT)
+    await trio.sleep_forever()
+
+
+def test_a_run_that_came_to_its_end_is_shown_and_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert measure_and_show(measure(), works=2, files=Files(tmp_path, "a"))
+    said, told = capsys.readouterr()
+    assert "a mark" in said
+    assert "a figure" in said
+    assert told == f"a step\nanother one\nwritten: {tmp_path / 'a.json'}\n"
+    results = load(tmp_path / "a.json")
+    assert results.complete
+    assert (results.marks, results.figures) == ([MARK], [Figure("a figure", 1.0, "s")])
+
+
+def test_a_run_prints_the_document_that_it_leaves_when_json_is_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert measure_and_show(measure(), works=2, files=Files(tmp_path, "a", as_json=True))
+    assert msgspec.json.decode(capsys.readouterr().out, type=Results) == load(tmp_path / "a.json")
+
+
+def test_a_server_that_dies_fails_the_run_and_what_was_measured_is_shown_and_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(ChildFailed, match="ended with -9"):
+        measure_and_show(measure(fail), works=2, files=Files(tmp_path, "a"))
+    assert "a mark" in capsys.readouterr().out
+    results = load(tmp_path / "a.json")
+    assert (results.complete, results.marks, results.figures) == (False, [MARK], [])
+
+
+def test_a_run_that_is_stopped_says_so_and_what_was_measured_is_shown_and_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert not measure_and_show(measure(be_stopped), works=2, files=Files(tmp_path, "a"))
+    said, told = capsys.readouterr()
+    assert "a mark" in said
+    assert told.endswith("stopped before the end\n")
+    results = load(tmp_path / "a.json")
+    assert (results.complete, results.marks, results.figures) == (False, [MARK], [])
+
+
+def test_a_run_that_is_stopped_before_anything_is_known_leaves_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def find(_results: Results, _announce: Announce) -> None:
+        await be_stopped()
+
+    assert not measure_and_show(find, works=1, files=Files(tmp_path / "out", "a"))
+    assert capsys.readouterr() == ("", "stopped before the end\n")
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_a_run_with_answers_that_were_not_expected_is_not_valid(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def find(results: Results, _announce: Announce) -> None:
+        await trio.lowlevel.checkpoint()
+        results.points.append(Point("hit", "40/s", "", [replace(STEP, unexpected={"500": 1})]))
+
+    assert not measure_and_show(find, works=1, files=Files(tmp_path, "a"))
+    assert "invalid: 1 x 500" in capsys.readouterr().out

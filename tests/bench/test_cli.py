@@ -1,0 +1,168 @@
+"""`sluice bench` as an operator meets it: its words, its exit codes, its files, and Ctrl-C."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from bench.command import rates_of
+from bench.core.results import Results, load
+from bench.suite import NAMES
+from tests.processes.commands import PROJECT, Commands
+from tests.processes.place import Ended, Place
+from tests.processes.process import STOP_S, Process
+from tests.processes.waiting import wait_until
+
+INTERPRETER_S = 180.0
+STEP = "hit: 40/s\n"
+"""The line that is printed as a step begins."""
+RATE = ("--rate", "40", "--repeats", "1", "--seconds", "0.1")
+BARE = """
+import sys
+sys.modules["rich"] = None
+import gateway.cli
+print({"bench", "matplotlib", "quart_trio"} & set(sys.modules))
+sys.argv = ["sluice", "bench", "run", "hit"]
+gateway.cli.main()
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path, commands: Commands) -> Place:
+    return place_in(tmp_path, commands)
+
+
+def place_in(folder: Path, commands: Commands) -> Place:
+    """A folder to run the bench in; the pictures' fonts are looked up once for each home."""
+    return Place(folder, commands, {"HOME": os.environ.get("HOME", str(folder))})
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory, commands: Commands) -> tuple[Ended, Path]:
+    """A whole run of a scenario with rates and of one of the feed, and the folder of its files."""
+    folder = tmp_path_factory.mktemp("run")
+    ended = place_in(folder, commands).run(
+        *("bench", "run", "hit", "depth", *RATE, "--events", "1000", "--out", str(folder / "files"), "--name", "a")
+    )
+    assert ended.exit_code == 0, ended.err
+    return ended, folder / "files"
+
+
+def test_a_run_prints_tables_and_leaves_its_files(run: tuple[Ended, Path]) -> None:
+    ended, folder = run
+    assert "\n hit " in ended.out
+    assert {file.name for file in folder.iterdir()} == {
+        "a.json",
+        *(f"a-{what}.{kind}" for what in ("latency", "cpu", "memory") for kind in ("svg", "png")),
+    }
+    results = load(folder / "a.json")
+    assert results.complete
+    assert rates_of(results) == {"hit": {"40/s": 40.0}}
+    (point,) = results.points
+    assert [(step.unexpected, step.unanswered) for step in point.steps] == [({}, 0)]
+
+
+def test_a_scenario_of_the_feed_prints_its_marks_and_figures_and_leaves_them(run: tuple[Ended, Path]) -> None:
+    ended, folder = run
+    assert "a page of 100 of 1000 events, p99" in ended.out
+    assert "appending 1000 events" in ended.out
+    results = load(folder / "a.json")
+    assert (len(results.marks), len(results.figures)) == (2, 3)
+
+
+def test_a_run_prints_the_document_that_it_leaves_when_json_is_asked_for(place: Place) -> None:
+    out = place.folder / "files"
+    ended = place.run("bench", "run", "depth", "--events", "1000", "--out", str(out), "--name", "a", "--json")
+    assert ended.exit_code == 0, ended.err
+    assert msgspec.json.decode(ended.out, type=Results) == load(out / "a.json")
+
+
+def test_the_program_loads_no_suite_before_it_is_used_and_says_in_one_line_how_to_install_its_packages() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", BARE], cwd=PROJECT, capture_output=True, text=True, timeout=INTERPRETER_S, check=False
+    )
+    assert (ended.returncode, ended.stdout) == (1, "set()\n")
+    assert ended.stderr == "sluice: the bench needs more packages: pip install -c constraints.txt -e '.[bench]'\n"
+
+
+def test_wrong_use_is_one_line_and_exit_2(place: Place) -> None:
+    said = place.run("bench", "run", "frobnicate").refused(2)
+    assert said.startswith("there is no scenario 'frobnicate'; there are miss, ")
+
+
+def test_a_setting_that_the_node_refuses_is_refused_at_once_in_the_node_s_words(place: Place) -> None:
+    out = place.folder / "files"
+    options = ("--scenario", "hit", "--rate", "10", "--out", str(out))
+    assert place.run("bench", "sweep", "limits.concurrent_request=10", *options).refused(2) == (
+        "limits.concurrent_request=10: limits.concurrent_request: unknown key; "
+        'did you mean "limits.concurrent_requests"?'
+    )
+    assert not out.exists()
+
+
+def test_the_help_names_every_scenario(place: Place) -> None:
+    assert set(NAMES) <= set(place.run("bench", "run", "--help").out.split())
+
+
+def test_ctrl_c_ends_a_run_with_what_is_known_by_then_and_all_that_it_started(place: Place) -> None:
+    """Method: the signal comes when the second step has begun; each would take a second, and there are a hundred.
+
+    It comes amid a later one where this process was held up: how many had begun, the program has told.
+    """
+    out = place.folder / "files"
+    options = ("--rate", "40", "--seconds", "1", "--repeats", "100", "--out", str(out), "--name", "a")
+    with running(place, "hit", *options) as process:
+        wait_until(lambda: process.log.read_text().count(STEP) > 1, within_s=STOP_S)
+        started = descendants(process.pid)
+        process.signal(signal.SIGINT)
+        assert process.wait() == 1
+    said = process.log.read_text()
+    assert "stopped before the end" in said
+    assert len(started) >= 2  # the node and the sandbox at least
+    assert [pid for pid in started if Path(f"/proc/{pid}").exists()] == []
+    results = load(out / "a.json")
+    assert not results.complete
+    assert len(results.points[0].steps) == said.count(STEP) - 1  # each that had begun, but for the last
+
+
+def test_a_long_log_that_is_stopped_in_the_middle_leaves_no_files(place: Place) -> None:
+    """Method: the signal comes once the store's process has begun to write it, in a folder of its own."""
+    temporary, out = place.folder / "temporary", place.folder / "files"
+    temporary.mkdir()
+    with running(place, "depth", "--events", "1000000", "--out", str(out), TMPDIR=str(temporary)) as process:
+        wait_until(lambda: any(temporary.rglob("sluice.db")), within_s=STOP_S)
+        process.signal(signal.SIGINT)
+        assert process.wait() == 1
+        assert process.popen.stdout is not None
+        assert process.popen.stdout.read() == b""
+    assert "stopped before the end" in process.log.read_text()
+    assert list(temporary.iterdir()) == list(out.iterdir()) == []
+
+
+@contextmanager
+def running(place: Place, *arguments: str, **environ: str) -> Iterator[Process]:
+    """A run under way, which ends with the block."""
+    log = place.folder / "bench.log"
+    popen = place.commands.start(
+        ("bench", "run", *arguments), folder=place.folder, environ={**place.environ, **environ}, err=log
+    )
+    process = Process(popen, log)
+    try:
+        yield process
+    finally:
+        process.close()
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes that one has started; of those that end meanwhile not all."""
+    found: list[int] = []
+    with suppress(FileNotFoundError, ProcessLookupError):
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            found += map(int, (thread / "children").read_text().split())
+    return found + [each for child in found for each in descendants(child)]
