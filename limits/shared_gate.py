@@ -21,9 +21,6 @@ from limits.gate import KNOWN_S, NO_GENERATION, Admitted, BalanceUpdate, GateSta
 from storage.errors import StateUnavailable
 from storage.state import Reply, Script, State, read_script
 
-LEASE_S = 30.0
-RENEW_S = 10.0
-WINDOW_S = 60.0
 # A generation is kept for longer than any node believes what it read before: without one, nothing has changed since.
 GENERATION_S = 20 * KNOWN_S
 BALANCE_S = 3600.0
@@ -31,6 +28,18 @@ UNSENT_MAX = 10_000
 
 _T = TypeVar("_T")
 _Place: TypeAlias = tuple[bytes, bytes]  # the keys of a window and of its leases
+
+
+@dataclass(frozen=True, slots=True)
+class GateSpans:
+    """The seconds of a window, of a lease, and between two renewals of the leases that a node holds."""
+
+    window_s: float = 60.0
+    lease_s: float = 30.0
+    renew_s: float = 10.0
+
+
+DEFAULT_SPANS = GateSpans()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +78,11 @@ class SharedLease:
 class SharedGate:
     """As `limits.gate.Gate`. Opened by `open_shared_gate`."""
 
-    def __init__(
-        self, state: State, scripts: GateScripts, *, requests: int, concurrent: int, window_s: float, lease_s: float
-    ) -> None:
+    def __init__(self, state: State, scripts: GateScripts, *, requests: int, concurrent: int, spans: GateSpans) -> None:
         self._state = state
         self._scripts = scripts
-        self._window_us, self._lease_us = b"%d" % (window_s * 1e6), b"%d" % (lease_s * 1e6)
+        self._window_us, self._lease_us = b"%d" % (spans.window_s * 1e6), b"%d" % (spans.lease_s * 1e6)
+        self._renew_s = spans.renew_s
         self._ids = count()
         self._node = token_hex(6).encode()
         self._held: dict[bytes, set[bytes]] = {}
@@ -193,12 +201,12 @@ class SharedGate:
         self._state.run_nowait(self._scripts.undo, place, (lease_id, self._lease_us), on_loss=on_loss)
 
     async def beat(self) -> None:
-        """Renew what is held and send lost messages again, every `RENEW_S` and after every connect."""
+        """Renew what is held and send lost messages again, every `renew_s` and after every connect."""
         while True:
             self._renew_now = trio.Event()
             self._send_again()
             await self.renew()
-            with trio.move_on_after(RENEW_S):
+            with trio.move_on_after(self._renew_s):
                 await self._renew_now.wait()
 
     def _send_again(self) -> None:
@@ -261,18 +269,10 @@ async def open_shared_gate(
     requests: int,
     concurrent: int,
     scripts: GateScripts | None = None,
-    window_s: float = WINDOW_S,
-    lease_s: float = LEASE_S,
+    spans: GateSpans = DEFAULT_SPANS,
 ) -> AsyncIterator[SharedGate]:
     """The gate of this node among many; its leases are renewed while the block runs."""
-    gate = SharedGate(
-        state,
-        scripts or read_gate_scripts(),
-        requests=requests,
-        concurrent=concurrent,
-        window_s=window_s,
-        lease_s=lease_s,
-    )
+    gate = SharedGate(state, scripts or read_gate_scripts(), requests=requests, concurrent=concurrent, spans=spans)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(gate.beat)
         yield gate

@@ -28,6 +28,7 @@ from gateway.observability.metrics import Metrics
 from gateway.runtime import Runtime
 from gateway.server.errors import EdgeAnswer
 from gateway.server.unsent import Unsent
+from limits.shared_gate import DEFAULT_SPANS, GateSpans
 from scheduler.webhooks.targets.resolver import Resolve
 from storage.disk_watch import Probe
 from storage.opening import open_store
@@ -87,6 +88,7 @@ class NodeSetting:
     open_state: OpenState = open_state
     open_exchange: OpenExchange = open_exchange
     pace: MembershipPace = field(default_factory=MembershipPace)
+    spans: GateSpans = DEFAULT_SPANS
     resolve: Resolve | None = None
     """Finds the addresses of the hosts of webhooks; None asks the system."""
     keeps_time: bool = True

@@ -30,6 +30,7 @@ from gateway.observability.standard_streams import STDOUT, print_out, write_all
 from gateway.server.bounds import Bounds
 from gateway.server.descriptors import connections_possible
 from gateway.server.serve import serve_native
+from limits.shared_gate import DEFAULT_SPANS, GateSpans
 from scheduler.webhooks.targets.resolver import Resolve
 from storage.disk_watch import Probe
 from storage.opening import exposures_of, open_store
@@ -53,6 +54,7 @@ class Start:
     platforms: tuple[Platform, ...] = field(default_factory=load_platforms)
     worker: Worker | None = None
     pace: MembershipPace = field(default_factory=MembershipPace)
+    spans: GateSpans = DEFAULT_SPANS
     now: Callable[[], float] = time.time
     resolve: Resolve | None = None
     """Finds the addresses of the hosts of webhooks; None asks the system."""
@@ -119,6 +121,7 @@ def _setting(start: Start, base_url: str) -> NodeSetting:
         now=start.now,
         rng=Random(),
         pace=start.pace,
+        spans=start.spans,
         resolve=start.resolve,
         probe_disk=start.probe_disk,
         open_store=partial(open_store, new_store=start.new_store),

@@ -10,7 +10,7 @@ import trio
 
 from gateway.config.settings import MEMORY, LimitSettings
 from limits.gate import Gate, Leases, MemoryGate
-from limits.shared_gate import open_shared_gate
+from limits.shared_gate import DEFAULT_SPANS, GateSpans, open_shared_gate
 from limits.window import Window
 from storage.state import State
 
@@ -41,13 +41,15 @@ async def open_state(url: str, *, round_trip_s: float | None = None) -> AsyncIte
 
 
 @asynccontextmanager
-async def open_gate(state: State | None, limits: LimitSettings) -> AsyncIterator[Gate]:
+async def open_gate(
+    state: State | None, limits: LimitSettings, spans: GateSpans = DEFAULT_SPANS
+) -> AsyncIterator[Gate]:
     """The way in to this node: its own, or the one that it shares."""
     requests, concurrent = limits.requests_per_minute, limits.concurrent_requests
     if state is None:
         # Found once: `trio.current_time` costs three times as much.
         clock = trio.lowlevel.current_clock().current_time
-        yield MemoryGate(Window(requests), Leases(concurrent), clock)
+        yield MemoryGate(Window(requests, spans.window_s), Leases(concurrent), clock)
         return
-    async with open_shared_gate(state, requests=requests, concurrent=concurrent) as gate:
+    async with open_shared_gate(state, requests=requests, concurrent=concurrent, spans=spans) as gate:
         yield gate

@@ -118,7 +118,7 @@ async def _open_parts(setting: NodeSetting, runtime: Runtime) -> AsyncIterator[_
     config, cache = setting.config, Cache(setting.config.cache.max_bytes, runtime.clock)
     async with (
         setting.open_state(config.state.url) as state,
-        open_gate(state, config.limits) as gate,
+        open_gate(state, config.limits, setting.spans) as gate,
         open_stores(
             config,
             setting.secrets,

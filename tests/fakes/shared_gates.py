@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import fields
 
-from limits.shared_gate import GateScripts, SharedGate, open_shared_gate, read_gate_scripts
+from limits.shared_gate import GateScripts, GateSpans, SharedGate, open_shared_gate, read_gate_scripts
 from storage.redis.state import open_redis
 from storage.state import Script
 from tests.servers.redis import RedisServer
@@ -49,7 +49,11 @@ async def open_gate(
     async with (
         open_redis(server.url, round_trip_s=round_trip_s) as state,
         open_shared_gate(
-            state, requests=requests, concurrent=concurrent, scripts=scripts, window_s=window_s, lease_s=lease_s
+            state,
+            requests=requests,
+            concurrent=concurrent,
+            scripts=scripts,
+            spans=GateSpans(window_s=window_s, lease_s=lease_s),
         ) as gate,
     ):
         yield gate

@@ -17,9 +17,10 @@ import trio
 from bench.core.settings import Setting, toml
 from gateway.config.secrets import load_secret
 from gateway.node.membership import MembershipPace
+from limits.shared_gate import GateSpans
 from tests.fakes.scripted_upstream import Upstream, open_upstream
 from tests.processes.commands import PROJECT
-from tests.processes.fleet import Fleet
+from tests.processes.fleet import PROGRAM, Fleet
 from tests.processes.process import Process
 from upstreams.transport import open_transport
 from upstreams.transport.http import Exchange, HttpCall, Origin, origin_of
@@ -252,13 +253,16 @@ async def open_cluster(
     direct_url: str = "",
     skews_s: Sequence[float] = (0.0,) * COUNT,
     pace: MembershipPace | None = None,
+    spans: GateSpans | None = None,
+    program: str = PROGRAM,
     balance: int = 100_000,
     **settings: Setting,
 ) -> AsyncIterator[Cluster]:
     """As many nodes as `skews_s` has, with sound books when the block ends.
 
-    `direct_url` is the store without a proxy before it. A setting `limits__requests_per_minute=60` is that of the
-    table `limits`. The block may take `PROOF_S`, and what it raises comes out as it is.
+    `direct_url` is the store without a proxy before it; `pace`, `spans` and `program` are those of `Fleet.start`.
+    A setting `limits__requests_per_minute=60` is that of the table `limits`. The block may take `PROOF_S`, and what it
+    raises comes out as it is.
     """
     failure: Exception | None = None
     upstream = Upstream()
@@ -273,7 +277,8 @@ async def open_cluster(
             cluster = Cluster(nodes, upstream, transport.exchange, fleet, direct_url or store_url, token)
             environ = {**ENVIRON, "TMPDIR": str(folder), "PYTHONPATH": str(PROJECT)}
             for number, skew_s in enumerate(skews_s):
-                cluster.running.append(fleet.start(config, environ, name=f"node-{number}", skew_s=skew_s, pace=pace))
+                how: Any = {"skew_s": skew_s, "pace": pace, "spans": spans, "program": program}
+                cluster.running.append(fleet.start(config, environ, name=f"node-{number}", **how))
             try:
                 nodes.extend([await _listening(process) for process in cluster.running])
                 cluster.account, cluster.key = await cluster.new_key(balance=balance)

@@ -11,16 +11,15 @@ from contextlib import asynccontextmanager
 
 import trio
 
-from gateway.node.membership import MembershipPace
 from tests.many.conftest import OpenCluster
 from tests.many.harness import Answer, Cluster, Node, until
 from tests.many.load import MISS, open_load
+from tests.processes.serving import QUICK
 
 CALLS = 6
 LOAD_S = 1.0
 LOOK_EVERY_S = 0.05
 RECOVERED_WITHIN_S = 60.0
-PACE = MembershipPace(beat_s=0.3, dead_after_s=3.0)
 CRASH_REFUNDS = "SELECT request_id FROM ledger_entries WHERE description = 'Refund after a crash'"
 
 
@@ -54,7 +53,7 @@ async def calls_of(cluster: Cluster, node: Node) -> AsyncIterator[list[Answer]]:
 
 async def test_what_a_node_killed_under_load_left_open_is_refunded_once_by_the_others(cluster_of: OpenCluster) -> None:
     """Goal: no overcharge, nothing lost, nothing held for longer than a minute, though two nodes race for the dead."""
-    async with cluster_of(pace=PACE) as cluster:
+    async with cluster_of(pace=QUICK) as cluster:
         cluster.upstream.behaviour.latency_s = 0.3
         doomed, *others = cluster.nodes
         async with open_load(cluster) as answers:
@@ -77,7 +76,7 @@ async def test_a_node_that_stood_still_is_overcharging_nobody_and_goes_on_under_
     cluster_of: OpenCluster,
 ) -> None:
     """Method: SIGSTOP while calls are under way, until another has refunded them; their answers come after that."""
-    async with cluster_of(pace=PACE, skews_s=(0.0, 0.0)) as cluster:
+    async with cluster_of(pace=QUICK, skews_s=(0.0, 0.0)) as cluster:
         paused, other = cluster.nodes
         cluster.upstream.behaviour.latency_s = 2.0
         async with calls_of(cluster, paused) as answers:
@@ -91,7 +90,7 @@ async def test_a_node_that_stood_still_is_overcharging_nobody_and_goes_on_under_
         while not paused.process.events("declared_dead"):  # noqa: ASYNC110 - a log sets no event
             await trio.sleep(LOOK_EVERY_S)
         first = await cluster.ask(paused, MISS.format(n="-first"))
-        await trio.sleep(2 * PACE.dead_after_s)
+        await trio.sleep(QUICK.dead_after_s + 2 * QUICK.beat_s)
         second = await cluster.ask(paused, MISS.format(n="-second"), idempotency_key="key-1")
         costs = await cluster.assert_sound()
         assert {id_: cost for id_, cost in costs.items() if cost} == {
@@ -103,7 +102,7 @@ async def test_a_node_that_stood_still_is_overcharging_nobody_and_goes_on_under_
 
 
 async def test_nodes_that_stop_cleanly_leave_nothing_to_recover(cluster_of: OpenCluster) -> None:
-    async with cluster_of(pace=PACE, skews_s=(0.0, 0.0)) as cluster:
+    async with cluster_of(pace=QUICK, skews_s=(0.0, 0.0)) as cluster:
         cluster.upstream.behaviour.latency_s = 2.0
         stopping = cluster.nodes[0]
         before = await cluster.balance()

@@ -6,10 +6,11 @@ import trio
 
 from tests.many.harness import Cluster
 from tests.many.load import open_load
-from tests.many.test_servers_away import BACK_S, FROZEN_S, SETTLE_S, assert_back, assert_refused
+from tests.many.test_servers_away import BACK_S, SETTLE_S, assert_back, assert_refused
 from tests.servers.postgres import PostgresServer
 
 NOTICED_S = 4.5
+FROZEN_S = NOTICED_S + 2.5
 AT_ONCE_S = 3.0  # on a busy machine, and less than it takes to notice
 
 

@@ -10,14 +10,16 @@ from functools import partial
 import trio
 
 from tests.fakes.scripted_upstream import Told, told
+from tests.many.conftest import OpenCluster
 from tests.many.harness import Answer, Cluster, Node, Unanswered, until
+from tests.processes.serving import QUICK
 
 SAME = "/v1/github/profile?handle=the-same"
 PROFILE = {"login": "the-same", "id": 1, "html_url": "https://github.com/the-same"}
 LATE, FOLLOWER = "the late one's", "the follower's"
 TAKEN_OVER_S = 15.0
 """Two seconds of a quiet machine, and half of the 30 s of a lease."""
-LATE_S = 6.0
+LATE_S = 4.0
 REFUND_S = 60.0
 
 
@@ -44,7 +46,14 @@ def _name(answer: Answer) -> str:
     return next(name for name in (LATE, FOLLOWER) if name.encode() in answer.body)
 
 
-async def test_a_killed_nodes_call_is_made_by_another_within_seconds_and_paid_once(cluster: Cluster) -> None:
+async def test_a_killed_nodes_call_is_made_by_another_within_seconds_and_paid_once(
+    cluster_of: OpenCluster,
+) -> None:
+    async with cluster_of(pace=QUICK) as cluster:
+        await _lose_leader(cluster)
+
+
+async def _lose_leader(cluster: Cluster) -> None:
     _script(cluster, Told(delay_s=100))
     before = await cluster.balance()
     answers: list[Answer] = []

@@ -21,8 +21,8 @@ from tests.servers.redis import open_cluster as open_redis_cluster
 
 TWO = (0.0, 0.0)
 LIMIT = 100
-PER_S = 25.0
-BEFORE_S = 2.0
+PER_S = 50.0
+BEFORE_S = 1.0
 FULL_S = 40.0
 BACK_S = 60.0
 NOT_PASSED_ON_S = 0.25

@@ -14,8 +14,8 @@ from tests.many.load import assert_served, open_load, p99_s
 from tests.servers.postgres import PostgresServer
 from tests.servers.redis import RedisServer
 
-AWAY_S = 3.0
-FROZEN_S = 10.0
+AWAY_S = 2.0
+FROZEN_S = 4.0
 AT_ONCE_S, SOON_S = 0.05, 1.0
 """How much longer than what needs no server at the same time half of the refusals may take, and 99 of 100."""
 LOOK_EVERY_S = 0.02

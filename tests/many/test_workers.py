@@ -47,6 +47,7 @@ def workers_of_one(fleet: Fleet, tmp_path: Path, postgres: PostgresServer, empty
         state_url=empty_redis.url,
         skews_s=(0.0,),
         server__workers=WORKERS,
+        program="tests.many.quick_workers",
     )
 
 

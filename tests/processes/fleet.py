@@ -6,6 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from gateway.node.membership import MembershipPace
+from limits.shared_gate import GateSpans
 from tests.processes.commands import Commands
 from tests.processes.process import Process
 
@@ -28,15 +29,21 @@ class Fleet:
         name: str = "node",
         skew_s: float = 0.0,
         pace: MembershipPace | None = None,
+        spans: GateSpans | None = None,
         program: str = PROGRAM,
     ) -> Process:
         """`sluice serve` on this config, forked when this returns; its clock so many seconds ahead, or at another pace.
 
-        It logs to `name`.log beside the config. Another `program` is a module with a `main` that takes the same
-        arguments.
+        `spans` are other lengths of windows and leases than an operator has. It logs to `name`.log beside the config.
+        Another `program` is a module with a `main` that takes the same arguments.
         """
         log = config.parent / f"{name}.log"
-        how = {"skew_s": skew_s, "pace": asdict(pace) if pace else {}, "program": program}
+        how = {
+            "skew_s": skew_s,
+            "pace": asdict(pace) if pace else {},
+            "spans": asdict(spans) if spans else {},
+            "program": program,
+        }
         arguments = ("serve", "--config", str(config))
         started = self._commands.start(arguments, folder=config.parent, environ=environ, err=log, **how)
         self._running.append(process := Process(started, log))

@@ -9,10 +9,8 @@ import os
 import signal
 import socket
 import sys
-import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -87,8 +85,11 @@ def _become(request: Mapping[str, Any]) -> None:
 
 
 def _run(request: Mapping[str, Any]) -> None:
-    if request.get("skew_s") or request.get("pace"):
-        _serve(request.get("skew_s") or 0.0, request.get("pace") or {})
+    differing = {name: request[name] for name in ("skew_s", "pace", "spans") if request.get(name)}
+    if differing:
+        from tests.processes.serving import serve_as  # noqa: PLC0415 - see `fork_each`
+
+        serve_as(**differing)
     else:
         _end_by(import_module(request.get("program", "gateway.cli")).main)
 
@@ -107,33 +108,6 @@ def _end_by(main: Callable[[], object]) -> None:
         sys.stderr.flush()
         os._exit(exit_code)
     sys.exit(exit_code)
-
-
-def _serve(skew_s: float, pace: Mapping[str, float]) -> None:
-    """`sluice serve`, but for its clock, how often it beats, and how soon silence is death."""
-    import trio  # noqa: PLC0415 - see `fork_each`
-
-    from gateway.cli.run import known_platforms  # noqa: PLC0415
-    from gateway.config import load_config  # noqa: PLC0415
-    from gateway.config.secrets import load_secret  # noqa: PLC0415
-    from gateway.node.membership import MembershipPace  # noqa: PLC0415
-    from gateway.node.serve import Start, serve  # noqa: PLC0415
-    from gateway.observability.logs import open_log  # noqa: PLC0415
-
-    read_config = partial(load_config, sys.argv[-1], os.environ, known_platforms())
-    config = read_config()
-    secrets = load_secret(os.environ, config.store.data_dir)
-    with open_log("info", access=False) as log:
-        start = Start(
-            config,
-            read_config,
-            secrets,
-            os.environ,
-            log,
-            pace=MembershipPace(**pace),
-            now=lambda: time.time() + skew_s,
-        )
-        trio.run(serve, start)
 
 
 if __name__ == "__main__":

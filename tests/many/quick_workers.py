@@ -1,0 +1,22 @@
+"""`sluice serve` with workers whose silence is soon death."""
+
+import os
+import sys
+from dataclasses import asdict
+
+from gateway.cli import main as sluice
+from gateway.node.workers.worker import read_worker
+from tests.processes.serving import QUICK, serve_as
+
+
+def main() -> None:
+    """Supervise workers, each of which is this program, or be one of them."""
+    if read_worker(os.environ) is not None:
+        serve_as(pace=asdict(QUICK))
+    else:
+        sys.orig_argv = [sys.executable, "-m", "tests.many.quick_workers", *sys.argv[1:]]
+        sluice()
+
+
+if __name__ == "__main__":
+    main()
