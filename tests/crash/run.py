@@ -31,7 +31,7 @@ BALANCE = 10_000_000
 PLAIN, CLAIMING = 10, 10
 DURING_START = 0.3
 """The share of kills that meet a node which does not serve yet."""
-START_S_MAX, LOAD_S_MAX = 0.25, 0.4
+START_S_MAX, LOAD_S_MAX = 0.25, 0.3
 ANSWERS_MAX, SLOW_S = 40, 5.0
 VERIFY_EVERY = 20
 RECOVERED_S = 60.0

@@ -17,7 +17,7 @@ from tests.storm.run import Size, storm
 
 PATIENCE_S = 600.0
 EVENTS, KILLS = 5_000, 4
-SIZE = Size(EVENTS, KILLS, accounts=3, consumers=4, kill_every_s=1.5)
+SIZE = Size(EVENTS, KILLS, accounts=3, consumers=4, kill_every_s=0.8)
 
 
 def assert_it_blew(figures: dict[str, Any]) -> None:
@@ -37,6 +37,6 @@ async def test_three_nodes_of_which_any_may_be_killed_keep_every_feed_whole(
     tmp_path: Path, commands: Commands, postgres: PostgresServer, empty_redis: RedisServer
 ) -> None:
     """Of each key one poll must be free again: a dead node's others may still count, for half a minute."""
-    size = Size(EVENTS, KILLS, accounts=3, consumers=4, kill_every_s=1.5, polls_free=1)
+    size = Size(EVENTS, KILLS, accounts=3, consumers=4, kill_every_s=0.8, polls_free=1)
     with trio.fail_after(PATIENCE_S):
         assert_it_blew(await storm(tmp_path, size, commands, store_url=postgres.fresh(), state_url=empty_redis.url))

@@ -17,7 +17,7 @@ from tests.storm.slots.run import Size, storm
 
 PATIENCE_S = 600.0
 SLOTS, KILLS, RESUMED = 600, 3, 5
-SIZE = Size(SLOTS, KILLS, RESUMED, accounts=6, monitors=120, kill_every_s=1.5)
+SIZE = Size(SLOTS, KILLS, RESUMED, accounts=6, monitors=120, kill_every_s=1.0)
 
 
 def assert_it_blew(figures: dict[str, Any]) -> None:
