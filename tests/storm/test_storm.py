@@ -1,4 +1,4 @@
-"""The feed while nodes are killed every second or two: nothing is lost, repeated or reordered, and no poll stays taken.
+"""The feed while nodes are killed about every second: nothing is lost, repeated or reordered, and no poll stays taken.
 
 `python -m tests.storm` is the same for a million events.
 """

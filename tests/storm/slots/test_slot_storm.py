@@ -1,4 +1,4 @@
-"""Monitors while nodes are killed every second or two: each slot ends once, and is charged at most once.
+"""Monitors while nodes are killed about every second: each slot ends once, and is charged at most once.
 
 `python -m tests.storm.slots` is the same for a hundred thousand slots.
 """
