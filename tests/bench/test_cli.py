@@ -147,7 +147,7 @@ def test_a_long_log_that_is_stopped_in_the_middle_leaves_no_files(place: Place) 
 
 @contextmanager
 def running(place: Place, *arguments: str, **environ: str) -> Iterator[Process]:
-    """A run under way, which ends with the block."""
+    """A run under way, which ends with the block, and with it the servers that it has started."""
     log = place.folder / "bench.log"
     popen = place.commands.start(
         ("bench", "run", *arguments), folder=place.folder, environ={**place.environ, **environ}, err=log
@@ -156,6 +156,8 @@ def running(place: Place, *arguments: str, **environ: str) -> Iterator[Process]:
     try:
         yield process
     finally:
+        with suppress(subprocess.TimeoutExpired):
+            process.stop()
         process.close()
 
 
