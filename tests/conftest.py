@@ -42,9 +42,11 @@ HypothesisProvider._local_constants = Constants()  # else examples hang on the c
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Tests end programs with Ctrl-C; what a shell runs in its background ignores that, and so would all it starts."""
+    """Tests end programs with Ctrl-C and by closing a terminal; one that ignores these would start such as do."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
     if not hasattr(config, "workerinput"):
         share_out_no_waits()
 
