@@ -14,6 +14,7 @@ from typing import Final
 import trio
 
 AVAILABLE: Final = sys.platform == "linux"
+"""Whether sockets are watched by epoll. Elsewhere a held request waits by `receive`, and a refused one by its task."""
 
 
 class Hangups:
@@ -24,7 +25,7 @@ class Hangups:
 
     def __init__(self) -> None:
         """Nothing is watched; its task (`run`) has to run where it is `AVAILABLE`."""
-        self._epoll = select.epoll() if sys.platform == "linux" else None
+        self._epoll = select.epoll() if sys.platform == "linux" and AVAILABLE else None
         self._left: dict[int, Callable[[], None] | None] = {}
         """Callbacks by each descriptor that the epoll knows; None while nobody wants to hear of it."""
 

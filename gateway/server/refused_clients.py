@@ -18,6 +18,7 @@ import outcome
 import trio
 
 from gateway.server.errors import ClientGone
+from gateway.server.hangups import AVAILABLE
 from gateway.server.wire import HEAD_READ_BYTES, Wire
 
 AT_ONCE: Final = 64
@@ -33,7 +34,7 @@ class RefusedClients:
 
     def __init__(self) -> None:
         """Nobody waits; its task (`run`) has to run."""
-        self._epoll = select.epoll() if sys.platform == "linux" else None
+        self._epoll = select.epoll() if sys.platform == "linux" and AVAILABLE else None
         self._waiting: dict[int, tuple[Wire, trio.lowlevel.Task]] = {}
 
     async def wait_next(self, wire: Wire, read_by: float) -> bool | None:

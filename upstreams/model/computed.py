@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import lru_cache
 from string import ascii_lowercase
 from typing import Any
 
-import pycld2
-
 from upstreams.model import fields
+from upstreams.model.language import language_of
 
 Record = dict[str, Any]
 Computed = Callable[[Record, list[str]], Record]
 
-_ENOUGH_LETTERS = re.compile(r"(?:[^\W\d_][\W\d_]*+){10}")
-"""Ten letters, whatever stands between them: fewer do not tell a language."""
 _TEXT_MAX = 2_000
-"""Characters that language and category are read from: more does not change the answer, only its cost."""
+"""Characters that the category is read from: more does not change the answer, only its cost."""
 
 _CATEGORY_WORDS = {
     "technology": "software code coding programming developer python javascript rust linux api app apps tech computer "
@@ -43,25 +39,6 @@ _CATEGORY_OF = {word.encode(): category for category, words in _CATEGORY_WORDS.i
 _WORDS_APART = bytes(code if chr(code) in ascii_lowercase else ord(" ") for code in range(256))
 """A table for `bytes.translate` that leaves letters from a to z. With it a text is split into words in a third of the
 time that a regular expression takes."""
-_UNASSIGNED = "".join(chr(plane * 0x10000 + last) for plane in range(17) for last in (0xFFFE, 0xFFFF))
-_NO_TEXT = re.compile(rf"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef{_UNASSIGNED}]")
-"""Control characters, lone surrogates and what Unicode assigns to nothing: the detector refuses a text with one."""
-
-
-def language_of(text: str) -> str | None:
-    """The language of a text as a tag such as `en`; short or unclear texts give None."""
-    if not _ENOUGH_LETTERS.search(text, 0, _TEXT_MAX):
-        return None
-    reliable, _, guesses = _detected(text[:_TEXT_MAX])
-    tag = guesses[0][1]
-    return str(tag) if reliable and tag != "un" else None
-
-
-def _detected(text: str) -> Any:
-    try:
-        return pycld2.detect(text)
-    except (pycld2.error, UnicodeEncodeError):
-        return pycld2.detect(_NO_TEXT.sub(" ", text))
 
 
 def category_of(text: str) -> str:

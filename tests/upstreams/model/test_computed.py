@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from upstreams.model.archetypes import author, post
-from upstreams.model.computed import author_computed, category_of, language_of, post_computed
+from upstreams.model.computed import author_computed, post_computed
 
 ENGLISH = "This is a plain sentence in English about nothing at all"
 COUNTS = st.none() | st.integers(-5, 2**63 - 1)
@@ -113,12 +113,6 @@ def test_the_language_is_read_from_the_text(text: str | None, tag: str | None) -
     assert of_post(text)[0]["language"] == tag
 
 
-def test_a_language_needs_ten_letters() -> None:
-    assert language_of("Hello worl 123!") is None
-    assert language_of("Hello world 123!") == "en"
-    assert language_of("H e l l o, w o r l") is None
-
-
 def test_the_upstreams_own_tag_wins_over_the_text() -> None:
     assert of_author(bio=ENGLISH, ext={"language": "pt-BR"})[0]["language"] == "pt-BR"
     assert of_author(bio="football coach", ext={"language": "nl"})[0]["content_category"] == "sports"
@@ -126,18 +120,6 @@ def test_the_upstreams_own_tag_wins_over_the_text() -> None:
     assert of_post(ENGLISH, ext={"language": ""})[0]["language"] == "en"
     assert of_post(ENGLISH, ext={"language": None})[0]["language"] == "en"
     assert of_post(ENGLISH, ext={"language": 7})[0]["language"] == "en"
-
-
-@pytest.mark.parametrize("char", ["\x00", "\x1b", "\x7f", "\x85", "\ud800", "\ufdd0", "\uffff", "\U0010fffe"])
-def test_characters_that_are_no_text_do_not_hide_the_language(char: str) -> None:
-    assert language_of(f"{char}{ENGLISH}{char} {ENGLISH}") == "en"
-
-
-@given(st.text(st.characters()), st.text(st.characters()))
-def test_no_text_makes_trouble(first: str, second: str) -> None:
-    tag = language_of(first + ENGLISH + second)
-    assert tag is None or tag.isascii()
-    assert category_of(first + second)
 
 
 @pytest.mark.parametrize(

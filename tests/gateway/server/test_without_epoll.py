@@ -1,0 +1,28 @@
+"""Systems without epoll: held requests and refused clients are served their other way, which is run here."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+PROGRAM = """
+import sys, gateway.server.hangups
+gateway.server.hangups.AVAILABLE = False  # as on macOS, before anything has looked
+import pytest
+sys.exit(pytest.main(["-n", "0", "-p", "no:cacheprovider", *sys.argv[1:]]))
+"""
+TESTS = (
+    "tests/gateway/server/test_refused_clients.py",
+    "tests/gateway/feed/test_polling.py::test_a_client_that_leaves_frees_its_place_within_a_second",
+    "tests/gateway/feed/test_polling.py::test_polls_are_held_and_woken_on_both_engines",
+)
+
+
+def test_without_epoll_polls_are_freed_and_refusals_arrive_all_the_same() -> None:
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    command = [sys.executable, "-c", PROGRAM, *TESTS]
+    root = Path(__file__).parents[3]
+    done = subprocess.run(command, cwd=root, env=environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
