@@ -11,7 +11,6 @@ from storage.nodes import MIGRATIONS as NODES
 from storage.private_files import exposures
 from storage.sqlite.marks import refuse_missing
 from storage.sqlite.owner import read_note
-from storage.sqlite.store import open_sqlite
 from storage.store import Store
 
 SQLITE = "sqlite:///"
@@ -38,6 +37,8 @@ async def open_store(url: str, migrations: Sequence[MigrationSet], *, new_store:
         async with open_postgres(_checked(url), sets) as shared:
             yield shared
     else:
+        from storage.sqlite.store import open_sqlite  # noqa: PLC0415 - most commands ask a node, and open no store
+
         async with open_sqlite(_file(url), sets, new_store=new_store) as store:
             yield store
 

@@ -15,6 +15,7 @@ import orjson
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from gateway.admin.access import AdminAccess, ChallengeRefused
+from gateway.admin.client import AdminAnswer
 from gateway.admin.operations import OperationRefused, Operations
 from gateway.admin.proof import CHALLENGE_PATH
 from gateway.config.settings import Config
@@ -34,15 +35,6 @@ _TEXT = b"text/plain; charset=utf-8"
 _FORM_TYPES = (b"text/plain", b"multipart/form-data")
 """Types that a page may send anywhere unasked. curl sends the third such type of any body; there `Origin` must do."""
 _HOST = re.compile(r"(?:\[(?P<bracketed>[^][]*)\]|(?P<name>[^][:]*))(?::[0-9]*)?")
-
-
-@dataclass(frozen=True, slots=True)
-class AdminAnswer:
-    """The answer to one request of an admin address."""
-
-    status: int
-    content_type: bytes
-    body: bytes
 
 
 Readiness = Callable[[], Awaitable[str | None]]

@@ -17,7 +17,6 @@ import msgspec
 import trio
 
 from gateway.admin import proof
-from gateway.admin.app import AdminAnswer
 
 PROOF_WITHIN_S = 10.0
 _PROOF_BYTES_MAX = 4_096
@@ -57,6 +56,15 @@ class Proven(msgspec.Struct, frozen=True):
 
     nonce: str
     proof: str
+
+
+@dataclass(frozen=True, slots=True)
+class AdminAnswer:
+    """The answer to one request of an admin address."""
+
+    status: int
+    content_type: bytes
+    body: bytes
 
 
 async def ask(admin_url: str, question: AdminQuestion) -> AdminAnswer:

@@ -4,38 +4,71 @@ from __future__ import annotations
 
 import gc
 import sys
-from importlib.metadata import entry_points
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 import click
 
-from gateway.cli.demo import demo
-from gateway.cli.feed.command import events
-from gateway.cli.monitor import monitor
-from gateway.cli.operate import account, admin, credits_group, key, ledger, reload
-from gateway.cli.platforms import platforms
 from gateway.cli.run import Refusal, complain
-from gateway.cli.serve import check, sandbox, serve
-from gateway.cli.store import store
-from gateway.cli.webhook import webhook
 from gateway.observability.standard_streams import STDOUT, discard, open_missing
 
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
 _PLUGINS = "sluice.commands"
+_COMMANDS = {
+    "account": ("operate", "account", "Make and list accounts."),
+    "admin": ("operate", "admin", "Reach the admin address with other tools."),
+    "check": ("check", "check", "Validate the config and the master secret."),
+    "credits": ("operate", "credits_group", "Give credits."),
+    "demo": ("demo", "demo", "Try Sluice."),
+    "events": ("feed.command", "events", "Follow an account's events."),
+    "key": ("operate", "key", "Make, list, change and revoke API keys."),
+    "ledger": ("operate", "ledger", "Prove the ledger."),
+    "monitor": ("monitor", "monitor", "Run a Monitor's slot."),
+    "platforms": ("platforms", "platforms", "List, try, isolate and reset platforms."),
+    "reload": ("operate", "reload", "Make the running node read its config again."),
+    "sandbox": ("serve", "sandbox", "Run the upstream sandbox alone."),
+    "serve": ("serve", "serve", "Run a node."),
+    "store": ("store", "store", "Look at the store."),
+    "webhook": ("webhook", "webhook", "Receive and verify webhooks."),
+}
+"""The module and the name of each command, and the first sentence of its help: a command is loaded by its first use."""
 
 
 class Commands(click.Group):
     """The commands of this package, and those that other packages add as entry points of `sluice.commands`."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as click calls it
         """The names of all commands, sorted."""
-        return sorted({*super().list_commands(ctx), *entry_points(group=_PLUGINS).names})
+        return sorted({*_COMMANDS, *_added()})
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of this name; one of another package is loaded by its first use."""
-        own = super().get_command(ctx, cmd_name)
-        if own is not None:
-            return own
-        added = next(iter(entry_points(group=_PLUGINS, name=cmd_name)), None)
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - as above
+        """The command of this name."""
+        if cmd_name in _COMMANDS:
+            module, name, _ = _COMMANDS[cmd_name]
+            command: click.Command = getattr(import_module(f"gateway.cli.{module}"), name)
+            gc.freeze()  # or the process walks over all of it when it ends: a fifth of a short command's CPU
+            return command
+        added = _added().get(cmd_name)
         return None if added is None else added.load()
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands, of which none is loaded for that."""
+        rows = [(name, _COMMANDS[name][2] if name in _COMMANDS else "") for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text or _added_help(self, ctx, name)) for name, text in rows])
+
+
+def _added() -> dict[str, EntryPoint]:
+    from importlib.metadata import entry_points  # 30 ms, which a command of our own does without
+
+    return {point.name: point for point in entry_points(group=_PLUGINS)}
+
+
+def _added_help(group: Commands, ctx: click.Context, name: str) -> str:
+    command = group.get_command(ctx, name)
+    return "" if command is None else command.get_short_help_str(limit=120)
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -44,33 +77,8 @@ def cli() -> None:
     """Sluice: many public platforms as one API, billed in credits."""
 
 
-_COMMANDS = (
-    account,
-    admin,
-    check,
-    credits_group,
-    demo,
-    events,
-    key,
-    ledger,
-    monitor,
-    platforms,
-    reload,
-    sandbox,
-    serve,
-    store,
-    webhook,
-)
-for command in _COMMANDS:
-    cli.add_command(command)
-
-
 def main() -> None:
-    """The command's entry point.
-
-    A process that ends walks over all that it has loaded but what is frozen: a fifth of a short command's CPU.
-    """
-    gc.freeze()
+    """The command's entry point."""
     open_missing()
     try:
         cli.main(prog_name="sluice", standalone_mode=False)

@@ -18,16 +18,19 @@ from typing import Any
 import orjson
 import trio
 
-from gateway.admin.app import AdminAnswer
-from gateway.admin.client import AdminQuestion, AdminSilent, AdminSlow, AdminUnproved, AdminUnreached, ask_proved
-from gateway.admin.operations import OperationRefused
+from gateway.admin.client import (
+    AdminAnswer,
+    AdminQuestion,
+    AdminSilent,
+    AdminSlow,
+    AdminUnproved,
+    AdminUnreached,
+    ask_proved,
+)
 from gateway.cli.run import Refusal, read_config, read_secrets, run
 from gateway.config import Config
-from gateway.config.ids import id_maker
 from gateway.config.secrets import Secrets
 from gateway.node.listeners import in_url
-from gateway.node.state import open_gate, open_state
-from gateway.node.stores import open_stores
 from storage.errors import CommitUnknown, StorageError, StoreInUse
 from storage.opening import is_shared, read_owner_note
 
@@ -172,6 +175,11 @@ def _node_of(config: Config) -> str | None:
 
 
 async def _do_here(config: Config, secrets: Secrets, name: str, arguments: Mapping[str, Any]) -> Any:
+    from gateway.admin.operations import OperationRefused
+    from gateway.config.ids import id_maker
+    from gateway.node.state import open_gate, open_state
+    from gateway.node.stores import open_stores
+
     make_id = id_maker(time.time, Random())
     async with (
         open_state(config.state.url) as state,

@@ -5,24 +5,16 @@ from __future__ import annotations
 import os
 import time
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-import trio
 
 from billing.prices import credits_for
-from gateway.cli.dispatch import operate_on_node
 from gateway.cli.run import Refusal, config_option, json_option, read_config, run, show
 from gateway.config import Config
-from gateway.node.sites import open_sites
-from limits.errors import LimitError
-from upstreams.catalog import Catalog, Listing
-from upstreams.fetching.fetch import fetch, plan
-from upstreams.model.errors import UpstreamError
-from upstreams.model.params import Args
-from upstreams.model.steps import Page
-from upstreams.platforms import load_platforms
-from upstreams.sandbox.rehearse import example_values
+
+if TYPE_CHECKING:
+    from upstreams.catalog import Listing
 
 _CALL_S = 30.0
 
@@ -37,6 +29,8 @@ def platforms() -> None:
 @json_option
 def list_(slug: str | None, as_json: bool) -> None:
     """List every platform and endpoint."""
+    from upstreams.platforms import load_platforms
+
     rows = [
         {
             "id": f"{platform.slug}/{endpoint.resource}",
@@ -60,6 +54,8 @@ def list_(slug: str | None, as_json: bool) -> None:
 @json_option
 def isolate(config_path: str | None, slug: str, as_json: bool) -> None:
     """Keep the running node from calling a platform. `platforms reset` lets it again."""
+    from gateway.cli.dispatch import operate_on_node
+
     show(operate_on_node(config_path, "platform.isolate", platform=slug), as_json=as_json)
 
 
@@ -69,6 +65,8 @@ def isolate(config_path: str | None, slug: str, as_json: bool) -> None:
 @json_option
 def reset(config_path: str | None, slug: str, as_json: bool) -> None:
     """Close a platform's circuits on the running node. Its failures are forgotten."""
+    from gateway.cli.dispatch import operate_on_node
+
     show(operate_on_node(config_path, "platform.reset", platform=slug), as_json=as_json)
 
 
@@ -88,6 +86,10 @@ def smoke(config_path: str | None, slug: str | None, as_json: bool) -> None:
 
 
 async def _smoke_all(config: Config, slug: str | None) -> list[dict[str, Any]]:
+    from gateway.node.sites import open_sites
+    from upstreams.catalog import Catalog
+    from upstreams.platforms import load_platforms
+
     rng = Random()
     async with open_sites(config, load_platforms(), environ=os.environ, rng=rng) as sites:
         listings = [each for each in Catalog(sites).all() if slug in (None, each.site.platform.slug)]
@@ -95,6 +97,15 @@ async def _smoke_all(config: Config, slug: str | None) -> list[dict[str, Any]]:
 
 
 async def _smoke(listing: Listing) -> dict[str, Any]:
+    import trio
+
+    from limits.errors import LimitError
+    from upstreams.fetching.fetch import fetch, plan
+    from upstreams.model.errors import UpstreamError
+    from upstreams.model.params import Args
+    from upstreams.model.steps import Page
+    from upstreams.sandbox.rehearse import example_values
+
     if not listing.available:
         return {"id": listing.id, "outcome": "skipped", "detail": f"needs {', '.join(listing.endpoint.needs)}"}
     args = Args(example_values(listing.endpoint), credentials=listing.site.credentials, now_at=time.time())

@@ -11,16 +11,14 @@ from typing import Any, NoReturn, TypeVar
 
 import click
 import orjson
-import trio
 
 from gateway.config import Config, ConfigError, load_config
 from gateway.config.secrets import Secrets, SecretUnusable, doubt_of, load_secret
-from gateway.node.listeners import AddressUnusable
 from gateway.observability.standard_streams import STDOUT, print_out, write_all
 from storage.errors import StorageError
 from storage.opening import linked_folder, refuse_lost
 from storage.private_files import make_folder
-from upstreams.platforms import load_platforms
+from upstreams.platforms import platform_slugs
 
 T = TypeVar("T")
 
@@ -46,7 +44,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 
 def known_platforms() -> set[str]:
     """The slugs that config.toml may name."""
-    return {platform.slug for platform in load_platforms()}
+    return set(platform_slugs())
 
 
 def read_config(path: str | None, *, to_serve: bool = False) -> Config:
@@ -97,6 +95,10 @@ def _secret_folder(config: Config) -> Path:
 
 def run(main: Callable[[], Awaitable[T]]) -> T:
     """Run a command's async part; what it refuses becomes one line."""
+    import trio
+
+    from gateway.node.listeners import AddressUnusable
+
     try:
         return trio.run(main, strict_exception_groups=True)
     except (AddressUnusable, StorageError) as exc:
@@ -112,6 +114,8 @@ def _refuse_group(group: BaseExceptionGroup[BaseException]) -> NoReturn:
         inner = inner.exceptions[0]
     if isinstance(inner, Refusal | KeyboardInterrupt | BrokenPipeError):
         raise inner from None
+    from gateway.node.listeners import AddressUnusable
+
     if isinstance(inner, AddressUnusable | StorageError):
         raise Refusal(str(inner)) from inner
     raise group

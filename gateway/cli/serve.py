@@ -1,4 +1,4 @@
-"""`sluice serve`, `sluice check` and `sluice sandbox`: what runs, and what is looked at before it does."""
+"""`sluice serve` and `sluice sandbox`: the commands that run until they are ended."""
 
 from __future__ import annotations
 
@@ -13,14 +13,12 @@ import trio
 
 from gateway.cli.run import (
     Refusal,
-    complain,
     config_option,
     doubt_of_secret,
     known_platforms,
     read_config,
     read_secrets,
     run,
-    say,
 )
 from gateway.config import Config, load_config
 from gateway.config.certificate import certificate_doubts
@@ -31,7 +29,6 @@ from gateway.node.serve import serve as serve_node
 from gateway.node.workers.supervisor import SupervisorPlan, WorkersRefused, supervise
 from gateway.node.workers.worker import read_worker
 from gateway.observability.logs import Log, open_log
-from storage.opening import exposures_of
 from upstreams.sandbox.app import Behaviour
 
 
@@ -92,18 +89,6 @@ def _supervise(config: Config, secrets: Secrets, doubts: list[tuple[str, str]]) 
             run(partial(supervise, SupervisorPlan(config, secrets.admin_token, program, os.environ, log)))
     except WorkersRefused as exc:
         raise Refusal(str(exc)) from exc
-
-
-@click.command()
-@config_option
-def check(config_path: str | None) -> None:
-    """Validate the config and the master secret. Exit 2 with a line for each problem; doubts are warnings."""
-    config = read_config(config_path, to_serve=True)
-    doubt = doubt_of_secret(config, exit_code=2)
-    of_tls = certificate_doubts(config.server, time.time())
-    doubts = [*exposures_of(config.store.url), *([doubt] if doubt else []), *of_tls]
-    complain(*(f"warning: {each}" for each in doubts))
-    say("the config is good")
 
 
 @click.command("sandbox")

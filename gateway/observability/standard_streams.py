@@ -7,8 +7,6 @@ import os
 import select
 from functools import partial
 
-import trio
-
 STDIN, STDOUT, STDERR = 0, 1, 2
 
 
@@ -59,4 +57,6 @@ async def print_out(data: bytes) -> None:
     Raises:
         OSError: it cannot be written.
     """
+    import trio  # noqa: PLC0415 - short commands print without it
+
     await trio.to_thread.run_sync(partial(write_all, STDOUT, data), abandon_on_cancel=True)

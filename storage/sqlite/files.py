@@ -4,13 +4,17 @@ import secrets
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
-
-from sqlite_utils import Database, Migrations
+from typing import TYPE_CHECKING
 
 from storage.errors import StoreCorrupt, StoreUnusable
 from storage.migrations import Migration, MigrationSet, refuse_newer
 from storage.private_files import make_folder
 
+if TYPE_CHECKING:
+    from sqlite_utils import Database, Migrations
+
+_APPLIED = "_sqlite_migrations"
+"""The table in which sqlite-utils keeps what was applied."""
 CHECKED_BYTES_MAX = 268435456  # a whole check of more would hold up the start for seconds
 
 RESTORE = (
@@ -69,7 +73,12 @@ def migrate(connection: sqlite3.Connection, sets: Sequence[MigrationSet]) -> Non
     Raises:
         StoreTooNew: the file holds a migration that this program does not know.
     """
-    refuse_newer(_applied(connection), sets)
+    applied = _applied(connection)
+    refuse_newer(applied, sets)
+    if {(one.name, migration.__name__) for one in sets for migration in one.migrations} <= set(applied):
+        return
+    from sqlite_utils import Database  # noqa: PLC0415 - a tenth of a second, which most starts do without
+
     database = Database(connection)
     for one in sets:
         _register(one, SqliteSchema(connection)).apply(database)
@@ -85,20 +94,21 @@ def name_life(connection: sqlite3.Connection) -> None:
 
 
 def _applied(connection: sqlite3.Connection) -> list[tuple[str, str]]:
-    table = Migrations.migrations_table
-    if connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone() is None:
+    if connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (_APPLIED,)).fetchone() is None:
         return []
-    return connection.execute(f"SELECT migration_set, name FROM {table}").fetchall()  # noqa: S608 - a constant
+    return connection.execute(f"SELECT migration_set, name FROM {_APPLIED}").fetchall()  # noqa: S608 - a constant
 
 
-def _register(one: MigrationSet, schema: SqliteSchema) -> Migrations:
+def _register(one: MigrationSet, schema: SqliteSchema) -> "Migrations":
+    from sqlite_utils import Migrations  # noqa: PLC0415 - as above
+
     migrations = Migrations(one.name)
     for migration in one.migrations:
         _add(migrations, migration, schema)
     return migrations
 
 
-def _add(migrations: Migrations, migration: Migration, schema: SqliteSchema) -> None:
+def _add(migrations: "Migrations", migration: Migration, schema: SqliteSchema) -> None:
     @migrations(name=migration.__name__)
-    def apply(_database: Database) -> None:
+    def apply(_database: "Database") -> None:
         migration(schema)

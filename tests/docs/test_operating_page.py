@@ -22,7 +22,10 @@ def leaves(command: click.Command, path: str) -> Iterator[str]:
     if not isinstance(command, click.Group):
         yield path
         return
-    for name, inner in command.commands.items():
+    context = click.Context(command)
+    for name in command.list_commands(context):
+        inner = command.get_command(context, name)
+        assert inner is not None
         yield from leaves(inner, f"{path} {name}")
 
 

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Final
-
-from upstreams.model.small_words import SMALL_WORDS
 
 _READ_MAX: Final = 500
 """Characters that the words are taken from: more does not change the answer, only its cost."""
 _ENOUGH_LETTERS: Final = re.compile(r"(?:[^\W\d_][\W\d_]*+){10}")
 """Ten letters, whatever stands between them: fewer do not tell a language."""
 _AROUND: Final = ".,;:!?…·\"'`*_~()[]{}<>«»„“”‘–—|-।،؟"
-"""What stands around words. An address, an account's name or a tag begins with other signs, and is no word."""
+"""Signs around words. An address, an account's name or a tag begins with other ones, and is no word."""
 _BEYOND_LATIN: Final = re.compile(r"[\u0370-\u1dff\u3040-\ud7ff\uf900-\ufaff\ufb1d-\ufdff\ufe70-\ufeff]")
 _ADDRESS: Final = re.compile(r"https?://\S+|[@#][a-z0-9_]+")
 _LATIN: Final = re.compile(r"[a-zA-Z\u00c0-\u024f\u1e00-\u1eff]")
@@ -99,10 +98,16 @@ def _shared(of: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ...]]:
     return {item: tuple(tags) for item, tags in found.items()}
 
 
-_HAVING: Final = _shared({tag: words.split() for tag, words in SMALL_WORDS.items()})
+@cache
+def _having() -> dict[str, tuple[str, ...]]:
+    from upstreams.model.small_words import SMALL_WORDS  # noqa: PLC0415 - 10 ms, which only who reads texts needs
+
+    return _shared({tag: words.split() for tag, words in SMALL_WORDS.items()})
+
+
 _WITH_ENDING: Final = _shared({tag: endings.split() for tag, endings in _ENDINGS.items()})
 _WITH_LETTER: Final = _shared(_LETTERS)
-_LATIN_TAGS: Final = SMALL_WORDS.keys() - {tag for _, _, tags in _SCRIPTS for tag in tags.split()}
+_NOT_LATIN: Final = {tag for _, _, tags in _SCRIPTS for tag in tags.split()}
 
 
 def language_of(text: str) -> str | None:
@@ -110,7 +115,7 @@ def language_of(text: str) -> str | None:
     if not _ENOUGH_LETTERS.search(text, 0, _READ_MAX * 4):
         return None
     read = text[:_READ_MAX].lower().replace("’", "'")
-    among: Collection[str] = _LATIN_TAGS
+    among: set[str] | None = None
     if not read.isascii():
         letters = _BEYOND_LATIN.findall(read)
         if letters and len(letters) * 2 >= len(_LATIN.findall(_ADDRESS.sub("", read))):
@@ -120,21 +125,22 @@ def language_of(text: str) -> str | None:
     return _by_words(read, among)
 
 
-def _written_in(letters: list[str]) -> list[str]:
+def _written_in(letters: list[str]) -> set[str]:
     """The languages that are written in most of these letters."""
     counts = Counter(_TAGS_OF.get(ord(letter) >> 4, "") for letter in letters)
     del counts[""]
     if counts["ja"] * 10 >= counts["zh"]:  # its writers mix both
         counts["ja"] += counts.pop("zh", 0)
-    return max(counts, key=counts.__getitem__).split() if counts.total() else []
+    return set(max(counts, key=counts.__getitem__).split()) if counts.total() else set()
 
 
-def _by_words(read: str, among: Collection[str]) -> str | None:
-    """The language whose words and letters a text has most, where it is well ahead."""
+def _by_words(read: str, among: set[str] | None) -> str | None:
+    """The language whose words and letters a text has most, where it is well ahead; of Latin ones without `among`."""
     scores = {"en": _ENGLISH_AHEAD} if read.isascii() else {}
+    having = _having()
     for piece in read.split():
         word = piece.strip(_AROUND)
-        tags, weight = _HAVING.get(word) or _HAVING.get(word.partition("'")[0]), _WORD_WEIGHT
+        tags, weight = having.get(word) or having.get(word.partition("'")[0]), _WORD_WEIGHT
         if tags is None:
             tags, weight = _WITH_ENDING.get(word[-3:], ()) if len(word) > 5 else (), _ENDING_WEIGHT
         for tag in tags:
@@ -145,6 +151,15 @@ def _by_words(read: str, among: Collection[str]) -> str | None:
             for tag in tags:
                 scores[tag] = scores.get(tag, 0.0) + _LETTER_WEIGHT / len(tags)
     (best, tag), (next_best, _) = sorted(
-        [*((score, tag) for tag, score in scores.items() if tag in among), (0.0, ""), (0.0, "")], reverse=True
+        [
+            *(
+                (score, tag)
+                for tag, score in scores.items()
+                if (tag not in _NOT_LATIN if among is None else tag in among)
+            ),
+            (0.0, ""),
+            (0.0, ""),
+        ],
+        reverse=True,
     )[:2]
     return tag if best >= max(_ENOUGH, _AHEAD * next_best) else None

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from importlib import import_module
 from pkgutil import iter_modules
+from typing import TYPE_CHECKING
 
-from upstreams.model.endpoint import Platform
+if TYPE_CHECKING:
+    from upstreams.model.endpoint import Platform
+
+
+def platform_slugs() -> tuple[str, ...]:
+    """The slug of every platform, which is its module's name, without loading any."""
+    return tuple(sorted(module.name for module in iter_modules(__path__)))
 
 
 def load_platforms() -> tuple[Platform, ...]:
     """Every platform of this package, by slug."""
-    names = sorted(module.name for module in iter_modules(__path__))
-    return tuple(import_module(f"{__name__}.{name}").PLATFORM for name in names)
+    return tuple(import_module(f"{__name__}.{slug}").PLATFORM for slug in platform_slugs())

@@ -11,8 +11,8 @@ from typing import Any
 import orjson
 import trio
 
-from gateway.admin.app import AdminAnswer, answered, refused, unsettled
-from gateway.admin.client import AdminQuestion, AdminSilent, AdminUnproved, AdminUnreached, ask, ask_proved
+from gateway.admin.app import answered, refused, unsettled
+from gateway.admin.client import AdminAnswer, AdminQuestion, AdminSilent, AdminUnproved, AdminUnreached, ask, ask_proved
 from gateway.node.workers.slots import Slot, WorkerSlots
 
 READY_WITHIN_S = 3.0
