@@ -90,21 +90,17 @@ class Hub:
         if self._state is not None:
             self._state.publish(CHANNEL, _json.encode(moves))
 
-    def close(self) -> None:
-        """Let every waiter answer now, and those that come not wait: the node stops."""
-        for waiter in self._begin_close():
-            waiter.close()
+    async def close(self) -> None:
+        """Let every waiter answer now, and those that come not wait: the node stops.
 
-    async def close_gently(self) -> None:
-        """As `close`, some at a time: ten thousand at once would hold up all others."""
-        for nth, waiter in enumerate(self._begin_close(), start=1):
+        Some at a time, since ten thousand at once would hold up all others.
+        """
+        self._closing = True
+        for nth, waiter in enumerate(self._all(), start=1):
             waiter.close()
             if nth % CLOSED_AT_ONCE == 0:
                 await trio.lowlevel.checkpoint()
-
-    def _begin_close(self) -> list[Waiter]:
-        self._closing = True
-        return self._all()
+        await trio.lowlevel.checkpoint()
 
     def _observe(self, moves: Iterable[Moved]) -> None:
         for moved in moves:

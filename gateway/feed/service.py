@@ -60,4 +60,4 @@ async def open_feed(setting: FeedSetting) -> AsyncIterator[Feed]:
 
 async def _close_at(stopping: trio.Event, hub: Hub) -> None:
     await stopping.wait()
-    await hub.close_gently()
+    await hub.close()

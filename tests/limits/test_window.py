@@ -128,6 +128,20 @@ def test_idle_keys_are_forgotten_without_anyone_asking():
         assert len(window) <= 256
 
 
+def test_a_sweep_by_itself_looks_at_a_few_keys_for_each_that_comes() -> None:
+    """Goal: no admission looks at all keys. Method: how many of the idle ones each of those that follow forgets."""
+    window = Window(2, PERIOD_S)
+    for visitor in range(10_000):
+        window.admit(visitor, 0.0)
+    dropped, before = [], len(window)
+    for visitor in range(20_000, 40_000):
+        window.admit(visitor, 100.0)
+        dropped.append(before + 1 - len(window))
+        before = len(window)
+    assert max(dropped) == 8
+    assert sum(dropped) == 10_000
+
+
 @given(
     before=st.integers(1, 6),
     after=st.integers(1, 6),

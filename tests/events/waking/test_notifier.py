@@ -163,7 +163,7 @@ async def test_a_wait_ends_when_the_node_stops(wait: Wait, autojump_clock: trio.
         async def stop() -> None:
             await trio.sleep(1)
             assert hub.parked() == 1
-            hub.close()
+            await hub.close()
 
         nursery.start_soon(stop)
         assert await wait(waiter, 9) is WaitEnd.CLOSING
@@ -328,7 +328,7 @@ async def test_a_read_that_is_under_way_is_waited_for(end: str, autojump_clock: 
     async with parked(reads, hub) as (waiter, ends):
         hub.publish([moved(2, type="credits.low")])
         if end == "close":
-            hub.close()
+            await hub.close()
         elif end == "time up":
             await trio.sleep(60)
         await trio.testing.wait_all_tasks_blocked()

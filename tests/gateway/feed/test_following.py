@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from inspect import isawaitable
 from random import Random
 
 import pytest
@@ -62,14 +63,15 @@ class Client:
 class Log:
     """Gives the pages it was made with, then ever the last one again; `before` runs before each."""
 
-    def __init__(self, *pages: PageView, before: Callable[[int], None] = lambda _number: None) -> None:
+    def __init__(self, *pages: PageView, before: Callable[[int], object] = lambda _number: None) -> None:
         self._pages = pages
         self._before = before
         self.reads = 0
 
     async def read_on(self) -> PageView:
         await trio.lowlevel.checkpoint()
-        self._before(self.reads)
+        if isawaitable(began := self._before(self.reads)):
+            await began
         self.reads += 1
         return self._pages[min(self.reads, len(self._pages)) - 1]
 

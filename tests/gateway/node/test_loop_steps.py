@@ -336,7 +336,7 @@ class Crowd:
 
 async def poll_many(node: TimedNode) -> None:
     """Park polls and wake them, then park them again and send them away."""
-    send_away = partial(node.call, node.opened.node.feed.hub.close_gently)
+    send_away = partial(node.call, node.opened.node.feed.hub.close)
     for case, wake in (("woken", partial(append, node, 1)), ("sent away", send_away)):
         crowd = Crowd(node)
         async with node.timed(f"ten thousand polls {case}"), trio.open_nursery() as nursery:

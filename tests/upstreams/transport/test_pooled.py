@@ -339,3 +339,31 @@ async def test_a_closed_transport_says_so():
     async with open_upstream_server(always(reply())) as server:
         with pytest.raises(RuntimeError, match="closed"):
             await transport.exchange(server.call())
+
+
+LONG = b"[" + b"12," * 700_000 + b"1]"
+
+
+def _coded(body: bytes) -> bytes:
+    return reply(gzip.compress(body, 1), "Content-Encoding: gzip")
+
+
+async def test_a_long_body_is_decoded_beside_the_loop_on_a_connection_that_is_kept():
+    answer, connections = await _ask(_coded(LONG), times=3)
+    assert (answer.status, answer.body, connections) == (200, LONG, 1)
+
+
+async def test_a_long_body_that_is_damaged_or_expands_beyond_the_cap_is_refused():
+    noise = gzip.compress(bytes(range(256)) * 2_000 + LONG, 0)
+    with pytest.raises(httpx.DecodingError):
+        await _ask(reply(noise[:-100], "Content-Encoding: gzip"))
+    with pytest.raises(ResponseTooLarge):
+        await _ask(_coded(LONG), body_bytes_max=1_000_000)
+
+
+async def test_a_long_body_is_not_waited_for_beyond_the_deadline():
+    with trio.fail_after(5):
+        async with open_upstream_server(always(_coded(LONG))) as server, open_transport() as transport:
+            await transport._decoding.acquire_on_behalf_of("another one")
+            with pytest.raises(httpx.ReadTimeout):
+                await transport.exchange(server.call(), trio.current_time() + 0.3)
