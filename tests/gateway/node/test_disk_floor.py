@@ -47,10 +47,8 @@ async def test_below_the_floor_nothing_is_charged_and_above_it_all_goes_on(tmp_p
         assert (await node.get(PROFILE.format("cached"))).json["cached"]
         assert (await node.get("/v1/credits/balance")).status == 200
         unready = await node.client.get(f"{node.admin_url}/readyz")
-        assert (unready.status_code, unready.text) == (
-            503,
-            "disk full: 999 bytes are free on the disk, 1000 are needed (store.disk_floor_bytes)\n",
-        )
+        assert unready.status_code == 503
+        assert unready.text.startswith("disk full: 999 bytes are free on the disk, ")
         assert (await node.client.get(f"{node.admin_url}/healthz")).status_code == 200
         assert await node.gauge("sluice_disk_free_bytes") == FLOOR - 1
         assert await node.gauge("sluice_disk_floor_bytes") == FLOOR

@@ -199,6 +199,23 @@ async def test_while_the_node_sheds_requests_a_few_runs_at_a_time_are_begun_and_
         assert await statuses(desk, monitor.id) == [(1.0, "ok")]
 
 
+async def test_while_no_run_may_begin_slots_pass_as_in_a_downtime(
+    quick: Desk, autojump_clock: trio.testing.MockClock
+) -> None:
+    desk = started(quick)
+    monitor = await desk.monitor(await desk.account())
+    async with desk.clock() as clock:
+        clock.refusal = lambda: "the disk is full"
+        with pytest.raises(StoreUnavailable, match="the disk is full"):
+            await clock.run_slot(monitor.id)
+        await trio.sleep(2.5 * HOUR)
+        assert await statuses(desk, monitor.id) == []
+        assert clock.begun_total == 0
+        clock.refusal = lambda: None
+        await trio.sleep(60)
+    assert await statuses(desk, monitor.id) == [(1.0, "skipped"), (2.0, "ok")]
+
+
 async def test_one_account_with_many_monitors_does_not_hold_up_another(
     quick: Desk, autojump_clock: trio.testing.MockClock
 ) -> None:
