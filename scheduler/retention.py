@@ -65,7 +65,7 @@ class _Kind(NamedTuple):
 # Deliveries and results are large, and freeing their pages is what takes time.
 DELIVERIES: Final = _Kind(FIND_DELIVERIES, DROP_DELIVERIES, 20)
 RESULTS: Final = _Kind(FIND_RESULTS, DROP_RESULTS, 50)
-RUNS: Final = _Kind(FIND_RUNS, DROP_RUNS, 200)
+RUNS: Final = _Kind(FIND_RUNS, DROP_RUNS, 100)
 
 
 async def sweep(store: Store, now: float, retention: Retention, *, chunk: int = 500, pause_s: float = PAUSE_S) -> Swept:
