@@ -25,6 +25,7 @@ LIST_AFTER = f"""
 SELECT {COLUMNS} FROM accounts WHERE (created_at, id) > (SELECT created_at, id FROM accounts WHERE id = ?)
 ORDER BY created_at, id LIMIT ?
 """  # noqa: S608 - constants
+CHANGE_PLAN = "UPDATE accounts SET plan = ? WHERE id = ?"
 GRANT = "UPDATE accounts SET balance = balance + ?, pack = ?, version = version + 1 WHERE id = ?"
 
 
@@ -89,6 +90,10 @@ class Accounts:
             raise TermsInvalid(f"an amount is from 1 to {GRANT_MAX} credits")
         return await (write or self._store.write)(partial(self._grant, account_id, amount, description))
 
+    async def change_plan(self, account_id: str, plan: Plan, *, write: Write | None = None) -> Account:
+        """The account with another plan, which counts from its next request. Raises AccountUnknown."""
+        return await (write or self._store.write)(partial(_change_plan, account_id, plan))
+
     async def list(self, *, after: str | None = None, limit: int = PAGE_MAX) -> list[Account]:
         """The oldest `limit` accounts, or those behind the account `after`, oldest first. Raises AccountUnknown."""
         return await self._store.read(partial(_list, after, limit))
@@ -128,6 +133,11 @@ def read_account(tx: Tx, account_id: str) -> Account:
     if row is None:
         raise AccountUnknown(account_id)
     return _account(row)
+
+
+def _change_plan(account_id: str, plan: Plan, tx: Tx) -> Account:
+    tx.run(CHANGE_PLAN, (plan, account_id))
+    return read_account(tx, account_id)
 
 
 def _list(after: str | None, limit: int, tx: Tx) -> list[Account]:

@@ -12,10 +12,11 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from billing.accounts.accounts import PAGE_MAX, WELCOME_CREDITS, Account, Accounts
+from billing.accounts.accounts import PAGE_MAX, WELCOME_CREDITS, Account, Accounts, Plan
 from billing.errors import BillingError, TermsInvalid
 from billing.keys.keys import UNCHANGED, Keys, Unchanged
 from billing.keys.records import KeyRecord
+from billing.ledger.transactions import Ledger
 from billing.ledger.verification import verify
 from events.instants import iso, no_instant, unix
 from gateway.admin.operation_records import OperationIdTaken, OperationRecord, OperationRepeated, recording
@@ -48,8 +49,28 @@ class AccountCreate(ChangeArguments, frozen=True):
 
     name: Text
     credits: int = WELCOME_CREDITS
-    plan: Literal["free", "starter", "growth", "pro", "enterprise"] = "free"
+    plan: Plan = "free"
     unlimited: bool = False
+
+
+class AccountName(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Arguments of `account.show`."""
+
+    account: Text
+
+
+class AccountPlan(ChangeArguments, frozen=True):
+    """Arguments of `account.plan`."""
+
+    account: Text
+    plan: Plan
+
+
+class TransactionPage(PageArguments, frozen=True):
+    """Arguments of `account.transactions`; `after` is the id of a page's last, oldest one."""
+
+    account: Text
+    request_id: Text | None = None
 
 
 class CreditsGrant(ChangeArguments, frozen=True):
@@ -113,10 +134,14 @@ class Operations:
         self._accounts = accounts
         self._keys = keys
         self._store = store
+        self._ledger = Ledger(store, now=now)
         self._now = now
         self._table = {
             "account.create": Operation(AccountCreate, self._create_account),
             "account.list": Operation(PageArguments, self._list_accounts),
+            "account.show": Operation(AccountName, self._show_account),
+            "account.plan": Operation(AccountPlan, self._change_plan),
+            "account.transactions": Operation(TransactionPage, self._list_transactions),
             "credits.grant": Operation(CreditsGrant, self._grant),
             "key.create": Operation(KeyCreate, self._create_key),
             "key.list": Operation(KeyList, self._list_keys),
@@ -154,17 +179,35 @@ class Operations:
         found = await self._accounts.list(after=args.after, limit=args.limit)
         return [{**asdict(account), "created_at": iso(account.created_at)} for account in found]
 
+    async def _show_account(self, args: AccountName) -> Any:
+        account = await self._accounts.get(args.account)
+        report = await self._ledger.report(args.account)
+        spent = {"spent_last_24h": report.last_24h, "spent_last_7d": report.last_7d}
+        return {**asdict(account), **spent, "created_at": iso(account.created_at)}
+
+    async def _change_plan(self, args: AccountPlan) -> Any:
+        return await self._once(
+            "account.plan", args, partial(self._accounts.change_plan, args.account, args.plan), _account
+        )
+
+    async def _list_transactions(self, args: TransactionPage) -> Any:
+        await self._accounts.get(args.account)
+        before = None if args.after is None else _line_number(args.after)
+        found = await self._ledger.transactions(
+            args.account, limit=args.limit, before=before, request_id=args.request_id
+        )
+        return [{**asdict(line), "id": str(line.id), "created_at": iso(line.created_at)} for line in found]
+
     async def _grant(self, args: CreditsGrant) -> Any:
         grant = partial(self._accounts.grant, args.account, args.amount)
         return await self._once("credits.grant", args, grant, partial(_granted, args.account))
 
     async def _create_key(self, args: KeyCreate) -> Any:
+        expires_at = _instant(args.expires_at)
+        if expires_at is not None and expires_at <= self._now():
+            raise OperationRefused(f"the key would be expired from the start: {args.expires_at} is in the past")
         create = partial(
-            self._keys.create,
-            args.account,
-            name=args.name,
-            credit_limit=args.credit_limit,
-            expires_at=_instant(args.expires_at),
+            self._keys.create, args.account, name=args.name, credit_limit=args.credit_limit, expires_at=expires_at
         )
         made = await self._once("key.create", args, create, lambda new: {"id": new.id, "last4": new.last4})
         return {"id": made["id"], "key": await self._keys.reveal(made["id"]), "last4": made["last4"]}
@@ -219,6 +262,12 @@ def _limit(sent: int | str | msgspec.UnsetType) -> int | Unchanged | None:
     if isinstance(sent, msgspec.UnsetType):
         return UNCHANGED
     return sent if isinstance(sent, int) else None
+
+
+def _line_number(text: str) -> int:
+    if not text.isdecimal() or len(text) > 18:
+        raise OperationRefused(f"{text} is no id of a transaction")
+    return int(text)
 
 
 def _instant(text: str | None) -> float | None:

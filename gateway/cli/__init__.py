@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 _PLUGINS = "sluice.commands"
 _COMMANDS = {
-    "account": ("operate", "account", "Make and list accounts."),
+    "account": ("operate", "account", "Make, list and change accounts."),
     "admin": ("operate", "admin", "Reach the admin address with other tools."),
     "check": ("check", "check", "Validate the config and the master secret."),
     "credits": ("operate", "credits_group", "Give credits."),
     "demo": ("demo", "demo", "Try Sluice."),
     "events": ("feed.command", "events", "Follow an account's events."),
-    "key": ("operate", "key", "Make, list, change and revoke API keys."),
+    "key": ("operate", "key", "Make, list, reveal, change and revoke API keys."),
     "ledger": ("operate", "ledger", "Prove the ledger."),
     "monitor": ("monitor", "monitor", "Run a Monitor's slot."),
     "platforms": ("platforms", "platforms", "List, try, isolate and reset platforms."),

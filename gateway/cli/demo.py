@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,6 +20,7 @@ from gateway.observability.logs import Log, open_log
 from upstreams.sandbox.app import Behaviour
 
 _CREDITS = 1_000
+_HOST, _USUAL_PORT = "127.0.0.1", 8080
 _TRIES = (
     "/v1/github/profile?handle=octocat",
     "/v1/hackernews/search?query=trio&limit=3",
@@ -27,17 +29,25 @@ _TRIES = (
 
 
 @click.command()
-@click.option("--port", type=int, default=0, help="0 picks a free one.")
-def demo(port: int) -> None:
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=None,
+    help="0 picks a free one; 8080 if free when absent.",
+)
+@click.option(
+    "--drift/--no-drift", default=True, help="Whether the sandbox's numbers move with time.", show_default=True
+)
+def demo(port: int | None, drift: bool) -> None:
     """Try Sluice. Starts a node and the upstream sandbox, and prints a key and three calls to copy."""
     with TemporaryDirectory(prefix="sluice-demo-") as folder:
-        config = _demo_config(Path(folder), port)
+        config = _demo_config(Path(folder), _usual_or_free() if port is None else port)
         secrets = read_secrets(config)
 
         async def main(log: Log) -> None:
             # SIGHUP too: a terminal that is closed must not leave the folder behind.
             with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
-                async with open_sandbox(Behaviour()) as egress:
+                async with open_sandbox(Behaviour(drifts=drift)) as egress:
                     start = Start(with_egress(config, egress), lambda: with_egress(config, egress), secrets, {}, log)
                     async with open_served_node(start) as (node, line):
                         operations = node.operations
@@ -49,24 +59,36 @@ def demo(port: int) -> None:
                                 break
                             saying.cancel_scope.cancel()
 
-        with open_log("warning", access=False) as log:
+        with open_log("error", access=False) as log:  # that webhooks may go to this machine is meant
             run(partial(main, log))
 
 
 def _demo_config(folder: Path, port: int) -> Config:
-    """The defaults, on free ports, with the store in `folder`."""
+    """The defaults, with the store in `folder`, and with webhooks that may go to this machine."""
     file = folder / "config.toml"
     file.write_text(
         f'[server]\nport = {port}\ndrain_s = 1\n[admin]\nport = 0\n[store]\nurl = "sqlite:///{folder}/demo.db"\n'
+        "[webhooks]\nallow_insecure_targets = true\n"
     )
     return load_config(file, os.environ, known_platforms())
 
 
+def _usual_or_free() -> int:
+    """The usual port where nobody listens on it, else 0."""
+    with socket.socket() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            sock.bind((_HOST, _USUAL_PORT))
+        except OSError:
+            return 0
+    return _USUAL_PORT
+
+
 def _welcome(url: str, key: str) -> str:
-    calls = "\n\n".join(f"  curl -s -H 'x-api-key: {key}' '{url}{path}'" for path in _TRIES)
+    calls = "\n\n".join(f'  curl -s -H "x-api-key: $KEY" "$URL{path}"' for path in _TRIES)
     return (
-        f"Sluice is running at {url}\n"
-        f"Your key, with {_CREDITS} credits: {key}\n\n"
-        f"Try these, here or in another terminal:\n\n{calls}\n\n"
+        f"Sluice is running at {url}\n\n"
+        f"In another terminal, with {_CREDITS} credits on this key:\n\n"
+        f"  export URL={url}\n  export KEY={key}\n\n{calls}\n\n"
         "The built-in sandbox answers: real HTTP, invented data. Ctrl-C ends it, and nothing stays behind."
     )

@@ -14,7 +14,7 @@ import click
 from events.instants import iso, no_instant, unix
 from gateway.admin.operations import OperationRefused
 from gateway.cli.dispatch import operate
-from gateway.cli.run import Refusal, config_option, show
+from gateway.cli.run import Refusal, complain, config_option, show
 from gateway.config import Config
 from gateway.config.secrets import Secrets
 from gateway.node.node import NodeSetting
@@ -24,6 +24,10 @@ from upstreams.platforms import load_platforms
 
 _TURNS = 6
 """Times that a node is asked, each of which waits for the run's end for a while."""
+
+
+_CLOCKS_APART_S = 0.01
+"""An instant of a record is cut down to milliseconds."""
 
 
 @click.group()
@@ -48,12 +52,15 @@ def _instant(_context: click.Context, _option: click.Parameter, text: str | None
 @click.option("--slot", callback=_instant, help="ISO 8601, to the second; this second when absent.")
 def monitor_run(config_path: str | None, monitor_id: str, slot: str | None) -> None:
     """Run one slot now. It is charged and reported as any other, and never run twice. Prints the run as JSON."""
-    slot = slot or iso(floor(time.time()))  # chosen here, so that a repeat runs no other one
+    began_at = time.time()
+    slot = slot or iso(floor(began_at))  # chosen here, so that a repeat runs no other one
     for _ in range(_TURNS):
         record = operate(config_path, "monitor.run", do_here=_run_here, monitor=monitor_id, slot=slot)
         if record["finished_at"] is not None:
             break
         slot = record["scheduled_for"]
+    if record["started_at"] is not None and unix(record["started_at"]) < began_at - _CLOCKS_APART_S:
+        complain(f"the slot {record['scheduled_for']} had been run before: nothing was run now, this is its record")
     show(record, as_json=True)
 
 

@@ -9,6 +9,7 @@ import click
 from gateway.cli.dispatch import change, operate, operate_on_node, pages
 from gateway.cli.run import Refusal, config_option, json_option, read_config, read_secrets, say, show, show_pages
 
+_PLANS = ["free", "starter", "growth", "pro", "enterprise"]
 operation_id_option = click.option(
     "--operation-id",
     default=None,
@@ -19,14 +20,14 @@ operation_id_option = click.option(
 
 @click.group()
 def account() -> None:
-    """Make and list accounts."""
+    """Make, list and change accounts."""
 
 
 @account.command("create")
 @config_option
 @click.option("--name", required=True, help="What you call it.")
 @click.option("--credits", "credits_", type=int, default=None, help="Its first credits; the welcome 100 when absent.")
-@click.option("--plan", type=click.Choice(["free", "starter", "growth", "pro", "enterprise"]), default="free")
+@click.option("--plan", type=click.Choice(_PLANS), default="free")
 @click.option(
     "--unlimited", is_flag=True, help="Never refuse for want of credits; every charge is entered all the same."
 )
@@ -54,6 +55,37 @@ def account_list(config_path: str | None, as_json: bool) -> None:
     show_pages(pages(config_path, "account.list"), as_json=as_json)
 
 
+@account.command("show")
+@config_option
+@click.argument("account_id", metavar="ACCOUNT")
+@json_option
+def account_show(config_path: str | None, account_id: str, as_json: bool) -> None:
+    """Show one account, with what it spent lately."""
+    show(operate(config_path, "account.show", account=account_id), as_json=as_json)
+
+
+@account.command("plan")
+@config_option
+@click.argument("account_id", metavar="ACCOUNT")
+@click.argument("plan", type=click.Choice(_PLANS))
+@operation_id_option
+@json_option
+def account_plan(config_path: str | None, account_id: str, plan: str, operation_id: str | None, as_json: bool) -> None:
+    """Change an account's plan."""
+    show(change(config_path, "account.plan", operation_id, account=account_id, plan=plan), as_json=as_json)
+
+
+@account.command("transactions")
+@config_option
+@click.argument("account_id", metavar="ACCOUNT")
+@click.option("--request-id", default=None, help="Only those of this request.")
+@json_option
+def account_transactions(config_path: str | None, account_id: str, request_id: str | None, as_json: bool) -> None:
+    """List every transaction of an account, the newest first."""
+    found = pages(config_path, "account.transactions", account=account_id, request_id=request_id)
+    show_pages(found, as_json=as_json)
+
+
 @click.group("credits")
 def credits_group() -> None:
     """Give credits."""
@@ -73,7 +105,7 @@ def credits_grant(**o: Any) -> None:
 
 @click.group()
 def key() -> None:
-    """Make, list, change and revoke API keys."""
+    """Make, list, reveal, change and revoke API keys."""
 
 
 @key.command("create")
@@ -115,6 +147,18 @@ def key_list(config_path: str | None, account_id: str | None, as_json: bool) -> 
 def key_revoke(config_path: str | None, key_id: str, operation_id: str | None, as_json: bool) -> None:
     """End a key for good."""
     show(change(config_path, "key.revoke", operation_id, key=key_id), as_json=as_json)
+
+
+@key.command("reveal")
+@config_option
+@click.argument("key_id")
+@click.option("--yes", is_flag=True, help="Show it without asking first.")
+@json_option
+def key_reveal(config_path: str | None, key_id: str, yes: bool, as_json: bool) -> None:
+    """Show a whole key again. Whoever sees it can spend the account's credits."""
+    if not yes:
+        click.confirm(f"Show the whole key {key_id} here?", abort=True, err=True)
+    show(operate(config_path, "key.reveal", key=key_id), as_json=as_json)
 
 
 @key.command("update")

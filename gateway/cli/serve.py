@@ -35,9 +35,12 @@ from upstreams.sandbox.app import Behaviour
 @click.command()
 @config_option
 @click.option("--sandbox", is_flag=True, help="Answer from the built-in upstream sandbox instead of the platforms.")
+@click.option("--drift", is_flag=True, help="With --sandbox: its numbers move with time.")
 @click.option("--new-store", is_flag=True, help="Make the database anew where the one that was there is gone.")
-def serve(config_path: str | None, sandbox: bool, new_store: bool) -> None:
+def serve(config_path: str | None, sandbox: bool, drift: bool, new_store: bool) -> None:
     """Run a node."""
+    if drift and not sandbox:
+        raise click.UsageError("--drift moves the numbers of the sandbox: it needs --sandbox")
     config = read_config(config_path, to_serve=True)
     secrets = read_secrets(config, new_store=new_store)
     worker = read_worker(os.environ)
@@ -59,7 +62,7 @@ def serve(config_path: str | None, sandbox: bool, new_store: bool) -> None:
         if not sandbox:
             await serve_node(start("", log))
             return
-        async with open_sandbox(Behaviour()) as url:
+        async with open_sandbox(Behaviour(drifts=drift)) as url:
             await serve_node(start(url, log))
 
     also = {} if worker is None else {"worker": worker.number}
@@ -93,14 +96,15 @@ def _supervise(config: Config, secrets: Secrets, doubts: list[tuple[str, str]]) 
 
 @click.command("sandbox")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Where it listens.")
-@click.option("--port", type=int, default=0, help="0 picks a free one.")
+@click.option("--port", type=click.IntRange(0, 65_535), default=0, help="0 picks a free one.")
+@click.option("--drift", is_flag=True, help="Its numbers move with time.")
 @click.option("--latency-ms", type=click.FloatRange(0, 60_000), default=0.0, help="Added to each answer.")
 @click.option("--failure-rate", type=click.FloatRange(0, 1), default=0.0, help="Share of requests answered with a 503.")
-def sandbox(host: str, port: int, latency_ms: float, failure_rate: float) -> None:
+def sandbox(host: str, port: int, drift: bool, latency_ms: float, failure_rate: float) -> None:
     """Run the upstream sandbox alone. Set `upstreams.egress` to its address."""
 
     async def main(log: Log) -> None:
-        behaviour = Behaviour(latency_ms / 1000, failure_rate)
+        behaviour = Behaviour(latency_ms / 1000, failure_rate, drift)
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
             async with open_sandbox(behaviour, host=host, port=port) as url, trio.open_nursery() as announcing:
                 announcing.start_soon(announce, {"event": "listening", "url": url}, log)

@@ -6,8 +6,9 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from functools import partial
+from typing import Any
 
 import click
 import orjson
@@ -22,6 +23,8 @@ from scheduler.webhooks.errors import SignatureRefused
 from scheduler.webhooks.signature import TOLERANCE_S, verify
 
 _HOST = "127.0.0.1"
+_SHOWN_MAX = 60
+"""Characters of one value on a delivery's line."""
 
 secret_option = click.option(
     "--secret", envvar="SLUICE_WEBHOOK_SECRET", required=True, help="The signing secret; or SLUICE_WEBHOOK_SECRET."
@@ -61,16 +64,28 @@ def verify_(secret: str, header: str, tolerance_s: float, as_json: bool) -> None
 @click.option("--port", type=click.IntRange(0, 65_535), default=0, help="0 picks a free one.")
 @click.option("--header-name", default="x-sluice-signature", show_default=True)
 @tolerance_option
+@click.option("--full", is_flag=True, help="Print the whole body of each delivery, not a line of it.")
 @json_option
-def listen(secret: str, port: int, header_name: str, tolerance_s: float, as_json: bool) -> None:
-    """Receive, verify and print deliveries. It listens on this machine until Ctrl-C.
+def listen(secret: str, port: int, **o: Any) -> None:
+    """Receive and verify deliveries, and print a line of each. It listens on this machine until Ctrl-C.
 
     Right ones are answered with 204, others with 401 and the reason.
     """
-    run(partial(_listen, secret, port, header_name=header_name.lower(), tolerance_s=tolerance_s, as_json=as_json))
+    line = _json_line if o["as_json"] else partial(_line, full=o["full"])
+    first = partial(_first_line, as_json=o["as_json"])
+    header_name, tolerance_s = o["header_name"].lower(), o["tolerance_s"]
+    run(partial(_listen, secret, port, header_name=header_name, tolerance_s=tolerance_s, line=line, first=first))
 
 
-async def _listen(secret: str, port: int, *, header_name: str, tolerance_s: float, as_json: bool) -> None:
+async def _listen(
+    secret: str,
+    port: int,
+    *,
+    header_name: str,
+    tolerance_s: float,
+    line: Callable[[Received], str],
+    first: Callable[[str], str],
+) -> None:
     try:
         listeners = await trio.open_tcp_listeners(port, host=_HOST)
     except OSError as exc:
@@ -82,7 +97,7 @@ async def _listen(secret: str, port: int, *, header_name: str, tolerance_s: floa
         """Print a delivery before it is answered, so that who reads slowly is sent no more than that."""
         try:
             async with one_at_a_time:
-                await say_beside(_line(received, as_json=as_json))
+                await say_beside(line(received))
         except (BrokenPipeError, Refusal) as exc:
             failures.append(exc)
             unread.set()
@@ -95,9 +110,7 @@ async def _listen(secret: str, port: int, *, header_name: str, tolerance_s: floa
             await nursery.start(serve)
             url = f"http://{_HOST}:{port_of(listeners)}"
             nursery.start_soon(_end_on_signal, signals, nursery.cancel_scope)
-            await say_beside(
-                orjson.dumps({"event": "listening", "url": url}).decode() if as_json else f"listening on {url}"
-            )
+            await say_beside(first(url))
             await unread.wait()
             nursery.cancel_scope.cancel()
     if failures:
@@ -109,10 +122,29 @@ async def _end_on_signal(signals: AsyncIterator[int], scope: trio.CancelScope) -
         scope.cancel()
 
 
-def _line(received: Received, *, as_json: bool) -> str:
-    if as_json:
-        fields = {"event": "delivery", "verified": received.problem is None, "problem": received.problem}
-        return orjson.dumps({**fields, "webhook_id": received.webhook_id, "body": received.body}).decode()
+def _first_line(url: str, *, as_json: bool) -> str:
+    return orjson.dumps({"event": "listening", "url": url}).decode() if as_json else f"listening on {url}"
+
+
+def _json_line(received: Received) -> str:
+    fields = {"event": "delivery", "verified": received.problem is None, "problem": received.problem}
+    return orjson.dumps({**fields, "webhook_id": received.webhook_id, "body": received.body}).decode()
+
+
+def _line(received: Received, *, full: bool) -> str:
+    """One line of a delivery: its id, and of its body the plain values; with `full` the whole body."""
     if received.problem is not None:
         return f"refused: {received.problem}"
-    return f"verified: {orjson.dumps(received.body, option=orjson.OPT_INDENT_2).decode()}"
+    if full or not isinstance(received.body, dict):
+        return f"verified: {orjson.dumps(received.body, option=orjson.OPT_INDENT_2).decode()}"
+    plain = {name: value for name, value in received.body.items() if not isinstance(value, dict | list)}
+    told = "  ".join(f"{name}={_shown(value)}" for name, value in plain.items() if value is not None)
+    alerts = received.body.get("alerts")
+    fired = f"  alerts={len(alerts)}" if isinstance(alerts, list) else ""
+    return f"verified  {received.webhook_id or '-'}  {told}{fired}"
+
+
+def _shown(value: object) -> str:
+    text = value if isinstance(value, str) else orjson.dumps(value).decode()
+    one_line = " ".join(text.split())
+    return one_line if len(one_line) <= _SHOWN_MAX else f"{one_line[: _SHOWN_MAX - 3]}..."

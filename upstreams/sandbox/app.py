@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 from urllib.parse import parse_qsl
@@ -14,6 +14,32 @@ import trio
 from upstreams.sandbox.site import SandboxReply, SandboxRequest, answer, load_routes
 
 _BODY_BYTES_MAX = 65_536
+DRIFT_STEP_S = 20.0
+_COUNTS = frozenset(
+    {
+        "followers",
+        "followersCount",
+        "stargazers_count",
+        "forks_count",
+        "watchers_count",
+        "subscribers_count",
+        "points",
+        "num_comments",
+        "score",
+        "descendants",
+        "karma",
+        "reputation",
+        "view_count",
+        "up_vote_count",
+        "likeCount",
+        "repostCount",
+        "replyCount",
+        "quoteCount",
+    }
+)
+"""Names under which the platforms count what people do."""
+_COUNTED = frozenset({"followers", "stargazers", "watchers"})
+"""Connections of GraphQL whose total is such a count."""
 
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
@@ -26,6 +52,8 @@ class Behaviour:
     latency_s: float = 0.0
     failure_rate: float = 0.0
     """The share of requests, 0 to 1, that are answered with a 503."""
+    drifts: bool = False
+    """Whether what is counted grows with time, so that deltas, alerts and charts have something to show."""
 
 
 class Sandbox:
@@ -35,6 +63,7 @@ class Sandbox:
         self.behaviour = behaviour
         self.requests_total = 0
         self._rng = rng
+        self._began = trio.current_time()
         self._routes = load_routes()
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
@@ -45,6 +74,9 @@ class Sandbox:
         if self.behaviour.latency_s:
             await trio.sleep(self.behaviour.latency_s)
         reply = self._reply(scope, await _json_of(receive) if scope.get("method") == "POST" else None)
+        if self.behaviour.drifts and reply.status == 200:
+            steps = int((trio.current_time() - self._began) / DRIFT_STEP_S)
+            reply = replace(reply, body=drifted(reply.body, steps))
         text = isinstance(reply.body, str)
         body = reply.body.encode() if text else orjson.dumps(reply.body)
         headers = [(name.lower().encode(), value.encode()) for name, value in reply.headers.items()]
@@ -63,6 +95,20 @@ class Sandbox:
         host, _, path = sent.removeprefix("/").partition("/")
         query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
         return answer(self._routes, SandboxRequest(host, f"/{path}", query, json=sent_json))
+
+
+def drifted(body: Any, steps: int, within: str = "") -> Any:
+    """The JSON value with every count in it grown by half a percent and one for each of so many steps."""
+    if isinstance(body, dict):
+        return {name: _grown(name, value, steps, within) for name, value in body.items()}
+    return [drifted(value, steps, within) for value in body] if isinstance(body, list) else body
+
+
+def _grown(name: str, value: Any, steps: int, within: str) -> Any:
+    is_count = name in _COUNTS or (name == "totalCount" and within in _COUNTED)
+    if is_count and isinstance(value, int) and not isinstance(value, bool):
+        return value + steps * (1 + value // 200)
+    return drifted(value, steps, name)
 
 
 async def _json_of(receive: Receive) -> Any:

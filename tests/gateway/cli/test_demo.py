@@ -5,6 +5,7 @@ import re
 import select
 import shlex
 import signal
+import socket
 
 import pytest
 
@@ -28,7 +29,7 @@ def welcome(process: Process) -> str:
 
 def perform(curl: str) -> None:
     """Make the call of a curl line, and hold its answer to the envelope."""
-    command, silent, header_option, header, url = shlex.split(curl)
+    command, silent, header_option, header, url = shlex.split(os.path.expandvars(curl))
     assert (command, silent, header_option) == ("curl", "-s", "-H")
     name, _, value = header.partition(": ")
     answered = call(url, headers={name: value})
@@ -41,7 +42,7 @@ def perform(curl: str) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_the_demo_ends_on_a_signal_and_leaves_no_folder_behind(place: Place, number: signal.Signals) -> None:
     before = set(place.folder.iterdir())
-    with place.start("demo") as process:
+    with place.start("demo", "--port", "0") as process:
         welcome(process)
         (folder,) = set(place.folder.iterdir()) - before - {process.log}
         assert folder.name.startswith("sluice-demo-")
@@ -51,9 +52,28 @@ def test_the_demo_ends_on_a_signal_and_leaves_no_folder_behind(place: Place, num
     assert set(place.folder.iterdir()) - before == {process.log}
 
 
-def test_the_three_calls_that_the_demo_prints_work(place: Place) -> None:
-    with place.start("demo") as process:
-        calls = re.findall(r"^ +(curl .*)$", welcome(process), re.MULTILINE)
+def test_the_three_calls_that_the_demo_prints_work(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    with place.start("demo", "--port", "0") as process:
+        text = welcome(process)
+        for name, value in re.findall(r"^ +export (\w+)=(\S+)$", text, re.MULTILINE):
+            monkeypatch.setenv(name, value)
+        calls = re.findall(r"^ +(curl .*)$", text, re.MULTILINE)
         assert len(calls) == 3
         for curl in calls:
             perform(curl)
+
+
+def test_without_a_port_the_demo_takes_the_usual_one_or_a_free_one(place: Place) -> None:
+    with place.start("demo") as one, place.start("demo") as other:
+        ports = {re.findall(r"export URL=http://127.0.0.1:(\d+)", welcome(each))[0] for each in (one, other)}
+        assert len(ports) == 2
+
+
+@pytest.mark.parametrize("port", ["65536", "-1", "http"])
+def test_a_port_that_is_none_is_wrong_use(place: Place, port: str) -> None:
+    assert "'--port'" in place.run("demo", "--port", port).refused(2)
+
+
+def test_a_port_that_is_taken_is_refused(place: Place) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        assert "in use" in place.run("demo", "--port", str(taken.getsockname()[1])).refused(1)

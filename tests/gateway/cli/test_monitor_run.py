@@ -42,7 +42,9 @@ def test_a_slot_is_run_once_and_its_record_printed(place: Place) -> None:
     record = ended.json
     assert (record["monitor_id"], record["status"], record["credits_used"]) == ("mon_1", "ok", 2)
     assert record["scheduled_for"] == "2026-01-31T12:00:00.000Z"
-    assert place.operate("monitor", "run", "mon_1", "--slot", "2026-01-31T12:00:00Z").json == record
+    again = place.operate("monitor", "run", "mon_1", "--slot", "2026-01-31T12:00:00Z")
+    assert again.json == record
+    assert "had been run before: nothing was run now" in again.err
     assert [account["balance"] for account in place.told("account", "list")] == [98]  # and nothing else was run
     assert place.told("ledger", "verify")["ok"]
 

@@ -145,3 +145,40 @@ def test_the_stores_size_is_told_by_table(shared: Place) -> None:
     assert lines[-2] == "growth: not known before a node has run for over an hour"
     assert lines[-1].startswith("disk: ")
     assert (found["disk"] is None) == ("the database server's own" in lines[-1])
+
+
+def test_a_key_is_revealed_after_a_confirmation(shared: Place) -> None:
+    _, made = shared.new_key()
+    assert shared.told("key", "reveal", made["id"], "--yes") == {"id": made["id"], "key": made["key"]}
+    asked = shared.run("key", "reveal", made["id"])
+    assert asked.exit_code != 0
+    assert made["key"] not in asked.out + asked.err
+
+
+def test_a_key_that_would_be_expired_from_the_start_is_refused(shared: Place) -> None:
+    account, _ = shared.new_key()
+    refused = shared.operate("key", "create", "--account", account, "--expires-at", "2020-01-31T12:00:00Z").refused(1)
+    assert refused == "the key would be expired from the start: 2020-01-31T12:00:00Z is in the past"
+
+
+def test_an_account_is_shown_and_its_plan_changed(shared: Place) -> None:
+    made = shared.told("account", "create", "--name", "shown", "--credits", "7")
+    assert shared.told("account", "plan", made["id"], "growth") == {**made, "plan": "growth"}
+    shown = shared.told("account", "show", made["id"])
+    assert {name: shown[name] for name in made} == {**made, "plan": "growth"}
+    assert (shown["held"], shown["spent_last_24h"], shown["spent_last_7d"]) == (0, 0, 0)
+    assert shared.operate("account", "show", "acc_none").refused(1) == "there is no account acc_none"
+
+
+def test_every_transaction_of_an_account_is_listed_the_newest_first(shared: Place) -> None:
+    account = shared.told("account", "create", "--name", "traded", "--credits", "7")["id"]
+    for amount in (1, 2, 3):
+        shared.told("credits", "grant", account, str(amount))
+    listed = shared.told("account", "transactions", account)
+    assert [(line["type"], line["amount"], line["balance_after"]) for line in listed] == [
+        ("purchase", 3, 13),
+        ("purchase", 2, 10),
+        ("purchase", 1, 8),
+        ("bonus", 7, 7),
+    ]
+    assert shared.operate("account", "transactions", "acc_none").refused(1) == "there is no account acc_none"

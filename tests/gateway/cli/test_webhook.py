@@ -89,7 +89,7 @@ def test_listen_verifies_answers_and_prints(place: Place) -> None:
 
 def test_listen_prints_for_people_too(place: Place) -> None:
     headers = {"x-mine": sign(BODY, keys=[SECRET], at=time.time())}
-    options = ("--secret", SECRET, "--header-name", "X-Mine")
+    options = ("--secret", SECRET, "--header-name", "X-Mine", "--full")
     with place.start("webhook", "listen", *options) as process:
         url = process.first_line.decode().removeprefix("listening on ").strip()
         assert call(url, method="POST", headers=headers, body=BODY).status == 204
@@ -97,6 +97,16 @@ def test_listen_prints_for_people_too(place: Place) -> None:
         assert lines == ["verified: {\n", '  "run_id": "run_1",\n', '  "text": "ü"\n', "}\n"]
         assert call(url, method="POST", body=BODY).status == 401
         assert read_line(process) == b"refused: there is no x-mine header\n"
+
+
+def test_listen_prints_one_line_of_each_delivery(place: Place) -> None:
+    body = orjson.dumps({"run_id": "run_1", "name": "a\nname", "data": {"x": 1}, "alerts": [{}], "none": None, "n": 3})
+    headers = dict(signed_headers(body, delivery_id="whd_1", keys=[SECRET], at=time.time(), header_name=HEADER))
+    with place.start("webhook", "listen", "--secret", SECRET) as process:
+        url = process.first_line.decode().removeprefix("listening on ").strip()
+        for _ in range(2):
+            assert call(url, method="POST", headers=headers, body=body).status == 204
+            assert read_line(process) == b"verified  whd_1  run_id=run_1  name=a name  n=3  alerts=1\n"
 
 
 def test_listen_ends_when_nobody_reads_it_any_more(place: Place) -> None:

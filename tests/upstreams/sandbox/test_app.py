@@ -17,7 +17,7 @@ from upstreams.model.errors import NotFound, UpstreamThrottled
 from upstreams.model.params import Args, Param
 from upstreams.model.steps import Call, Page, Single, Steps
 from upstreams.platforms import load_platforms
-from upstreams.sandbox.app import Behaviour, Sandbox
+from upstreams.sandbox.app import Behaviour, Sandbox, drifted
 from upstreams.sandbox.invent import EPOCH_S, paragraph, person, seeded, sentence, unix_time
 from upstreams.sandbox.rehearse import example_values, rehearse
 from upstreams.sandbox.site import load_routes
@@ -227,3 +227,16 @@ def test_invented_words_and_instants_are_plausible() -> None:
         assert sentence(rng).endswith(".")
         assert paragraph(rng, 4).count(".") == 4
         assert EPOCH_S <= unix_time(rng) < EPOCH_S + 5 * 366 * 86_400
+
+
+def test_what_drifts_is_what_people_count_and_nothing_else() -> None:
+    body = {"followers": 1_000, "id": 7, "ok": True, "items": [{"score": 3}], "stargazers": {"totalCount": 200}}
+    assert drifted(body, 0) == body
+    assert drifted(body, 2) == {
+        "followers": 1_012,
+        "id": 7,
+        "ok": True,
+        "items": [{"score": 5}],
+        "stargazers": {"totalCount": 204},
+    }
+    assert drifted({"search": {"totalCount": 5}}, 3) == {"search": {"totalCount": 5}}
