@@ -47,6 +47,13 @@ def known_platforms() -> set[str]:
     return set(platform_slugs())
 
 
+def credentials_by_platform() -> dict[str, tuple[str, ...]]:
+    """The credentials that each platform can use, by its slug."""
+    from upstreams.platforms import load_platforms
+
+    return {platform.slug: platform.credentials for platform in load_platforms()}
+
+
 def read_config(path: str | None, *, to_serve: bool = False) -> Config:
     """The config of a command; with `to_serve`, that of a node, whose certificate is looked at too.
 

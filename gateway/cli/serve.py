@@ -14,6 +14,7 @@ import trio
 from gateway.cli.run import (
     Refusal,
     config_option,
+    credentials_by_platform,
     doubt_of_secret,
     known_platforms,
     read_config,
@@ -22,6 +23,7 @@ from gateway.cli.run import (
 )
 from gateway.config import Config, load_config
 from gateway.config.certificate import certificate_doubts
+from gateway.config.doubts import doubts_of
 from gateway.config.secrets import Secrets
 from gateway.config.settings import with_egress
 from gateway.node.serve import Start, announce, open_sandbox
@@ -75,7 +77,9 @@ def _doubts(config: Config) -> list[tuple[str, str]]:
     """Warnings of what a node starts with all the same: the event that is logged, and the text."""
     secret = doubt_of_secret(config)
     of_tls = [("tls_doubtful", doubt) for doubt in certificate_doubts(config.server, time.time())]
-    return [*([("secret_doubtful", secret)] if secret else []), *of_tls]
+    found = doubts_of(config, os.environ, credentials_by_platform())
+    of_settings = [("config_doubtful", doubt) for doubt in found]
+    return [*([("secret_doubtful", secret)] if secret else []), *of_tls, *of_settings]
 
 
 def _log_doubts(log: Log, doubts: list[tuple[str, str]]) -> None:

@@ -21,6 +21,10 @@ Port = Annotated[int, Meta(ge=0, le=65535, description="a port number from 0 to 
 Count = Annotated[int, Meta(ge=1, le=100_000, description="a whole number from 1 to 100000")]
 PerMinute = Annotated[int, Meta(ge=1, le=10_000_000, description="a whole number from 1 to 10000000")]
 CountOrNone = Annotated[int, Meta(ge=0, le=100_000, description="a whole number from 0 to 100000")]
+Access = Annotated[
+    bool | Literal["errors"] | Annotated[float, Meta(ge=0, le=1)],
+    Meta(description='true, false, "errors" or a share of the requests from 0 to 1'),
+]
 Workers = Annotated[int, Meta(ge=1, le=256, description="a whole number from 1 to 256")]
 Retries = Annotated[int, Meta(ge=0, le=10, description="a whole number from 0 to 10")]
 Days = Annotated[int, Meta(ge=1, le=3650, description="a whole number from 1 to 3650")]
@@ -181,7 +185,7 @@ class LogSettings(Struct, frozen=True):
     """[log]: JSON lines on stderr."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
-    access: bool = True
+    access: Access = True
 
 
 class KeySettings(Struct, frozen=True):

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import orjson
 
@@ -25,6 +25,10 @@ LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 _TEXT_MAX = 4_000
 KEY_SHAPE = re.compile(r"[A-Za-z0-9_-]{46,}")
 """Anything that looks like an API key, or may hold one: it is struck out of every text before it is written."""
+
+
+AccessLines = bool | Literal["errors"] | float
+"""The answered requests that have a line: all, none, those that ended with an error, or a share of them."""
 
 
 class LogSink(Protocol):
@@ -38,24 +42,37 @@ class LogSink(Protocol):
 
 
 class Log:
-    """Writes events at or above a level; `access` says whether every answered request is one.
+    """Writes events at or above a level; `access` says which answered requests are events.
 
     Every line has the fields of `also`, such as the number of the worker that writes it.
     """
 
     def __init__(
-        self, level: str, *, stream: LogSink, access: bool = True, also: Mapping[str, int] = MappingProxyType({})
+        self, level: str, *, stream: LogSink, access: AccessLines = True, also: Mapping[str, int] = MappingProxyType({})
     ) -> None:
         self.level = LEVELS[level]
-        self.access = access
+        self.access: AccessLines = access
+        self._owed = 0.0
         self.statistics: Callable[[], LogStatistics] = LogStatistics
         self._stream = stream
         self._also = also
         self._second = 0, ""
 
-    def change(self, level: str, *, access: bool) -> None:
-        """Go on with another level, and with or without a line for every answered request."""
+    def change(self, level: str, *, access: AccessLines) -> None:
+        """Go on with another level, and with lines for other answered requests."""
         self.level, self.access = LEVELS[level], access
+
+    def tells(self, status: int) -> bool:
+        """Whether an answered request of this status has a line; of a share every so manieth has, not one by chance."""
+        if isinstance(self.access, bool):
+            return self.access
+        if self.access == "errors":
+            return status >= 400
+        self._owed += self.access
+        if self._owed < 1:
+            return False
+        self._owed -= 1
+        return True
 
     def event(self, level: str, event: str, **fields: Any) -> None:
         """Write one line at once: `at`, `level`, `event`, and the fields."""
@@ -100,7 +117,7 @@ class Log:
 
 @contextmanager
 def open_log(
-    level: str, *, access: bool = True, also: Mapping[str, int] = MappingProxyType({}), descriptor: int = STDERR
+    level: str, *, access: AccessLines = True, also: Mapping[str, int] = MappingProxyType({}), descriptor: int = STDERR
 ) -> Iterator[Log]:
     """The log of this process on stderr, with what libraries log and what Python itself says there.
 

@@ -119,6 +119,8 @@ class Platform:
     endpoints: tuple[Endpoint, ...]
     docs_url: str
     social: bool = False
+    credentials: tuple[str, ...] = ()
+    """Those that it can use, of `token`, `key`, `identifier` and `password`."""
     headers: Callable[[Credentials], tuple[tuple[str, str], ...]] = lambda _credentials: ()
     judge: Judge = by_status
     """Judges a status of 400 or above; None leaves it to the fetch: throttled, or a failure."""

@@ -74,3 +74,12 @@ def test_a_doubtful_secret_is_told_and_taken(place: Place) -> None:
     with replace(place, environ={"SLUICE_SECRET": doubtful}).serve() as node:
         (event,) = node.events("secret_doubtful")
         assert (event["level"], event["problem"]) == ("warning", said)
+
+
+def test_doubts_are_warnings_and_a_node_logs_them_at_its_start(place: Place) -> None:
+    place.configure(upstreams={"github": {"token_env": "NEVER_SET_HERE"}})
+    ended = place.operate("check")
+    warning = "upstreams.github.token_env: the environment variable NEVER_SET_HERE is not set"
+    assert (ended.exit_code, ended.err) == (0, f"sluice: warning: {warning}\n")
+    with place.serve("--sandbox") as node:
+        assert [event["problem"] for event in node.events("config_doubtful")] == [warning]

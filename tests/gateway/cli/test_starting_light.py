@@ -37,7 +37,7 @@ SHORT = [
     (("--version",), HEAVY | NODE | {"trio"}),
     (("--help",), HEAVY | NODE | {"trio"}),
     (("key", "--help"), HEAVY | NODE),
-    (("check",), HEAVY | NODE | {"trio"}),
+    (("check",), (HEAVY | NODE | {"trio"}) - {"upstreams.model.endpoint"}),
     (("admin", "token"), HEAVY | NODE),
     (("account", "list"), HEAVY | NODE),
     (("platforms", "list"), (HEAVY | NODE | {"trio"}) - {"upstreams.model.endpoint"}),

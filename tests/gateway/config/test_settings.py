@@ -143,6 +143,8 @@ CHANGES = [
     ("monitors", "results_retention_days", "1", 1),
     ("log", "level", '"debug"', "debug"),
     ("log", "access", "false", False),
+    ("log", "access", '"errors"', "errors"),
+    ("log", "access", "0.01", 0.01),
     ("keys", "prefix", '"ab-"', "ab-"),
 ]
 

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.observability.logs import Log, LogHandler, open_log
+from gateway.observability.logs import AccessLines, Log, LogHandler, open_log
 from tests.fakes.node import open_test_node
 from tests.fakes.odd_platform import ODD
 from tests.fakes.scripted_upstream import told
@@ -182,3 +182,19 @@ def test_the_instants_of_lines_are_to_the_millisecond_and_never_go_back() -> Non
     assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", text) for text in texts)
     instants = [datetime.fromisoformat(text).timestamp() for text in texts]
     assert before - 0.001 <= instants[0] <= instants[1] <= instants[2] <= after
+
+
+@pytest.mark.parametrize(
+    ("access", "told"),
+    [
+        (True, [200, 404, 500, 200]),
+        (False, []),
+        ("errors", [404, 500]),
+        (0.5, [404, 200]),
+        (1, [200, 404, 500, 200]),
+        (0, []),
+    ],
+)
+def test_which_requests_have_a_line_is_chosen(access: AccessLines, told: list[int]) -> None:
+    log = Log("info", stream=io.BytesIO(), access=access)
+    assert [status for status in (200, 404, 500, 200) if log.tells(status)] == told

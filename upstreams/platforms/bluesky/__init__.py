@@ -81,6 +81,7 @@ PLATFORM = Platform(
         "sign_in": "https://bsky.social/xrpc",  # sign-ins have a quota of their own
     },
     docs_url="https://docs.bsky.app",
+    credentials=("identifier", "password"),
     social=True,
     judge=judge,
     backoff=backoff,

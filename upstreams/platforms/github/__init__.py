@@ -73,6 +73,7 @@ PLATFORM = Platform(
         "raw": "https://raw.githubusercontent.com",
     },
     docs_url="https://docs.github.com/en/rest",
+    credentials=("token",),
     social=True,
     headers=_headers,
     judge=judge,

@@ -48,6 +48,7 @@ PLATFORM = Platform(
     title="Stack Exchange",
     sources={"api": "https://api.stackexchange.com/2.3"},
     docs_url="https://api.stackexchange.com/docs",
+    credentials=("key",),
     social=True,
     judge=judge,
     backoff=backoff,

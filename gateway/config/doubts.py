@@ -1,0 +1,59 @@
+"""Doubts about settings that a node starts with all the same: `sluice check` and the start warn of them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+
+from gateway.config.settings import Config, PlatformSettings
+from storage.opening import SQLITE
+
+CREDENTIALS = ("token", "key", "identifier", "password")
+"""Credentials of platforms; config.toml names the environment variable of each as `<name>_env`."""
+_WILDCARDS = frozenset({"0.0.0.0", "::", "*"})  # noqa: S104 - looked for, not listened on
+_SECRET_SHAPE = re.compile(r"(?:gh[opsu]_|github_pat_|sk_|xox|AIza|eyJ)\w+|(?=\w*[a-z])(?=\w*[A-Z])(?=\w*\d)\w{16,}")
+
+
+def doubts_of(config: Config, environ: Mapping[str, str], uses: Mapping[str, Collection[str]]) -> Iterator[str]:
+    """Every doubt in a line; `uses` are the credentials that each platform can use. No line repeats a secret."""
+    yield from _doubts_of_addresses(config)
+    yield from _doubts_of_folder(config)
+    for slug, settings in config.upstreams.platforms.items():
+        yield from _doubts_of_credentials(slug, settings, environ, uses.get(slug, ()))
+
+
+def _doubts_of_addresses(config: Config) -> Iterator[str]:
+    if config.admin.host in _WILDCARDS:
+        yield f'admin.host = "{config.admin.host}" lets every machine reach the admin address; bind it to 127.0.0.1'
+    if config.server.host in _WILDCARDS and not config.server.base_url:
+        yield f"server.base_url is not set: links would name {config.server.host}, which nobody can open"
+
+
+def _doubts_of_folder(config: Config) -> Iterator[str]:
+    if not config.store.url.startswith(SQLITE):
+        return
+    folder = Path(config.store.data_dir).absolute()
+    there = next(each for each in (folder, *folder.parents) if each.exists())
+    if not there.is_dir():
+        yield f"store.url: {there} is no folder"
+    elif not os.access(there, os.W_OK | os.X_OK):
+        yield f"store.url: {there} cannot be written"
+
+
+def _doubts_of_credentials(
+    slug: str, settings: PlatformSettings, environ: Mapping[str, str], uses: Collection[str]
+) -> Iterator[str]:
+    for credential in CREDENTIALS:
+        variable: str = getattr(settings, f"{credential}_env")
+        path = f"upstreams.{slug}.{credential}_env"
+        if not variable:
+            continue
+        if _SECRET_SHAPE.fullmatch(variable):
+            yield f"{path} looks like the secret itself: name the environment variable that holds it"
+        elif credential not in uses:
+            wanted = " and ".join(f"{each}_env" for each in uses)
+            yield f"{path} is of no use: {slug} takes {wanted or 'no credentials'}"
+        elif not environ.get(variable):
+            yield f"{path}: the environment variable {variable} is not set"

@@ -1,0 +1,87 @@
+"""Doubts about settings: one line each, which never repeats a secret."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from gateway.config.doubts import CREDENTIALS, doubts_of
+from gateway.config.settings import (
+    AdminSettings,
+    Config,
+    PlatformSettings,
+    ServerSettings,
+    StoreSettings,
+    UpstreamSettings,
+)
+from tests.processes.commands import PROJECT
+from upstreams.platforms import load_platforms
+
+USES = {"github": ("token",), "bluesky": ("identifier", "password"), "hackernews": ()}
+SECRET = "ghp_" + "a1B2" * 9
+
+
+def doubts(config: Config, **environ: str) -> list[str]:
+    return list(doubts_of(config, environ, USES))
+
+
+def with_platform(slug: str, **settings: str) -> Config:
+    return Config(upstreams=UpstreamSettings(platforms={slug: PlatformSettings(**settings)}))
+
+
+def test_the_defaults_leave_no_doubt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert doubts(Config()) == []
+
+
+def test_a_variable_that_is_not_set_is_named() -> None:
+    config = with_platform("github", token_env="GITHUB_TOKEN")
+    assert doubts(config) == ["upstreams.github.token_env: the environment variable GITHUB_TOKEN is not set"]
+    assert doubts(config, GITHUB_TOKEN="x") == []
+
+
+@pytest.mark.parametrize("secret", [SECRET, "AIzaSyExampleExample12", "Zm9vYmFyMTIzNDU2Nzg5"])
+def test_what_looks_like_a_secret_is_told_and_not_repeated(secret: str) -> None:
+    (told,) = doubts(with_platform("github", token_env=secret))
+    assert "looks like the secret itself" in told
+    assert secret not in told
+
+
+@pytest.mark.parametrize("name", ["GITHUB_TOKEN", "SLUICE_GITHUB_TOKEN_2", "github_token_of_team", "T"])
+def test_the_name_of_a_variable_does_not_look_like_a_secret(name: str) -> None:
+    assert doubts(with_platform("github", token_env=name), **{name: "x"}) == []
+
+
+def test_credentials_that_a_platform_has_no_use_for_are_told() -> None:
+    (told,) = doubts(with_platform("bluesky", token_env="TOKEN"), TOKEN="x")
+    assert told == "upstreams.bluesky.token_env is of no use: bluesky takes identifier_env and password_env"
+    (told,) = doubts(with_platform("hackernews", key_env="KEY"), KEY="x")
+    assert told.endswith("hackernews takes no credentials")
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])
+def test_wildcard_addresses_are_told(host: str) -> None:
+    (told,) = doubts(Config(admin=AdminSettings(host=host)))
+    assert told.startswith("admin.host")
+    public = ServerSettings(host=host)
+    (told,) = doubts(Config(server=public))
+    assert told == f"server.base_url is not set: links would name {host}, which nobody can open"
+    assert doubts(Config(server=replace(public, base_url="https://api.example.com"))) == []
+
+
+def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (told,) = doubts(Config(store=StoreSettings(url=f"sqlite:///{tmp_path}/file/data/x.db")))
+    assert told == f"store.url: {tmp_path}/file is no folder"
+    assert doubts(Config(store=StoreSettings(url=f"sqlite:///{tmp_path}/new/data/x.db"))) == []
+
+
+def test_every_platform_declares_credentials_that_config_toml_can_name() -> None:
+    page = (PROJECT / "docs" / "operating.md").read_text()
+    for platform in load_platforms():
+        needed = {need for endpoint in platform.endpoints for need in endpoint.needs}
+        assert needed <= set(platform.credentials) <= set(CREDENTIALS)
+        (row,) = [line for line in page.splitlines() if line.startswith(f"| {platform.slug} |")]
+        assert {each for each in CREDENTIALS if f"`{each}_env`" in row} == set(platform.credentials)
