@@ -167,7 +167,7 @@ class Api:
         parts = self._parts
         parts.metrics.count(parts.routes.label(request.path), reply, overhead_s)
         caller = request.caller
-        if self._log.access is True or self._log.tells(reply.status):
+        if self._log.access is True or self._log.wants(reply.status):
             self._log.request(
                 request_id=request.id,
                 method=request.method,

@@ -62,7 +62,7 @@ class Log:
         """Go on with another level, and with lines for other answered requests."""
         self.level, self.access = LEVELS[level], access
 
-    def tells(self, status: int) -> bool:
+    def wants(self, status: int) -> bool:
         """Whether an answered request of this status has a line; of a share every so manieth has, not one by chance."""
         if isinstance(self.access, bool):
             return self.access

@@ -197,4 +197,4 @@ def test_the_instants_of_lines_are_to_the_millisecond_and_never_go_back() -> Non
 )
 def test_which_requests_have_a_line_is_chosen(access: AccessLines, told: list[int]) -> None:
     log = Log("info", stream=io.BytesIO(), access=access)
-    assert [status for status in (200, 404, 500, 200) if log.tells(status)] == told
+    assert [status for status in (200, 404, 500, 200) if log.wants(status)] == told
