@@ -55,7 +55,7 @@ def maybe(promise: Promise) -> Promise:
     return lambda value: value is None or promise(value)
 
 
-def wants(value: Any) -> bool:
+def tells(value: Any) -> bool:
     """A text that is there."""
     return isinstance(value, str) and words(value)
 
