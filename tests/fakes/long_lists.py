@@ -54,7 +54,7 @@ class LongList:
         rows, failing = self._page(start, start // min(size, self.page_max), size)
         feed = [{"post": {"uri": f"at://did:plc:a/app.bsky.feed.post/{row}", **_record(row)}} for row in rows]
         more = {"cursor": str(rows[-1] + 1)} if rows and rows[-1] + 1 < self.rows else {}
-        return failing or self._is_published({"feed": feed, **more})
+        return failing or self._told({"feed": feed, **more})
 
     def _hits(self, query: dict[str, str]) -> Told:
         """Algolia's, by page numbers from 0; it counts what it lists."""
@@ -62,7 +62,7 @@ class LongList:
         each = min(size, self.page_max)
         rows, failing = self._page(page * each, page, size)
         hits = [{"objectID": str(row), "title": _words(row)} for row in rows]
-        return failing or self._is_published(
+        return failing or self._told(
             {"hits": hits, "nbHits": self.rows, "nbPages": -(-self.rows // each), "page": page}
         )
 
@@ -74,7 +74,7 @@ class LongList:
         repos = [{"id": row, "full_name": f"octocat/{row}", "description": _words(row)} for row in rows]
         more = page * each < self.rows
         link = f'<https://api.github.com/x?page={page + 1}&per_page={size}>; rel="next"' if more else ""
-        return failing or self._is_published(repos, link)
+        return failing or self._told(repos, link)
 
 
 def _words(row: int) -> str:
