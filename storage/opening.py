@@ -43,6 +43,32 @@ async def open_store(url: str, migrations: Sequence[MigrationSet], *, new_store:
             yield store
 
 
+def try_store(url: str) -> None:
+    """Reach the store at `url` and change nothing in it: log in to the database, or look at the file.
+
+    Raises:
+        StoreUnusable: it cannot be reached; the text says why, without a password.
+    """
+    if not url.startswith(POSTGRES):
+        file = _file(url)
+        if file.exists() and not os.access(file, os.R_OK | os.W_OK):
+            raise StoreUnusable(f"{file} cannot be read and written")
+        return
+    from psycopg import Error  # noqa: PLC0415 - as above
+
+    from storage.postgres.link import open_link  # noqa: PLC0415 - as above
+    from storage.postgres.schema import check_version  # noqa: PLC0415 - as above
+
+    try:
+        link = open_link(_checked(url), name="sluice-check", query_only=True)
+    except Error as exc:
+        raise StoreUnusable(f"the database does not answer: {' '.join(str(exc).split())}") from exc
+    try:
+        check_version(link)
+    finally:
+        link.close()
+
+
 def read_owner_note(url: str) -> dict[str, str] | None:
     """Return the note of the process that owns the store at `url`; None while nobody owns it, or nobody has to."""
     return None if url.startswith(POSTGRES) else read_note(_file(url))

@@ -4,25 +4,37 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
+from urllib.parse import urlsplit
 
 import click
 
 from gateway.cli.run import (
+    Refusal,
     complain,
     config_option,
     credentials_by_platform,
     doubt_of_secret,
     read_config,
+    run,
     say,
 )
+from gateway.config import Config
 from gateway.config.certificate import certificate_doubts
 from gateway.config.doubts import doubts_of
-from storage.opening import exposures_of
+from gateway.config.settings import MEMORY
+from storage.errors import StorageError
+from storage.opening import exposures_of, try_store
+
+_WITHIN_S = 5.0
+_UNREACHED = (OSError, StorageError)
 
 
 @click.command()
 @config_option
-def check(config_path: str | None) -> None:
+@click.option("--connect", is_flag=True, help="Also reach the store, the shared state and each enabled platform.")
+def check(config_path: str | None, connect: bool) -> None:
     """Validate the config and the master secret. Exit 2 with a line for each problem; doubts are warnings."""
     config = read_config(config_path, to_serve=True)
     doubt = doubt_of_secret(config, exit_code=2)
@@ -31,3 +43,94 @@ def check(config_path: str | None) -> None:
     doubts = [*exposures_of(config.store.url), *([doubt] if doubt else []), *of_tls, *of_settings]
     complain(*(f"warning: {each}" for each in doubts))
     say("the config is good")
+    if connect:
+        _connect(config)
+
+
+def _connect(config: Config) -> None:
+    """Reach all that a node would; a line of each. Raises Refusal with a line of each that cannot be reached."""
+    found = run(partial(_reach_all, config))
+    for name, fault in found.items():
+        if fault is None:
+            say(f"{name}: reached")
+    if faults := [f"{name}: {fault}" for name, fault in found.items() if fault is not None]:
+        raise Refusal(*faults)
+
+
+async def _reach_all(config: Config) -> dict[str, str | None]:
+    """The reason why each cannot be reached, if any, by its name; all are tried together."""
+    import trio
+
+    found: dict[str, str | None] = {}
+
+    async def reach(name: str, attempt: Callable[[], Awaitable[object]]) -> None:
+        try:
+            with trio.fail_after(_WITHIN_S):
+                await attempt()
+            found[name] = None
+        except trio.TooSlowError:
+            found[name] = f"no answer within {_WITHIN_S:g} s"
+        except (*_UNREACHED, trio.BrokenResourceError) as exc:
+            found[name] = _reason(exc)
+        except BaseExceptionGroup as group:  # nurseries of what was tried wrap it
+            unreached, other = group.split(_UNREACHED)
+            if unreached is None or other is not None:
+                raise
+            found[name] = _reason(unreached)
+
+    tried = {"store": partial(trio.to_thread.run_sync, try_store, config.store.url, abandon_on_cancel=True)}
+    if config.state.url != MEMORY:
+        tried["state"] = partial(_reach_state, config.state.url)
+    tried |= {f"upstreams.{slug} ({url})": partial(_reach_host, url) for slug, url in _hosts(config)}
+    names = list(tried)
+    async with trio.open_nursery() as nursery:
+        for name in names:
+            nursery.start_soon(reach, name, tried[name])
+    return {name: found[name] for name in names}
+
+
+def _reason(exc: BaseException) -> str:
+    """The innermost reason, in one line."""
+    while isinstance(exc, BaseExceptionGroup):
+        exc = exc.exceptions[0]
+    return " ".join(str(exc.__cause__ or exc).split())
+
+
+async def _reach_state(url: str) -> None:
+    from gateway.node.state import open_state
+
+    async with open_state(url) as state:
+        if state is not None:
+            await state.call(b"EXISTS", b"sluice:ready")
+
+
+async def _reach_host(url: str) -> None:
+    """Connect to a host, and have its certificate checked where it is one of https."""
+    import ssl
+
+    import certifi
+    import trio
+
+    parts = urlsplit(url)
+    host, is_tls = parts.hostname or "", parts.scheme == "https"
+    port = parts.port or (443 if is_tls else 80)
+    if not is_tls:
+        await (await trio.open_tcp_stream(host, port)).aclose()
+        return
+    context = ssl.create_default_context(cafile=certifi.where())
+    stream = await trio.open_ssl_over_tcp_stream(host, port, ssl_context=context)
+    await stream.do_handshake()
+    await trio.aclose_forcefully(stream)
+
+
+def _hosts(config: Config) -> Iterator[tuple[str, str]]:
+    """Each enabled platform and the address of each of its hosts; behind an egress there is only that."""
+    from upstreams.platforms import load_platforms
+
+    if config.upstreams.egress:
+        yield "egress", config.upstreams.egress
+        return
+    for platform in load_platforms():
+        if config.upstreams.platforms[platform.slug].enabled:
+            hosts = dict.fromkeys(f"https://{urlsplit(url).netloc}" for url in platform.sources.values())
+            yield from ((platform.slug, host) for host in hosts)

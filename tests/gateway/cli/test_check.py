@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from tests.processes.commands import PROJECT
 from tests.processes.place import Place
+from tests.servers.ports import free_ports
 
 
 def test_a_good_file_passes(place: Place) -> None:
@@ -83,3 +84,24 @@ def test_doubts_are_warnings_and_a_node_logs_them_at_its_start(place: Place) -> 
     assert (ended.exit_code, ended.err) == (0, f"sluice: warning: {warning}\n")
     with place.serve("--sandbox") as node:
         assert [event["problem"] for event in node.events("config_doubtful")] == [warning]
+
+
+def test_connecting_reaches_the_store_and_the_upstreams(place: Place) -> None:
+    with place.sandbox() as egress:
+        place.configure(upstreams={"egress": egress})
+        ended = place.operate("check", "--connect")
+        assert (ended.exit_code, ended.err) == (0, "")
+        assert ended.out == f"the config is good\nstore: reached\nupstreams.egress ({egress}): reached\n"
+
+
+def test_connecting_names_all_that_cannot_be_reached(place: Place) -> None:
+    port, other, third = free_ports(3)
+    place.configure(
+        upstreams={"egress": f"http://127.0.0.1:{port}"},
+        store={"url": f"postgresql://nobody@127.0.0.1:{other}/none"},
+        state={"url": f"redis://127.0.0.1:{third}"},
+    )
+    ended = place.operate("check", "--connect")
+    assert (ended.exit_code, ended.out) == (1, "the config is good\n")
+    names = [line.split(":")[1].split(" (")[0].strip() for line in ended.err.splitlines()]
+    assert names == ["store", "state", "upstreams.egress"]
