@@ -11,6 +11,7 @@ from gateway.api.routes.events import SOCKET_PATH
 from gateway.api.routes.status import STATUS_PATH, Status
 from gateway.docs.documents import document
 from gateway.http.errors import Refused
+from gateway.http.forwarded import TrustedProxies
 from gateway.http.request import Caller, Headers, Reply, Request, names
 from gateway.http.routing import Routes
 from gateway.http.slices import slices
@@ -38,6 +39,7 @@ class Parts:
     replies: Replies
     metrics: Metrics
     runtime: Runtime
+    proxies: TrustedProxies
 
 
 class Api:
@@ -67,6 +69,7 @@ class Api:
             self._clock(),
             receive=receive,
             send=send if EXTENSION in scope.get("extensions", ()) else None,
+            client=scope.get("client"),
         )
         if names(request.headers.get(b"accept"), b"text/event-stream"):
             request.stream = EventStream(receive, send, partial(_stream_headers, request))
@@ -88,6 +91,7 @@ class Api:
             dict(scope["headers"]),
             self._clock(),
             receive=receive,
+            client=scope.get("client"),
         )
         socket = request.socket = SocketStream(receive, send, partial(_socket_headers, request))
         try:
@@ -172,6 +176,7 @@ class Api:
                 request_id=request.id,
                 method=request.method,
                 path=request.path,
+                client=parts.proxies.client(request.client, request.headers),
                 status=reply.status,
                 code=reply.code,
                 account_id=caller and caller.key.account_id,

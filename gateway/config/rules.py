@@ -1,6 +1,7 @@
 """Rules of settings that a type cannot state: addresses and combinations. No text repeats an address's password."""
 
 from collections.abc import Iterator
+from ipaddress import ip_network
 from urllib.parse import urlsplit
 
 from gateway.config.errors import Problem
@@ -23,6 +24,7 @@ def broken_rules(config: Config) -> Iterator[Problem]:
         yield Problem("store.url", wrong)
     if wrong := _state_flaw(config.state.url):
         yield Problem("state.url", wrong)
+    yield from _broken_by_networks(config.server)
     yield from _broken_by_tls(config.server)
     if config.server.workers > 1:
         yield from _broken_by_workers(config)
@@ -37,6 +39,14 @@ def _broken_by_workers(config: Config) -> Iterator[Problem]:
         yield Problem("store.url", f"{workers} needs PostgreSQL; set it to postgresql://user@host:5432/database")
     if config.state.url == MEMORY:
         yield Problem("state.url", f"{workers} needs Redis; set it to redis://host:6379")
+
+
+def _broken_by_networks(server: ServerSettings) -> Iterator[Problem]:
+    for text in server.trusted_proxies:
+        try:
+            ip_network(text, strict=False)
+        except ValueError:
+            yield Problem("server.trusted_proxies", f"{text} is no address and no network such as 10.0.0.0/8")
 
 
 def _broken_by_tls(server: ServerSettings) -> Iterator[Problem]:

@@ -25,6 +25,7 @@ Access = Annotated[
     bool | Literal["errors"] | Annotated[float, Meta(ge=0, le=1)],
     Meta(description='true, false, "errors" or a share of the requests from 0 to 1'),
 ]
+Networks = Annotated[tuple[str, ...], Meta(description='an array of addresses and networks, such as "10.0.0.0/8"')]
 Workers = Annotated[int, Meta(ge=1, le=256, description="a whole number from 1 to 256")]
 Retries = Annotated[int, Meta(ge=0, le=10, description="a whole number from 0 to 10")]
 Days = Annotated[int, Meta(ge=1, le=3650, description="a whole number from 1 to 3650")]
@@ -67,6 +68,7 @@ class ServerSettings(Struct, frozen=True):
     drain_s: SecondsOrNone = 30.0
     max_connections: Count = 20_000
     shed: bool = True
+    trusted_proxies: Networks = ()
 
     def __post_init__(self) -> None:
         force_setattr(self, "base_url", self.base_url.rstrip("/"))

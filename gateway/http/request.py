@@ -56,6 +56,8 @@ class Request:
     """ASGI's: the pieces of the body, and behind them the client's hang-up."""
     send: Send | None = field(default=None, repr=False)
     """ASGI's, where the server has our extension of it."""
+    client: tuple[str, int] | None = None
+    """The address and the port that the connection came from."""
     named: Mapping[str, str] | None = None
     """The segments of the path where its route has `{name}`; the routing table sets them."""
     held_s: float = 0.0

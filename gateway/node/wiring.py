@@ -34,6 +34,7 @@ from gateway.config.ids import id_maker
 from gateway.docs.guide import Guides
 from gateway.feed.service import Feed, FeedSetting, open_feed
 from gateway.http.edge_answers import edge_answer_of
+from gateway.http.forwarded import TrustedProxies, read_networks
 from gateway.http.routing import Route, Routes
 from gateway.node.admin import Circuits, NodeReadiness, admin_of
 from gateway.node.gauges import calls_charged, gather
@@ -197,6 +198,7 @@ def _build(setting: NodeSetting, parts: _Parts, runtime: Runtime) -> Node:
         replies=replies,
         metrics=metrics,
         runtime=runtime,
+        proxies=TrustedProxies(read_networks(setting.config.server.trusted_proxies)),
     )
     reloadable = reloadable_parts(parts.gate, parts.cache, calls, parts.sites, log=runtime.log, polls=parts.feed.polls)
     reload = Reload(setting.config, setting.read_config, reloadable)

@@ -122,7 +122,7 @@ def language_of(text: str) -> str | None:
             among = _written_in(letters)
             if len(among) < 2:
                 return next(iter(among), None)
-    return _by_words(read, among)
+    return _first(_scores(read), among)
 
 
 def _written_in(letters: list[str]) -> set[str]:
@@ -134,15 +134,17 @@ def _written_in(letters: list[str]) -> set[str]:
     return set(max(counts, key=counts.__getitem__).split()) if counts.total() else set()
 
 
-def _by_words(read: str, among: set[str] | None) -> str | None:
-    """The language whose words and letters a text has most, where it is well ahead; of Latin ones without `among`."""
+def _scores(read: str) -> dict[str, float]:
+    """The languages whose words and letters a text has, and how much of them."""
     scores = {"en": _ENGLISH_AHEAD} if read.isascii() else {}
     having = _having()
     for piece in read.split():
-        word = piece.strip(_AROUND)
-        tags, weight = having.get(word) or having.get(word.partition("'")[0]), _WORD_WEIGHT
+        tags, weight = having.get(piece), _WORD_WEIGHT
         if tags is None:
-            tags, weight = _WITH_ENDING.get(word[-3:], ()) if len(word) > 5 else (), _ENDING_WEIGHT
+            word = piece.strip(_AROUND)
+            tags = having.get(word) or (having.get(word.partition("'")[0]) if "'" in word else None)
+            if tags is None:
+                tags, weight = _WITH_ENDING.get(word[-3:], ()) if len(word) > 5 else (), _ENDING_WEIGHT
         for tag in tags:
             scores[tag] = scores.get(tag, 0.0) + weight / len(tags)
     if not read.isascii():
@@ -150,16 +152,17 @@ def _by_words(read: str, among: set[str] | None) -> str | None:
             tags = _WITH_LETTER.get(letter, ())
             for tag in tags:
                 scores[tag] = scores.get(tag, 0.0) + _LETTER_WEIGHT / len(tags)
-    (best, tag), (next_best, _) = sorted(
-        [
-            *(
-                (score, tag)
-                for tag, score in scores.items()
-                if (tag not in _NOT_LATIN if among is None else tag in among)
-            ),
-            (0.0, ""),
-            (0.0, ""),
-        ],
-        reverse=True,
-    )[:2]
-    return tag if best >= max(_ENOUGH, _AHEAD * next_best) else None
+    return scores
+
+
+def _first(scores: dict[str, float], among: set[str] | None) -> str | None:
+    """The first language where it is well ahead of the second; without `among`, of those in Latin letters."""
+    best, next_best, first = 0.0, 0.0, None
+    for tag, score in scores.items():
+        if tag in _NOT_LATIN if among is None else tag not in among:
+            continue
+        if score > best:
+            best, next_best, first = score, best, tag
+        elif score > next_best:
+            next_best = score
+    return first if best >= max(_ENOUGH, _AHEAD * next_best) else None

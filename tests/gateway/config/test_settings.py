@@ -144,6 +144,7 @@ CHANGES = [
     ("log", "level", '"debug"', "debug"),
     ("log", "access", "false", False),
     ("log", "access", '"errors"', "errors"),
+    ("server", "trusted_proxies", '["10.0.0.0/8", "::1"]', ("10.0.0.0/8", "::1")),
     ("log", "access", "0.01", 0.01),
     ("keys", "prefix", '"ab-"', "ab-"),
 ]

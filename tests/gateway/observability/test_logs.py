@@ -75,6 +75,7 @@ async def test_an_access_line_says_who_asked_what_and_what_it_cost(tmp_path: Pat
         "request_id": answer.json["request_id"],
         "method": "GET",
         "path": "/v1/github/profile",
+        "client": "127.0.0.1",
         "status": 200,
         "code": "OK",
         "account_id": node.account,

@@ -1,0 +1,40 @@
+"""The client's address: only proxies that are trusted are believed, and only as far as they have seen."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.http.forwarded import TrustedProxies, read_networks
+
+PROXIES = TrustedProxies(read_networks(["10.0.0.0/8", "::1"]))
+
+
+@pytest.mark.parametrize(
+    ("peer", "headers", "client"),
+    [
+        ("203.0.113.9", {b"x-forwarded-for": b"198.51.100.1"}, "203.0.113.9"),
+        ("10.0.0.1", {}, "10.0.0.1"),
+        ("10.0.0.1", {b"x-forwarded-for": b"198.51.100.1"}, "198.51.100.1"),
+        ("10.0.0.1", {b"x-forwarded-for": b"1.1.1.1, 198.51.100.1, 10.2.3.4"}, "198.51.100.1"),
+        ("10.0.0.1", {b"x-forwarded-for": b"10.9.9.9, 10.2.3.4"}, "10.9.9.9"),
+        ("10.0.0.1", {b"x-forwarded-for": b"198.51.100.1:4711"}, "198.51.100.1"),
+        ("10.0.0.1", {b"x-forwarded-for": b"nonsense"}, "10.0.0.1"),
+        ("10.0.0.1", {b"x-forwarded-for": b"198.51.100.1, unknown"}, "10.0.0.1"),
+        ("::1", {b"forwarded": b'for="[2001:db8::1]:4711";proto=https, for=10.1.1.1'}, "2001:db8::1"),
+        ("::1", {b"forwarded": b"proto=https;For=198.51.100.7", b"x-forwarded-for": b"1.1.1.1"}, "198.51.100.7"),
+        ("::1", {b"forwarded": b"for=_hidden"}, "::1"),
+    ],
+)
+def test_the_client_is_the_last_that_no_trusted_proxy_has(peer: str, headers: dict[bytes, bytes], client: str) -> None:
+    assert PROXIES.client((peer, 1), headers) == client
+
+
+def test_without_proxies_it_is_the_connections_own_and_without_that_unknown() -> None:
+    assert TrustedProxies(()).client(("10.0.0.1", 1), {b"x-forwarded-for": b"1.1.1.1"}) == "10.0.0.1"
+    assert PROXIES.client(None, {}) is None
+
+
+@pytest.mark.parametrize("text", ["10.0.0.0/99", "example.com", ""])
+def test_what_is_no_network_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="does not appear to be"):
+        read_networks([text])
