@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import platform
+from importlib.metadata import version
 from typing import Any
 
 import msgspec
 import trio
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry, Info, ProcessCollector, generate_latest
 
 from gateway.admin.app import Admin, OwnOperations, Scrape, doorkeeper_of
 from gateway.admin.operations import Operation, OperationRefused, Operations
@@ -127,6 +129,9 @@ def admin_of(
 def _scrape_of(metrics: Metrics) -> Scrape:
     registry = CollectorRegistry(auto_describe=False)
     registry.register(metrics)
+    ProcessCollector(registry=registry)
+    build = Info("sluice_build", "The version of the program and of Python.", registry=registry)
+    build.info({"version": version("sluice"), "python": platform.python_version()})
 
     async def scrape() -> bytes:
         await trio.lowlevel.checkpoint()

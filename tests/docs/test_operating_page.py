@@ -14,7 +14,7 @@ from tests.processes.commands import PROJECT
 PAGE = (PROJECT / "docs" / "operating.md").read_text()
 BENCH_PAGE = (PROJECT / "bench" / "README.md").read_text()
 SOURCES = [file.read_text() for file in (PROJECT / "gateway").rglob("*.py")]
-NAMED = set(re.findall(r"`(sluice_[a-z_]+)", PAGE))
+NAMED = set(re.findall(r"`((?:sluice|process)_[a-z_]+)", PAGE))
 
 
 def leaves(command: click.Command, path: str) -> Iterator[str]:
@@ -48,12 +48,18 @@ def test_every_admin_operation_is_named() -> None:
 async def test_every_metric_of_a_running_node_is_named(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         told = set(re.findall(r"^# HELP (\S+)", (await node.client.get(f"{node.admin_url}/metrics")).text, re.M))
-    assert "sluice_requests_total" in told
+    assert {"sluice_requests_total", "sluice_build_info"} <= told
     assert told - NAMED == set()
 
 
 def test_no_metric_is_named_that_nothing_gives() -> None:
     # Counters get their ending from the library that prints them.
-    given = in_sources(r'"(sluice_[a-z_]+)"') | in_sources(r"# HELP (sluice_[a-z_]+)")
+    of_the_library = {name for name in NAMED if name.startswith("process_")}
+    given = (
+        of_the_library
+        | {"sluice_build_info"}
+        | in_sources(r'"(sluice_[a-z_]+)"')
+        | in_sources(r"# HELP (sluice_[a-z_]+)")
+    )
     assert {name for name in NAMED if not {name, name.removesuffix("_total")} & given} == set()
-    assert {name for name in given if not {name, f"{name}_total"} & NAMED} == set()
+    assert {name for name in given if not {name, f"{name}_total", f"{name}_info"} & NAMED} == set()
