@@ -28,6 +28,7 @@ from tests.fakes.scripted_upstream import Upstream, open_upstream
 from upstreams.model.endpoint import Platform
 from upstreams.platforms import load_platforms
 
+EXPIRED_AT = 1_580_472_000.0
 CREDITS = 100_000
 PATIENCE_S = 90.0
 SECRET = {"SLUICE_SECRET": "a secret of tests, long enough"}
@@ -69,6 +70,11 @@ class OpenNode:
         """A new key and its id."""
         made = await self.operate("key.create", account=account, **terms)
         return made["key"], made["id"]
+
+    async def new_expired_key(self) -> str:
+        """A key of the node's account that has expired since it was made."""
+        made = await self.node.stores.keys.create(self.account, name="", expires_at=EXPIRED_AT)
+        return made.key
 
     async def entries(self, request_id: str, account: str = "") -> list[dict[str, Any]]:
         """The statement's entries of one request, read over HTTP with a key that is used for nothing else."""

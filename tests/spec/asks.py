@@ -54,7 +54,7 @@ async def with_revoked_key(node: OpenNode) -> Answered:
 
 
 async def with_expired_key(node: OpenNode) -> Answered:
-    return await node.get(PROFILE, key=(await node.new_key(node.account, expires_at="2020-01-31T12:00:00Z"))[0])
+    return await node.get(PROFILE, key=await node.new_expired_key())
 
 
 async def with_spent_key(node: OpenNode) -> Answered:

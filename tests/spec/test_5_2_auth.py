@@ -36,7 +36,7 @@ async def revoked(node: OpenNode) -> str:
 
 
 async def expired(node: OpenNode) -> str:
-    return (await node.new_key(node.account, expires_at="2020-01-31T12:00:00Z"))[0]
+    return await node.new_expired_key()
 
 
 KEYS = {

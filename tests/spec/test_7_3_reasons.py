@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.http.errors import CORRECT
 from tests.fakes.node import open_test_node
 from tests.fakes.scripted_upstream import Told, told
 from tests.spec.refusals import assert_free, assert_refused
@@ -102,11 +103,11 @@ async def test_what_only_looks_encoded_twice_is_served(target: str, tmp_path: Pa
 @pytest.mark.parametrize(
     ("target", "near"),
     [
-        ("/v1/github/search?query=a&sort=create", {"did_you_mean": "created"}),
-        ("/v1/github/search?qurey=a", {"did_you_mean": "query", "remove_params": ["qurey"]}),
+        ("/v1/github/search?query=a&sort=create", {"did_you_mean": "created", "param": "sort"}),
+        ("/v1/github/search?qurey=a", {"did_you_mean": "query", "remove_params": ["qurey"], "param": "qurey"}),
     ],
 )
 async def test_a_near_miss_is_told_what_was_meant(target: str, near: dict[str, object], tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         details = assert_refused(await node.get(target), "INVALID_REQUEST", 400)
-        assert details == near
+        assert details == {**near, "next_step": CORRECT}
