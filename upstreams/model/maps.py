@@ -26,12 +26,11 @@ from typing import Any, Final
 import msgspec
 
 from upstreams.model import fields
+from upstreams.model.archetypes.shape import Make, Record
 from upstreams.model.errors import UnexpectedBody
 from upstreams.model.maps_code import Emitter, Shape, compiled, struct_of
 from upstreams.model.readers import Reader
 
-Record = dict[str, Any]
-Make = Callable[..., Record]
 _AT: Final = "at"
 """The attribute of a decoded body that holds its rows."""
 UNDECODED: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)

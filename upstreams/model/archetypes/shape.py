@@ -20,9 +20,10 @@ from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
+from upstreams.model.computed import Computed
+
 Record = dict[str, Any]
 Make = Callable[..., Record]
-Computed = Callable[[Record, list[str]], Record]
 Kind = Literal["text", "integer", "number", "boolean", "array", "object"]
 M = TypeVar("M", bound=Make)
 _KINDS: dict[Any, Kind] = {

@@ -43,17 +43,20 @@ def _downloads(assets: Any) -> int | None:
     return None if None in counts else total_of((0, *counts))
 
 
-author_of = record_map(
-    author,
+_byline_of = record_map(
+    byline,
     id=read.ident("id"),
     username=read.text("login"),
-    display_name=read.text("name"),
     avatar_url=read.text("avatar_url"),
+    url=read.text("html_url"),
+)
+author_of = _byline_of.with_fields(
+    author,
+    display_name=read.text("name"),
     bio=read.text("bio"),
     followers=read.count("followers"),
     following=read.count("following"),
     posts_count=read.count("public_repos"),
-    url=read.text("html_url"),
     joined_at=read.instant("created_at"),
     location=read.text("location"),
     external_url=read.text("blog"),
@@ -66,13 +69,6 @@ author_of = record_map(
 )
 """A user or an organization; rows of lists carry only id, login, avatar and address."""
 _owner_of = record_map(owner, username=read.text("login"), avatar_url=read.text("avatar_url"), type=read.text("type"))
-_byline_of = record_map(
-    byline,
-    id=read.ident("id"),
-    username=read.text("login"),
-    avatar_url=read.text("avatar_url"),
-    url=read.text("html_url"),
-)
 repository_of = record_map(
     repository,
     id=read.ident("id"),
