@@ -152,9 +152,14 @@ def _cost_row(cost: Cost, peers_us: Mapping[str, float]) -> list[str]:
 
 def marks_table(marks: Sequence[Mark]) -> Table:
     """Each mark beside its figure."""
-    verdicts = {True: Text("met", "green"), False: Text("not met", "red")}
-    rows = [(mark.name, number(mark.value), f"{mark.limit:g}", mark.unit, verdicts[mark.met]) for mark in marks]
+    rows = [(mark.name, number(mark.value), f"{mark.limit:g}", mark.unit, _verdict(mark)) for mark in marks]
     return _table("Marks", ("mark", "measured", "at most", "unit", "verdict"), rows)
+
+
+def _verdict(mark: Mark) -> Text:
+    if mark.value is None:
+        return Text("not judged", "yellow")
+    return Text("met", "green") if mark.met else Text("not met", "red")
 
 
 def figures_table(figures: Sequence[Figure]) -> Table:
