@@ -11,7 +11,7 @@ import orjson
 
 from gateway.docs import event_types as types_page
 from gateway.docs.schemas import schema_of
-from gateway.http.errors import CODES
+from gateway.http.codes import CODES
 from gateway.http.request import Reply
 from upstreams.model.archetypes import ARCHETYPES
 

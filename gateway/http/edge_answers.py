@@ -16,8 +16,9 @@ def edge_answer_of(make_id: Callable[[str], str], base_url: str) -> EdgeAnswer:
     def answer(status: int, sentence: str) -> tuple[Headers, bytes]:
         request_id = make_id("req_")
         code = "INVALID_REQUEST" if status < 500 or status in (501, 505) else "INTERNAL_ERROR"
+        details = {"reason": "invalid_param", "param": "request"} if status == 400 else None
         body = envelope.failure(
-            Refused(code, sentence),
+            Refused(code, sentence, details=details),
             request_id=request_id,
             credits_used=0,
             balance=None,

@@ -1,16 +1,16 @@
-"""The error table: every code of the specification, and which exception becomes which (spec 7.2).
+"""Refusals, and which exception becomes which (spec 7.2).
 
-To add an error, add a row to `CODES`; to give it to an exception of another package, add a row to `_REFUSALS`.
+To give a code to an exception of another package, add a row to `_REFUSALS`; the codes are in `gateway/http/codes.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from billing.errors import InsufficientCredits, KeyBudgetReached, KeyUnusable
+from gateway.http.codes import CODES
 from gateway.server.http1.fields import NO_FIELDS, Fields
 from limits.errors import (
     CircuitOpen,
@@ -39,50 +39,6 @@ THROTTLED_RETRY_AFTER_S = 30
 STORE_RETRY_AFTER_S = 1
 CONCURRENCY_RETRY_AFTER_S = 1
 CLAIM_RETRY_AFTER_S = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Code:
-    """One row of the specification's table 7.2."""
-
-    name: str
-    status: int
-    charge: str
-    condition: str
-    retryable: bool = False
-
-
-CODES = {
-    code.name: code
-    for code in (
-        Code("MISSING_API_KEY", 401, "none", "No `x-api-key` header."),
-        Code("INVALID_API_KEY", 401, "none", "The key is malformed, unknown, revoked or expired."),
-        Code("INSUFFICIENT_CREDITS", 402, "none", "The account's balance is below the endpoint's cost."),
-        Code("KEY_BUDGET_EXCEEDED", 402, "none", "The key's own credit limit would be exceeded."),
-        Code("INVALID_REQUEST", 400, "none", "A parameter is missing, malformed, undeclared or in conflict."),
-        Code("METHOD_NOT_ALLOWED", 405, "none", "Wrong method; `Allow` names the right ones."),
-        Code("ENDPOINT_NOT_FOUND", 404, "none", "No such platform or resource."),
-        Code("RESOURCE_NOT_FOUND", 404, "refunded", "The upstream has no such thing, or no usable data."),
-        Code("PAYLOAD_TOO_LARGE", 413, "none", "The body is over 1 MB; it was not read."),
-        Code("IDEMPOTENCY_KEY_CONFLICT", 409, "none", "Another request is running under the idempotency key."),
-        Code("IDEMPOTENCY_IN_PROGRESS", 409, "none", "The same request and key is still running.", retryable=True),
-        Code("IDEMPOTENCY_REPLAY_UNAVAILABLE", 409, "none", "The finished answer was over 64 KB and not kept."),
-        Code("IDEMPOTENCY_KEY_PAYLOAD_MISMATCH", 422, "none", "The key was used with another query or body."),
-        Code("CURSOR_EXPIRED", 410, "none", "Events behind the cursor were removed: retention has passed."),
-        Code("RATE_LIMITED", 429, "none", "The key's requests of the last minute reached its limit.", retryable=True),
-        Code("CONCURRENCY_LIMIT", 429, "none", "The key's running requests reached its limit.", retryable=True),
-        Code("UPSTREAM_ERROR", 502, "refunded", "The upstream failed, after internal retries.", retryable=True),
-        Code(
-            "SERVICE_UNAVAILABLE",
-            503,
-            "refunded",
-            "Circuit open, upstream throttling, a store away, or too many requests for the node.",
-            retryable=True,
-        ),
-        Code("INTERNAL_ERROR", 500, "refunded", "An unexpected error of this server.", retryable=True),
-    )
-}
-"""Without `Retry-After`, SERVICE_UNAVAILABLE means a withdrawn endpoint and is permanent."""
 
 
 class Refused(Exception):
@@ -203,6 +159,7 @@ def _monitor_invalid(exc: MonitorInvalid) -> Refused:
 def _monitor_limit(exc: MonitorLimitReached) -> Refused:
     details = {
         "reason": "monitor_limit_reached",
+        "param": "status",  # a paused one would pass
         "limit": exc.limit,
         "next_step": "Pause or delete a monitor, or choose a larger plan.",
     }
@@ -210,7 +167,7 @@ def _monitor_limit(exc: MonitorLimitReached) -> Refused:
 
 
 def _monitor_paused(_exc: MonitorPaused) -> Refused:
-    details = {"reason": "monitor_paused", "next_step": 'Send PATCH {"status": "active"} first.'}
+    details = {"reason": "monitor_paused", "param": "monitor_id", "next_step": 'Send PATCH {"status": "active"} first.'}
     return Refused("INVALID_REQUEST", "A paused monitor is not run.", details=details)
 
 
@@ -221,7 +178,8 @@ def _too_soon(exc: RunTooSoon) -> Refused:
 
 def _no_redelivery(exc: RedeliveryRefused) -> Refused:
     message = f"This delivery cannot be sent again: {exc}."
-    return Refused("INVALID_REQUEST", message, details={"reason": exc.reason, "next_step": exc.next_step})
+    details = {"reason": exc.reason, "param": "delivery_id", "next_step": exc.next_step}
+    return Refused("INVALID_REQUEST", message, details=details)
 
 
 def _unknown(reason: str, way_out: str) -> Callable[[Exception], Refused]:

@@ -19,9 +19,31 @@ MAX_CREDITS = Param(
 )
 DRY_RUN = Param("dry_run", "Validate and price only: costs nothing, calls nobody.", "1", type="boolean")
 
+_WORDS = re.compile(r"\w+")
 _FOREIGN_CURSORS = frozenset(
-    ("after", "before", "continuation", "max_id", "min_id", "next", "next_page", "next_token")
-) | {"offset", "page", "page_token", "pagetoken", "since", "since_id", "skip", "start", "token", "until"}
+    _WORDS.findall("""
+    after aftercursor afterid anchor before beforecursor beforeid bookmark continuation continuationkey
+    continuationtoken ctoken cursorid cursormark cursortoken endcursor endingbefore exclusivestartkey firstresult
+    iterator lastevaluatedkey lastid lastkey lastseenid lasttoken marker maxcursor maxid maxposition mincursor minid
+    next nextcursor nextid nextkey nextmarker nextoffset nextpage nextpagecursor nextpageid nextpagetoken nexttoken
+    offset offsetid offsettoken p page pageafter pagebefore pagecursor pageid pageindex pageno pagenum pagenumber
+    pageoffset pagestart pagestate pagetoken paginationcursor paginationkey paginationtoken pagingstate pagingtoken
+    pg position prev prevcursor previous previouscursor previouspage prevpage prevpagetoken resumetoken
+    resumptiontoken scroll scrollid scrolltoken searchafter seek since sinceid skip skiptoken start startafter
+    startat startcursor startfrom startindex startingafter startkey startmarker synctoken token until untilid
+""")
+)
+_FOREIGN_LIMITS = frozenset(
+    _WORDS.findall("""
+    amount batchsize chunksize count fetchsize first hitsperpage itemsperpage last length max maxcount maxitems
+    maxrecords maxresults n num numitems numresults pagecount pagelength pagelimit pagesize perpage quantity
+    recordsperpage resultcount results resultsperpage rowcount rows rpp size take top
+""")
+)
+"""How other APIs name the place of a page and its size, in lower case and without what is no letter."""
+_SEPARATORS = re.compile(r"[^a-z0-9]")
+_NEAR = 0.6
+"""How alike two names have to be for one to be taken for a misspelling of the other."""
 _INTEGER = re.compile(r"-?[0-9]{1,18}")
 _ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
@@ -88,16 +110,22 @@ class Declared:
                 raise InvalidParam(group[0], f"or another of {', '.join(group)} must be sent, exactly one; {said}")
 
     def _undeclared(self, names: list[str]) -> InvalidParam:
-        first, problem = names[0].lower(), "is no parameter of this endpoint"
         excess = [name[:100] for name in names]
-        if not self.by_name:
-            return InvalidParam(excess[0], f"{problem}, which takes none", more={"remove_params": excess})
-        if first in _FOREIGN_CURSORS and "cursor" in self.by_name:
-            meant = "cursor"
+        meant = self._meant(excess[0].lower())
+        if meant is not None:
+            hint = f"; did you mean {meant}?"
         else:
-            meant = get_close_matches(first, self.by_name, n=1, cutoff=0.0)[0]
-        problem = f"{problem}; did you mean {meant}?"
+            hint = f"; it takes {', '.join(self.by_name)}" if self.by_name else ", which takes none"
+        problem = f"is no parameter of this endpoint{hint}"
         return InvalidParam(excess[0], problem, meant=meant, more={"remove_params": excess})
+
+    def _meant(self, name: str) -> str | None:
+        """The declared name that was probably meant; None where none is near."""
+        plain = _SEPARATORS.sub("", name)
+        for foreign, own in ((_FOREIGN_CURSORS, "cursor"), (_FOREIGN_LIMITS, "limit")):
+            if plain in foreign:
+                return own if own in self.by_name else None
+        return next(iter(get_close_matches(name, self.by_name, n=1, cutoff=_NEAR)), None)
 
 
 def declared_by(endpoint: Endpoint) -> Declared:

@@ -54,7 +54,7 @@ def test_it_names_every_reason_that_monitors_give_for_a_refusal() -> None:
     errors = (PROJECT / "gateway" / "http" / "errors.py").read_text()
     about_monitors = errors[errors.index("def _monitor_invalid") : errors.index("def _claim_refused")]
     sources = [about_monitors, (PROJECT / "gateway" / "api" / "routes" / "monitor_past.py").read_text()]
-    reasons = {reason for text in sources for reason in re.findall(r'"reason": "([a-z_]+)"', text)}
+    reasons = {reason for text in sources for reason in re.findall(r'"?reason"?[:=] ?"([a-z_]+)"', text)}
     reasons |= {MonitorInvalid("recipe", "is wrong", "Send another.").reason, "double_encoded", "invalid_utf8"}
     assert {"invalid_param", "monitor_limit_reached", "run_too_soon", "no_numbers"} <= reasons
     assert {reason for reason in reasons | {"unknown_monitor"} if f"`{reason}`" not in PAGE} == set()

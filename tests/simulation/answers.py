@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from gateway.http.errors import CODES
+from gateway.http.codes import CODES
 from limits.idempotency import UNFINISHED_S
 from tests.simulation.platform import COSTS, TTL_S
 from tests.simulation.requests import Sent

@@ -28,6 +28,7 @@ def assert_refused(answer: Answered, code: str, status: int) -> dict[str, Any]:
     details: dict[str, Any] = error.get("details", {})
     assert "details" not in error or details, "details are there only when they say something"
     assert not {"reason", "did_you_mean"} <= details.keys(), "never both"
+    assert status != 400 or details["param"], "every 400 names the field"
     return details
 
 

@@ -61,7 +61,8 @@ async def test_what_the_edge_refuses_has_the_envelope_too(lines: tuple[str, ...]
     """No app is asked, so the code is INVALID_REQUEST with HTTP's own status."""
     async with open_test_node(tmp_path) as node:
         answer = await raw_request(node.url, lines)
-        assert assert_refused(answer, "INVALID_REQUEST", status) == {}
+        details = assert_refused(answer, "INVALID_REQUEST", status)
+        assert details.get("param") == ("request" if status == 400 else None)
         assert (answer.json["credits_used"], answer.json["credits_remaining"]) == (0, None)
         assert await node.money() == (100_000, 0)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.http.errors import CODES
+from gateway.http.codes import CODES
 from tests.fakes.calling import Answered
 from tests.fakes.node import open_test_node
 from tests.fakes.odd_platform import ODD

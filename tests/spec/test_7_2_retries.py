@@ -14,7 +14,7 @@ import httpx
 import pytest
 import trio
 
-from gateway.http.errors import CODES
+from gateway.http.codes import CODES
 from tests.fakes.calling import Answered
 from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.odd_platform import ODD

@@ -11,7 +11,7 @@ import orjson
 from gateway.api.responses import Replies, account_fragment
 from gateway.api.routes.monitors import MONITOR, monitor_id_of
 from gateway.http.bodies import read_json
-from gateway.http.errors import InvalidParam, Refused
+from gateway.http.errors import InvalidParam
 from gateway.http.params import read_free
 from gateway.http.request import Caller, Reply, Request
 from gateway.http.routing import Route
@@ -78,11 +78,9 @@ class MonitorPastRoutes:
         monitor, window, form = await self._owned(request, caller), window_of(values), str(values["format"])
         pieces = await self._projections.export(monitor, window, as_csv=form == "csv")
         if pieces.is_empty and monitor.track is None:
-            raise Refused(
-                "INVALID_REQUEST",
-                "The results of this monitor hold no number that could be exported.",
-                details={"reason": "no_numbers", "next_step": "Read them with GET .../runs?include=result."},
-            )
+            problem = "names a monitor whose results hold no number that could be exported"
+            suggestion = "Read them with GET .../runs?include=result."
+            raise InvalidParam("monitor_id", problem, suggestion=suggestion, reason="no_numbers")
         name = f'attachment; filename="{monitor.id}.{form}"'.encode()
         headers = fields_of([(b"content-disposition", name), (b"x-content-type-options", b"nosniff")])
         return Reply(200, b"", headers, content_type=_CONTENT_TYPES[form], pieces=pieces)

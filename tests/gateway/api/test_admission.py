@@ -90,6 +90,7 @@ def request(query: str = "", **headers: str) -> Request:
 # A key in the address (spec 5.1)
 
 IN_ADDRESS = (
+    f"{GOOD}={GOOD}",
     f"handle={GOOD}",
     f"api_key={GOOD}",
     "api_key=anything",

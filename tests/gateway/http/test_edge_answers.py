@@ -24,6 +24,7 @@ STATUSES = {
 def test_an_answer_of_the_edge_is_an_error_that_costs_nothing(status: int, code: str) -> None:
     headers, body = edge_answer_of(lambda prefix: f"{prefix}1", "https://api.example.com")(status, 'No "such" thing.')
     assert headers == [(b"content-type", b"application/json"), (b"x-request-id", b"req_1")]
+    details = {"details": {"reason": "invalid_param", "param": "request"}} if status == 400 else {}
     assert orjson.loads(body) == {
         "success": False,
         "error": {
@@ -31,6 +32,7 @@ def test_an_answer_of_the_edge_is_an_error_that_costs_nothing(status: int, code:
             "message": 'No "such" thing.',
             "status": status,
             "doc_url": f"https://api.example.com/docs/errors#{code}",
+            **details,
         },
         "credits_used": 0,
         "credits_remaining": None,

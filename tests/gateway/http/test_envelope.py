@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.http.codes import CODES
 from gateway.http.envelope import error_fragment, error_name, failure, fragment, replay, success
-from gateway.http.errors import CODES, Refused
+from gateway.http.errors import Refused
 
 BASE = "https://api.example.com"
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)

@@ -174,13 +174,18 @@ def test_an_undeclared_parameter_without_a_value_is_no_error() -> None:
 def test_where_nothing_is_declared_nothing_else_is_proposed() -> None:
     with pytest.raises(Refused, match="a is no parameter of this endpoint, which takes none") as refusal:
         read_free([("empty", ""), ("a", "1"), ("b", "2")], ())
-    assert refusal.value.details == {**about("a"), "remove_params": ["a", "b"]}
+    assert refusal.value.details == {**about("a"), "remove_params": ["a", "b"], "param": "a"}
 
 
-@pytest.mark.parametrize("name", ["page", "offset", "after", "next_token", "max_id", "continuation", "Page", "START"])
+def test_where_nothing_is_near_all_that_is_taken_is_named() -> None:
+    with pytest.raises(Refused, match="no parameter of this endpoint; it takes name, sort, max_credits, dry_run"):
+        rules(NAME, SORT).read([("zzzz", "1")])
+
+
+@pytest.mark.parametrize("name", ["page", "offset", "Page", "START"])
 def test_foreign_pagination_means_the_cursor_where_there_is_one(name: str) -> None:
     assert refused(rules(many=True), f"{name}=2")["did_you_mean"] == "cursor"
-    assert refused(rules(), f"{name}=2")["did_you_mean"] != "cursor"
+    assert refused(rules(), f"{name}=2") == {**about(name), "remove_params": [name]}
 
 
 def test_a_declared_name_is_not_taken_for_foreign_pagination() -> None:

@@ -1,0 +1,52 @@
+"""The error table: every code of the specification (7.2), and those with which the HTTP edge answers.
+
+To add a code, add a row to `CODES`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """One row of the specification's table 7.2."""
+
+    name: str
+    status: int
+    charge: str
+    condition: str
+    retryable: bool = False
+
+
+CODES = {
+    code.name: code
+    for code in (
+        Code("MISSING_API_KEY", 401, "none", "No `x-api-key` header."),
+        Code("INVALID_API_KEY", 401, "none", "The key is malformed, unknown, revoked or expired."),
+        Code("INSUFFICIENT_CREDITS", 402, "none", "The account's balance is below the endpoint's cost."),
+        Code("KEY_BUDGET_EXCEEDED", 402, "none", "The key's own credit limit would be exceeded."),
+        Code("INVALID_REQUEST", 400, "none", "A parameter is missing, malformed, undeclared or in conflict."),
+        Code("METHOD_NOT_ALLOWED", 405, "none", "Wrong method; `Allow` names the right ones."),
+        Code("ENDPOINT_NOT_FOUND", 404, "none", "No such platform or resource."),
+        Code("RESOURCE_NOT_FOUND", 404, "refunded", "The upstream has no such thing, or no usable data."),
+        Code("PAYLOAD_TOO_LARGE", 413, "none", "The body is over 1 MB; it was not read."),
+        Code("IDEMPOTENCY_KEY_CONFLICT", 409, "none", "Another request is running under the idempotency key."),
+        Code("IDEMPOTENCY_IN_PROGRESS", 409, "none", "The same request and key is still running.", retryable=True),
+        Code("IDEMPOTENCY_REPLAY_UNAVAILABLE", 409, "none", "The finished answer was over 64 KB and not kept."),
+        Code("IDEMPOTENCY_KEY_PAYLOAD_MISMATCH", 422, "none", "The key was used with another query or body."),
+        Code("CURSOR_EXPIRED", 410, "none", "Events behind the cursor were removed: retention has passed."),
+        Code("RATE_LIMITED", 429, "none", "The key's requests of the last minute reached its limit.", retryable=True),
+        Code("CONCURRENCY_LIMIT", 429, "none", "The key's running requests reached its limit.", retryable=True),
+        Code("UPSTREAM_ERROR", 502, "refunded", "The upstream failed, after internal retries.", retryable=True),
+        Code(
+            "SERVICE_UNAVAILABLE",
+            503,
+            "refunded",
+            "Circuit open, upstream throttling, a store away, or too many requests for the node.",
+            retryable=True,
+        ),
+        Code("INTERNAL_ERROR", 500, "refunded", "An unexpected error of this server.", retryable=True),
+    )
+}
+"""Without `Retry-After`, SERVICE_UNAVAILABLE means a withdrawn endpoint and is permanent."""

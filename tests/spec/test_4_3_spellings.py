@@ -1,0 +1,83 @@
+"""Sections 4.1 and 4.3: the paging of other APIs is told in this API's words, and an address may be spelt as it comes.
+
+Method: the tables of `tests/spec/spellings.py` against the declarations and the reads themselves, without a socket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import pytest
+
+from gateway.http.errors import CORRECT, InvalidParam
+from gateway.http.params import declared_by
+from tests.spec.rows import ROWS, Row
+from tests.spec.spellings import ADDRESSES, CURSORS, ELSEWHERE, LIMITS
+from upstreams.model.errors import InvalidArgument
+from upstreams.model.params import Args
+from upstreams.model.steps import Call
+from upstreams.sandbox.rehearse import example_values
+
+BY_ID: Mapping[str, Row] = {row.id: row for row in ROWS}
+LISTS = [row for row in ROWS if row.endpoint.archetype.many]
+
+
+def refusal(row: Row, name: str) -> InvalidParam:
+    with pytest.raises(InvalidParam) as refused:
+        declared_by(row.endpoint).read(
+            [*((key, str(value)) for key, value in example_values(row.endpoint).items()), (name, "2")]
+        )
+    return refused.value
+
+
+def removing(name: str) -> dict[str, object]:
+    return {"remove_params": [name], "param": name, "next_step": CORRECT}
+
+
+def undeclared(row: Row, names: Iterable[str]) -> Iterable[str]:
+    return (name for name in names if name not in {param.name for param in row.endpoint.params})
+
+
+@pytest.mark.parametrize("names", CURSORS.values(), ids=CURSORS.keys())
+def test_the_place_of_a_page_in_other_apis_words_means_the_cursor(names: tuple[str, ...]) -> None:
+    for row in LISTS:
+        for name in undeclared(row, names):
+            assert refusal(row, name).details == {"did_you_mean": "cursor", **removing(name)}
+
+
+@pytest.mark.parametrize("names", LIMITS.values(), ids=LIMITS.keys())
+def test_the_size_of_a_page_in_other_apis_words_means_the_limit(names: tuple[str, ...]) -> None:
+    limited = [row for row in LISTS if any(param.name == "limit" for param in row.endpoint.params)]
+    assert limited
+    for row in limited:
+        for name in undeclared(row, names):
+            assert refusal(row, name).details == {"did_you_mean": "limit", **removing(name)}
+
+
+def test_where_there_are_no_pages_no_paging_is_proposed() -> None:
+    """Goal: no suggestion is better than a wrong one. Method: an endpoint of one record, sent every foreign name."""
+    for names in (*CURSORS.values(), *LIMITS.values()):
+        for name in undeclared(BY_ID["github/profile"], names):
+            told = refusal(BY_ID["github/profile"], name)
+            assert told.details == {"reason": "invalid_param", **removing(name)}
+            assert "it takes handle" in told.message
+
+
+def first_call(id_: str, url: str) -> Call:
+    row = BY_ID[id_]
+    step = next(iter(row.endpoint.read(Args({**example_values(row.endpoint), "url": url}))))
+    assert isinstance(step, Call)
+    return step
+
+
+@pytest.mark.parametrize("id_", ADDRESSES)
+def test_every_spelling_of_an_address_reads_the_same_thing(id_: str) -> None:
+    assert len({repr(first_call(id_, url)) for url in ADDRESSES[id_]}) == 1
+
+
+@pytest.mark.parametrize("id_", ELSEWHERE)
+def test_an_address_that_names_nothing_to_read_is_refused_by_its_name(id_: str) -> None:
+    for url in ELSEWHERE[id_]:
+        with pytest.raises(InvalidArgument) as refused:
+            first_call(id_, url)
+        assert refused.value.param == "url"
