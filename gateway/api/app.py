@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 
@@ -10,10 +11,10 @@ from gateway.api.responses import Replies
 from gateway.api.routes.events import SOCKET_PATH
 from gateway.api.routes.status import STATUS_PATH, Status
 from gateway.docs.documents import document
-from gateway.http.errors import Refused
+from gateway.http.errors import InvalidParam, Refused
 from gateway.http.forwarded import TrustedProxies
-from gateway.http.request import Caller, Headers, Reply, Request, names
-from gateway.http.routing import Routes
+from gateway.http.request import Caller, Headers, Reply, Request, joined_headers, prefers, repeated_of
+from gateway.http.routing import Routes, wrong_method
 from gateway.http.slices import slices
 from gateway.http.sse import EventStream
 from gateway.http.websocket import SocketStream
@@ -60,21 +61,27 @@ class Api:
             return
         if scope["type"] != "http":
             raise RuntimeError(f"{scope['type']} is not served here")
+        lines = scope["headers"]
+        headers = dict(lines)
+        is_plain = len(headers) == len(lines)  # hot: nearly always
         request = Request(
             self._make_id("req_"),
             scope["method"],
             scope["path"],
             scope["query_string"],
-            dict(scope["headers"]),
+            headers if is_plain else joined_headers(lines),
             self._clock(),
             receive=receive,
             send=send if EXTENSION in scope.get("extensions", ()) else None,
             client=scope.get("client"),
         )
-        if names(request.headers.get(b"accept"), b"text/event-stream"):
+        if prefers(request.headers.get(b"accept"), b"text/event-stream", b"application/json"):
             request.stream = EventStream(receive, send, partial(_stream_headers, request))
         try:
-            reply = await self._reply(request)
+            if is_plain:
+                reply = await self._reply(request)
+            else:
+                reply = await self._reply_unless_repeated(request, lines)
             await self._send(request, reply, send)
         finally:
             caller = request.caller
@@ -88,14 +95,14 @@ class Api:
             "GET",
             scope["path"],
             scope["query_string"],
-            dict(scope["headers"]),
+            joined_headers(scope["headers"]),
             self._clock(),
             receive=receive,
             client=scope.get("client"),
         )
         socket = request.socket = SocketStream(receive, send, partial(_socket_headers, request))
         try:
-            reply = await self._reply(request)
+            reply = await self._reply_unless_repeated(request, scope["headers"])
         finally:
             _release(request)
         overhead_s = self._overhead_s(request, reply)
@@ -104,6 +111,13 @@ class Api:
                 await socket.refuse(reply.status, pairs_of(self._fields(request, reply, overhead_s)), reply.body)
         finally:
             self._record(request, reply, overhead_s)
+
+    async def _reply_unless_repeated(self, request: Request, sent: Iterable[tuple[bytes, bytes]]) -> Reply:
+        """As `_reply`, where a header came more than once; none of those that may stand once did."""
+        repeated = repeated_of(sent)
+        if repeated is None:
+            return await self._reply(request)
+        return await self._parts.replies.refusal(request, InvalidParam(repeated, "was sent more than once"))
 
     async def _reply(self, request: Request) -> Reply:
         """Steps 2 to 13 of decisions 5: an answer, whatever happens; who sends it gives the key's lease back."""
@@ -129,8 +143,10 @@ class Api:
     def _outside(self, request: Request) -> Reply:
         """Return a page that stands beside the API; every other path is pointed to the catalog."""
         page = document(request.path, self._parts.replies.base_url)
-        if page is None or request.method not in _READS:
+        if page is None:
             raise Refused("ENDPOINT_NOT_FOUND", "The API's paths begin with /v1/; /v1/utility/endpoints lists them.")
+        if request.method not in _READS:
+            raise wrong_method(request, _READS)
         return page
 
     async def _send(self, request: Request, reply: Reply, send: Send) -> None:

@@ -47,6 +47,30 @@ CODES = {
             retryable=True,
         ),
         Code("INTERNAL_ERROR", 500, "refunded", "An unexpected error of this server.", retryable=True),
+        Code("REQUEST_TIMEOUT", 408, "none", "The request did not arrive in time; the connection is closed."),
+        Code("URI_TOO_LONG", 414, "none", "The request target is too long."),
+        Code("UNSUPPORTED_MEDIA_TYPE", 415, "none", "The body is compressed; send it as it is."),
+        Code("EXPECTATION_FAILED", 417, "none", "`Expect` asks for something else than `100-continue`."),
+        Code("UPGRADE_REQUIRED", 426, "none", "Only a WebSocket of version 13 is served there."),
+        Code("HEADERS_TOO_LARGE", 431, "none", "The request's headers are too large or too many."),
+        Code("NOT_IMPLEMENTED", 501, "none", "This server is no proxy and knows one transfer coding, `chunked`."),
+        Code("HTTP_VERSION_NOT_SUPPORTED", 505, "none", "The request is not of HTTP/1.0, HTTP/1.1 or HTTP/2."),
     )
 }
 """Without `Retry-After`, SERVICE_UNAVAILABLE means a withdrawn endpoint and is permanent."""
+OF_THE_EDGE = {
+    CODES[name].status: name
+    for name in (
+        "INVALID_REQUEST",
+        "REQUEST_TIMEOUT",
+        "PAYLOAD_TOO_LARGE",
+        "URI_TOO_LONG",
+        "EXPECTATION_FAILED",
+        "UPGRADE_REQUIRED",
+        "HEADERS_TOO_LARGE",
+        "INTERNAL_ERROR",
+        "NOT_IMPLEMENTED",
+        "HTTP_VERSION_NOT_SUPPORTED",
+    )
+}
+"""The codes with which the HTTP edge answers before any app is called, by their status."""

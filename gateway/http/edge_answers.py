@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gateway.http import envelope
+from gateway.http.codes import OF_THE_EDGE
 from gateway.http.errors import Refused
 from gateway.http.request import Headers
 from gateway.server.errors import EdgeAnswer
@@ -15,16 +16,9 @@ def edge_answer_of(make_id: Callable[[str], str], base_url: str) -> EdgeAnswer:
 
     def answer(status: int, sentence: str) -> tuple[Headers, bytes]:
         request_id = make_id("req_")
-        code = "INVALID_REQUEST" if status < 500 or status in (501, 505) else "INTERNAL_ERROR"
         details = {"reason": "invalid_param", "param": "request"} if status == 400 else None
-        body = envelope.failure(
-            Refused(code, sentence, details=details),
-            request_id=request_id,
-            credits_used=0,
-            balance=None,
-            base_url=base_url,
-            status=status,
-        )
+        refused = Refused(OF_THE_EDGE.get(status, "INVALID_REQUEST"), sentence, details=details)
+        body = envelope.failure(refused, request_id=request_id, credits_used=0, balance=None, base_url=base_url)
         return [(b"content-type", b"application/json"), (b"x-request-id", request_id.encode())], body
 
     return answer

@@ -35,20 +35,12 @@ def success(stored: bytes, *, request_id: str, credits_used: int, balance: int |
     )
 
 
-def failure(
-    refused: Refused,
-    *,
-    request_id: str,
-    credits_used: int,
-    balance: int | None,
-    base_url: str,
-    status: int | None = None,
-) -> bytes:
-    """An error envelope; `status` where the HTTP edge answers with one of its own."""
+def failure(refused: Refused, *, request_id: str, credits_used: int, balance: int | None, base_url: str) -> bytes:
+    """An error envelope."""
     return b"".join(
         (
             b'{"success":false,',
-            error_fragment(refused, base_url, status),
+            error_fragment(refused, base_url),
             b',"credits_used":%d,"credits_remaining":' % credits_used,
             b"null" if balance is None else b"%d" % balance,
             b',"request_id":"',
@@ -58,12 +50,12 @@ def failure(
     )
 
 
-def error_fragment(refused: Refused, base_url: str, status: int | None = None) -> bytes:
+def error_fragment(refused: Refused, base_url: str) -> bytes:
     """The part of an error envelope that does not depend on who asked."""
     code = refused.code
     if not refused.details:
-        return _plain_error(code.name, refused.message, status or code.status, base_url)
-    return _error(code.name, refused.message, status or code.status, base_url, details=refused.details)
+        return _plain_error(code.name, refused.message, code.status, base_url)
+    return _error(code.name, refused.message, code.status, base_url, details=refused.details)
 
 
 def _error(name: str, message: str, status: int, base_url: str, **details: Any) -> bytes:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl
 
@@ -19,7 +20,8 @@ from limits.gate import LeaseHandle
 Headers = list[tuple[bytes, bytes]]
 ESCAPE, PLUS = b"%+"
 _FIELDS_MAX = 100
-_UNWANTED = re.compile(rb"(?:^|;)[ \t]*q=0(?:\.0{0,3})?[ \t]*(?:;|$)")
+_ONCE = (b"x-api-key", b"authorization", b"idempotency-key", b"content-encoding", b"last-event-id")
+_QUALITY = re.compile(rb"(?:^|;)[ \t]*q=([01](?:\.[0-9]{0,3})?)[ \t]*(?:;|$)")
 
 
 async def _nothing_comes() -> ReceiveMessage:  # noqa: ASYNC124 - it stands for ASGI's
@@ -45,7 +47,7 @@ class Request:
     path: str
     query_string: bytes
     headers: dict[bytes, bytes]
-    """By name in lower case; of a repeated header the last value."""
+    """By name in lower case; a repeated header's values are joined."""
     started: float
     caller: Caller | None = None
     stream: EventStream | None = None
@@ -92,6 +94,20 @@ class Reply:
     """The request that the answer belongs to, when it repeats an earlier one's."""
 
 
+def joined_headers(sent: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+    """Headers by name; those of a repeated one stand behind each other, as the items of a list do (RFC 9110, 5.3)."""
+    headers: dict[bytes, bytes] = {}
+    for name, value in sent:
+        headers[name] = headers[name] + b", " + value if name in headers else value
+    return headers
+
+
+def repeated_of(sent: Iterable[tuple[bytes, bytes]]) -> str | None:
+    """The first header that may stand once and was repeated."""
+    seen = Counter(name for name, _ in sent)
+    return next((name.decode() for name in _ONCE if seen[name] > 1), None)
+
+
 def names(header: bytes | None, token: bytes) -> bool:
     """Whether `token`, in whatever case, is an item of a header that is a list, and not one of the quality nought.
 
@@ -99,8 +115,27 @@ def names(header: bytes | None, token: bytes) -> bool:
     """
     if header is None or (listed := header.lower()).find(token) < 0:
         return False
-    items = (item.partition(b";") for item in listed.split(b","))
-    return any(name.strip(b" \t") == token and not _UNWANTED.search(rest) for name, _, rest in items)
+    return any(name.strip(b" \t") == token and _quality(rest) > 0 for name, _, rest in _items(listed))
+
+
+def prefers(header: bytes | None, token: bytes, other: bytes) -> bool:
+    """Whether an `Accept` has the media type `token` and wants it no less than `other` (RFC 9110, 12.5.1)."""
+    if header is None or (listed := header.lower()).find(token) < 0:  # as in `names`
+        return False
+    wanted = {name.strip(b" \t"): _quality(rest) for name, _, rest in _items(listed)}
+    ranges = (other, other.partition(b"/")[0] + b"/*", b"*/*")
+    least = next((wanted[one] for one in ranges if one in wanted), 0.0)
+    return wanted.get(token, 0.0) >= max(least, 0.001)
+
+
+def _items(listed: bytes) -> Iterable[tuple[bytes, bytes, bytes]]:
+    return (item.partition(b";") for item in listed.split(b","))
+
+
+def _quality(parameters: bytes) -> float:
+    """The quality that an item's parameters give it; 1 where they give none that can be read."""
+    found = _QUALITY.search(parameters)
+    return float(found[1]) if found else 1.0
 
 
 def query_of(raw: bytes) -> list[tuple[str, str]]:

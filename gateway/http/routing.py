@@ -48,12 +48,7 @@ class Routes:
         by_method = self._plain.get(request.path) or self._by_pattern(request)
         route = by_method.get(request.method)
         if route is None:
-            allow = ", ".join(by_method)
-            raise Refused(
-                "METHOD_NOT_ALLOWED",
-                f"{request.path} takes {allow}, not {request.method}.",
-                headers=((b"allow",), (allow.encode(),)),
-            )
+            raise wrong_method(request, by_method)
         length = request.headers.get(b"content-length")
         if length is not None and route.is_listed:  # one that was withdrawn says so whatever is sent to it
             _check_body_size(length)
@@ -84,6 +79,13 @@ def _pattern(path: str) -> re.Pattern[str]:
     return re.compile(
         "".join(rf"(?P<{one[1:-1]}>[^/\0]+)" if one[0] == "{" else re.escape(one) for one in _PARTS.findall(path))
     )
+
+
+def wrong_method(request: Request, taken: Iterable[str]) -> Refused:
+    """405, with the methods that the path takes."""
+    allow = ", ".join(taken)
+    message = f"{request.path[:200]} takes {allow}, not {request.method[:40]}."
+    return Refused("METHOD_NOT_ALLOWED", message, headers=((b"allow",), (allow.encode(),)))
 
 
 def body_too_large() -> Refused:

@@ -11,8 +11,13 @@ from tests.fakes.calling import Answered
 ANSWER_S = 5.0
 
 
-async def raw_request(url: str, lines: tuple[str, ...], body: bytes = b"") -> Answered:
-    """Send a head of these lines and a body, and read one answer with its length; the connection ends after it."""
+async def raw_request(
+    url: str, lines: tuple[str, ...], body: bytes = b"", *, ends_with_connection: bool = False
+) -> Answered:
+    """Send a head of these lines and a body, and read one answer; the connection ends after it.
+
+    The answer has a length, unless it `ends_with_connection`.
+    """
     host = urlsplit(url)
     assert host.hostname is not None
     assert host.port is not None
@@ -20,16 +25,19 @@ async def raw_request(url: str, lines: tuple[str, ...], body: bytes = b"") -> An
     with trio.fail_after(ANSWER_S):
         async with await trio.open_tcp_stream(host.hostname, host.port) as stream:
             await stream.send_all(head + body)
-            return await _answer(stream, b"")
+            return await _answer(stream, b"", ends_with_connection=ends_with_connection)
 
 
-async def _answer(stream: trio.SocketStream, got: bytes) -> Answered:
+async def _answer(stream: trio.SocketStream, got: bytes, *, ends_with_connection: bool) -> Answered:
     while b"\r\n\r\n" not in got:
         got += await _more(stream)
     head, _, body = got.partition(b"\r\n\r\n")
     first, *fields = head.decode("latin-1").split("\r\n")
     headers = {name.lower(): value.strip() for name, _, value in (field.partition(":") for field in fields)}
-    while len(body) < int(headers["content-length"]):
+    if ends_with_connection:
+        async for piece in stream:
+            body += piece
+    while not ends_with_connection and len(body) < int(headers["content-length"]):
         body += await _more(stream)
     return Answered(int(first.split()[1]), headers, body)
 

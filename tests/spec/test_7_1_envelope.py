@@ -9,8 +9,6 @@ import pytest
 
 from tests.fakes.calling import Answered
 from tests.fakes.node import open_test_node
-from tests.spec.raw import raw_request
-from tests.spec.refusals import assert_refused
 
 ENGINES = ("native", "hypercorn")
 TARGETS = (
@@ -32,10 +30,6 @@ REFUSED = (
     ("GET", "/v1/nowhere/at-all", 404),
     ("POST", "/v1/github/profile", 405),
 )
-EDGE = {
-    "a target that is none": (("GET v1/github HTTP/1.1",), 400),
-    "headers over the bound": (("GET /v1/status HTTP/1.1", f"x: {'a' * 70_000}"), 431),
-}
 
 
 def assert_has_id(answer: Answered) -> str:
@@ -54,17 +48,6 @@ async def test_every_answer_has_an_id_of_its_own(engine: str, tmp_path: Path) ->
         ways = product(TARGETS, ("GET", "HEAD", "POST", "OPTIONS"), ("", None))
         ids = [assert_has_id(await node.get(target, method=method, key=key)) for target, method, key in ways]
         assert len(set(ids)) == len(ids)
-
-
-@pytest.mark.parametrize(("lines", "status"), EDGE.values(), ids=EDGE.keys())
-async def test_what_the_edge_refuses_has_the_envelope_too(lines: tuple[str, ...], status: int, tmp_path: Path) -> None:
-    """No app is asked, so the code is INVALID_REQUEST with HTTP's own status."""
-    async with open_test_node(tmp_path) as node:
-        answer = await raw_request(node.url, lines)
-        details = assert_refused(answer, "INVALID_REQUEST", status)
-        assert details.get("param") == ("request" if status == 400 else None)
-        assert (answer.json["credits_used"], answer.json["credits_remaining"]) == (0, None)
-        assert await node.money() == (100_000, 0)
 
 
 async def test_an_error_tells_the_balance_of_whoever_asks(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from gateway.feed.queries import FeedQuery, query_of
 from gateway.feed.reading import ByConsumer, ByCursor, Readers, reading_of
 from gateway.feed.sinks import EventSocket, EventSource
 from gateway.feed.tokens import PATH, FeedTokens
-from gateway.http.errors import InvalidParam
+from gateway.http.errors import Refused
 from gateway.http.request import Caller, Reply, Request
 from gateway.http.routing import Route
 from gateway.server.errors import ClientGone
@@ -129,8 +129,9 @@ class Events:
     async def answer_socket(self, request: Request, caller: Caller) -> Reply:
         """The same feed over a WebSocket."""
         if request.socket is None:
-            suggestion = f"Open it as one, or stream {PATH}."
-            raise InvalidParam("path", "is served as a WebSocket only", suggestion=suggestion)
+            details = {"reason": "websocket_only", "next_step": f"Open it as one, or stream {PATH}."}
+            message = "This path is served as a WebSocket only."
+            raise Refused("UPGRADE_REQUIRED", message, details=details, headers=((b"upgrade",), (b"websocket",)))
         query, key = query_of(request), caller.key
         tokens = FeedTokens(self._signer, key.account_id)
         ack = None

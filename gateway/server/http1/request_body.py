@@ -12,6 +12,7 @@ from gateway.server.errors import RequestRefused
 LINE_BYTES = 256
 """A chunk's size with its extensions; anything longer is an attack."""
 TRAILER_BYTES = 8_192
+_LENGTH_DIGITS = 18
 _SIZE_LINE = re.compile(rb"([0-9A-Fa-f]{1,15})(?:;[\t\x20-\x7e\x80-\xff]*)?")
 _TRAILER = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*")
 
@@ -108,3 +109,16 @@ class ChunkedBody:
             self.done = True
         elif self._trailer_bytes > TRAILER_BYTES or _TRAILER.fullmatch(line) is None:
             raise RequestRefused(400, "The trailers of the chunked body are malformed or too long.")
+
+
+def body_of(length: bytes | None, encoding: bytes | None, *, version: str) -> Body | None:
+    """How the body is framed; llhttp has refused most of what is wrong here, this refuses the rest."""
+    if encoding is not None:
+        if version != "1.1" or length is not None or encoding.lower() != b"chunked":
+            raise RequestRefused(400, "Transfer-Encoding can only be chunked, on HTTP/1.1 and without Content-Length.")
+        return ChunkedBody()
+    if length is None:
+        return None
+    if not length.isdigit() or len(length) > _LENGTH_DIGITS:
+        raise RequestRefused(400, "Content-Length is not a number.")
+    return CountedBody(int(length)) if int(length) else None

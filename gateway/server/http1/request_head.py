@@ -17,14 +17,15 @@ from gateway.server.asgi import EXTENSION, HeaderLines, HTTPScope, State
 from gateway.server.bounds import Bounds
 from gateway.server.errors import RequestRefused
 from gateway.server.http1.known_headers import KnownHeaders
-from gateway.server.http1.request_body import Body, ChunkedBody, CountedBody
+from gateway.server.http1.request_body import Body, body_of
 
 _END = b"\r\n\r\n"
 _WEIGHTY = frozenset((b"host", b"content-length", b"transfer-encoding", b"expect"))
 _TELLING = frozenset((b"content-length", b"transfer-encoding", b"expect", b"upgrade"))
 _HOST_BYTES = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~!$&'()*+,;=:[]%"
-_LENGTH_DIGITS = 18
 _PLAIN_LINE = re.compile(rb"GET (/[0-9A-Za-z\-._~!$&'()*+,;=:@/?%]*) HTTP/1\.1\r\n")
+_METHOD = re.compile(rb"([A-Z][A-Z-]{0,39}) /")
+_PART_OF_METHOD = re.compile(rb"[A-Z][A-Z-]{0,39} ?")
 _VERSIONS = "This server speaks HTTP/1.1 and HTTP/1.0."
 
 
@@ -77,7 +78,7 @@ class RequestHeadReader:
     @property
     def begun(self) -> bool:
         """Whether bytes of an unfinished head have been taken."""
-        return self._fed > 0
+        return bool(self._fed or self._tail)
 
     def _start(self) -> None:
         self._parser = httptools.HttpRequestParser(self)
@@ -93,6 +94,7 @@ class RequestHeadReader:
         self._fed = 0
         self._tail = b""
         self._line = b""  # what arrived up to the piece that ends the request line
+        self._method = b""  # one that llhttp does not know
 
     def take(self, data: bytes) -> RequestHead | None:
         """The head that `data` completes; None while its end has not arrived.
@@ -100,7 +102,7 @@ class RequestHeadReader:
         Raises:
             Refused: the connection cannot be read any further.
         """
-        line = None if self._fed else _PLAIN_LINE.match(data)
+        line = None if self._fed or self._tail else _PLAIN_LINE.match(data)
         if line is None:
             return self._read(data)
         block = data[line.end() :]
@@ -123,6 +125,10 @@ class RequestHeadReader:
                 data = data.lstrip(b"\r\n")
                 if not data:
                     return None
+            data, self._tail = self._tail + data, b""
+            if _PART_OF_METHOD.fullmatch(data):  # it cannot be judged yet
+                self._tail = data
+                return None
             self._line = data
         end = self._find_end(data)
         upgraded = self._feed(data if end in {-1, len(data)} else data[:end])
@@ -176,9 +182,11 @@ class RequestHeadReader:
         except httptools.HttpParserUpgrade:
             return True
         except httptools.HttpParserInvalidMethodError as exc:
-            if self._line.partition(b" ")[0].isalpha():
-                raise RequestRefused(501, "The method is not known.") from exc
-            raise RequestRefused(400, "This is not HTTP.") from exc
+            named = _METHOD.match(self._line)
+            if named is None or self._method:
+                raise RequestRefused(400, "This is not HTTP.") from exc
+            self._fed, self._method, self._parser = 0, named[1], httptools.HttpRequestParser(self)
+            return self._feed(b"POST" + data[len(self._method) :])  # whether there is such a method, the app knows
         except httptools.HttpParserError as exc:
             self._check_sizes()
             if "Invalid HTTP version" in str(exc):
@@ -193,7 +201,7 @@ class RequestHeadReader:
             raise RequestRefused(431, "The request's headers are too large or too many.")
 
     def _judge(self, behind: bytes) -> RequestHead:
-        method = self._parser.get_method()
+        method = self._method or self._parser.get_method()
         version = self._parser.get_http_version()
         if method == b"CONNECT":
             raise RequestRefused(501, "This server is no proxy.")
@@ -203,7 +211,8 @@ class RequestHeadReader:
         if not self._line.startswith(b" HTTP/1.", len(method) + 1 + len(self._url)):
             raise RequestRefused(400, "The request line is malformed.")
         body, expects_continue = self._judge_weighty(version)
-        keep_alive = self._keep_alive and (version == "1.1" or not self._asks_to_close())
+        # Behind a method that nobody knows the bytes may be out of step: the next request would be a guess.
+        keep_alive = self._keep_alive and not self._method and (version == "1.1" or not self._asks_to_close())
         target = _origin_form(self._url, method, self._weighty)
         scope = self._scope(method.decode(), version, target, self._headers)
         return RequestHead(scope, body, behind, keep_alive, expects_continue)
@@ -227,7 +236,7 @@ class RequestHeadReader:
             _check_host(host)
         elif version == "1.1":
             raise RequestRefused(400, "The Host header is missing.")
-        body = _body(said.get(b"content-length"), said.get(b"transfer-encoding"), version=version)
+        body = body_of(said.get(b"content-length"), said.get(b"transfer-encoding"), version=version)
         return body, version == "1.1" and _expects_continue(said.get(b"expect")) and body is not None
 
     def _scope(self, method: str, version: str, target: bytes, headers: list[tuple[bytes, bytes]]) -> HTTPScope:
@@ -276,19 +285,6 @@ def _origin_form(url: bytes, method: bytes, weighty: list[tuple[bytes, bytes]]) 
 def _check_host(host: bytes) -> None:
     if host.translate(None, _HOST_BYTES):
         raise RequestRefused(400, "The Host header is malformed.")
-
-
-def _body(length: bytes | None, encoding: bytes | None, *, version: str) -> Body | None:
-    """How the body is framed; llhttp has refused most of what is wrong here, this refuses the rest."""
-    if encoding is not None:
-        if version != "1.1" or length is not None or encoding.lower() != b"chunked":
-            raise RequestRefused(400, "Transfer-Encoding can only be chunked, on HTTP/1.1 and without Content-Length.")
-        return ChunkedBody()
-    if length is None:
-        return None
-    if not length.isdigit() or len(length) > _LENGTH_DIGITS:
-        raise RequestRefused(400, "Content-Length is not a number.")
-    return CountedBody(int(length)) if int(length) else None
 
 
 def _expects_continue(expect: bytes | None) -> bool:

@@ -11,7 +11,9 @@ from gateway.server.http1.fields import Fields
 _STATUS_LINES: Final = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}".encode() for status in HTTPStatus if status >= 200
 }
-_OF_THE_SERVER: Final = frozenset((b"content-length", b"connection", b"transfer-encoding", b"date", b"server"))
+_OF_THE_SERVER: Final = frozenset(
+    (b"content-length", b"connection", b"transfer-encoding", b"date", b"server", b"upgrade")
+)
 SHAPES_KEPT = 256
 BODILESS = frozenset((204, 304))
 
@@ -103,6 +105,8 @@ def _add_others(
             date = b"date: " + value
         elif name == b"server":
             server = b"server: " + value
+        elif name == b"upgrade":  # it belongs to this connection, and says so there (RFC 9110, 7.8)
+            lines.append(b"upgrade: %b\r\nconnection: upgrade" % value)
     lines += (date, server)
     return length, closes
 

@@ -66,7 +66,7 @@ async def serve_hypercorn(
 
         def connect(stream: trio.abc.Stream) -> GuardedConnection:
             reading = ClientReading(sends, stream)
-            guarded = cast("AppWrapper", ASGIWrapper(_Guarded(app, shutdown, upgrades, reading)))
+            guarded = cast("AppWrapper", ASGIWrapper(_Guarded(app, shutdown, upgrades, reading, bounds=bounds)))
             return GuardedConnection(
                 guarded, config, context, state=shared, stream=stream, reading=reading, upgrades=upgrades
             )
@@ -121,8 +121,11 @@ def _config(bounds: Bounds) -> Config:
 class _Guarded:
     """The app as Hypercorn calls it on one connection: no CONNECT, our own 500, and a close once the stop has begun."""
 
-    def __init__(self, app: ASGIApp, shutdown: trio.Event, upgrades: Upgrades, reading: ClientReading) -> None:
+    def __init__(
+        self, app: ASGIApp, shutdown: trio.Event, upgrades: Upgrades, reading: ClientReading, *, bounds: Bounds
+    ) -> None:
         self._app = app
+        self._bounds = bounds
         self._shutdown = shutdown
         self._upgrades = upgrades
         self._reading = reading
@@ -144,7 +147,7 @@ class _Guarded:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
-                message = self._dressed(message, closes=closes and self._shutdown.is_set())
+                message = self._dressed(message, closes=closes and self._shutdown.is_set(), upgrades=closes)
             await _send_bounded(send, message, reading, is_alone=closes)
 
         if (refusal := self._refusal(scope)) is not None:
@@ -168,8 +171,12 @@ class _Guarded:
         await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
-    def _dressed(self, start: ResponseStart, *, closes: bool) -> ResponseStart:
+    def _dressed(self, start: ResponseStart, *, closes: bool, upgrades: bool) -> ResponseStart:
         headers = [(name.lower(), value) for name, value in start.get("headers", ())]
+        if not upgrades:  # HTTP/2 knows no such header
+            headers = [(name, value) for name, value in headers if name != b"upgrade"]
+        elif any(name == b"upgrade" for name, _ in headers) and all(name != b"connection" for name, _ in headers):
+            headers.append((b"connection", b"upgrade"))
         if all(name != b"server" for name, _ in headers):
             headers.append((b"server", b"sluice"))
         if closes and (b"connection", b"close") not in headers:
@@ -177,20 +184,38 @@ class _Guarded:
         return {"type": "http.response.start", "status": start["status"], "headers": headers}
 
     def _refusal(self, scope: HTTPScope) -> RequestRefused | None:
-        """Refuse what the native server refuses and h11 takes; two ways to end a body are how a request is smuggled."""
-        if scope["method"] == "CONNECT":
-            return RequestRefused(501, "This server is no proxy.")
-        if scope["http_version"] not in {"1.0", "1.1", "2"}:
-            return RequestRefused(505, "This server speaks HTTP/1.1 and HTTP/1.0.")
-        names = {name for name, _ in scope["headers"]}
-        if b"transfer-encoding" in names and (b"content-length" in names or scope["http_version"] == "1.0"):
-            return RequestRefused(400, "Transfer-Encoding can only be chunked, on HTTP/1.1 and without Content-Length.")
-        if scope["path"] in self._upgrades.paths:
-            try:
+        """Refuse what the native server refuses and h11 takes."""
+        try:
+            _judge(scope, self._bounds)
+            if scope["path"] in self._upgrades.paths:
                 read_handshake(scope["method"], scope["http_version"], scope["headers"])
-            except RequestRefused as refusal:
-                return refusal
+        except RequestRefused as refusal:
+            return refusal
         return None
+
+
+def _judge(scope: HTTPScope, bounds: Bounds) -> None:
+    """Two ways to end a body are how a request is smuggled.
+
+    Raises:
+        RequestRefused: with the status of the native server.
+    """
+    method, version, headers = scope["method"], scope["http_version"], scope["headers"]
+    if not method.isupper():
+        raise RequestRefused(400, "This is not HTTP.")
+    if method == "CONNECT":
+        raise RequestRefused(501, "This server is no proxy.")
+    if version not in {"1.0", "1.1", "2"}:
+        raise RequestRefused(505, "This server speaks HTTP/1.1 and HTTP/1.0.")
+    if len(scope["raw_path"]) + len(scope["query_string"]) >= bounds.request_line_bytes:
+        raise RequestRefused(414, "The request target is too long.")
+    if len(headers) > bounds.header_count:
+        raise RequestRefused(431, "The request's headers are too large or too many.")
+    if any(name == b"expect" and value.lower() != b"100-continue" for name, value in headers):
+        raise RequestRefused(417, "The only expectation this server meets is 100-continue.")
+    names = {name for name, _ in headers}
+    if b"transfer-encoding" in names and (b"content-length" in names or version == "1.0"):
+        raise RequestRefused(400, "Transfer-Encoding can only be chunked, on HTTP/1.1 and without Content-Length.")
 
 
 async def _send_bounded(send: Send, message: SendMessage, reading: ClientReading, *, is_alone: bool) -> None:

@@ -10,6 +10,7 @@ The traps of HTTP/2 are closed in `http2`.
   cancels its own tasks, as quart-trio does, cancelled that too, and the connection stayed.
 - Bytes behind a request that is answered with `Connection: close` are an error to h11, for which Hypercorn gave up
   the answer.
+- Bytes that h11 cannot read were answered without a body.
 - What still fails in one connection is logged and ends that connection alone.
 """
 
@@ -36,6 +37,7 @@ from gateway.server.hypercorn.reading import ClientReading
 from gateway.server.hypercorn.websocket import LINGER_S, Upgrades, WebSocketStream
 
 RECYCLE_S = 5.0
+_REFUSED = {414: "The request target is too long.", 431: "The request's headers are too large or too many."}
 _logger = logging.getLogger("sluice.server")
 
 
@@ -86,13 +88,25 @@ class PlainH11Protocol(H11Protocol):
                 stream_id=STREAM_ID,
                 headers=list(request.headers),
                 http_version=request.http_version.decode(),
-                method=request.method.decode("ascii").upper(),
+                method=request.method.decode("ascii"),
                 raw_path=request.target,
                 state=self.connection_state,
             )
         )
         self.keep_alive_requests += 1
         await self.context.mark_request()
+
+    async def _send_error_response(self, status_code: int) -> None:
+        """Refuse bytes that h11 cannot read, with the statuses and bodies of the native server."""
+        status = 400 if status_code == 501 else status_code  # a transfer coding that h11 does not know
+        if status == 431 and b"\n" not in self.connection.trailing_data[0]:
+            status = 414
+        headers, body = self._upgrades.edge_answer(status, _REFUSED.get(status, "The request is malformed."))
+        headers += [(b"content-length", b"%d" % len(body)), (b"connection", b"close"), (b"server", b"sluice")]
+        headers += self.config.response_headers("h11")
+        await self._send_h11_event(h11.Response(status_code=status, headers=headers))
+        await self._send_h11_event(h11.Data(data=body))
+        await self._send_h11_event(h11.EndOfMessage())
 
     async def stream_send(self, event: StreamEvent) -> None:
         """Carry out what the stream asks."""

@@ -34,7 +34,7 @@ async def ask_in_this_task(node: OpenNode, target: str, *more: tuple[bytes, byte
         "raw_path": path.encode(),
         "query_string": query.encode(),
         "root_path": "",
-        "headers": [(b"x-api-key", node.key.encode()), (b"cache-control", b"no-cache"), *more],
+        "headers": [*{b"x-api-key": node.key.encode(), b"cache-control": b"no-cache", **dict(more)}.items()],
         "client": None,
         "server": None,
     }

@@ -76,7 +76,8 @@ async def test_each_socket_counts_in_the_keys_window_once(tmp_path: Path):
 async def test_a_plain_request_is_told_to_open_a_websocket(engine: str, tmp_path: Path):
     async with open_test_node(tmp_path, server={"engine": engine}) as node:
         answer = await node.get(PATH)
-        assert (answer.status, answer.code) == (400, "INVALID_REQUEST")
+        assert (answer.status, answer.code) == (426, "UPGRADE_REQUIRED")
+        assert (answer.headers["upgrade"], answer.headers["connection"]) == ("websocket", "upgrade")
         assert "served as a WebSocket only" in answer.json["error"]["message"]
         assert "/v1/events" in answer.json["error"]["details"]["next_step"]
         assert (await node.get(PATH, method="POST")).status == 405

@@ -111,6 +111,66 @@ async def test_a_missing_field_inside_is_named_with_its_place() -> None:
     assert refused.details == about("inner.number")
 
 
+REPEATED = {
+    b'{"name":"a","name":"a"}': "name",
+    b'{"name":"a","inner":{"number":1,"number":2}}': "number",
+    b'{"name":"a","n\\u0061me":"b"}': "name",
+}
+
+
+@pytest.mark.parametrize(("body", "name"), REPEATED.items())
+async def test_a_name_that_stands_twice_is_refused_wherever_it_stands(body: bytes, name: str) -> None:
+    refused = await outcome(body)
+    assert isinstance(refused, Refused)
+    assert refused.details == about(name)
+    assert refused.message == f"{name} stands twice in one object."
+
+
+PIECES = st.sampled_from(['"a"', '"b"', '":"', '"\\u003a"', '"\\u003A\\\\u003a"', '"\\\\"', "1", "[]", "1e308"])
+
+
+def objects(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    """Objects as JSON, some with a name twice."""
+    pairs = st.lists(st.tuples(st.sampled_from("abc:"), inner), max_size=3)
+    return pairs.map(lambda held: "{" + ",".join(f'"{name}": {value}' for name, value in held) + "}")
+
+
+@given(st.recursive(PIECES, lambda inner: objects(inner) | inner.map("[{}]".format), max_leaves=6))
+async def test_a_body_is_refused_just_where_an_object_has_a_name_twice(inner: str) -> None:
+    """Method: names are told apart by colons, which may stand and be escaped anywhere; held against a plain parser."""
+    repeats: list[bool] = []
+    json.loads(inner, object_pairs_hook=lambda pairs: repeats.append(len(dict(pairs)) < len(pairs)))
+    refused = await outcome(f'{{"name":{inner}}}'.encode())
+    is_told = isinstance(refused, Refused) and "stands twice" in refused.message
+    assert is_told == any(repeats)
+
+
+async def test_of_a_long_body_it_is_told_that_a_name_stands_twice() -> None:
+    refused = await outcome(b'{"name":"%s","inner":{"number":1,"number":2}}' % (b"a" * 70_000))
+    assert isinstance(refused, Refused)
+    assert refused.message == "body holds an object in which a name stands twice."
+    assert refused.details == about("body")
+
+
+async def test_a_body_that_is_nested_deeper_than_can_be_judged_is_refused() -> None:
+    refused = await outcome(b'{"name":' + b"[" * 500 + b"]" * 500 + b"}")
+    assert isinstance(refused, Refused)
+    assert refused.message == "body is nested too deeply."
+
+
+@pytest.mark.parametrize(("encoding", "code"), [(b"identity", None), (b"gzip", True), (b"identity, br", True)])
+async def test_a_compressed_body_is_not_read(encoding: bytes, code: bool | None) -> None:
+    asked = request([b'{"name":"a"}'])
+    asked.headers[b"content-encoding"] = encoding
+    if code is None:
+        assert await read_json(asked, Form) == Form("a")
+        return
+    with pytest.raises(Refused) as refused:
+        await read_json(asked, Form)
+    assert (refused.value.code.name, refused.value.code.status) == ("UNSUPPORTED_MEDIA_TYPE", 415)
+    assert refused.value.headers == ((b"accept-encoding",), (b"identity",))
+
+
 async def test_a_body_that_breaks_off_is_refused() -> None:
     refused = await outcome(b'{"name":"a"}', whole=False)
     assert isinstance(refused, Refused)

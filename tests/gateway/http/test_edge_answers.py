@@ -8,15 +8,15 @@ import pytest
 from gateway.http.edge_answers import edge_answer_of, plain_edge_answer
 
 STATUSES = {
-    400: "INVALID_REQUEST",
-    408: "INVALID_REQUEST",
-    413: "INVALID_REQUEST",
-    414: "INVALID_REQUEST",
-    431: "INVALID_REQUEST",
+    408: "REQUEST_TIMEOUT",
+    413: "PAYLOAD_TOO_LARGE",
+    414: "URI_TOO_LONG",
+    417: "EXPECTATION_FAILED",
+    426: "UPGRADE_REQUIRED",
+    431: "HEADERS_TOO_LARGE",
     500: "INTERNAL_ERROR",
-    501: "INVALID_REQUEST",
-    503: "INTERNAL_ERROR",
-    505: "INVALID_REQUEST",
+    501: "NOT_IMPLEMENTED",
+    505: "HTTP_VERSION_NOT_SUPPORTED",
 }
 
 
@@ -38,6 +38,12 @@ def test_an_answer_of_the_edge_is_an_error_that_costs_nothing(status: int, code:
         "credits_remaining": None,
         "request_id": "req_1",
     }
+
+
+def test_a_malformed_request_is_a_400_that_names_the_request() -> None:
+    _, body = edge_answer_of(lambda prefix: f"{prefix}1", "")(400, "The Host header is missing.")
+    error = orjson.loads(body)["error"]
+    assert (error["type"], error["details"]) == ("INVALID_REQUEST", {"reason": "invalid_param", "param": "request"})
 
 
 def test_every_answer_has_an_id_of_its_own() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.http.errors import Refused
-from gateway.http.request import Request, names, query_of
+from gateway.http.request import Request, joined_headers, names, prefers, query_of, repeated_of
 
 STREAM = b"text/event-stream"
 WANTED = (
@@ -46,6 +46,38 @@ def test_an_item_is_found_in_any_case_and_place(header: bytes) -> None:
 @pytest.mark.parametrize("header", UNWANTED)
 def test_what_is_no_item_or_of_quality_nought_is_not_found(header: bytes | None) -> None:
     assert not names(header, STREAM)
+
+
+PREFERRED = {
+    b"text/event-stream": True,
+    b"text/event-stream, */*;q=0.1": True,
+    b"application/json, Text/Event-Stream": True,
+    b"application/json;q=0.8, text/event-stream;q=0.9": True,
+    b"application/json;q=0, text/event-stream;q=0.1": True,
+    b"text/event-stream;q=0.9, application/json;q=0.9": True,
+    b"application/json, text/event-stream;q=0.9": False,
+    b"text/event-stream;q=0.5, application/*;q=0.6": False,
+    b"text/event-stream;q=0.5, */*": False,
+    b"*/*;q=0.1, application/*;q=0.9, application/json;q=0.2, text/event-stream;q=0.3": True,
+    b"text/event-stream;q=0": False,
+    b"text/event-stream;q=0.000, application/json;q=0": False,
+    b"text/*": False,
+    b"*/*": False,
+    b"": False,
+}
+
+
+@pytest.mark.parametrize(("accept", "streams"), PREFERRED.items())
+def test_a_stream_is_sent_where_it_is_wanted_no_less_than_json(accept: bytes, streams: bool) -> None:
+    assert prefers(accept, STREAM, b"application/json") is streams
+
+
+def test_repeated_headers_are_one_list_and_some_may_not_be_repeated() -> None:
+    sent = [(b"accept", b"a"), (b"x-api-key", b"k"), (b"accept", b"b;q=0"), (b"cache-control", b"no-cache")]
+    assert joined_headers(sent) == {b"accept": b"a, b;q=0", b"x-api-key": b"k", b"cache-control": b"no-cache"}
+    assert repeated_of(sent) is None
+    assert repeated_of([*sent, (b"x-api-key", b"k")]) == "x-api-key"
+    assert repeated_of([(b"idempotency-key", b"1"), (b"idempotency-key", b"2")]) == "idempotency-key"
 
 
 CONTROLS = {

@@ -122,8 +122,13 @@ BODIES = {
     "depth": b'{"name":' + b"[" * 499_000 + b"]" * 499_000 + b"}",
     "keys": b"{" + b",".join(b'"%x":0' % key for key in range(105_000)) + b"}",
     "escapes": b'{"name":"' + b"\\u0001" * 166_000 + b'"}',
+    "escaped colons": b'{"name":"' + b"\\u003a" * 166_000 + b'"}',
+    "escaped backslashes": b'{"name":"\\\\u003a' + b"\\\\" * 499_000 + b'"}',
+    "one name": MONITOR[:-1] + b',"params":{' + b",".join([b'"a":0'] * 166_000) + b"}}",
     "no UTF-8": b'{"name":"' + b"\xff" * 999_000 + b'"}',
-    "parameters": MONITOR[:-1] + b',"params":{' + b",".join(b'"%x":0' % key for key in range(100_000)) + b"}}",
+    "parameters": b'{"recipe":"github/profile","cadence":"daily","params":{'
+    + b",".join(b'"%x":0' % key for key in range(100_000))
+    + b"}}",
     "rules": MONITOR + b'"alert_rules":[' + b",".join([b"{}"] * 330_000) + b"]}",
     "metrics": MONITOR + b'"track":{"metrics":[' + b",".join([b'"a.b"'] * 160_000) + b"]}}",
 }

@@ -29,8 +29,8 @@ TARGETS = {
 }
 
 METHODS = {
-    "an unknown method": Case(b"BREW / HTTP/1.1\r\n" + HOST + b"\r\n", (501,)),
-    "a method in lower case": Case(b"get / HTTP/1.1\r\n" + HOST + b"\r\n", (501,)),
+    "an unknown method": Case(b"BREW / HTTP/1.1\r\n" + HOST + b"\r\n", (200,)),
+    "a method in lower case": Case(b"get / HTTP/1.1\r\n" + HOST + b"\r\n", (400,)),
     "a method with a bad character": Case(b"G@T / HTTP/1.1\r\n" + HOST + b"\r\n", (400,)),
     "CONNECT": Case(b"CONNECT a.example:443 HTTP/1.1\r\n" + HOST + b"\r\n" + SMUGGLED, (501,)),
     "a blank before the method": Case(b" " + get(), (400,)),
@@ -52,7 +52,7 @@ STRANGERS = {
     "the preface of HTTP/2": Case(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", (505,)),
     "a TLS hello": Case(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", (400,)),
     "an SSH hello": Case(b"SSH-2.0-OpenSSH_9.6\r\n", (400,)),
-    "the PROXY protocol": Case(b"PROXY TCP4 127.0.0.1 127.0.0.1 1 2\r\n", (501,)),
+    "the PROXY protocol": Case(b"PROXY TCP4 127.0.0.1 127.0.0.1 1 2\r\n", (400,)),
     "binary noise": Case(bytes(range(128, 256)), (400,)),
 }
 
