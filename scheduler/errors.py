@@ -52,6 +52,13 @@ class MonitorUnknown(SchedulerError):
         self.monitor_id = monitor_id
 
 
+class RunUnknown(SchedulerError):
+    """The monitor has no such run."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(f"the monitor has no run {run_id}")
+
+
 class MonitorLimitReached(SchedulerError):
     """The account has as many monitors as its plan allows; paused ones are not counted."""
 

@@ -82,6 +82,13 @@ class Replies:
         body = envelope.success(stored, request_id=request.id, credits_used=0, balance=balance, cached=False)
         return Reply(200, body, _credit_headers(0, balance))
 
+    async def repeated(self, caller: Caller, stored: bytes, *, owner: str, status: int) -> Reply:
+        """The answer to a change that was made before, by the request `owner` (decisions 17)."""
+        balance = await balance_of(self.balances, caller.key.account_id)
+        text = stored + b',"replayed":true'
+        body = envelope.replay(text, status=status, request_id=owner, balance=balance, cached=False)
+        return Reply(status, body, joined(_credit_headers(0, balance), _REPLAY), request_id=owner)
+
     async def refusal(self, request: Request, exc: Exception) -> Reply:
         """The answer to a request that ended with `exc`; the money in it is what the ledger says."""
         failed = exc if isinstance(exc, CallFailed) else None

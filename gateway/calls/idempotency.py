@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from hashlib import sha256
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from billing.charges.batch_rows import Charge, ChargeRequest, Closed, CloseRequest, Request
 from billing.charges.charges import Charges
@@ -15,8 +15,10 @@ from gateway.http.errors import InvalidParam
 from limits.errors import ClaimConflict, ClaimInProgress, ClaimMismatch, ClaimRefused, ReplayUnavailable
 from limits.idempotency import Claim, ClaimRecord, StoredReply, finished, judge, read_claims, save_claims
 from limits.shares import Shares
-from storage.store import Store, Tx
+from storage.store import Store, Tx, Write
 
+T = TypeVar("T")
+U = TypeVar("U")
 _KEY_CHARS_MAX = 255
 _REFUSED: dict[type[ClaimRefused], str] = {
     ClaimInProgress: "in_progress",
@@ -45,6 +47,14 @@ class ClaimEnd(NamedTuple):
 Step = Begin | ClaimEnd
 Begun = Charge | StoredReply | None
 """The charge that was taken, the reply to replay, or None when the claim was finished at once."""
+
+
+class _ChangeRepeated(Exception):
+    """The change was made before, under the same key."""
+
+    def __init__(self, reply: StoredReply) -> None:
+        super().__init__("the change was made before")
+        self.reply = reply
 
 
 class Claims:
@@ -88,6 +98,57 @@ class Claims:
         if step.reply is not None:
             self.shares.put(step.claim.account_id, step.reply)
         return closed
+
+    async def once(
+        self, claim: Claim, make: Callable[[Write], Awaitable[T]], *, keep: Callable[[Any], str]
+    ) -> T | StoredReply:
+        """Make a free change whose own transaction claims the key and keeps the reply, or return the earlier reply.
+
+        `keep` makes its text of what that transaction returns.
+
+        Raises:
+            ClaimRefused: the key is taken. Or what `make` raises; then the key is as free as before.
+        """
+
+        async def write(fn: Callable[[Tx], U], /) -> U:
+            return await self._store.write(partial(self._change, fn, claim, keep))
+
+        try:
+            made = await make(write)
+        except _ChangeRepeated as repeated:
+            self.counts["replayed"] += 1
+            return repeated.reply
+        except ClaimRefused as refusal:
+            self.counts[_REFUSED[type(refusal)]] += 1
+            raise
+        self.counts["claimed"] += 1
+        self.shares.put(claim.account_id, StoredReply(200, None, claim.owner))
+        return made
+
+    async def earlier(self, claim: Claim) -> StoredReply | None:
+        """The reply that the key has kept, to a change that its own transaction cannot claim.
+
+        Raises:
+            ClaimRefused: the key is taken.
+        """
+        try:
+            await self._store.write(partial(self._claim_free, claim))
+        except _ChangeRepeated as repeated:
+            return repeated.reply
+        return None
+
+    def _change(self, fn: Callable[[Tx], U], claim: Claim, keep: Callable[[Any], str], tx: Tx) -> U:
+        held = self._claim_free(claim, tx)
+        made = fn(tx)
+        reply = StoredReply(200, keep(made), claim.owner)
+        save_claims(tx, {claim.id: finished(held, reply, self._now(), free=True)})
+        return made
+
+    def _claim_free(self, claim: Claim, tx: Tx) -> ClaimRecord:
+        verdict = judge(read_claims(tx, [claim.id]).get(claim.id), claim, self._now())
+        if isinstance(verdict, ClaimRecord):
+            return verdict
+        raise _ChangeRepeated(verdict) if isinstance(verdict, StoredReply) else verdict
 
     def judge(self, tx: Tx, steps: Sequence[Step]) -> Sequence[object]:
         """The batch handler, on the store's thread: claims first, one after another, then all of the money at once."""

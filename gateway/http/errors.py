@@ -23,7 +23,7 @@ from limits.errors import (
     ReplayUnavailable,
     Throttled,
 )
-from scheduler.errors import MonitorInvalid, MonitorLimitReached, MonitorPaused, MonitorUnknown, RunTooSoon
+from scheduler.errors import MonitorInvalid, MonitorLimitReached, MonitorPaused, MonitorUnknown, RunTooSoon, RunUnknown
 from scheduler.webhooks.errors import DeliveryUnknown, RedeliveryRefused, WebhookUnknown
 from storage.errors import StateUnavailable, StorageError
 from upstreams.model.errors import (
@@ -237,6 +237,7 @@ _REFUSALS: Mapping[type, Callable[[Any], Refused]] = {
         f"The account has no monitor {exc.monitor_id[:200]}; GET /v1/monitors?status=all lists all.",
         details={"reason": "unknown_monitor"},
     ),
+    RunUnknown: _unknown("unknown_run", "GET /v1/monitors/{id}/runs lists all"),
     MonitorLimitReached: _monitor_limit,
     MonitorPaused: _monitor_paused,
     RunTooSoon: _too_soon,

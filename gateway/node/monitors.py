@@ -22,6 +22,7 @@ from gateway.node.stores import Stores
 from gateway.runtime import Runtime
 from scheduler.backlog import Watch
 from scheduler.errors import MonitorUnknown
+from scheduler.monitors.changes import MonitorSetting as ServiceSetting
 from scheduler.monitors.history.projections import Projections
 from scheduler.monitors.model.records import Run
 from scheduler.monitors.runs import run_rows
@@ -30,7 +31,6 @@ from scheduler.monitors.runs.payload import make_payload
 from scheduler.monitors.runs.runs import Runs
 from scheduler.monitors.runs.slots import Slots
 from scheduler.monitors.service import MonitorService
-from scheduler.monitors.service import MonitorSetting as ServiceSetting
 from scheduler.monitors.webhooks import Webhooks
 from scheduler.webhooks.deliveries.queue import Outbox
 from scheduler.webhooks.deliveries.service import Deliveries

@@ -17,6 +17,7 @@ from events.waking.notifier import Hub
 from gateway.admin.operations import Nothing, Operation, Operations
 from gateway.api.admission import Admission
 from gateway.api.app import Api, Parts
+from gateway.api.changes import Changes
 from gateway.api.overload import Overload, load_of
 from gateway.api.responses import Replies
 from gateway.api.routes.consumers import ConsumerRoutes
@@ -261,6 +262,7 @@ def _routes(
     status: Status,
 ) -> Routes:
     catalog, feed, monitors = parts.catalog, parts.feed, parts.monitors
+    changes = Changes(calls.claims, replies)
     guides = Guides(catalog, base_url=setting.base_url, signer=signer)
     return Routes(
         (
@@ -268,9 +270,9 @@ def _routes(
             *Discovery(catalog, guides=guides, replies=replies).routes,
             *Credits(parts.stores.ledger, signer=signer, replies=replies).routes,
             *Events(feed.readers, feed.polls, admission=admission, signer=signer, replies=replies).routes,
-            *ConsumerRoutes(feed.readers, signer=signer, replies=replies).routes,
-            *MonitorRoutes(monitors.service, signer=signer, replies=replies).routes,
-            *DeliveryRoutes(monitors.webhooks, signer=signer, replies=replies).routes,
+            *ConsumerRoutes(feed.readers, signer=signer, replies=replies, changes=changes).routes,
+            *MonitorRoutes(monitors.service, signer=signer, replies=replies, changes=changes).routes,
+            *DeliveryRoutes(monitors.webhooks, signer=signer, replies=replies, changes=changes).routes,
             *MonitorPastRoutes(monitors.service, monitors.projections, replies=replies).routes,
             status.route,
         )

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from billing.keys.sealing import Cipher
 from scheduler.clock.instants import Instant
 from scheduler.errors import MonitorUnknown
+from scheduler.monitors.changes import PREVIOUS_S
 from scheduler.monitors.model import store as monitors
 from scheduler.webhooks.deliveries import rows
 from scheduler.webhooks.errors import DeliveryUnknown, RedeliveryRefused, WebhookUnknown
@@ -17,10 +18,8 @@ from scheduler.webhooks.records import AttemptRow, Delivery, Webhook
 from scheduler.webhooks.signature import new_secret
 from scheduler.webhooks.targets import hook_rows
 from scheduler.webhooks.targets.urls import OpenedWebhook, host_of, opened, sealed_for
-from storage.store import Store, Tx
+from storage.store import Store, Tx, Write
 
-PREVIOUS_S: Final = 24 * 3600.0
-"""For how long the secret before a rotation still signs."""
 PAGE_CHARACTERS: Final = 1_000_000
 """A page of deliveries ends early when what receivers have answered reaches this size."""
 ATTEMPTS_MAX: Final = 60
@@ -68,39 +67,61 @@ class Webhooks:
         self._instant = instant
         self._wake = wake
 
-    async def rotate(self, account_id: str, monitor_id: str) -> Rotated:
+    async def rotate(
+        self, account_id: str, monitor_id: str, *, secret: str | None = None, write: Write | None = None
+    ) -> Rotated:
         """Sign with a new secret; for a day with the one before too, whose signature then comes last.
+
+        `secret` is one of the owner's own. `write` stands for the store's, to record there what came of it.
 
         Raises:
             MonitorUnknown, WebhookUnknown: nothing was changed.
         """
-        secret, until = new_secret(), self._now() + PREVIOUS_S
-        sealed = self._cipher.seal(secret, bound_to=sealed_for(monitor_id))
+        rotated = Rotated(secret or new_secret(), self._now() + PREVIOUS_S)
+        sealed = self._cipher.seal(rotated.secret, bound_to=sealed_for(monitor_id))
 
-        def rotate(tx: Tx) -> None:
+        def rotate(tx: Tx) -> Rotated:
             _check_owner(tx, account_id, monitor_id, locked=True)
-            if not hook_rows.rotate(tx, monitor_id, sealed, previous_until=until):
+            if not hook_rows.rotate(tx, monitor_id, sealed, previous_until=rotated.previous_until):
                 raise WebhookUnknown(monitor_id)
+            return rotated
 
-        await self._store.write(rotate)
-        return Rotated(secret, until)
+        return await (write or self._store.write)(rotate)
 
-    async def resume(self, account_id: str, monitor_id: str) -> OpenedWebhook:
+    async def resume(self, account_id: str, monitor_id: str, *, write: Write | None = None) -> OpenedWebhook:
         """Deliver what runs bring from now on, with a new count of failures; one that was not paused counts anew too.
 
         Raises:
             MonitorUnknown, WebhookUnknown: nothing was changed.
         """
 
-        def resume(tx: Tx) -> Webhook:
+        def resume(tx: Tx) -> OpenedWebhook:
             _check_owner(tx, account_id, monitor_id, locked=True)
             if not hook_rows.resume(tx, monitor_id):
                 raise WebhookUnknown(monitor_id)
-            return hook_rows.read_webhooks(tx, [monitor_id])[monitor_id]
+            return opened(self._cipher, hook_rows.read_webhooks(tx, [monitor_id])[monitor_id])
 
-        return opened(self._cipher, await self._store.write(resume))
+        return await (write or self._store.write)(resume)
 
-    async def redeliver(self, account_id: str, monitor_id: str, delivery_id: str) -> Logged:
+    async def webhook(self, account_id: str, monitor_id: str) -> OpenedWebhook:
+        """A monitor's webhook.
+
+        Raises:
+            MonitorUnknown, WebhookUnknown: the account has no such monitor, or the monitor no webhook.
+        """
+
+        def read(tx: Tx) -> OpenedWebhook:
+            _check_owner(tx, account_id, monitor_id)
+            found = hook_rows.read_webhooks(tx, [monitor_id]).get(monitor_id)
+            if found is None:
+                raise WebhookUnknown(monitor_id)
+            return opened(self._cipher, found)
+
+        return await self._store.read(read)
+
+    async def redeliver(
+        self, account_id: str, monitor_id: str, delivery_id: str, *, write: Write | None = None
+    ) -> Logged:
         """Send a delivery again, the same bytes, to the URL that the webhook has now: a new series of attempts.
 
         It never moves the count of failures. One with an attempt under way is given as it is.
@@ -109,7 +130,23 @@ class Webhooks:
             MonitorUnknown, DeliveryUnknown, WebhookUnknown, RedeliveryRefused: nothing was changed.
         """
         redeliver = partial(self._redeliver, account_id=account_id, monitor_id=monitor_id, delivery_id=delivery_id)
-        return await self._store.write(redeliver)
+        return await (write or self._store.write)(redeliver)
+
+    async def delivery(self, account_id: str, monitor_id: str, delivery_id: str) -> Logged:
+        """One of a monitor's deliveries.
+
+        Raises:
+            MonitorUnknown, DeliveryUnknown: the account has no such monitor, or the monitor no such delivery.
+        """
+
+        def read(tx: Tx) -> Logged:
+            _check_owner(tx, account_id, monitor_id)
+            found = rows.read_delivery(tx, delivery_id)
+            if found is None or found.monitor_id != monitor_id:
+                raise DeliveryUnknown(delivery_id)
+            return _logged(tx, found)
+
+        return await self._store.read(read)
 
     async def deliveries(
         self, account_id: str, monitor_id: str, *, before: tuple[float, str] | None, limit: int

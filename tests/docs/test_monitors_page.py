@@ -8,13 +8,13 @@ import pytest
 from scheduler.clock.cadence import next_slot, read_cadence
 from scheduler.clock.catch_up import MISSED, RECORDED_MAX
 from scheduler.errors import MonitorInvalid
+from scheduler.monitors.changes import ACTIVE_MAX, ALL_MAX
 from scheduler.monitors.history.timeseries import POINTS_MAX
 from scheduler.monitors.metrics.rules import CONSECUTIVE_MAX, OPS, RULES_MAX
 from scheduler.monitors.model.fields import NAME_MAX
 from scheduler.monitors.model.patch import PatchBody
 from scheduler.monitors.runs.runs import NO_CREDITS
 from scheduler.monitors.runs.slots import STILL_RUNS
-from scheduler.monitors.service import ACTIVE_MAX, ALL_MAX
 from tests.fakes.shelf import read
 from tests.processes.commands import PROJECT
 from upstreams.fetching.walk import as_collecting

@@ -13,6 +13,7 @@ import trio
 
 import billing.migrations
 import events.migrations
+import limits.idempotency
 import scheduler.migrations
 from billing.accounts.accounts import Accounts
 from billing.accounts.balances import Balances
@@ -39,7 +40,12 @@ from storage.store import Tx
 from tests.fakes.scripted_recipes import ScriptedRecipes
 
 EPOCH = 1_800_000_000.0  # a Friday, 08:00 UTC: a slot of every cadence
-MIGRATIONS = (billing.migrations.MIGRATIONS, events.migrations.MIGRATIONS, scheduler.migrations.MIGRATIONS)
+MIGRATIONS = (
+    billing.migrations.MIGRATIONS,
+    events.migrations.MIGRATIONS,
+    scheduler.migrations.MIGRATIONS,
+    limits.idempotency.MIGRATIONS,
+)
 SEARCH: Mapping[str, Any] = {"recipe": "github/search", "params": {}}
 
 

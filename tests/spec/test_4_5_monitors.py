@@ -22,7 +22,6 @@ from tests.fakes.monitoring import (
     HOUR_S,
     MONITORS,
     POSTS,
-    TRACKED,
     listed,
     made,
     make,
@@ -180,8 +179,8 @@ async def test_a_wrong_change_is_named_and_changes_nothing(tmp_path: Path) -> No
             answer = await patch(node, before["id"], **fields)
             details = assert_refused(answer, "INVALID_REQUEST", 400)
             assert (details["param"], details.get("did_you_mean")) == (param, meant), fields
-        details = assert_refused(await patch(node, before["id"], track=TRACKED["track"]), "INVALID_REQUEST", 400)
-        assert details["remove_params"] == ["track"]
+        details = assert_refused(await patch(node, before["id"], recipe="github/search"), "INVALID_REQUEST", 400)
+        assert details["remove_params"] == ["recipe"]
         assert (await node.get(f"{MONITORS}/{before['id']}")).json["data"]["monitor"] == before
         plain = await made(node, HOOKED)
         assert (

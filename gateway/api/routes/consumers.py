@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -10,6 +11,7 @@ import msgspec
 from events.consumers.steps import Overview
 from events.errors import CursorAhead, CursorExpired, EventsError
 from events.instants import iso
+from gateway.api.changes import Changes, text_of
 from gateway.api.responses import Replies, account_fragment
 from gateway.feed import refusals
 from gateway.feed.acks import acknowledge
@@ -20,6 +22,7 @@ from gateway.http.bodies import read_json
 from gateway.http.params import read_free
 from gateway.http.request import Caller, Reply, Request
 from gateway.http.routing import Route
+from limits.idempotency import StoredReply
 from storage.errors import StorageError
 from upstreams.model.cursors import CursorSigner
 
@@ -37,11 +40,12 @@ class AckBody(msgspec.Struct, frozen=True):
 class ConsumerRoutes:
     """Answers for the consumers of the caller's key."""
 
-    def __init__(self, readers: Readers, *, signer: CursorSigner, replies: Replies) -> None:
+    def __init__(self, readers: Readers, *, signer: CursorSigner, replies: Replies, changes: Changes) -> None:
         self._readers = readers
         self._consumers = readers.consumers
         self._signer = signer
         self._replies = replies
+        self._changes = changes
 
     @property
     def routes(self) -> tuple[Route, ...]:
@@ -87,12 +91,19 @@ class ConsumerRoutes:
     async def ack(self, request: Request, caller: Caller, tokens: FeedTokens) -> Reply:
         """Move it on to a position that it was served; never back."""
         name, place = _name(request), await read_json(request, AckBody)
-        data = await acknowledge(place.cursor, readers=self._readers, key=caller.key, name=name, tokens=tokens)
-        return await self._free(request, caller, data)
+
+        async def make() -> str:
+            data = await acknowledge(place.cursor, readers=self._readers, key=caller.key, name=name, tokens=tokens)
+            return account_fragment(request.path, data).decode()
+
+        return await self._change(request, caller, place, make)
 
     async def reset(self, request: Request, caller: Caller, tokens: FeedTokens) -> Reply:
         """Let it read on from any position, forwards or back."""
         name, place = _name(request), await read_json(request, AckBody)
+        return await self._change(request, caller, place, partial(self._reset, request, caller, tokens, name, place))
+
+    async def _reset(self, request: Request, caller: Caller, tokens: FeedTokens, name: str, place: AckBody) -> str:
         position = await position_of(self._readers, place.cursor, caller.key, tokens, source=refusals.RESET)
         try:
             found = await self._consumers.reset(caller.key.id, name, position)
@@ -100,7 +111,14 @@ class ConsumerRoutes:
             raise refusals.expired(exc.head, position, tokens, refusals.RESET) from exc
         except CursorAhead as exc:
             raise refusals.unusable(refusals.AHEAD, exc.head, tokens, refusals.RESET) from exc
-        return await self._free(request, caller, {"consumer": _shown(found, tokens)})
+        return account_fragment(request.path, {"consumer": _shown(found, tokens)}).decode()
+
+    async def _change(
+        self, request: Request, caller: Caller, body: AckBody, make: Callable[[], Awaitable[str]]
+    ) -> Reply:
+        made = await self._changes.repeat_safely(request, caller, body, make)
+        text = text_of(made) if isinstance(made, StoredReply) else made
+        return await self._changes.answer(request, caller, text.encode(), made)
 
     async def _free(self, request: Request, caller: Caller, data: dict[str, Any]) -> Reply:
         return await self._replies.free(request, caller, account_fragment(request.path, data))

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Final
 
+import msgspec
+
 from events.instants import iso, iso_or_none
+from gateway.api.changes import Changes, text_of
 from gateway.api.paging import Lists, behind
 from gateway.api.responses import Replies, account_fragment
 from gateway.api.routes.monitors import MONITOR, monitor_id_of
+from gateway.http.bodies import NoFields, read_json
 from gateway.http.params import CURSOR, read_free
 from gateway.http.request import Caller, Reply, Request
 from gateway.http.routing import Route
+from limits.idempotency import StoredReply
+from scheduler.monitors.model.fields import read_secret
 from scheduler.monitors.webhooks import Logged, Webhooks
 from scheduler.webhooks.records import AttemptRow
+from scheduler.webhooks.targets.urls import OpenedWebhook
 from upstreams.model.cursors import CursorSigner
 from upstreams.model.params import limit
 
@@ -23,12 +29,19 @@ WEBHOOK: Final = f"{MONITOR}/webhook"
 _PAGE: Final = (limit(25, default=10), CURSOR)
 
 
+class RotateBody(msgspec.Struct, frozen=True):
+    """The body of a rotation; without a secret of one's own one is made."""
+
+    webhook_secret: Any = None
+
+
 class DeliveryRoutes:
     """Answers for the webhooks of the caller's monitors."""
 
-    def __init__(self, webhooks: Webhooks, *, signer: CursorSigner, replies: Replies) -> None:
+    def __init__(self, webhooks: Webhooks, *, signer: CursorSigner, replies: Replies, changes: Changes) -> None:
         self._webhooks = webhooks
         self._replies = replies
+        self._changes = changes
         self._lists = Lists(signer, replies)
 
     @property
@@ -36,6 +49,7 @@ class DeliveryRoutes:
         """Their places in the routing table."""
         return (
             Route(DELIVERIES, self.page),
+            Route(f"{DELIVERIES}/{{delivery_id}}", self.show),
             Route(f"{DELIVERIES}/{{delivery_id}}/redeliver", self.redeliver, ("POST",)),
             Route(f"{WEBHOOK}/rotate-secret", self.rotate, ("POST",)),
             Route(f"{WEBHOOK}/resume", self.resume, ("POST",)),
@@ -54,32 +68,73 @@ class DeliveryRoutes:
     async def redeliver(self, request: Request, caller: Caller) -> Reply:
         """202 with the delivery, which is queued again."""
         read_free(request.query, ())
-        assert request.named is not None, "its route has the name"
-        delivery_id = request.named["delivery_id"]
-        found = await self._webhooks.redeliver(caller.key.account_id, monitor_id_of(request), delivery_id)
-        return replace(await self._free(request, caller, {"delivery": _shown(found)}), status=202)
+        place = _place(request, caller)
+        made = await self._changes.make(
+            request,
+            caller,
+            await read_json(request, NoFields, may_be_empty=True),
+            lambda write: self._webhooks.redeliver(*place, write=write),
+            keep=lambda _: "",
+        )
+        found = await self._webhooks.delivery(*place) if isinstance(made, StoredReply) else made
+        fragment = account_fragment(request.path, {"delivery": _shown(found)})
+        return await self._changes.answer(request, caller, fragment, made, status=202)
+
+    async def show(self, request: Request, caller: Caller) -> Reply:
+        """One delivery with its attempts."""
+        read_free(request.query, ())
+        found = await self._webhooks.delivery(*_place(request, caller))
+        return await self._replies.free(request, caller, account_fragment(request.path, {"delivery": _shown(found)}))
 
     async def rotate(self, request: Request, caller: Caller) -> Reply:
-        """The new secret, told this once."""
+        """The new secret, told this once: a repetition tells until when the one before signs too."""
         read_free(request.query, ())
-        rotated = await self._webhooks.rotate(caller.key.account_id, monitor_id_of(request))
-        data = {"webhook_secret": rotated.secret, "previous_secret_valid_until": iso(rotated.previous_until)}
-        return await self._free(request, caller, data)
+        sent = await read_json(request, RotateBody, may_be_empty=True)
+        secret = read_secret(sent.webhook_secret, "")
+        account_id, monitor_id = caller.key.account_id, monitor_id_of(request)
+        made = await self._changes.make(
+            request,
+            caller,
+            sent,
+            lambda write: self._webhooks.rotate(account_id, monitor_id, secret=secret, write=write),
+            keep=lambda rotated: iso(rotated.previous_until),
+        )
+        if isinstance(made, StoredReply):
+            data = {"webhook_secret": None, "previous_secret_valid_until": text_of(made)}
+        else:
+            data = {"webhook_secret": made.secret, "previous_secret_valid_until": iso(made.previous_until)}
+        return await self._changes.answer(request, caller, account_fragment(request.path, data), made)
 
     async def resume(self, request: Request, caller: Caller) -> Reply:
         """The webhook, which takes deliveries again."""
         read_free(request.query, ())
-        webhook, url, _ = await self._webhooks.resume(caller.key.account_id, monitor_id_of(request))
-        told = {
-            "url": url,
-            "status": webhook.status,
-            "failure_count": webhook.failures,
-            "last_delivery_at": iso_or_none(webhook.last_delivery_at),
-        }
-        return await self._free(request, caller, {"webhook": told})
+        account_id, monitor_id = caller.key.account_id, monitor_id_of(request)
+        made = await self._changes.make(
+            request,
+            caller,
+            await read_json(request, NoFields, may_be_empty=True),
+            lambda write: self._webhooks.resume(account_id, monitor_id, write=write),
+            keep=lambda _: "",
+        )
+        webhook = await self._webhooks.webhook(account_id, monitor_id) if isinstance(made, StoredReply) else made
+        fragment = account_fragment(request.path, {"webhook": _shown_webhook(webhook)})
+        return await self._changes.answer(request, caller, fragment, made)
 
-    async def _free(self, request: Request, caller: Caller, data: dict[str, Any]) -> Reply:
-        return await self._replies.free(request, caller, account_fragment(request.path, data))
+
+def _place(request: Request, caller: Caller) -> tuple[str, str, str]:
+    """The account, the monitor and the delivery that the path names."""
+    assert request.named is not None, "its route has the name"
+    return caller.key.account_id, monitor_id_of(request), request.named["delivery_id"]
+
+
+def _shown_webhook(opened: OpenedWebhook) -> dict[str, Any]:
+    webhook, url, _ = opened
+    return {
+        "url": url,
+        "status": webhook.status,
+        "failure_count": webhook.failures,
+        "last_delivery_at": iso_or_none(webhook.last_delivery_at),
+    }
 
 
 def _shown(logged: Logged) -> dict[str, Any]:

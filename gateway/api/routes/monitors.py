@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Final, get_args
 
 import orjson
 import trio
 
+from gateway.api.changes import Changes, text_of
 from gateway.api.monitor_records import run_record
 from gateway.api.paging import Lists, behind
 from gateway.api.responses import Replies, account_fragment
-from gateway.http.bodies import read_json
+from gateway.http.bodies import NoFields, read_json
 from gateway.http.errors import InvalidParam
 from gateway.http.params import CURSOR, DRY_RUN, read_free
 from gateway.http.request import Caller, Reply, Request
 from gateway.http.routing import Route
 from gateway.http.windows import WINDOW, window_of
 from gateway.server.http1.fields import joined
+from limits.idempotency import StoredReply
 from scheduler.json_input import nearest
 from scheduler.monitors.history.lists import RunEntry, StatusFilter
 from scheduler.monitors.model.draft import CreateBody
@@ -35,9 +36,10 @@ _LIST: Final = (
     limit(100),
     CURSOR,
 )
+_RUN: Final = (Param("include", "What to show of each: result, numbers or both.", "numbers"),)
 _RUNS: Final = (
     Param("status", "Only runs that stand so.", "ok", choices=get_args(RunStatus)),
-    Param("include", "What to show of each: result, numbers or both.", "numbers"),
+    *_RUN,
     *WINDOW,
     limit(100),
     CURSOR,
@@ -47,9 +49,10 @@ _RUNS: Final = (
 class MonitorRoutes:
     """Answers for the monitors of the caller's account."""
 
-    def __init__(self, monitors: MonitorService, *, signer: CursorSigner, replies: Replies) -> None:
+    def __init__(self, monitors: MonitorService, *, signer: CursorSigner, replies: Replies, changes: Changes) -> None:
         self._monitors = monitors
         self._replies = replies
+        self._changes = changes
         self._lists = Lists(signer, replies)
 
     @property
@@ -63,23 +66,33 @@ class MonitorRoutes:
             Route(MONITOR, self.delete, ("DELETE",)),
             Route(f"{MONITOR}/run", self.run, ("POST",)),
             Route(f"{MONITOR}/runs", self.runs),
+            Route(f"{MONITOR}/runs/{{run_id}}", self.show_run),
         )
 
     async def create(self, request: Request, caller: Caller) -> Reply:
         """201 with the monitor and its webhook's secret beside the envelope's fields (decisions 2)."""
         is_dry = read_free(request.query, (DRY_RUN,)).get("dry_run")
-        draft = self._monitors.draft(await read_json(request, CreateBody))
-        account_id = caller.key.account_id
+        sent = await read_json(request, CreateBody)
+        draft, account_id = self._monitors.draft(sent), caller.key.account_id
         if is_dry:
             told = {**await self._monitors.preview(draft, account_id), "id": None}
             return await self._free(request, caller, {"valid": True, "monitor": told})
-        saved = await self._monitors.create(draft, account_id, caller.key.id)
-        monitor = self._monitors.to_json(saved.view)
-        body = {"platform": "account", "endpoint": MONITORS, "monitor": monitor, "webhook_secret": saved.secret}
-        made = await self._replies.free(request, caller, orjson.dumps(body)[1:-1])
-        return replace(
-            made, status=201, headers=joined(made.headers, ((b"location",), (_place(saved.view.monitor.id),)))
+        made = await self._changes.make(
+            request,
+            caller,
+            sent,
+            lambda write: self._monitors.create(draft, account_id, caller.key.id, write=write),
+            keep=lambda view: view.monitor.id,
         )
+        if isinstance(made, StoredReply):  # the monitor as it is now
+            made_view, secret = await self._monitors.get(account_id, text_of(made)), None
+        else:
+            made_view, secret = made
+        monitor = self._monitors.to_json(made_view)
+        body = {"platform": "account", "endpoint": MONITORS, "monitor": monitor, "webhook_secret": secret}
+        reply = await self._changes.answer(request, caller, orjson.dumps(body)[1:-1], made, status=201)
+        reply.headers = joined(reply.headers, ((b"location",), (_place(made_view.monitor.id),)))
+        return reply
 
     async def page(self, request: Request, caller: Caller) -> Reply:
         """A page of them, newest first."""
@@ -120,11 +133,32 @@ class MonitorRoutes:
         return Reply(204, b"")
 
     async def run(self, request: Request, caller: Caller) -> Reply:
-        """202 with the run that was opened; `runs` tells how it ends."""
+        """202 with the run that was opened; its own path tells how it ends."""
         read_free(request.query, ())
-        run = await self._monitors.run_now(caller.key.account_id, monitor_id_of(request))
-        reply = await self._free(request, caller, {"run": run_record(run)})
-        return replace(reply, status=202)
+        account_id, monitor_id = caller.key.account_id, monitor_id_of(request)
+        made = await self._changes.make(
+            request,
+            caller,
+            await read_json(request, NoFields, may_be_empty=True),
+            lambda write: self._monitors.run_now(account_id, monitor_id, write=write),
+            keep=lambda run: run.id,
+        )
+        if isinstance(made, StoredReply):  # the run as it is now
+            found = await self._monitors.run(account_id, monitor_id, text_of(made), with_data=False)
+            run = run_record(found.run, found.delivery)
+        else:
+            run = run_record(made)
+        fragment = account_fragment(request.path, {"run": run})
+        return await self._changes.answer(request, caller, fragment, made, status=202)
+
+    async def show_run(self, request: Request, caller: Caller) -> Reply:
+        """One of its runs."""
+        include = _includes(read_free(request.query, _RUN).get("include"))
+        assert request.named is not None, "its route has the name"
+        found = await self._monitors.run(
+            caller.key.account_id, monitor_id_of(request), request.named["run_id"], with_data=bool(include)
+        )
+        return await self._free(request, caller, {"run": _shown_run(found, include)})
 
     async def runs(self, request: Request, caller: Caller) -> Reply:
         """A page of its runs, newest first."""

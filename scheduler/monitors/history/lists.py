@@ -26,6 +26,7 @@ SELECT {run_rows.COLUMNS} FROM runs
 WHERE monitor_id = ? AND (? = '' OR status = ?) AND scheduled_for >= ? AND scheduled_for < ?
 ORDER BY scheduled_for DESC LIMIT ?
 """  # noqa: S608 - made of constants
+RUN = f"SELECT {run_rows.COLUMNS} FROM runs WHERE monitor_id = ? AND id = ?"  # noqa: S608 - made of constants
 # Later rows are later deliveries of the same run.
 DELIVERIES = """
 SELECT run_id, attempts, last_status, delivered_at, failed_at FROM deliveries
@@ -35,8 +36,8 @@ ACTIVE = "SELECT COUNT(*) FROM monitors WHERE account_id = ? AND status = 'activ
 ALL = "SELECT COUNT(*) FROM monitors WHERE account_id = ?"
 LAST_SLOT = "SELECT MAX(scheduled_for) FROM runs WHERE monitor_id = ? AND scheduled_for <= ?"
 SAVE = """
-UPDATE monitors SET name = ?, cadence = ?, alert_rules = ?, suppress = ?, status = ?, next_slot_at = ?, updated_at = ?,
-                    version = ?
+UPDATE monitors SET name = ?, params = ?, cadence = ?, track = ?, alert_rules = ?, webhook_format = ?, suppress = ?,
+                    status = ?, next_slot_at = ?, rule_state = ?, baseline_run_id = ?, updated_at = ?, version = ?
 WHERE id = ?
 """
 DROP_PENDING = "DELETE FROM runs WHERE monitor_id = ? AND status = 'pending'"
@@ -95,6 +96,16 @@ def runs_page(
     return RunsPage(entries, len(rows) > len(entries))
 
 
+def run_entry(tx: Tx, monitor_id: str, run_id: str, *, with_data: bool) -> RunEntry | None:
+    """A monitor's run, with its latest delivery; None: it has no such run."""
+    row = tx.one(RUN, (monitor_id, run_id))
+    if row is None:
+        return None
+    ends = [Delivered(*end[1:]) for end in tx.all_in(DELIVERIES, [run_id])]
+    data = run_rows.read_data(tx, run_id) if with_data else RunData()
+    return RunEntry(Run(*row), ends[-1] if ends else None, data)
+
+
 def active_monitors(tx: Tx, account_id: str) -> int:
     """Return the number of the account's monitors that count towards its plan's limit."""
     return _count(tx, ACTIVE, account_id)
@@ -107,8 +118,9 @@ def all_monitors(tx: Tx, account_id: str) -> int:
 
 def save_monitor(tx: Tx, monitor: Monitor) -> None:
     """Write what an owner may change."""
-    fields = (monitor.name, monitor.cadence, monitor.alert_rules, int(monitor.suppress), monitor.status)
-    tx.run(SAVE, (*fields, monitor.next_slot_at, monitor.updated_at, monitor.version, monitor.id))
+    sent = (monitor.name, monitor.params, monitor.cadence, monitor.track, monitor.alert_rules, monitor.webhook_format)
+    state = (int(monitor.suppress), monitor.status, monitor.next_slot_at, monitor.rule_state, monitor.baseline_run_id)
+    tx.run(SAVE, (*sent, *state, monitor.updated_at, monitor.version, monitor.id))
 
 
 def last_slot_at(tx: Tx, monitor_id: str, now: float) -> float | None:

@@ -12,33 +12,52 @@ from msgspec import UNSET, UnsetType
 from scheduler.clock.cadence import Cadence, cadence_of, next_slot, read_cadence
 from scheduler.errors import MonitorInvalid
 from scheduler.monitors.metrics.rules import read_rules
-from scheduler.monitors.metrics.tracking import stored_track
-from scheduler.monitors.model.fields import URL_HOW, Status, read_flag, read_name, read_status, read_url
+from scheduler.monitors.metrics.tracking import Track, read_track, stored_track
+from scheduler.monitors.model.fields import (
+    URL_HOW,
+    Status,
+    read_flag,
+    read_format,
+    read_name,
+    read_secret,
+    read_status,
+    read_url,
+)
 from scheduler.monitors.model.records import Monitor
+from scheduler.recipes import Recipes
 
 
 class PatchBody(msgspec.Struct, frozen=True):
     """The fields that may change, as they were sent."""
 
     name: Any = UNSET
+    params: Any = UNSET
     cadence: Any = UNSET
+    track: Any = UNSET
     alert_rules: Any = UNSET
     webhook_url: Any = UNSET
+    webhook_secret: Any = UNSET
+    webhook_format: Any = UNSET
     suppress_webhook_unless_alert: Any = UNSET
     status: Any = UNSET
 
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """The fields to change; None leaves a field as it is. Rules are still as they were sent: they depend on the track.
+    """The fields to change; None leaves a field as it is.
 
-    A `webhook_url` of None removes the webhook.
+    Those that depend on the monitor's recipe and on each other are still as they were sent: parameters, track, rules
+    and format. A `webhook_url` of None removes the webhook.
     """
 
     name: str | None
+    params: Any
     cadence: Cadence | None
+    track: Any
     alert_rules: Any
     webhook_url: str | UnsetType | None
+    webhook_secret: str | None
+    webhook_format: Any
     suppress: bool | None
     status: Status | None
 
@@ -53,40 +72,81 @@ def read_patch(sent: PatchBody, *, now: float, allow_insecure: bool) -> Patch:
         known = ", ".join(PatchBody.__struct_fields__)
         raise MonitorInvalid("body", "changes nothing", f"Send one or more of {known}.")
     url, suppress = sent.webhook_url, sent.suppress_webhook_unless_alert
+    secret = None if sent.webhook_secret is UNSET else sent.webhook_secret
     return Patch(
         None if sent.name is UNSET else read_name(sent.name),
+        sent.params,
         None if sent.cadence is UNSET else read_cadence(sent.cadence, now),
+        sent.track,
         sent.alert_rules,
         UNSET if url is UNSET else read_url(url, allow_insecure=allow_insecure),
+        read_secret(secret, None if url is None else ""),
+        sent.webhook_format,
         None if suppress is UNSET else read_flag("suppress_webhook_unless_alert", suppress),
         None if sent.status is UNSET else read_status(sent.status),
     )
 
 
-def patched(monitor: Monitor, patch: Patch, now: float) -> Monitor:
+def patched(monitor: Monitor, patch: Patch, now: float, *, recipes: Recipes, has_webhook: bool) -> Monitor:
     """The monitor after a change; one that goes on, or has another cadence, is due at its next slot from now.
+
+    With other parameters or another track its runs begin anew: the next one is compared with none.
 
     Raises:
         MonitorInvalid: the change does not fit this monitor.
     """
-    track = None if monitor.track is None else stored_track(orjson.loads(monitor.track))
-    if patch.webhook_url is None and track is None:
-        raise MonitorInvalid("webhook_url", "cannot be removed, since nothing is tracked", URL_HOW)
+    params = monitor.params if patch.params is UNSET else _json(patch.params or {})
+    track = _track(monitor, patch, params, recipes)
+    _check_use(patch, track, has_webhook=has_webhook)
     rules = monitor.alert_rules
-    if patch.alert_rules is not UNSET:
-        rules = _json([rule.to_json() for rule in read_rules(patch.alert_rules, track)])
-    status = patch.status or monitor.status
-    return replace(
+    if not (patch.alert_rules is UNSET and patch.track is UNSET):
+        sent = orjson.loads(rules) if patch.alert_rules is UNSET else patch.alert_rules
+        rules = _json([rule.to_json() for rule in read_rules(sent, track)])
+    status, stored = patch.status or monitor.status, None if track is None else track.stored()
+    after = replace(
         monitor,
         name=patch.name or monitor.name,
+        params=params,
         cadence=_json(patch.cadence.to_json()) if patch.cadence else monitor.cadence,
+        track=monitor.track if patch.track is UNSET else stored,
         alert_rules=rules,
+        webhook_format=read_format(_sent_or(patch.webhook_format, monitor.webhook_format), track),
         suppress=monitor.suppress if patch.suppress is None else patch.suppress,
         status=status,
         next_slot_at=None if status == "paused" else _next_slot_at(monitor, patch, now),
         updated_at=now,
         version=monitor.version + 1,
     )
+    if (after.params, after.track) == (monitor.params, monitor.track):
+        return after
+    return replace(after, rule_state="{}", baseline_run_id=None)
+
+
+def _track(monitor: Monitor, patch: Patch, params: str, recipes: Recipes) -> Track | None:
+    """The track after a change, judged with the recipe and its parameters where either was sent."""
+    before = None if monitor.track is None else stored_track(orjson.loads(monitor.track))
+    if patch.params is UNSET and patch.track is UNSET:
+        return before
+    values = orjson.loads(params) if patch.params is UNSET else patch.params
+    recipe = recipes.read(monitor.recipe, values)
+    track = before
+    if patch.track is not UNSET:
+        track = None if patch.track is None else read_track(patch.track, recipe.archetype).track
+    if track is not None and track.rows_asked is not None:
+        recipes.read(monitor.recipe, values, rows=track.rows_asked)
+    return track
+
+
+def _check_use(patch: Patch, track: Track | None, *, has_webhook: bool) -> None:
+    """Refuse to take away the last that the runs are for."""
+    if track is None and patch.webhook_url is None:
+        raise MonitorInvalid("webhook_url", "cannot be removed, since nothing is tracked", URL_HOW)
+    if patch.track is None and not (has_webhook if patch.webhook_url is UNSET else patch.webhook_url):
+        raise MonitorInvalid("track", "cannot be removed, since there is no webhook", "Send webhook_url too.")
+
+
+def _sent_or(sent: Any, before: object) -> object:
+    return before if sent is UNSET else sent
 
 
 def _next_slot_at(monitor: Monitor, patch: Patch, now: float) -> float:

@@ -42,6 +42,7 @@ def facts_of(monitor: Monitor, run: Run, *, alerts_fired: int = 0) -> list[Fact]
 
 
 def _fact(monitor: Monitor, run: Run, type_: str, data: MonitorRun | MonitorAlert) -> Fact:
-    links = {"monitor": f"/v1/monitors/{monitor.id}", "runs": f"/v1/monitors/{monitor.id}/runs"}
+    runs = f"/v1/monitors/{monitor.id}/runs"
+    links = {"monitor": f"/v1/monitors/{monitor.id}", "run": f"{runs}/{run.id}", "runs": runs}
     subject = Subject("run", run.id, monitor.name)
     return Fact(monitor.account_id, type_, subject, data, key_id=monitor.key_id, parent_id=monitor.id, links=links)

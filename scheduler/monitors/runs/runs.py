@@ -224,8 +224,12 @@ def _ended(run: Run, verdict: RunVerdict, used: int, now: float) -> Run:
 
 
 def _moved_on(monitor: Monitor, lease: RunLease, verdict: RunVerdict) -> Monitor:
-    """The monitor after the run; what its rules remember only where its owner has not changed it meanwhile."""
-    if verdict.counts:
+    """The monitor after the run; what its rules remember only where its owner has not changed it meanwhile.
+
+    A run with other parameters or of other numbers than the next ones' is no baseline for them.
+    """
+    began = lease.monitor
+    if verdict.counts and (monitor.params, monitor.track) == (began.params, began.track):
         monitor = replace(monitor, baseline_run_id=lease.run.id)
     if verdict.rule_state is not None and monitor.version == lease.monitor.version:
         monitor = replace(monitor, rule_state=orjson.dumps(verdict.rule_state).decode())

@@ -144,6 +144,6 @@ def _fact(one: Conclusion, key_id: str | None, name: str) -> Fact:
     monitor_id, failures = _paused(one)
     data = WebhookPaused(monitor_id=monitor_id, delivery_id=one.delivery.id, failures_in_a_row=failures)
     path = f"/v1/monitors/{monitor_id}"
-    links = {"monitor": path, "deliveries": f"{path}/deliveries"}
+    links = {"monitor": path, "delivery": f"{path}/deliveries/{one.delivery.id}", "deliveries": f"{path}/deliveries"}
     subject = Subject("monitor", monitor_id, name)
     return Fact(one.delivery.account_id, "monitor.webhook_paused", subject, data, key_id=key_id, links=links)

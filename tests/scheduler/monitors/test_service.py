@@ -14,12 +14,13 @@ import trio
 
 from billing.keys.sealing import Cipher
 from scheduler.errors import MonitorInvalid, MonitorLimitReached, MonitorUnknown, RunTooSoon
+from scheduler.monitors.changes import ALL_MAX, MonitorSetting
 from scheduler.monitors.history import lists
 from scheduler.monitors.history.lists import SlotSpan
 from scheduler.monitors.model import store
 from scheduler.monitors.model.draft import CreateBody
 from scheduler.monitors.model.patch import PatchBody
-from scheduler.monitors.service import ALL_MAX, MonitorService, MonitorSetting
+from scheduler.monitors.service import MonitorService
 from scheduler.webhooks.targets import hook_rows
 from scheduler.webhooks.targets.resolver import Resolve
 from scheduler.webhooks.targets.urls import sealed_for, url_of

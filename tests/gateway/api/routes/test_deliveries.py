@@ -9,11 +9,14 @@ import trio
 from trio.testing import MockClock
 
 from billing.keys.cache import Key
+from gateway.api.changes import Changes
 from gateway.api.responses import Replies
 from gateway.api.routes.deliveries import DeliveryRoutes
+from gateway.calls.idempotency import Claims
 from gateway.http.errors import Refused, refusal_of
 from gateway.http.request import Caller, Reply, Request
 from gateway.http.routing import Routes
+from gateway.server.asgi import ReceiveMessage
 from scheduler.errors import SchedulerError
 from scheduler.webhooks.deliveries.rows import add_attempts
 from scheduler.webhooks.deliveries.sender import ANSWER_CHARACTERS_KEPT
@@ -30,10 +33,19 @@ def office() -> Iterator[Office]:
     opened.store.close()
 
 
-async def _ask(office: Office, account: str, method: str, path: str, query: str = "") -> Reply:
-    replies = Replies(office.desk.balances, "https://api.example.com")
-    routes = Routes(DeliveryRoutes(office.webhooks, signer=CursorSigner(bytes(32)), replies=replies).routes)
-    request = Request("req_1", method, path, query.encode(), {}, 0.0)
+async def _ask(
+    office: Office, account: str, method: str, path: str, query: str = "", *, body: bytes = b"", key: bytes = b""
+) -> Reply:
+    desk, replies = office.desk, Replies(office.desk.balances, "https://api.example.com")
+    changes = Changes(Claims(desk.store, desk.charges, now=desk.now), replies)
+    signer = CursorSigner(bytes(32))
+    routes = Routes(DeliveryRoutes(office.webhooks, signer=signer, replies=replies, changes=changes).routes)
+
+    async def receive() -> ReceiveMessage:  # noqa: ASYNC124 - it stands for ASGI's
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    headers = {b"idempotency-key": key} if key else {}
+    request = Request(desk.make_id("req_"), method, path, query.encode(), headers, 0.0, receive=receive)
     caller = request.caller = Caller(Key("key_1", account, "mine", None))
     try:
         return await routes.find(request).handle(request, caller)
@@ -123,10 +135,19 @@ async def test_a_webhook_is_resumed_and_a_delivery_sent_again(office: Office, au
             "failure_count": 0,
             "last_delivery_at": None,
         }
-        again = await _ask(office, account, "POST", f"{path}/deliveries/{id_}/redeliver")
+        assert (await _data(office, account, "GET", f"{path}/deliveries/{id_}"))["delivery"]["status"] == "failed"
+        again = await _ask(office, account, "POST", f"{path}/deliveries/{id_}/redeliver", key=b"one")
         assert again.status == 202
         told = orjson.loads(again.body)["data"]["delivery"]
         assert (told["id"], told["status"], told["redelivered"], told["failed_at"]) == (id_, "queued", True, None)
+        await trio.sleep(1)
+        tried = (await _data(office, account, "GET", f"{path}/deliveries/{id_}"))["delivery"]
+        assert len(tried["attempts"]) == 2
+        repeated = await _ask(office, account, "POST", f"{path}/deliveries/{id_}/redeliver", key=b"one")
+        replay = orjson.loads(repeated.body)
+        assert (replay["data"]["delivery"], replay["replayed"]) == (tried, True)
+        await trio.sleep(1)
+        assert (await _data(office, account, "GET", f"{path}/deliveries/{id_}"))["delivery"] == tried, "sent once"
 
 
 async def test_a_rotation_tells_the_new_secret_and_how_long_the_old_one_lasts(
@@ -139,10 +160,37 @@ async def test_a_rotation_tells_the_new_secret_and_how_long_the_old_one_lasts(
     assert told["previous_secret_valid_until"] == "2027-01-16T08:00:00.000Z"
 
 
+async def test_a_rotation_takes_a_secret_of_ones_own_and_is_made_once_under_its_key(
+    office: Office, autojump_clock: MockClock
+) -> None:
+    account = await office.desk.account()
+    monitor = await office.monitor(account)
+    path = f"/v1/monitors/{monitor.id}/webhook/rotate-secret"
+    own = b'{"webhook_secret":"a secret of my own"}'
+    told = orjson.loads((await _ask(office, account, "POST", path, body=own, key=b"one")).body)
+    assert (told["data"]["webhook_secret"], "replayed" in told) == ("a secret of my own", False)
+    made = orjson.loads((await _ask(office, account, "POST", path, key=b"two")).body)["data"]["webhook_secret"]
+    replay = orjson.loads((await _ask(office, account, "POST", path, key=b"two")).body)
+    assert (replay["data"]["webhook_secret"], replay["replayed"]) == (None, True)
+    assert (await office.webhooks.webhook(account, monitor.id)).secret == made, "it was rotated once"
+    kept = await office.desk.store.read(lambda tx: tx.all("SELECT body FROM replies"))
+    assert made not in str(kept)
+    refused = await _ask(office, account, "POST", path, body=b'{"webhook_secret":"short"}')
+    assert (refused.status, orjson.loads(refused.body)["error"]["details"]["param"]) == (400, "webhook_secret")
+
+
+@pytest.mark.parametrize("rest", ["deliveries/whd_1/redeliver", "webhook/rotate-secret", "webhook/resume"])
+async def test_an_undeclared_field_of_a_body_is_refused(office: Office, autojump_clock: MockClock, rest: str) -> None:
+    with pytest.raises(Refused) as refused:
+        await _ask(office, "acc_1", "POST", f"/v1/monitors/mon_1/{rest}", body=b'{"zzz":1}')
+    assert (refused.value.details or {})["param"] == "zzz"
+
+
 @pytest.mark.parametrize(
     ("method", "rest"),
     [
         ("GET", "deliveries"),
+        ("GET", "deliveries/whd_1"),
         ("POST", "deliveries/whd_1/redeliver"),
         ("POST", "webhook/rotate-secret"),
         ("POST", "webhook/resume"),

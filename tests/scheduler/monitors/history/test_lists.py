@@ -103,15 +103,20 @@ async def test_what_an_owner_may_change_is_written_and_nothing_else(quick: Desk)
     changed = replace(
         monitor,
         name="Another",
+        params='{"b":1}',
         cadence='"daily"',
+        track='{"c":2}',
         alert_rules="[1]",
+        webhook_format="rows",
         suppress=True,
         status="paused",
         next_slot_at=None,
+        rule_state="{1}",
+        baseline_run_id="run_9",
         updated_at=EPOCH + 9,
         version=4,
     )
-    told = replace(changed, recipe="else/else", params='{"b":1}', runs_total=99, credits_spent=99, rule_state="{1}")
+    told = replace(changed, recipe="else/else", runs_total=99, credits_spent=99)
     await quick.store.write(lambda tx: save_monitor(tx, told))
     assert await quick.read(monitor) == changed
     assert await quick.read(other) == other

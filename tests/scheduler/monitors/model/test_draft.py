@@ -52,9 +52,13 @@ CREATES = st.builds(
 PATCHES = st.builds(
     PatchBody,
     name=st.just(UNSET) | st.text(max_size=12) | JSON,
+    params=st.just(UNSET) | st.just({"who": "another"}),
     cadence=st.just(UNSET) | CADENCES | JSON,
+    track=st.just(UNSET) | st.none() | st.just({"metrics": ["total"]}) | JSON,
     alert_rules=st.just(UNSET) | RULES | JSON,
     webhook_url=st.just(UNSET) | URLS,
+    webhook_secret=st.just(UNSET) | st.none() | st.text(max_size=12) | JSON,
+    webhook_format=st.just(UNSET) | st.sampled_from((None, "full", "rows")) | JSON,
     suppress_webhook_unless_alert=st.just(UNSET) | st.booleans() | JSON,
     status=st.just(UNSET) | st.sampled_from(("active", "paused")) | JSON,
 )
@@ -100,11 +104,12 @@ def test_whatever_is_sent_changes_a_monitor_soundly_or_is_refused(sent: PatchBod
     if is_paused:
         before = replace(before, status="paused", next_slot_at=None)
     try:
-        after = patched(before, read_patch(sent, now=NOW, allow_insecure=False), NOW + 1)
+        patch = read_patch(sent, now=NOW, allow_insecure=False)
+        after = patched(before, patch, NOW + 1, recipes=ScriptedRecipes(), has_webhook=False)
     except MonitorInvalid as refused:
         assert_helpful(refused, (*PatchBody.__struct_fields__, "body"))
     else:
         assert_sound(after)
         assert after.version == before.version + 1
-        unchanged = ("id", "account_id", "recipe", "params", "track", "rule_state", "created_at", "runs_total")
+        unchanged = ("id", "account_id", "recipe", "created_at", "runs_total", "credits_spent")
         assert all(getattr(after, name) == getattr(before, name) for name in unchanged)

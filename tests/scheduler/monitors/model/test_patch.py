@@ -31,8 +31,9 @@ PLAIN = made()
 TRACKED = made(webhook_url=None, track={"metrics": [LIKES, "total"]})
 
 
-def changed(monitor: Monitor, now: float = LATER, **sent: Any) -> Monitor:
-    return patched(monitor, read_patch(PatchBody(**sent), now=now, allow_insecure=False), now)
+def changed(monitor: Monitor, now: float = LATER, *, has_webhook: bool = True, **sent: Any) -> Monitor:
+    patch = read_patch(PatchBody(**sent), now=now, allow_insecure=False)
+    return patched(monitor, patch, now, recipes=ScriptedRecipes(), has_webhook=has_webhook)
 
 
 CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -49,6 +50,41 @@ CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 @pytest.mark.parametrize(("sent", "fields"), CHANGES.values(), ids=CHANGES.keys())
 def test_a_change_changes_what_it_names_and_counts(sent: dict[str, Any], fields: dict[str, Any]) -> None:
     assert changed(PLAIN, **sent) == replace(PLAIN, updated_at=LATER, version=1, **fields)
+
+
+BEGUN = replace(TRACKED, rule_state='{"x": 1}', baseline_run_id="run_1")
+
+
+def test_other_parameters_and_another_track_begin_anew() -> None:
+    """Numbers of another request, or other numbers, are not compared with those before."""
+    for sent in ({"params": {"query": "another"}}, {"track": {"metrics": ["total"]}}):
+        after = changed(BEGUN, **sent)
+        assert (after.rule_state, after.baseline_run_id) == ("{}", None), sent
+    same = changed(BEGUN, params=orjson.loads(BEGUN.params), track={"metrics": [LIKES, "total"]}, name="Another")
+    assert (same.rule_state, same.baseline_run_id, same.name) == ('{"x": 1}', "run_1", "Another")
+
+
+def test_a_track_can_be_given_and_taken_back_where_a_webhook_is_left() -> None:
+    tracked = changed(PLAIN, track={"metrics": ["total"]}, webhook_format="rows")
+    assert (orjson.loads(tracked.track or "")["metrics"], tracked.webhook_format) == (["total"], "rows")
+    assert changed(tracked, track=None, webhook_format="full").track is None
+    for sent, has_webhook, param in (
+        ({"track": None}, True, "webhook_format"),
+        ({"track": None, "webhook_format": "full"}, False, "track"),
+        ({"webhook_url": None, "track": None, "webhook_format": "full"}, True, "webhook_url"),
+        ({"track": {"metrics": ["totl"]}}, True, "track.metrics[0]"),
+    ):
+        with pytest.raises(MonitorInvalid) as refused:
+            changed(tracked, has_webhook=has_webhook, **sent)
+        assert refused.value.param == param, sent
+
+
+def test_stored_rules_are_judged_with_a_track_that_is_sent() -> None:
+    ruled = changed(TRACKED, alert_rules=[RULE])
+    with pytest.raises(MonitorInvalid) as refused:
+        changed(ruled, track={"metrics": ["total"]})
+    assert refused.value.param == "alert_rules[0].metric"
+    assert changed(ruled, track={"metrics": ["total"]}, alert_rules=[]).alert_rules == "[]"
 
 
 def test_a_flag_and_rules_can_be_taken_back() -> None:
