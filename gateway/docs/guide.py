@@ -155,7 +155,8 @@ def _pagination(listing: Listing) -> dict[str, Any] | None:
         "style": "cursor",
         "param": "cursor",
         "limit": _limit(listing.endpoint),
-        "note": "Send pagination.next_cursor back unchanged until has_more is false.",
+        "limit_max": next((param.maximum for param in listing.endpoint.params if param.name == "limit"), None),
+        "note": "Send pagination.next_cursor back unchanged until has_more is false; no limit above limit_max counts.",
     }
 
 

@@ -120,7 +120,8 @@ def check_name(name: str) -> str:
 
 def _consumer(values: Mapping[str, Value], pairs: Sequence[tuple[str, str]]) -> str | None:
     if "consumer" not in values:
-        if ("consumer", "") in pairs:  # a name that its sender has lost: not a read of everything
+        # A name that its sender has lost is not a read of everything.
+        if any(name == "consumer" and not text.strip() for name, text in pairs):
             check_name("")
         return None
     if "cursor" in values:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from urllib.parse import unquote
 
+from events.instants import unix
 from gateway.http.errors import InvalidParam
 from upstreams.model.endpoint import Endpoint
 from upstreams.model.params import Param, Value
@@ -76,7 +77,7 @@ class Declared:
         self._defaults = {p.name: p.default for p in self.by_name.values() if p.default is not None}
 
     def read(self, query: Pairs) -> dict[str, Value]:
-        """The typed values of a query, defaults filled in; empty values count as not sent.
+        """The typed values of a query, defaults filled in; empty and blank values count as not sent.
 
         Raises:
             InvalidParam: 400, for the first thing that is wrong.
@@ -84,7 +85,7 @@ class Declared:
         sent: dict[str, Value] = {}
         undeclared: list[str] = []
         for name, text in query:
-            if not text:
+            if not text or text.isspace():
                 continue
             param = self.by_name.get(name)
             if param is None:
@@ -108,6 +109,8 @@ class Declared:
             if len(found) != 1:
                 said = "none was sent" if not found else f"{' and '.join(found)} were sent"
                 raise InvalidParam(group[0], f"or another of {', '.join(group)} must be sent, exactly one; {said}")
+        if "since" in sent and "until" in sent and _is_after(str(sent["since"]), str(sent["until"])):
+            raise InvalidParam("until", "must be after since")
 
     def _undeclared(self, names: list[str]) -> InvalidParam:
         excess = [name[:100] for name in names]
@@ -170,6 +173,14 @@ def _integer(param: Param, text: str) -> int:
             return param.maximum
         raise InvalidParam(param.name, f"must be at most {param.maximum}")
     return number
+
+
+def _is_after(since: str, until: str) -> bool:
+    """Whether a span ends before it begins; one that cannot be read is for its read to refuse."""
+    try:
+        return unix(since) > unix(until)
+    except (ValueError, OverflowError):
+        return False
 
 
 def _no_choice(param: Param, text: str) -> InvalidParam:

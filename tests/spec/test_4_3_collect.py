@@ -180,4 +180,5 @@ async def test_a_collecting_endpoint_says_so_and_its_limit_has_a_maximum(row: Ro
         most = (await node.get(row.target(limit=limit.maximum, dry_run=1))).json["data"]
         beyond = (await node.get(row.target(limit=limit.maximum + 1, dry_run=1))).json["data"]
         assert beyond == most
+        assert most["limit"] == limit.maximum
         assert await node.money() == (100_000, 0)

@@ -151,6 +151,8 @@ async def test_the_guide_says_which_of_the_two_a_limit_is(row: Row, tmp_path: Pa
         kind = guide["pagination"]["limit"]
         assert (kind is not None) is has_limit(row) is ("limit" in {one["name"] for one in guide["params"]["optional"]})
         assert (kind == "collect-until-N") is (row.endpoint.collect is not None)
+        most = next((one["maximum"] for one in guide["params"]["optional"] if one["name"] == "limit"), None)
+        assert guide["pagination"]["limit_max"] == most
         if kind is None:
             refused = assert_refused(await node.get(row.target(limit=5)), "INVALID_REQUEST", 400)
             assert refused["remove_params"] == ["limit"]

@@ -221,11 +221,12 @@ async def test_a_dry_run_tells_what_it_needs_and_what_is_held_meanwhile(target: 
             "estimated_credits": NEED,
             "would_hit_cache": False,
             "reserved_credits": RESERVED,
+            "limit": 250,
         }
         assert node.upstream.requests == []
         cursor = (await node.get(f"{target}&limit=250")).json["pagination"]["next_cursor"]
         hit = await node.get(f"{target}&limit=250&dry_run=1")
-        assert hit.json["data"] == {"estimated_credits": 0, "would_hit_cache": True}
+        assert hit.json["data"] == {"estimated_credits": 0, "would_hit_cache": True, "limit": 250}
         from_the_middle_of_a_page = await node.get(f"{target}&limit=250&dry_run=1&cursor={cursor}")
         assert from_the_middle_of_a_page.json["data"]["estimated_credits"] == 3
         assert await node.money() == (97, 0)

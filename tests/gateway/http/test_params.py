@@ -84,7 +84,7 @@ def test_a_number_is_ascii_digits_and_nothing_else_is_taken_for_one(text: str) -
     query = [("least", text)]
     if text.isascii() and text.isdecimal() and int(text) <= 9:
         assert rules(LEAST).read(query)["least"] == int(text)
-    elif text:
+    elif text and not text.isspace():
         with pytest.raises(Refused):
             rules(LEAST).read(query)
 
@@ -169,6 +169,35 @@ def test_what_only_looks_encoded_twice_is_taken(query: str, name: str) -> None:
 
 def test_an_undeclared_parameter_without_a_value_is_no_error() -> None:
     assert rules(NAME).read(parse_qsl("name=a&page=&x", keep_blank_values=True)) == {"name": "a"}
+
+
+def test_a_blank_value_is_as_good_as_none() -> None:
+    for blank in ("%20", "+", "%09", "%C2%A0+"):
+        assert refused(rules(NAME), f"name={blank}") == about("name")
+        assert rules(NAME).read(parse_qsl(f"name=a&page={blank}")) == {"name": "a"}
+
+
+SINCE, UNTIL = Param("since", "From.", "2024-01-31"), Param("until", "To.", "2024-02-29")
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "is_refused"),
+    [
+        ("2024-01-31", "2024-01-30", True),
+        ("2024-01-31T12:00:00Z", "2024-01-31", True),
+        ("2024-01-31T12:00:00%2B02:00", "2024-01-31T11:00:00Z", False),
+        ("2024-01-31T12:00:00", "2024-01-31T11:59:59Z", True),
+        ("2024-01-31", "2024-01-31", False),
+        ("2024-01-31", "2024-02-29", False),
+        ("yesterday", "2024-02-29", False),
+    ],
+)
+def test_a_span_that_ends_before_it_begins_is_refused(since: str, until: str, is_refused: bool) -> None:
+    query = f"since={since}&until={until}"
+    if is_refused:
+        assert refused(rules(SINCE, UNTIL), query) == about("until")
+    else:
+        assert rules(SINCE, UNTIL).read(parse_qsl(query)).keys() == {"since", "until"}
 
 
 def test_where_nothing_is_declared_nothing_else_is_proposed() -> None:
