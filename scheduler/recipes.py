@@ -15,6 +15,14 @@ class RecipeInvalid(MonitorInvalid):
     """There is no such recipe, it cannot be called now, or its parameters are not those of its endpoint."""
 
 
+class GatheringFailed(Exception):
+    """Nothing usable came; `legs` tell which source failed, and how. The text is for the monitor's owner."""
+
+    def __init__(self, problem: str, legs: Sequence[Mapping[str, Any]]) -> None:
+        super().__init__(problem)
+        self.legs = legs
+
+
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """An endpoint with parameters that it takes; the credits are its own, without the one for scheduling.
@@ -68,6 +76,6 @@ class Recipes(Protocol):
         """Call it, within the credits that are held for it, and within `timeout_s` from when its turn has come.
 
         Raises:
-            UpstreamError, LimitError: nothing usable came.
+            GatheringFailed: nothing usable came.
         """
         ...

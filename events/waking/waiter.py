@@ -10,12 +10,14 @@ Awake, its task reads the store (`gateway/feed/polling.py`, `following.py`): it 
 of its time what there is, or waits again. What no arrow takes is noted and ends the next wait at once: `wake` until
 `arm`, `close` and `disconnect` for good. So nothing that happens between a read and its wait is missed. A page that is
 being fetched is waited for whatever else happens, but for the client's end; what comes meanwhile may not be on it.
+The end of the reader's key ends each of its waits as `close` does, as REVOKED.
 """
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Awaitable, Callable
+from typing import Final
 
 import trio
 
@@ -23,6 +25,7 @@ from events.filters import ALL, Filters, Moved
 from events.sleeper import Sleeper
 from limits.timers import Deadlines
 
+KEY_REVOKED: Final = "key.revoked"
 BeginRead = Callable[[Sleeper], None]
 
 
@@ -42,6 +45,7 @@ class WaitEnd(enum.Enum):
     TIME_UP = "time up"
     GONE = "gone"
     CLOSING = "closing"
+    REVOKED = "revoked"
 
 
 class Waiter(Sleeper):
@@ -55,6 +59,7 @@ class Waiter(Sleeper):
         "_filters",
         "_key_id",
         "_moved",
+        "_revoked",
         "_scope",
         "_seen_pos",
         "_state",
@@ -81,6 +86,7 @@ class Waiter(Sleeper):
         self._moved = False
         self._closing = False
         self._disconnected = False
+        self._revoked = False
 
     @property
     def is_parked(self) -> bool:
@@ -115,7 +121,7 @@ class Waiter(Sleeper):
         """
         await trio.lowlevel.checkpoint_if_cancelled()
         self.found = None
-        if self._moved or self._closing or self._disconnected:
+        if self._moved or self._closing or self._disconnected or self._revoked:
             await trio.lowlevel.cancel_shielded_checkpoint()
         elif gone is None:
             self._state = WaiterState.PARKED
@@ -138,7 +144,11 @@ class Waiter(Sleeper):
         return self._end()
 
     def observe(self, moved: Moved) -> None:
-        """Wake it if it may read this event and has not."""
+        """Wake it if it may read this event and has not, or if its key ends."""
+        if moved.subject_id == self._key_id and moved.type == KEY_REVOKED:
+            self._revoked = True
+            self._end_wait()
+            return
         if self._moved or moved.pos <= self._seen_pos:
             return
         if moved.key_id in (None, self._key_id) and self._filters.admit(moved):
@@ -198,6 +208,8 @@ class Waiter(Sleeper):
         """Why the wait that is over ended, by what counts most."""
         if self._disconnected:
             return WaitEnd.GONE
+        if self._revoked:
+            return WaitEnd.REVOKED
         if self.found is not None:
             return WaitEnd.MOVED
         if self._closing:

@@ -17,14 +17,15 @@ from gateway.calls.planning import quote
 from gateway.calls.shaping import Shaped, error_of, explained, leg_record, share_out
 from gateway.http.errors import InvalidParam
 from gateway.http.params import declared_by
+from limits.errors import LimitError
 from scheduler.json_input import kind_of, object_at
-from scheduler.recipes import Gathered, Recipe, RecipeInvalid
+from scheduler.recipes import Gathered, GatheringFailed, Recipe, RecipeInvalid
 from upstreams.catalog import Catalog, Listing
 from upstreams.fetching.aside import LONG_BYTES
 from upstreams.fetching.planned import Planned
 from upstreams.fetching.walk import as_collecting
 from upstreams.model.endpoint import Endpoint
-from upstreams.model.errors import InvalidArgument
+from upstreams.model.errors import InvalidArgument, UpstreamError
 from upstreams.model.params import Args, State, Value
 from upstreams.model.steps import Fetched, Leg, Missing, Page, Single
 
@@ -80,7 +81,7 @@ class CatalogRecipes:
         """Call it, within the credits that are held for it, and within `timeout_s` from when its turn has come.
 
         Raises:
-            UpstreamError, LimitError: nothing usable came.
+            GatheringFailed: nothing usable came.
         """
         listing = self._catalog.at(recipe.path)
         assert listing is not None, "a recipe was read from the catalog"
@@ -88,12 +89,20 @@ class CatalogRecipes:
             listing = _walked(listing)
         planned = plan_call(listing, self._args(listing, recipe.values))
         async with self._shares[recipe.platform]:
-            deadline_at = self._clock() + timeout_s
-            fetched = await make_call(planned, credits_held, _cost(listing), deadline_at, stopping=self._stopping)
+            began = self._clock()
+            try:
+                return await self._gather(listing, planned, credits_held, began + timeout_s)
+            except (UpstreamError, LimitError) as exc:
+                source = str(getattr(exc, "source", recipe.platform))
+                missing = Missing(str(exc), source, self._clock() - began, failure=exc)
+                raise GatheringFailed(str(exc), [leg_record(Leg(_name(listing), missing))]) from exc
+
+    async def _gather(self, listing: Listing, planned: Planned, credits_held: int, deadline_at: float) -> Gathered:
+        fetched = await make_call(planned, credits_held, _cost(listing), deadline_at, stopping=self._stopping)
         gather = partial(_gathered, listing, planned, fetched, credits_held)
         if fetched.body_bytes <= LONG_BYTES:
             return gather()
-        return await listing.site.aside.run(gather, deadline_at, source=recipe.platform)
+        return await listing.site.aside.run(gather, deadline_at, source=listing.site.platform.slug)
 
     def _listing(self, recipe: str) -> Listing:
         listing = self._catalog.by_id(recipe)
@@ -133,11 +142,15 @@ def _legs(listing: Listing, planned: Planned, fetched: Fetched, shaped: Shaped, 
     legs: list[dict[str, Any]] | None = shaped.data.get("legs")
     if legs is not None:
         return legs
-    leg = leg_record(Leg(f"{listing.site.platform.slug}/{listing.endpoint.resource}", fetched))
+    leg = leg_record(Leg(_name(listing), fetched))
     if planned.limit is not None:
         leg.update(_extent(planned, fetched))
     share_out([leg], used)
     return [leg]
+
+
+def _name(listing: Listing) -> str:
+    return f"{listing.site.platform.slug}/{listing.endpoint.resource}"
 
 
 def _extent(planned: Planned, fetched: Fetched) -> dict[str, Any]:

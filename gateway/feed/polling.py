@@ -3,7 +3,7 @@
 A poll is a waiter; `events/waking/waiter.py` draws its states. Awake, it goes on like this:
 
 hold --> read --(news, or the key holds too many)--> answer
-          ^ '--(nothing)--> wait --(TIME_UP with nothing new, CLOSING, GONE)--> answer
+          ^ '--(nothing)--> wait --(TIME_UP with nothing new, CLOSING, GONE; REVOKED: 401)--> answer
           |                  |
           '------(MOVED)-----'--(TIME_UP, and the log has grown)--> read --> answer
 """
@@ -16,6 +16,7 @@ from functools import partial
 from random import Random
 from typing import NamedTuple
 
+from billing.errors import KeyUnusable
 from events.log.pages import EventPage
 from events.waking.notifier import Hub
 from events.waking.waiter import WaitEnd
@@ -66,6 +67,7 @@ class Polls:
         page by cursor is fetched before its poll is woken, together with those of all others that the same event wakes.
 
         Raises:
+            KeyUnusable: the key was revoked meanwhile.
             StateUnavailable: the polls of the key cannot be counted.
             Refused, StorageError: as the reading raises.
         """
@@ -92,6 +94,7 @@ class Polls:
                 began = self.clock()
                 ended = await waiter.wait(until, gone)  # PARKED or HEARING, perhaps FETCHING, then AWAKE again
                 request.held_s += (self.clock() if waiter.found is None else waiter.read_since) - began
+                refuse_revoked(ended)
                 if ended is WaitEnd.CLOSING:
                     return Polled(view, self.rng.randint(1, STOP_INTERVAL_S))
                 if ended is WaitEnd.GONE or (ended is WaitEnd.TIME_UP and not waiter.is_behind):
@@ -107,6 +110,12 @@ class Polls:
             if held is not None:
                 held.release()
             hub.leave(waiter)
+
+
+def refuse_revoked(ended: WaitEnd) -> None:
+    """Raise KeyUnusable where a wait ended with its reader's key."""
+    if ended is WaitEnd.REVOKED:
+        raise KeyUnusable("revoked")
 
 
 async def hung_up(receive: Receive) -> None:

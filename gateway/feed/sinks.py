@@ -159,4 +159,4 @@ def _read(received: str | bytes) -> _ClientMessage:
         return msgspec.json.decode(received, type=_ClientMessage)
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
         suggestion = 'Send {"type":"ack","cursor":"cur_..."}.'
-        raise InvalidParam("message", f"cannot be read: {exc}", suggestion=suggestion) from exc
+        raise InvalidParam("message", "cannot be read", suggestion=suggestion) from exc

@@ -22,6 +22,15 @@ _PART_LEAST = 3
 _ESCAPED_COLON = re.compile(rb"(?<!\\)(?:\\\\)*\\u003[aA]")
 _NAMED_BYTES_MAX = 64 * 1024
 """A longer body is not searched for the name that stands twice in it: that would hold up all other requests."""
+_IN_WORDS = {
+    "str": "text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "array": "an array",
+    "object": "an object",
+}
+"""The types of JSON as msgspec names them, and in the words of messages; null is null."""
 _FIELD = re.compile(r" - at `\$\.?(?P<path>[^`]*)`$")
 
 
@@ -103,12 +112,12 @@ async def _read(request: Request) -> bytes:
         raise InvalidParam("body", "did not arrive whole") from None
 
 
-def _malformed(body: bytes, exc: Exception) -> InvalidParam:
+def _malformed(body: bytes, exc: orjson.JSONDecodeError) -> InvalidParam:
     try:
         body.decode()
     except UnicodeDecodeError:
         return InvalidParam("body", "is not valid UTF-8", reason="invalid_utf8")
-    return InvalidParam("body", f"is no JSON: {exc}" if body else "is empty; send a JSON object")
+    return InvalidParam("body", f"is no JSON from character {exc.pos} on" if body else "is empty; send a JSON object")
 
 
 def _refuse_unknown(sent: dict[str, Any], kind: type[msgspec.Struct]) -> None:
@@ -134,10 +143,14 @@ def _meant(name: str, fields: tuple[str, ...]) -> str | None:
 
 
 def _refused(message: str) -> InvalidParam:
-    """msgspec's sentence, with the field's name in front."""
+    """The refusal that msgspec's sentence means."""
     where = _FIELD.search(message)
     missing = re.search(r"missing required field `([^`]*)`", message)
     if missing:
         return InvalidParam(f"{where['path']}.{missing[1]}" if where else missing[1], "is required")
-    problem = _FIELD.sub("", message)
-    return InvalidParam(where["path"] if where else "body", f"is wrong: {problem[:1].lower()}{problem[1:]}")
+    types = re.search(r"Expected `([a-z |]+)`(?:, got `([a-z]+)`)?", message)
+    problem = "has a value that is not taken there"
+    if types:
+        wanted = " or ".join(_IN_WORDS.get(one, one) for one in types[1].split(" | "))
+        problem = f"must be {wanted}" + (f", not {_IN_WORDS.get(types[2], types[2])}" if types[2] else "")
+    return InvalidParam(where["path"] if where else "body", problem)

@@ -9,8 +9,10 @@ from typing import Any
 import orjson
 import trio
 
-from scheduler.recipes import Gathered, Recipe, RecipeInvalid
+from limits.errors import LimitError
+from scheduler.recipes import Gathered, GatheringFailed, Recipe, RecipeInvalid
 from upstreams.model.archetypes import POST_LIST
+from upstreams.model.errors import UpstreamError
 
 LEG = {"endpoint": "github/search", "source": "api", "rung": "primary", "rung_index": 0, "status": "ok"}
 
@@ -50,4 +52,7 @@ class ScriptedRecipes:
             await trio.sleep(self.takes_s)
         finally:
             self.under_way -= 1
-        return self.answer(recipe)
+        try:
+            return self.answer(recipe)
+        except (UpstreamError, LimitError) as exc:
+            raise GatheringFailed(str(exc), [{**LEG, "status": "failed", "error": "UPSTREAM_ERROR"}]) from exc

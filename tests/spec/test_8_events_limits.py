@@ -11,8 +11,10 @@ import trio
 
 from gateway.config.settings import Config
 from gateway.feed.queries import LIMIT_DEFAULT, LIMIT_MAX, SUBJECTS_MAX, WAIT_S_MAX
+from tests.fakes.calling import Answered
 from tests.fakes.feeding import CONSUMERS, FEED, append_some, end, page, polling, post
 from tests.fakes.node import open_test_node
+from tests.fakes.upstream_server import until
 from tests.spec.raw import raw_request
 from tests.spec.refusals import assert_refused
 
@@ -121,3 +123,22 @@ async def test_the_longest_cursor_that_is_given_out_is_taken(tmp_path: Path) -> 
         assert re.fullmatch(r"cur_[\w-]+", cursor)
         assert (await node.get(f"{FEED}?cursor={cursor}")).status == 200
         assert_refused(await node.get(f"{FEED}?cursor=cur_{'A' * 5000}"), "INVALID_REQUEST", 400)
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+async def test_a_parked_poll_whose_key_is_revoked_ends_with_401(by_name: bool, tmp_path: Path) -> None:
+    """Whatever the poll waits for, and though nothing that it would see has come."""
+    async with open_test_node(tmp_path) as node:
+        key, key_id = await node.new_key(node.account)
+        reader = "consumer=mine" if by_name else "cursor=now"
+        answers: list[Answered] = []
+
+        async def poll() -> None:
+            answers.append(await node.get(f"{FEED}?{reader}&types=credits.low&wait_s=25", key=key))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(poll)
+            await until(node.node.feed.hub.parked)
+            with trio.fail_after(10):
+                await node.operate("key.revoke", key=key_id)
+        assert_refused(answers[0], "INVALID_API_KEY", 401)

@@ -107,4 +107,5 @@ UNREADABLE = (UnexpectedBody, AttributeError, IndexError, KeyError, TypeError, V
 
 def unreadable(source: str, exc: Exception) -> UpstreamFailed:
     """The failure that stands for one of `UNREADABLE`."""
-    return UpstreamFailed(source, f"the body has another shape than documented: {exc}")
+    told = f": {exc}" if isinstance(exc, UnexpectedBody) else ""  # of the others only the log has more
+    return UpstreamFailed(source, f"the body has another shape than documented{told}")

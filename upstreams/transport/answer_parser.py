@@ -106,7 +106,7 @@ class AnswerParser:
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as exc:
             self._spoiled = True
             if not self.complete:  # bytes behind a whole answer cost the connection, not the answer
-                raise self._refusal or httpx.RemoteProtocolError(f"malformed answer: {exc}") from exc
+                raise self._refusal or httpx.RemoteProtocolError("malformed answer") from exc
         if self._refusal is not None:
             self._spoiled = True
             raise self._refusal

@@ -44,7 +44,7 @@ def _decode_one(body: bytes, coding: str, body_bytes_max: int) -> bytes:
             case "br":
                 return _unbrotli(body, body_bytes_max)
     except (zlib.error, brotli.error) as exc:
-        raise httpx.DecodingError(f"the {coding} body is damaged: {exc}") from exc
+        raise httpx.DecodingError(f"the {coding} body is damaged") from exc
     raise httpx.DecodingError(f"the content coding {coding[:40]!r} is unknown")
 
 

@@ -191,7 +191,7 @@ class RequestHeadReader:
             self._check_sizes()
             if "Invalid HTTP version" in str(exc):
                 raise RequestRefused(505, _VERSIONS) from exc
-            raise RequestRefused(400, f"The request is malformed: {str(exc).rstrip('.')}.") from exc
+            raise RequestRefused(400, "The request is malformed.") from exc
         return False
 
     def _check_sizes(self) -> None:

@@ -21,7 +21,6 @@ from billing.charges.charge_rows import READ_ACCOUNTS
 from billing.charges.charges import Charges, close_request
 from billing.errors import BillingError, ChargeUnknown, InsufficientCredits
 from events.log.log import EventLog
-from limits.errors import LimitError
 from scheduler.monitors.metrics.tracking import rows_asked
 from scheduler.monitors.model import store
 from scheduler.monitors.model.records import Monitor, Run, RunData
@@ -29,11 +28,10 @@ from scheduler.monitors.runs import run_rows
 from scheduler.monitors.runs.run_events import facts_of
 from scheduler.monitors.runs.run_rows import RunLease
 from scheduler.monitors.runs.verdict import SCHEDULING_CREDITS, RunVerdict, failed, judge_run, skipped
-from scheduler.recipes import Recipe, RecipeInvalid, Recipes
+from scheduler.recipes import GatheringFailed, Recipe, RecipeInvalid, Recipes
 from scheduler.webhooks.deliveries.queue import Outbox
 from storage.errors import StorageError
 from storage.store import Store, Tx
-from upstreams.model.errors import UpstreamError
 
 RUN_S: Final = 60.0
 SETTLE_S: Final = 5.0
@@ -135,8 +133,8 @@ class Runs:
         run, monitor = lease
         try:
             gathered = await self._recipes.gather(recipe, charge.credits - SCHEDULING_CREDITS, timeout_s=RUN_S)
-        except (UpstreamError, LimitError) as exc:
-            return failed(str(exc))
+        except GatheringFailed as exc:
+            return failed(str(exc), exc.legs)
         previous = None
         if monitor.baseline_run_id is not None:
             previous = await self._store.read(partial(run_rows.read_numbers, run_id=monitor.baseline_run_id))

@@ -79,12 +79,12 @@ class RunVerdict:
         return RunData(self.body, numbers, None if deltas is None else orjson.dumps(deltas))
 
 
-def failed(reason: str) -> RunVerdict:
+def failed(reason: str, legs: Sequence[Mapping[str, Any]] = ()) -> RunVerdict:
     """Nothing came: all is refunded, and nothing is ever compared with it.
 
     A reason may quote an upstream: as much is kept as a reader needs, without NUL, which PostgreSQL does not take.
     """
-    return RunVerdict("failed", reason=reason[:_REASON_MAX].replace("\0", "\N{REPLACEMENT CHARACTER}"))
+    return RunVerdict("failed", reason=reason[:_REASON_MAX].replace("\0", "\N{REPLACEMENT CHARACTER}"), legs=legs)
 
 
 def skipped(reason: str) -> RunVerdict:

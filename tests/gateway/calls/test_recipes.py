@@ -15,14 +15,14 @@ from trio.testing import MockClock
 
 from gateway.calls.recipes import CatalogRecipes
 from limits.breaker import BreakerRules
-from scheduler.recipes import Recipe, RecipeInvalid
+from scheduler.recipes import GatheringFailed, Recipe, RecipeInvalid
 from tests.fakes.scripted_exchange import Said, ScriptedExchange, Slow, said, source_over
 from upstreams.catalog import Catalog
 from upstreams.fetching.site import Site
 from upstreams.fetching.source import Rules
 from upstreams.model.archetypes import AUTHOR, AUTHOR_LIST, DOSSIER, author
 from upstreams.model.endpoint import Collect, Endpoint, Platform
-from upstreams.model.errors import InvalidArgument, UpstreamFailed
+from upstreams.model.errors import InvalidArgument
 from upstreams.model.params import Args, Param, collected, limit
 from upstreams.model.steps import Call, Leg, Page, Single, Steps
 
@@ -283,8 +283,17 @@ async def test_a_call_without_anything_usable_raises(autojump_clock: MockClock) 
     upstream = Upstream()
     upstream.missing = {"/one"}
     recipes = upstream.recipes()
-    with pytest.raises(UpstreamFailed):
+    with pytest.raises(GatheringFailed) as failed:
         await recipes.gather(recipes.read("odd/one", NAME), 1, timeout_s=5.0)
+    (leg,) = failed.value.legs
+    told = {name: leg[name] for name in ("endpoint", "source", "status", "credits_used", "error")}
+    assert told == {
+        "endpoint": "odd/one",
+        "source": "odd",
+        "status": "failed",
+        "credits_used": 0,
+        "error": "UPSTREAM_ERROR",
+    }
 
 
 async def test_the_time_of_a_call_begins_with_its_turn(autojump_clock: MockClock) -> None:

@@ -92,7 +92,7 @@ def held(polls: Polls) -> int:
 
 
 def move(polls: Polls, pos: int) -> None:
-    polls.hub.publish([Moved("acc_1", pos, "key.revoked", None, "key_1", None)])
+    polls.hub.publish([Moved("acc_1", pos, "key.revoked", None, "key_2", None)])
 
 
 async def test_a_stream_cancelled_at_any_wait_holds_nothing_any_more():

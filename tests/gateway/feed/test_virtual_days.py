@@ -43,7 +43,7 @@ from upstreams.model.cursors import CursorSigner
 
 EPOCH = 1_750_000_000.0
 ACCOUNT = "acc_1"
-KEYS = ("key_1", "key_2")
+KEYS = ("key_one", "key_two")
 DAYS = 70
 RETENTION_DAYS = 30
 SOON_S = 0.5

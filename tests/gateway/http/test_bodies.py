@@ -70,13 +70,13 @@ REFUSED: dict[str, tuple[bytes, dict[str, Any], str]] = {
     "null": (b"null", about("body"), "must be a JSON object"),
     "text that is no UTF-8": (b'{"name":"\xff"}', about("body", "invalid_utf8"), "is not valid UTF-8"),
     "a missing field": (b"{}", about("name"), "name is required"),
-    "a field of another type": (b'{"name":1}', about("name"), "expected `str`"),
-    "null for a text": (b'{"name":null}', about("name"), "expected `str`"),
-    "a fraction": (b'{"name":"a","size":1.5}', about("size"), "expected `int`"),
+    "a field of another type": (b'{"name":1}', about("name"), "must be text, not "),
+    "null for a text": (b'{"name":null}', about("name"), "must be text, not "),
+    "a fraction": (b'{"name":"a","size":1.5}', about("size"), "must be a whole number, not "),
     "a field inside": (
         b'{"name":"a","inner":{"number":"x"}}',
         about("inner.number"),
-        "expected `int`",
+        "must be a whole number, not ",
     ),
     "an unknown field": (
         b'{"nmae":"a"}',
