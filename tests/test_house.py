@@ -46,7 +46,6 @@ SMALL: MappingProxyType[str, str] = MappingProxyType(
         "bench.sweep": "one module a command of the suite",
         "billing.keys.text": "pure, and the one place that knows how a key is written",
         "events.migrations": "one set of migrations a package",
-        "gateway.docs.documents": "the pages that links lead to, and no schema",
         "gateway.config.strength": "the one module that loads the word lists, which is slow",
         "gateway.node.deliveries": "webhooks of accounts come beside those of monitors",
         "gateway.feed.billing_events": "translates billing's events to the feed's, which billing must not know",

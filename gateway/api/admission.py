@@ -8,13 +8,15 @@ from functools import lru_cache
 from billing.accounts.balances import Balances
 from billing.keys.cache import Key
 from billing.keys.keys import Keys
-from gateway.http.errors import KeyMissing, Refused
+from gateway.http.errors import InvalidParam, KeyMissing, Refused
 from gateway.http.request import ESCAPE, Caller, Request
 from limits.errors import ConcurrencyReached, GenerationPassed, RateLimited, WindowState
 from limits.gate import Admitted, Gate
 from storage.errors import StateUnavailable
 
 LOOKS_MAX = 3
+KEY_HEADERS = (b"x-api-key", b"authorization")
+_BEARER = re.compile(rb"[Bb][Ee][Aa][Rr][Ee][Rr][ \t]+([^ \t]*)[ \t]*")
 _KEY_NAMES = frozenset(("x-api-key", "x_api_key", "api_key", "apikey", "api-key"))
 
 
@@ -50,12 +52,26 @@ class Admission:
 
         Raises:
             KeyMissing: there is none.
+            InvalidParam: it is in both headers.
             KeyUnusable: it is malformed, unknown, revoked or expired.
         """
         presented = request.headers.get(b"x-api-key")
+        if b"authorization" in request.headers:
+            presented = self._presented(request)
         if not presented:
             raise KeyMissing
         return self._keys.find_nowait(presented.decode("latin-1"))
+
+    def _presented(self, request: Request) -> bytes | None:
+        """The key of either header; from here on it stands in `x-api-key`. A scheme that is none of ours is no key."""
+        headers = request.headers
+        found = _BEARER.fullmatch(headers[b"authorization"])
+        if found is None:
+            return headers.get(b"x-api-key")
+        if headers.get(b"x-api-key"):
+            raise InvalidParam("authorization", "cannot be combined with x-api-key; send the key in one of them")
+        headers[b"x-api-key"] = found[1]
+        return found[1]
 
     async def key_of(self, request: Request, generation: bytes | None = None) -> Key:
         """The key, from memory or from the store; as it stands after the change that began `generation`, if it is told.

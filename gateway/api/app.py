@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from functools import partial
 
 from gateway.api.admission import WINDOW, Admission, window_values
+from gateway.api.cors import Cors
 from gateway.api.responses import Replies
 from gateway.api.routes.events import SOCKET_PATH
 from gateway.api.routes.status import STATUS_PATH, Status
-from gateway.docs.documents import document
+from gateway.docs.documents import tagged_document
+from gateway.http.compression import LEAST_BYTES, Compression
 from gateway.http.errors import InvalidParam, Refused
 from gateway.http.forwarded import TrustedProxies
 from gateway.http.request import Caller, Headers, Reply, Request, joined_headers, prefers, repeated_of
@@ -21,7 +23,7 @@ from gateway.http.websocket import SocketStream
 from gateway.observability.metrics import Metrics
 from gateway.runtime import Runtime
 from gateway.server.asgi import EXTENSION, Receive, Scope, Send, WebSocketScope
-from gateway.server.http1.fields import Fields, pairs_of
+from gateway.server.http1.fields import NO_FIELDS, Fields, pairs_of
 from gateway.server.http1.response_head import BODILESS
 
 _READS = ("GET", "HEAD")
@@ -41,6 +43,9 @@ class Parts:
     metrics: Metrics
     runtime: Runtime
     proxies: TrustedProxies
+    compression: Compression
+    cors: Cors | None = None
+    """None: pages of other sites may not call it."""
 
 
 class Api:
@@ -76,7 +81,7 @@ class Api:
             client=scope.get("client"),
         )
         if prefers(request.headers.get(b"accept"), b"text/event-stream", b"application/json"):
-            request.stream = EventStream(receive, send, partial(_stream_headers, request))
+            request.stream = EventStream(receive, send, partial(_stream_headers, request, self._parts.cors))
         try:
             if is_plain:
                 reply = await self._reply(request)
@@ -123,6 +128,8 @@ class Api:
         """Steps 2 to 13 of decisions 5: an answer, whatever happens; who sends it gives the key's lease back."""
         parts = self._parts
         try:
+            if parts.cors is not None and (preflight := parts.cors.preflight(request)) is not None:
+                return preflight
             if not request.path.startswith("/v1/"):
                 return self._outside(request)
             if request.query_string:
@@ -142,7 +149,7 @@ class Api:
 
     def _outside(self, request: Request) -> Reply:
         """Return a page that stands beside the API; every other path is pointed to the catalog."""
-        page = document(request.path, self._parts.replies.base_url)
+        page = tagged_document(request, self._parts.replies.base_url)
         if page is None:
             raise Refused("ENDPOINT_NOT_FOUND", "The API's paths begin with /v1/; /v1/utility/endpoints lists them.")
         if request.method not in _READS:
@@ -155,6 +162,9 @@ class Api:
             if request.stream is not None and (reply.streamed or request.stream.started):
                 await _end_stream(request, request.stream, reply)
             else:
+                accepted = request.headers.get(b"accept-encoding")
+                if accepted is not None and (len(reply.body) > LEAST_BYTES or type(reply.pieces) is tuple):
+                    await self._parts.compression.apply(reply, accepted)
                 fields = self._fields(request, reply, overhead_s)
                 if request.send is not None and reply.pieces is None:
                     await send({"type": "sluice.answer", "status": reply.status, "fields": fields, "body": reply.body})
@@ -181,6 +191,9 @@ class Api:
             if request.caller.window is not None:
                 names += WINDOW
                 values += window_values(request.caller.window)
+        if self._parts.cors is not None and b"origin" in request.headers:
+            more = self._parts.cors.fields(request.headers[b"origin"])
+            names, values = names + more[0], values + more[1]
         return names + reply.headers[0], values + reply.headers[1]
 
     def _record(self, request: Request, reply: Reply, overhead_s: float) -> None:
@@ -250,11 +263,13 @@ def _release(request: Request) -> None:
         request.caller.lease.release()
 
 
-def _stream_headers(request: Request) -> Headers:
+def _stream_headers(request: Request, cors: Cors | None) -> Headers:
     """The head of an event stream; what the request cost stands in its last event."""
+    allowed = NO_FIELDS if cors is None else cors.fields(request.headers.get(b"origin", b""))
     return [
         (b"content-type", b"text/event-stream; charset=utf-8"),
         (b"cache-control", b"no-store"),
+        *pairs_of(allowed),
         *_socket_headers(request),
     ]
 

@@ -102,6 +102,8 @@ class Overload:
         for name, value in headers:
             if name == b"x-api-key":
                 key = value
+            elif name == b"authorization" and key is None:
+                key = value.rpartition(b" ")[2]
         return not self._shedder.admits(key)
 
     def answer(self, date: bytes) -> bytes:

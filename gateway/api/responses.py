@@ -16,7 +16,8 @@ from limits.idempotency import StoredReply
 
 _JSON = b"application/json"
 _CREDITS: tuple[bytes, ...] = (b"x-credits-used", b"x-credits-remaining")
-_CACHE = (b"x-cache",)
+_CACHE = (b"x-cache", b"cache-control")
+_PRIVATE: Fields = (b"cache-control",), (b"private",)
 _REPLAY: Fields = (b"x-idempotent-replay",), (b"true",)
 _RETRY_AFTER = (b"retry-after",)
 _COPIED_BYTES = 16_384
@@ -52,7 +53,7 @@ class Replies:
             cached=result.cached,
         )
         names, values = _credit_headers(result.credits_used, result.balance)
-        headers = names + _CACHE, (*values, b"HIT" if result.cached else b"MISS")
+        headers = names + _CACHE, (*values, b"HIT" if result.cached else b"MISS", b"private")
         return Reply(
             200, body, headers, "OK", _JSON, result.credits_used, result.upstream_s, result.charge_s, result.close_s
         )
@@ -68,7 +69,7 @@ class Replies:
             balance=result.balance,
             cached=reply.cached,
         )
-        headers = joined(_credit_headers(0, result.balance), _REPLAY)
+        headers = joined(joined(_credit_headers(0, result.balance), _REPLAY), _PRIVATE)
         code = "OK" if reply.status < 400 else envelope.error_name(stored)
         return Reply(reply.status, body, headers, code, request_id=reply.owner)
 

@@ -69,6 +69,7 @@ class ServerSettings(Struct, frozen=True):
     max_connections: Count = 20_000
     shed: bool = True
     trusted_proxies: Networks = ()
+    cors_origins: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         force_setattr(self, "base_url", self.base_url.rstrip("/"))

@@ -12,11 +12,21 @@ import orjson
 from gateway.docs import event_types as types_page
 from gateway.docs.schemas import schema_of
 from gateway.http.codes import CODES
-from gateway.http.request import Reply
+from gateway.http.conditional import tagged
+from gateway.http.request import Reply, Request
 from upstreams.model.archetypes import ARCHETYPES
 
 _HTML = b"text/html; charset=utf-8"
 _MARKDOWN = b"text/markdown; charset=utf-8"
+
+
+_CACHING = b"public, max-age=300"
+
+
+def tagged_document(request: Request, base_url: str) -> Reply | None:
+    """The document that is asked for, unless the client has it; None: there is none."""
+    page = document(request.path, base_url)
+    return None if page is None else tagged(request, page, page.body, caching=_CACHING)
 
 
 def document(path: str, base_url: str) -> Reply | None:

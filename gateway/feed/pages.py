@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from base64 import urlsafe_b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -19,6 +19,7 @@ from events.positions import LogHead, Position
 from gateway.feed.queries import WAIT_S_MAX, FeedQuery
 from gateway.feed.tokens import PATH, FeedTokens
 from gateway.http import envelope
+from gateway.http.conditional import tags
 
 _TAG_BYTES = 12
 _PLAIN_TAG = re.compile(rb'"(?P<end>[0-9]{1,19})\.(?P<more>[me])[\w-]+"')
@@ -117,7 +118,7 @@ def still_holding(sent: bytes, query: FeedQuery, key_id: str, *, after: int, hea
     """
     if query.consumer is not None or after < head.first_pos - 1:
         return None
-    for one in _tags(sent):
+    for one in tags(sent):
         found = _PLAIN_TAG.fullmatch(one)
         if found is None:
             continue
@@ -127,16 +128,6 @@ def still_holding(sent: bytes, query: FeedQuery, key_id: str, *, after: int, hea
         if one == _tag(query, key_id, after, query.filters or ALL, end=end, has_more=has_more):
             return one
     return None
-
-
-def matches(sent: bytes | None, made: bytes) -> bool:
-    """Whether `If-None-Match` names the tag."""
-    return sent is not None and any(one in (made, b"*") for one in _tags(sent))
-
-
-def _tags(sent: bytes) -> Iterator[bytes]:
-    """The tags of a list; weak or strong is all the same to a read (RFC 9110, 8.8.3.2)."""
-    return (one.strip().removeprefix(b"W/") for one in sent.split(b","))
 
 
 def _tag(

@@ -205,7 +205,7 @@ def _away(message: str) -> Refused:
     return Refused("SERVICE_UNAVAILABLE", message, retry_after_s=STORE_RETRY_AFTER_S, knows_balance=False)
 
 
-_MISSING_KEY = Refused("MISSING_API_KEY", "Send your API key in the x-api-key header.")
+_MISSING_KEY = Refused("MISSING_API_KEY", "Send your API key in the x-api-key header, or as Authorization: Bearer.")
 _UNUSABLE_KEY = Refused(
     "INVALID_API_KEY",
     "The API key is malformed, unknown, revoked or expired; send one that is active.",

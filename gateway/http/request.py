@@ -122,10 +122,15 @@ def prefers(header: bytes | None, token: bytes, other: bytes) -> bool:
     """Whether an `Accept` has the media type `token` and wants it no less than `other` (RFC 9110, 12.5.1)."""
     if header is None or (listed := header.lower()).find(token) < 0:  # as in `names`
         return False
-    wanted = {name.strip(b" \t"): _quality(rest) for name, _, rest in _items(listed)}
+    wanted = qualities(listed)
     ranges = (other, other.partition(b"/")[0] + b"/*", b"*/*")
     least = next((wanted[one] for one in ranges if one in wanted), 0.0)
     return wanted.get(token, 0.0) >= max(least, 0.001)
+
+
+def qualities(listed: bytes) -> dict[bytes, float]:
+    """The quality of each item of a header in lower case that is a list."""
+    return {name.strip(b" \t"): _quality(rest) for name, _, rest in _items(listed)}
 
 
 def _items(listed: bytes) -> Iterable[tuple[bytes, bytes, bytes]]:

@@ -15,9 +15,10 @@ import trio
 from billing.prices import credits_for
 from events.waking.notifier import Hub
 from gateway.admin.operations import Nothing, Operation, Operations
-from gateway.api.admission import Admission
+from gateway.api.admission import KEY_HEADERS, Admission
 from gateway.api.app import Api, Parts
 from gateway.api.changes import Changes
+from gateway.api.cors import Cors
 from gateway.api.overload import Overload, load_of
 from gateway.api.responses import Replies
 from gateway.api.routes.consumers import ConsumerRoutes
@@ -34,6 +35,7 @@ from gateway.calls.idempotency import Claims
 from gateway.config.ids import id_maker
 from gateway.docs.guide import Guides
 from gateway.feed.service import Feed, FeedSetting, open_feed
+from gateway.http.compression import Compression
 from gateway.http.edge_answers import edge_answer_of
 from gateway.http.forwarded import TrustedProxies, read_networks
 from gateway.http.routing import Route, Routes
@@ -186,7 +188,7 @@ def _open_feed(
 def _build(setting: NodeSetting, parts: _Parts, runtime: Runtime) -> Node:
     stores, operations = parts.stores, parts.stores.operations
     parts.monitors.clock.refusal = lambda: stores.disk.refusal
-    signer, metrics, unsent = CursorSigner(setting.secrets.cursors), Metrics(), Unsent(owner_header=b"x-api-key")
+    signer, metrics, unsent = CursorSigner(setting.secrets.cursors), Metrics(), Unsent(owner_headers=KEY_HEADERS)
     admission = Admission(stores.keys, parts.gate, stores.balances, key_prefix=setting.config.keys.prefix)
     calls = _calls(setting, parts, signer, runtime=runtime)
     stores.disk.on_change = calls.refuse_new
@@ -200,6 +202,8 @@ def _build(setting: NodeSetting, parts: _Parts, runtime: Runtime) -> Node:
         metrics=metrics,
         runtime=runtime,
         proxies=TrustedProxies(read_networks(setting.config.server.trusted_proxies)),
+        compression=Compression(),
+        cors=Cors(setting.config.server.cors_origins) if setting.config.server.cors_origins else None,
     )
     reloadable = reloadable_parts(parts.gate, parts.cache, calls, parts.sites, log=runtime.log, polls=parts.feed.polls)
     reload = Reload(setting.config, setting.read_config, reloadable)

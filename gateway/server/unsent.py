@@ -65,9 +65,9 @@ class Unsent:
     longest.
     """
 
-    def __init__(self, bounds: Bounds = Bounds(), *, owner_header: bytes = b"") -> None:  # noqa: B008 - frozen
+    def __init__(self, bounds: Bounds = Bounds(), *, owner_headers: tuple[bytes, ...] = ()) -> None:  # noqa: B008 - frozen
         self._bounds = bounds
-        self._owner_header = owner_header
+        self._owner_headers = owner_headers
         self._owners: dict[bytes, _Owner] = {}
         self._all = _Tally()
         self.ended = {"too_slow": 0, "key_full": 0, "node_full": 0}
@@ -85,7 +85,7 @@ class Unsent:
 
     def owner_of(self, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
         """The owner of an answer, by the headers of its request."""
-        return next((value for name, value in headers if name == self._owner_header), b"")
+        return next((value for name, value in headers if name in self._owner_headers), b"")
 
     def add(self, reader: AnswerReader, buffers: Iterable[bytes]) -> None:
         """`reader` waits, and holds these; it may be given up at once."""

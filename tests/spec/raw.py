@@ -37,7 +37,7 @@ async def _answer(stream: trio.SocketStream, got: bytes, *, ends_with_connection
     if ends_with_connection:
         async for piece in stream:
             body += piece
-    while not ends_with_connection and len(body) < int(headers["content-length"]):
+    while not ends_with_connection and len(body) < int(headers.get("content-length", 0)):
         body += await _more(stream)
     return Answered(int(first.split()[1]), headers, body)
 

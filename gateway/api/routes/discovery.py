@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from gateway.api.responses import Replies
 from gateway.calls.pricing import price_of
 from gateway.docs.guide import Guides
+from gateway.http.conditional import tagged
 from gateway.http.envelope import fragment
 from gateway.http.errors import InvalidParam, Refused
 from gateway.http.params import read_free
@@ -55,12 +56,17 @@ class Discovery:
             "total": len(chosen),
             "endpoints": [entry_of(listing) for listing in chosen],
         }
-        return await self._replies.free(request, caller, fragment("utility", request.path, data))
+        return await self._tagged(request, caller, fragment("utility", request.path, data))
 
     async def endpoint(self, request: Request, caller: Caller) -> Reply:
         """The guide of one endpoint (spec 2.4)."""
         listing = self._chosen(read_free(request.query, _GUIDE))
-        return await self._replies.free(request, caller, fragment("utility", request.path, self._guides.of(listing)))
+        return await self._tagged(request, caller, fragment("utility", request.path, self._guides.of(listing)))
+
+    async def _tagged(self, request: Request, caller: Caller, stored: bytes) -> Reply:
+        """The answer with a tag of what does not depend on who asks."""
+        reply = await self._replies.free(request, caller, stored)
+        return tagged(request, reply, stored, caching=b"private, no-cache")
 
     def _stats(self) -> dict[str, int]:
         available = self._catalog.available()

@@ -21,6 +21,7 @@ from gateway.feed.queries import FeedQuery, query_of
 from gateway.feed.reading import ByConsumer, ByCursor, Readers, reading_of
 from gateway.feed.sinks import EventSocket, EventSource
 from gateway.feed.tokens import PATH, FeedTokens
+from gateway.http.conditional import matches
 from gateway.http.errors import Refused
 from gateway.http.request import Caller, Reply, Request
 from gateway.http.routing import Route
@@ -107,7 +108,7 @@ class Events:
         headers: Fields = _TAGGED, (made, _CACHING)
         if polled.interval_s is not None:
             headers = joined(headers, (_INTERVAL, (b"%d" % polled.interval_s,)))
-        if pages.matches(known, made):
+        if matches(known, made):
             return Reply(304, b"", headers)
         reply = await self._replies.free(request, caller, answered.fragment)
         reply.headers = joined(reply.headers, headers)
@@ -174,7 +175,7 @@ class Events:
                 return True
             if not page.items or known is None:
                 return bool(page.items)
-            return not pages.matches(known, pages.tag(view, reading.query, reading.key.id))
+            return not matches(known, pages.tag(view, reading.query, reading.key.id))
 
         return self._polls.poll(request, reading, is_news=is_news)
 

@@ -78,7 +78,11 @@ def test_the_headers_of_an_answer_say_what_its_body_says(
     reply = replies().data(REQUEST, CallResult(stored, used, balance, 0.5, 0.1, 0.2, cached))
     body = body_of(reply)
     assert (body["credits_used"], body["credits_remaining"], body["cached"]) == (used, balance, cached)
-    expected = {b"x-credits-used": b"%d" % used, b"x-cache": b"HIT" if cached else b"MISS"}
+    expected = {
+        b"x-credits-used": b"%d" % used,
+        b"x-cache": b"HIT" if cached else b"MISS",
+        b"cache-control": b"private",
+    }
     if balance is not None:
         expected[b"x-credits-remaining"] = b"%d" % balance
     assert headers_of(reply) == expected
@@ -105,6 +109,7 @@ def test_a_replay_costs_nothing_and_belongs_to_the_first_request(stored: bytes) 
         b"x-credits-used": b"0",
         b"x-credits-remaining": b"77",
         b"x-idempotent-replay": b"true",
+        b"cache-control": b"private",
     }
     assert (reply.status, reply.code, reply.request_id, reply.credits_used) == (200, "OK", "req_first", 0)
 
@@ -115,7 +120,11 @@ def test_a_replayed_refusal_is_told_and_logged_as_what_it_repeats() -> None:
     reply = replies().data(REQUEST, result)
     assert (reply.status, reply.code, reply.pieces) == (404, "RESOURCE_NOT_FOUND", None)
     assert body_of(reply)["success"] is False
-    assert headers_of(reply) == {b"x-credits-used": b"0", b"x-idempotent-replay": b"true"}
+    assert headers_of(reply) == {
+        b"x-credits-used": b"0",
+        b"x-idempotent-replay": b"true",
+        b"cache-control": b"private",
+    }
 
 
 # Free reads

@@ -68,7 +68,7 @@ async def opened(
     engine: str = "native",
 ) -> AsyncIterator[tuple[Served, Unsent, AsyncExitStack]]:
     """A server, what it counts, and a stack for clients."""
-    unsent = Unsent(bounds, owner_header=b"x-api-key")
+    unsent = Unsent(bounds, owner_headers=(b"x-api-key",))
     async with (
         open_served(app, engine=engine, bounds=bounds, unsent=unsent, patience_s=30) as served,
         AsyncExitStack() as clients,

@@ -16,7 +16,7 @@ from tests.gateway.server.test_slow_readers import OWN_BYTES, PIECE, PIECES, app
 
 @asynccontextmanager
 async def opened(bounds: Bounds) -> AsyncIterator[tuple[Served, Unsent]]:
-    unsent = Unsent(bounds, owner_header=b"x-api-key")
+    unsent = Unsent(bounds, owner_headers=(b"x-api-key",))
     async with open_tls_served(app, bounds=bounds, unsent=unsent, patience_s=30) as served:
         yield served, unsent
 

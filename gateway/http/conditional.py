@@ -1,0 +1,34 @@
+"""Entity tags, and whether a client has the answer that a tag stands for (RFC 9110, 8.8.3 and 13.1.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import blake2b
+
+from gateway.http.request import Reply, Request
+from gateway.server.http1.fields import fields_of, joined
+
+
+def tag_of(text: bytes) -> bytes:
+    """The tag of a text: weak, since a compressed answer is the same to its reader."""
+    return b'W/"%b"' % blake2b(text, digest_size=12).hexdigest().encode()
+
+
+def matches(sent: bytes | None, made: bytes) -> bool:
+    """Whether `If-None-Match` names the tag."""
+    return sent is not None and any(one in (made.removeprefix(b"W/"), b"*") for one in tags(sent))
+
+
+def tags(sent: bytes) -> Iterator[bytes]:
+    """The tags of a list; weak or strong is all the same to a read (RFC 9110, 8.8.3.2)."""
+    return (one.strip().removeprefix(b"W/") for one in sent.split(b","))
+
+
+def tagged(request: Request, reply: Reply, text: bytes, *, caching: bytes) -> Reply:
+    """The reply with its text's tag and its `Cache-Control`; 304 where the client has that text."""
+    tag = tag_of(text)
+    fields = fields_of([(b"etag", tag), (b"cache-control", caching)])
+    if matches(request.headers.get(b"if-none-match"), tag):
+        return Reply(304, b"", fields)
+    reply.headers = joined(reply.headers, fields)
+    return reply

@@ -1,0 +1,99 @@
+"""Compressed answers: what a client accepts decides, every stream expands to the body, and what is kept is bounded."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+
+import brotli
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.http.compression import LEAST_BYTES, Compression, coding_of
+from gateway.http.envelope import success
+from gateway.http.request import Reply
+from gateway.server.http1.fields import pairs_of
+
+CODINGS = {
+    b"gzip": b"gzip",
+    b"GZIP": b"gzip",
+    b"x-gzip": b"gzip",
+    b"br": b"br",
+    b"gzip, deflate, br": b"gzip",
+    b"gzip;q=0.5, br;q=0.8": b"br",
+    b"br;q=0.5, gzip;q=0.8": b"gzip",
+    b"*": b"gzip",
+    b"gzip;q=0, *": b"br",
+    b"identity;q=1, gzip;q=0.5": None,
+    b"identity, gzip": b"gzip",
+    b"identity;q=0.5, *;q=0": None,
+    b"gzip;q=0": None,
+    b"deflate": None,
+    b"zstd, deflate": None,
+    b"": None,
+}
+
+
+@pytest.mark.parametrize(("accepted", "coding"), CODINGS.items())
+def test_the_coding_is_the_one_that_is_wanted_most(accepted: bytes, coding: bytes | None) -> None:
+    assert coding_of(accepted) == coding
+
+
+def envelope(stored: bytes, request_id: str = "req_1", credits_used: int = 0) -> bytes:
+    return success(stored, request_id=request_id, credits_used=credits_used, balance=None, cached=True)
+
+
+async def packed(compression: Compression, reply: Reply, accepted: bytes = b"gzip") -> bytes:
+    await compression.apply(reply, accepted)
+    return b"".join(reply.pieces) if isinstance(reply.pieces, tuple) else reply.body
+
+
+def whole(data: bytes) -> bytes:
+    """As a client reads it that takes one member and nothing behind it."""
+    expanding = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    body = expanding.decompress(data) + expanding.flush()
+    assert (expanding.eof, expanding.unused_data) == (True, b"")
+    return body
+
+
+@given(st.binary(min_size=LEAST_BYTES + 1, max_size=4_000), st.sampled_from([1, 5, 40]))
+async def test_every_body_expands_to_itself(filling: bytes, times: int) -> None:
+    compression = Compression()
+    for body in (filling * times, envelope(b'"data":"' + filling.hex().encode() * times + b'"')):
+        assert whole(await packed(compression, Reply(200, body))) == body
+        assert brotli.decompress(await packed(compression, Reply(200, body), b"br")) == body
+
+
+async def test_answers_around_the_same_part_share_its_deflated_form() -> None:
+    """Goal: a cached answer is compressed once. Method: the kept bytes do not grow, and the parts are the same ones."""
+    compression, stored = Compression(), b'"data":[' + b",".join(b"%d" % number for number in range(9_000)) + b"]"
+    seen = []
+    for number in range(3):
+        body = envelope(stored, f"req_{number}", number)
+        at = body.index(stored)
+        for reply in (Reply(200, body), Reply(200, b"", pieces=(body[:at], stored, body[at + len(stored) :]))):
+            assert whole(await packed(compression, reply)) == body
+            assert isinstance(reply.pieces, tuple), "what is long is not copied for each client"
+            seen.append((compression.bytes, reply.pieces[1]))
+            told = dict(pairs_of(reply.headers))
+            assert (told[b"content-encoding"], told[b"vary"]) == (b"gzip", b"accept-encoding")
+    assert all(size == seen[0][0] and part is seen[0][1] for size, part in seen)
+
+
+async def test_what_is_short_or_has_no_body_stays_as_it_is() -> None:
+    for reply in (Reply(200, b"x" * LEAST_BYTES), Reply(304, b""), Reply(204, b"")):
+        before = reply.body
+        await Compression().apply(reply, b"gzip, br")
+        assert (reply.body, reply.headers) == (before, ((), ()))
+
+
+async def test_what_is_kept_is_bounded_and_the_least_used_goes_first() -> None:
+    compression = Compression(bytes_max=5_000)
+    first, second, third = (bytes([letter]) * 2_000 for letter in b"abc")
+    for body in (first, second, first, third):
+        assert gzip.decompress(await packed(compression, Reply(200, body))) == body
+        assert compression.bytes <= 5_000
+    assert list(compression._deflated) == [first, third]
+    assert gzip.decompress(await packed(compression, Reply(200, b"y" * 9_000))) == b"y" * 9_000
+    assert list(compression._deflated) == [first, third], "what is larger than the bound is not kept"
