@@ -198,7 +198,8 @@ class Connection:
         """Give the server's own answer; nothing that follows on the connection is read as a request."""
         edge = self._edge
         headers, body = edge.edge_answer(refusal.status, refusal.sentence)
-        lines, _, _ = head_lines(refusal.status, fields_of([*headers, *refusal.headers]), edge.shapes, date=edge.date)
+        lines, _, _ = head_lines(refusal.status, fields_of(headers), edge.shapes, date=edge.date)
+        lines += (b"%b: %b" % field for field in refusal.headers)  # their connection is named below
         lines += (b"content-length: %d" % len(body), b"connection: " + refusal.connection)
         lines += (b"", b"" if head_only else body)
         await self.wire.write(b"\r\n".join(lines))
