@@ -10,12 +10,12 @@ import orjson
 
 from gateway.api.responses import Replies, account_fragment
 from gateway.api.routes.monitors import MONITOR, monitor_id_of
+from gateway.api.windows import WINDOW, window_of
 from gateway.http.bodies import read_json
 from gateway.http.errors import InvalidParam
 from gateway.http.params import read_free
 from gateway.http.request import Caller, Reply, Request
 from gateway.http.routing import Route
-from gateway.http.windows import WINDOW, window_of
 from gateway.server.http1.fields import fields_of
 from scheduler.errors import MonitorInvalid
 from scheduler.monitors.history.projections import Projections, shown_backtest

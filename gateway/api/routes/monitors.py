@@ -11,12 +11,12 @@ from gateway.api.changes import Changes, text_of
 from gateway.api.monitor_records import run_record
 from gateway.api.paging import Lists, behind
 from gateway.api.responses import Replies, account_fragment
+from gateway.api.windows import WINDOW, window_of
 from gateway.http.bodies import NoFields, read_json
 from gateway.http.errors import InvalidParam
 from gateway.http.params import CURSOR, DRY_RUN, read_free
 from gateway.http.request import Caller, Reply, Request
 from gateway.http.routing import Route
-from gateway.http.windows import WINDOW, window_of
 from gateway.server.http1.fields import joined
 from limits.idempotency import StoredReply
 from scheduler.json_input import nearest
