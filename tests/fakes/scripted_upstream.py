@@ -62,11 +62,16 @@ class Upstream:
     @contextmanager
     def holding(self) -> Iterator[None]:
         """Requests that come in the block are answered when it ends."""
-        self._open = trio.Event()
+        opened = self._open = trio.Event()
         try:
             yield
         finally:
-            self._open.set()
+            opened.set()
+
+    def hold_no_more(self) -> None:
+        """Answer the requests that come from now on at once; those that are held stay so."""
+        self._open = trio.Event()
+        self._open.set()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":

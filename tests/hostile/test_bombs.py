@@ -21,7 +21,8 @@ from tests.processes.place import Place
 
 LONGEST_S = 0.5
 """Of the node's CPU, threads included: far below the fault's 20 s."""
-GROWTH_MB = 300.0
+GROWTH_MB = 150.0
+"""Twice the most that any of these takes."""
 CREDITS = 10_000
 AT_A_TIME = 8
 LISTS = {

@@ -6,7 +6,6 @@ Method for times: the claim in the store is made older than it is.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ import trio
 
 from tests.fakes.calling import Answered
 from tests.fakes.node import OpenNode, open_test_node
-from tests.fakes.scripted_upstream import Told, told
+from tests.fakes.scripted_upstream import told
 from tests.fakes.upstream_server import until
 from tests.spec.refusals import assert_free, assert_refused
 
@@ -24,7 +23,6 @@ DAY_S = 86_400
 MARGIN_S = 30
 """The clock goes on while a test runs."""
 REPLAY_BYTES = 65_536
-SLOW = Told(body=told({"id": 1, "login": "octocat"}).body, delay_s=0.5)
 
 
 async def ask(node: OpenNode, target: str = PROFILE, key: str = "one", method: str = "GET") -> Answered:
@@ -64,16 +62,16 @@ async def test_an_unfinished_claim_holds_for_5_minutes_and_its_late_owner_pays_n
         async def zombie() -> None:
             late.append(await ask(node))
 
-        node.upstream.always(replace(SLOW, delay_s=8.0))
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(zombie)
-            await until(lambda: node.upstream.requests)
-            node.upstream.always(None)
-            await age(node, 300 - MARGIN_S)
-            assert_refused(await ask(node), "IDEMPOTENCY_IN_PROGRESS", 409)
-            await age(node, MARGIN_S)
-            newer = await ask(node)
-            assert (newer.status, newer.json["credits_used"]) == (200, 1)
+            with node.upstream.holding():
+                nursery.start_soon(zombie)
+                await until(lambda: node.upstream.requests)
+                node.upstream.hold_no_more()
+                await age(node, 300 - MARGIN_S)
+                assert_refused(await ask(node), "IDEMPOTENCY_IN_PROGRESS", 409)
+                await age(node, MARGIN_S)
+                newer = await ask(node)
+                assert (newer.status, newer.json["credits_used"]) == (200, 1)
         assert (late[0].status, late[0].json["credits_used"]) == (200, 0)
         assert await node.net(late[0].json["request_id"]) == 0
         assert (await ask(node)).json["request_id"] == newer.json["request_id"]

@@ -11,6 +11,7 @@ from typing import TypeVar
 import trio
 
 from upstreams.model.errors import UpstreamFailed
+from upstreams.transport.threads import run_in_thread
 
 T = TypeVar("T")
 
@@ -31,5 +32,5 @@ class Aside:
             UpstreamFailed: its turn has not come by `deadline_at` on Trio's clock.
         """
         with trio.move_on_at(deadline_at):
-            return await trio.to_thread.run_sync(work, limiter=self._turn)
+            return await run_in_thread(work, self._turn)
         raise UpstreamFailed(source, "there was no time left to read its answer", passing=True)

@@ -33,12 +33,15 @@ async def side_by_side(wanted: tuple[Call | Part, ...], ask: Ask, body_bytes_max
             if answer.body_bytes and sum(got.body_bytes for got in answers.values()) > body_bytes_max:
                 raise UpstreamFailed(answer.source, "its answers are too long together")
 
+    failures: list[BaseException] = []
     try:
         async with trio.open_nursery() as nursery:
             for _ in range(min(len(wanted), _SIDE_BY_SIDE_MAX)):
                 nursery.start_soon(work)
     except BaseExceptionGroup as group:
-        raise _first_of(group) from None
+        failures.append(_first_of(group))
+    if failures:  # raised here it does not refer to the group that holds it, nor this frame to it
+        raise failures.pop()
     return tuple(answers[place] for place in range(len(wanted)))
 
 

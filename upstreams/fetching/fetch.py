@@ -159,7 +159,10 @@ async def _by_fallbacks(planned: Plan, below: list[int], deadline_at: float) -> 
             fetched = await _by(_plan(planned.site, planned.endpoint, planned.args, planned.rung_index), deadline_at)
             fetched.took_s = trio.current_time() - started
             return fetched
-    raise _most_useful(refusals)
+    try:
+        raise _most_useful(refusals)
+    finally:
+        refusals.clear()  # or the frames of each, with the bodies in them, would live until garbage is collected
 
 
 def sources_of(planned: Plan) -> list[str]:

@@ -25,6 +25,7 @@ from upstreams.transport.http import ACCEPT_ENCODING, BODY_BYTES_MAX, HttpAnswer
 from upstreams.transport.ordinary_head import AnswerHeadReader
 from upstreams.transport.phases import PhaseDeadline
 from upstreams.transport.pool import Lane, OriginStatistics, Pool
+from upstreams.transport.threads import run_in_thread
 
 IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE"})
 _RESENT_AS_OURS = frozenset({"host", "content-length", "transfer-encoding", "connection"})
@@ -186,7 +187,7 @@ class Transport(httpx.AsyncBaseTransport):
 
     async def _decode(self, decode: Callable[[], HttpAnswer], deadline_at: float) -> HttpAnswer:
         with trio.move_on_at(deadline_at):
-            return await trio.to_thread.run_sync(decode, limiter=self._decoding)
+            return await run_in_thread(decode, self._decoding)
         raise httpx.ReadTimeout("there was no time left to decode the answer")
 
     async def _connect(self, lane: Lane, deadline_at: float, phases: PhaseDeadline | None) -> UpstreamConnection:

@@ -119,6 +119,8 @@ async def test_a_revoked_key_ends_its_stream_with_the_refusal(engine: str, notic
     async with open_test_node(tmp_path, server={"engine": engine}) as node:
         if noticed == "alive":
             node.node.feed.polls.beat_s = 0.2
+        if noticed != "event":  # the message that would end it at once is lost
+            node.node.feed.hub._observe = lambda moves: None
         account = await node.new_account()
         key, key_id = await node.new_key(account)
         async with talking(node, "consumer=one&types=credits.*", key=key) as talk:
@@ -126,8 +128,6 @@ async def test_a_revoked_key_ends_its_stream_with_the_refusal(engine: str, notic
             await node.operate("key.revoke", key=key_id)
             if noticed == "ack":
                 await talk.ack(opened["next_cursor"])
-            elif noticed == "event":
-                node.node.feed.hub._waiting[account].copy().popitem()[0].wake()
             said, code = await talk.end()
         assert code == 1008
         refusal = said[-1]

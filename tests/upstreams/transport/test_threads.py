@@ -1,0 +1,110 @@
+"""Work in a thread: its result, its failure, and that nothing of a failure is left once it was caught.
+
+Method: with the garbage collector off an object lives on only where a cycle, or something that is alive, leads to it.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import weakref
+from collections.abc import Callable, Iterator
+
+import pytest
+import trio
+
+from limits.errors import LimitError
+from tests.fakes.scripted_exchange import ScriptedExchange, said, source_over
+from upstreams.fetching.aside import LONG_BYTES
+from upstreams.fetching.fetch import fetch, plan
+from upstreams.fetching.site import Site
+from upstreams.fetching.source import Rules
+from upstreams.model.archetypes import DOSSIER
+from upstreams.model.endpoint import Endpoint, Fallback, Platform, Read
+from upstreams.model.errors import UnexpectedBody, UpstreamError
+from upstreams.model.params import Args
+from upstreams.model.steps import Call, Steps
+from upstreams.transport.threads import run_in_thread
+
+
+class Value:
+    """Stands for what a body was read into."""
+
+
+Made = list["weakref.ref[Value]"]
+
+
+@pytest.fixture(autouse=True)
+def _no_collection() -> Iterator[None]:
+    """As in a node, which looks through everything once in hours."""
+    was_on = gc.isenabled()
+    gc.disable()
+    yield
+    if was_on:
+        gc.enable()
+
+
+def failing(made: Made) -> Callable[[], object]:
+    """Work that makes a value and cannot use it."""
+
+    def work() -> object:
+        value = Value()
+        made.append(weakref.ref(value))
+        raise UnexpectedBody("a list was due")
+
+    return work
+
+
+async def test_the_result_of_work_is_returned() -> None:
+    assert await run_in_thread(lambda: 7, trio.CapacityLimiter(1)) == 7
+
+
+async def test_a_failure_in_a_thread_leaves_nothing_behind() -> None:
+    made: Made = []
+    with pytest.raises(UnexpectedBody):
+        await run_in_thread(failing(made), trio.CapacityLimiter(1))
+    assert [one() for one in made] == [None]
+
+
+def alone(made: Made) -> Read:
+    """One call."""
+
+    def read(_args: Args) -> Steps:
+        yield Call("/x")
+        failing(made)()
+        raise AssertionError
+
+    return read
+
+
+def together(made: Made) -> Read:
+    """Two calls side by side, of which one fails."""
+
+    def read(_args: Args) -> Steps:
+        value = Value()
+        made.append(weakref.ref(value))
+        yield (Call("/x"), Call("/fails"))
+        raise AssertionError
+
+    return read
+
+
+@pytest.mark.parametrize("length", [2, LONG_BYTES + 1])
+@pytest.mark.parametrize("of", [alone, together])
+@pytest.mark.parametrize("fallbacks", [0, 1])
+async def test_a_read_that_fails_leaves_nothing_behind(of: Callable[[Made], Read], fallbacks: int, length: int) -> None:
+    made: Made = []
+    body = said(b"x" * 5 if of is together else b'["%b"]' % (b"x" * (length - 4)))
+    source = source_over(ScriptedExchange(script=lambda _call: body), rules=Rules(retries=0))
+    below = (Fallback("main", of(made)),) * fallbacks
+    endpoint = Endpoint("x", "An x.", DOSSIER, of(made), fallbacks=below)
+    platform = Platform("odd", "Odd", {"main": "https://api.test/v1"}, (endpoint,), docs_url="https://odd.test")
+    site = Site(platform, {"main": source}, credentials={}, user_agent="sluice/1")
+    try:
+        await fetch(plan(site, endpoint, Args({})), math.inf)
+    except (UpstreamError, LimitError):
+        pass
+    else:
+        raise AssertionError("it was to fail")
+    assert made
+    assert [one() for one in made] == [None] * len(made)
