@@ -10,6 +10,7 @@ from urllib.parse import unquote
 from events.instants import unix
 from gateway.http.errors import InvalidParam
 from upstreams.model.endpoint import Endpoint
+from upstreams.model.errors import InvalidArgument
 from upstreams.model.params import Param, Value
 
 Pairs = Iterable[tuple[str, str]]
@@ -158,7 +159,10 @@ def _value(param: Param, text: str) -> Value:
         raise InvalidParam(param.name, f"is longer than {param.length_max} characters")
     if param.choices and text not in param.choices:
         raise _no_choice(param, text)
-    return text
+    try:
+        return param.canonical(text)
+    except InvalidArgument as exc:
+        raise InvalidParam(param.name, exc.problem) from exc
 
 
 def _integer(param: Param, text: str) -> int:

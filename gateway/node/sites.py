@@ -84,12 +84,14 @@ def _site(
             exchange=exchange,
             breaker=Breaker(breaker_rules(config), clock),
             judge=platform.judge,
-            backoff=platform.backoff,
+            backoff=platform.rest,
             method_of=platform.method_of,
             rules=source_rules(settings),
             rng=rng,
             now=clock,
             aside=aside,
+            pace=platform.pace,
+            hidden=platform.hidden_error,
         )
         for name, base_url in platform.sources.items()
     }

@@ -68,11 +68,17 @@ def _header(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
+def file_for(answers: Mapping[str, str], host_and_path: str) -> str | None:
+    """The recording for `host/path`, percent-encoded or not, in any case: platforms ignore it in names."""
+    files = {place.lower(): file for place, file in answers.items()}
+    return files.get(host_and_path.lower()) or files.get(unquote(host_and_path).lower())
+
+
 def from_recordings(slug: str, answers: Mapping[str, str]) -> Upstream:
     """An upstream that answers with recordings; an optional call without one fails as it does with a 404."""
 
     def answer(host_and_path: str, call: Call) -> Answer:
-        file = answers.get(host_and_path) or answers.get(unquote(host_and_path))
+        file = file_for(answers, host_and_path)
         if file is None:
             assert call.optional, f"the case names no recording for {host_and_path}"
             return Answer(404, {}, {})

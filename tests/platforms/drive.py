@@ -95,7 +95,8 @@ def _values(found: Endpoint, params: Mapping[str, str | int]) -> dict[str, Value
         value = params.get(name, param.default)
         assert value is not None or not param.required, f"{name} is required"
         if value is not None:
-            values[name] = _typed(value, param.type)
+            typed = _typed(value, param.type)
+            values[name] = param.canonical(typed) if isinstance(typed, str) else typed
             assert not param.choices or values[name] in param.choices, f"{name} must be one of {param.choices}"
     return values
 
@@ -148,7 +149,8 @@ def _followed(base_url: str, call: Call, answer: Upstream) -> Answer:
 
 
 def _judged(platform: Platform, call: Call, got: Answer) -> Answer:
-    if got.status >= 400:
+    hidden = platform.hidden_error.decode().strip('"')
+    if got.status >= 400 or (hidden and isinstance(got.body, dict) and hidden in got.body):
         raise refusal_of(got, platform.judge)
     if got.body in (None, ""):
         raise NotFound("The upstream answered without data.")

@@ -8,7 +8,7 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlencode
+from urllib.parse import urlencode
 
 import orjson
 import pytest
@@ -18,7 +18,7 @@ from gateway.docs.schemas import schema_of
 from tests.fakes.calling import Answered
 from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.scripted_upstream import Told
-from tests.platforms.case import Case, recorded, recordings_dir
+from tests.platforms.case import Case, file_for, recorded, recordings_dir
 from upstreams.model.archetypes import Archetype
 from upstreams.model.endpoint import Endpoint, Platform
 from upstreams.model.errors import InvalidArgument, NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
@@ -89,7 +89,7 @@ async def replay(node: OpenNode, platform: Platform, case: Case) -> Answered:
 
     def script(asked: str) -> Told:
         place = asked.partition("?")[0]
-        file = case.answers.get(place) or case.answers.get(unquote(place))
+        file = file_for(case.answers, place)
         return Told(404) if file is None else as_sent(platform.slug, file)
 
     node.upstream.script = script

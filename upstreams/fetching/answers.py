@@ -9,11 +9,10 @@ from typing import Any
 import httpx
 import orjson
 
-from upstreams.fetching.retry_after import retry_after_s
-from upstreams.model.endpoint import Judge
 from upstreams.model.errors import NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
 from upstreams.model.fields import decoded
 from upstreams.model.maps import UNDECODED
+from upstreams.model.refusals import Judge, retry_after_s
 from upstreams.model.steps import Accepts, Answer
 from upstreams.transport.http import HttpAnswer, ResponseTooLarge
 
@@ -34,8 +33,12 @@ _NO_TEXT = frozenset(("application/json", "text/html"))
 _HALF_OF_A_PAIR = re.compile("[\ud800-\udfff]")
 
 
-def read_answer(raw: HttpAnswer, source: str, took_s: float, *, accepts: Accepts, judge: Judge) -> Answer:
+def read_answer(
+    raw: HttpAnswer, source: str, took_s: float, *, accepts: Accepts, judge: Judge, hidden: bytes = b""
+) -> Answer:
     """The answer that came from the source of this name, its body parsed.
+
+    An answer with a good status that has `hidden` in its body is an error all the same.
 
     Raises:
         NotFound, InvalidArgument, UpstreamThrottled, UpstreamFailed: what it says instead.
@@ -45,9 +48,11 @@ def read_answer(raw: HttpAnswer, source: str, took_s: float, *, accepts: Accepts
         raise UpstreamFailed(source, "the answer is not ready yet", passing=True)
     if 300 <= status < 400:
         raise UpstreamFailed(source, f"status {status}")
+    is_error = status >= 400 or (hidden != b"" and hidden in raw.body)
+    body = _body(raw, source, "json" if is_error else accepts)
     # As `Answer(...)`, which costs twice this.
-    answer = tuple.__new__(Answer, (status, raw.headers, _body(raw, source, accepts), source, took_s, len(raw.body)))
-    if status >= 400:
+    answer = tuple.__new__(Answer, (status, raw.headers, body, source, took_s, len(raw.body), raw.body))
+    if is_error:
         raise refusal_of(answer, judge)
     return answer
 

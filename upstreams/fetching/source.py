@@ -17,9 +17,9 @@ from limits.governor import Governor, Turn
 from limits.retries import RetryBudget, full_jitter
 from upstreams.fetching.answers import failure_of, read_answer
 from upstreams.fetching.aside import LONG_BYTES, Aside
-from upstreams.model.endpoint import Backoff, Judge
 from upstreams.model.errors import THROTTLED_S, UpstreamError, UpstreamFailed, UpstreamThrottled
 from upstreams.model.paths import has_dots
+from upstreams.model.refusals import Backoff, Bucket, Judge, Pace
 from upstreams.model.steps import Accepts, Answer
 from upstreams.transport.http import Exchange, HttpAnswer, HttpCall, origin_of
 
@@ -74,8 +74,12 @@ class Source:
         rng: Random,
         now: Callable[[], float] = trio.current_time,
         aside: Aside | None = None,
+        pace: Pace | None = None,
+        hidden: bytes = b"",
     ) -> None:
         self._now = now
+        self._bucket = None if pace is None else Bucket(pace, now())
+        self._hidden = hidden
         self._aside = aside or Aside()
         self.name = name
         self.breaker = breaker
@@ -124,9 +128,9 @@ class Source:
         attempt = 0
         while True:
             turn = None
-            if self._governor.held:
+            if self._governor.held or self._bucket is not None:
                 give_up_at = min(now + self._rules.timeout_s, deadline_at)
-                turn = await self._wait_turn(call, give_up_at if waits else math.nextafter(now, give_up_at))
+                turn = await self._turn(call, give_up_at if waits else math.nextafter(now, give_up_at))
                 now = self._now()
             try:
                 self._count(attempt, now, deadline_at)
@@ -145,6 +149,17 @@ class Source:
             now = self._now()
             attempt += 1
 
+    async def _turn(self, call: HttpCall, give_up_at: float) -> Turn | None:
+        """Wait for what the upstream asked of us, and for the pace that it is known to take."""
+        while True:
+            turn = await self._wait_turn(call, give_up_at) if self._governor.held else None
+            wait_s = 0.0 if self._bucket is None else self._bucket.wait_s(self._path(call), self._now())
+            if not wait_s:
+                return turn
+            if turn is not None:
+                turn.end()
+            self._governor.hold(_WHOLE, wait_s)
+
     def _wait_turn(self, call: HttpCall, give_up_at: float) -> Awaitable[Turn]:
         """Obey what the upstream asked of the whole source, or of this method of it."""
         method = self._method(call)
@@ -152,7 +167,10 @@ class Source:
         return self._governor.wait_turn(names, give_up_at)
 
     def _method(self, call: HttpCall) -> str:
-        return self._method_of(call.target.partition("?")[0].removeprefix(self.base_path))
+        return self._method_of(self._path(call))
+
+    def _path(self, call: HttpCall) -> str:
+        return call.target.partition("?")[0].removeprefix(self.base_path)
 
     def _count(self, attempt: int, now: float, deadline_at: float) -> None:
         if now >= deadline_at:  # sent, it would fail and be held against the source
@@ -183,9 +201,9 @@ class Source:
                 raw = await follow(raw, self._exchange, call, ends_at, source=self.name)
             took_s = self._now() - started
             if len(raw.body) <= LONG_BYTES:
-                answer = read_answer(raw, self.name, took_s, accepts=accepts, judge=self._judge)
+                answer = read_answer(raw, self.name, took_s, accepts=accepts, judge=self._judge, hidden=self._hidden)
             else:
-                read = partial(read_answer, raw, self.name, took_s, accepts=accepts, judge=self._judge)
+                read = partial(read_answer, raw, self.name, took_s, accepts=accepts, judge=self._judge, hidden=self._hidden)
                 answer = await self._aside.run(read, ends_at, source=self.name)
         except httpx.RequestError as exc:
             permit.fail()

@@ -20,32 +20,24 @@ walks page after page until it has as many items as `limit` asks for.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal, TypedDict
 
 from upstreams.model.archetypes import Archetype
-from upstreams.model.errors import NotFound, UpstreamError
+from upstreams.model.errors import UpstreamError, UpstreamThrottled
+from upstreams.model.maps import RecordMap
 from upstreams.model.params import Args, Credentials, Param, Value
+from upstreams.model.refusals import Backoff, Judge, Pace, Refusals, Remaining, by_status, retry_after_s
 from upstreams.model.steps import Answer, Call, Steps
 
 Tier = Literal["standard", "advanced", "premium"]
+Kind = Literal["profile", "post", "comments", "search", "analytics"]
+TTL_S: Final[Mapping[Kind, int]] = {"profile": 900, "post": 600, "comments": 300, "search": 120, "analytics": 1800}
+"""Seconds for which answers of a kind are cached (decisions 8)."""
 Read = Callable[[Args], Steps]
-Judge = Callable[[Answer], UpstreamError | None]
-
-
-class Backoff(NamedTuple):
-    """A wish to be left alone for `for_s` seconds: by the answered method (`Platform.method_of`), or by all calls."""
-
-    for_s: float
-    scope: Literal["method", "source"]
-
-
-def by_status(answer: Answer) -> UpstreamError | None:
-    """The reading of an error status that most platforms share: 404, 410 and 451 mean that there is nothing."""
-    if answer.status in (404, 410, 451):
-        return NotFound(by_status=True)
-    return None
+_HOST_NAME = re.compile(r"\{(\w+)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,17 +77,50 @@ class Endpoint:
     tier: Tier = "standard"
     one_of: tuple[tuple[str, ...], ...] = ()
     """Groups of parameters of which exactly one must be sent."""
-    cache_ttl_s: int = 600
+    kind: Kind | None = None
+    """How long its answers are good for; by its archetype and its resource's name where it is not given."""
     description: str = ""
     needs: tuple[str, ...] = ()
     """Credentials without which the endpoint is hidden and answers 503 without Retry-After."""
     fallbacks: tuple[Fallback, ...] = ()
     collect: Collect | None = None
+    never: tuple[str, ...] = ()
+    """Fields of its records that it never fills, with dots: `engagement.views`. A map's own are known without it."""
+    record: RecordMap | None = None
+    """The map of its records, where one reads them."""
+    cache_ttl_s: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "cache_ttl_s", TTL_S[self.kind or _kind_of(self)])
 
     def with_defaults(self, values: Mapping[str, Value]) -> dict[str, Value]:
         """`values` over the parameters' defaults."""
         defaults = {param.name: param.default for param in self.params if param.default is not None}
         return {**defaults, **values}
+
+
+class Options(TypedDict, total=False):
+    """The fields of an endpoint that its declaration may add."""
+
+    params: tuple[Param, ...]
+    """Parameters beside those that its call takes."""
+    tier: Tier
+    one_of: tuple[tuple[str, ...], ...]
+    kind: Kind
+    description: str
+    needs: tuple[str, ...]
+    fallbacks: tuple[Fallback, ...]
+    collect: Collect
+    never: tuple[str, ...]
+
+
+def _kind_of(endpoint: Endpoint) -> Kind:
+    """The kind of an endpoint that names none."""
+    if endpoint.archetype.name == "Author":
+        return "profile"
+    if endpoint.archetype.name == "CommentList":
+        return "comments"
+    return "search" if endpoint.resource.split("/", 1)[0] == "search" else "post"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,16 +141,59 @@ class Platform:
     slug: str
     title: str
     sources: Mapping[str, str]
+    """An address may hold the name of a `Host` parameter, `https://{instance}/api`: each call goes to the host that its
+    request names there, or to the one that the call itself has (`Call.host`)."""
     endpoints: tuple[Endpoint, ...]
     docs_url: str
     social: bool = False
+    common: tuple[Param, ...] = ()
+    """Parameters that every endpoint takes."""
     credentials: tuple[str, ...] = ()
-    """Those that it can use, of `token`, `key`, `identifier` and `password`."""
+    """Those that it can use; the ones that an endpoint or a fallback needs are added."""
     headers: Callable[[Credentials], tuple[tuple[str, str], ...]] = lambda _credentials: ()
-    judge: Judge = by_status
+    refusals: Judge = by_status
     """Judges a status of 400 or above; None leaves it to the fetch: throttled, or a failure."""
-    backoff: Callable[[Answer], Backoff | None] = lambda _answer: None
-    """Reads the pause that a successful answer demands: Stack Exchange's `backoff`, a quota that is used up."""
+    rest: Callable[[Answer], Backoff | None] = lambda _answer: None
+    """Reads the pause that a successful answer demands: a quota that is used up, Stack Exchange's `backoff`."""
+    pace: Pace | None = None
+    """The calls that each of its sources takes in some time."""
     method_of: Callable[[str], str] = lambda _path: ""
     """The name of the upstream's method that a path calls, where the upstream counts methods apart; "" where not."""
     open_session: Callable[[Credentials], SessionSteps] | None = None
+
+    def __post_init__(self) -> None:
+        needed = [name for one in self.endpoints for each in (one, *one.fallbacks) for name in each.needs]
+        object.__setattr__(self, "credentials", tuple(dict.fromkeys((*self.credentials, *needed))))
+        if self.common:
+            endpoints = (replace(one, params=_with_common(one.params, self.common)) for one in self.endpoints)
+            object.__setattr__(self, "endpoints", tuple(endpoints))
+
+    def host_of(self, source: str) -> str | None:
+        """The name of the parameter that stands in a source's address; None where its host is fixed."""
+        found = _HOST_NAME.search(self.sources[source])
+        return found and found[1]
+
+    @property
+    def hidden_error(self) -> bytes:
+        """The part of a body with a good status that makes it an error; empty where errors have a status of their own."""
+        refusals = self.refusals
+        return f'"{refusals.code}"'.encode() if isinstance(refusals, Refusals) and refusals.hidden else b""
+
+    def judge(self, answer: Answer) -> UpstreamError | None:
+        """The refusal in an error answer, with the wait that its headers ask for; None leaves it to the fetch."""
+        refusal = self.refusals(answer)
+        if refusal is None and answer.status == 429:
+            refusal = UpstreamThrottled(answer.source)
+        if isinstance(refusal, UpstreamThrottled) and refusal.retry_after_s is None:
+            return UpstreamThrottled(answer.source, retry_after_s(answer.headers) or self._until_reset_s(answer))
+        return refusal
+
+    def _until_reset_s(self, answer: Answer) -> float | None:
+        """Return the seconds until a quota is whole again; that means nothing while some of it is left."""
+        rest = self.rest
+        return rest.wait_s(answer.headers) if isinstance(rest, Remaining) and not rest.left_of(answer.headers) else None
+
+
+def _with_common(params: tuple[Param, ...], common: tuple[Param, ...]) -> tuple[Param, ...]:
+    known = {param.name for param in params}
+    return (*params, *(param for param in common if param.name not in known))

@@ -19,6 +19,8 @@ Json = dict[str, Any]
 T = TypeVar("T")
 ROWS_MAX = 1_000
 """Rows of a page, at most: no platform is asked for more than 100."""
+WHOLE_MAX = 20_000
+"""Rows of a list that comes as a whole, of which a page is a part."""
 HTML_MAX = 1024 * 1024
 """Characters of one text with markup: reading more at once would hold up everybody else."""
 

@@ -18,7 +18,7 @@ is of another kind than usual, is read from its whole JSON instead, by the same 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
@@ -28,11 +28,9 @@ import msgspec
 from upstreams.model import fields
 from upstreams.model.archetypes.shape import Make, Record
 from upstreams.model.errors import UnexpectedBody
-from upstreams.model.maps_code import Emitter, Shape, compiled, struct_of
+from upstreams.model.maps_code import Emitter, Kind, Shape, attribute, compiled, struct_of
 from upstreams.model.readers import Reader
 
-_AT: Final = "at"
-"""The attribute of a decoded body that holds its rows."""
 UNDECODED: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """Raised by a decoder for a body that is to be read from its whole JSON."""
 
@@ -144,54 +142,67 @@ def _literal(value: Any, blank: Any) -> str:
 class Rows:
     """Decodes a body that holds a list of objects `at` a name, or that is one, to their records.
 
-    `also` names further members of it: a cursor, a total.
+    `also` names further members of it: a cursor, a total. The names may have dots. A row that is no map is a function
+    of a whole object; then a body is plain JSON.
     """
 
-    def __init__(self, row: RecordMap, at: str = "", also: Sequence[str] = ()) -> None:
+    def __init__(self, row: RecordMap | Callable[[fields.Json], Record], at: str = "", also: Sequence[str] = ()) -> None:
         self._row = row
-        self._at = at
-        self._also = also
+        self._at = tuple(at.split(".")) if at else ()
+        self._also = {name: tuple(name.split(".")) for name in also}
 
     @cached_property
     def _compiled(self) -> tuple[Callable[[bytes], Any], Callable[[Any], Any]]:
+        assert isinstance(self._row, RecordMap), "only a map's rows are decoded"
         shape = Shape()
-        build = compiled(self._row.emit, shape)
-        row_type = struct_of(shape)
-        body_type = list[row_type] if not self._at else _page_type(self._at, row_type, self._also)  # type: ignore[valid-type]
+        row_shape = _down(shape, self._at, "list") if self._at else shape
+        build = compiled(self._row.emit, row_shape)
+        for path in self._also.values():
+            _down(shape, path, "value")
+        body_type: Any = struct_of(shape) if self._at else list[struct_of(shape)]  # type: ignore[misc]
         return msgspec.json.Decoder(body_type).decode, build
 
     def decode(self, raw: bytes) -> Any:
         """Decode a body. Raises one of `UNDECODED`."""
         return self._compiled[0](raw)
 
-    def records(self, body: Any) -> list[Record]:
-        """Return the records of a decoded body, or of one that is plain JSON.
+    def records(self, body: Any, start: int = 0, stop: int | None = None) -> list[Record]:
+        """Return the records of a decoded body, or of one that is plain JSON; of a part of a long list.
 
         Raises:
             UnexpectedBody: there is no such list, or one that is longer than any page.
         """
-        found = body
-        if self._at:
-            found = getattr(body, _AT) if isinstance(body, msgspec.Struct) else fields.obj(body).get(self._at)
+        found = _below(body, self._at)
+        most = fields.ROWS_MAX if stop is None else fields.WHOLE_MAX
         if not isinstance(found, list) or not found or not isinstance(found[0], msgspec.Struct):
-            return [self._row(row) for row in fields.rows(found)]
-        if len(found) > fields.ROWS_MAX:
-            raise UnexpectedBody(f"a list of at most {fields.ROWS_MAX} was due, {len(found)} came")
+            return [self._row(row) for row in fields.rows(found, most)[start:stop]]
+        if len(found) > most:
+            raise UnexpectedBody(f"a list of at most {most} was due, {len(found)} came")
         build = self._compiled[1]
-        return [build(row) for row in found]
+        return [build(row) for row in (found if stop is None else found[start:stop])]
 
     def members(self, body: Any) -> fields.Json:
         """Return the further members of a body."""
-        if isinstance(body, msgspec.Struct):
-            return {name: getattr(body, f"m{place}") for place, name in enumerate(self._also)}
-        return fields.obj(body)
+        if isinstance(body, list):
+            return {}
+        return {name: _below(body, path) for name, path in self._also.items()}
 
 
-def _page_type(at: str, row_type: type, also: Iterable[str]) -> type:
-    names = {_AT: at, **{f"m{place}": name for place, name in enumerate(also)}}
-    members: list[tuple[str, Any, Any]] = [(name, Any, None) for name in names]
-    members[0] = (_AT, list[row_type] | None, None)  # type: ignore[valid-type]
-    return msgspec.defstruct("Body", members, rename=names, gc=False)
+def _down(shape: Shape, path: Sequence[str], kind: Kind) -> Shape:
+    for name in path[:-1]:
+        shape = shape.member(name, "object")
+    return shape.member(path[-1], kind)
+
+
+def _below(body: Any, path: Sequence[str]) -> Any:
+    """Return the value at a path of a decoded body or of plain JSON; None where nothing stands there."""
+    found = body if path == () or isinstance(body, msgspec.Struct) else fields.obj(body)
+    for name in path:
+        if isinstance(found, msgspec.Struct):
+            found = getattr(found, attribute(name))
+        else:
+            found = found.get(name) if isinstance(found, dict) else None
+    return found
 
 
 def record_map(make: Make, *, ext: Mapping[str, Reader] | None = None, **readers: Reader) -> RecordMap:

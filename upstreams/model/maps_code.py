@@ -126,14 +126,14 @@ class Emitter:
         return self._objects[path]
 
     def _get(self, holder: str, name: str) -> str:
-        return f"{holder}.get({name!r})" if self._program.from_json else f"{holder}.{_attribute(name)}"
+        return f"{holder}.get({name!r})" if self._program.from_json else f"{holder}.{attribute(name)}"
 
 
 def _objects(found: Any) -> list[Any]:
     return [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
 
 
-def _attribute(name: str) -> str:
+def attribute(name: str) -> str:
     """The attribute that holds a member: its own name where that can be one."""
     is_plain = name.isidentifier() and name.isascii() and not keyword.iskeyword(name) and not name.startswith("_")
     return name if is_plain else f"x_{name.encode().hex()}"
@@ -157,6 +157,6 @@ def struct_of(shape: Shape) -> type[msgspec.Struct]:
             kind = struct_of(one) | None
         elif one.kind == "list":
             kind = list[struct_of(one)] | None  # type: ignore[misc]
-        members.append((_attribute(name), kind, None))
-    rename = {_attribute(name): name for name in shape.members}
+        members.append((attribute(name), kind, None))
+    rename = {attribute(name): name for name in shape.members}
     return msgspec.defstruct("Read", members, rename=rename, gc=False)

@@ -15,11 +15,16 @@ State = Mapping[str, str | int]
 """The beginning of a next page, in the upstream's own terms: `{"p": 2}`, `{"o": 30}`, `{"c": "..."}` (decisions 10)."""
 Credentials = Mapping[str, str]
 _DROPPED = re.compile(r"[\t\r\n]")
+_QUERY = re.compile(r"[?#]")
 
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """One query parameter of an endpoint, as the guide shows it (spec 2.4)."""
+    """One query parameter of an endpoint, as the guide shows it (spec 2.4), and the one form that its values have.
+
+    Every spelling of a value becomes the same canonical text before anything is done with it: that text is sent
+    upstream, and answers, cursors and charges are known by it (decisions 8).
+    """
 
     name: str
     description: str
@@ -31,6 +36,80 @@ class Param:
     minimum: int | None = None
     maximum: int | None = None
     length_max: int = 500
+    strip: str = ""
+    """What may stand before a value and is no part of it: an at sign."""
+    fold: bool = False
+    """Whether the platform takes capital letters for small ones."""
+    pattern: str = ""
+    """The regular expression of a whole canonical value."""
+    forms: tuple[str, ...] = ()
+    """The regular expressions of further spellings, such as addresses: the groups that matched, with slashes between,
+    are the value. An address is matched without its scheme, `www.` and user, with a small host; first without its query
+    and fragment, then with them."""
+    problem: str = ""
+    """Says what a value must be, where the pattern would say it badly."""
+    is_host: bool = False
+
+    def canonical(self, text: str) -> str:
+        """The one form of a value in any spelling.
+
+        Raises:
+            InvalidArgument: it cannot be one.
+        """
+        value = text.strip()
+        if not value:
+            raise InvalidArgument(self.name, "must not be blank")
+        if self.forms:
+            value = _read_as(self.forms, value) or value
+        if self.strip:
+            value = value.removeprefix(self.strip)
+        if self.fold:
+            value = value.lower()
+        if self.pattern and re.fullmatch(self.pattern, value, re.ASCII) is None:
+            raise InvalidArgument(self.name, self.problem or f"must be such as {self.example}")
+        return value
+
+
+_SCHEME = re.compile(r"(?:(?:https?|ssh|git)://)?(?:www\.)?(?:git@)?([^/?#:]+)(?::(?:443|80|22)(?=/|$))?", re.IGNORECASE)
+
+
+def _read_as(forms: tuple[str, ...], value: str) -> str | None:
+    """The value in one of these spellings; None where it has none of them."""
+    found = _SCHEME.match(value)
+    if found is None or _DROPPED.search(value):
+        return None
+    plain = found[1].lower() + value[found.end() :]
+    spelled = (plain,) if "." in found[1] else (value, plain)
+    for text in (*(_QUERY.split(one)[0].rstrip("/") for one in spelled), *spelled):
+        for form in forms:
+            matched = re.fullmatch(form, text, re.ASCII)
+            if matched is not None:
+                return "/".join(unquote(group) for group in matched.groups() if group is not None)
+    return None
+
+
+_HOST = r"(?=.{4,253}$)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]{0,61}[a-z0-9]"
+
+
+def Host(name: str, *, default: str | None = None, example: str = "", description: str = "") -> Param:  # noqa: N802 - reads as a declaration
+    """A host that the caller names, in any spelling of its address: it stands in the platform's sources.
+
+    No credential is ever sent to it, and it is called only where it is plainly public (`upstreams.guard`).
+    """
+    return Param(
+        name,
+        description or f"The host to read from{f'; {default} when absent' if default else ''}.",
+        example or default or "example.org",
+        required=default is None,
+        default=default,
+        length_max=253,
+        forms=(r"([^/@:]+)(?:/.*)?",),
+        strip="@",
+        fold=True,
+        pattern=_HOST,
+        problem=f"must be the name of a public host, such as {example or default or 'example.org'}",
+        is_host=True,
+    )
 
 
 def limit(maximum: int, default: int = 20) -> Param:

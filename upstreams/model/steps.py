@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, NamedTuple
 from urllib.parse import parse_qsl, quote, urlencode
 
 from limits.errors import LimitError
+from upstreams.model import values
 from upstreams.model.archetypes import Record
 from upstreams.model.errors import UpstreamError
 from upstreams.model.maps import RecordMap, Rows
@@ -29,7 +30,8 @@ class Call:
     """
 
     path: str
-    query: Mapping[str, Value | None] = field(default_factory=dict)
+    query: Mapping[str, Value | Sequence[Value] | None] = field(default_factory=dict)
+    """Members that are None are left out; one that is a sequence is sent once for each of its values."""
     source: str = ""
     """A name in `Platform.sources`; empty means the first one."""
     headers: tuple[tuple[str, str], ...] = ()
@@ -39,14 +41,31 @@ class Call:
     optional: bool = False
     """True: a failure of this call is answered with a `Missing`, and the reader goes on without it."""
     needs_session: bool = False
+    form: Mapping[str, Value | Sequence[Value] | None] | None = None
+    """The members of a form, in place of `json`."""
+    only_reads: bool = False
+    """True: a POST that changes nothing, so that it is tried again as a GET is."""
+    host: str = ""
+    """The host of a source whose address has a parameter's name in it; empty means the one that the request names."""
 
     def target(self, base_path: str) -> str:
         """The path below the source's base and the query, without what is None."""
         if self.query:
-            pairs = [(name, _wire(value)) for name, value in self.query.items() if value is not None]
+            pairs = pairs_of(self.query)
             if pairs:
                 return f"{base_path}{self.path}?{urlencode(pairs)}"
         return base_path + self.path
+
+
+def pairs_of(members: Mapping[str, Value | Sequence[Value] | None]) -> list[tuple[str, str]]:
+    """The members of a query or a form as they are sent, without what is None."""
+    pairs = []
+    for name, value in members.items():
+        if isinstance(value, list | tuple):
+            pairs += [(name, _wire(one)) for one in value]
+        elif value is not None:
+            pairs.append((name, _wire(value)))
+    return pairs
 
 
 def segment(text: str) -> str:
@@ -56,7 +75,7 @@ def segment(text: str) -> str:
     return quote(text, safe="")
 
 
-def _wire(value: Value) -> str:
+def _wire(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)
@@ -74,7 +93,16 @@ class Answer(NamedTuple):
     source: str = ""
     took_s: float = 0.0
     body_bytes: int = 0
-    """The length of the decoded body."""
+    """The length of the body."""
+    raw: bytes = b""
+    """The body as it came."""
+
+    def number(self, name: str) -> int | None:
+        """The whole number under a name in the body, wherever it stands; also of a body that a map decoded."""
+        if isinstance(self.body, dict):
+            return values.number(self.body.get(name))
+        found = re.search(rb'"%b"\s*:\s*(-?\d{1,18})\b' % re.escape(name.encode()), self.raw)
+        return int(found[1]) if found else None
 
     def next_link(self, name: str) -> str | None:
         """The query parameter `name` of the `Link` header's rel="next" address, or None on the last page."""

@@ -19,7 +19,7 @@ import trio
 from scheduler.webhooks.signature import Headers
 from scheduler.webhooks.targets.resolver import Resolve, SystemResolver
 from scheduler.webhooks.targets.urls import struck
-from upstreams.fetching.retry_after import retry_after_s
+from upstreams.model.refusals import retry_after_s
 from upstreams.guard.addresses import Target, check_addresses, check_url
 from upstreams.model.errors import TargetRefused
 from upstreams.transport import Transport, open_transport

@@ -12,7 +12,7 @@ from tests.platforms.bluesky import cases
 from tests.platforms.bluesky.cases import CASES
 from tests.platforms.case import Case, check, drive, from_sandbox, recorded, walk
 from tests.platforms.drive import Upstream, always, told
-from upstreams.model.endpoint import Backoff
+from upstreams.model.refusals import Backoff
 from upstreams.model.errors import InvalidArgument, NotFound, StaleCursor, UpstreamFailed, UpstreamThrottled
 from upstreams.model.steps import Answer, Call, Page, Single
 from upstreams.platforms.bluesky import PLATFORM
@@ -474,7 +474,7 @@ def test_throttling_waits_for_the_reset_that_the_answer_names(headers: dict[str,
     ],
 )
 def test_a_good_answer_that_used_up_the_quota_asks_for_rest(headers: dict[str, str], backoff: Backoff | None) -> None:
-    assert PLATFORM.backoff(told({"did": "did:plc:ada"}, **headers)) == backoff
+    assert PLATFORM.rest(told({"did": "did:plc:ada"}, **headers)) == backoff
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,8 @@ from upstreams.fetching.fetch import Plan, fetch, plan, state_of
 from upstreams.fetching.site import Site
 from upstreams.fetching.source import Rules
 from upstreams.model.archetypes import DOSSIER
-from upstreams.model.endpoint import Endpoint, Fallback, Platform, Read, by_status
+from upstreams.model.endpoint import Endpoint, Fallback, Platform, Read
+from upstreams.model.refusals import by_status
 from upstreams.model.errors import (
     InvalidArgument,
     InvalidCursor,

@@ -36,7 +36,8 @@ from tests.fakes.scripted_exchange import (
 )
 from upstreams.fetching.aside import LONG_BYTES
 from upstreams.fetching.source import Rules
-from upstreams.model.endpoint import Backoff, Platform
+from upstreams.model.endpoint import Platform
+from upstreams.model.refusals import Backoff
 from upstreams.model.errors import NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
 from upstreams.model.steps import Answer
 from upstreams.platforms import load_platforms
@@ -161,7 +162,7 @@ def test_no_error_answer_confuses_a_platforms_judge(
     """Goal: an error answer is a refusal, never a bug. Method: odd JSON in the fields that judges read."""
     answer = Answer(status, headers, body, "main")
     assert isinstance(platform.judge(answer), UpstreamError | None)
-    assert isinstance(platform.backoff(answer), Backoff | None)
+    assert isinstance(platform.rest(answer), Backoff | None)
 
 
 # Retries

@@ -25,7 +25,7 @@ from tests.fakes.scripted_exchange import (
     source_over,
 )
 from upstreams.fetching.source import THROTTLED_S, Rules, Source
-from upstreams.model.endpoint import Backoff
+from upstreams.model.refusals import Backoff
 from upstreams.model.errors import (
     HELD_MAX_S,
     InvalidArgument,

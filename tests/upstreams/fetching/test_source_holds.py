@@ -26,7 +26,7 @@ from tests.fakes.scripted_exchange import (
     source_over,
 )
 from upstreams.fetching.source import THROTTLED_S, Rules, Source
-from upstreams.model.endpoint import Backoff
+from upstreams.model.refusals import Backoff
 from upstreams.model.errors import NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
 from upstreams.model.steps import Answer
 from upstreams.platforms.github import PLATFORM as GITHUB
@@ -227,7 +227,7 @@ async def test_githubs_last_call_of_a_quota_holds_its_source_until_the_reset(aut
         date="Wed, 01 Jan 2025 00:00:00 GMT",
     )
     exchange = ScriptedExchange(spent, OK)
-    source = source_over(exchange, judge=GITHUB.judge, backoff=GITHUB.backoff, method_of=GITHUB.method_of)
+    source = source_over(exchange, judge=GITHUB.judge, backoff=GITHUB.rest, method_of=GITHUB.method_of)
     assert (await source.ask(asking(), LONG_S)).body == {"login": "ada"}
     await many(source, 3)
     assert exchange.asked_at == [0.0, 15.0, 15.0, 15.0]
@@ -236,7 +236,7 @@ async def test_githubs_last_call_of_a_quota_holds_its_source_until_the_reset(aut
 async def test_stack_exchanges_backoff_holds_a_method_whatever_ids_it_is_asked_for(autojump_clock: MockClock) -> None:
     exchange = ScriptedExchange(said({"items": [], "backoff": 10}), OK)
     platform = STACKEXCHANGE
-    source = source_over(exchange, judge=platform.judge, backoff=platform.backoff, method_of=platform.method_of)
+    source = source_over(exchange, judge=platform.judge, backoff=platform.rest, method_of=platform.method_of)
     for target in ("/v1/questions/1;2/answers", "/v1/questions/3", "/v1/questions/3/answers?page=1"):
         await source.ask(asking(target), LONG_S)
     assert exchange.asked_at == [0.0, 0.0, 10.0]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from upstreams.model.endpoint import by_status
+from upstreams.model.refusals import by_status
 from upstreams.model.errors import InvalidArgument, NotFound
 from upstreams.model.params import Args, limit, path_of_url
 from upstreams.model.steps import Answer, Call, Missing, segment

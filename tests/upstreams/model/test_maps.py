@@ -145,7 +145,7 @@ def test_the_other_members_of_a_page_are_what_was_sent(total: Any) -> None:
 def test_a_page_of_the_usual_kind_is_decoded_and_makes_nothing_else() -> None:
     body = ROWS.decode(orjson.dumps({"items": [SENT], "total": 1}))
     assert not isinstance(body, dict)
-    assert not hasattr(body.at[0], "skipped")
+    assert not hasattr(body.items[0], "skipped")
 
 
 @pytest.mark.parametrize("sent", [{}, {"items": None}, {"items": {}}, {"items": "x"}, [], 3, None])

@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 from upstreams.model.archetypes import AUTHOR, AUTHOR_LIST, COMMENT_LIST, POST, POST_LIST
-from upstreams.model.endpoint import Collect, Endpoint, Fallback, Platform, Session, SessionSteps
+from upstreams.model.calls import Get, Pages, listing, single
+from upstreams.model.endpoint import Endpoint, Fallback, Platform, Session, SessionSteps
 from upstreams.model.errors import UpstreamFailed
 from upstreams.model.fields import obj, text
-from upstreams.model.params import Credentials, Param, collected, limit
+from upstreams.model.paging import ByToken
+from upstreams.model.params import Credentials, Param
+from upstreams.model.refusals import Refusals, Remaining
 from upstreams.model.steps import Call
-from upstreams.platforms.bluesky.reads import (
-    comments,
-    followers,
-    following,
-    likes,
-    post,
-    profile,
-    search,
-    user_posts,
-    users_by,
-)
-from upstreams.platforms.bluesky.refusals import backoff, judge
+from upstreams.platforms.bluesky.reads import ACTOR, DEPTH, POST_URL, comments, likes, post
+from upstreams.platforms.bluesky.records import author_of, feed_post_of, post_of
 
 _SESSION_S = 7_200.0
 """The lifetime of an access token. Sign-ins are counted by the day, so none is made before it is due."""
-
-
 _TOKEN_MAX = 8_192
 """Characters of an access token: it goes out with each call."""
 
@@ -39,15 +30,6 @@ def _open_session(credentials: Credentials) -> SessionSteps:
     return Session((("authorization", f"Bearer {token}"),), _SESSION_S)
 
 
-HANDLE = Param("handle", "The account's handle.", "bsky.app", length_max=254)
-USER_ID = Param("user_id", "The account's DID, with or without its did: prefix.", "plc:z72i7hdynmk6r22z27h6tvur")
-POST_URL = Param(
-    "url",
-    "The post's address on bsky.app, or its at:// URI.",
-    "https://bsky.app/profile/bsky.app/post/3l6oveex3ii2l",
-    type="url",
-    required=True,
-)
 FILTER = Param(
     "filter",
     "Which posts.",
@@ -61,15 +43,19 @@ FILTER = Param(
         "posts_with_video",
     ),
 )
-DEPTH = Param("depth", "Levels of replies, 1 to 100.", "6", type="integer", default=6, minimum=1, maximum=100)
 QUERY = Param("query", "What to search for.", "structured concurrency", required=True)
 SORT = Param("sort", "Order of the results.", "top", default="latest", choices=("latest", "top"))
-LIMIT = limit(100)
 
-_ACTOR = (HANDLE, USER_ID)
 _ONE_ACTOR = (("handle", "user_id"),)
 _DIRECT = (Fallback("appview-direct"),)
 """The same AppView without the cache before it."""
+_PAGED = ByToken("cursor")
+_SEARCH = Get("/app.bsky.feed.searchPosts", q=QUERY, sort=SORT).via("pds", signed=True)
+_PARAMS = {"limit": "limit", "uri": "url", "filter": "filter", "query": "query"}
+"""The word by which an InvalidRequest names a parameter -> our name of it."""
+_ABSENT = "not found", "actor", "handle"
+"""Words of an InvalidRequest that is about who was asked for: `Profile not found`, `Unable to resolve handle`,
+`actor must be a valid did or a handle`."""
 
 PLATFORM = Platform(
     slug="bluesky",
@@ -81,30 +67,36 @@ PLATFORM = Platform(
         "sign_in": "https://bsky.social/xrpc",  # sign-ins have a quota of their own
     },
     docs_url="https://docs.bsky.app",
-    credentials=("identifier", "password"),
     social=True,
-    judge=judge,
-    backoff=backoff,
+    refusals=Refusals(
+        code="error",
+        message="message",
+        absent={404: "", 410: "", 451: "", "NotFound": "", "HandleNotFound": "", "InvalidRequest": _ABSENT},
+        gone=("AccountTakedown", "AccountDeactivated"),
+        private=("BlockedActor", "BlockedByActor"),
+        stale={"InvalidRequest": "cursor"},
+        bad={"BadQueryString": "query", "InvalidRequest": _PARAMS},
+    ),
+    rest=Remaining("ratelimit-remaining", "ratelimit-reset", window_s=300.0),
     open_session=_open_session,
     endpoints=(
-        Endpoint(
+        single(
             "profile",
             "One account's public profile.",
             AUTHOR,
-            profile,
-            _ACTOR,
+            Get("/app.bsky.actor.getProfile", actor=ACTOR),
+            author_of,
             one_of=_ONE_ACTOR,
-            cache_ttl_s=900,
             fallbacks=_DIRECT,
         ),
-        Endpoint(
+        listing(
             "user/posts",
             "An account's posts and reposts, newest first.",
             POST_LIST,
-            user_posts,
-            (*_ACTOR, FILTER, collected(500, default=50)),
+            Get("/app.bsky.feed.getAuthorFeed", actor=ACTOR, filter=FILTER),
+            Pages(feed_post_of, ByToken("cursor", size_default=50), "feed"),
             one_of=_ONE_ACTOR,
-            collect=Collect(per_page=100),
+            collect=500,
             fallbacks=_DIRECT,
         ),
         Endpoint("post", "One post.", POST, post, (POST_URL,), fallbacks=_DIRECT),
@@ -114,7 +106,6 @@ PLATFORM = Platform(
             COMMENT_LIST,
             comments,
             (POST_URL, DEPTH),
-            cache_ttl_s=300,
             fallbacks=_DIRECT,
         ),
         Endpoint(
@@ -122,43 +113,41 @@ PLATFORM = Platform(
             "The accounts that liked a post.",
             AUTHOR_LIST,
             likes,
-            (POST_URL, LIMIT),
+            (POST_URL, *_PAGED.params()),
             fallbacks=_DIRECT,
         ),
-        Endpoint(
+        listing(
             "followers",
             "An account's followers.",
             AUTHOR_LIST,
-            followers,
-            (*_ACTOR, LIMIT),
+            Get("/app.bsky.graph.getFollowers", actor=ACTOR),
+            Pages(author_of, _PAGED, "followers"),
             one_of=_ONE_ACTOR,
             fallbacks=_DIRECT,
         ),
-        Endpoint(
+        listing(
             "following",
             "The accounts that an account follows.",
             AUTHOR_LIST,
-            following,
-            (*_ACTOR, LIMIT),
+            Get("/app.bsky.graph.getFollows", actor=ACTOR),
+            Pages(author_of, _PAGED, "follows"),
             one_of=_ONE_ACTOR,
             fallbacks=_DIRECT,
         ),
-        Endpoint(
+        listing(
             "search/users",
             "Accounts by query.",
             AUTHOR_LIST,
-            users_by,
-            (QUERY, LIMIT),
-            cache_ttl_s=120,
+            Get("/app.bsky.actor.searchActors", q=QUERY),
+            Pages(author_of, _PAGED, "actors"),
             fallbacks=_DIRECT,
         ),
-        Endpoint(
+        listing(
             "search",
             "Posts by query.",
             POST_LIST,
-            search,
-            (QUERY, SORT, LIMIT),
-            cache_ttl_s=120,
+            _SEARCH,
+            Pages(post_of, ByToken("cursor", total="hitsTotal"), "posts"),
             description="Bluesky searches posts for signed-in accounts only: it needs a handle and an app password.",
             needs=("identifier", "password"),
         ),

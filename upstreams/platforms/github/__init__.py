@@ -15,25 +15,33 @@ from upstreams.model.archetypes import (
     REPOSITORY_LIST,
     VELOCITY,
 )
-from upstreams.model.endpoint import Collect, Endpoint, Fallback, Platform, Read
-from upstreams.model.params import Credentials, Param, collected, limit
+from upstreams.model.calls import Get, listing, single
+from upstreams.model.endpoint import Endpoint, Fallback, Platform, Read
+from upstreams.model.params import Credentials, Param
+from upstreams.model.refusals import Refusals, Remaining
 from upstreams.platforms.github import graphql, raw
 from upstreams.platforms.github.composites import dossier, velocity
 from upstreams.platforms.github.reads import (
+    FOUND_ISSUES,
+    FOUND_REPOS,
+    FOUND_USERS,
+    HANDLE,
+    ISSUE,
+    ISSUE_URL,
+    ISSUES,
+    LINKED,
+    QUERY,
+    RELEASES,
+    REPO_URL,
+    REPOS,
+    SEARCH_ISSUES,
+    SEARCHED,
     comments,
-    issue,
-    issues,
-    profile,
     readme,
-    releases,
-    repo,
-    repos,
-    repos_by,
-    search,
     top_issues,
-    users_by,
 )
-from upstreams.platforms.github.refusals import backoff, judge
+from upstreams.platforms.github.records import author_of, issue_of, repository_of
+from upstreams.platforms.github.refusals import judge
 
 
 def _headers(credentials: Credentials) -> tuple[tuple[str, str], ...]:
@@ -42,20 +50,8 @@ def _headers(credentials: Credentials) -> tuple[tuple[str, str], ...]:
     return (*fixed, ("authorization", f"Bearer {token}")) if token else fixed
 
 
-HANDLE = Param("handle", "The account's login.", "octocat", required=True, length_max=64)
-REPO_URL = Param(
-    "url", "The repository's address, or owner/name.", "https://github.com/python-trio/trio", type="url", required=True
-)
-ISSUE_URL = Param(
-    "url", "The issue's address.", "https://github.com/python-trio/trio/issues/1", type="url", required=True
-)
-QUERY = Param("query", "What to search for; GitHub's qualifiers work.", "structured concurrency", required=True)
-ISSUE_SORT = Param(
-    "sort", "Order; best match when absent.", "created", choices=("created", "updated", "comments", "reactions")
-)
 REPO_SORT = Param("sort", "Order; best match when absent.", "stars", choices=("stars", "forks", "updated"))
 STATE = Param("state", "Which issues.", "open", default="open", choices=("open", "closed", "all"))
-LIMIT = limit(100)
 
 
 def _by_graphql(read: Read) -> tuple[Fallback, ...]:
@@ -76,27 +72,33 @@ PLATFORM = Platform(
     credentials=("token",),
     social=True,
     headers=_headers,
-    judge=judge,
-    backoff=backoff,
+    refusals=Refusals(other=judge),
+    rest=Remaining("x-ratelimit-remaining", "x-ratelimit-reset"),
     endpoints=(
-        Endpoint(
+        single(
             "profile",
             "One account's public profile.",
             AUTHOR,
-            profile,
-            (HANDLE,),
-            cache_ttl_s=900,
+            Get("/users/{login}", login=HANDLE),
+            author_of,
             fallbacks=_by_graphql(graphql.profile),
         ),
-        Endpoint(
+        listing(
             "profile/repos",
             "An account's repositories, last updated first.",
             REPOSITORY_LIST,
-            repos,
-            (HANDLE, collected(500, default=30)),
-            collect=Collect(per_page=100),
+            Get("/users/{login}/repos", login=HANDLE, sort="updated"),
+            REPOS,
+            collect=500,
         ),
-        Endpoint("repo", "One repository.", REPOSITORY, repo, (REPO_URL,), fallbacks=_by_graphql(graphql.repo)),
+        single(
+            "repo",
+            "One repository.",
+            REPOSITORY,
+            Get("/repos/{+repo}", repo=REPO_URL),
+            repository_of,
+            fallbacks=_by_graphql(graphql.repo),
+        ),
         Endpoint(
             "repo/readme",
             "A repository's readme as text.",
@@ -107,30 +109,60 @@ PLATFORM = Platform(
             "without its id and size.",
             fallbacks=(Fallback("raw", raw.readme),),
         ),
-        Endpoint(
+        listing(
             "repo/releases",
             "A repository's releases, newest first.",
             RELEASE_LIST,
-            releases,
-            (REPO_URL, LIMIT),
+            Get("/repos/{+repo}/releases", repo=REPO_URL),
+            RELEASES,
             fallbacks=_by_graphql(graphql.releases),
         ),
-        Endpoint(
-            "repo/issues", "A repository's issues and pull requests.", POST_LIST, issues, (REPO_URL, STATE, LIMIT)
+        listing(
+            "repo/issues",
+            "A repository's issues and pull requests.",
+            POST_LIST,
+            Get("/repos/{+repo}/issues", repo=REPO_URL, state=STATE),
+            ISSUES,
         ),
         Endpoint(
-            "repo/top-issues", "The open issues with the most reactions.", POST_LIST, top_issues, (REPO_URL, LIMIT)
+            "repo/top-issues",
+            "The open issues with the most reactions.",
+            POST_LIST,
+            top_issues,
+            (REPO_URL, *SEARCHED.params()),
         ),
-        Endpoint(
-            "issue", "One issue or pull request.", POST, issue, (ISSUE_URL,), fallbacks=_by_graphql(graphql.issue)
+        single(
+            "issue",
+            "One issue or pull request.",
+            POST,
+            ISSUE,
+            issue_of,
+            fallbacks=_by_graphql(graphql.issue),
         ),
-        Endpoint("issue/comments", "An issue's comments.", COMMENT_LIST, comments, (ISSUE_URL, LIMIT), cache_ttl_s=300),
-        Endpoint("search", "Issues by query.", POST_LIST, search, (QUERY, ISSUE_SORT, LIMIT), cache_ttl_s=120),
-        Endpoint(
-            "search/repos", "Repositories.", REPOSITORY_LIST, repos_by, (QUERY, REPO_SORT, LIMIT), cache_ttl_s=120
+        Endpoint("issue/comments", "An issue's comments.", COMMENT_LIST, comments, (ISSUE_URL, *LINKED.params())),
+        listing("search", "Issues by query.", POST_LIST, SEARCH_ISSUES, FOUND_ISSUES),
+        listing(
+            "search/repos",
+            "Repositories.",
+            REPOSITORY_LIST,
+            Get("/search/repositories", q=QUERY, sort=REPO_SORT).via("search"),
+            FOUND_REPOS,
         ),
-        Endpoint("search/users", "Accounts by query.", AUTHOR_LIST, users_by, (QUERY, LIMIT), cache_ttl_s=120),
+        listing(
+            "search/users",
+            "Accounts by query.",
+            AUTHOR_LIST,
+            Get("/search/users", q=QUERY).via("search"),
+            FOUND_USERS,
+        ),
         Endpoint("repo/dossier", "A repository and what surrounds it.", DOSSIER, dossier, (REPO_URL,), "advanced"),
-        Endpoint("user/profile-velocity", "An account and its pace.", VELOCITY, velocity, (HANDLE,), "advanced"),
+        Endpoint(
+            "user/profile-velocity",
+            "An account and its pace.",
+            VELOCITY,
+            velocity,
+            (HANDLE,),
+            "advanced",
+        ),
     ),
 )

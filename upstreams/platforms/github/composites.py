@@ -6,13 +6,15 @@ from datetime import datetime
 
 from upstreams.model import archetypes
 from upstreams.model.archetypes import Record
+from upstreams.model.calls import Get
 from upstreams.model.errors import NotFound
 from upstreams.model.fields import Json, count, instant, rows, total_of
 from upstreams.model.params import Args
-from upstreams.model.steps import Call, Leg, Missing, Part, Single, Steps
-from upstreams.platforms.github.reads import user_path
+from upstreams.model.steps import Leg, Missing, Part, Single, Steps
+from upstreams.platforms.github.reads import HANDLE
 
 _DAY_S = 86_400.0
+_PUSHED = Get("/users/{login}/repos", login=HANDLE, sort="pushed", per_page=100).via(optional=True)
 
 
 def dossier(args: Args) -> Steps:
@@ -38,10 +40,9 @@ def dossier(args: Args) -> Steps:
 
 def velocity(args: Args) -> Steps:
     """An account and the movement of its 100 most recently pushed repositories."""
-    path = user_path(args)
     user, repos = yield (
         Part("profile", {"handle": args.text("handle")}),
-        Call(f"{path}/repos", {"sort": "pushed", "per_page": 100}, optional=True),
+        _PUSHED.at(args),
     )
     _known(user.result.record)
     if repos and not isinstance(repos.body, list):

@@ -15,7 +15,6 @@ from upstreams.model.fields import Json, count, obj, part, parts, rows, text, to
 from upstreams.model.params import Args
 from upstreams.model.steps import Call, Page, Single, Steps
 from upstreams.platforms.github import queries
-from upstreams.platforms.github.reads import issue_named, login_of, repo_named
 from upstreams.platforms.github.records import author_of, issue_of, release_of, repository_of
 
 _SOURCE = "graphql"
@@ -24,9 +23,9 @@ _THROTTLED = frozenset(("RATE_LIMITED", "RATE_LIMIT"))
 
 def profile(args: Args) -> Steps:
     """One account, a person's or an organization's; apps are accounts in the REST API only."""
-    if login_of(args).endswith("[bot]"):
+    if args.text("handle").endswith("[bot]"):
         raise InvalidArgument("handle", "is an app's")
-    user = yield from _asked("user", queries.PROFILE, {"login": login_of(args)})
+    user = yield from _asked("user", queries.PROFILE, {"login": args.text("handle")})
     return Single(author_of(_counted(user)))
 
 
@@ -50,7 +49,7 @@ def releases(args: Args) -> Steps:
 
 def issue(args: Args) -> Steps:
     """One issue or pull request. One that is not here may have moved: only the REST API leads to its new place."""
-    issue_number = issue_named(args)[2]
+    issue_number = args.text("url").rpartition("/")[2]
     found = yield from _repository(args, queries.ISSUE, number=int(issue_number))
     entry = part(found, "issue")
     if not entry:
@@ -59,7 +58,7 @@ def issue(args: Args) -> Steps:
 
 
 def _repository(args: Args, query: str, **variables: str | int | None) -> Generator[Call, Any, Json]:
-    owner, name = repo_named(args)
+    owner, name = args.text("url").split("/")[:2]
     return (yield from _asked("repository", query, {"owner": owner, "name": name, **variables}))
 
 

@@ -8,7 +8,6 @@ from upstreams.model.archetypes import Record, article
 from upstreams.model.errors import UnexpectedBody, UpstreamFailed
 from upstreams.model.params import Args
 from upstreams.model.steps import Answer, Call, Single, Steps, segment
-from upstreams.platforms.github.reads import repo_named
 
 _USUAL = (".github/README.md", "README.md")
 """In the order in which GitHub itself looks for a readme."""
@@ -28,7 +27,7 @@ _BLANK = re.compile(r"\s")
 
 def readme(args: Args) -> Steps:
     """A repository's readme under its usual names. It may have another, so that none found says nothing for certain."""
-    full_name = "/".join(map(segment, repo_named(args)))
+    full_name = "/".join(map(segment, args.text("url").split("/")))
     for paths in (_USUAL, _RARE):
         answers = yield tuple(_file(full_name, path) for path in paths)
         for path, answer in zip(paths, answers, strict=True):

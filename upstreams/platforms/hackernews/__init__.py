@@ -5,34 +5,29 @@ from __future__ import annotations
 from dataclasses import replace
 
 from upstreams.model.archetypes import AUTHOR, COMMENT_LIST, POST, POST_LIST
-from upstreams.model.endpoint import Collect, Endpoint, Fallback, Platform
-from upstreams.model.params import Param, collected, limit
+from upstreams.model.calls import listing, single
+from upstreams.model.endpoint import Endpoint, Fallback, Platform
+from upstreams.model.params import limit
 from upstreams.platforms.hackernews import elsewhere
-from upstreams.platforms.hackernews.reads import comments, listed, profile, search, story
-
-QUERY = Param("query", "What to search for; * stands for everything.", "structured concurrency", required=True)
-TAGS = Param(
-    "tags",
-    "Kinds of items: story, comment, poll, job, show_hn, ask_hn, front_page, author_NAME, story_ID. "
-    "A comma means and, parentheses mean or.",
-    "(story,poll),author_pg",
-    default="story",
+from upstreams.platforms.hackernews.reads import (
+    HANDLE,
+    HITS,
+    ITEM,
+    LIMIT,
+    SEARCH,
+    STORY_ID,
+    comments,
+    listed,
+    profile,
+    story_of,
 )
-SORT = Param("sort", "Order of the results.", "recent", default="relevance", choices=("relevance", "recent"))
-SINCE = Param("since", "Only items of this instant or later, as a date or an ISO 8601 time.", "2024-01-31")
-UNTIL = Param("until", "Only items from before this instant.", "2024-02-29T12:00:00Z")
-MIN_POINTS = Param("min_points", "Only items with at least these points.", "100", type="integer", minimum=0)
-MIN_COMMENTS = Param("min_comments", "Only items with at least these comments.", "10", type="integer", minimum=0)
-STORY_ID = Param("id", "The story's number.", "8863", required=True, length_max=20)
-HANDLE = Param("handle", "The account's name.", "pg", required=True, length_max=64)
-LIMIT = limit(100)
 
 _ALGOLIAS = "While Firebase is away Algolia lists them: it knows the newest a little later, and its list is longer."
 _FIREBASES = "While Algolia is away Firebase tells of it"
 
 
 def _front_page(resource: str, summary: str, name: str) -> Endpoint:
-    return Endpoint(resource, summary, POST_LIST, listed(name), (limit(30),), cache_ttl_s=120)
+    return Endpoint(resource, summary, POST_LIST, listed(name), (limit(30),), kind="search")
 
 
 def _by_date(resource: str, summary: str, name: str, tag: str) -> Endpoint:
@@ -51,22 +46,21 @@ PLATFORM = Platform(
     docs_url="https://hn.algolia.com/api",
     social=True,
     endpoints=(
-        Endpoint(
+        listing(
             "search",
             "Stories, comments and polls by query.",
             POST_LIST,
-            search,
-            (QUERY, TAGS, SORT, SINCE, UNTIL, MIN_POINTS, MIN_COMMENTS, collected(500, default=20)),
-            cache_ttl_s=120,
-            collect=Collect(per_page=100),
+            SEARCH,
+            HITS,
+            collect=500,
             description="Algolia serves about 1,000 results of a search; since and until reach what lies beyond.",
         ),
-        Endpoint(
+        single(
             "story",
             "One story, poll or job.",
             POST,
-            story,
-            (STORY_ID,),
+            ITEM,
+            story_of,
             description=f"One story, poll or job. {_FIREBASES}: then the number of comments is known, story_id is not.",
             fallbacks=(Fallback("firebase", elsewhere.story),),
         ),
@@ -76,7 +70,6 @@ PLATFORM = Platform(
             COMMENT_LIST,
             comments,
             (STORY_ID, LIMIT),
-            cache_ttl_s=300,
             description=f"A story's comments, each with the replies to it. {_FIREBASES}, comment by comment: then they "
             "come in the site's order, and a warning says so where a page has more than 300 with their replies.",
             fallbacks=(Fallback("firebase", elsewhere.comments),),
@@ -87,7 +80,6 @@ PLATFORM = Platform(
             AUTHOR,
             profile,
             (HANDLE,),
-            cache_ttl_s=900,
             fallbacks=(Fallback("firebase", elsewhere.profile),),
         ),
         _front_page("top", "The stories and jobs of the front page and the pages after it.", "topstories"),

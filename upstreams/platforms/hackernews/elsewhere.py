@@ -9,42 +9,37 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import Any, NamedTuple
 
+from upstreams.model.calls import Get, Pages
 from upstreams.model.endpoint import Read
 from upstreams.model.fields import Json, ident, obj
-from upstreams.model.params import Args, Value
-from upstreams.model.steps import Answer, Call, Missing, Page, Single, Steps, segment
-from upstreams.platforms.hackernews.reads import (
-    HITS,
-    LEVELS_MAX,
-    arrived,
-    handle_of,
-    hits_page,
-    left_out,
-    numbers,
-    only_story,
-    story_number,
-)
+from upstreams.model.paging import ByPage
+from upstreams.model.params import Args
+from upstreams.model.steps import Answer, Call, Missing, Page, Single, Steps
+from upstreams.platforms.hackernews.reads import HANDLE, LEVELS_MAX, arrived, left_out, numbers, only_story
 from upstreams.platforms.hackernews.records import author_of, comment_of, post_of
 
 _COMMENTS_MAX = 300
 """Comments of one page: each is a call of its own."""
 
 
+_NEWEST = Pages(post_of, ByPage("page", first=0, size="hitsPerPage", pages="nbPages"), "hits")
+_BY_DATE = Get("/search_by_date").via("algolia")
+_USER = Get("/user/{name}.json", name=HANDLE).via("firebase")
+
+
 def newest(tag: str) -> Read:
     """The read of the newest items of a kind by Algolia, whose list ends later than Firebase's."""
 
     def read(args: Args) -> Steps:
-        page = args.position("p", 0)
-        query: dict[str, Value | None] = {"tags": tag, "page": page, "hitsPerPage": args.number("limit")}
-        answer = yield Call("/search_by_date", query, source="algolia", accepts=HITS)
-        return hits_page(answer, page)
+        answer = yield _BY_DATE.at(args, _NEWEST, tags=tag)
+        return _NEWEST.page(args, answer)
 
     return read
 
 
 def profile(args: Args) -> Steps:
     """One account by Firebase."""
-    answer = yield Call(f"/user/{segment(handle_of(args))}.json", source="firebase")
+    answer = yield _USER.at(args)
     return Single(author_of(obj(answer.body)))
 
 
@@ -55,7 +50,7 @@ def story(args: Args) -> Steps:
 
 
 def _story_asked_for(args: Args) -> Generator[Call, Any, Json]:
-    answer = yield _item(int(story_number(args)))
+    answer = yield _item(int(args.text("id")))
     return only_story(obj(answer.body))
 
 

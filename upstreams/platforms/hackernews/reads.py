@@ -1,79 +1,99 @@
-"""Hacker News' reads: one generator a resource, from parameters to calls to records."""
+"""Hacker News' parameters and calls, and the reads that are more than one call's record or page."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 from upstreams.model.endpoint import Read
 from upstreams.model.errors import InvalidArgument, NotFound, UnexpectedBody, UpstreamFailed
-from upstreams.model.fields import Json, count, ident, instant, number, obj, parts, rows, text
-from upstreams.model.maps import Rows
-from upstreams.model.params import Args
-from upstreams.model.steps import Answer, Call, Missing, Page, Single, Steps, segment
+from upstreams.model.archetypes import Record
+from upstreams.model.calls import Get, Pages, made
+from upstreams.model.fields import WHOLE_MAX, Json, ident, instant, obj, parts, rows, text
+from upstreams.model.paging import ByPage
+from upstreams.model.params import Args, Param, limit
+from upstreams.model.steps import Answer, Call, Missing, Page, Single, Steps
 from upstreams.platforms.hackernews.records import author_of, comment_of, post_of
 
 _TAG = r"[\w-]+"
 _ALL_OF = rf"(?:{_TAG}|\({_TAG}(?:,{_TAG})*\))"
 _TAGS = re.compile(rf"{_ALL_OF}(?:,{_ALL_OF})*", re.ASCII)
-_NUMBER = re.compile(r"[0-9]+")
-HITS = Rows(post_of, "hits", also=("page", "nbPages", "nbHits"))
-_THREADS_MAX = 20_000
-"""Comments at the top of a story: they come at once, and a page is a part of them."""
 LEVELS_MAX = 100
 """Levels of replies that are read: what writes our answers as JSON does not nest much deeper."""
 
 
-def search(args: Args) -> Steps:
-    """Items that match a query, by relevance or newest first."""
-    if not _TAGS.fullmatch(args.text("tags")):
+def _tagged(tags: str) -> str:
+    if not _TAGS.fullmatch(tags):
         raise InvalidArgument("tags", "must be tags with commas between them, such as (story,poll),author_pg")
-    page = args.position("p", 0)
-    query = {
-        "query": args.text("query") if args.text("query") != "*" else None,
-        "tags": args.text("tags"),
-        "numericFilters": _numeric_filters(args),
-        "page": page,
-        "hitsPerPage": args.number("limit"),
-    }
-    answer = yield Call("/search_by_date" if args.text("sort") == "recent" else "/search", query, accepts=HITS)
-    return replace(hits_page(answer, page), total=count(HITS.members(answer.body), "nbHits"))
+    return tags
 
 
-def hits_page(answer: Answer, page: int) -> Page:
-    """Algolia's page number `page` of a search."""
-    records, told = HITS.records(answer.body), HITS.members(answer.body)
-    following = max(page, number(told, "page") or 0) + 1
-    return Page(records, next={"p": following} if following < (number(told, "nbPages") or 0) else None)
+def _searched(query: str) -> str | None:
+    return query if query != "*" else None
 
 
-def _numeric_filters(args: Args) -> str | None:
+def _path(sort: str) -> str:
+    return "search_by_date" if sort == "recent" else "search"
+
+
+def _numeric_filters(*told: str | int | None) -> str | None:
+    since, until, points, comments = told
     bounds = (
-        ("created_at_i>=", _seconds(args, "since")),
-        ("created_at_i<", _seconds(args, "until")),
-        ("points>=", args.values.get("min_points")),
-        ("num_comments>=", args.values.get("min_comments")),
+        ("created_at_i>=", _seconds("since", since)),
+        ("created_at_i<", _seconds("until", until)),
+        ("points>=", points),
+        ("num_comments>=", comments),
     )
     return ",".join(f"{field}{bound}" for field, bound in bounds if bound is not None) or None
 
 
-def _seconds(args: Args, name: str) -> int | None:
-    if name not in args.values:
+def _seconds(name: str, told: str | int | None) -> int | None:
+    if told is None:
         return None
-    moment = instant({name: args.text(name)}, name)
+    moment = instant({name: told}, name)
     if moment is None:
         raise InvalidArgument(name, "must be a date or a time, such as 2024-01-31 or 2024-01-31T12:00:00Z")
     return int(datetime.fromisoformat(moment).timestamp())
 
 
-def story_number(args: Args) -> str:
-    """The `id` parameter, refused before any call where it is no number."""
-    if not _NUMBER.fullmatch(args.text("id")):
-        raise InvalidArgument("id", "must be a story's number, such as 8863")
-    return args.text("id")
+QUERY = Param("query", "What to search for; * stands for everything.", "structured concurrency", required=True)
+TAGS = Param(
+    "tags",
+    "Kinds of items: story, comment, poll, job, show_hn, ask_hn, front_page, author_NAME, story_ID. "
+    "A comma means and, parentheses mean or.",
+    "(story,poll),author_pg",
+    default="story",
+)
+SORT = Param("sort", "Order of the results.", "recent", default="relevance", choices=("relevance", "recent"))
+SINCE = Param("since", "Only items of this instant or later, as a date or an ISO 8601 time.", "2024-01-31")
+UNTIL = Param("until", "Only items from before this instant.", "2024-02-29T12:00:00Z")
+MIN_POINTS = Param("min_points", "Only items with at least these points.", "100", type="integer", minimum=0)
+MIN_COMMENTS = Param("min_comments", "Only items with at least these comments.", "10", type="integer", minimum=0)
+STORY_ID = Param(
+    "id",
+    "The story's number, or its address.",
+    "8863",
+    required=True,
+    length_max=200,
+    forms=(r"news\.ycombinator\.com/item\?(?:.*&)?id=(\d+)(?:[&#].*)?",),
+    pattern=r"\d{1,20}",
+    problem="must be a story's number, such as 8863",
+)
+HANDLE = Param("handle", "The account's name.", "pg", required=True, length_max=64, strip="@")
+LIMIT = limit(100)
+SEARCH = Get(
+    "/{path}",
+    path=made(_path, SORT),
+    query=made(_searched, QUERY),
+    tags=made(_tagged, TAGS),
+    numericFilters=made(_numeric_filters, SINCE, UNTIL, MIN_POINTS, MIN_COMMENTS),
+)
+HITS = Pages(post_of, ByPage("page", first=0, size="hitsPerPage", pages="nbPages", total="nbHits"), "hits")
+ITEM = Get("/items/{id}", id=STORY_ID)
+_USER = Get("/users/{name}", name=HANDLE)
+_JOINED = Get("/user/{name}.json", name=HANDLE).via("firebase", optional=True)
 
 
 def only_story(item: Json) -> Json:
@@ -88,23 +108,17 @@ def only_story(item: Json) -> Json:
     return item
 
 
-def _story_asked_for(args: Args) -> Generator[Call, Any, Json]:
-    """The item with its whole thread."""
-    answer = yield Call(f"/items/{story_number(args)}")
-    return only_story(obj(answer.body))
-
-
-def story(args: Args) -> Steps:
-    """One story, poll or job."""
-    item = yield from _story_asked_for(args)
-    return Single(post_of(item))
+def story_of(item: Json) -> Record:
+    """A story, poll or job."""
+    return post_of(only_story(item))
 
 
 def comments(args: Args) -> Steps:
     """A story's comments; a page is a part of those at the top, each with its replies."""
-    item = yield from _story_asked_for(args)
+    answer = yield ITEM.at(args)
+    item = only_story(obj(answer.body))
     start, end = args.position("o", 0), args.position("o", 0) + args.number("limit")
-    threads = rows(item.get("children") or [], _THREADS_MAX)
+    threads = rows(item.get("children") or [], WHOLE_MAX)
     shown = threads[start:end]
     return Page(
         [comment_of(thread, ident(item, "id"), LEVELS_MAX) for thread in shown],
@@ -121,18 +135,12 @@ def _goes_deeper(level: list[Json]) -> bool:
     return True
 
 
-def handle_of(args: Args) -> str:
-    """The `handle` parameter; an at sign before it is left out."""
-    return args.text("handle").removeprefix("@")
-
-
 def profile(args: Args) -> Steps:
     """One account; Algolia does not always tell when it was made, Firebase does."""
-    name = segment(handle_of(args))
-    answer = yield Call(f"/users/{name}")
+    answer = yield _USER.at(args)
     user = obj(answer.body)
     if instant(user, "created_at", "created_at_i") is None:
-        other = yield Call(f"/user/{name}.json", source="firebase", optional=True)
+        other = yield _JOINED.at(args)
         known = other.body if other and isinstance(other.body, dict) else {}
         user = {**user, "created": known.get("created")}
     return Single(author_of(user))

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 from upstreams.model.archetypes import AUTHOR, COMMENT_LIST, POST, POST_LIST
-from upstreams.model.endpoint import Endpoint, Platform
-from upstreams.model.params import Param, limit
-from upstreams.platforms.stackexchange.reads import (
-    answers,
-    comments,
-    profile,
-    profile_posts,
-    question,
-    questions,
-    search,
-)
-from upstreams.platforms.stackexchange.refusals import backoff, judge, method_of
+from upstreams.model.calls import Get, Member, Pages, Secret, listing, single
+from upstreams.model.endpoint import Platform
+from upstreams.model.paging import ByPage
+from upstreams.model.params import Args, Param
+from upstreams.model.refusals import Remaining
+from upstreams.platforms.stackexchange.records import author_of, comment_of, question_of
+from upstreams.platforms.stackexchange.refusals import REFUSALS
 
 QUERY = Param("query", "What to search for, in titles and bodies.", "structured concurrency", required=True)
 SEARCH_SORT = Param(
@@ -24,7 +21,7 @@ SEARCH_SORT = Param(
     default="relevance",
     choices=("relevance", "votes", "creation", "activity"),
 )
-TAGGED = Param("tagged", "Only questions with all of these tags, up to five with semicolons.", "python;trio")
+TAGGED = Param("tagged", "Only questions with all of these tags, up to five with semicolons.", "python;trio", fold=True)
 SORT = Param(
     "sort",
     "Order: last active, most votes or newest first, or what is hot now, this week or this month.",
@@ -32,16 +29,60 @@ SORT = Param(
     default="activity",
     choices=("activity", "votes", "creation", "hot", "week", "month"),
 )
-QUESTION_ID = Param("id", "The question's number.", "11227809", required=True, length_max=20)
-USER_ID = Param("user_id", "The account's number on the site.", "22656", required=True, length_max=20)
+_SITES = r"(?:[a-z0-9.-]+\.(?:com|net))"
+QUESTION_ID = Param(
+    "id",
+    "The question's number.",
+    "11227809",
+    required=True,
+    length_max=300,
+    forms=(rf"{_SITES}/q(?:uestions)?/(\d+)(?:/.*)?",),
+    pattern=r"\d{1,20}",
+    problem="must be a number, such as 11227809",
+)
+USER_ID = Param(
+    "user_id",
+    "The account's number on the site.",
+    "22656",
+    required=True,
+    length_max=300,
+    forms=(rf"{_SITES}/users/(\d+)(?:/.*)?",),
+    pattern=r"\d{1,20}",
+    problem="must be a number, such as 22656",
+)
 SITE = Param(
     "site",
     "The site, as in its address: stackoverflow, superuser, math, meta.stackoverflow.",
     "askubuntu",
     default="stackoverflow",
     length_max=100,
+    fold=True,
 )
-LIMIT = limit(100)
+
+_PAGES_WITHOUT_KEY = 25
+"""Pages of one list that Stack Exchange serves to those who send no key."""
+_IDS = re.compile(r"/[0-9][0-9;]*(?=/|$)")
+
+
+class _Paged(ByPage):
+    """Pages whose depth is finite for those without a key (spec 4.3)."""
+
+    def is_last(self, args: Args, number: int) -> bool:
+        """As `ByPage`."""
+        return number >= _PAGES_WITHOUT_KEY and not args.credentials.get("key")
+
+
+def _get(path: str, **members: Member) -> Get:
+    return Get(path, **members, site=SITE, filter="withbody", key=Secret("key"))
+
+
+def _method_of(path: str) -> str:
+    """The path without the ids in it: `/questions/1;2/answers` and `/questions/3/answers` are one method."""
+    return _IDS.sub("/{ids}", path)
+
+
+_PAGED = _Paged("page", size="pagesize", more="has_more", total="total")
+_QUESTIONS, _COMMENTS = Pages(question_of, _PAGED, "items"), Pages(comment_of, _PAGED, "items")
 
 PLATFORM = Platform(
     slug="stackexchange",
@@ -50,34 +91,46 @@ PLATFORM = Platform(
     docs_url="https://api.stackexchange.com/docs",
     credentials=("key",),
     social=True,
-    judge=judge,
-    backoff=backoff,
-    method_of=method_of,
+    refusals=REFUSALS,
+    rest=Remaining(member="quota_remaining", pause="backoff"),
+    method_of=_method_of,
     endpoints=(
-        Endpoint(
-            "search", "Questions by query.", POST_LIST, search, (QUERY, SEARCH_SORT, SITE, LIMIT), cache_ttl_s=120
+        listing(
+            "search",
+            "Questions by query.",
+            POST_LIST,
+            _get("/search/advanced", q=QUERY, sort=SEARCH_SORT, order="desc"),
+            _QUESTIONS,
         ),
-        Endpoint("questions", "A site's questions, also by tag.", POST_LIST, questions, (TAGGED, SORT, SITE, LIMIT)),
-        Endpoint("question", "One question.", POST, question, (QUESTION_ID, SITE)),
-        Endpoint(
+        listing(
+            "questions",
+            "A site's questions, also by tag.",
+            POST_LIST,
+            _get("/questions", tagged=TAGGED, sort=SORT, order="desc"),
+            _QUESTIONS,
+        ),
+        single("question", "One question.", POST, _get("/questions/{id}", id=QUESTION_ID), question_of, at="items[0]"),
+        listing(
             "question/answers",
             "A question's answers, the most votes first; the accepted one is pinned.",
             COMMENT_LIST,
-            answers,
-            (QUESTION_ID, SITE, LIMIT),
-            cache_ttl_s=300,
+            _get("/questions/{id}/answers", id=QUESTION_ID, sort="votes", order="desc"),
+            _COMMENTS,
         ),
-        Endpoint(
+        listing(
             "question/comments",
             "The comments on a question itself, oldest first.",
             COMMENT_LIST,
-            comments,
-            (QUESTION_ID, SITE, LIMIT),
-            cache_ttl_s=300,
+            _get("/questions/{id}/comments", id=QUESTION_ID, sort="creation", order="asc"),
+            _COMMENTS,
         ),
-        Endpoint("profile", "One account on a site.", AUTHOR, profile, (USER_ID, SITE), cache_ttl_s=900),
-        Endpoint(
-            "profile/posts", "An account's questions, newest first.", POST_LIST, profile_posts, (USER_ID, SITE, LIMIT)
+        single("profile", "One account on a site.", AUTHOR, _get("/users/{id}", id=USER_ID), author_of, at="items[0]"),
+        listing(
+            "profile/posts",
+            "An account's questions, newest first.",
+            POST_LIST,
+            _get("/users/{id}/questions", id=USER_ID, sort="creation", order="desc"),
+            _QUESTIONS,
         ),
     ),
 )

@@ -1,84 +1,76 @@
-"""Stack Exchange's JSON as our records: pure functions from one upstream object to one record."""
+"""Stack Exchange's JSON as our records: tables of our fields and theirs."""
 
 from __future__ import annotations
 
 from html import unescape
 
-from upstreams.model.archetypes import Record, author, byline, comment, post
-from upstreams.model.fields import Json, count, flag, ident, instant, joined, number, part, plain, text, texts, total_of
+from upstreams.model import readers as read
+from upstreams.model.archetypes import author, byline, comment, post
+from upstreams.model.fields import joined, total_of
+from upstreams.model.maps import record_map
+from upstreams.model.readers import Reader, of
 
 
-def _unescaped(item: Json, name: str) -> str | None:
-    """A text whose characters are escaped as in HTML, though there is no markup in it."""
-    found = text(item, name)
+def _unescaped(found: str | None) -> str | None:
     return found and unescape(found)
 
 
-def _byline_of(item: Json) -> Record | None:
-    """The owner; of a deleted account a name is left, or nothing."""
-    owner = part(item, "owner")
-    if not owner:
-        return None
-    return byline(
-        id=ident(owner, "user_id"),
-        display_name=_unescaped(owner, "display_name"),
-        avatar_url=text(owner, "profile_image"),
-        url=text(owner, "link"),
-    )
+def _escaped(name: str) -> Reader:
+    """A text whose characters are escaped as in HTML, though there is no markup in it."""
+    return of(_unescaped, read.text(name))
 
 
-def question_of(item: Json) -> Record:
-    """A question."""
-    return post(
-        id=ident(item, "question_id"),
-        url=text(item, "link"),
-        text=joined(_unescaped(item, "title"), plain(text(item, "body"))),
-        author=_byline_of(item),
-        views=count(item, "view_count"),
-        likes=number(item, "score"),
-        comments=count(item, "answer_count"),
-        published_at=instant(item, "creation_date"),
-        ext={
-            "tags": texts(item, "tags"),
-            "is_answered": flag(item, "is_answered"),
-            "accepted_answer_id": ident(item, "accepted_answer_id"),
-            "comment_count": count(item, "comment_count"),
-            "last_activity_date": instant(item, "last_activity_date"),
-        },
-    )
-
-
-def comment_of(item: Json) -> Record:
-    """An answer to a question, or a comment."""
-    return comment(
-        id=ident(item, "answer_id", "comment_id"),
-        url=text(item, "link"),
-        post_id=ident(item, "question_id", "post_id"),
-        text=plain(text(item, "body")),
-        author=_byline_of(item),
-        likes=number(item, "score"),
-        pinned=flag(item, "is_accepted"),
-        published_at=instant(item, "creation_date"),
-    )
-
-
-def author_of(user: Json) -> Record:
-    """An account on one site; its reputation is what comes closest to likes."""
-    return author(
-        id=ident(user, "user_id"),
-        display_name=_unescaped(user, "display_name"),
-        avatar_url=text(user, "profile_image"),
-        bio=plain(text(user, "about_me")),
-        posts_count=_posts_of(user),
-        likes_count=number(user, "reputation"),
-        url=text(user, "link"),
-        joined_at=instant(user, "creation_date"),
-        location=_unescaped(user, "location"),
-        external_url=text(user, "website_url"),
-    )
-
-
-def _posts_of(user: Json) -> int | None:
+def _sum(questions: int | None, answers: int | None) -> int | None:
     """Questions and answers together; one of the two alone would pass for both."""
-    told = count(user, "question_count"), count(user, "answer_count")
-    return None if None in told else total_of(told)
+    return None if questions is None or answers is None else total_of((questions, answers))
+
+
+_ACCOUNT = {
+    "id": read.ident("user_id"),
+    "display_name": _escaped("display_name"),
+    "avatar_url": read.text("profile_image"),
+    "url": read.text("link"),
+}
+_byline_of = record_map(byline, **_ACCOUNT)
+question_of = record_map(
+    post,
+    id=read.ident("question_id"),
+    url=read.text("link"),
+    text=of(joined, _escaped("title"), read.html("body")),
+    author=_byline_of.at("owner"),
+    views=read.count("view_count"),
+    likes=read.number("score"),
+    comments=read.count("answer_count"),
+    published_at=read.instant("creation_date"),
+    ext={
+        "tags": read.texts("tags"),
+        "is_answered": read.flag("is_answered"),
+        "accepted_answer_id": read.ident("accepted_answer_id"),
+        "comment_count": read.count("comment_count"),
+        "last_activity_date": read.instant("last_activity_date"),
+    },
+)
+"""A question; of a deleted account a name is left, or nothing."""
+comment_of = record_map(
+    comment,
+    id=read.ident("answer_id", "comment_id"),
+    url=read.text("link"),
+    post_id=read.ident("question_id", "post_id"),
+    text=read.html("body"),
+    author=_byline_of.at("owner"),
+    likes=read.number("score"),
+    pinned=read.flag("is_accepted"),
+    published_at=read.instant("creation_date"),
+)
+"""An answer to a question, or a comment."""
+author_of = record_map(
+    author,
+    **_ACCOUNT,
+    bio=read.html("about_me"),
+    posts_count=of(_sum, read.count("question_count"), read.count("answer_count")),
+    likes_count=read.number("reputation"),
+    joined_at=read.instant("creation_date"),
+    location=_escaped("location"),
+    external_url=read.text("website_url"),
+)
+"""An account on one site; its reputation is what comes closest to likes."""

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from upstreams.fetching.retry_after import retry_after_s, until_reset_s
+from upstreams.model.refusals import retry_after_s, until_reset_s
 
 SENT = "Wed, 01 Jan 2025 00:00:00 GMT"
 LATER = "Wed, 01 Jan 2025 00:01:30 GMT"

@@ -100,7 +100,7 @@ def _shared(of: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ...]]:
 
 @cache
 def _having() -> dict[str, tuple[str, ...]]:
-    from upstreams.model.small_words import SMALL_WORDS  # noqa: PLC0415 - 10 ms, which only who reads texts needs
+    from upstreams.model.computed.small_words import SMALL_WORDS  # noqa: PLC0415 - 10 ms, which only who reads texts needs
 
     return _shared({tag: words.split() for tag, words in SMALL_WORDS.items()})
 

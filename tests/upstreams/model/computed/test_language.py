@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from upstreams.model.computed import category_of
-from upstreams.model.language import language_of
+from upstreams.model.computed.language import language_of
 
 ENGLISH = "This is a plain sentence in English about nothing at all"
 SENTENCES = {

@@ -8,7 +8,7 @@ from string import ascii_lowercase
 from typing import Any
 
 from upstreams.model import fields
-from upstreams.model.language import language_of
+from upstreams.model.computed.language import language_of
 
 Record = dict[str, Any]
 Computed = Callable[[Record, list[str]], Record]

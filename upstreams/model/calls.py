@@ -1,0 +1,294 @@
+"""Calls as values, and the endpoints that are one call: a platform's declaration reads like its documentation.
+
+    LOOKUP = Get("/v1/accounts/lookup", acct=HANDLE)
+    POST_OF_ID = Get("/v1/statuses/{id}", id=POST_ID)
+
+    single("profile", "One account.", AUTHOR, LOOKUP, author_of)
+    listing("hashtag", "Posts with a hashtag.", POST_LIST, Get("/v1/timelines/tag/{tag}", tag=TAG), post_of, OLDER)
+
+The members of a call are parameters, constants, or values `made` of parameters. One whose name stands in the path
+fills it there, as one segment; `{+name}` takes a value with slashes in it. All others are query members, or the body of
+a `Post`. What was not sent, None, is left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import Any, Literal, NamedTuple, Unpack
+
+from upstreams.model import fields, values
+from upstreams.model.archetypes import Archetype, Record
+from upstreams.model.endpoint import Collect, Endpoint, Options, Read
+from upstreams.model.errors import NotFound
+from upstreams.model.maps import RecordMap, Rows
+from upstreams.model.paging import Paging
+from upstreams.model.params import Args, Param, Value
+from upstreams.model.steps import Accepts, Answer, Call, Page, Single, Steps, segment
+
+_PLACE = re.compile(r"\{(\+?)(\w+)\}")
+_NOTHING: Mapping[str, Any] = {}
+
+MakeRecord = RecordMap | Callable[[fields.Json], Record]
+_Make = Callable[[Args, Accepts, Mapping[str, Any], Mapping[str, Any]], Call]
+
+
+class Made(NamedTuple):
+    """A member of a call that a function makes of parameters' values; one that was not sent is None."""
+
+    function: Callable[..., Value | None]
+    params: tuple[Param, ...]
+
+
+class Secret(NamedTuple):
+    """A member of a call that is a credential, where it is configured."""
+
+    name: str
+
+
+Member = Param | Made | Secret | Value | tuple[str, ...] | None
+
+
+def made(function: Callable[..., Value | None], *params: Param) -> Made:
+    """Return a member that `function` makes of the values of these parameters; it may raise InvalidArgument."""
+    return Made(function, params)
+
+
+class Get:
+    """A GET request as a value: `at` gives the call of a request's arguments."""
+
+    method: Literal["GET", "POST"] = "GET"
+    _body = ""
+
+    def __init__(self, path: str, /, **members: Member) -> None:
+        self.path = path
+        self._members = members
+        self._via: Mapping[str, Any] = _NOTHING
+
+    def via(
+        self,
+        source: str = "",
+        *,
+        optional: bool = False,
+        signed: bool = False,
+        accepts: Accepts = "json",
+        headers: tuple[tuple[str, str], ...] = (),
+    ) -> Get:
+        """The same call to another source, one that may fail, one with a session, or one of another body than JSON."""
+        other = type(self)(self.path, **self._members)
+        other._via = {
+            "source": source, "optional": optional, "needs_session": signed, "accepts": accepts, "headers": headers,
+        }  # fmt: skip
+        return other
+
+    @property
+    def accepts(self) -> Accepts:
+        """The form of the answer's body, where no map reads it."""
+        accepts: Accepts = self._via.get("accepts", "json")
+        return accepts
+
+    @property
+    def params(self) -> tuple[Param, ...]:
+        """The parameters that it takes, in their order."""
+        found: dict[str, Param] = {}
+        for member in self._members.values():
+            for param in (member,) if isinstance(member, Param) else member.params if isinstance(member, Made) else ():
+                found.setdefault(param.name, param)
+        return tuple(found.values())
+
+    def at(self, args: Args, pages: Pages | None = None, **given: Value | None) -> Call:
+        """The call of these arguments, for a page of a list where `pages` read it; `given` fills more members."""
+        if pages is None:
+            return self.make(args, self.accepts, _NOTHING, given)
+        return self.make(args, pages.accepts, pages.paging.query(args), given)
+
+    @cached_property
+    def make(self) -> _Make:
+        """The function that makes the call of arguments, a body's form, a page's query members and further members."""
+        return _compiled(self)
+
+    def _display(self, written: Mapping[str, str]) -> str:
+        """The code of the arguments of `Call` behind its path."""
+        return f"{{{_members(written)}**more, **page}}, {self._rest('None')}"
+
+    def _rest(self, body: str) -> str:
+        via = self._via
+        return (
+            f"{via.get('source', '')!r}, {via.get('headers', ())!r}, accepts, {self.method!r}, {body}, "
+            f"{via.get('optional', False)}, {via.get('needs_session', False)}"
+        )
+
+
+class Post(Get):
+    """A POST request that only reads, with its members as a JSON object; it is tried again as a GET is."""
+
+    method = "POST"
+
+    def _display(self, written: Mapping[str, str]) -> str:
+        return f"{{}}, {self._rest(f'told({{{_members(written)}**more, **page}})')}, None, True"
+
+
+class PostForm(Get):
+    """A POST request that only reads, with its members as a form; it is tried again as a GET is."""
+
+    method = "POST"
+
+    def _display(self, written: Mapping[str, str]) -> str:
+        return f"{{}}, {self._rest('None')}, {{{_members(written)}**more, **page}}, True"
+
+
+def _members(written: Mapping[str, str]) -> str:
+    return "".join(f"{name!r}: {code}, " for name, code in written.items())
+
+
+def _told(members: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {name: value for name, value in members.items() if value is not None}
+
+
+def _compiled(get: Get) -> _Make:
+    """Write the function without loops: most requests make one call, and this is most of what that takes."""
+    names: dict[str, Any] = {"Call": Call, "segment": segment, "several": _several, "told": _told}
+    codes = {name: _code(member, name, names) for name, member in get._members.items()}
+    in_path = {found[2] for found in _PLACE.finditer(get.path)}
+    lines = [
+        "def make(args, accepts, page, more):",
+        "    values = args.values",
+        *(["    more = {**more}"] if in_path - codes.keys() else ()),
+        *(f"    p_{name} = {codes.get(name) or f'more.pop({name!r})'}" for name in sorted(in_path)),
+    ]
+    path = _PLACE.sub(_segment_code, get.path.replace("'", "%27"))
+    query = {name: code for name, code in codes.items() if name not in in_path}
+    lines.append(f"    return Call({'f' if in_path else ''}'{path}', {get._display(query)})")
+    exec("\n".join(lines), names)  # noqa: S102 - written above, from names that a platform declares
+    function: _Make = names["make"]
+    return function
+
+
+def _segment_code(found: re.Match[str]) -> str:
+    return f"{{{'several' if found[1] else 'segment'}(p_{found[2]})}}"
+
+
+def _several(text: str) -> str:
+    return "/".join(map(segment, text.split("/")))
+
+
+def _code(member: Member, name: str, names: dict[str, Any]) -> str:
+    if isinstance(member, Param):
+        return f"values[{member.name!r}]" if member.required else f"values.get({member.name!r})"
+    if isinstance(member, Secret):
+        return f"args.credentials.get({member.name!r})"
+    if isinstance(member, Made):
+        place = f"made_{len(names)}"
+        names[place] = member.function
+        return f"{place}({', '.join(f'values.get({param.name!r})' for param in member.params)})"
+    place = f"value_{len(names)}"
+    names[place] = member
+    return place if member is not None else "None"
+
+
+class Pages:
+    """The pages of a list: how it is paged, and how its rows are read. `at` leads to the rows in the body.
+
+    `warnings` are told with a page where the member of the body that each names is true.
+    """
+
+    def __init__(
+        self, record: MakeRecord, paging: Paging, at: str = "", *, warnings: Mapping[str, str] = _NOTHING
+    ) -> None:
+        self.paging = paging
+        self.record = record
+        self._also = (*paging.also, *warnings)
+        self._warnings = warnings
+        self._rows = Rows(record, at, self._also)
+        self.accepts: Accepts = self._rows if isinstance(record, RecordMap) else "json"
+
+    def page(self, args: Args, answer: Answer) -> Page:
+        """The page that came."""
+        paging, rows = self.paging, self._rows
+        told = rows.members(answer.body) if self._also else _NOTHING
+        total = values.count(told.get(paging.total)) if paging.total else None
+        if not paging.whole:
+            records = rows.records(answer.body)
+            warnings = tuple(one for name, one in self._warnings.items() if told.get(name) is True)
+            return Page(records, paging.following(args, answer, told, records), total, warnings)
+        start = args.position("o", 0)
+        left = rows.records(answer.body, start, start + args.number("limit") + 1)
+        return Page(left[: args.number("limit")], paging.following(args, answer, told, left), total)
+
+
+def single(
+    resource: str,
+    summary: str,
+    archetype: Archetype,
+    call: Get,
+    record: MakeRecord,
+    *,
+    at: str = "",
+    **options: Unpack[Options],
+) -> Endpoint:
+    """An endpoint of one record from one call.
+
+    `at` leads to its object in the body; where that ends with `[0]`, it is the first of a list, which may be empty.
+    """
+    is_first = at.endswith("[0]")
+    rows = Rows(record if not isinstance(record, RecordMap) or is_first or not at else record.inside(at), at[:-3])
+    if is_first:
+        read: Read = partial(_read_first, call, rows, rows if isinstance(record, RecordMap) else call.accepts)
+    elif isinstance(record, RecordMap):
+        read = partial(_read_mapped, call, record.inside(at) if at else record)
+    else:
+        read = partial(_read_by_hand, call, record, at)
+    return Endpoint(resource, summary, archetype, read, **_completed(options, call.params, record, archetype))
+
+
+def _read_mapped(call: Get, record: RecordMap, args: Args) -> Steps:
+    answer = yield call.make(args, record, _NOTHING, _NOTHING)
+    return Single(record.read(answer.body))
+
+
+def _read_by_hand(call: Get, record: Callable[[Any], Record], at: str, args: Args) -> Steps:
+    answer = yield call.make(args, call.accepts, _NOTHING, _NOTHING)
+    found = answer.body
+    for name in at.split(".") if at else ():
+        found = fields.obj(found).get(name)
+    return Single(record(fields.obj(found) if call.accepts == "json" else found))
+
+
+def _read_first(call: Get, rows: Rows, accepts: Accepts, args: Args) -> Steps:
+    answer = yield call.make(args, accepts, _NOTHING, _NOTHING)
+    found = rows.records(answer.body, 0, 1)
+    if not found:
+        raise NotFound
+    return Single(found[0])
+
+
+def listing(
+    resource: str,
+    summary: str,
+    archetype: Archetype,
+    call: Get,
+    pages: Pages,
+    *,
+    collect: int = 0,
+    **options: Unpack[Options],
+) -> Endpoint:
+    """An endpoint of a list, of which each page is one call; `collect` is the most rows that a walk collects."""
+    params = (*call.params, *pages.paging.params(collect))
+    if collect:
+        options["collect"] = Collect(pages.paging.size_max)
+    read = partial(_read_page, call, pages)
+    return Endpoint(resource, summary, archetype, read, **_completed(options, params, pages.record, archetype))
+
+
+def _read_page(call: Get, pages: Pages, args: Args) -> Steps:
+    answer = yield call.make(args, pages.accepts, pages.paging.query(args), _NOTHING)
+    return pages.page(args, answer)
+
+
+def _completed(options: Options, params: tuple[Param, ...], record: MakeRecord, archetype: Archetype) -> dict[str, Any]:
+    """The fields of an endpoint with what its call and its map say of it."""
+    more = tuple(param for param in options.pop("params", ()) if param not in params)
+    is_map = isinstance(record, RecordMap) and record.make is archetype.make
+    return {**options, "params": (*params, *more), "record": record if is_map else None}

@@ -1,0 +1,246 @@
+"""What an upstream's answers ask of its callers: what an error means, how much of a quota is left, how fast to call.
+
+    Refusals(gone=(410,), private={401: "authenticated user"}, bad={422: "query"})
+    Remaining("x-ratelimit-remaining", reset="x-ratelimit-reset")
+    Pace(300, per_s=300)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import mktime_tz, parsedate_tz
+from typing import Any, Final, Literal, NamedTuple
+
+from upstreams.model.errors import (
+    HELD_MAX_S,
+    InvalidArgument,
+    NotFound,
+    StaleCursor,
+    UpstreamError,
+    UpstreamFailed,
+    UpstreamThrottled,
+)
+from upstreams.model.steps import Answer
+
+Headers = Mapping[str, str]
+Judge = Callable[[Answer], UpstreamError | None]
+Cases = Mapping[int | str, str | tuple[str, ...]] | tuple[int | str, ...]
+"""Statuses, or codes in the body, each with a word or one of several that the message must have; an empty word is in
+every message."""
+ABSENT: Final = (404, 410, 451)
+_UNIX_FROM_S = 1e9
+"""Smaller numbers in a reset header are seconds from now."""
+_LISTED = re.compile(r";\s*(r|t)=(\d{1,12})")
+
+
+class Backoff(NamedTuple):
+    """A wish to be left alone for `for_s` seconds: by the answered method (`Platform.method_of`), or by all calls."""
+
+    for_s: float
+    scope: Literal["method", "source"]
+
+
+def by_status(answer: Answer) -> UpstreamError | None:
+    """The reading of an error status that most platforms share: 404, 410 and 451 mean that there is nothing."""
+    return NotFound(by_status=True) if answer.status in ABSENT else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusals:
+    """Judges an error answer: by its status, by the code that its body has, and by words of its message.
+
+    What none of these says is left to the fetch: throttled by 429, or a failure. Codes are looked for first.
+    """
+
+    absent: Cases = ABSENT
+    """There is no such thing."""
+    gone: Cases = ()
+    """An account that was deleted or suspended."""
+    private: Cases = ()
+    """Only some may see it."""
+    throttled: Cases = ()
+    stale: Cases = ()
+    """A cursor that it no longer takes."""
+    passing: Cases = ()
+    """A failure that another attempt may mend."""
+    bad: Mapping[int | str, str | Mapping[str, str]] = field(default_factory=dict)
+    """A value that it refuses: our parameter's name, or by a word of the message the name of each."""
+    code: str = ""
+    """The member of the body that names an error."""
+    message: str = ""
+    """The member of the body that says it as a sentence."""
+    hidden: bool = False
+    """True: an error comes with a good status too; then `code` stands in its body."""
+    other: Judge | None = None
+    """Asked first, for what does not fit a table."""
+
+    def __call__(self, answer: Answer) -> UpstreamError | None:
+        """Return the refusal that an error answer stands for; None where none is declared."""
+        if self.other is not None and (refusal := self.other(answer)) is not None:
+            return refusal
+        code, message = self._told(answer)
+        for key in (code, answer.status):
+            if key is not None and (refusal := self._of(key, message, answer)) is not None:
+                return refusal
+        return None
+
+    def _told(self, answer: Answer) -> tuple[str | int | None, str]:
+        body = answer.body
+        if not isinstance(body, dict):
+            return None, body if isinstance(body, str) else ""
+        code, message = _member(body, self.code), _member(body, self.message)
+        return code if isinstance(code, str) else None if code is None else f"{code}", message if isinstance(
+            message, str
+        ) else ""
+
+    def _of(self, key: int | str, message: str, answer: Answer) -> UpstreamError | None:
+        for cases, refusal in self._table(key, message, answer):
+            words = cases.get(key, ()) if isinstance(cases, Mapping) else ("",) if key in cases else ()
+            if any(word in message.lower() for word in ((words,) if isinstance(words, str) else words)):
+                return refusal
+        param = self.bad.get(key)
+        if isinstance(param, Mapping):
+            param = next((ours for word, ours in param.items() if word.lower() in message.lower()), None)
+        return None if param is None else InvalidArgument(param, f"is refused: {message or 'it is not valid'}")
+
+    def _table(
+        self, key: int | str, message: str, answer: Answer
+    ) -> tuple[tuple[Cases, UpstreamError], ...]:
+        told = message or "The upstream has no such record."
+        return (
+            (self.throttled, UpstreamThrottled(answer.source)),
+            (self.gone, NotFound(told, reason="account_gone")),
+            (self.private, NotFound(told, reason="account_private")),
+            (self.passing, UpstreamFailed(answer.source, f"error {key}: {message}", passing=True)),
+            (self.absent, NotFound(told, by_status=isinstance(key, int))),
+            (self.stale, StaleCursor(told)),
+        )
+
+
+def _member(body: Mapping[str, Any], name: str) -> Any:
+    """The member at a dotted name."""
+    found: Any = body if name else None
+    for step in name.split("."):
+        found = found.get(step) if isinstance(found, dict) else None
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Remaining:
+    """Reads how much of a quota is left: from headers, or from members of the body.
+
+    A reset is told in seconds from now, as Unix seconds or as an ISO time. The structured form, `"api";r=0;t=57`, has
+    both in the one header `left`.
+    """
+
+    left: str = ""
+    """The header of the calls that are left."""
+    reset: str = ""
+    """The header of the time when they are counted anew."""
+    window_s: float = HELD_MAX_S
+    """The time that the quota is for: a reset that is told to be later is a slip."""
+    member: str = field(default="", kw_only=True)
+    """The member of the body that tells the calls that are left."""
+    pause: str = field(default="", kw_only=True)
+    """The member of the body that asks to leave this method alone for so many seconds."""
+
+    def __call__(self, answer: Answer) -> Backoff | None:
+        """Return the pause that a good answer demands."""
+        if self.left and self.left_of(answer.headers) == 0 and (wait_s := self.wait_s(answer.headers)) is not None:
+            return Backoff(wait_s, "source")
+        if self.member and answer.number(self.member) == 0:
+            return Backoff(self.window_s, "source")
+        if self.pause and (pause_s := answer.number(self.pause) or 0) > 0:
+            return Backoff(float(pause_s), "method")
+        return None
+
+    def left_of(self, headers: Headers) -> int | None:
+        """The calls that are left; None where it is not said."""
+        told = headers.get(self.left, "")
+        found = dict(_LISTED.findall(told)).get("r", told)
+        return int(found) if found.isdecimal() else None
+
+    def wait_s(self, headers: Headers) -> float | None:
+        """Seconds until calls are counted anew; None where it is not said."""
+        listed = dict(_LISTED.findall(headers.get(self.left, ""))) if self.left else {}
+        wait_s = float(listed["t"]) if "t" in listed else until_reset_s(headers, self.reset)
+        return None if wait_s is None else min(wait_s, self.window_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """The calls that a platform takes in `per_s` seconds, kept before it complains; each node keeps its own.
+
+    `costs` are those of methods that count for more, by the begin of their path below the source's address.
+    """
+
+    calls: float
+    per_s: float
+    costs: Mapping[str, float] = field(default_factory=dict)
+
+    def cost(self, path: str) -> float:
+        """What a call of a path counts for; the longest begin that is declared holds."""
+        begins = [begin for begin in self.costs if path.startswith(begin)]
+        return self.costs[max(begins, key=len)] if begins else 1.0
+
+
+class Bucket:
+    """A source's account of its pace: full at first, filled evenly. Its source alone changes it."""
+
+    __slots__ = ("_at", "_left", "pace")
+
+    def __init__(self, pace: Pace, now: float) -> None:
+        self.pace = pace
+        self._left = pace.calls
+        self._at = now
+
+    def wait_s(self, path: str, now: float) -> float:
+        """Seconds until a call of this path may go; 0 takes what it counts for."""
+        pace, cost = self.pace, self.pace.cost(path)
+        rate = pace.calls / pace.per_s
+        self._left = min(pace.calls, self._left + (now - self._at) * rate)
+        self._at = now
+        if self._left >= min(cost, pace.calls):
+            self._left -= cost
+            return 0.0
+        return (min(cost, pace.calls) - self._left) / rate
+
+
+def retry_after_s(headers: Headers) -> float | None:
+    """Seconds that `Retry-After` asks for, as a number or as a date; None when it cannot be read, or is over."""
+    text = headers.get("retry-after", "")
+    if text.isdecimal():
+        return float(text) or None
+    return _until_s(_http_date(text), headers) if text else None
+
+
+def until_reset_s(headers: Headers, name: str) -> float | None:
+    """Seconds until the time in the header `name`, told in seconds, as Unix time or as ISO text; None as above."""
+    text = headers.get(name, "")
+    if text.isdecimal():
+        told = float(text)
+        return _until_s(told, headers) if told >= _UNIX_FROM_S else told or None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    at = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    return _until_s(at, headers)
+
+
+def _until_s(at: float | None, headers: Headers) -> float | None:
+    """The answer's own `Date` is the clock for the instants that it names."""
+    sent_at = _http_date(headers.get("date", ""))
+    return at - sent_at if at is not None and sent_at is not None and at > sent_at else None
+
+
+def _http_date(date: str) -> float | None:
+    """An HTTP date as Unix seconds."""
+    try:
+        parts = parsedate_tz(date)
+        return None if parts is None else float(mktime_tz(parts))
+    except (ValueError, OverflowError):  # a day or a year that no calendar has
+        return None
