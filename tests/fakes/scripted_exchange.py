@@ -15,8 +15,8 @@ import trio
 from limits.breaker import Breaker, BreakerRules
 from limits.errors import LimitError
 from upstreams.fetching.source import Rules, Source
-from upstreams.model.refusals import Backoff, Judge, by_status
 from upstreams.model.errors import UpstreamError
+from upstreams.model.refusals import Backoff, Judge, by_status
 from upstreams.model.steps import Answer
 from upstreams.transport.http import HttpAnswer, HttpCall, Origin
 

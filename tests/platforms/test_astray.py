@@ -125,7 +125,7 @@ def read_values(place: Place, put: str) -> tuple[dict[str, Any], State | None]:
     """
     values = example_values(place.endpoint)
     if place.param is None:
-        return values, {"c": put}
+        return values, {"c": put, "m": put}
     for group in place.endpoint.one_of:
         if place.param.name in group:
             values = {name: value for name, value in values.items() if name not in group}
@@ -229,8 +229,10 @@ def readings(place: Place, put: str) -> set[str]:
     found = {put}
     if place.param is not None and place.piece >= 0:
         found.add(unquote(place.value(put).split("/")[place.piece]))
+    found |= {one.strip() for one in found}
     found |= {one.removesuffix(".git") for one in found}
-    return found | {one.removeprefix("@") for one in found} | {one.removeprefix("did:") for one in found}
+    found |= {one.removeprefix("@") for one in found} | {one.removeprefix("did:") for one in found}
+    return found | {one.lower() for one in found}
 
 
 def check(place: Place, put: str) -> None:

@@ -107,7 +107,7 @@ def _culprit(endpoint: Endpoint, read: Read, args: Args, wanted: Wanted) -> str 
     values = dict(args.values)
     for param in endpoint.params:
         if isinstance(values.get(param.name), str):
-            values[param.name] = param.example
+            values[param.name] = param.example_value
             with suppress(InvalidArgument):
                 if detours(next(read(replace(args, values=values)))) < worst:
                     return param.name

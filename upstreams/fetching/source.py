@@ -60,7 +60,7 @@ class Source:
     `now` is Trio's clock; the run's own, taken from `current_clock`, costs a third of `trio.current_time`.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one argument each for what its platform declares
         self,
         name: str,
         base_url: str,
@@ -203,7 +203,9 @@ class Source:
             if len(raw.body) <= LONG_BYTES:
                 answer = read_answer(raw, self.name, took_s, accepts=accepts, judge=self._judge, hidden=self._hidden)
             else:
-                read = partial(read_answer, raw, self.name, took_s, accepts=accepts, judge=self._judge, hidden=self._hidden)
+                read = partial(
+                    read_answer, raw, self.name, took_s, accepts=accepts, judge=self._judge, hidden=self._hidden
+                )
                 answer = await self._aside.run(read, ends_at, source=self.name)
         except httpx.RequestError as exc:
             permit.fail()

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, Literal, NamedTuple, Unpack
 
@@ -150,7 +149,7 @@ def _told(members: Mapping[str, Any]) -> Mapping[str, Any]:
 def _compiled(get: Get) -> _Make:
     """Write the function without loops: most requests make one call, and this is most of what that takes."""
     names: dict[str, Any] = {"Call": Call, "segment": segment, "several": _several, "told": _told}
-    codes = {name: _code(member, name, names) for name, member in get._members.items()}
+    codes = {name: _code(member, names) for name, member in get._members.items()}
     in_path = {found[2] for found in _PLACE.finditer(get.path)}
     lines = [
         "def make(args, accepts, page, more):",
@@ -174,7 +173,7 @@ def _several(text: str) -> str:
     return "/".join(map(segment, text.split("/")))
 
 
-def _code(member: Member, name: str, names: dict[str, Any]) -> str:
+def _code(member: Member, names: dict[str, Any]) -> str:
     if isinstance(member, Param):
         return f"values[{member.name!r}]" if member.required else f"values.get({member.name!r})"
     if isinstance(member, Secret):
@@ -276,10 +275,9 @@ def listing(
 ) -> Endpoint:
     """An endpoint of a list, of which each page is one call; `collect` is the most rows that a walk collects."""
     params = (*call.params, *pages.paging.params(collect))
-    if collect:
-        options["collect"] = Collect(pages.paging.size_max)
-    read = partial(_read_page, call, pages)
-    return Endpoint(resource, summary, archetype, read, **_completed(options, params, pages.record, archetype))
+    more = _completed(options, params, pages.record, archetype)
+    more["collect"] = Collect(pages.paging.size_max) if collect else None
+    return Endpoint(resource, summary, archetype, partial(_read_page, call, pages), **more)
 
 
 def _read_page(call: Get, pages: Pages, args: Args) -> Steps:

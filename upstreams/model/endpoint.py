@@ -21,7 +21,7 @@ walks page after page until it has as many items as `limit` asks for.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypedDict
 
@@ -110,7 +110,6 @@ class Options(TypedDict, total=False):
     description: str
     needs: tuple[str, ...]
     fallbacks: tuple[Fallback, ...]
-    collect: Collect
     never: tuple[str, ...]
 
 
@@ -162,7 +161,7 @@ class Platform:
     open_session: Callable[[Credentials], SessionSteps] | None = None
 
     def __post_init__(self) -> None:
-        needed = [name for one in self.endpoints for each in (one, *one.fallbacks) for name in each.needs]
+        needed = [name for one in self.endpoints for needs in _needs(one) for name in needs]
         object.__setattr__(self, "credentials", tuple(dict.fromkeys((*self.credentials, *needed))))
         if self.common:
             endpoints = (replace(one, params=_with_common(one.params, self.common)) for one in self.endpoints)
@@ -175,7 +174,7 @@ class Platform:
 
     @property
     def hidden_error(self) -> bytes:
-        """The part of a body with a good status that makes it an error; empty where errors have a status of their own."""
+        """The part of a body with a good status that makes it an error; empty where errors tell by status."""
         refusals = self.refusals
         return f'"{refusals.code}"'.encode() if isinstance(refusals, Refusals) and refusals.hidden else b""
 
@@ -192,6 +191,12 @@ class Platform:
         """Return the seconds until a quota is whole again; that means nothing while some of it is left."""
         rest = self.rest
         return rest.wait_s(answer.headers) if isinstance(rest, Remaining) and not rest.left_of(answer.headers) else None
+
+
+def _needs(endpoint: Endpoint) -> Iterator[tuple[str, ...]]:
+    yield endpoint.needs
+    for fallback in endpoint.fallbacks:
+        yield fallback.needs
 
 
 def _with_common(params: tuple[Param, ...], common: tuple[Param, ...]) -> tuple[Param, ...]:

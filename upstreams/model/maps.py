@@ -146,7 +146,9 @@ class Rows:
     of a whole object; then a body is plain JSON.
     """
 
-    def __init__(self, row: RecordMap | Callable[[fields.Json], Record], at: str = "", also: Sequence[str] = ()) -> None:
+    def __init__(
+        self, row: RecordMap | Callable[[fields.Json], Record], at: str = "", also: Sequence[str] = ()
+    ) -> None:
         self._row = row
         self._at = tuple(at.split(".")) if at else ()
         self._also = {name: tuple(name.split(".")) for name in also}

@@ -3,12 +3,13 @@
     OLDER = ByLink("max_id", size="limit", size_max=40)
     HITS = ByPage("page", first=0, size="hitsPerPage", pages="nbPages", total="nbHits")
 
-Each keeps its place in the cursor's state, and knows where a list ends that has a finite depth. Members of the body that
-it reads are named with dots, as in a field map.
+Each keeps its place in the cursor's state, and knows where a list ends that has a finite depth. Members of the body
+that it reads are named with dots, as in a field map.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -19,6 +20,7 @@ from upstreams.model.archetypes import Record
 from upstreams.model.params import Args, Param, State, Value, collected, limit
 from upstreams.model.steps import Answer
 
+_PAGE = re.compile(r"[0-9]{1,9}")
 Told = Mapping[str, Any]
 """The members of an answer's body that a paging object named."""
 
@@ -276,30 +278,37 @@ class ByToken(_Tokens):
         stop = min(start + self._served(query), rows)
         token = str(stop) if stop < rows else None
         told = {} if self.header else {self._member: token}
-        return Served(start, stop, {**self._counted(rows), **told}, {self.header: token} if self.header and token else {})
+        return Served(
+            start, stop, {**self._counted(rows), **told}, {self.header: token} if self.header and token else {}
+        )
 
 
 @dataclass(frozen=True)
 class ByLink(_Tokens):
-    """Pages by a query member of the `Link` header's rel="next" address; of several names the first that it has."""
+    """Pages by a query member of the `Link` header's rel="next" address, or by another one where it lacks the first."""
 
     name: str
     other: str = ""
+    """A page's number, mostly."""
 
     def query(self, args: Args) -> dict[str, Value | None]:
         """As `Paging`."""
-        place = args.cursor if args.cursor is not None else {}
-        asked: dict[str, Value | None] = {name: place[name] for name in (self.name, self.other) if name in place}
+        place = args.cursor or {}
+        asked: dict[str, Value | None] = {}
+        if "c" in place:
+            asked[self.name] = place["c"]
+        elif "p" in place and self.other:
+            asked[self.other] = place["p"]
         if self.size:
             asked[self.size] = args.number("limit")
         return asked
 
     def following(self, args: Args, answer: Answer, told: Told, records: Sequence[Record]) -> State | None:  # noqa: ARG002 - as all
         """As `Paging`."""
-        for name in (self.name, self.other):
-            if name and (value := answer.next_link(name)):
-                return None if args.cursor is not None and args.cursor.get(name) == value else {name: value}
-        return None
+        if (token := answer.next_link(self.name)) is not None:
+            return {"c": token} if token and token != args.token() else None
+        page = answer.next_link(self.other) if self.other else None
+        return {"p": int(page)} if page is not None and _PAGE.fullmatch(page) else None
 
     def serve(self, query: Mapping[str, str], rows: int) -> Served:
         """As `Paging`."""

@@ -50,6 +50,11 @@ class Param:
     """Says what a value must be, where the pattern would say it badly."""
     is_host: bool = False
 
+    @property
+    def example_value(self) -> Value:
+        """The example as a request's value."""
+        return self.example if self.type in ("integer", "boolean") else self.canonical(self.example)
+
     def canonical(self, text: str) -> str:
         """The one form of a value in any spelling.
 
@@ -70,7 +75,9 @@ class Param:
         return value
 
 
-_SCHEME = re.compile(r"(?:(?:https?|ssh|git)://)?(?:www\.)?(?:git@)?([^/?#:]+)(?::(?:443|80|22)(?=/|$))?", re.IGNORECASE)
+_SCHEME = re.compile(
+    r"(?:(?:https?|ssh|git)://)?(?:www\.)?(?:git@)?([^/?#:]+)(?::(?:443|80|22)(?=/|$))?", re.IGNORECASE
+)
 
 
 def _read_as(forms: tuple[str, ...], value: str) -> str | None:

@@ -1,8 +1,8 @@
 """What an upstream's answers ask of its callers: what an error means, how much of a quota is left, how fast to call.
 
-    Refusals(gone=(410,), private={401: "authenticated user"}, bad={422: "query"})
-    Remaining("x-ratelimit-remaining", reset="x-ratelimit-reset")
-    Pace(300, per_s=300)
+Refusals(gone=(410,), private={401: "authenticated user"}, bad={422: "query"})
+Remaining("x-ratelimit-remaining", reset="x-ratelimit-reset")
+Pace(300, per_s=300)
 """
 
 from __future__ import annotations
@@ -106,9 +106,7 @@ class Refusals:
             param = next((ours for word, ours in param.items() if word.lower() in message.lower()), None)
         return None if param is None else InvalidArgument(param, f"is refused: {message or 'it is not valid'}")
 
-    def _table(
-        self, key: int | str, message: str, answer: Answer
-    ) -> tuple[tuple[Cases, UpstreamError], ...]:
+    def _table(self, key: int | str, message: str, answer: Answer) -> tuple[tuple[Cases, UpstreamError], ...]:
         told = message or "The upstream has no such record."
         return (
             (self.throttled, UpstreamThrottled(answer.source)),

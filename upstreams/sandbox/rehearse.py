@@ -14,7 +14,7 @@ from upstreams.sandbox.site import SandboxRequest, answer, load_routes
 def example_values(endpoint: Endpoint) -> dict[str, Value]:
     """The parameters of an example: each one's own example where it is required, defaults elsewhere."""
     sent = {group[0] for group in endpoint.one_of} | {param.name for param in endpoint.params if param.required}
-    examples: dict[str, Value] = {param.name: param.example for param in endpoint.params if param.name in sent}
+    examples: dict[str, Value] = {param.name: param.example_value for param in endpoint.params if param.name in sent}
     return endpoint.with_defaults(examples)
 
 

@@ -19,9 +19,9 @@ import trio
 from scheduler.webhooks.signature import Headers
 from scheduler.webhooks.targets.resolver import Resolve, SystemResolver
 from scheduler.webhooks.targets.urls import struck
-from upstreams.model.refusals import retry_after_s
 from upstreams.guard.addresses import Target, check_addresses, check_url
 from upstreams.model.errors import TargetRefused
+from upstreams.model.refusals import retry_after_s
 from upstreams.transport import Transport, open_transport
 from upstreams.transport.answer_parser import AnswerBrokenOff
 from upstreams.transport.http import HttpAnswer, HttpCall

@@ -12,8 +12,8 @@ from tests.platforms.bluesky import cases
 from tests.platforms.bluesky.cases import CASES
 from tests.platforms.case import Case, check, drive, from_sandbox, recorded, walk
 from tests.platforms.drive import Upstream, always, told
-from upstreams.model.refusals import Backoff
 from upstreams.model.errors import InvalidArgument, NotFound, StaleCursor, UpstreamFailed, UpstreamThrottled
+from upstreams.model.refusals import Backoff
 from upstreams.model.steps import Answer, Call, Page, Single
 from upstreams.platforms.bluesky import PLATFORM
 

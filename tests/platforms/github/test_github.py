@@ -12,8 +12,8 @@ from tests.platforms.case import Case, check, drive
 from tests.platforms.drive import Upstream, always, told
 from tests.platforms.github.asking import ISSUE, REPO, calls_of, page, single
 from tests.platforms.github.cases import CASES
-from upstreams.model.refusals import Backoff
 from upstreams.model.errors import InvalidArgument, NotFound, UpstreamFailed, UpstreamThrottled
+from upstreams.model.refusals import Backoff
 from upstreams.model.steps import Page
 from upstreams.platforms.github import PLATFORM
 
@@ -31,13 +31,13 @@ def test_a_recorded_exchange_gives_what_the_field_tables_say(case: Case) -> None
 
 
 def test_a_list_is_asked_with_githubs_own_names_for_page_and_size() -> None:
-    [(address, call)] = calls_of("repo/issues", {"url": REPO, "limit": 50, "state": "all"}, [], cursor={"page": "3"})
+    [(address, call)] = calls_of("repo/issues", {"url": REPO, "limit": 50, "state": "all"}, [], cursor={"p": 3})
     assert address == "api.github.com/repos/example/project/issues"
     assert call.target("") == "/repos/example/project/issues?state=all&page=3&per_page=50"
 
 
 def test_a_cursor_that_github_gave_is_sent_instead_of_a_page_number() -> None:
-    [(_, call)] = calls_of("repo/issues", {"url": REPO}, [], cursor={"after": "Y3Vyc29y=="})
+    [(_, call)] = calls_of("repo/issues", {"url": REPO}, [], cursor={"c": "Y3Vyc29y=="})
     assert call.target("") == "/repos/example/project/issues?state=open&after=Y3Vyc29y%3D%3D&per_page=20"
 
 
@@ -117,12 +117,12 @@ def test_searches_are_asked_of_the_source_with_their_own_quota() -> None:
 
 
 def test_a_page_says_where_the_next_one_begins_also_behind_a_comma() -> None:
-    assert page("repo/releases", {"url": REPO}, always([], link=NEXT)).next == {"page": "2"}
+    assert page("repo/releases", {"url": REPO}, always([], link=NEXT)).next == {"p": 2}
 
 
 def test_a_page_whose_next_link_carries_a_cursor_goes_on_with_it() -> None:
     link = '<https://api.github.com/repositories/1/issues?per_page=20&after=Y3Vy%3D&page=2>; rel="next"'
-    assert page("repo/issues", {"url": REPO}, always([], link=link)).next == {"after": "Y3Vy="}
+    assert page("repo/issues", {"url": REPO}, always([], link=link)).next == {"c": "Y3Vy="}
 
 
 @pytest.mark.parametrize(
@@ -133,6 +133,7 @@ def test_a_page_whose_next_link_carries_a_cursor_goes_on_with_it() -> None:
         "<>",
         "rel=next",
         "<x>; rel=next",
+        f'<https://api.github.com/x?page={"9" * 30}>; rel="next"',
     ],
 )
 def test_a_page_without_a_next_page_is_the_last(link: str) -> None:

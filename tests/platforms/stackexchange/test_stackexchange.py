@@ -14,8 +14,8 @@ from tests.platforms.case import Case, check, drive, from_sandbox, recorded, wal
 from tests.platforms.drive import Upstream, always, told
 from tests.platforms.stackexchange import cases
 from tests.platforms.stackexchange.cases import CASES
-from upstreams.model.refusals import Backoff
 from upstreams.model.errors import InvalidArgument, NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
+from upstreams.model.refusals import Backoff
 from upstreams.model.steps import Answer, Call, Page, Single
 from upstreams.platforms.stackexchange import PLATFORM
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from upstreams.fetching.answers import VALUES_MAX, Accepts, read_answer
-from upstreams.model.refusals import by_status
 from upstreams.model.errors import InvalidArgument, NotFound, UpstreamError, UpstreamFailed
+from upstreams.model.refusals import by_status
 from upstreams.transport.http import HttpAnswer
 
 JSON = st.recursive(

@@ -37,7 +37,6 @@ from upstreams.fetching.site import Site
 from upstreams.fetching.source import Rules
 from upstreams.model.archetypes import DOSSIER
 from upstreams.model.endpoint import Endpoint, Fallback, Platform, Read
-from upstreams.model.refusals import by_status
 from upstreams.model.errors import (
     InvalidArgument,
     InvalidCursor,
@@ -48,6 +47,7 @@ from upstreams.model.errors import (
 )
 from upstreams.model.fields import obj
 from upstreams.model.params import Args, State
+from upstreams.model.refusals import by_status
 from upstreams.model.steps import Answer, Call, Fetched, Leg, Missing, Page, Part, Single, Steps
 
 ROUNDING_S = 1e-9

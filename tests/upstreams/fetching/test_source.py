@@ -37,8 +37,8 @@ from tests.fakes.scripted_exchange import (
 from upstreams.fetching.aside import LONG_BYTES
 from upstreams.fetching.source import Rules
 from upstreams.model.endpoint import Platform
-from upstreams.model.refusals import Backoff
 from upstreams.model.errors import NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
+from upstreams.model.refusals import Backoff
 from upstreams.model.steps import Answer
 from upstreams.platforms import load_platforms
 from upstreams.transport.http import HttpAnswer, ResponseTooLarge
@@ -56,7 +56,7 @@ LOOSE = BreakerRules(failures=1000)
 async def test_an_answer_is_parsed_and_tells_its_source_and_how_long_it_took(autojump_clock: MockClock) -> None:
     exchange = ScriptedExchange(Slow(1.5, said({"a": [1]}, link="<x>")))
     answer = await source_over(exchange).ask(asking("/v1/x?q=1", headers={"accept": "text/plain"}), LONG_S)
-    assert answer == Answer(200, {"link": "<x>"}, {"a": [1]}, "main", 1.5, len('{"a":[1]}'))
+    assert answer == Answer(200, {"link": "<x>"}, {"a": [1]}, "main", 1.5, 9, b'{"a":[1]}')
     (call,) = exchange.calls
     assert (call.method, call.origin.authority, call.target) == ("GET", "api.test", "/v1/x?q=1")
     assert call.headers == (("accept", "text/plain"),)

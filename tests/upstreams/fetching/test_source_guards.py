@@ -25,7 +25,6 @@ from tests.fakes.scripted_exchange import (
     source_over,
 )
 from upstreams.fetching.source import THROTTLED_S, Rules, Source
-from upstreams.model.refusals import Backoff
 from upstreams.model.errors import (
     HELD_MAX_S,
     InvalidArgument,
@@ -34,6 +33,7 @@ from upstreams.model.errors import (
     UpstreamFailed,
     UpstreamThrottled,
 )
+from upstreams.model.refusals import Backoff
 from upstreams.model.steps import Answer
 from upstreams.transport.http import HttpAnswer
 

@@ -26,8 +26,8 @@ from tests.fakes.scripted_exchange import (
     source_over,
 )
 from upstreams.fetching.source import THROTTLED_S, Rules, Source
-from upstreams.model.refusals import Backoff
 from upstreams.model.errors import NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
+from upstreams.model.refusals import Backoff
 from upstreams.model.steps import Answer
 from upstreams.platforms.github import PLATFORM as GITHUB
 from upstreams.platforms.stackexchange import PLATFORM as STACKEXCHANGE

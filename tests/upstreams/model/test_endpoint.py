@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from upstreams.model.refusals import by_status
 from upstreams.model.errors import InvalidArgument, NotFound
 from upstreams.model.params import Args, limit, path_of_url
+from upstreams.model.refusals import by_status
 from upstreams.model.steps import Answer, Call, Missing, segment
 
 

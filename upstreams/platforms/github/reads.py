@@ -38,7 +38,10 @@ ISSUE_URL = Param(
     type="url",
     required=True,
     fold=True,
-    forms=(rf"github\.com/({_NAME})/({_NAME})/(?:issues|pull)/(\d{{1,15}})(?:/.*)?", rf"({_NAME})/({_NAME})#(\d{{1,15}})"),
+    forms=(
+        rf"github\.com/({_NAME})/({_NAME})/(?:issues|pull)/(\d{{1,15}})(?:/.*)?",
+        rf"({_NAME})/({_NAME})#(\d{{1,15}})",
+    ),
     pattern=rf"{_NAME}/{_NAME}/\d{{1,15}}",
     problem="must name an issue, such as https://github.com/python/cpython/issues/1",
 )
@@ -55,9 +58,7 @@ _INCOMPLETE = {"incomplete_results": "GitHub answered before its search was comp
 FOUND_ISSUES, FOUND_REPOS, FOUND_USERS = (
     Pages(one, SEARCHED, "items", warnings=_INCOMPLETE) for one in (issue_of, repository_of, author_of)
 )
-REPOS, RELEASES, ISSUES, _COMMENTS = (
-    Pages(one, LINKED) for one in (repository_of, release_of, issue_of, comment_of)
-)
+REPOS, RELEASES, ISSUES, _COMMENTS = (Pages(one, LINKED) for one in (repository_of, release_of, issue_of, comment_of))
 
 
 def _issue_path(issue: str) -> str:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from upstreams.model.endpoint import Read
-from upstreams.model.errors import InvalidArgument, NotFound, UnexpectedBody, UpstreamFailed
 from upstreams.model.archetypes import Record
 from upstreams.model.calls import Get, Pages, made
+from upstreams.model.endpoint import Read
+from upstreams.model.errors import InvalidArgument, NotFound, UnexpectedBody, UpstreamFailed
 from upstreams.model.fields import WHOLE_MAX, Json, ident, instant, obj, parts, rows, text
 from upstreams.model.paging import ByPage
 from upstreams.model.params import Args, Param, limit

@@ -25,13 +25,13 @@ def _sum(questions: int | None, answers: int | None) -> int | None:
     return None if questions is None or answers is None else total_of((questions, answers))
 
 
-_ACCOUNT = {
-    "id": read.ident("user_id"),
-    "display_name": _escaped("display_name"),
-    "avatar_url": read.text("profile_image"),
-    "url": read.text("link"),
-}
-_byline_of = record_map(byline, **_ACCOUNT)
+_byline_of = record_map(
+    byline,
+    id=read.ident("user_id"),
+    display_name=_escaped("display_name"),
+    avatar_url=read.text("profile_image"),
+    url=read.text("link"),
+)
 question_of = record_map(
     post,
     id=read.ident("question_id"),
@@ -63,9 +63,8 @@ comment_of = record_map(
     published_at=read.instant("creation_date"),
 )
 """An answer to a question, or a comment."""
-author_of = record_map(
+author_of = _byline_of.with_fields(
     author,
-    **_ACCOUNT,
     bio=read.html("about_me"),
     posts_count=of(_sum, read.count("question_count"), read.count("answer_count")),
     likes_count=read.number("reputation"),

@@ -22,7 +22,9 @@ def _judge(answer: Answer) -> UpstreamError | None:
     if error in _THROTTLED or answer.status == 503:
         wait = _WAIT.search(message)
         return UpstreamThrottled(answer.source, float(wait[1]) if wait else None)
-    if error != 400 or message.startswith("`key`") or message == "ids":  # what is wrong with the key or with us: a failure
+    if (
+        error != 400 or message.startswith("`key`") or message == "ids"
+    ):  # what is wrong with the key or with us: a failure
         return None
     param = "site" if "site" in message else _OURS.get(message, "query")
     return InvalidArgument(param, f"is refused by Stack Exchange: {message or 'bad parameter'}")
