@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -50,16 +51,16 @@ def drive(
     fallback = found.fallbacks[rung_index - 1] if rung_index else None
     mirror = fallback.source if fallback is not None and fallback.read is None else ""
 
-    def ask(wanted: Call | Part) -> Answer | Missing | Fetched:
+    def ask(wanted: Call | Part, values: Mapping[str, Value]) -> Answer | Missing | Fetched:
         if isinstance(wanted, Part):
             return _part(wanted)
         if mirror and not wanted.source:
             wanted = replace(wanted, source=mirror)
         if wanted.needs_session:
             assert platform.open_session is not None, "a call needs a session that the platform cannot open"
-            session = _run(platform.open_session(known), ask)
+            session = _run(platform.open_session(known), partial(ask, values={}))
             assert isinstance(session, Session)
-        return _asked(platform, wanted, answer)
+        return _asked(platform, wanted, values, answer)
 
     def _part(part: Part) -> Fetched | Missing:
         other = endpoint(platform, part.resource)
@@ -72,7 +73,7 @@ def drive(
 
     def read(one: Endpoint, args: Args) -> Page | Single:
         own = one.fallbacks[rung_index - 1].read if rung_index else one.read
-        result = _run((own or one.read)(args), ask)
+        result = _run((own or one.read)(args), partial(ask, values=args.values))
         assert isinstance(result, Page | Single)
         return result
 
@@ -122,10 +123,10 @@ def _run(steps: Generator[Any, Any, Any], ask: Callable[[Call | Part], Answer | 
             raise UpstreamFailed("the platform", f"another shape than documented: {exc!r}") from exc
 
 
-def _asked(platform: Platform, call: Call, answer: Upstream) -> Answer | Missing:
+def _asked(platform: Platform, call: Call, values: Mapping[str, Value], answer: Upstream) -> Answer | Missing:
     source = call.source or next(iter(platform.sources))
     try:
-        return _judged(platform, call, _followed(platform.sources[source], call, answer)._replace(source=source))
+        return _judged(platform, call, _followed(platform.address(call, values), call, answer)._replace(source=source))
     except UpstreamError as refusal:
         if not call.optional:
             raise

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlencode
+from urllib.parse import parse_qsl, urlencode
 
 import orjson
 import trio
@@ -16,7 +16,7 @@ import trio
 from tests.fakes.calling import Answered
 from tests.fakes.node import CREDITS, OpenNode, open_test_node
 from tests.fakes.scripted_upstream import Told
-from tests.platforms.case import recordings_dir
+from tests.platforms.case import file_for, recordings_dir
 from tests.platforms.promised import check_data
 from tests.platforms.test_recordings import COST, NO_LIMITS, as_sent, cases_of
 from tests.spec.rows import CREDENTIALS, ENVIRON
@@ -43,7 +43,7 @@ class Question:
     def learn(self, slug: str, asked: str) -> Told:
         """The upstream's good answer: a recording, or what the stand-in says."""
         place = asked.partition("?")[0]
-        file = self.files.get(place) or self.files.get(unquote(place))
+        file = file_for(self.files, place)
         if file is not None:
             self.told[asked] = as_sent(slug, file)
         elif asked not in self.told:

@@ -209,11 +209,11 @@ class Pages:
         told = rows.members(answer.body) if self._also else _NOTHING
         total = values.count(told.get(paging.total)) if paging.total else None
         if not paging.whole:
-            records = rows.records(answer.body)
+            records = rows.records(answer.body, given=args.values)
             warnings = tuple(one for name, one in self._warnings.items() if told.get(name) is True)
             return Page(records, paging.following(args, answer, told, records), total, warnings)
         start = args.position("o", 0)
-        left = rows.records(answer.body, start, start + args.number("limit") + 1)
+        left = rows.records(answer.body, start, start + args.number("limit") + 1, args.values)
         return Page(left[: args.number("limit")], paging.following(args, answer, told, left), total)
 
 
@@ -244,7 +244,7 @@ def single(
 
 def _read_mapped(call: Get, record: RecordMap, args: Args) -> Steps:
     answer = yield call.make(args, record, _NOTHING, _NOTHING)
-    return Single(record.read(answer.body))
+    return Single(record.read(answer.body, args.values))
 
 
 def _read_by_hand(call: Get, record: Callable[[Any], Record], at: str, args: Args) -> Steps:
@@ -257,7 +257,7 @@ def _read_by_hand(call: Get, record: Callable[[Any], Record], at: str, args: Arg
 
 def _read_first(call: Get, rows: Rows, accepts: Accepts, args: Args) -> Steps:
     answer = yield call.make(args, accepts, _NOTHING, _NOTHING)
-    found = rows.records(answer.body, 0, 1)
+    found = rows.records(answer.body, 0, 1, args.values)
     if not found:
         raise NotFound
     return Single(found[0])

@@ -172,6 +172,11 @@ class Platform:
         found = _HOST_NAME.search(self.sources[source])
         return found and found[1]
 
+    def address(self, call: Call, values: Mapping[str, Value]) -> str:
+        """The base address that a call of a request goes to, with the host that one of them names."""
+        base_url = self.sources[call.source] if call.source else next(iter(self.sources.values()))
+        return _HOST_NAME.sub(lambda found: call.host or str(values[found[1]]), base_url)
+
     @property
     def hidden_error(self) -> bytes:
         """The part of a body with a good status that makes it an error; empty where errors tell by status."""

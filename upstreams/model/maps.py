@@ -31,6 +31,7 @@ from upstreams.model.errors import UnexpectedBody
 from upstreams.model.maps_code import Emitter, Kind, Shape, attribute, compiled, struct_of
 from upstreams.model.readers import Reader
 
+_NONE_GIVEN: Final[Mapping[str, Any]] = {}
 UNDECODED: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """Raised by a decoder for a body that is to be read from its whole JSON."""
 
@@ -57,9 +58,10 @@ class RecordMap:
     readers: Mapping[str, Reader]
     ext: Mapping[str, Reader]
 
-    def __call__(self, value: fields.Json) -> Record:
-        """Return the record of an object that was read whole."""
-        record: Record = self._from_json(value)
+    def __call__(self, value: fields.Json, given: Mapping[str, Any] = _NONE_GIVEN) -> Record:
+        """Return the record of an object that was read whole; `given` are the request's values."""
+        build, takes_given = self._from_json
+        record: Record = build(value, given) if takes_given else build(value)
         return record
 
     def at(self, path: str) -> Reader:
@@ -105,22 +107,24 @@ class RecordMap:
         """Decode a body that is one such object. Raises one of `UNDECODED`."""
         return self._compiled[0](raw)
 
-    def read(self, body: Any) -> Record:
+    def read(self, body: Any, given: Mapping[str, Any] = _NONE_GIVEN) -> Record:
         """Return the record of a decoded body, or of one that is plain JSON. Raises UnexpectedBody: it is no object."""
         if isinstance(body, msgspec.Struct):
-            record: Record = self._compiled[1](body)
+            _, build, takes_given = self._compiled
+            record: Record = build(body, given) if takes_given else build(body)
             return record
-        return self(fields.obj(body))
+        return self(fields.obj(body), given)
 
     @cached_property
-    def _from_json(self) -> Callable[[Any], Any]:
-        return compiled(self.emit, Shape(), from_json=True)
+    def _from_json(self) -> tuple[Callable[..., Any], bool]:
+        shape = Shape()
+        return compiled(self.emit, shape, from_json=True), shape.takes_given
 
     @cached_property
-    def _compiled(self) -> tuple[Callable[[bytes], Any], Callable[[Any], Any]]:
+    def _compiled(self) -> tuple[Callable[[bytes], Any], Callable[..., Any], bool]:
         shape = Shape()
         build = compiled(self.emit, shape)
-        return msgspec.json.Decoder(struct_of(shape)).decode, build
+        return msgspec.json.Decoder(struct_of(shape)).decode, build, shape.takes_given
 
 
 class _Expression(str):
@@ -154,7 +158,7 @@ class Rows:
         self._also = {name: tuple(name.split(".")) for name in also}
 
     @cached_property
-    def _compiled(self) -> tuple[Callable[[bytes], Any], Callable[[Any], Any]]:
+    def _compiled(self) -> tuple[Callable[[bytes], Any], Callable[..., Any], bool]:
         assert isinstance(self._row, RecordMap), "only a map's rows are decoded"
         shape = Shape()
         row_shape = _down(shape, self._at, "list") if self._at else shape
@@ -162,13 +166,15 @@ class Rows:
         for path in self._also.values():
             _down(shape, path, "value")
         body_type: Any = struct_of(shape) if self._at else list[struct_of(shape)]  # type: ignore[misc]
-        return msgspec.json.Decoder(body_type).decode, build
+        return msgspec.json.Decoder(body_type).decode, build, row_shape.takes_given
 
     def decode(self, raw: bytes) -> Any:
         """Decode a body. Raises one of `UNDECODED`."""
         return self._compiled[0](raw)
 
-    def records(self, body: Any, start: int = 0, stop: int | None = None) -> list[Record]:
+    def records(
+        self, body: Any, start: int = 0, stop: int | None = None, given: Mapping[str, Any] = _NONE_GIVEN
+    ) -> list[Record]:
         """Return the records of a decoded body, or of one that is plain JSON; of a part of a long list.
 
         Raises:
@@ -177,11 +183,14 @@ class Rows:
         found = _below(body, self._at)
         most = fields.ROWS_MAX if stop is None else fields.WHOLE_MAX
         if not isinstance(found, list) or not found or not isinstance(found[0], msgspec.Struct):
-            return [self._row(row) for row in fields.rows(found, most)[start:stop]]
+            objects = fields.rows(found, most)[start:stop]
+            row = self._row
+            return [row(one, given) for one in objects] if isinstance(row, RecordMap) else [row(one) for one in objects]
         if len(found) > most:
             raise UnexpectedBody(f"a list of at most {most} was due, {len(found)} came")
-        build = self._compiled[1]
-        return [build(row) for row in (found if stop is None else found[start:stop])]
+        _, build, takes_given = self._compiled
+        part = found if stop is None else found[start:stop]
+        return [build(row, given) for row in part] if takes_given else [build(row) for row in part]
 
     def members(self, body: Any) -> fields.Json:
         """Return the further members of a body."""

@@ -18,6 +18,8 @@ class Shape:
 
     kind: Kind = "object"
     members: dict[str, Shape] = field(default_factory=dict)
+    takes_given: bool = False
+    """Whether the function of it takes the request's values too."""
 
     def member(self, name: str, kind: Kind) -> Shape:
         """The member of this name, which is read as this kind.
@@ -40,6 +42,8 @@ class _Nothing:
 
 _NOTHING = _Nothing()
 _EMPTY: dict[str, Any] = {}
+_GIVEN = "\0"
+"""Stands in a function's code behind its first argument: nothing, or the request's values where a reader reads them."""
 
 
 Write = Callable[["Emitter"], tuple[list[str], str]]
@@ -54,6 +58,7 @@ class _Program:
     names: dict[str, Any] = field(default_factory=lambda: {"NOTHING": _NOTHING, "EMPTY": _EMPTY})
     lines: list[str] = field(default_factory=list)
     functions: int = 0
+    takes_given: bool = False
 
     def bind(self, value: Any) -> str:
         """Return a name for an object."""
@@ -72,7 +77,11 @@ class _Program:
         lines, result = write(to)
         self.functions += 1
         name = f"f{self.functions}"
-        self.lines += [f"def {name}(o0):", *(f"    {line}" for line in (*to.body, *lines)), f"    return {result}"]
+        self.lines += [
+            f"def {name}(o0{_GIVEN}):",
+            *(f"    {line}" for line in (*to.body, *lines)),
+            f"    return {result}",
+        ]
         return name
 
 
@@ -95,18 +104,26 @@ class Emitter:
         shape.member(last, "value")
         return self._get(holder, last)
 
+    def given(self, name: str) -> str:
+        """Return the expression of a value of the request."""
+        self._program.takes_given = True
+        return f"given.get({name!r})"
+
     def each(self, name: str, write: Write) -> tuple[str, str]:
-        """Return the function that `write` writes of each object of a list, and the expression of these objects."""
+        """Return the call of what `write` writes of each object `e` of a list, and the expression of these objects."""
         *path, last = name.split(".")
         holder, shape = self._holder(tuple(path))
         function = self._program.function(shape.member(last, "list"), write)
         found = self._get(holder, last)
-        return function, f"{self.bind(_objects)}({found})" if self._program.from_json else f"{found} or ()"
+        return (
+            f"{function}(e{_GIVEN})",
+            f"{self.bind(_objects)}({found})" if self._program.from_json else f"{found} or ()",
+        )
 
     def below(self, name: str, write: Write) -> str:
         """Return the expression of what `write` writes of the object under a name."""
         holder, shape = self._holder(tuple(name.split(".")) if name else ())
-        return f"{self._program.function(shape, write)}({holder})"
+        return f"{self._program.function(shape, write)}({holder}{_GIVEN})"
 
     def _holder(self, path: tuple[str, ...]) -> tuple[str, Shape]:
         """The variable of the object at a path, which is nothing where it is none, and its shape."""
@@ -139,12 +156,17 @@ def attribute(name: str) -> str:
     return name if is_plain else f"x_{name.encode().hex()}"
 
 
-def compiled(write: Write, shape: Shape, *, from_json: bool = False) -> Callable[[Any], Any]:
-    """Compile a function of one object, decoded as `struct_of(shape)` or plain JSON; `shape` gets what it reads."""
+def compiled(write: Write, shape: Shape, *, from_json: bool = False) -> Callable[..., Any]:
+    """Compile a function of one object, decoded as `struct_of(shape)` or plain JSON; `shape` gets what it reads.
+
+    Where `shape.takes_given`, its second argument are the request's values.
+    """
     program = _Program(from_json)
     main = program.function(shape, write)
-    exec("\n".join(program.lines), program.names)  # noqa: S102 - written above, from names that a platform declares
-    function: Callable[[Any], Any] = program.names[main]
+    shape.takes_given = program.takes_given
+    code = "\n".join(program.lines).replace(_GIVEN, ", given" if program.takes_given else "")
+    exec(code, program.names)  # noqa: S102 - written above, from names that a platform declares
+    function: Callable[..., Any] = program.names[main]
     return function
 
 

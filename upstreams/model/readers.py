@@ -122,8 +122,8 @@ class _Each(Reader):
     reader: Reader
 
     def emit(self, to: Emitter) -> str:
-        function, found = to.each(self.name, lambda below: ([], self.reader.emit(below)))
-        return f"[v for e in {found} if (v := {function}(e)) is not None]"
+        made, found = to.each(self.name, lambda below: ([], self.reader.emit(below)))
+        return f"[v for e in {found} if (v := {made}) is not None]"
 
     def inside(self, path: str) -> Reader:
         return replace(self, name=f"{path}.{self.name}")
@@ -148,3 +148,19 @@ class _Constant(Reader):
 def always(value: Any) -> Reader:
     """The same value in every record, which nobody changes."""
     return _Constant(value)
+
+
+@dataclass(frozen=True)
+class _Given(Reader):
+    name: str
+
+    def emit(self, to: Emitter) -> str:
+        return to.given(self.name)
+
+    def inside(self, path: str) -> Reader:  # noqa: ARG002 - it is the same everywhere
+        return self
+
+
+def given(name: str) -> Reader:
+    """A value of the request that the record is for, such as the host that it names; None where it was not sent."""
+    return _Given(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from urllib.parse import parse_qsl, urlsplit
 
 from upstreams.model.endpoint import Endpoint, Platform
@@ -38,26 +39,27 @@ class _Rehearsal:
     def result(self, endpoint: Endpoint, values: Mapping[str, Value]) -> Page | Single:
         """Return the result of a read."""
         steps = endpoint.read(Args(values, now_at=self._now_at))
+        ask = partial(self._ask, values)
         wanted = next(steps)
         try:
             while True:
                 several = isinstance(wanted, tuple)
-                answers = tuple(map(self._ask, wanted if isinstance(wanted, tuple) else (wanted,)))
+                answers = tuple(map(ask, wanted if isinstance(wanted, tuple) else (wanted,)))
                 wanted = steps.send(answers if several else answers[0])
         except StopIteration as done:
             result: Page | Single = done.value
             return result
 
-    def _ask(self, wanted: Call | Part) -> Answer | Missing | Fetched:
+    def _ask(self, values: Mapping[str, Value], wanted: Call | Part) -> Answer | Missing | Fetched:
         if isinstance(wanted, Part):
             endpoint = next(one for one in self._platform.endpoints if one.resource == wanted.resource)
             source = next(iter(self._platform.sources))
             return Fetched(self.result(endpoint, endpoint.with_defaults(wanted.values)), source=source)
-        return self._answer(wanted)
+        return self._answer(values, wanted)
 
-    def _answer(self, call: Call) -> Answer | Missing:
+    def _answer(self, values: Mapping[str, Value], call: Call) -> Answer | Missing:
         name = call.source or next(iter(self._platform.sources))
-        base = urlsplit(self._platform.sources[name])
+        base = urlsplit(self._platform.address(call, values))
         path, _, query = call.target(base.path.rstrip("/")).partition("?")
         reply = answer(
             self._routes, SandboxRequest(base.hostname or "", path, dict(parse_qsl(query, keep_blank_values=True)))
