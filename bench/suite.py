@@ -10,7 +10,7 @@ from bench.core.scenarios import PEERS, SCENARIOS, Scenario, Stage
 from bench.core.settings import Setting, spelled
 from bench.cost import measure_cost
 from bench.load.closed_load import ClosedLoad
-from bench.load.driving import Pace, drive, drive_open, spec_for
+from bench.load.driving import Tempo, drive, drive_open, spec_for
 from bench.peers.servers import ServerTarget, can_run, open_stage
 from bench.scenarios import feed
 from bench.scenarios.feed import FeedOptions
@@ -116,7 +116,7 @@ async def _run_scenario(scenario: Scenario, options: SuiteOptions, results: Resu
         plan = [(label, rate) for _ in range(options.repeats) for label, rate in rates.items()]
         for nth, (label, rate) in enumerate(plan, start=1):
             announce(f"{named}: {label} of it, {rate:.0f}/s" if "%" in label else f"{named}: {label}")
-            pace = Pace(rate, seconds_of(scenario, options, rate))
+            pace = Tempo(rate, seconds_of(scenario, options, rate))
             points[label].steps.append(await drive_open(scenario, target, pace, first_key=nth * KEYS_A_STEP))
     results.marks.extend(soak_marks(scenario, list(points.values())))
 

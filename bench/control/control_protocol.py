@@ -120,7 +120,7 @@ class Unhook(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     url: str
 
 
-class Post(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+class PostWebhooks(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Queue so many deliveries, to these URLs in turn, in one transaction. The answer is `Posting`."""
 
     urls: tuple[str, ...]

@@ -17,9 +17,9 @@ from bench.control.control_protocol import (
     TRUST,
     UNHOOK,
     Hook,
-    Post,
     Posted,
     Posting,
+    PostWebhooks,
     QueuedAt,
     Trust,
     Unhook,
@@ -61,7 +61,7 @@ class DeliveryOperations:
         for name, operation in (
             (HOOK, Operation(Hook, self._hook)),
             (UNHOOK, Operation(Unhook, self._unhook)),
-            (POST, Operation(Post, self._post)),
+            (POST, Operation(PostWebhooks, self._post)),
             (POSTED, Operation(Posted, self._posted)),
             (LEFT, Operation(Nothing, self._left)),
             (TRUST, Operation(Trust, self._trust)),
@@ -87,7 +87,7 @@ class DeliveryOperations:
             await self._store.write(partial(_delete, monitor_id=one.monitor_id))
         return {}
 
-    async def _post(self, args: Post) -> Any:
+    async def _post(self, args: PostWebhooks) -> Any:
         chosen = [next(self._turns[url]) for url in islice(cycle(args.urls), args.count)]
         committed: list[Posting] = []
         await self._store.write(partial(self._queue, chosen=chosen, note=committed.append))

@@ -33,7 +33,7 @@ REQUESTS_MAX = 5_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class Tempo:
     """The rate of an open loop in requests a second, and its seconds before and in the counting."""
 
     rate: float
@@ -73,7 +73,7 @@ async def drive(load: ClosedLoad) -> Measured:
     return msgspec.json.decode(written, type=Measured)
 
 
-async def drive_open(scenario: Scenario, target: ServerTarget, pace: Pace, *, first_key: int = 1) -> Step:
+async def drive_open(scenario: Scenario, target: ServerTarget, pace: Tempo, *, first_key: int = 1) -> Step:
     """Run an open loop, in as many processes as its rate needs, beside a watch on the server's process.
 
     Raises:
@@ -88,12 +88,12 @@ async def drive_open(scenario: Scenario, target: ServerTarget, pace: Pace, *, fi
     return step_of(pace, watched, [each for each in counts if isinstance(each, OpenLoadCounts)])
 
 
-def bounded(pace: Pace) -> Pace:
+def bounded(pace: Tempo) -> Tempo:
     """The pace with as many of its seconds as `REQUESTS_MAX` allow."""
     return replace(pace, seconds=min(pace.seconds, REQUESTS_MAX / pace.rate))
 
 
-def split_load(spec: RequestSpec, pace: Pace, *, connections: int, first_key: int) -> list[OpenLoad]:
+def split_load(spec: RequestSpec, pace: Tempo, *, connections: int, first_key: int) -> list[OpenLoad]:
     """The parts of a load: each process sends every nth request, so that together they keep one even rate."""
     parts = min(math.ceil(pace.rate / PER_PROCESS), PROCESSES_MAX)
     interval_ns = round(1e9 / pace.rate)
@@ -166,7 +166,7 @@ def _usage(pid: int) -> Usage:
     return usage(pid)
 
 
-def step_of(pace: Pace, watched: Watched, counts: list[OpenLoadCounts]) -> Step:
+def step_of(pace: Tempo, watched: Watched, counts: list[OpenLoadCounts]) -> Step:
     """The figures of one step from what each process heard."""
     latencies, lags, refusals = Histogram(), Histogram(), Histogram()
     for each in counts:

@@ -29,9 +29,9 @@ from bench.control.control_protocol import (
     ControlClient,
     Hook,
     Plant,
-    Post,
     Posted,
     Posting,
+    PostWebhooks,
     QueuedAt,
     Trust,
     Unhook,
@@ -136,7 +136,7 @@ class DeliveryRun:
 
     async def _deliver(self, urls: tuple[str, ...], count: int) -> DeliveryPace:
         wanted = len(self.receivers.arrived) + count
-        posting = await self.call(POST, Post(urls, count), Posting)
+        posting = await self.call(POST, PostWebhooks(urls, count), Posting)
         await self._arrived(wanted)
         last_at = max(self.receivers.arrived.values())
         await self._ended()
@@ -161,7 +161,7 @@ class DeliveryRun:
         cpu_s = usage(mail.pid).cpu_s
         for nth in range(count):
             await trio.sleep_until(began + nth / mail.per_s)
-            await self.call(POST, Post((self.urls.plain[nth % len(self.urls.plain)],), 1), Posting)
+            await self.call(POST, PostWebhooks((self.urls.plain[nth % len(self.urls.plain)],), 1), Posting)
         await self._arrived(arrived + count)
         cpu_us = (usage(mail.pid).cpu_s - cpu_s) * 1e6 / count
         return DeliveryTurn(dict((await self._lags(began_at)).counts), cpu_us)
@@ -170,7 +170,7 @@ class DeliveryRun:
         """Once without a black hole, and once with one."""
         alone = await self.trickle()
         await self.call(HOOK, Hook((self.urls.hole,), ACCOUNTS), dict[str, Any])
-        await self.call(POST, Post((self.urls.hole,), self.mail.held), Posting)
+        await self.call(POST, PostWebhooks((self.urls.hole,), self.mail.held), Posting)
         await trio.sleep(HOLE_S)
         beside = await self.trickle()
         await self.call(UNHOOK, Unhook(self.urls.hole), dict[str, Any])

@@ -12,7 +12,7 @@ from bench.core.results import Figure, Mark, Point, Step
 from bench.core.scenarios import TRANSPARENT, Stage
 from bench.core.tasks import run_side_by_side
 from bench.load.closed_load import ClosedLoad
-from bench.load.driving import Pace, Watched, drive, run_open_load, split_load, step_of, watch
+from bench.load.driving import Tempo, Watched, drive, run_open_load, split_load, step_of, watch
 from bench.load.open_load import OpenLoad, OpenLoadCounts
 from bench.load.request_spec import RequestSpec
 from bench.peers.servers import ServerTarget, open_stage
@@ -96,7 +96,7 @@ async def measure_flood(
         seen: list[Flooded] = []
         for each in times:
             while True:
-                pace, first_key = Pace(median(found) * each, seconds), next(first_keys)
+                pace, first_key = Tempo(median(found) * each, seconds), next(first_keys)
                 parts = await _flood(target, specs, pace, times=each, first_key=first_key)
                 found.append(await _capacity(specs[0], first_key + KEYS_APART // 10 * 9, capacity_s))
                 flooded = Flooded(each, *parts, capacities=(found[-2], found[-1]))
@@ -124,13 +124,13 @@ def _ask(target: ServerTarget, key: str) -> RequestSpec:
 
 
 async def _flood(
-    target: ServerTarget, specs: tuple[RequestSpec, ...], pace: Pace, *, times: float, first_key: int
+    target: ServerTarget, specs: tuple[RequestSpec, ...], pace: Tempo, *, times: float, first_key: int
 ) -> tuple[Step, Step, Step]:
     """The steps of the flood, of the quiet key and of a moment later."""
     flood = split_load(specs[0], pace, connections=CONNECTIONS, first_key=first_key)
     begin_ns, end_ns = flood[0].first_ns, flood[0].first_ns + round((pace.warmup_s + pace.seconds) * 1e9)
-    quiet = _steady(specs[1], begin_ns, Pace(QUIET_PER_S, pace.seconds, pace.warmup_s), first_key + KEYS_APART // 2)
-    after_pace = Pace(pace.rate / times * AFTER_SHARE, AFTER_S, 0.0)
+    quiet = _steady(specs[1], begin_ns, Tempo(QUIET_PER_S, pace.seconds, pace.warmup_s), first_key + KEYS_APART // 2)
+    after_pace = Tempo(pace.rate / times * AFTER_SHARE, AFTER_S, 0.0)
     after = _steady(specs[0], end_ns + round(RECOVERY_S * 1e9), after_pace, first_key + KEYS_APART // 4 * 3)
     watching = partial(watch, target.pid, begin_ns / 1e9 + pace.warmup_s, end_ns / 1e9)
     works = [partial(run_open_load, load) for load in (quiet, after, *flood)]
@@ -140,12 +140,12 @@ async def _flood(
     unwatched = replace(watched, cpu_s=0.0)
     return (
         step_of(pace, watched, parts[2:]),
-        step_of(Pace(QUIET_PER_S, pace.seconds), unwatched, parts[:1]),
+        step_of(Tempo(QUIET_PER_S, pace.seconds), unwatched, parts[:1]),
         step_of(after_pace, unwatched, parts[1:2]),
     )
 
 
-def _steady(spec: RequestSpec, first_ns: int, pace: Pace, first_key: int) -> OpenLoad:
+def _steady(spec: RequestSpec, first_ns: int, pace: Tempo, first_key: int) -> OpenLoad:
     """A load of one process."""
     return OpenLoad(
         spec,

@@ -126,7 +126,7 @@ class Post(Get):
     method = "POST"
 
     def _display(self, written: Mapping[str, str]) -> str:
-        return f"{{}}, {self._rest(f'told({{{_members(written)}**more, **page}})')}, None, True"
+        return f"{{}}, {self._rest(f'sent({{{_members(written)}**more, **page}})')}, None, True"
 
 
 class PostForm(Get):
@@ -142,13 +142,13 @@ def _members(written: Mapping[str, str]) -> str:
     return "".join(f"{name!r}: {code}, " for name, code in written.items())
 
 
-def _told(members: Mapping[str, Any]) -> Mapping[str, Any]:
+def _sent(members: Mapping[str, Any]) -> Mapping[str, Any]:
     return {name: value for name, value in members.items() if value is not None}
 
 
 def _compiled(get: Get) -> _Make:
     """Write the function without loops: most requests make one call, and this is most of what that takes."""
-    names: dict[str, Any] = {"Call": Call, "segment": segment, "several": _several, "told": _told}
+    names: dict[str, Any] = {"Call": Call, "segment": segment, "several": _several, "sent": _sent}
     codes = {name: _code(member, names) for name, member in get._members.items()}
     in_path = {found[2] for found in _PLACE.finditer(get.path)}
     lines = [
@@ -206,15 +206,15 @@ class Pages:
     def page(self, args: Args, answer: Answer) -> Page:
         """The page that came."""
         paging, rows = self.paging, self._rows
-        told = rows.members(answer.body) if self._also else _NOTHING
-        total = values.count(told.get(paging.total)) if paging.total else None
+        members = rows.members(answer.body) if self._also else _NOTHING
+        total = values.count(members.get(paging.total)) if paging.total else None
         if not paging.whole:
             records = rows.records(answer.body, given=args.values)
-            warnings = tuple(one for name, one in self._warnings.items() if told.get(name) is True)
-            return Page(records, paging.following(args, answer, told, records), total, warnings)
+            warnings = tuple(one for name, one in self._warnings.items() if members.get(name) is True)
+            return Page(records, paging.following(args, answer, members, records), total, warnings)
         start = args.position("o", 0)
         left = rows.records(answer.body, start, start + args.number("limit") + 1, args.values)
-        return Page(left[: args.number("limit")], paging.following(args, answer, told, left), total)
+        return Page(left[: args.number("limit")], paging.following(args, answer, members, left), total)
 
 
 def single(

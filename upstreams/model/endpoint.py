@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypedDict
 
 from upstreams.model.archetypes import Archetype
@@ -88,10 +88,11 @@ class Endpoint:
     """Fields of its records that it never fills, with dots: `engagement.views`. A map's own are known without it."""
     record: RecordMap | None = None
     """The map of its records, where one reads them."""
-    cache_ttl_s: int = field(init=False)
+    cache_ttl_s: int = 0
+    """That of its kind, where it is not given."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "cache_ttl_s", TTL_S[self.kind or _kind_of(self)])
+        object.__setattr__(self, "cache_ttl_s", self.cache_ttl_s or TTL_S[self.kind or _kind_of(self)])
 
     def with_defaults(self, values: Mapping[str, Value]) -> dict[str, Value]:
         """`values` over the parameters' defaults."""

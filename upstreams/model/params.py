@@ -37,7 +37,7 @@ class Param:
     maximum: int | None = None
     length_max: int = 500
     strip: str = ""
-    """What may stand before a value and is no part of it: an at sign."""
+    """The characters that may stand before a value and are no part of it: an at sign."""
     fold: bool = False
     """Whether the platform takes capital letters for small ones."""
     pattern: str = ""

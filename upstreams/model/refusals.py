@@ -1,4 +1,4 @@
-"""What an upstream's answers ask of its callers: what an error means, how much of a quota is left, how fast to call.
+"""The manners of an upstream: the meaning of its errors, how much of a quota is left, how fast it may be called.
 
 Refusals(gone=(410,), private={401: "authenticated user"}, bad={422: "query"})
 Remaining("x-ratelimit-remaining", reset="x-ratelimit-reset")
@@ -62,6 +62,7 @@ class Refusals:
     private: Cases = ()
     """Only some may see it."""
     throttled: Cases = ()
+    """It asks to slow down."""
     stale: Cases = ()
     """A cursor that it no longer takes."""
     passing: Cases = ()
@@ -81,13 +82,13 @@ class Refusals:
         """Return the refusal that an error answer stands for; None where none is declared."""
         if self.other is not None and (refusal := self.other(answer)) is not None:
             return refusal
-        code, message = self._told(answer)
+        code, message = self._said(answer)
         for key in (code, answer.status):
             if key is not None and (refusal := self._of(key, message, answer)) is not None:
                 return refusal
         return None
 
-    def _told(self, answer: Answer) -> tuple[str | int | None, str]:
+    def _said(self, answer: Answer) -> tuple[str | int | None, str]:
         body = answer.body
         if not isinstance(body, dict):
             return None, body if isinstance(body, str) else ""
@@ -107,14 +108,14 @@ class Refusals:
         return None if param is None else InvalidArgument(param, f"is refused: {message or 'it is not valid'}")
 
     def _table(self, key: int | str, message: str, answer: Answer) -> tuple[tuple[Cases, UpstreamError], ...]:
-        told = message or "The upstream has no such record."
+        message = message or "The upstream has no such record."
         return (
             (self.throttled, UpstreamThrottled(answer.source)),
-            (self.gone, NotFound(told, reason="account_gone")),
-            (self.private, NotFound(told, reason="account_private")),
+            (self.gone, NotFound(message, reason="account_gone")),
+            (self.private, NotFound(message, reason="account_private")),
             (self.passing, UpstreamFailed(answer.source, f"error {key}: {message}", passing=True)),
-            (self.absent, NotFound(told, by_status=isinstance(key, int))),
-            (self.stale, StaleCursor(told)),
+            (self.absent, NotFound(message, by_status=isinstance(key, int))),
+            (self.stale, StaleCursor(message)),
         )
 
 
@@ -157,8 +158,8 @@ class Remaining:
 
     def left_of(self, headers: Headers) -> int | None:
         """The calls that are left; None where it is not said."""
-        told = headers.get(self.left, "")
-        found = dict(_LISTED.findall(told)).get("r", told)
+        text = headers.get(self.left, "")
+        found = dict(_LISTED.findall(text)).get("r", text)
         return int(found) if found.isdecimal() else None
 
     def wait_s(self, headers: Headers) -> float | None:
@@ -180,7 +181,7 @@ class Pace:
     costs: Mapping[str, float] = field(default_factory=dict)
 
     def cost(self, path: str) -> float:
-        """What a call of a path counts for; the longest begin that is declared holds."""
+        """The number that a call of a path counts for; the longest begin that is declared holds."""
         begins = [begin for begin in self.costs if path.startswith(begin)]
         return self.costs[max(begins, key=len)] if begins else 1.0
 

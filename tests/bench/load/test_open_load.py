@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from bench.core.process import PYTHON, open_server
 from bench.core.scenarios import SCENARIOS
-from bench.load.driving import REQUESTS_MAX, Pace, bounded, drive_open, split_load
+from bench.load.driving import REQUESTS_MAX, Tempo, bounded, drive_open, split_load
 from bench.load.histogram import Histogram
 from bench.load.keys import NEW_FROM
 from bench.load.open_load import OpenLoad, OpenLoadCounts, OpenLoop, Ticker
@@ -152,7 +152,7 @@ async def test_the_timer_counts_the_instants_that_nobody_waited_for() -> None:
     warmup_s=st.floats(min_value=0, max_value=2),
 )
 def test_the_parts_of_a_load_are_together_one_even_rate(rate: float, seconds: float, warmup_s: float) -> None:
-    loads = split_load(RequestSpec("http://h:1", "/"), Pace(rate, seconds, warmup_s), connections=100, first_key=7)
+    loads = split_load(RequestSpec("http://h:1", "/"), Tempo(rate, seconds, warmup_s), connections=100, first_key=7)
     assert sum(load.count for load in loads) == max(round(rate * (seconds + warmup_s)), 1)
     assert len({load.counted_from_ns for load in loads}) == 1
     instants = sorted(instant for load in loads for instant in first_instants(load, 50))[: 40 * len(loads)]
@@ -174,7 +174,7 @@ def working(asked: Asked, pid: int) -> Iterator[ServerTarget]:
 async def test_several_processes_are_one_load_and_cpu_is_the_server_s_process_alone(tmp_path: Path) -> None:
     """Method: the process said to be the server sleeps, while this one, the real server, works."""
     sleeping = (PYTHON, "-c", "print('ready', flush=True); import time; time.sleep(600)")
-    pace = Pace(rate=5_500, seconds=1.0, warmup_s=0.2)
+    pace = Tempo(rate=5_500, seconds=1.0, warmup_s=0.2)
     with trio.fail_after(90):
         async with open_server(sleeping, log=tmp_path / "log") as child, open_scripted() as asked:
             with working(asked, child.pid) as target:
@@ -197,7 +197,7 @@ def generators() -> list[str]:
 async def test_a_run_that_is_cancelled_leaves_no_process() -> None:
     async with open_scripted(lambda _: []) as asked:
         with trio.move_on_after(2.5) as scope:
-            await drive_open(SCENARIOS["hello"], ServerTarget(asked.url, os.getpid()), Pace(100, 60))
+            await drive_open(SCENARIOS["hello"], ServerTarget(asked.url, os.getpid()), Tempo(100, 60))
         assert scope.cancelled_caught
         assert 0 < len(asked.heads) < 1_000
     assert generators() == []
@@ -205,7 +205,7 @@ async def test_a_run_that_is_cancelled_leaves_no_process() -> None:
 
 def test_a_step_of_too_many_requests_is_shorter_and_keeps_its_rate() -> None:
     """The figures are divided by the seconds that were really counted."""
-    assert bounded(Pace(10_000, 3_600)) == Pace(10_000, REQUESTS_MAX / 10_000)
-    assert bounded(Pace(10_000, 5)) == Pace(10_000, 5)
-    loads = split_load(RequestSpec("http://h:1", "/"), bounded(Pace(10_000, 3_600)), connections=100, first_key=1)
+    assert bounded(Tempo(10_000, 3_600)) == Tempo(10_000, REQUESTS_MAX / 10_000)
+    assert bounded(Tempo(10_000, 5)) == Tempo(10_000, 5)
+    loads = split_load(RequestSpec("http://h:1", "/"), bounded(Tempo(10_000, 3_600)), connections=100, first_key=1)
     assert sum(load.count for load in loads) == REQUESTS_MAX + 10_000

@@ -53,7 +53,7 @@ ISSUE_SORT = Param(
 LINKED = ByLink("after", "page", size="per_page")
 """A page by its number or, where GitHub told one, by its cursor: deep lists have only the latter."""
 SEARCHED = ByPage("page", size="per_page", link=True, depth=1_000, total="total_count")
-"""Of one search GitHub serves the first 1,000 results; beyond that a query has to be narrowed."""
+"""GitHub serves the first 1,000 results of a search; beyond that a query has to be narrowed."""
 _INCOMPLETE = {"incomplete_results": "GitHub answered before its search was complete"}
 FOUND_ISSUES, FOUND_REPOS, FOUND_USERS = (
     Pages(one, SEARCHED, "items", warnings=_INCOMPLETE) for one in (issue_of, repository_of, author_of)

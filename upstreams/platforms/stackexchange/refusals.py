@@ -16,7 +16,7 @@ _OURS = {"q": "query", "tagged": "tagged", "sort": "sort", "page": "cursor", "pa
 
 
 def _judge(answer: Answer) -> UpstreamError | None:
-    """What needs more than a table: the wait that a message names, and which value it says is wrong."""
+    """Judge by more than a table: by the wait that a message names, and by which value it says is wrong."""
     body: Json = answer.body if isinstance(answer.body, dict) else {}
     error, message = number(body, "error_id"), text(body, "error_message") or ""
     if error in _THROTTLED or answer.status == 503:

@@ -1,0 +1,121 @@
+"""Pages by a number: of the page, or of the rows before it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from upstreams.model import values
+from upstreams.model.archetypes import Record
+from upstreams.model.paging.shape import Members, Paging, StandInPage
+from upstreams.model.params import Args, State, Value
+from upstreams.model.steps import Answer
+
+
+@dataclass(frozen=True)
+class _Counted(Paging):
+    """Pages with a number; whichever of these is declared tells that there is another, else a page that came full."""
+
+    name: str
+    """The query member of the number."""
+    first: int = field(default=0, kw_only=True)
+    more: str = field(default="", kw_only=True)
+    """The member of the body that is there and true while there is more."""
+    header: str = field(default="", kw_only=True)
+    """The header that is not empty while there is more."""
+    link: bool = field(default=False, kw_only=True)
+    """True: the `Link` header names the next page."""
+    depth: int | None = field(default=None, kw_only=True)
+    """The rows of one list that the platform serves at most."""
+    key: ClassVar[str]
+    """The name of the number in a cursor's state."""
+
+    @property
+    def also(self) -> tuple[str, ...]:
+        """As `Paging`."""
+        return (*super().also, self.more) if self.more else super().also
+
+    def query(self, args: Args) -> dict[str, Value | None]:
+        """As `Paging`."""
+        place = args.position(self.key, self.first)
+        return {self.name: place, self.size: args.number("limit")} if self.size else {self.name: place}
+
+    def _goes_on(self, answer: Answer, members: Members, end: int, *, is_full: bool) -> bool:
+        """Whether there is a page after the one that ends with row number `end`."""
+        if self.depth is not None and end >= self.depth:
+            return False
+        if self.more:
+            return bool(members.get(self.more))
+        if self.header:
+            return bool(answer.headers.get(self.header))
+        if self.link:
+            return answer.next_link(self.name) is not None
+        if self.total:
+            return is_full if (total := values.count(members.get(self.total))) is None else end < total
+        return is_full
+
+    def _page(self, start: int, query: Mapping[str, str], rows: int, *, following: int) -> StandInPage:
+        stop = min(start + self._served(query), rows)
+        goes_on = stop < rows
+        members = {**self._counted(rows), **({self.more: goes_on} if self.more else {})}
+        headers = {self.header: str(following) if goes_on else ""} if self.header else {}
+        return StandInPage(start, stop, members, headers, {self.name: str(following)} if self.link and goes_on else {})
+
+
+@dataclass(frozen=True)
+class ByPage(_Counted):
+    """Pages by their number, from `first` on."""
+
+    first: int = field(default=1, kw_only=True)
+    pages: str = field(default="", kw_only=True)
+    """The member of the body that tells how many pages there are."""
+    pages_max: int | None = field(default=None, kw_only=True)
+    """The pages of one list that the platform serves at most."""
+    key: ClassVar[str] = "p"
+
+    def is_last(self, args: Args, number: int) -> bool:  # noqa: ARG002 - some serve more to those with a credential
+        """Whether the platform serves no page after the one of this number, which begins at 1."""
+        return number == self.pages_max
+
+    @property
+    def also(self) -> tuple[str, ...]:
+        """As `Paging`."""
+        return (*super().also, self.pages) if self.pages else super().also
+
+    def following(self, args: Args, answer: Answer, members: Members, records: Sequence[Record]) -> State | None:
+        """As `Paging`."""
+        page, size = args.position("p", self.first), self.page_rows(args)
+        number = page + 1 - self.first
+        if self.is_last(args, number):
+            return None
+        if self.pages:
+            goes_on = number < (values.count(members.get(self.pages)) or 0)
+        else:
+            goes_on = self._goes_on(answer, members, number * size, is_full=len(records) >= size)
+        return {"p": page + 1} if goes_on else None
+
+    def serve(self, query: Mapping[str, str], rows: int) -> StandInPage:
+        """As `Paging`."""
+        page, size = int(query.get(self.name, self.first)), self._served(query)
+        served = self._page((page - self.first) * size, query, rows, following=page + 1)
+        return served._replace(members={**served.members, self.pages: -(-rows // size)}) if self.pages else served
+
+
+@dataclass(frozen=True)
+class ByOffset(_Counted):
+    """Pages by the number of rows before them."""
+
+    key: ClassVar[str] = "o"
+
+    def following(self, args: Args, answer: Answer, members: Members, records: Sequence[Record]) -> State | None:
+        """As `Paging`."""
+        size = self.page_rows(args)
+        end = args.position("o", self.first) + size
+        goes_on = self._goes_on(answer, members, end - self.first, is_full=len(records) >= size)
+        return {"o": end} if goes_on else None
+
+    def serve(self, query: Mapping[str, str], rows: int) -> StandInPage:
+        """As `Paging`."""
+        start = int(query.get(self.name, self.first))
+        return self._page(start - self.first, query, rows, following=start + self._served(query))

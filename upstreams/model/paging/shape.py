@@ -1,0 +1,108 @@
+"""The interface of paging objects, and those of lists that have one call: once, or whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+from upstreams.model.archetypes import Record
+from upstreams.model.params import Args, Param, State, Value, collected, limit
+from upstreams.model.steps import Answer
+
+Members = Mapping[str, Any]
+"""The members of an answer's body that a paging object named."""
+
+
+class StandInPage(NamedTuple):
+    """A page of a stand-in: which of its rows, and what the answer says of the next one."""
+
+    start: int
+    stop: int
+    members: Mapping[str, Any] = {}
+    """Members of the body by their dotted names."""
+    headers: Mapping[str, str] = {}
+    link: Mapping[str, str] = {}
+    """The query members of the `Link` header's rel="next" address, which has the others of the request."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paging:
+    """The interface of all, and what they share: the size of a page and the upstream's own count."""
+
+    size: str = "limit"
+    """The query member for the size of a page; empty where the platform takes none: then pages have `size_max` rows."""
+    size_max: int = 100
+    size_default: int = 20
+    total: str = ""
+    """The member of the body that tells how many there are in all."""
+    whole: ClassVar[bool] = False
+    """Whether a list comes as a whole, of which a page is a part."""
+
+    @property
+    def also(self) -> tuple[str, ...]:
+        """The members of the body that are read beside the rows."""
+        return (self.total,) if self.total else ()
+
+    def params(self, collect: int = 0) -> tuple[Param, ...]:
+        """The parameter for the size of a page, or for the rows that a walk collects."""
+        if collect:
+            return (collected(collect, self.size_default),)
+        return (limit(self.size_max, min(self.size_default, self.size_max)),) if self.size else ()
+
+    def page_rows(self, args: Args) -> int:
+        """The rows of a full page."""
+        return args.number("limit") if self.size else self.size_max
+
+    def query(self, args: Args) -> dict[str, Value | None]:
+        """The query members that ask for the page."""
+        return {self.size: args.number("limit")} if self.size else {}
+
+    def following(self, args: Args, answer: Answer, members: Members, records: Sequence[Record]) -> State | None:
+        """Where the next page begins; None on the last one."""
+        raise NotImplementedError
+
+    def serve(self, query: Mapping[str, str], rows: int) -> StandInPage:
+        """The page that a request's query asks a stand-in for, of so many rows."""
+        raise NotImplementedError
+
+    def _served(self, query: Mapping[str, str]) -> int:
+        """The rows that a request asks for."""
+        return min(int(query.get(self.size, self.size_max)), self.size_max) if self.size else self.size_max
+
+    def _counted(self, rows: int) -> dict[str, Any]:
+        return {self.total: rows} if self.total else {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Once(Paging):
+    """A list that has one page."""
+
+    def following(self, args: Args, answer: Answer, members: Members, records: Sequence[Record]) -> State | None:  # noqa: ARG002 - there is none
+        """Return None."""
+        return None
+
+    def serve(self, query: Mapping[str, str], rows: int) -> StandInPage:
+        """As `Paging`."""
+        return StandInPage(0, min(self._served(query), rows), self._counted(rows))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Whole(Paging):
+    """A list that comes whole with one call; a page is a part of it, by `limit` and our own cursor."""
+
+    size: str = ""
+    whole: ClassVar[bool] = True
+
+    def params(self, collect: int = 0) -> tuple[Param, ...]:
+        """As `Paging`."""
+        return (collected(collect, self.size_default) if collect else limit(self.size_max, self.size_default),)
+
+    def following(self, args: Args, answer: Answer, members: Members, records: Sequence[Record]) -> State | None:  # noqa: ARG002 - as all
+        """As `Paging`; `records` are those from the page's begin to the list's end."""
+        size = args.number("limit")
+        return {"o": args.position("o", 0) + size} if len(records) > size else None
+
+    def serve(self, query: Mapping[str, str], rows: int) -> StandInPage:  # noqa: ARG002 - it is all of them
+        """As `Paging`."""
+        return StandInPage(0, rows, self._counted(rows))

@@ -1,0 +1,151 @@
+"""Pages by what the page before told: a token, a link, the last row's id or time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from upstreams.model import values
+from upstreams.model.archetypes import Record
+from upstreams.model.paging.shape import Members, Paging, StandInPage
+from upstreams.model.params import Args, State, Value
+from upstreams.model.steps import Answer
+
+_PAGE = re.compile(r"[0-9]{1,9}")
+
+
+class _Tokens(Paging):
+    """Pages by a token of the upstream's; a stand-in's tokens say how many rows came before."""
+
+    name: str
+
+    def _begin(self, query: Mapping[str, str]) -> int:
+        text = query.get(self.name, "")
+        return int(text) if text.isdecimal() else 0
+
+
+@dataclass(frozen=True)
+class ByToken(_Tokens):
+    """Pages by a token that the answer before told; one that leads nowhere else ends the list."""
+
+    name: str
+    """The query member of the token."""
+    member: str = ""
+    """The member of the body that holds the next one; where it is not given it has the same name."""
+    header: str = field(default="", kw_only=True)
+    """The header that holds it instead."""
+    first: str | None = field(default=None, kw_only=True)
+    """The token of the first page."""
+    empty_ends: bool = field(default=False, kw_only=True)
+    """True: a page without rows is the last one, whatever token it tells."""
+
+    @property
+    def also(self) -> tuple[str, ...]:
+        """As `Paging`."""
+        return super().also if self.header else (*super().also, self._member)
+
+    @property
+    def _member(self) -> str:
+        return self.member or self.name
+
+    def query(self, args: Args) -> dict[str, Value | None]:
+        """As `Paging`."""
+        token = args.token() or self.first
+        return {self.size: args.number("limit"), self.name: token} if self.size else {self.name: token}
+
+    def following(self, args: Args, answer: Answer, members: Members, records: Sequence[Record]) -> State | None:
+        """As `Paging`."""
+        token = answer.headers.get(self.header) if self.header else values.ident(members.get(self._member))
+        is_last = not token or token == (args.token() or self.first) or (self.empty_ends and not records)
+        return None if is_last else {"c": str(token)}
+
+    def serve(self, query: Mapping[str, str], rows: int) -> StandInPage:
+        """As `Paging`."""
+        start = self._begin(query)
+        stop = min(start + self._served(query), rows)
+        token = str(stop) if stop < rows else None
+        place = {} if self.header else {self._member: token}
+        return StandInPage(
+            start, stop, {**self._counted(rows), **place}, {self.header: token} if self.header and token else {}
+        )
+
+
+@dataclass(frozen=True)
+class ByLink(_Tokens):
+    """Pages by a query member of the `Link` header's rel="next" address, or by another one where it lacks the first."""
+
+    name: str
+    other: str = ""
+    """A page's number, mostly."""
+
+    def query(self, args: Args) -> dict[str, Value | None]:
+        """As `Paging`."""
+        place = args.cursor or {}
+        found: dict[str, Value | None] = {}
+        if "c" in place:
+            found[self.name] = place["c"]
+        elif "p" in place and self.other:
+            found[self.other] = place["p"]
+        if self.size:
+            found[self.size] = args.number("limit")
+        return found
+
+    def following(self, args: Args, answer: Answer, members: Members, records: Sequence[Record]) -> State | None:  # noqa: ARG002 - as all
+        """As `Paging`."""
+        if (token := answer.next_link(self.name)) is not None:
+            return {"c": token} if token and token != args.token() else None
+        page = answer.next_link(self.other) if self.other else None
+        return {"p": int(page)} if page is not None and _PAGE.fullmatch(page) else None
+
+    def serve(self, query: Mapping[str, str], rows: int) -> StandInPage:
+        """As `Paging`."""
+        start = self._begin(query)
+        stop = min(start + self._served(query), rows)
+        return StandInPage(start, stop, self._counted(rows), link={self.name: str(stop)} if stop < rows else {})
+
+
+@dataclass(frozen=True)
+class ByLastId(_Tokens):
+    """Pages that go on from the last row's id; a page without rows is the last one."""
+
+    name: str
+    of: str = "id"
+    """The field of our record that holds it."""
+    newest_last: bool = field(default=False, kw_only=True)
+    """True: rows come oldest first, and the page before them goes on from the first row."""
+    short_ends: bool = field(default=False, kw_only=True)
+    """True: a page that is not full is the last one."""
+
+    def query(self, args: Args) -> dict[str, Value | None]:
+        """As `Paging`."""
+        token = args.token("m")
+        return {self.size: args.number("limit"), self.name: token} if self.size else {self.name: token}
+
+    def following(self, args: Args, answer: Answer, members: Members, records: Sequence[Record]) -> State | None:  # noqa: ARG002 - as all
+        """As `Paging`."""
+        if not records or (self.short_ends and len(records) < self.page_rows(args)):
+            return None
+        value = records[0 if self.newest_last else -1].get(self.of)
+        place = None if value is None else self._place(str(value))
+        return {"m": place} if place is not None and place != args.token("m") else None
+
+    def _place(self, value: str) -> str:
+        return value
+
+    def serve(self, query: Mapping[str, str], rows: int) -> StandInPage:
+        """As `Paging`; a stand-in's rows have their numbers as ids, from 0 on."""
+        start = self._begin(query) + 1 if query.get(self.name) else 0
+        return StandInPage(start, min(start + self._served(query), rows), self._counted(rows))
+
+
+@dataclass(frozen=True)
+class ByTime(ByLastId):
+    """Pages that go on from the last row's time, sent as ISO text or as Unix seconds."""
+
+    of: str = "published_at"
+    unix: bool = field(default=False, kw_only=True)
+
+    def _place(self, value: str) -> str:
+        return str(int(datetime.fromisoformat(value).timestamp())) if self.unix else value
