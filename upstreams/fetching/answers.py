@@ -9,11 +9,18 @@ from typing import Any
 import httpx
 import orjson
 
-from upstreams.model.errors import NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
+from upstreams.model.errors import (
+    UNREADABLE,
+    NotFound,
+    UpstreamError,
+    UpstreamFailed,
+    UpstreamThrottled,
+    unreadable,
+)
 from upstreams.model.fields import decoded
 from upstreams.model.maps import UNDECODED
 from upstreams.model.refusals import Judge, retry_after_s
-from upstreams.model.steps import Accepts, Answer
+from upstreams.model.steps import Accepts, Answer, Form
 from upstreams.transport.http import HttpAnswer, ResponseTooLarge
 
 _PASSING = frozenset((500, 502, 503, 504))
@@ -77,6 +84,8 @@ def failure_of(source: str, exc: httpx.RequestError, took_s: float) -> UpstreamF
 def _body(raw: HttpAnswer, source: str, accepts: Accepts) -> Any:
     if raw.status < 400 and len(raw.body) <= _NOTHING_BYTES_MAX and raw.body.strip() in _NOTHING:
         raise NotFound("The upstream answered without data.")
+    if accepts.__class__ is Form and raw.status < 400:
+        return _read(raw, source, accepts)
     if len(raw.body) > _MANY_VALUES_BYTES and _values_at_most(raw.body) > VALUES_MAX:
         raise UpstreamFailed(source, f"its answer has more than {VALUES_MAX} values, which no page of it has")
     if raw.status < 400 and accepts.__class__ is not str:
@@ -94,6 +103,14 @@ def _body(raw: HttpAnswer, source: str, accepts: Accepts) -> Any:
         if raw.status < 400 and (accepts != "json or text" or kind in _NO_TEXT):
             raise UpstreamFailed(source, f"JSON was due, {kind} came", passing=True) from exc
         return words
+
+
+def _read(raw: HttpAnswer, source: str, form: Form) -> Any:
+    """Return what a form other than JSON makes of a good answer."""
+    try:
+        return form.read(raw.body, raw.headers.get("content-type", ""))
+    except UNREADABLE as exc:
+        raise unreadable(source, exc) from exc
 
 
 def _values_at_most(body: bytes) -> int:

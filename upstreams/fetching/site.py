@@ -16,7 +16,7 @@ from upstreams.fetching.source import Source
 from upstreams.model.endpoint import Endpoint, Fallback, Platform, Session
 from upstreams.model.errors import UNREADABLE, NotFound, UpstreamError, UpstreamFailed, unreadable
 from upstreams.model.params import Credentials
-from upstreams.model.steps import Answer, Call, Missing
+from upstreams.model.steps import Answer, Call, Form, Missing
 from upstreams.transport.http import HttpCall
 
 _SESSION_MARGIN_S = 30.0
@@ -89,6 +89,8 @@ class Site:
     def _ask(self, call: Call, deadline_at: float, waits: bool, signature: Headers = ()) -> Awaitable[Answer]:  # noqa: FBT001
         source = self.sources[call.source] if call.source else self._first
         headers, body = self._headers[source.name], b""
+        if call.accepts.__class__ is Form:
+            headers = (*(one for one in headers if one[0] != "accept"), ("accept", call.accepts.media_types))
         if call.headers or signature:
             headers = (*headers, *call.headers, *signature)
         if call.json is not None:

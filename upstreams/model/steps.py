@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, NamedTuple
 from urllib.parse import parse_qsl, quote, urlencode
@@ -18,7 +18,16 @@ from upstreams.model.params import State, Value
 _NEXT_LINK = re.compile(r"""<([^<>]*)>[^<>]*;\s*rel="?next\b""")
 
 
-Accepts = Literal["json", "json or text"] | RecordMap | Rows
+class Form(NamedTuple):
+    """A form of body that is not JSON, as `upstreams.content` reads it."""
+
+    media_types: str
+    """The value of the Accept header."""
+    read: Callable[[bytes, str], Any]
+    """Makes values of a body and its Content-Type. Raises one of `UNREADABLE`."""
+
+
+Accepts = Literal["json", "json or text"] | RecordMap | Rows | Form
 """The form of an answer's body. A map or its rows decode no more than they read, where the body is as usual."""
 
 

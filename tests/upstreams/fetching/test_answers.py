@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from upstreams.content import FEED, HTML, TEXT, XML
 from upstreams.fetching.answers import VALUES_MAX, Accepts, read_answer
 from upstreams.model.errors import InvalidArgument, NotFound, UpstreamError, UpstreamFailed
 from upstreams.model.refusals import by_status
@@ -137,3 +138,48 @@ def test_a_page_of_long_texts_is_read_whole() -> None:
 def test_what_an_error_quotes_of_an_upstream_is_short_and_holds_no_nul(error: UpstreamError) -> None:
     assert len(str(error)) < 1_000
     assert "\0" not in str(error)
+
+
+FORMS = {"feed": FEED, "xml": XML, "html": HTML, "text": TEXT}
+PAGE = b"<!DOCTYPE html><html><body><h1>Sorry</h1>"
+
+
+@pytest.mark.parametrize(
+    ("form", "raw", "kind"),
+    [
+        ("feed", PAGE, "text/html"),
+        ("feed", b'{"error":1}', "application/json"),
+        ("feed", b"<rss>" + b"<i/>" * 300_000, "text/xml"),
+        ("xml", b"not found", "text/plain"),
+        ("xml", b"<", "text/xml"),
+        ("html", b"<p>" * 300_000, "text/html"),
+    ],
+)
+def test_a_body_that_is_not_of_its_form_is_a_failure(form: str, raw: bytes, kind: str) -> None:
+    with pytest.raises(UpstreamFailed, match="another shape") as caught:
+        body_of(raw, FORMS[form], kind)
+    assert len(str(caught.value)) < 200
+
+
+def test_a_page_is_taken_where_text_or_html_is_accepted() -> None:
+    assert body_of(PAGE, TEXT, "text/html") == PAGE.decode()
+    assert body_of(PAGE, HTML, "text/html").findtext(".//h1") == "Sorry"
+    assert body_of(b"caf\xe9", TEXT, "text/plain; charset=latin-1") == "café"
+    assert body_of(b"<a><b>1</b></a>", XML, "text/xml").findtext("b") == "1"
+
+
+def test_an_empty_feed_is_nothing_and_a_refusal_of_a_page_is_judged_by_its_status() -> None:
+    with pytest.raises(NotFound):
+        body_of(b"", FEED, "text/xml")
+    for status in (404, 410):
+        with pytest.raises(NotFound):
+            body_of(PAGE, FEED, "text/html", status)
+    with pytest.raises(UpstreamFailed, match="status 500"):
+        body_of(PAGE, FEED, "text/html", 500)
+
+
+def test_commas_are_values_of_json_only() -> None:
+    text = b"," * (VALUES_MAX + 1) * 2
+    assert len(body_of(text, TEXT, "text/plain")) == len(text)
+    with pytest.raises(UpstreamFailed, match="values"):
+        body_of(text, "json or text", "text/plain")

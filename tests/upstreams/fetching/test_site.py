@@ -25,6 +25,7 @@ from tests.fakes.scripted_exchange import (
     said,
     source_over,
 )
+from upstreams.content import TEXT
 from upstreams.fetching.site import Site
 from upstreams.fetching.source import Rules
 from upstreams.model.archetypes import AUTHOR
@@ -121,6 +122,12 @@ async def test_a_platforms_own_header_replaces_ours(autojump_clock: MockClock) -
     exchange = ScriptedExchange(OK)
     await site_over(exchange, headers=(("accept", "text/odd"),)).call(Call("/x"), LONG_S)
     assert exchange.calls[0].headers == (("user-agent", "sluice/1"), ("accept", "text/odd"))
+
+
+async def test_a_form_that_is_not_json_is_asked_for_by_name(autojump_clock: MockClock) -> None:
+    exchange = ScriptedExchange(OK)
+    await site_over(exchange, headers=(("accept", "text/odd"), ("x-key", "k"))).call(Call("/x", accepts=TEXT), LONG_S)
+    assert exchange.calls[0].headers == (("user-agent", "sluice/1"), ("x-key", "k"), ("accept", TEXT.media_types))
 
 
 async def test_json_is_sent_as_json(autojump_clock: MockClock) -> None:

@@ -1,0 +1,69 @@
+"""The charset of a body: by its mark, its own bytes, the header, the document, and at last by a guess."""
+
+from __future__ import annotations
+
+import codecs
+
+import pytest
+
+from upstreams.content.charset import text_of
+
+RUSSIAN = "Съешь же ещё этих мягких французских булок, да выпей чаю. " * 5
+FRENCH = "Élève à l'école, déjà vu, naïve façade. " * 5
+KOREAN = "안녕하세요 세계 여러분 반갑습니다 오늘은 날씨가 좋네요 " * 5
+
+
+@pytest.mark.parametrize(
+    ("raw", "content_type"),
+    [
+        (RUSSIAN.encode(), ""),
+        (RUSSIAN.encode(), "text/html; charset=iso-8859-1"),
+        (RUSSIAN.encode("utf-8-sig"), "text/html; charset=koi8-r"),
+        (codecs.BOM_UTF16_LE + RUSSIAN.encode("utf-16-le"), "text/html; charset=utf-8"),
+        (codecs.BOM_UTF16_BE + RUSSIAN.encode("utf-16-be"), ""),
+        (RUSSIAN.encode("cp1251"), "text/html; charset=windows-1251"),
+        (RUSSIAN.encode("koi8-r"), 'text/xml; charset="KOI8-R"'),
+        (RUSSIAN.encode("cp1251"), ""),
+    ],
+)
+def test_the_same_text_comes_out_of_every_coding(raw: bytes, content_type: str) -> None:
+    assert text_of(raw, content_type) == RUSSIAN
+
+
+def test_a_document_names_its_own_charset() -> None:
+    xml = f'<?xml version="1.0" encoding="koi8-r"?><a>{RUSSIAN}</a>'
+    html = f'<meta http-equiv="content-type" content="text/html; charset=koi8-r"><p>{RUSSIAN}'
+    assert text_of(xml.encode("koi8-r")) == xml
+    assert text_of(html.encode("koi8-r")) == html
+
+
+def test_the_header_counts_more_than_the_document() -> None:
+    xml = f'<?xml version="1.0" encoding="koi8-r"?><a>{RUSSIAN}</a>'
+    assert text_of(xml.encode("cp1251"), "text/xml; charset=cp1251") == xml
+
+
+def test_a_charset_that_lies_of_utf_8_does_not_change_latin_text() -> None:
+    assert text_of(FRENCH.encode("cp1252"), "text/html; charset=utf-8") == FRENCH
+    assert text_of(KOREAN.encode("euc-kr"), "text/html; charset=utf-8") == KOREAN
+
+
+def test_utf_8_with_a_slip_in_it_stays_utf_8() -> None:
+    raw = RUSSIAN.encode()
+    assert text_of(raw[:51] + raw[52:]).count("\N{REPLACEMENT CHARACTER}") < 3
+    assert text_of(raw[:-3], "text/html; charset=utf-8").startswith(RUSSIAN[:100])
+
+
+@pytest.mark.parametrize(
+    "label", ["rot13", "hex", "unicode_escape", "idna", "base64", "zip", "utf-7", "bogus", "x" * 99]
+)
+def test_what_is_no_charset_of_the_web_is_not_undone(label: str) -> None:
+    assert text_of(b"caf\xe9 \\u0041 +AEE- 4142", f"text/plain; charset={label}") == "café \\u0041 +AEE- 4142"
+
+
+def test_letters_of_two_bytes_without_a_mark_are_read_where_the_header_names_them() -> None:
+    assert text_of("hello wörld".encode("utf-16-be"), "text/plain; charset=utf-16be") == "hello wörld"
+
+
+def test_any_bytes_are_some_text() -> None:
+    assert text_of(b"") == ""
+    assert isinstance(text_of(bytes(range(256)) * 100), str)

@@ -1,0 +1,103 @@
+"""Values out of pages: selectors, embedded JSON, what a page says of itself, and pages that are made to be slow."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from upstreams.content.selection import attribute, embedded, every, markup, meta, page, rows, words
+from upstreams.model.errors import UNREADABLE, UnexpectedBody
+from upstreams.model.steps import Form
+
+PAGE = """<!doctype html><html><head><meta property="og:title" content="A &amp; B"><meta name=description content="">
+<meta name="description" content="About"><script type="application/ld+json">not json</script>
+<script type="application/ld+json"> {"@type": "Person"} </script>
+<script>var x = 1; var data = {"n": [1, 2]};x()</script>
+</head><body><h1> Caf\u00e9 <b>bold</b></h1>
+<div class="m big" data-id="c/1"><p class=t>One<br>two</p><img src="/1.jpg"><img>
+<img src="/2.jpg"><a href="x">1.2K</a></div>
+<div class="m" data-id="c/2"><p class=t></div><p class=t>outside</body></html>"""
+
+CHANNEL = page(
+    title=words("h1"),
+    og=meta("og:title"),
+    about=meta("description"),
+    nothing=words(".none"),
+    linked=embedded(),
+    data=embedded("script", after="var data ="),
+    items=rows(
+        "div.m",
+        id=attribute("data-id"),
+        text=words(".t"),
+        inside=markup(".t"),
+        images=every(attribute("src"), "img"),
+        link=attribute("href", "a"),
+    ),
+)
+
+
+@pytest.mark.parametrize("charset", ["utf-8", "cp1252"])
+def test_a_table_of_places_reads_a_page(charset: str) -> None:
+    found = CHANNEL.read(PAGE.encode(charset), f"text/html; charset={charset}")
+    assert {name: value for name, value in found.items() if name != "items"} == {
+        "title": "Caf\u00e9 bold",
+        "og": "A & B",
+        "about": "About",
+        "nothing": None,
+        "linked": {"@type": "Person"},
+        "data": {"n": [1, 2]},
+    }
+    first, second = found["items"]
+    assert first == {
+        "id": "c/1", "text": "One\ntwo", "inside": "One<br>two", "images": ["/1.jpg", "/2.jpg"], "link": "x",
+    }  # fmt: skip
+    assert second == {"id": "c/2", "text": None, "inside": None, "images": [], "link": None}
+
+
+SLOW = {
+    "depth": b"<div>" * 200_000,
+    "attributes": b"<a " + b" ".join(b"a%d=1" % at for at in range(300_000)) + b">",
+    "attributes in quotes": b"<a " + b" ".join(b'a%d=">"' % at for at in range(300_000)) + b">",
+    "open formats": b"<p><b><i><font><a>" * 40_000,
+    "tables": b"<table><tr><td>" * 60_000,
+    "scripts": b"<script>" * 200_000,
+    "comments": b"<!--" * 240_000,
+    "brackets": b"<" * 200_000,
+    "references": b"&amp" * 400_000,
+    "elements": b"<p>" * 400_000,
+    "ten megabytes": b"<p>x" * 2_500_000,
+    "zeros": b"\0" * 1_000_000,
+    "rows": b'<div class="m">' * 240_000,
+    "divided rows": b'<div class="m"></div>' * 100_000,
+    "nothing": b"",
+}
+
+
+@pytest.mark.parametrize("name", SLOW)
+def test_no_page_takes_long(name: str) -> None:
+    """Method: each took minutes with one of the readers that were tried; the suite's own bound is the time."""
+    read = CHANNEL.read
+    try:
+        assert len(read(SLOW[name], "text/html")["items"]) <= 1_000
+    except UnexpectedBody:
+        assert name not in {"depth", "open formats", "tables", "references", "zeros"}
+
+
+@given(st.binary(max_size=300), st.sampled_from([b"", b"<div class=m>", b"<script>var data =", b"\xff\xfe"]))
+def test_any_bytes_are_a_page_or_unreadable(raw: bytes, before: bytes) -> None:
+    try:
+        found = CHANNEL.read(before + raw, "text/html")
+    except UNREADABLE:
+        return
+    assert isinstance(found["items"], list)
+
+
+def test_a_selector_that_is_none_fails_as_it_is_declared() -> None:
+    with pytest.raises(Exception, match="Expected"):
+        words("div[")
+
+
+def test_a_page_is_asked_for_as_html() -> None:
+    assert isinstance(CHANNEL, Form)
+    assert CHANNEL.media_types.startswith("text/html")

@@ -1,0 +1,25 @@
+"""Bodies that are not JSON become values here: feeds, HTML, XML and text, in whatever charset they come.
+
+A call names the form that it accepts: `Call(path, accepts=FEED)`. What cannot be read raises one of `UNREADABLE`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from upstreams.content.charset import text_of
+from upstreams.content.feeds import read_feed
+from upstreams.content.markup import HTML_TYPES, html_root, xml_root
+from upstreams.model.steps import Form
+
+FEED: Final = Form(
+    "application/rss+xml, application/atom+xml, application/feed+json, text/xml;q=0.9, */*;q=0.5",
+    read_feed,
+)
+"""Values of a feed of any kind, as `feeds` says."""
+XML: Final = Form("application/xml, text/xml;q=0.9, */*;q=0.5", xml_root)
+"""The root of the document, for `xpath` and `findtext`."""
+HTML: Final = Form(HTML_TYPES, html_root)
+"""The root of the page; a `selection.page` makes values of it at once."""
+TEXT: Final = Form("text/plain, text/*;q=0.9, */*;q=0.5", text_of)
+"""The text, whatever it is."""

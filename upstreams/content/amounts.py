@@ -1,0 +1,101 @@
+"""Reads amounts as people write them: fractions, "1.2K", durations; and JSON that stands in a text.
+
+A field map takes them by `of`: `views=of(short_count, "views")`.
+"""
+
+from __future__ import annotations
+
+import re
+from json import JSONDecoder
+from math import isfinite
+from typing import Any, Final
+
+from upstreams.model import values
+
+_TEXT_MAX: Final = 64
+_SHORT = re.compile(r"(\d[\d.,\s\u00a0\u202f']*)\s*([KMB])?\b", re.IGNORECASE)
+_TIMES = {"": 1, "k": 1_000, "m": 1_000_000, "b": 1_000_000_000}
+_GAPS = re.compile(r"[\s\u00a0\u202f']")
+_ISO_DURATION = re.compile(
+    r"P(?:([\d.]+)W)?(?:([\d.]+)D)?(?:T(?:([\d.]+)H)?(?:([\d.]+)M)?(?:([\d.]+)S)?)?", re.IGNORECASE | re.ASCII
+)
+_UNITS_DURATION = re.compile(
+    r"(?:(\d+)\s*d)?\s*(?:(\d+)\s*h)?\s*(?:(\d+)\s*m(?:in)?)?\s*(?:(\d+)\s*s)?", re.IGNORECASE | re.ASCII
+)
+_CLOCK_DURATION = re.compile(r"(?:(?:(\d{1,3}):)?(\d{1,2}):)?(\d{1,7})(?:[.,]\d{1,6})?", re.ASCII)
+_JSON_TEXT_MAX: Final = 1024 * 1024
+_DECODER: Final = JSONDecoder(parse_constant=lambda _constant: None)
+"""NaN and the infinities are no JSON."""
+
+
+def fraction(found: Any) -> float | None:
+    """A number with or without a fraction, also one that was sent as text; never one that JSON cannot hold."""
+    if isinstance(found, str) and len(found) <= _TEXT_MAX:
+        try:
+            found = float(found)
+        except ValueError:
+            return None
+    if isinstance(found, bool) or not isinstance(found, int | float):
+        return None
+    try:
+        told = float(found)
+    except OverflowError:
+        return None
+    return told if isfinite(told) else None
+
+
+def short_count(found: Any) -> int | None:
+    """A count as people write it: 1.2K, 12 345, 3,4M, "1,234 views"; None where no number comes first."""
+    if not isinstance(found, str):
+        return values.count(found)
+    written = _SHORT.match(found.strip()[:_TEXT_MAX])
+    if written is None:
+        return None
+    digits, times = _GAPS.sub("", written[1]), _TIMES[(written[2] or "").lower()]
+    if times == 1:
+        return values.count(re.sub(r"[.,]", "", digits)) if re.fullmatch(r"\d+|\d{1,3}(?:[.,]\d{3})+", digits) else None
+    whole = re.fullmatch(r"(\d+)(?:[.,](\d+))?", digits)
+    if whole is None:
+        return None
+    scaled = int(whole[1] + (whole[2] or "")) * times // 10 ** len(whole[2] or "")
+    return values.count(scaled)
+
+
+def duration(found: Any) -> int | None:
+    """Whole seconds of a duration: of a number, of "PT4M13S", of "1:02:03", of "3h8m33s"."""
+    if not isinstance(found, str):
+        told = fraction(found)
+        return None if told is None else values.count(int(told))
+    text = found.strip()[:_TEXT_MAX]
+    if (clock := _CLOCK_DURATION.fullmatch(text)) is not None:
+        return values.count(_seconds_of(clock.groups(default="0"), (3_600, 60, 1)))
+    if text[:1] in "Pp" and text[-2:-1].isdigit() and (written := _ISO_DURATION.fullmatch(text)) is not None:
+        try:
+            return values.count(_seconds_of(written.groups(default="0"), (604_800, 86_400, 3_600, 60, 1)))
+        except ValueError:
+            return None
+    if text[:1].isdigit() and (units := _UNITS_DURATION.fullmatch(text)) is not None:
+        return values.count(_seconds_of(units.groups(default="0"), (86_400, 3_600, 60, 1)))
+    return None
+
+
+def json_text(found: Any) -> Any:
+    """The JSON value that a text holds; None where it holds none."""
+    if not isinstance(found, str) or len(found) > _JSON_TEXT_MAX:
+        return None
+    try:
+        return _DECODER.decode(found)
+    except (ValueError, RecursionError):
+        return None
+
+
+def json_at_start(text: str) -> Any:
+    """The JSON value that a text begins with, whatever follows; None where it begins with none."""
+    try:
+        return _DECODER.raw_decode(text)[0]
+    except (ValueError, RecursionError):
+        return None
+
+
+def _seconds_of(numbers: tuple[str, ...], weights: tuple[int, ...]) -> int:
+    return int(sum(float(number) * weight for number, weight in zip(numbers, weights, strict=True)))

@@ -1,0 +1,90 @@
+"""Bytes as text: by the header, the byte order mark, the document's own word, and the bytes themselves.
+
+A mark counts most, since nobody writes one by chance. Then come bytes that are well-formed UTF-8: that does not happen
+by chance either, so a declaration of another charset is a lie. Then the declarations count, and last a detector that
+looks at some of the bytes. Only charsets of the web are read: Python's codecs hold transformations too.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+
+from charset_normalizer import from_bytes
+
+_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+_HEADER = re.compile(r"""charset\s*=\s*["']?([\w.:-]{1,40})""", re.IGNORECASE | re.ASCII)
+_DECLARED = re.compile(
+    rb"""<\?xml[^>]{0,200}?\bencoding\s*=\s*["']([\w.:-]{1,40})["']
+    | <meta\b[^>]{0,200}?\bcharset\s*=\s*["']?\s*([\w.:-]{1,40})""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_DECLARED_WITHIN = 4_096
+_DETECTED_BYTES = 4_096
+_WIDE_WITHIN = 64
+"""Letters of two bytes show here by the zeros in them, which are well-formed UTF-8 as well."""
+_ASCII = bytes(range(128))
+_WEB = {
+    "utf-8", "utf-16", "utf-16-le", "utf-16-be", "gb18030", "gbk", "gb2312", "big5", "euc_jp", "shift_jis", "cp932",
+    "iso2022_jp", "euc_kr", "cp949", "koi8-r", "koi8-u", "cp866", "mac-roman", "cp874", "tis-620", "ascii",
+    *(f"cp125{number}" for number in range(9)),
+    *(f"iso8859-{number}" for number in range(1, 17) if number != 12),
+}  # fmt: skip
+_READ_AS = {
+    "ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874", "gb2312": "gb18030",
+    "gbk": "gb18030", "euc_kr": "cp949", "shift_jis": "cp932", "utf-16": "utf-16-le",
+}  # fmt: skip
+"""The larger charset that the web means by a smaller one's name."""
+_TOLD_APART = {
+    "gb18030", "big5", "euc_jp", "cp932", "iso2022_jp", "cp949", "koi8_r", "cp866",
+    "cp1251", "cp1253", "cp1255", "cp1256", "cp874", "iso8859_5", "iso8859_7",
+}  # fmt: skip
+"""The charsets that a detector can tell: those of the Latin script look alike, and nearly all of it is cp1252."""
+
+
+def text_of(raw: bytes, content_type: str = "") -> str:
+    """The text of a body; what cannot be read of it becomes replacement characters."""
+    for mark, name in _MARKS:
+        if raw.startswith(mark):
+            return raw[len(mark) :].decode(name, "replace")
+    if b"\0" in raw[:_WIDE_WITHIN] and (codec := _declared(raw, content_type)) is not None:
+        return raw.decode(codec, "replace")
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as exc:
+        return raw.decode(_declared(raw, content_type) or _detected(raw, exc.start), "replace")
+
+
+def _declared(raw: bytes, content_type: str) -> str | None:
+    """The codec that the header names, else the one that the document names."""
+    header = _HEADER.search(content_type)
+    if header is not None and (codec := _codec(header[1], raw)) is not None:
+        return codec
+    own = _DECLARED.search(raw, 0, _DECLARED_WITHIN)
+    return None if own is None else _codec((own[1] or own[2]).decode("ascii", "replace"), raw)
+
+
+def _codec(label: str, raw: bytes) -> str | None:
+    """Python's codec of a charset's name; None where it is unknown, or cannot be meant."""
+    try:
+        name = codecs.lookup(label).name
+    except (LookupError, ValueError):
+        return None
+    if name not in _WEB or name == "utf-8":
+        return None
+    if name.startswith("utf-16") and b"\0" not in raw[:_DECLARED_WITHIN]:
+        return None
+    return _READ_AS.get(name, name)
+
+
+def _detected(raw: bytes, first: int) -> str:
+    """The codec that the bytes around the first that is no ASCII look like. UTF-8 with a slip in it is UTF-8 still."""
+    sample = raw[max(0, first - _DETECTED_BYTES // 4) : first + _DETECTED_BYTES]
+    if 20 * _broken(sample) < len(sample.translate(None, _ASCII)):
+        return "utf-8"
+    found = from_bytes(sample, cp_isolation=sorted(_TOLD_APART)).best()
+    return found.encoding if found is not None and found.encoding in _TOLD_APART else "cp1252"
+
+
+def _broken(sample: bytes) -> int:
+    return sample.decode("utf-8", "replace").count("\N{REPLACEMENT CHARACTER}")

@@ -1,0 +1,106 @@
+"""Trees of XML and HTML, by lxml: nothing is fetched, no entity is expanded, and what a tree may have is bounded.
+
+A document with more elements than any page of a platform has is refused before it is read: a tree is thrown away in one
+step, during which nobody else runs.
+"""
+
+from __future__ import annotations
+
+import re
+from html.entities import html5
+from typing import Any, Final
+
+from lxml import etree
+
+from upstreams.content.charset import text_of
+from upstreams.model.errors import UnexpectedBody
+
+Element = Any
+"""An element of lxml, which is not typed."""
+
+HTML_TYPES: Final = "text/html, application/xhtml+xml;q=0.9, */*;q=0.5"
+BYTES_MAX: Final = 6 * 1024 * 1024
+TAGS_MAX: Final = 250_000
+REFERENCES_MAX: Final = 500_000
+DECLARATIONS_MAX: Final = 100
+ATTRIBUTES_MAX: Final = 1_000
+_COUNTED_FROM = 64 * 1024
+"""A shorter page cannot have so many attributes on one element that reading them takes long."""
+
+_REFERENCE = re.compile(r"&(?!(?:amp|lt|gt|quot|apos);)([A-Za-z][A-Za-z0-9]{1,31};)")
+
+
+def xml_root(raw: bytes, content_type: str = "") -> Element:
+    """The root of an XML document, slips in it overlooked.
+
+    Raises:
+        UnexpectedBody: it is none, or too much.
+    """
+    _check(raw)
+    words = text_of(raw, content_type).lstrip()
+    if not words.startswith("<"):
+        raise UnexpectedBody("XML was due, and it does not begin with a tag")
+    if "&" in words:  # HTML's own names for characters are no XML, and many feeds have them
+        words = _REFERENCE.sub(_character, words)
+    parser = etree.XMLParser(
+        encoding="utf-8", recover=True, resolve_entities=False, no_network=True, load_dtd=False, remove_comments=True,
+        remove_pis=True,
+    )  # fmt: skip
+    return _parsed(words, parser, "XML")
+
+
+def html_root(raw: bytes, content_type: str = "") -> Element:
+    """The root of an HTML page, as browsers read it but for what is nested absurdly deep.
+
+    Raises:
+        UnexpectedBody: it is empty, or too much.
+    """
+    _check(raw)
+    words = text_of(raw, content_type)
+    if len(words) > _COUNTED_FROM:
+        _check_attributes(words)
+    return _parsed(words, etree.HTMLParser(encoding="utf-8", recover=True, remove_comments=True), "HTML")
+
+
+def _check(raw: bytes) -> None:
+    if len(raw) > BYTES_MAX:
+        raise UnexpectedBody(f"a page of at most {BYTES_MAX} bytes was due, {len(raw)} came")
+    if raw.count(b"<") > TAGS_MAX or raw.count(b"&") > REFERENCES_MAX:
+        raise UnexpectedBody("a page has more elements than any page of a platform")
+    if raw.count(b"<!ENTITY") > DECLARATIONS_MAX:
+        raise UnexpectedBody("a page declares more entities than any page of a platform")
+
+
+def _parsed(words: str, parser: Any, kind: str) -> Element:
+    try:
+        root = etree.fromstring(words.encode("utf-8", "replace"), parser)
+    except (etree.LxmlError, ValueError) as exc:
+        raise UnexpectedBody(f"{kind} was due, and it cannot be read") from exc
+    if root is None:
+        raise UnexpectedBody(f"{kind} was due, and it is empty")
+    return root
+
+
+def _character(found: re.Match[str]) -> str:
+    return html5.get(found[1], found[0])
+
+
+class _Attributes:
+    """A parser's target that counts the attributes of each element, and keeps nothing."""
+
+    def start(self, tag: str, attributes: Any) -> None:
+        if len(attributes) > ATTRIBUTES_MAX:
+            raise UnexpectedBody(f"an element <{tag[:40]}> has more than {ATTRIBUTES_MAX} attributes")
+
+    def close(self) -> None:
+        """End without a result."""
+
+
+def _check_attributes(words: str) -> None:
+    """Refuse an element with very many attributes: a tree takes time by the square of their number."""
+    parser = etree.HTMLParser(target=_Attributes(), encoding="utf-8", recover=True)
+    try:
+        parser.feed(words)
+        parser.close()
+    except etree.LxmlError as exc:
+        raise UnexpectedBody("HTML was due, and it cannot be read") from exc

@@ -1,0 +1,135 @@
+"""Values out of a page of HTML, declared as a table: the name of each, and the place that it is read from.
+
+    CHANNEL = page(
+        title=words(".tgme_channel_info_header_title"),
+        items=rows(
+            ".tgme_widget_message",
+            id=attribute("data-post"),
+            text=markup(".tgme_widget_message_text"),
+            published_at=attribute("datetime", "time[datetime]"),
+        ),
+    )
+    Call("/s/durov", accepts=CHANNEL)
+
+A place is a CSS selector, looked for inside of the row, in the order of the page; without one it is the row itself. A
+field map then reads the values as it reads JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache, partial
+from html import escape
+from typing import Any
+
+from cssselect import HTMLTranslator
+from lxml import etree
+
+from upstreams.content.amounts import json_at_start
+from upstreams.content.markup import HTML_TYPES, Element, html_root
+from upstreams.model import fields
+from upstreams.model.errors import UnexpectedBody
+from upstreams.model.steps import Form
+
+Selected = Callable[[Element], Any]
+"""Reads one value inside of an element."""
+
+ROWS_MAX = fields.ROWS_MAX
+
+
+def page(**members: Selected) -> Form:
+    """Return the form of a page that these values are read from."""
+    return Form(HTML_TYPES, partial(_read_page, members))
+
+
+def words(css: str = "") -> Selected:
+    """The plain text of the first such element, None where it has none."""
+    return partial(_read_first, _found(css), _words)
+
+
+def markup(css: str = "") -> Selected:
+    """The inside of the first such element as HTML, for `html()` of a field map."""
+    return partial(_read_first, _found(css), _inside)
+
+
+def attribute(name: str, css: str = "") -> Selected:
+    """An attribute of the first such element that has it."""
+    return partial(_read_first, _found(css), lambda element: element.get(name) or None)
+
+
+def meta(name: str) -> Selected:
+    """The content of the page's `<meta>` of this name or property: `og:title`."""
+    return partial(
+        _read_first, _found(f'meta[property="{name}"], meta[name="{name}"]'), lambda one: one.get("content") or None
+    )
+
+
+def every(one: Selected, css: str) -> Selected:
+    """The list of what `one` reads in each such element; where it reads nothing, there is no entry."""
+    return partial(_read_every, _found(css), one)
+
+
+def rows(css: str, **members: Selected) -> Selected:
+    """The list of objects that such elements hold."""
+    return partial(_read_rows, _found(css), members)
+
+
+def embedded(css: str = 'script[type="application/ld+json"]', *, after: str = "") -> Selected:
+    """The first JSON in such an element, from the text on that it stands after: `after="ytInitialData ="`."""
+    return partial(_read_first, _found(css), partial(_json_in, after=after))
+
+
+def _read_page(members: Mapping[str, Selected], raw: bytes, content_type: str) -> fields.Json:
+    return _object(members, html_root(raw, content_type))
+
+
+def _object(members: Mapping[str, Selected], element: Element) -> fields.Json:
+    return {name: read(element) for name, read in members.items()}
+
+
+@lru_cache(maxsize=1_024)
+def _found(css: str) -> Callable[[Element], list[Element]]:
+    """The search for a selector's elements inside of one; compiled once, as platforms are declared."""
+    if not css:
+        return _itself
+    xpath = etree.XPath(HTMLTranslator().css_to_xpath(css, prefix="descendant::"))
+    found: Callable[[Element], list[Element]] = xpath
+    return found
+
+
+def _itself(element: Element) -> list[Element]:
+    return [element]
+
+
+def _read_first(found: Callable[[Element], list[Element]], read: Selected, element: Element) -> Any:
+    return next((value for one in found(element) if (value := read(one)) is not None), None)
+
+
+def _read_every(found: Callable[[Element], list[Element]], read: Selected, element: Element) -> list[Any]:
+    return [value for one in _few(found(element)) if (value := read(one)) is not None]
+
+
+def _read_rows(
+    found: Callable[[Element], list[Element]], members: Mapping[str, Selected], element: Element
+) -> list[fields.Json]:
+    return [_object(members, one) for one in _few(found(element))]
+
+
+def _few(elements: list[Element]) -> list[Element]:
+    if len(elements) > ROWS_MAX:
+        raise UnexpectedBody(f"at most {ROWS_MAX} elements were due, {len(elements)} came")
+    return elements
+
+
+def _words(element: Element) -> str | None:
+    return fields.plain(_inside(element))
+
+
+def _inside(element: Element) -> str | None:
+    inner = "".join(etree.tostring(child, encoding="unicode", method="html") for child in element)
+    return f"{escape(element.text or '', quote=False)}{inner}".strip() or None
+
+
+def _json_in(element: Element, *, after: str) -> Any:
+    _, _, script = "".join(element.itertext()).partition(after) if after else ("", "", "".join(element.itertext()))
+    return json_at_start(script.lstrip())
