@@ -16,7 +16,7 @@ from urllib.parse import unquote
 import orjson
 import pytest
 
-from tests.platforms.drive import NOW_AT, Upstream, drive, from_sandbox, told_as_sent
+from tests.platforms.drive import NOW_AT, Upstream, drive, from_sandbox, told, told_as_sent
 from upstreams.model.endpoint import Platform
 from upstreams.model.errors import UpstreamError
 from upstreams.model.params import State
@@ -35,8 +35,9 @@ class Case:
     name: str
     resource: str
     params: Mapping[str, str | int]
-    answers: Mapping[str, str]
-    """`host/path` of each upstream request (no query) -> the file in the platform's folder of recordings."""
+    answers: Mapping[str, Any]
+    """`host/path` of each upstream request (no query), in their order -> the file in the platform's folder of
+    recordings, or a body made by hand."""
     expected: Callable[..., list[Record] | Record] | None = None
     """From the recorded bodies, in the order of `answers`, to the records without computed fields."""
     has_more: bool | None = None
@@ -57,8 +58,10 @@ def recordings_dir() -> Path:
     pytest.skip(sentence)
 
 
-def recorded(slug: str, file: str) -> Answer:
-    """The answer that a recording holds."""
+def recorded(slug: str, file: Any) -> Answer:
+    """The answer that a recording holds; a body that is made by hand is its own."""
+    if not isinstance(file, str):
+        return told(file)
     response = orjson.loads((recordings_dir() / slug / file).read_bytes())["response"]
     headers = {name: _header(value) for name, value in (response["headers"] or {}).items()}
     return told_as_sent(response["status"] or 200, headers, response["body"])
@@ -68,13 +71,13 @@ def _header(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def file_for(answers: Mapping[str, str], host_and_path: str) -> str | None:
+def file_for(answers: Mapping[str, Any], host_and_path: str) -> Any:
     """The recording for `host/path`, percent-encoded or not, in any case: platforms ignore it in names."""
     files = {place.lower(): file for place, file in answers.items()}
     return files.get(host_and_path.lower()) or files.get(unquote(host_and_path).lower())
 
 
-def from_recordings(slug: str, answers: Mapping[str, str]) -> Upstream:
+def from_recordings(slug: str, answers: Mapping[str, Any]) -> Upstream:
     """An upstream that answers with recordings; an optional call without one fails as it does with a 404."""
 
     def answer(host_and_path: str, call: Call) -> Answer:

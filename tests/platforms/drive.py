@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import urlsplit
 
 import orjson
 
@@ -19,7 +19,10 @@ from upstreams.model.endpoint import Endpoint, Platform, Session
 from upstreams.model.errors import NotFound, UnexpectedBody, UpstreamError, UpstreamFailed
 from upstreams.model.params import Args, State, Value
 from upstreams.model.steps import Answer, Call, Fetched, Missing, Page, Part, Single
-from upstreams.sandbox import site
+from upstreams.sandbox.rehearse import sent_by
+from upstreams.sandbox.site import SandboxRequest, query_of
+from upstreams.sandbox.site import answer as answered
+from upstreams.sandbox.stand_ins import load_routes
 
 NOW_AT = 1_735_689_600.0
 """The first instant of 2025: what `Args.now_at` holds unless a test says otherwise."""
@@ -172,12 +175,13 @@ def always(body: Any, status: int = 200, **headers: str) -> Upstream:
 
 def from_sandbox() -> Upstream:
     """The stand-ins of every platform, asked as over HTTP."""
-    routes = site.load_routes()
+    routes = load_routes()
 
     def answer(host_and_path: str, call: Call) -> Answer:
         host, _, path = host_and_path.partition("/")
-        query = dict(parse_qsl(urlsplit(call.target("")).query, keep_blank_values=True))
-        reply = site.answer(routes, site.SandboxRequest(host, f"/{path}", query, json=call.json))
+        query = query_of(urlsplit(call.target("")).query)
+        request = SandboxRequest(host, f"/{path}", query, json=sent_by(call), method=call.method)
+        reply = answered(routes, request)
         return told_as_sent(reply.status, reply.headers, reply.body)
 
     return answer

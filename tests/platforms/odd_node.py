@@ -23,9 +23,10 @@ from tests.spec.rows import CREDENTIALS, ENVIRON
 from upstreams.model.endpoint import Endpoint, Platform
 from upstreams.sandbox import site
 from upstreams.sandbox.rehearse import example_values
+from upstreams.sandbox.stand_ins import load_routes
 
 Record = dict[str, Any]
-ROUTES = site.load_routes()
+ROUTES = load_routes()
 SESSION = {"identifier": "ada.test", "password": "abcd-efgh"}
 SIGN_IN = "createSession"
 

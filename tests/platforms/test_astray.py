@@ -33,10 +33,11 @@ from upstreams.model.params import Args, Param, State
 from upstreams.platforms import load_platforms
 from upstreams.sandbox import site as stand_in
 from upstreams.sandbox.rehearse import example_values
+from upstreams.sandbox.stand_ins import load_routes
 from upstreams.transport.http import HttpAnswer, HttpCall
 from upstreams.transport.pooled import header_lines, request_bytes
 
-ROUTES = stand_in.load_routes()
+ROUTES = load_routes()
 CREDENTIALS = {"token": "t0ken", "key": "k3y", "identifier": "ada.test", "password": "abcd-efgh"}
 PLAIN = ("zq7x", "73517")
 """Words that nothing else contains; some parameters take numbers only."""

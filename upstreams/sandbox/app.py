@@ -6,19 +6,18 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
-from urllib.parse import parse_qsl
 
 import orjson
 import trio
 
-from upstreams.sandbox.site import SandboxReply, SandboxRequest, answer, load_routes
+from upstreams.sandbox.site import SandboxReply, SandboxRequest, answer, query_of
+from upstreams.sandbox.stand_ins import load_routes
 
 _BODY_BYTES_MAX = 65_536
 DRIFT_STEP_S = 20.0
 _COUNTS = frozenset(
     {
         "followers",
-        "followersCount",
         "stargazers_count",
         "forks_count",
         "watchers_count",
@@ -28,16 +27,9 @@ _COUNTS = frozenset(
         "score",
         "descendants",
         "karma",
-        "reputation",
-        "view_count",
-        "up_vote_count",
-        "likeCount",
-        "repostCount",
-        "replyCount",
-        "quoteCount",
     }
 )
-"""Names under which the platforms count what people do."""
+"""Names under which the platforms whose stand-ins are written by hand count what people do."""
 _COUNTED = frozenset({"followers", "stargazers", "watchers"})
 """Connections of GraphQL whose total is such a count."""
 
@@ -74,9 +66,6 @@ class Sandbox:
         if self.behaviour.latency_s:
             await trio.sleep(self.behaviour.latency_s)
         reply = self._reply(scope, await _json_of(receive) if scope.get("method") == "POST" else None)
-        if self.behaviour.drifts and reply.status == 200:
-            steps = int((trio.current_time() - self._began) / DRIFT_STEP_S)
-            reply = replace(reply, body=drifted(reply.body, steps))
         text = isinstance(reply.body, str)
         body = reply.body.encode() if text else orjson.dumps(reply.body)
         headers = [(name.lower().encode(), value.encode()) for name, value in reply.headers.items()]
@@ -93,8 +82,14 @@ class Sandbox:
             "ascii", errors="replace"
         )  # decoded after the match: a segment may hold a slash
         host, _, path = sent.removeprefix("/").partition("/")
-        query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
-        return answer(self._routes, SandboxRequest(host, f"/{path}", query, json=sent_json))
+        query = query_of(scope["query_string"].decode("latin-1"))
+        steps = int((trio.current_time() - self._began) / DRIFT_STEP_S) if self.behaviour.drifts else 0
+        method = scope.get("method", "GET")
+        reply = answer(
+            self._routes, SandboxRequest(host, f"/{path}", query, json=sent_json, method=method, steps=steps)
+        )
+        grows = steps and reply.status == 200 and not reply.has_grown
+        return replace(reply, body=drifted(reply.body, steps)) if grows else reply
 
 
 def drifted(body: Any, steps: int, within: str = "") -> Any:
@@ -112,7 +107,7 @@ def _grown(name: str, value: Any, steps: int, within: str) -> Any:
 
 
 async def _json_of(receive: Receive) -> Any:
-    """The request's body as JSON; None for what is none, is too long, or broke off."""
+    """The request's body as JSON, of a form its members; None for what is too long, or broke off."""
     body = b""
     while len(body) <= _BODY_BYTES_MAX:
         message = await receive()
@@ -122,4 +117,4 @@ async def _json_of(receive: Receive) -> Any:
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError:
-        return None
+        return query_of(body.decode("latin-1")) if len(body) <= _BODY_BYTES_MAX else None

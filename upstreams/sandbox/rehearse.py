@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from urllib.parse import parse_qsl, urlsplit
+from typing import Any
+from urllib.parse import urlencode, urlsplit
 
 from upstreams.model.endpoint import Endpoint, Platform
 from upstreams.model.params import Args, Value
-from upstreams.model.steps import Answer, Call, Fetched, Missing, Page, Part, Single
-from upstreams.sandbox.site import SandboxRequest, answer, load_routes
+from upstreams.model.steps import Answer, Call, Fetched, Missing, Page, Part, Single, pairs_of
+from upstreams.sandbox.site import SandboxRequest, answer, query_of
+from upstreams.sandbox.stand_ins import load_routes
 
 
 def example_values(endpoint: Endpoint) -> dict[str, Value]:
@@ -26,6 +28,11 @@ def rehearse(platform: Platform, endpoint: Endpoint, now_at: float) -> Page | Si
         UpstreamError: the stand-in does not know the example.
     """
     return _Rehearsal(platform, now_at).result(endpoint, example_values(endpoint))
+
+
+def sent_by(call: Call) -> Any:
+    """The body of a call as a stand-in reads it: its JSON, or the members of its form."""
+    return query_of(urlencode(pairs_of(call.form))) if call.form is not None else call.json
 
 
 class _Rehearsal:
@@ -61,9 +68,8 @@ class _Rehearsal:
         name = call.source or next(iter(self._platform.sources))
         base = urlsplit(self._platform.address(call, values))
         path, _, query = call.target(base.path.rstrip("/")).partition("?")
-        reply = answer(
-            self._routes, SandboxRequest(base.hostname or "", path, dict(parse_qsl(query, keep_blank_values=True)))
-        )
+        request = SandboxRequest(base.netloc, path, query_of(query), json=sent_by(call), method=call.method)
+        reply = answer(self._routes, request)
         headers = {key.lower(): value for key, value in reply.headers.items()}
         if reply.status < 400:
             return Answer(reply.status, headers, reply.body, name)

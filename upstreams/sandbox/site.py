@@ -1,19 +1,18 @@
 """Defines a platform's stand-in: routes from host and path to a pure function that invents the answer.
 
-A stand-in is a module of this package named like its platform, with `ROUTES`. All of them share these conventions, so
-that failures can be tried by hand: a subject (handle, id, repository, query) that contains `missing` does not exist,
-`throttled` is answered as the platform throttles, and `broken` is answered with a 500.
+A stand-in is made by a tool (see `made`); where two sources must tell the same it is written by hand, as a module of
+this package named like its platform, with `ROUTES`. All of them share these conventions, so that failures can be tried
+by hand: a subject (handle, id, repository, query) that contains `missing` does not exist, `throttled` is answered as
+the platform throttles, and `broken` is answered with a 500.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from importlib import import_module
-from pkgutil import iter_modules
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import parse_qsl, unquote
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +25,14 @@ class SandboxRequest:
     found: Mapping[str, str] = field(default_factory=dict)
     json: Any = None
     """The body of a POST, parsed."""
+    method: str = "GET"
+    steps: int = 0
+    """How often what people count has grown since the sandbox began."""
+
+    @property
+    def values(self) -> dict[str, str]:
+        """Everything that the request names, by its member: the body's as `a.b`, the path's groups, host and path."""
+        return {"host": self.host, "path": self.path, **self.query, **dict(_leaves(self.json)), **self.found}
 
     def number(self, name: str, default: int) -> int:
         """An integer of the query, or `default` when it is absent or no integer."""
@@ -40,6 +47,8 @@ class SandboxReply:
     body: Any
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
+    has_grown: bool = False
+    """Whether its counts have grown with time already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,28 +56,84 @@ class SandboxRoute:
     """Answers `host` where `pattern` matches the whole path."""
 
     host: str
+    """A host, or a pattern of hosts in which `{name}` stands for any text."""
     pattern: re.Pattern[str]
     answer: Callable[[SandboxRequest], SandboxReply]
+    takes: Callable[[SandboxRequest], bool]
+    letters: int
+    """Letters of host and path that must be there: of several routes the one with the most is taken."""
 
 
-def route(host: str, pattern: str, answer: Callable[[SandboxRequest], SandboxReply]) -> SandboxRoute:
-    """A route from a pattern in which `{name}` stands for one path segment."""
-    expression = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", re.escape(pattern))
-    return SandboxRoute(host, re.compile(expression), answer)
+def _always(_request: SandboxRequest) -> bool:
+    return True
 
 
-def load_routes() -> dict[str, tuple[SandboxRoute, ...]]:
-    """The routes of every stand-in of this package, by host."""
-    package = __name__.rpartition(".")[0]
-    modules = (import_module(f"{package}.{module.name}") for module in iter_modules(import_module(package).__path__))
-    routes = [route for module in modules for route in getattr(module, "ROUTES", ())]
-    return {host: tuple(route for route in routes if route.host == host) for host in {route.host for route in routes}}
+def route(
+    host: str,
+    pattern: str,
+    answer: Callable[[SandboxRequest], SandboxReply],
+    takes: Callable[[SandboxRequest], bool] = _always,
+) -> SandboxRoute:
+    """A route from a pattern in which `{name}` stands for one path segment, and `{name*}` for the rest of a path.
+
+    `takes` says whether a request to such a path is meant.
+    """
+    return SandboxRoute(host, _expression(pattern), answer, takes, len(_GROUP.sub("", host + pattern)))
 
 
-def answer(routes: Mapping[str, tuple[SandboxRoute, ...]], request: SandboxRequest) -> SandboxReply:
+Routes = Mapping[str, tuple[SandboxRoute, ...]]
+_GROUP = re.compile(r"\{(\w+)(\*?)\}")
+
+
+def _expression(pattern: str) -> re.Pattern[str]:
+    """The pattern as a regular expression."""
+    pieces = _GROUP.split(pattern)
+    pieces[::3] = map(re.escape, pieces[::3])
+    groups = (f"(?P<{name}>{'.+' if rest else '[^/]+'})" for name, rest in zip(pieces[1::3], pieces[2::3], strict=True))
+    return re.compile("".join(part for pair in zip(pieces[::3], (*groups, ""), strict=True) for part in pair))
+
+
+def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    """The texts and numbers of a JSON value by their paths."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _leaves(inner, f"{name}.{key}" if name else key)
+    elif isinstance(value, list) and name:
+        yield name, ",".join(map(str, value))
+    elif name and value is not None:
+        yield name, str(value)
+
+
+def query_of(text: str) -> dict[str, str]:
+    """The members of a query string; of one that is repeated the values, with commas between them."""
+    query: dict[str, str] = {}
+    for name, value in parse_qsl(text, keep_blank_values=True):
+        query[name] = f"{query[name]},{value}" if name in query else value
+    return query
+
+
+def by_host(routes: Iterable[SandboxRoute]) -> Routes:
+    """The routes by host, those of each in the order in which they are tried."""
+    found: dict[str, list[SandboxRoute]] = {}
+    for one in sorted(routes, key=lambda one: -one.letters):
+        found.setdefault(one.host, []).append(one)
+    return {host: tuple(of_host) for host, of_host in found.items()}
+
+
+def answer(routes: Routes, request: SandboxRequest) -> SandboxReply:
     """The reply of the first route that matches; 404 when there is none."""
-    for candidate in routes.get(request.host, ()):
+    for candidate, of_host in _candidates(routes, request.host):
         if (match := candidate.pattern.fullmatch(request.path)) is not None:
             found = {name: unquote(value) for name, value in match.groupdict(default="").items()}
-            return candidate.answer(replace(request, found=found))
+            asked = replace(request, found=of_host | found)
+            if candidate.takes(asked):
+                return candidate.answer(asked)
     return SandboxReply({"message": f"The sandbox has no {request.host}{request.path}"}, status=404)
+
+
+def _candidates(routes: Routes, host: str) -> Iterator[tuple[SandboxRoute, dict[str, str]]]:
+    """The routes of a host, and behind them those of hosts in general, with the parts of the host that they name."""
+    yield from ((one, {}) for one in routes.get(host, ()))
+    for pattern in sorted((one for one in routes if "{" in one), key=lambda one: -len(one.partition("}")[2])):
+        if (match := _expression(pattern).fullmatch(host)) is not None:
+            yield from ((one, match.groupdict()) for one in routes[pattern])

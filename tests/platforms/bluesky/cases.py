@@ -111,7 +111,20 @@ def post(view: Json, reason: Json | None = None) -> Json:
 
 
 def comment(node: Json, parent_id: str, post_id: str) -> Json:
-    """The table's Comment, with the nodes below it."""
+    """The table's Comment, with the nodes below it; of one that is gone only the URI is left."""
+    if "post" not in node:
+        return {
+            "id": key_of(node["uri"]),
+            "url": None,
+            "parent_id": parent_id,
+            "post_id": post_id,
+            "text": None,
+            "author": None,
+            "engagement": {"likes": None, "replies": None},
+            "flags": {"pinned": None, "deleted": True},
+            "published_at": None,
+            "replies": [],
+        }
     view = node["post"]
     own = key_of(view["uri"])
     return {
@@ -146,7 +159,7 @@ def _likers(_resolved: Json, body: Json) -> list[Json]:
     return [author(like["actor"]) for like in body["likes"]]
 
 
-def _profile_case(name: str, file: str, **params: str) -> Case:
+def _profile_case(name: str, file: Any, **params: str) -> Case:
     return Case(name, "profile", params, {f"{_APPVIEW}/app.bsky.actor.getProfile": file}, expected=author)
 
 
@@ -155,9 +168,48 @@ def _feed_case(name: str, file: str) -> Case:
     return Case(name, "user/posts", {"handle": "alice.test"}, answers, expected=_feed, has_more=False)
 
 
-def _of_post(name: str, resource: str, call: str, file: str, **more: Any) -> Case:
+def _of_post(name: str, resource: str, call: str, file: Any, **more: Any) -> Case:
     url = {"url": "https://bsky.app/profile/alice.test/post/3kaheyt6vpc22"}
     return Case(name, resource, url, {**_RESOLVED, f"{_APPVIEW}/app.bsky.feed.{call}": file}, **more)
+
+
+_ACTOR: Json = {
+    "did": "did:plc:ada",
+    "handle": "ada.example.org",
+    "displayName": "Ada",
+    "avatar": "https://cdn.example.com/ada.png",
+    "description": "Writes parsers.",
+    "createdAt": "2023-05-01T10:00:00.250Z",
+    "followersCount": 12,
+    "followsCount": 7,
+    "postsCount": 5,
+    "website": "https://ada.example.org",
+    "verification": {"verifiedStatus": "valid"},
+}
+_IMAGES = {"images": [{"thumb": "https://cdn.example.com/1-small", "fullsize": "https://cdn.example.com/1"}]}
+_VIDEO = {"playlist": "https://cdn.example.com/1.m3u8", "thumbnail": "https://cdn.example.com/1.jpg"}
+_CARD = {"external": {"uri": "https://example.com/1", "thumb": "https://cdn.example.com/1-card"}}
+_VIEW: Json = {
+    "uri": "at://did:plc:ada/app.bsky.feed.post/3lada",
+    "cid": "bafyrei3lada",
+    "author": _ACTOR,
+    "record": {
+        "text": "Parsers, all the way down.",
+        "langs": ["en"],
+        "createdAt": "2023-05-01T10:00:00.250Z",
+        "reply": {"parent": {"uri": "at://did:plc:bob/app.bsky.feed.post/3lbob"}},
+    },
+    "embed": {**_IMAGES, **_VIDEO, **_CARD},
+    "labels": [{"val": "porn"}],
+    "likeCount": 3,
+    "replyCount": 2,
+    "repostCount": 4,
+    "quoteCount": 1,
+    "bookmarkCount": 6,
+    "indexedAt": "2023-05-01T10:00:01Z",
+}
+_REPOST = {"$type": "app.bsky.feed.defs#reasonRepost", "by": _ACTOR, "indexedAt": "2023-05-02T10:00:00Z"}
+_SIGNED_IN = {"bsky.social/xrpc/com.atproto.server.createSession": {"accessJwt": "token"}}
 
 
 CASES: tuple[Case, ...] = (
@@ -197,4 +249,30 @@ CASES: tuple[Case, ...] = (
         has_more=False,
     ),
     _of_post("a blocked root", "post/comments", "getPostThread", "getPostThread__blocked.json", refused=NotFound),
+    _profile_case("a profile by hand", _ACTOR, handle="ada.example.org"),
+    Case(
+        "a feed by hand",
+        "user/posts",
+        {"handle": "ada.example.org"},
+        {f"{_APPVIEW}/app.bsky.feed.getAuthorFeed": {"feed": [{"post": _VIEW, "reason": _REPOST}], "cursor": "3l"}},
+        expected=_feed,
+    ),
+    _of_post("a post by hand", "post", "getPosts", {"posts": [_VIEW]}, expected=lambda _, body: post(body["posts"][0])),
+    Case(
+        "accounts by query, by hand",
+        "search/users",
+        {"query": "parsers"},
+        {f"{_APPVIEW}/app.bsky.actor.searchActors": {"actors": [_ACTOR], "cursor": "2"}},
+        expected=lambda body: [author(actor) for actor in body["actors"]],
+        has_more=True,
+    ),
+    Case(
+        "posts by query, by hand",
+        "search",
+        {"query": "parsers"},
+        {**_SIGNED_IN, "bsky.social/xrpc/app.bsky.feed.searchPosts": {"posts": [_VIEW], "hitsTotal": 2}},
+        expected=lambda _, body: [post(view) for view in body["posts"]],
+        total=2,
+        credentials={"identifier": "ada.test", "password": "abcd-efgh"},
+    ),
 )

@@ -510,14 +510,6 @@ def test_the_stand_ins_thread_nests_and_has_a_tombstone() -> None:
     assert any(record["replies"] for record in page.records)
 
 
-def test_the_stand_in_tells_of_the_same_account_everywhere() -> None:
-    profile = _record("profile", from_sandbox(), handle="ada.example.org")
-    by_id = _record("profile", from_sandbox(), user_id=profile["id"])
-    post = _record("post", from_sandbox(), url="https://bsky.app/profile/ada.example.org/post/3lada")
-    assert by_id == profile
-    assert post["author"] == {name: profile[name] for name in post["author"]}
-
-
 @pytest.mark.parametrize(
     ("subject", "refusal"),
     [("missing", NotFound), ("throttled", UpstreamThrottled), ("broken", UpstreamFailed)],

@@ -89,6 +89,84 @@ def comment(item: Json) -> Json:
     }
 
 
+def account(user: Json) -> Json:
+    """The table's Author."""
+    asked, answered = user.get("question_count"), user.get("answer_count")
+    return {
+        "id": identity(user["user_id"]),
+        "username": None,
+        "display_name": unescape(user["display_name"]),
+        "avatar_url": user.get("profile_image"),
+        "bio": plain(user.get("about_me")),
+        "verified": None,
+        "followers": None,
+        "following": None,
+        "posts_count": None if asked is None or answered is None else asked + answered,
+        "likes_count": user["reputation"],
+        "url": user["link"],
+        "private": None,
+        "joined_at": utc(user["creation_date"]),
+        "location": unescape(user["location"]) if "location" in user else None,
+        "external_url": user.get("website_url"),
+        "ext": {},
+    }
+
+
+OWNER: Json = {
+    "user_id": 22656,
+    "display_name": "Ada O&#39;Neil",
+    "profile_image": "https://i.example.com/22656.png",
+    "link": "https://stackoverflow.com/users/22656/ada",
+}
+QUESTION: Json = {
+    "question_id": 4711,
+    "link": "https://stackoverflow.com/questions/4711/why",
+    "title": "Is &quot;Vec&lt;T&gt;&quot; a &amp; b?",
+    "body": "<p>Why <b>not</b>?</p>",
+    "owner": OWNER,
+    "view_count": 50,
+    "score": 3,
+    "answer_count": 2,
+    "creation_date": 1_588_419_576,
+    "last_activity_date": 1_601_472_874,
+    "tags": ["python"],
+    "is_answered": True,
+    "accepted_answer_id": 4712,
+    "comment_count": 1,
+}
+COMMENT: Json = {
+    "comment_id": 100,
+    "post_id": 4711,
+    "owner": OWNER,
+    "body": "It&#39;s <em>easy</em>.",
+    "score": 2,
+    "creation_date": 1_588_419_999,
+}
+ANSWER: Json = {
+    **COMMENT,
+    "answer_id": 4712,
+    "question_id": 4711,
+    "is_accepted": True,
+    "link": "https://stackoverflow.com/a/4712",
+}
+ACCOUNT: Json = {
+    **OWNER,
+    "about_me": "<p>Author of <i>Parsers</i></p>",
+    "reputation": 1_500_000,
+    "question_count": 60,
+    "answer_count": 35_000,
+    "location": "Reading &amp; around",
+    "website_url": "https://example.com",
+    "creation_date": 1_222_430_705,
+}
+"""Bodies made by hand, of the fields that no recording has."""
+
+
+def listed(*items: Json) -> Json:
+    """A page that is not the last."""
+    return {"items": list(items), "has_more": True, "total": 50, "quota_remaining": 287}
+
+
 def _questions(body: Json) -> list[Json]:
     return [question(item) for item in body["items"]]
 
@@ -150,5 +228,41 @@ CASES: tuple[Case, ...] = (
         {f"{_API}/search/advanced": "search__stackapi_merged.json"},
         expected=_questions,
         has_more=False,
+    ),
+    Case(
+        "a question by hand",
+        "question",
+        {"id": "4711"},
+        {f"{_API}/questions/4711": listed(QUESTION)},
+        expected=lambda body: question(body["items"][0]),
+    ),
+    Case(
+        "answers by hand",
+        "question/answers",
+        {"id": "4711"},
+        {f"{_API}/questions/4711/answers": listed(ANSWER)},
+        expected=lambda body: [comment(item) for item in body["items"]],
+        has_more=True,
+    ),
+    Case(
+        "comments by hand",
+        "question/comments",
+        {"id": "4711"},
+        {f"{_API}/questions/4711/comments": listed(COMMENT)},
+        expected=lambda body: [comment(item) for item in body["items"]],
+    ),
+    Case(
+        "an account by hand",
+        "profile",
+        {"user_id": "22656"},
+        {f"{_API}/users/22656": listed(ACCOUNT)},
+        expected=lambda body: account(body["items"][0]),
+    ),
+    Case(
+        "an account's questions by hand",
+        "profile/posts",
+        {"user_id": "22656"},
+        {f"{_API}/users/22656/questions": listed(QUESTION)},
+        expected=_questions,
     ),
 )

@@ -400,82 +400,12 @@ def test_a_list_of_the_stand_in_has_several_pages_and_a_last_one(resource: str) 
     assert [len(found.records) for found in pages] == [20, 20, 5]
 
 
-def test_the_stand_in_tells_the_same_of_a_question_in_every_call() -> None:
-    found = page("search", {"query": "x"}, from_sandbox()).records
-    assert all(record("question", {"id": post["id"]}, from_sandbox()) == post for post in found)
-
-
-def test_the_stand_in_tells_the_same_of_an_account_in_every_call() -> None:
-    author = record("profile", SINGLES["profile"], from_sandbox())
-    for post in page("profile/posts", LISTS["profile/posts"], from_sandbox()).records:
-        assert post["author"] == {name: author[name] for name in post["author"]}
-
-
-def test_the_stand_in_has_questions_of_accounts_that_are_gone() -> None:
-    posts = [post for found in walk(PLATFORM, "questions", {}) for post in found.records]
-    assert any(post["author"]["id"] is None for post in posts)
-
-
-def test_the_stand_in_asks_for_rest_where_the_query_says_so() -> None:
-    answers: list[Answer] = []
-    sandbox = from_sandbox()
-
-    def upstream(host_and_path: str, call: Call) -> Answer:
-        answers.append(sandbox(host_and_path, call))
-        return answers[-1]
-
-    drive(PLATFORM, "search", {"query": "backoff"}, upstream)
-    drive(PLATFORM, "search", {"query": "parsers"}, upstream)
-    assert [PLATFORM.rest(answer) for answer in answers] == [Backoff(10.0, "method"), None]
-
-
-@pytest.mark.parametrize(
-    ("params", "refusal"),
-    [
-        ({"site": "missing"}, InvalidArgument),
-        ({"site": "throttled"}, UpstreamThrottled),
-        ({"site": "broken"}, UpstreamFailed),
-    ],
-)
-@pytest.mark.parametrize("resource", ALL)
-def test_the_stand_in_fails_as_its_site_says(resource: str, params: Params, refusal: type[UpstreamError]) -> None:
-    with pytest.raises(refusal):
-        drive(PLATFORM, resource, {**ALL[resource], **params}, from_sandbox())
-
-
-@pytest.mark.parametrize(
-    ("resource", "number", "refusal"),
-    [
-        *((resource, "404", NotFound) for resource in SINGLES),
-        *((resource, "429", UpstreamThrottled) for resource in ("question/answers", "profile/posts", *SINGLES)),
-        *((resource, "500", UpstreamFailed) for resource in ("question/comments", *SINGLES)),
-    ],
-)
-def test_the_stand_in_fails_as_its_number_says(resource: str, number: str, refusal: type[UpstreamError]) -> None:
+@pytest.mark.parametrize("number", ["429", "500"])
+@pytest.mark.parametrize("resource", ["question", "question/comments", "profile"])
+def test_the_stand_in_fails_as_its_number_says(resource: str, number: str) -> None:
     (name,) = ALL[resource]
-    with pytest.raises(refusal):
+    with pytest.raises(UpstreamThrottled if number == "429" else UpstreamFailed):
         drive(PLATFORM, resource, {name: number}, from_sandbox())
-
-
-@pytest.mark.parametrize(
-    ("resource", "params"),
-    [
-        ("search", {"query": "missing"}),
-        ("questions", {"tagged": "missing"}),
-        ("question/answers", {"id": "404"}),
-        ("profile/posts", {"user_id": "404"}),
-    ],
-)
-def test_a_list_of_the_stand_in_of_what_is_missing_is_empty(resource: str, params: Params) -> None:
-    assert page(resource, params, from_sandbox()) == Page([])
-
-
-@pytest.mark.parametrize(("word", "refusal"), [("throttled", UpstreamThrottled), ("broken", UpstreamFailed)])
-def test_a_search_of_the_stand_in_fails_as_its_words_say(word: str, refusal: type[UpstreamError]) -> None:
-    with pytest.raises(refusal):
-        page("search", {"query": word}, from_sandbox())
-    with pytest.raises(refusal):
-        page("questions", {"tagged": word}, from_sandbox())
 
 
 def test_the_examples_of_the_parameters_work() -> None:

@@ -20,7 +20,7 @@ from upstreams.platforms import load_platforms
 from upstreams.sandbox.app import Behaviour, Sandbox, drifted
 from upstreams.sandbox.invent import EPOCH_S, paragraph, person, seeded, sentence, unix_time
 from upstreams.sandbox.rehearse import example_values, rehearse
-from upstreams.sandbox.site import load_routes
+from upstreams.sandbox.stand_ins import load_routes
 
 NOW_AT = 1_735_689_600.0
 GITHUB = "api.github.com"

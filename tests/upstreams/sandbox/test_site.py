@@ -10,14 +10,15 @@ import pytest
 import trio
 
 from upstreams.sandbox.app import Behaviour, Sandbox
-from upstreams.sandbox.site import SandboxReply, SandboxRequest, answer, load_routes, route
+from upstreams.sandbox.site import SandboxReply, SandboxRequest, answer, by_host, route
+from upstreams.sandbox.stand_ins import load_routes
 
 
 def echo(asked: SandboxRequest) -> SandboxReply:
     return SandboxReply({"found": dict(asked.found), "page": asked.number("page", 1)})
 
 
-ROUTES = {"a.example": (route("a.example", "/projects/{id}", echo), route("a.example", "/projects/{id}/x.y", echo))}
+ROUTES = by_host((route("a.example", "/projects/{id}", echo), route("a.example", "/projects/{id}/x.y", echo)))
 
 
 @pytest.mark.parametrize(

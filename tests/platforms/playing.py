@@ -1,0 +1,155 @@
+"""Plays a platform's cases through its readers: what was asked, and which members of the answers were read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from tests.platforms.case import Case, from_recordings
+from tests.platforms.drive import drive
+from tests.platforms.templates import literals_of
+from tests.platforms.traced import sought, traced, was_read
+from upstreams.model.calls import Pages
+from upstreams.model.endpoint import Platform
+from upstreams.model.errors import UpstreamError
+from upstreams.model.params import Args
+from upstreams.model.steps import Answer, Call, Page
+from upstreams.sandbox.rehearse import sent_by
+from upstreams.sandbox.site import SandboxRequest, query_of
+
+_PIECES = re.compile(r"[/?&=#]")
+SIGNED_IN = {"identifier": "ada.test", "password": "abcd-efgh", "token": "t0ken", "key": "k3y"}
+
+
+@dataclass(slots=True)
+class Exchange:
+    """One call of a case, and the answer to it."""
+
+    resource: str
+    pattern: str
+    """Method, host and path, with `{name}` for what the case's parameters or earlier answers brought."""
+    request: SandboxRequest
+    status: int
+    headers: Mapping[str, str]
+    body: Any
+    """What was read of it; the whole of a text."""
+    params: Mapping[str, str | int]
+    pages: Pages | None = None
+    """The reading of its list, where it has pages."""
+    last_row: Mapping[str, Any] = field(default_factory=dict)
+    """The record of the list's last row."""
+    sought: frozenset[str] = frozenset()
+    """The paths of members that were looked for and are not there."""
+
+
+def play(platform: Platform, case: Case) -> list[Exchange]:
+    """The exchanges of a case."""
+    exchanges: list[Exchange] = []
+    known = dict(_words(case.params))
+    recorded = from_recordings(platform.slug, case.answers)
+
+    def upstream(host_and_path: str, call: Call) -> Answer:
+        answer = recorded(host_and_path, call)
+        exchange = _exchange(platform, case, (host_and_path, call), answer, known)
+        exchange.body = traced(answer.body)
+        exchanges.append(exchange)
+        known.update(_words(_named(answer.body)))
+        return answer._replace(body=exchange.body)
+
+    with _noted_pages(exchanges), suppress(UpstreamError):
+        drive(platform, case.resource, case.params, upstream, credentials=case.credentials or SIGNED_IN)
+    for exchange in exchanges:
+        exchange.sought = frozenset(sought(exchange.body))
+        exchange.body = was_read(exchange.body)
+    return exchanges
+
+
+@contextmanager
+def _noted_pages(exchanges: list[Exchange]) -> Iterator[None]:
+    """Note at each exchange by which `Pages` its list was read, also where a generator does it."""
+    read = Pages.page
+
+    def page(self: Pages, args: Args, answer: Answer) -> Page:
+        found = read(self, args, answer)
+        for exchange in exchanges:
+            if exchange.body is answer.body:
+                exchange.pages, exchange.last_row = self, found.records[-1] if found.records else {}
+        return found
+
+    Pages.page = page  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        Pages.page = read  # type: ignore[method-assign]
+
+
+def _exchange(
+    platform: Platform, case: Case, asked: tuple[str, Call], answer: Answer, known: Mapping[str, str]
+) -> Exchange:
+    host_and_path, call = asked
+    host, _, path = host_and_path.partition("/")
+    target = urlsplit(call.target(""))
+    base = urlsplit(platform.sources[call.source or next(iter(platform.sources))])
+    fixed = fixed_segments(platform.slug) | set(base.path.split("/"))
+    own = {text: name for text, name in known.items() if text not in fixed}
+    pattern = f"{call.method} {base.netloc}{_path(f'/{path}', own)}"
+    request = SandboxRequest(host, f"/{path}", query_of(target.query), json=sent_by(call), method=call.method)
+    return Exchange(case.resource, pattern, request, answer.status, answer.headers, None, case.params)
+
+
+@cache
+def fixed_segments(slug: str) -> frozenset[str]:
+    """The segments that the paths in a platform's code name."""
+    literals = literals_of(f"upstreams.platforms.{slug}")
+    return frozenset(piece for text in literals if text.startswith("/") for piece in text.split("/"))
+
+
+def _path(path: str, known: Mapping[str, str]) -> str:
+    used: dict[str, int] = {}
+    return "/".join(_segment(segment, known, used) for segment in path.split("/"))
+
+
+def _segment(segment: str, known: Mapping[str, str], used: dict[str, int]) -> str:
+    plain = unquote(segment)
+    value = (
+        plain if plain in known else next((one for one in sorted(known, key=len, reverse=True) if _in(one, plain)), "")
+    )
+    if not value:
+        return segment
+    name = re.sub(r"\W", "_", known[value])
+    used[name] = used.get(name, 0) + 1
+    name = name if used[name] == 1 else f"{name}{used[name]}"
+    return plain.replace(value, f"{{{name}}}", 1)
+
+
+def _in(value: str, segment: str) -> bool:
+    """Whether a segment is a value with something around it: `{username}.json`."""
+    found = segment.partition(value) if len(value) > 2 else ("", "", "")
+    return bool(found[1]) and not (found[0][-1:].isalnum() or found[2][:1].isalnum())
+
+
+def _words(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Every value as text, and the pieces of addresses, by which something else may be asked for."""
+    for name, value in values.items():
+        text = str(value)
+        if isinstance(value, bool) or not text:
+            continue
+        yield text, name
+        yield text.lstrip("@#"), name
+        if "/" in text:
+            yield from ((unquote(piece), name) for piece in _PIECES.split(text) if len(piece) > 1)
+
+
+def _named(body: Any) -> dict[str, Any]:
+    """The texts and numbers of an answer's objects near its top, which a second call may be made of."""
+    found: dict[str, Any] = {}
+    near = [body, *(body.values() if isinstance(body, dict) else body[:1] if isinstance(body, list) else ())]
+    near += [one[0] for one in near if isinstance(one, list) and one]
+    for one in reversed([one for one in near if isinstance(one, dict)]):
+        found |= {name: value for name, value in one.items() if isinstance(value, str | int) and len(str(value)) < 200}
+    return found

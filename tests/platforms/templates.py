@@ -1,0 +1,194 @@
+"""Makes templates of answers: only the members that were read, each value replaced by its kind."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+_ISO_8601 = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d")
+_LANGUAGE = re.compile(r"[a-z]{2,3}([-_]\w{2,8})?")
+_IDS = re.compile(r"(^|_)(id|ids|uid|guid|uuid|gid|pk|key|uri|urn|did|cid|hash|rev|sha|slug|token)$|(Id|Key|Uri|Hash)$")
+_HANDLES = frozenset(
+    ("handle", "username", "userName", "user_name", "login", "acct", "screen_name", "nick", "nickname")
+)
+_NAMES = frozenset(("name", "displayName", "display_name", "author", "full_name", "fullName", "artist", "owner"))
+_TIMES = re.compile(
+    r"(date|time|created|updated|published|_at|At|utc|timestamp|stamp|since|until|start|end)", re.IGNORECASE
+)
+_SPANS = re.compile(r"(duration|length|seconds|millis)", re.IGNORECASE)
+_IMAGE = re.compile(r"\.(png|jpe?g|gif|webp|svg)(\?|$)", re.IGNORECASE)
+_REFERENCE = re.compile(r"&#?\w+;")
+_PARAGRAPH = 120
+DEPTH_MAX = 2
+"""Levels of a list within a list of the same name, as replies have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What need not be invented: texts of the platform's own code, and values of the request by their text."""
+
+    literals: frozenset[str]
+    request: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Same:
+    """A value of the answer that the request named."""
+
+    name: str
+    value: str | int
+
+    @property
+    def placeholder(self) -> str:
+        return f"${{{self.name}:int}}" if isinstance(self.value, int) else f"${{{self.name}}}"
+
+
+@cache
+def literals_of(module: str) -> frozenset[str]:
+    """The texts in the code of a module or package: a value that equals one is a choice that the reader knows."""
+    spec = find_spec(module)
+    assert spec is not None
+    assert spec.origin is not None
+    own = Path(spec.origin)
+    files = own.parent.rglob("*.py") if own.name == "__init__.py" else [own]
+    nodes = (node for file in files for node in ast.walk(ast.parse(file.read_text())))
+    return frozenset(node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
+
+
+def with_request(body: Any, values: Mapping[str, str]) -> Any:
+    """The body with `Same` in the place of each value that the request named."""
+    if isinstance(body, dict):
+        return {name: with_request(inner, values) for name, inner in body.items()}
+    if isinstance(body, list):
+        return [with_request(inner, values) for inner in body]
+    if isinstance(body, bool) or not isinstance(body, str | int) or len(str(body)) < 2:
+        return body
+    name = values.get(str(body))
+    return body if name is None else Same(name, body)
+
+
+def template_of(observed: list[Any], name: str, literals: frozenset[str], above: tuple[str, ...] = ()) -> Any:
+    """One template of everything that was seen in one place."""
+    told = [one for one in observed if one is not None]
+    objects, lists = [one for one in told if isinstance(one, dict)], [one for one in told if isinstance(one, list)]
+    if objects and len(objects) >= len(lists):
+        return dict(_members(objects, literals, (*above, name)))
+    if lists:
+        entries = [entry for one in lists for entry in one if entry not in ({}, [])]
+        deep = above.count(name) >= DEPTH_MAX
+        return [] if deep or not entries else [template_of(entries, name, literals, above)]
+    return kind_of(name, told, literals) if told else None
+
+
+def _members(
+    objects: list[dict[str, Any]], literals: frozenset[str], above: tuple[str, ...]
+) -> Iterator[tuple[str, Any]]:
+    names = list(dict.fromkeys(name for one in objects for name in one))
+    if names and all(name.removeprefix("-").isdecimal() for name in names):  # a table by id
+        yield "$digits", template_of([inner for one in objects for inner in one.values()], above[-1], literals, above)
+        return
+    for name in names:
+        found = [one[name] for one in objects if one.get(name) is not None]
+        is_optional = 0 < len(found) < len(objects)
+        yield f"{name}?" if is_optional else name, template_of(found, name, literals, above)
+
+
+def kind_of(name: str, values: list[Any], literals: frozenset[str]) -> Any:
+    """The placeholder of values, or the value itself where it is a choice."""
+    named = [one for one in values if isinstance(one, Same)]
+    if len(named) * 2 > len(values) and len({one.name for one in named}) == 1:
+        return named[0].placeholder
+    plain = [one.value if isinstance(one, Same) else one for one in values]
+    if all(isinstance(one, bool) for one in plain):
+        return "$flag" if len(set(plain)) > 1 else plain[0]
+    words = [one for one in plain if isinstance(one, str) and one]
+    if words:
+        return _of_words(name, words, literals)
+    numbers = [one for one in plain if isinstance(one, int | float) and not isinstance(one, bool)]
+    return _of_numbers(name, numbers) if numbers else ""
+
+
+def _of_numbers(name: str, numbers: list[int | float]) -> str:
+    if _TIMES.search(name) and all(1e8 < one < 4e9 for one in numbers):
+        return "$unix"
+    if _TIMES.search(name) and all(1e11 < one < 4e12 for one in numbers):
+        return "$unix_ms"
+    if _IDS.search(name):
+        return "$number"
+    if _SPANS.search(name):
+        return "$seconds"
+    return "$decimal" if any(isinstance(one, float) and not one.is_integer() for one in numbers) else "$count"
+
+
+def _of_words(name: str, words: list[str], literals: frozenset[str]) -> str:
+    choices = [one for one in words if one in literals]
+    if len(choices) * 2 > len(words):
+        return choices[0]
+    longest = max(words, key=len)
+    if any(map(_REFERENCE.search, words)) and not any("<" in one for one in words):
+        return "$escaped"
+    formed = (kind for kind, holds in _FORMS if sum(map(holds, words)) * 2 > len(words))
+    return next(formed, "") or _by_name(name, longest)
+
+
+def _by_name(name: str, longest: str) -> str:
+    if "lang" in name.lower() and _LANGUAGE.fullmatch(longest):
+        return "$language"
+    if name in _HANDLES:
+        return "$handle"
+    if name in _NAMES and len(longest) < 60:
+        return "$name"
+    if _IDS.search(name) and " " not in longest:
+        return "$id"
+    if " " not in longest:
+        return "$word"
+    return "$paragraph" if len(longest) > _PARAGRAPH else "$text"
+
+
+def _is_instant(text: str) -> bool:
+    try:
+        return bool(_ISO_8601.match(text)) and bool(datetime.fromisoformat(text))
+    except ValueError:
+        return False
+
+
+def _is_http_date(text: str) -> bool:
+    try:
+        return "," in text[:5] and bool(parsedate_to_datetime(text))
+    except ValueError:
+        return False
+
+
+_FORMS = (
+    ("$html", lambda text: re.search(r"</?[a-z]+[^<>]*>", text) is not None),
+    ("$image", lambda text: text.startswith("http") and bool(_IMAGE.search(text))),
+    ("$url", lambda text: re.match(r"https?://\S+$", text) is not None),
+    ("$instant", _is_instant),
+    ("$http_date", _is_http_date),
+    ("$date", lambda text: re.fullmatch(r"\d{4}-\d\d-\d\d", text) is not None),
+    ("$digits", lambda text: text.isascii() and text.isdecimal()),
+    ("$price", lambda text: re.fullmatch(r"-?\d+\.\d+", text) is not None),
+    ("$duration", lambda text: re.fullmatch(r"P(\d+\w)*T?(\d+(\.\d+)?\w)*", text) is not None),
+    ("$clock", lambda text: re.fullmatch(r"\d+(:\d\d){1,2}", text) is not None),
+)
+
+
+def placeholders_in(template: Any) -> Iterable[str]:
+    """The texts of a template."""
+    if isinstance(template, dict):
+        for name, inner in template.items():
+            yield name
+            yield from placeholders_in(inner)
+    elif isinstance(template, list):
+        for inner in template:
+            yield from placeholders_in(inner)
+    elif isinstance(template, str):
+        yield template

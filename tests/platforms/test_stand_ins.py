@@ -1,0 +1,162 @@
+"""The made stand-ins: what endpoints read of them is what the tables of their cases say, field by field.
+
+It needs no recordings. Beside them it also holds that no recorded value is left in a template.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.platforms.case import Case, from_sandbox, recordings_dir, walk
+from tests.platforms.drive import drive
+from tests.platforms.stand_in import FOLDER
+from tests.platforms.templates import literals_of, placeholders_in
+from tests.platforms.test_recordings import PLATFORMS, cases_of
+from upstreams.model.endpoint import Endpoint, Platform
+from upstreams.model.errors import InvalidArgument, NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
+from upstreams.model.steps import Answer, Call, Page
+from upstreams.sandbox.filling import KINDS, PAGE_KINDS
+from upstreams.sandbox.rehearse import example_values
+
+CREDENTIALS = {"identifier": "ada.test", "password": "abcd-efgh", "token": "t0ken", "key": "k3y"}
+MADE = [platform for platform in PLATFORMS if (FOLDER / f"{platform.slug}.json").is_file()]
+ENDPOINTS = [(platform, endpoint) for platform in MADE for endpoint in platform.endpoints]
+LISTS = [(platform, one) for platform, one in ENDPOINTS if one.archetype.many]
+every_made = pytest.mark.parametrize("platform", MADE, ids=[platform.slug for platform in MADE])
+
+FAILING: dict[str, tuple[str, type[UpstreamError]]] = {
+    "missing": ("404", NotFound),
+    "throttled": ("429", UpstreamThrottled),
+    "broken": ("500", UpstreamFailed),
+}
+
+
+def named(pairs: list[tuple[Platform, Endpoint]]) -> Any:
+    ids = [f"{platform.slug}/{one.resource}" for platform, one in pairs]
+    return pytest.mark.parametrize(("platform", "one"), pairs, ids=ids)
+
+
+def template(platform: Platform) -> Any:
+    return orjson.loads((FOLDER / f"{platform.slug}.json").read_bytes())
+
+
+def own_words(platform: Platform) -> frozenset[str]:
+    """The texts in our own code of a platform and of its cases."""
+    return literals_of(f"upstreams.platforms.{platform.slug}") | literals_of(f"tests.platforms.{platform.slug}.cases")
+
+
+def checked(platform: Platform, case: Case) -> bool:
+    """Hold the case's table against what the endpoint reads of its stand-in; False where the case makes other calls."""
+    bodies: list[Any] = []
+    sandbox = from_sandbox()
+
+    def upstream(host_and_path: str, call: Call) -> Answer:
+        answer = sandbox(host_and_path, call)
+        bodies.append(answer.body)
+        return answer
+
+    result = drive(platform, case.resource, case.params, upstream, credentials=case.credentials or CREDENTIALS)
+    if case.expected is None or len(bodies) != len(case.answers):
+        return False
+    expected = case.expected(*bodies)
+    assert (result.records if isinstance(result, Page) else result.record) == expected, case.name
+    return True
+
+
+@every_made
+def test_every_endpoint_reads_of_its_stand_in_what_its_table_says(platform: Platform) -> None:
+    cases = [case for case in cases_of(platform) if case.refused is None]
+    told = {case.resource for case in cases if checked(platform, case)}
+    assert {one.resource for one in platform.endpoints} - told == set(), "no case holds these"
+
+
+@named(LISTS)
+def test_a_list_goes_on_to_its_end_without_a_row_twice(platform: Platform, one: Endpoint) -> None:
+    values = example_values(one)
+    if "limit" in values:
+        values["limit"] = 20
+    pages = walk(platform, one.resource, values, credentials=CREDENTIALS)
+    assert sum(len(page.records) for page in pages) > 0
+
+
+@named(ENDPOINTS)
+def test_a_stand_in_fails_as_its_platform_does(platform: Platform, one: Endpoint) -> None:
+    """Goal: the words by which failures are tried by hand work for every endpoint whose request names something."""
+    for word, (number, refusal) in FAILING.items():
+        failed = [wanted for wanted in subjects(one, word, number) if outcome(platform, one, wanted, refusal)]
+        assert failed or not names(one), word
+
+
+def names(one: Endpoint) -> list[str]:
+    """The parameters that say what is asked for."""
+    required = [param.name for param in one.params if param.required and param.type in ("string", "url")]
+    return [*(group[0] for group in one.one_of), *required]
+
+
+def subjects(one: Endpoint, word: str, number: str) -> Iterator[dict[str, Any]]:
+    """The example's values, with something in them that fails."""
+    values = example_values(one)
+    for name in names(one):
+        example = str(values[name])
+        pieces = [(word if kept else number) for kept in (True, False)]
+        yield from ({**values, name: piece} for piece in pieces)
+        for found in re.finditer(r"[^/:?&=#]+", example):
+            yield from ({**values, name: example[: found.start()] + piece + example[found.end() :]} for piece in pieces)
+
+
+def outcome(platform: Platform, one: Endpoint, values: dict[str, Any], refusal: type[UpstreamError]) -> bool:
+    """Whether these values are refused so; a list of what is missing may be empty."""
+    try:
+        result = drive(platform, one.resource, values, from_sandbox(), credentials=CREDENTIALS)
+    except InvalidArgument:
+        return False
+    except UpstreamError as told:
+        return isinstance(told, refusal)
+    return refusal is NotFound and isinstance(result, Page) and not result.records
+
+
+@every_made
+def test_a_template_holds_kinds_and_choices_only(platform: Platform) -> None:
+    """Method: each text is a placeholder, or one that the platform's own code names."""
+    known = own_words(platform)
+    for call in template(platform)["calls"]:
+        for text in placeholders_in(call.get("body", {})):
+            kinds = set(re.findall(r"\$([a-z_]+)", text))
+            assert kinds <= KINDS | PAGE_KINDS | {"type", "all"}, text
+            assert not text or "$" in text or text in known or is_member(call["body"], text), (call["call"], text)
+
+
+def is_member(body: Any, text: str) -> bool:
+    """Whether it is the name of a member, not a value."""
+    inner = body.values() if isinstance(body, dict) else body if isinstance(body, list) else ()
+    return (isinstance(body, dict) and text in body) or any(is_member(one, text) for one in inner)
+
+
+@every_made
+def test_no_recorded_value_is_left_in_a_template(platform: Platform) -> None:
+    known = own_words(platform)
+    folder = recordings_dir() / platform.slug
+    recorded = {value for file in folder.glob("*.json") for value in values_in(orjson.loads(file.read_bytes()))}
+    written = set(values_in(template(platform)["calls"]))
+    assert {one for one in written & recorded if one not in known and not is_plain(one)} == set()
+
+
+def values_in(body: Any) -> Iterator[Any]:
+    if isinstance(body, dict):
+        for inner in body.values():
+            yield from values_in(inner)
+    elif isinstance(body, list):
+        for inner in body:
+            yield from values_in(inner)
+    elif body is not None:
+        yield body
+
+
+def is_plain(value: Any) -> bool:
+    """Whether it says nothing of anybody: small numbers, flags and nothing."""
+    return isinstance(value, bool) or value == "" or (isinstance(value, int | float) and abs(value) < 1_000)

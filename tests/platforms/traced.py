@@ -1,0 +1,78 @@
+"""JSON that notes which of its members were read: the tool of stand-ins keeps those and no others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+
+class TracedDict(dict):
+    """An object; it passes for a plain one also where the class is compared."""
+
+    __class__ = property(lambda self: dict)
+
+    def __init__(self, plain: dict[str, Any]) -> None:
+        super().__init__({name: traced(value) for name, value in plain.items()})
+        self.read: dict[str, None] = {}
+
+    def get(self, name: str, default: Any = None) -> Any:
+        self.read[name] = None
+        return super().get(name, default)
+
+    def __getitem__(self, name: str) -> Any:
+        self.read[name] = None
+        return super().__getitem__(name)
+
+    def __contains__(self, name: object) -> bool:
+        self.read[str(name)] = None
+        return super().__contains__(name)
+
+    def __iter__(self) -> Iterator[str]:
+        self.read.update(dict.fromkeys(super().keys()))
+        return super().__iter__()
+
+    def keys(self) -> Any:
+        self.read.update(dict.fromkeys(super().keys()))
+        return super().keys()
+
+    def items(self) -> Any:
+        self.read.update(dict.fromkeys(super().keys()))
+        return super().items()
+
+    def values(self) -> Any:
+        self.read.update(dict.fromkeys(super().keys()))
+        return super().values()
+
+
+class TracedList(list):
+    """A list; its entries count as read once somebody looks at them."""
+
+    __class__ = property(lambda self: list)
+
+    def __init__(self, plain: list[Any]) -> None:
+        super().__init__(traced(value) for value in plain)
+
+
+def traced(value: Any) -> Any:
+    """The JSON value, so that it notes what is read of it."""
+    if isinstance(value, dict):
+        return TracedDict(value)
+    return TracedList(value) if isinstance(value, list) else value
+
+
+def sought(value: Any, path: str = "") -> Iterator[str]:
+    """The paths of members that were looked for and are not there."""
+    if type(value) is TracedDict:
+        for name in value.read:
+            own = f"{path}.{name}" if path else name
+            yield from sought(dict.__getitem__(value, name), own) if dict.__contains__(value, name) else (own,)
+    elif type(value) is TracedList:
+        for entry in list.__iter__(value):
+            yield from sought(entry, f"{path}[]")
+
+
+def was_read(value: Any) -> Any:
+    """The part of a traced value that was read, as plain JSON."""
+    if type(value) is TracedDict:
+        return {name: was_read(dict.__getitem__(value, name)) for name in value.read if dict.__contains__(value, name)}
+    return [was_read(entry) for entry in list.__iter__(value)] if type(value) is TracedList else value

@@ -1,0 +1,172 @@
+"""Fills a template with invented values: the same for the same subject, in the place of each `$kind`.
+
+A text that is one placeholder becomes a value of that kind (`"$count"` a number, `"$flag"` true or false); in a longer
+text each placeholder is written out. `${name}` is a value of the request, `${name:int}` the same as a number, `$$` a
+dollar. The entries of a list take turns for one to three rounds, or stand as they are behind a first entry `"$all"`. A
+member whose name ends in `?` is left out of some objects. In rows `$place` is their number, `$serial` the same as text,
+`$tick` and `$tick_iso` an instant that names it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from email.utils import format_datetime
+from functools import partial
+from random import Random
+from typing import Any, Final
+from zlib import crc32
+
+from upstreams.model.values import instant
+from upstreams.sandbox.invent import EPOCH_S, paragraph, person, sentence
+
+_PLACEHOLDER = re.compile(r"\$(?:(?P<kind>\$|[a-z_]+)|\{(?P<name>[^{}:]+)(?::(?P<form>int))?\})")
+_NAMED = re.compile(r"\$digits|\$id|\$handle|.*\$\{.*")
+"""Names of members that are invented too; others may begin with a dollar of their own."""
+_ALL: Final = "$all"
+_OPTIONAL_IN = 4
+"""One object in so many lacks an optional member; the first of a list never does."""
+_YEARS_S = 5 * 365 * 86_400
+_TICK_S = 3_600
+_LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
+
+
+def number_of(*subject: object) -> int:
+    """A number of 32 bits that depends on the subject alone."""
+    return crc32("/".join(map(str, subject)).encode())
+
+
+def _token(number: int) -> str:
+    rng = Random(number)
+    return "".join(rng.choice(_LETTERS) for _ in range(12))
+
+
+def _moment(number: int) -> datetime:
+    return datetime.fromtimestamp(EPOCH_S + number % _YEARS_S, UTC)
+
+
+def _handle(number: int) -> str:
+    return f"{person(Random(number)).lower().replace(' ', '_')}_{number % 1_000}"
+
+
+_KINDS: Mapping[str, Callable[[int], Any]] = {
+    "count": lambda number: number % 2_000,
+    "number": lambda number: 10_000_000 + number % 900_000_000,
+    "digits": lambda number: str(10_000_000 + number % 900_000_000),
+    "id": _token,
+    "handle": _handle,
+    "name": lambda number: person(Random(number)),
+    "word": lambda number: ("python", "sqlite", "trio", "bash", "html", "git", "queues")[number % 7],
+    "text": lambda number: sentence(Random(number)),
+    "paragraph": lambda number: paragraph(Random(number)),
+    "escaped": lambda number: f"{sentence(Random(number))[:-1]}, isn&#39;t it &quot;so&quot;?",
+    "html": lambda number: f"<p>{paragraph(Random(number), 2)} It&#39;s <em>easy</em>.</p>\n<p>a &lt; b</p>",
+    "url": lambda number: f"https://example.com/{_token(number)}",
+    "image": lambda number: f"https://cdn.example.com/{_token(number)}.png",
+    "domain": lambda number: f"{_token(number)}.example.com",
+    "email": lambda number: f"{_handle(number)}@example.com",
+    "instant": lambda number: _moment(number).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    "unix": lambda number: EPOCH_S + number % _YEARS_S,
+    "unix_ms": lambda number: (EPOCH_S + number % _YEARS_S) * 1_000,
+    "date": lambda number: _moment(number).strftime("%Y-%m-%d"),
+    "http_date": lambda number: format_datetime(_moment(number), usegmt=True),
+    "seconds": lambda number: 1 + number % 5_000,
+    "duration": lambda number: f"PT{number % 3}H{number % 60}M{number % 59}S",
+    "clock": lambda number: f"{number % 90}:{number % 60:02}",
+    "decimal": lambda number: number % 9_999 / 100 + 0.25,
+    "price": lambda number: f"{number % 9_999 / 100 + 0.25:.2f}",
+    "flag": lambda number: number % 2 == 0,
+    "language": lambda _number: "en",
+}
+"""By its name, the invented value of a kind: a pure function of a number of 32 bits."""
+KINDS: Final = frozenset(_KINDS)
+PAGE_KINDS: Final = frozenset(("place", "serial", "tick", "tick_iso", "rows"))
+"""Kinds that a row's place gives a value, and the rows of a text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filling:
+    """The source of a template's values for one request."""
+
+    values: Mapping[str, str]
+    """The request's own, for `${name}`."""
+    seed: str
+    """The subject that invented values depend on."""
+    steps: int = 0
+    """How often the counts have grown by half a percent and one."""
+    page: Mapping[str, Any] = field(default_factory=dict)
+    """The values of `PAGE_KINDS` that there are."""
+    escape: Callable[[str], str] = str
+    """Writes a value into a text."""
+
+    def fill(self, template: Any, path: str = "") -> Any:
+        """The template with values that depend on the seed and on where they stand."""
+        if isinstance(template, dict):
+            return dict(self._members(template, path))
+        if isinstance(template, list):
+            return self._entries(template, path)
+        return self._text(template, path) if isinstance(template, str) else template
+
+    def rows(self, templates: list[Any], places: range) -> list[Any]:
+        """The rows of a list at these places, the templates taking turns."""
+        return [
+            replace(self, page=_page_at(place)).fill(templates[place % len(templates)], f"/{place}") for place in places
+        ]
+
+    def _entries(self, templates: list[Any], path: str) -> list[Any]:
+        if templates and templates[0] == _ALL:
+            return [self.fill(one, f"{path}/{place}") for place, one in enumerate(templates[1:])]
+        rounds = 1 + self._number(path) % 3
+        return [self.fill(one, f"{path}/{place}") for place, one in enumerate(templates * rounds)]
+
+    def _number(self, path: str) -> int:
+        return number_of(self.seed, path)
+
+    def _members(self, template: dict[str, Any], path: str) -> Iterator[tuple[str, Any]]:
+        for name, inner in template.items():
+            own = f"{path}/{name}"
+            plain = name.removesuffix("?")
+            if plain != name and "/0/" not in own and self._number(f"{own}?") % _OPTIONAL_IN == 0:
+                continue
+            yield self._text(plain, own) if _NAMED.fullmatch(plain) else plain, self.fill(inner, own)
+
+    def _text(self, template: str, path: str) -> Any:
+        if "$" not in template:
+            return template
+        whole = _PLACEHOLDER.fullmatch(template)
+        if whole is not None and self.escape is str:
+            return self._value(whole, path)
+        return _PLACEHOLDER.sub(partial(self._written, path), template)
+
+    def _written(self, path: str, match: re.Match[str]) -> str:
+        value = self._value(match, f"{path}/{match.start()}")
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        return text if match["kind"] == "rows" else self.escape(text)
+
+    def _value(self, match: re.Match[str], path: str) -> Any:
+        if match["name"] is not None:
+            value = self.values.get(match["name"], "")
+            return _as_number(value) if match["form"] else value
+        kind = match["kind"]
+        if kind == "$":
+            return "$"
+        if kind in self.page:
+            return self.page[kind]
+        number = _KINDS[kind](self._number(path))
+        return number + self.steps * (1 + number // 200) if kind == "count" else number
+
+
+def _page_at(place: int) -> dict[str, Any]:
+    tick = EPOCH_S + _YEARS_S - place * _TICK_S
+    return {"place": place, "serial": str(place), "tick": tick, "tick_iso": instant(tick)}
+
+
+def place_of_tick(moment: str) -> int:
+    """The place that an instant names, in ISO text; those of later rows are earlier."""
+    return (EPOCH_S + _YEARS_S - int(datetime.fromisoformat(moment).timestamp())) // _TICK_S
+
+
+def _as_number(value: str) -> int:
+    return int(value) if value.removeprefix("-").isascii() and value.removeprefix("-").isdecimal() else number_of(value)

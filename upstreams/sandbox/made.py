@@ -1,0 +1,190 @@
+"""Answers by a made stand-in: a template file a platform, which a tool writes from what its readers touch.
+
+`made/<slug>.json` holds `calls`, each with `call`, its method, host and path (`{name}` is one segment or a part of the
+host, `{name*}` the rest of a path), and `body`, a template (see `filling`). The further members are optional:
+
+- `when`: values of the request that belong to this call, where others share its path; null for one that is not sent.
+- `rows`: the path of the list in the body that is paged, "" where the body is that list; `of`, how many there are in
+  all; and `paging`, the endpoint's own paging object: `{"ByPage": {"name": "page", "size": "per_page"}}`.
+- `each`: a value of the request that holds several ids; the list has one row for each, which is `${each}` in it.
+- `text`: the lines of a body that is no JSON, `$rows` among them in the place of the rows, each of the lines `row`; its
+  content type is `type`.
+- `headers` of the answer, also a template.
+- `missing`, `throttled`, `broken`: the answer where a value of the request holds that word or is 404, 429 or 500, with
+  `status`, `body` and `headers`; or "empty". Those of the whole platform are in `failures`.
+
+`aliases` of the file leads from further hosts to the one that its calls name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from functools import partial
+from html import escape
+from importlib.resources import files
+from typing import Any
+from urllib.parse import urlencode
+
+import orjson
+
+from upstreams.model import paging
+from upstreams.model.paging import ByTime, Once, Paging, Served
+from upstreams.model.values import instant
+from upstreams.sandbox.filling import Filling, number_of, place_of_tick
+from upstreams.sandbox.site import SandboxReply, SandboxRequest, SandboxRoute, route
+
+_ROWS = 45
+"""Rows of every list: three pages of the default size."""
+_FAILURES: Mapping[str, tuple[str, dict[str, Any]]] = {
+    "missing": ("404", {"status": 404, "body": {}}),
+    "throttled": ("429", {"status": 429, "headers": {"retry-after": "30"}, "body": {}}),
+    "broken": ("500", {"status": 500, "body": {}}),
+}
+"""By the word that asks for it: the number that does too, and the answer of a platform that has none of its own."""
+_EMPTY = "empty"
+
+Template = Mapping[str, Any]
+
+
+def made_routes() -> Iterator[SandboxRoute]:
+    """The routes of every made stand-in."""
+    for file in sorted(files(__package__).joinpath("made").iterdir(), key=lambda one: one.name):
+        if file.name.endswith(".json"):
+            yield from routes_of(file.name.removesuffix(".json"), orjson.loads(file.read_bytes()))
+
+
+def routes_of(slug: str, made: Template) -> Iterator[SandboxRoute]:
+    """The routes of one template file."""
+    hosts: dict[str, list[str]] = {}
+    for alias, host in made.get("aliases", {}).items():
+        hosts.setdefault(host, []).append(alias)
+    for template in made["calls"]:
+        method, _, place = template["call"].partition(" ")
+        host, _, path = place.partition("/")
+        when = template.get("when", {})
+        rest, rows = _parted(template)
+        call = _Call(f"{slug}/{place}", rest, made.get("failures", {}), paging_of(template), rows)
+        for one in (host, *hosts.get(host, ())):
+            yield route(one, f"/{path}", call.answer, takes=partial(_takes, method, when))
+
+
+def paging_of(template: Template) -> Paging:
+    """The paging object of a call; a list without one has a single page."""
+    for name, members in template.get("paging", {}).items():
+        found: Paging = getattr(paging, name)(**members)
+        return found
+    return Once(size="", size_max=_ROWS)
+
+
+def _parted(template: Template) -> tuple[Template, list[Any]]:
+    """The call without the rows of its body, and these."""
+    if "rows" not in template or "body" not in template:
+        return template, []
+    steps = _steps(template)
+    if not steps:
+        return {**template, "body": []}, template["body"]
+    body = deepcopy(template["body"])
+    return {**template, "body": body}, _at(body, steps[:-1]).pop(steps[-1])
+
+
+def _takes(method: str, when: Mapping[str, str | None], request: SandboxRequest) -> bool:
+    if request.method != method:
+        return False
+    values = request.values if when else {}
+    return all(values.get(name) == value for name, value in when.items())
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """One call of a platform, and the answers to it."""
+
+    seed: str
+    template: Template
+    failures: Template
+    pages: Paging
+    row_templates: list[Any]
+
+    def answer(self, request: SandboxRequest) -> SandboxReply:
+        values = request.values
+        paged = {getattr(self.pages, name, "") for name in ("name", "other", "size")}
+        subject = {name: values[name] for name in sorted(values.keys() - paged - _NO_SUBJECT)}
+        filling = Filling(values, f"{self.seed}/{'/'.join(subject.values())}", request.steps)
+        failure = self._failure(subject[name] for name in subject if name not in self.template.get("when", {}))
+        if failure is not None and failure != _EMPTY:
+            return _reply(failure, filling)
+        served = self.pages.serve(self._asked(values), 0 if failure else self.template.get("of", _ROWS))
+        reply = _document(self.template, filling, served) if "text" in self.template else self._body(filling, served)
+        if not served.link:
+            return replace(reply, headers={**reply.headers, **served.headers})
+        query = urlencode({**request.query, **served.link})
+        return replace(reply, headers={"link": f'<https://{request.host}{request.path}?{query}>; rel="next"'})
+
+    def _failure(self, subject: Iterable[str]) -> Any:
+        """The answer that a word of the request asks for."""
+        told = tuple(subject)
+        for word, (number, usual) in _FAILURES.items():
+            if any(word in value or value == number for value in told):
+                return self.template.get(word, self.failures.get(word, usual))
+        return None
+
+    def _asked(self, values: Mapping[str, str]) -> Mapping[str, str]:
+        """The request's values; the instant that names a row is its place."""
+        if not isinstance(self.pages, ByTime) or self.pages.name not in values:
+            return values
+        asked = values[self.pages.name]
+        moment = instant(int(asked) if asked.isdecimal() else asked)
+        return {**values, self.pages.name: str(place_of_tick(moment))} if moment else values
+
+    def _body(self, filling: Filling, served: Served) -> SandboxReply:
+        """The filled template, with its rows where it has some."""
+        reply = _reply(self.template, filling)
+        if "rows" not in self.template:
+            return reply
+        rows, steps = self._rows(filling, served), _steps(self.template)
+        if not steps:
+            return replace(reply, body=rows)
+        for name, value in {".".join(steps): rows, **served.members}.items():
+            *above, last = name.split(".")
+            _at(reply.body, above)[last] = value
+        return reply
+
+    def _rows(self, filling: Filling, served: Served) -> list[Any]:
+        several = self.template.get("each")
+        if several is None:
+            rows = filling.rows(self.row_templates, range(served.start, served.stop))
+            return rows[::-1] if getattr(self.pages, "newest_last", False) else rows
+        ids = [one for one in filling.values.get(several, "").replace(";", ",").split(",") if one]
+        told = [replace(filling, values={**filling.values, "each": one}, seed=f"{self.seed}/{one}") for one in ids]
+        return [one.rows(self.row_templates, range(1))[0] for one in told[: served.stop]]
+
+
+_NO_SUBJECT = frozenset(("host", "path"))
+
+
+def _steps(template: Template) -> list[str]:
+    return [step for step in template["rows"].split(".") if step]
+
+
+def _at(body: Any, steps: list[str]) -> Any:
+    """The value at a path of objects, which are made where they are not there."""
+    for step in steps:
+        body = body.setdefault(step, {})
+    return body
+
+
+def _reply(template: Template, filling: Filling) -> SandboxReply:
+    headers = filling.fill(template.get("headers", {}), "headers")
+    return SandboxReply(filling.fill(template.get("body", {})), template.get("status", 200), headers, has_grown=True)
+
+
+def _document(template: Template, filling: Filling, served: Served) -> SandboxReply:
+    """A body that is no JSON: its lines, with those of the rows in the place of `$rows`."""
+    places = range(served.start, served.stop) if "row" in template else range(0)
+    within = replace(filling, escape=escape)
+    rows = [line for row in within.rows([["$all", *template.get("row", ())]], places) for line in row]
+    whole = replace(within, page={"rows": "\n".join(rows)})
+    lines = [whole.fill(line, str(number_of(line))) for line in template["text"]]
+    headers = {"content-type": template.get("type", "text/html; charset=utf-8")}
+    return SandboxReply("\n".join(lines), headers={**headers, **filling.fill(template.get("headers", {}), "headers")})
