@@ -58,7 +58,7 @@ def play(platform: Platform, case: Case) -> list[Exchange]:
         exchange = _exchange(platform, case, (host_and_path, call), answer, known)
         exchange.body = traced(answer.body)
         exchanges.append(exchange)
-        known.update(_words(_named(answer.body)))
+        known.update({**dict(_words(_named(answer.body))), **dict(_words(case.params))})
         return answer._replace(body=exchange.body)
 
     with _noted_pages(exchanges), suppress(UpstreamError):
@@ -151,5 +151,6 @@ def _named(body: Any) -> dict[str, Any]:
     near = [body, *(body.values() if isinstance(body, dict) else body[:1] if isinstance(body, list) else ())]
     near += [one[0] for one in near if isinstance(one, list) and one]
     for one in reversed([one for one in near if isinstance(one, dict)]):
-        found |= {name: value for name, value in one.items() if isinstance(value, str | int) and len(str(value)) < 200}
+        named = sorted(one.items(), key=lambda member: member[0] == "id")
+        found |= {name: value for name, value in named if isinstance(value, str | int) and len(str(value)) < 200}
     return found

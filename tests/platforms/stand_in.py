@@ -20,6 +20,7 @@ import orjson
 from tests.platforms.case import Case
 from tests.platforms.playing import Exchange, play
 from tests.platforms.templates import literals_of, template_of, with_request
+from tests.platforms.traced import ABSENT
 from upstreams.model.calls import Pages
 from upstreams.model.endpoint import Platform
 from upstreams.model.paging import ByLastId, ByTime, Paging
@@ -56,6 +57,8 @@ def _lacking(platform: Platform, exchanges: list[Exchange], made: Json) -> Itera
         looked_for = {path for one in of_call for path in one.sought}
         if lacking := sorted(looked_for - seen):
             yield f"{call['call']}: read, and in no case: {', '.join(lacking)}"
+        if empty := [path for path in _paths(call.get("body")) if path.endswith("[]?")]:
+            yield f"{call['call']}: empty in every case: {', '.join(path.removesuffix('[]?') for path in empty)}"
 
 
 def _paths(template: Any, path: str = "") -> Iterator[str]:
@@ -65,6 +68,8 @@ def _paths(template: Any, path: str = "") -> Iterator[str]:
             yield own
             yield from _paths(inner, own)
     elif isinstance(template, list):
+        if not template:
+            yield f"{path}[]?"
         for inner in template:
             yield from _paths(inner, f"{path}[]")
 
@@ -253,7 +258,7 @@ def _refused(refused: list[Exchange], literals: frozenset[str]) -> Json:
 
 def _words_of(body: Any, literals: frozenset[str]) -> Any:
     if isinstance(body, dict):
-        return {name: _words_of(inner, literals) for name, inner in body.items()}
+        return {name: _words_of(inner, literals) for name, inner in body.items() if inner is not ABSENT}
     if isinstance(body, list):
         return [_words_of(inner, literals) for inner in body]
     if isinstance(body, str):

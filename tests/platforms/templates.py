@@ -13,6 +13,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from tests.platforms.traced import ABSENT
+
 _ISO_8601 = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d")
 _LANGUAGE = re.compile(r"[a-z]{2,3}([-_]\w{2,8})?")
 _IDS = re.compile(r"(^|_)(id|ids|uid|guid|uuid|gid|pk|key|uri|urn|did|cid|hash|rev|sha|slug|token)$|(Id|Key|Uri|Hash)$")
@@ -26,6 +28,7 @@ _TIMES = re.compile(
 _SPANS = re.compile(r"(duration|length|seconds|millis)", re.IGNORECASE)
 _IMAGE = re.compile(r"\.(png|jpe?g|gif|webp|svg)(\?|$)", re.IGNORECASE)
 _REFERENCE = re.compile(r"&#?\w+;")
+_ADDRESSES = re.compile(r"(url|href|link|image|avatar|picture|website)", re.IGNORECASE)
 _PARAGRAPH = 120
 DEPTH_MAX = 2
 """Levels of a list within a list of the same name, as replies have."""
@@ -77,7 +80,7 @@ def with_request(body: Any, values: Mapping[str, str]) -> Any:
 
 def template_of(observed: list[Any], name: str, literals: frozenset[str], above: tuple[str, ...] = ()) -> Any:
     """One template of everything that was seen in one place."""
-    told = [one for one in observed if one is not None]
+    told = [one for one in observed if one is not None and one is not ABSENT]
     objects, lists = [one for one in told if isinstance(one, dict)], [one for one in told if isinstance(one, list)]
     if objects and len(objects) >= len(lists):
         return dict(_members(objects, literals, (*above, name)))
@@ -96,9 +99,11 @@ def _members(
         yield "$digits", template_of([inner for one in objects for inner in one.values()], above[-1], literals, above)
         return
     for name in names:
-        found = [one[name] for one in objects if one.get(name) is not None]
-        is_optional = 0 < len(found) < len(objects)
-        yield f"{name}?" if is_optional else name, template_of(found, name, literals, above)
+        seen = [one[name] for one in objects if name in one]
+        found = [one for one in seen if one is not None and one is not ABSENT]
+        if found or None in seen:
+            is_optional = 0 < len(found) < len(seen)
+            yield f"{name}?" if is_optional else name, template_of(found, name, literals, above)
 
 
 def kind_of(name: str, values: list[Any], literals: frozenset[str]) -> Any:
@@ -113,7 +118,7 @@ def kind_of(name: str, values: list[Any], literals: frozenset[str]) -> Any:
     if words:
         return _of_words(name, words, literals)
     numbers = [one for one in plain if isinstance(one, int | float) and not isinstance(one, bool)]
-    return _of_numbers(name, numbers) if numbers else ""
+    return _of_numbers(name, numbers) if numbers else _by_name(name, "a text")
 
 
 def _of_numbers(name: str, numbers: list[int | float]) -> str:
@@ -142,6 +147,8 @@ def _of_words(name: str, words: list[str], literals: frozenset[str]) -> str:
 def _by_name(name: str, longest: str) -> str:
     if "lang" in name.lower() and _LANGUAGE.fullmatch(longest):
         return "$language"
+    if _ADDRESSES.search(name) and longest == "a text":
+        return "$url"
     if name in _HANDLES:
         return "$handle"
     if name in _NAMES and len(longest) < 60:

@@ -71,8 +71,15 @@ def sought(value: Any, path: str = "") -> Iterator[str]:
             yield from sought(entry, f"{path}[]")
 
 
+class Absent:
+    """Stands for a member that was looked for and is not there."""
+
+
+ABSENT = Absent()
+
+
 def was_read(value: Any) -> Any:
-    """The part of a traced value that was read, as plain JSON."""
+    """The part of a traced value that was read, as plain JSON; `ABSENT` in the place of members that are not there."""
     if type(value) is TracedDict:
-        return {name: was_read(dict.__getitem__(value, name)) for name in value.read if dict.__contains__(value, name)}
+        return {name: was_read(dict.get(value, name, ABSENT)) for name in value.read}
     return [was_read(entry) for entry in list.__iter__(value)] if type(value) is TracedList else value
