@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from scheduler.errors import MonitorInvalid
-from upstreams.model.archetypes import Archetype, Record
+from upstreams.model.archetypes import Archetype
 from upstreams.model.params import Value
 
 
@@ -42,21 +42,23 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """The result of a call: `data` as the envelope has it and as JSON, which sources gave it, and how much of all.
+    """The result of a call, also as JSON, which sources gave it, and how much of all.
 
+    `data` is that of the envelope or, where it was wanted, the source's own body. `rows` are those of a list.
     `warnings` say what is missing of it, and why.
 
     `coverage` is the share of legs that came, `used_credits` what the call cost before that is looked at: what the legs
     say they cost adds up to that share of it. `whole` is false where it ended before it had to, or a page of it failed.
     """
 
-    data: Record
+    data: Any
     body: bytes
     legs: Sequence[Mapping[str, Any]]
     coverage: float
     whole: bool
     used_credits: int
     warnings: Sequence[str] = ()
+    rows: int | None = None
 
 
 class Recipes(Protocol):
@@ -72,8 +74,10 @@ class Recipes(Protocol):
         """
         ...
 
-    async def gather(self, recipe: Recipe, credits_held: int, *, timeout_s: float) -> Gathered:
+    async def gather(self, recipe: Recipe, credits_held: int, *, timeout_s: float, as_sent: bool = False) -> Gathered:
         """Call it, within the credits that are held for it, and within `timeout_s` from when its turn has come.
+
+        With `as_sent` its result is its source's own body, but for a composite.
 
         Raises:
             GatheringFailed: nothing usable came.

@@ -57,13 +57,13 @@ REQUEST = Terms("; next_cursor goes on", used_by_composite)
 RUN = Terms("", used_by_run)
 
 
-def plan_call(listing: Listing, args: Args) -> Planned:
-    """Run an endpoint's read up to its first call, for a request or a run.
+def plan_call(listing: Listing, args: Args, *, keeps: bool = False) -> Planned:
+    """Run an endpoint's read up to its first call, for a request or a run; `keeps` the bodies of its calls.
 
     Raises:
         InvalidArgument, InvalidCursor: no call could answer it; free, since nothing was charged.
     """
-    return begin(listing.site, listing.endpoint, args)
+    return begin(listing.site, listing.endpoint, args, keeps=keeps)
 
 
 def make_call(

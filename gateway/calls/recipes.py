@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import accumulate
 from typing import Any
 
 import orjson
@@ -22,14 +23,17 @@ from scheduler.json_input import kind_of, object_at
 from scheduler.recipes import Gathered, GatheringFailed, Recipe, RecipeInvalid
 from upstreams.catalog import Catalog, Listing
 from upstreams.fetching.aside import LONG_BYTES
+from upstreams.fetching.bodies import Body, joined_bodies
 from upstreams.fetching.planned import Planned
 from upstreams.fetching.walk import as_collecting
 from upstreams.model.endpoint import Endpoint
-from upstreams.model.errors import InvalidArgument, UpstreamError
+from upstreams.model.errors import InvalidArgument, UpstreamError, UpstreamFailed
 from upstreams.model.params import Args, State, Value
 from upstreams.model.steps import Fetched, Leg, Missing, Page, Single
+from upstreams.transport.http import BODY_BYTES_MAX
 
 _NOT_OF_MONITORS = ("cursor", "dry_run", "max_credits")
+_RESULT_BYTES_MAX = BODY_BYTES_MAX
 _INTEGERS_END = 2**63
 """Readers and writers of JSON change larger integers."""
 
@@ -77,8 +81,10 @@ class CatalogRecipes:
         endpoint, platform = listing.endpoint, listing.site.platform
         return Recipe(listing.path, values, endpoint.archetype, platform.slug, least, most, is_walked)
 
-    async def gather(self, recipe: Recipe, credits_held: int, *, timeout_s: float) -> Gathered:
+    async def gather(self, recipe: Recipe, credits_held: int, *, timeout_s: float, as_sent: bool = False) -> Gathered:
         """Call it, within the credits that are held for it, and within `timeout_s` from when its turn has come.
+
+        With `as_sent` its result is its source's own body, but for a composite (spec 2.7).
 
         Raises:
             GatheringFailed: nothing usable came.
@@ -87,7 +93,7 @@ class CatalogRecipes:
         assert listing is not None, "a recipe was read from the catalog"
         if recipe.is_walked:
             listing = _walked(listing)
-        planned = plan_call(listing, self._args(listing, recipe.values))
+        planned = plan_call(listing, self._args(listing, recipe.values), keeps=as_sent)
         async with self._shares[recipe.platform]:
             began = self._clock()
             try:
@@ -126,15 +132,35 @@ def _gathered(listing: Listing, planned: Planned, fetched: Fetched, credits_held
     """The fetched answer as a run stores it."""
     cost = _cost(listing)
     shaped, used = shape_call(listing, fetched, credits_held, cost, seal=_sealed, terms=RUN)
+    legs, warnings = _legs(listing, planned, fetched, shaped, used=used), _warnings(explained(fetched))
+    data, rows = shaped.data, shaped.data.get("items")
+    if fetched.bodies and "legs" not in data:
+        bodies, left_out = _within_bound(fetched.bodies)
+        data, warnings = joined_bodies(bodies), (*warnings, *left_out)
+    try:
+        body = orjson.dumps(data)
+    except orjson.JSONEncodeError as exc:
+        raise UpstreamFailed(fetched.source, "its answer is nested too deep to be kept") from exc
     return Gathered(
-        shaped.data,
-        orjson.dumps(shaped.data),
-        _legs(listing, planned, fetched, shaped, used=used),
+        data,
+        body,
+        legs,
         shaped.coverage,
         fetched.whole and fetched.failure is None,
         used_by_pages(credits_held, cost, fetched.pages_used),
-        _warnings(explained(fetched)),
+        warnings,
+        len(rows) if isinstance(rows, list) else None,
     )
+
+
+def _within_bound(bodies: tuple[Body, ...]) -> tuple[tuple[Body, ...], tuple[str, ...]]:
+    """The first bodies, as many as a result may be long together, and a warning where that is not all."""
+    sizes = accumulate(len(body) for _, body in bodies)
+    kept = tuple(body for body, size in zip(bodies, sizes, strict=True) if size <= _RESULT_BYTES_MAX)
+    if len(kept) == len(bodies):
+        return kept, ()
+    told = f"result has the bodies of {len(kept)} of {len(bodies)} calls: it holds at most {_RESULT_BYTES_MAX} bytes"
+    return kept, (told,)
 
 
 def _legs(listing: Listing, planned: Planned, fetched: Fetched, shaped: Shaped, *, used: int) -> list[dict[str, Any]]:

@@ -10,7 +10,6 @@ from events.instants import iso, iso_or_none
 from scheduler.clock.cadence import cadence_of, runs_a_month
 from scheduler.errors import CadenceInvalid, MonitorInvalid
 from scheduler.monitors.metrics.rules import stored_rules, unresolved
-from scheduler.monitors.metrics.shapes import shape_of
 from scheduler.monitors.metrics.tracking import Track, read_track, stored_track
 from scheduler.monitors.model.records import Monitor
 from scheduler.monitors.runs.verdict import SCHEDULING_CREDITS
@@ -34,7 +33,7 @@ def monitor_json(monitor: Monitor, hook: OpenedWebhook | None, *, recipes: Recip
             monitor.recipe, orjson.loads(monitor.params), rows=None if track is None else track.rows_asked
         )
         cost, rows = recipe.credits_least + SCHEDULING_CREDITS, recipe.values.get("limit")
-        warnings += _of_rules(monitor, recipe) if track is None else _of_track(track, recipe)
+        warnings += _of_rules(monitor) if track is None else _of_track(track, recipe)
     except MonitorInvalid as exc:
         warnings.append(f"its runs fail now: {exc}")
     monthly = None
@@ -73,10 +72,9 @@ def _of_track(track: Track, recipe: Recipe) -> list[str]:
     return read_track(track.to_json(), recipe.archetype).warnings
 
 
-def _of_rules(monitor: Monitor, recipe: Recipe) -> list[str]:
-    """Return warnings of rules that could never be judged, as far as the shape of the recipe's results shows."""
-    shape = shape_of(recipe.archetype)
-    return [] if shape is None else unresolved(stored_rules(orjson.loads(monitor.alert_rules)), shape)
+def _of_rules(monitor: Monitor) -> list[str]:
+    """Return warnings of rules that could never be judged."""
+    return unresolved(stored_rules(orjson.loads(monitor.alert_rules)))
 
 
 def _of_webhook(monitor: Monitor, webhook: Webhook | None) -> list[str]:

@@ -20,7 +20,9 @@ LEG = {"endpoint": "github/search", "source": "api", "rung": "primary", "rung_in
 def gathered(
     data: Any, *, coverage: float = 1.0, whole: bool = True, used_credits: int = 5, warnings: Sequence[str] = ()
 ) -> Gathered:
-    return Gathered(data, orjson.dumps(data), [LEG], coverage, whole, used_credits, warnings)
+    rows = data.get("items")
+    rows_count = len(rows) if isinstance(rows, list) else None
+    return Gathered(data, orjson.dumps(data), [LEG], coverage, whole, used_credits, warnings, rows_count)
 
 
 @dataclass(slots=True)
@@ -42,7 +44,7 @@ class ScriptedRecipes:
             raise RecipeInvalid("recipe", "names no data endpoint", "Send another.")
         return Recipe(f"/v1/{recipe}", params, POST_LIST, "github", self.credits_least, self.credits_most)
 
-    async def gather(self, recipe: Recipe, credits_held: int, *, timeout_s: float) -> Gathered:
+    async def gather(self, recipe: Recipe, credits_held: int, *, timeout_s: float, as_sent: bool = False) -> Gathered:
         assert self.credits_least <= credits_held <= self.credits_most
         assert timeout_s > 0
         self.asked.append(str(recipe.values.get("who", "")))

@@ -238,14 +238,14 @@ async def test_what_could_not_be_checked_or_does_nothing_is_warned_of(tmp_path: 
 
 
 RULES_OF_RESULTS = {
-    FOLLOWERS: None,
-    "author.folowers": "did you mean author.followers?",
+    FOLLOWERS: False,
+    "items[].followers": True,
 }
 
 
-@pytest.mark.parametrize(("metric", "says"), RULES_OF_RESULTS.items(), ids=RULES_OF_RESULTS.keys())
+@pytest.mark.parametrize(("metric", "warned"), RULES_OF_RESULTS.items(), ids=RULES_OF_RESULTS.keys())
 async def test_a_rule_that_no_result_could_meet_is_taken_with_a_warning(
-    tmp_path: Path, metric: str, says: str | None
+    tmp_path: Path, metric: str, warned: bool
 ) -> None:
     async with open_test_node(tmp_path) as node:
         monitor = (await make(node, HOOKED, alert_rules=[{**RULE, "metric": metric}]))["monitor"]
@@ -253,12 +253,9 @@ async def test_a_rule_that_no_result_could_meet_is_taken_with_a_warning(
         assert (await node.get(f"{MONITORS}/{monitor['id']}")).json["data"]["monitor"]["warnings"] == monitor[
             "warnings"
         ]
-        if says is None:
-            assert monitor["warnings"] == []
-        else:
-            (warning,) = monitor["warnings"]
-            assert warning.startswith(f"alert_rules[0] cannot be judged: '{metric}' is no number")
-            assert says in warning
+        assert [warning.split(":")[0] for warning in monitor["warnings"]] == [
+            "alert_rules[0] cannot be judged"
+        ] * warned
 
 
 async def test_a_cadence_that_can_no_longer_be_read_is_warned_of_and_hides_no_other_monitor(tmp_path: Path) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from tests.fakes.node import open_test_node
 from tests.fakes.scripted_upstream import told
-from tests.spec.monitor_life import MONITORS, SLOTS, open_life, send
+from tests.spec.monitor_life import MONITORS, SLOTS, STORIES, WEEKS, open_life, send
 from tests.spec.refusals import assert_refused
 
 PROFILE = {
@@ -17,8 +19,8 @@ PROFILE = {
     "webhook_url": "http://127.0.0.1:1/hook",
     "suppress_webhook_unless_alert": True,
     "alert_rules": [
-        {"metric": "author.followers", "op": "abs_change_gt", "value": 5},
-        {"metric": "author.folowers", "op": "gt", "value": 1},
+        {"metric": "followers", "op": "abs_change_gt", "value": 5},
+        {"metric": "folowers", "op": "gt", "value": 1},
     ],
 }
 USER = {"login": "jacquev6", "id": 327146, "type": "User", "name": "Vincent Jacques", "site_admin": False}
@@ -44,17 +46,44 @@ async def test_an_ordinary_monitor_finds_its_metrics_in_the_result_and_compares_
         ]
         first, _, third, _ = (await life.data("/runs?include=numbers"))["items"][::-1]
         metrics = first["numbers"]["_"]
-        assert (metrics["author.followers"], metrics["author.posts_count"]) == (40, 10)
-        assert all(path.startswith(("author.", "computed.")) for path in metrics)
-        assert (first["deltas"], third["deltas"]["author.followers"]) == ({}, 10)
-        assert third["deltas"]["author.posts_count"] == 0
-        fired = {"metric": "author.followers", "op": "abs_change_gt", "from": 40, "to": 50, "delta": 10}
+        assert (metrics["followers"], metrics["public_repos"]) == (40, 10)
+        assert metrics.keys() == {"id", "followers", "following", "public_repos", "public_gists"}
+        assert (first["deltas"], third["deltas"]["followers"]) == ({}, 10)
+        assert third["deltas"]["public_repos"] == 0
+        fired = {"metric": "followers", "op": "abs_change_gt", "from": 40, "to": 50, "delta": 10}
         assert [run["alerts_fired"] for run in life.runs] == [[], [], [{**fired, "pct_change": 25.0}], []]
         assert life.runs[2]["warnings"] == [
-            "the rule author.folowers gt was skipped: this run has no number there",
+            "the rule folowers gt was skipped: this run has no number there",
         ]
         assert [run["webhook_delivery"] is None for run in life.runs] == [True, True, False, True]
         await life.assert_paid()
+
+
+async def test_an_ordinary_monitors_result_is_the_body_that_its_source_sent(tmp_path: Path) -> None:
+    async with open_life(tmp_path, PROFILE) as life:
+        life.node.upstream.always(user(40, 10))
+        await life.run(SLOTS[0])
+        (run,) = (await life.data("/runs?include=result"))["items"]
+        assert run["result"] == orjson.loads(user(40, 10).body)
+
+
+async def test_a_composites_result_is_the_unified_answer(tmp_path: Path) -> None:
+    composite = {**PROFILE, "recipe": "github/user/profile-velocity", "alert_rules": []}
+    async with open_life(tmp_path, composite) as life:
+        await life.run(SLOTS[0])
+        (run,) = (await life.data("/runs?include=result"))["items"]
+        assert {"author", "velocity", "legs"} <= run["result"].keys()
+
+
+async def test_the_result_of_several_calls_has_each_ones_path_and_body(tmp_path: Path) -> None:
+    many = {**PROFILE, "recipe": "hackernews/search", "params": STORIES["params"], "alert_rules": []}
+    async with open_life(tmp_path, many) as life:
+        life.node.upstream.script = WEEKS[0].answer
+        await life.run(SLOTS[0])
+        (run,) = (await life.data("/runs?include=result"))["items"]
+        assert [call["body"]["page"] for call in run["result"]["calls"]] == [0, 1]
+        assert {call["path"].split("?")[0] for call in run["result"]["calls"]} == {"/search"}
+        assert run["rows"] == 3
 
 
 async def test_an_ordinary_monitors_past_is_told_under_the_row_of_the_page(tmp_path: Path) -> None:
@@ -62,23 +91,22 @@ async def test_an_ordinary_monitors_past_is_told_under_the_row_of_the_page(tmp_p
         for slot, followers in zip(SLOTS[:2], (40, 50), strict=True):
             life.node.upstream.always(user(followers, 10))
             await life.run(slot)
-        data = await life.data("/timeseries?metric=author.followers")
+        data = await life.data("/timeseries?metric=followers")
         assert data == {
             "monitor_id": life.id,
-            "metric_keys": ["author.followers"],
+            "metric_keys": ["followers"],
             "points": [
-                {"t": slot, "metrics": {"author.followers": count}}
-                for slot, count in zip(SLOTS[:2], (40, 50), strict=True)
+                {"t": slot, "metrics": {"followers": count}} for slot, count in zip(SLOTS[:2], (40, 50), strict=True)
             ],
         }
         csv = (await life.node.get(f"{life.path}/export")).body.decode()
-        assert [line for line in csv.split("\r\n") if "author.followers," in line] == [
-            "2026-01-01T06:00:00.000Z,_,author.followers,40,,",
-            "2026-02-01T06:00:00.000Z,_,author.followers,50,10,25.0",
+        assert [line for line in csv.split("\r\n") if "followers," in line] == [
+            "2026-01-01T06:00:00.000Z,_,followers,40,,",
+            "2026-02-01T06:00:00.000Z,_,followers,50,10,25.0",
         ]
-        chart = (await life.node.get(f"{life.path}/chart.svg?metric=author.followers")).body.decode()
+        chart = (await life.node.get(f"{life.path}/chart.svg?metric=followers")).body.decode()
         assert "2026-02-01 06:00 UTC: 50; alert abs_change_gt: 50" in chart
-        rules = {"alert_rules": [{"metric": "author.followers", "op": "gte", "value": 40, "consecutive": 2}]}
+        rules = {"alert_rules": [{"metric": "followers", "op": "gte", "value": 40, "consecutive": 2}]}
         tried = (await send(life.node, "POST", f"{life.path}/backtest", rules)).json["data"]
         assert [fired["run_id"] for fired in tried["fired"]] == [life.runs[1]["run_id"]]
         assert (await life.data(""))["monitor"]["webhook"]["status"] == "active"

@@ -61,9 +61,9 @@ async def test_a_run_is_delivered_with_its_result_and_changes_signed_over_its_by
             assert first.keys() == third.keys() == {
                 "monitor_id", "run_id", "recipe", "status", "scheduled_for", "alerts_fired", "result", "deltas"
             }  # fmt: skip
-            assert (first["deltas"], third["deltas"]["author.followers"]) == ({}, 10)
-            assert third["result"]["author"]["followers"] == 50
-            assert [alert["metric"] for alert in third["alerts_fired"]] == ["author.followers"]
+            assert (first["deltas"], third["deltas"]["followers"]) == ({}, 10)
+            assert third["result"]["followers"] == 50
+            assert [alert["metric"] for alert in third["alerts_fired"]] == ["followers"]
             assert headers["webhook-id"] == (await deliveries(life))[0]["id"]
             assert [one["status"] for one in await deliveries(life)] == ["delivered", "delivered"]
 

@@ -11,8 +11,9 @@ from typing import ClassVar
 
 import trio
 
-from limits.errors import CircuitOpen, LimitError, Throttled
+from limits.errors import LimitError, Throttled
 from upstreams.fetching.aside import LONG_BYTES
+from upstreams.fetching.bodies import KeptBodies
 from upstreams.fetching.concurrent import Got, side_by_side
 from upstreams.fetching.planned import ONE_PAGE, GoOn, Reach, never
 from upstreams.fetching.site import Site
@@ -25,6 +26,7 @@ from upstreams.model.errors import (
     UpstreamError,
     UpstreamFailed,
     UpstreamThrottled,
+    most_useful,
     unreadable,
 )
 from upstreams.model.params import Args, State
@@ -49,6 +51,8 @@ class Plan:
     rung_index: int
     steps: Steps
     first: Wanted
+    kept: KeptBodies | None = None
+    """Keeps the bodies of its calls; None: nobody wants them."""
 
     def run(
         self,
@@ -66,15 +70,19 @@ class Plan:
         self.steps.close()
 
 
-def plan(site: Site, endpoint: Endpoint, args: Args) -> Plan:
-    """Run a read up to its first call.
+def plan(site: Site, endpoint: Endpoint, args: Args, *, keeps: bool = False) -> Plan:
+    """Run a read up to its first call; where it `keeps` the bodies of its calls, `Fetched.bodies` has them.
 
     Raises:
         InvalidArgument: a value that no call could answer; free, since nothing was charged.
         InvalidCursor: it was made by a fallback that this endpoint no longer has.
     """
     source = args.cursor.get(_FALLBACK) if args.cursor else None
-    return _plan(site, endpoint, args, 0 if source is None else _fallback_at(site, endpoint, source))
+    rung_index = 0 if source is None else _fallback_at(site, endpoint, source)
+    planned = _plan(site, endpoint, args, rung_index)
+    if keeps:
+        planned.kept = KeptBodies()
+    return planned
 
 
 def _fallback_at(site: Site, endpoint: Endpoint, source: str | int) -> int:
@@ -156,11 +164,11 @@ async def _by_fallbacks(planned: Plan, below: list[int], deadline_at: float) -> 
                 raise
     if isinstance(refusals[0], Throttled):
         with suppress(Throttled):  # it is not back in time
-            fetched = await _by(_plan(planned.site, planned.endpoint, planned.args, planned.rung_index), deadline_at)
+            fetched = await _by(_again(planned, planned.rung_index), deadline_at)
             fetched.took_s = trio.current_time() - started
             return fetched
     try:
-        raise _most_useful(refusals)
+        raise most_useful(refusals)
     finally:
         refusals.clear()  # or the frames of each, with the bodies in them, would live until garbage is collected
 
@@ -183,22 +191,15 @@ def _fallbacks_of(planned: Plan) -> list[int]:
 def _fallback(planned: Plan, rung_index: int) -> Plan | None:
     """The plan of a fallback; None when it cannot answer these values."""
     try:
-        return _plan(planned.site, planned.endpoint, planned.args, rung_index)
+        return _again(planned, rung_index)
     except InvalidArgument:
         return None
 
 
-def _most_useful(refusals: list[UpstreamError | LimitError]) -> UpstreamError | LimitError:
-    """The failure to answer with: the endpoint's own; where that only asks for patience, of those that do the one that
-    is back first.
-    """
-    return refusals[0] if isinstance(refusals[0], UpstreamFailed) else min(refusals, key=_wait_s)
-
-
-def _wait_s(refusal: UpstreamError | LimitError) -> float:
-    if isinstance(refusal, CircuitOpen | Throttled | UpstreamThrottled) and refusal.retry_after_s is not None:
-        return refusal.retry_after_s
-    return float("inf")
+def _again(planned: Plan, rung_index: int) -> Plan:
+    again = _plan(planned.site, planned.endpoint, planned.args, rung_index)
+    again.kept = None if planned.kept is None else KeptBodies()
+    return again
 
 
 async def _by(plan: Plan, deadline_at: float, *, waits: bool = True) -> Fetched:
@@ -222,7 +223,10 @@ async def _by(plan: Plan, deadline_at: float, *, waits: bool = True) -> Fetched:
             advance = partial(_advance, plan, answers)
             read = await plan.site.aside.run(advance, deadline_at, source=plan.site.platform.slug)
         if isinstance(read, _RESULTS):
-            return _fetched(plan, read, took_s, body_bytes)
+            fetched = _fetched(plan, read, took_s, body_bytes)
+            if plan.kept is not None:
+                fetched.bodies = plan.kept.all()
+            return fetched
         wanted = read
 
 
@@ -273,6 +277,8 @@ def _answer_one(plan: Plan, deadline_at: float, waits: bool, wanted: Call | Part
         fallback = plan.endpoint.fallbacks[plan.rung_index - 1]
         if fallback.read is None and site.source_name(wanted.source) == site.source_name(""):
             wanted = replace(wanted, source=fallback.source)
+    if plan.kept is not None:
+        return plan.kept.call(site, wanted, deadline_at, waits=waits)
     return site.call(wanted, deadline_at, waits=waits)
 
 

@@ -47,13 +47,13 @@ class Walk(NamedTuple):
         self.first.dismiss()
 
 
-def begin(site: Site, endpoint: Endpoint, args: Args) -> Planned:
-    """Run an endpoint's read up to its first call.
+def begin(site: Site, endpoint: Endpoint, args: Args, *, keeps: bool = False) -> Planned:
+    """Run an endpoint's read up to its first call; `keeps` as for `plan`.
 
     Raises:
         InvalidArgument, InvalidCursor: no call could answer it; free, since nothing was charged.
     """
-    return (plan if endpoint.collect is None else plan_walk)(site, endpoint, args)
+    return (plan if endpoint.collect is None else plan_walk)(site, endpoint, args, keeps=keeps)
 
 
 def as_collecting(endpoint: Endpoint) -> Endpoint:
@@ -64,8 +64,8 @@ def as_collecting(endpoint: Endpoint) -> Endpoint:
     return replace(endpoint, collect=_UNSIZED if largest is None else Collect(largest))
 
 
-def plan_walk(site: Site, endpoint: Endpoint, args: Args) -> Walk:
-    """Run the first page's read up to its first call.
+def plan_walk(site: Site, endpoint: Endpoint, args: Args, *, keeps: bool = False) -> Walk:
+    """Run the first page's read up to its first call; `keeps` as for `plan`.
 
     Raises:
         InvalidArgument, InvalidCursor: no call could answer it; free, since nothing was charged.
@@ -77,7 +77,8 @@ def plan_walk(site: Site, endpoint: Endpoint, args: Args) -> Walk:
     state = {name: value for name, value in (args.cursor or {}).items() if name != _SKIP}
     # An empty state of a cursor is no beginning: it leads back to the first page of the source that had it.
     cursor = None if args.cursor is None else state
-    planned = plan(site, endpoint, replace(args, values={**args.values, "limit": per_page}, cursor=cursor))
+    sized = replace(args, values={**args.values, "limit": per_page}, cursor=cursor)
+    planned = plan(site, endpoint, sized, keeps=keeps)
     pages_needed = -(-(min(skip, per_page - 1) + limit) // per_page)
     return Walk(planned, limit, skip, Reach(pages_needed, pages_needed + collect.spare_pages))
 
@@ -118,7 +119,8 @@ async def walk(
             return basket.answer(following, "its pages are too long for one answer")
         if basket.pages >= pages_max:
             return _at_the_end(basket, following, begun, pages_max)
-        planned = plan(planned.site, planned.endpoint, replace(planned.args, cursor=following))
+        args, keeps = replace(planned.args, cursor=following), planned.kept is not None
+        planned = plan(planned.site, planned.endpoint, args, keeps=keeps)
 
 
 def _at_the_end(basket: _Basket, following: State, begun: Walk, pages_max: int) -> Fetched:
@@ -192,4 +194,5 @@ class _Basket:
             shortfall=ended and f"{len(self.records)} of {self.limit} items were collected: {ended}",
             failure=failure,
             body_bytes=self.body_bytes,
+            bodies=tuple(body for fetched in self._fetched for body in fetched.bodies),
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from limits.errors import CircuitOpen, LimitError, Throttled
+
 HELD_MAX_S = 86_400.0
 """Quotas come back within a day; what an upstream says beyond that is a slip of its own and is told to nobody."""
 
@@ -109,3 +111,16 @@ def unreadable(source: str, exc: Exception) -> UpstreamFailed:
     """The failure that stands for one of `UNREADABLE`."""
     told = f": {exc}" if isinstance(exc, UnexpectedBody) else ""  # of the others only the log has more
     return UpstreamFailed(source, f"the body has another shape than documented{told}")
+
+
+def most_useful(refusals: list[UpstreamError | LimitError]) -> UpstreamError | LimitError:
+    """The failure to answer with: the endpoint's own; where that only asks for patience, of those that do the one that
+    is back first.
+    """
+    return refusals[0] if isinstance(refusals[0], UpstreamFailed) else min(refusals, key=_wait_s)
+
+
+def _wait_s(refusal: UpstreamError | LimitError) -> float:
+    if isinstance(refusal, CircuitOpen | Throttled | UpstreamThrottled) and refusal.retry_after_s is not None:
+        return refusal.retry_after_s
+    return float("inf")

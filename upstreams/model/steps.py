@@ -193,6 +193,8 @@ class Fetched:
     """The failure of a page of a walk; another walk would get no more at this moment."""
     body_bytes: int = 0
     """The length of all answers together that it was read from."""
+    bodies: tuple[tuple[str, bytes], ...] = ()
+    """The path and the body of each call, where its plan keeps them."""
 
 
 Wanted = Call | Part | tuple[Call | Part, ...]

@@ -12,9 +12,8 @@ from typing import Any, Final, Literal, cast, get_args
 
 from scheduler.errors import RulesInvalid
 from scheduler.json_input import kind_of, nearest, object_at, quoted
-from scheduler.monitors.metrics.numbers import Number, is_metric, number_of
-from scheduler.monitors.metrics.paths import PATH_MAX, meant_by, numbers_in
-from scheduler.monitors.metrics.shapes import ArchetypeShape
+from scheduler.monitors.metrics.numbers import DEPTH_MAX, Number, is_metric, number_of
+from scheduler.monitors.metrics.paths import PATH_MAX, meant_by
 from scheduler.monitors.metrics.tracking import Track
 
 Op = Literal["gt", "lt", "gte", "lte", "abs_change_gt", "pct_change_gt", "pct_change_lt", "no_data"]
@@ -76,23 +75,13 @@ def read_rules(sent: object, track: Track | None) -> tuple[AlertRule, ...]:
     return tuple(rules)
 
 
-def unresolved(rules: Iterable[AlertRule], shape: ArchetypeShape) -> list[str]:
-    """A line for each rule of an ordinary monitor whose metric no result of this shape has, with the one it may mean.
-
-    They are taken as they are: the next result may have more than is declared.
-    """
-    known = [path for path in numbers_in(shape) if is_metric(path)]
-    warnings = []
-    for place, rule in enumerate(rules):
-        path = rule.metric
-        if path in known or (is_metric(path) and shape.is_open_at(path)):
-            continue
-        meant = meant_by(path, known)
-        ask = f"; did you mean {meant.path}?" if meant else ""
-        warnings.append(
-            f"{_PARAM}[{place}] cannot be judged: {quoted(path)} is no number of this recipe's results{ask}"
-        )
-    return warnings
+def unresolved(rules: Iterable[AlertRule]) -> list[str]:
+    """A line for each rule of an ordinary monitor whose metric no result has, whatever its source sends."""
+    return [
+        f"{_PARAM}[{place}] cannot be judged: {quoted(rule.metric)} is in an array or more than {DEPTH_MAX} names deep"
+        for place, rule in enumerate(rules)
+        if not is_metric(rule.metric)
+    ]
 
 
 def _rule(param: str, sent: object, track: Track | None) -> AlertRule:

@@ -132,7 +132,8 @@ class Runs:
     async def _gather(self, lease: RunLease, recipe: Recipe, charge: Charge) -> RunVerdict:
         run, monitor = lease
         try:
-            gathered = await self._recipes.gather(recipe, charge.credits - SCHEDULING_CREDITS, timeout_s=RUN_S)
+            held, as_sent = charge.credits - SCHEDULING_CREDITS, monitor.track is None
+            gathered = await self._recipes.gather(recipe, held, timeout_s=RUN_S, as_sent=as_sent)
         except GatheringFailed as exc:
             return failed(str(exc), exc.legs)
         previous = None

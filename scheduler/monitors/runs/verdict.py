@@ -111,7 +111,7 @@ def _plain(monitor: Monitor, gathered: Gathered, before: Numbers | None, at: flo
 
 def _tracked(monitor: Monitor, track: Track, gathered: Gathered, before: Numbers | None, at: float) -> RunVerdict:
     numbers, warnings = numbers_of(gathered.data, track)
-    reason = NO_ROWS if gathered.data.get("items") == [] else NO_VALUE if not has_value(numbers) else None
+    reason = NO_ROWS if gathered.rows == 0 else NO_VALUE if not has_value(numbers) else None
     if reason is None:
         judged = _judged(monitor, numbers, before, at)
         return _came(gathered, numbers, deltas_of(before, numbers), judged, warnings)
@@ -122,7 +122,7 @@ def _tracked(monitor: Monitor, track: Track, gathered: Gathered, before: Numbers
         alerts=judged.fired,
         warnings=[*gathered.warnings, *judged.warnings],
         legs=_unbilled(gathered.legs),
-        rows_count=_rows_count(gathered),
+        rows_count=gathered.rows,
         rule_state=judged.state,
     )
 
@@ -150,7 +150,7 @@ def _came(
         alerts=judged.fired,
         warnings=[*gathered.warnings, *warnings, *judged.warnings],
         legs=gathered.legs,
-        rows_count=_rows_count(gathered),
+        rows_count=gathered.rows,
         rule_state=judged.state,
     )
 
@@ -158,8 +158,3 @@ def _came(
 def _unbilled(legs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The legs of a run that is refunded."""
     return [{**leg, "credits_used": 0} for leg in legs]
-
-
-def _rows_count(gathered: Gathered) -> int | None:
-    items = gathered.data.get("items")
-    return len(items) if isinstance(items, list) else None

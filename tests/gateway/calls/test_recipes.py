@@ -25,6 +25,7 @@ from upstreams.model.endpoint import Collect, Endpoint, Platform
 from upstreams.model.errors import InvalidArgument
 from upstreams.model.params import Args, Param, collected, limit
 from upstreams.model.steps import Call, Leg, Page, Single, Steps
+from upstreams.transport.http import BODY_BYTES_MAX
 
 
 def _one(args: Args) -> Steps:
@@ -76,12 +77,13 @@ class Upstream:
     def __init__(self) -> None:
         self.missing: set[str] = set()
         self.more = True
+        self.name: Any = "ada"
         self.takes_s = 0.0
         self.exchange = ScriptedExchange(script=self._say)
         self.stopping = False
 
     def _say(self, call: Any) -> Said:
-        body = {"more": self.more, "name": "ada"}
+        body = {"more": self.more, "name": self.name}
         return Slow(self.takes_s, said(status=500) if call.target in self.missing else said(body))
 
     def recipes(self, share: int = 9) -> CatalogRecipes:
@@ -240,6 +242,43 @@ async def test_a_call_brings_its_data_and_the_leg_that_gave_it(autojump_clock: M
     ((leg,), coverage) = gathered.legs, gathered.coverage
     assert (leg["endpoint"], leg["source"], leg["rung"], leg["status"]) == ("odd/one", "odd", "primary", "ok")
     assert (leg["credits_used"], gathered.used_credits, coverage, gathered.whole) == (1, 1, 1.0, True)
+
+
+async def test_a_call_brings_its_sources_own_body_to_who_wants_that(autojump_clock: MockClock) -> None:
+    recipes = Upstream().recipes()
+    gathered = await recipes.gather(recipes.read("odd/one", NAME), 1, timeout_s=5.0, as_sent=True)
+    assert gathered.data == orjson.loads(gathered.body) == {"more": True, "name": "ada"}
+    assert gathered.legs[0]["status"] == "ok"
+
+
+async def test_a_walk_brings_the_body_of_each_page(autojump_clock: MockClock) -> None:
+    recipes = Upstream().recipes()
+    gathered = await recipes.gather(recipes.read("odd/walk", {"limit": 20}), 20, timeout_s=5.0, as_sent=True)
+    assert [call["path"] for call in gathered.data["calls"]] == ["/rows/0", "/rows/1"]
+    assert (gathered.rows, gathered.data["calls"][0]["body"]["name"]) == (20, "ada")
+
+
+async def test_a_composite_brings_its_unified_answer_to_everybody(autojump_clock: MockClock) -> None:
+    recipes = Upstream().recipes()
+    gathered = await recipes.gather(recipes.read("odd/card", {}), 5, timeout_s=5.0, as_sent=True)
+    assert gathered.data["parts"] == [True] * 4
+
+
+async def test_what_is_longer_than_a_result_may_be_is_left_out_with_a_warning() -> None:
+    upstream = Upstream()
+    upstream.name = "a" * (BODY_BYTES_MAX * 2 // 5)
+    recipes = upstream.recipes()
+    gathered = await recipes.gather(recipes.read("odd/walk", {"limit": 30}), 20, timeout_s=60.0, as_sent=True)
+    assert len(gathered.data["calls"]) == 2
+    assert gathered.warnings[-1].startswith("result has the bodies of 2 of 3 calls")
+
+
+async def test_what_is_nested_too_deep_to_be_kept_is_a_failure(autojump_clock: MockClock) -> None:
+    upstream = Upstream()
+    upstream.name = orjson.Fragment(b'"ada","deep":' + b"[" * 400 + b"]" * 400)
+    recipes = upstream.recipes()
+    with pytest.raises(GatheringFailed, match="nested too deep"):
+        await recipes.gather(recipes.read("odd/one", NAME), 1, timeout_s=5.0, as_sent=True)
 
 
 async def test_a_walk_uses_the_pages_that_the_rows_take(autojump_clock: MockClock) -> None:

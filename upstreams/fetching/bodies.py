@@ -1,0 +1,78 @@
+"""The bodies of a read's calls as their sources sent them, for a caller that wants these (spec 2.7).
+
+Nothing of it is on the way of a read whose bodies nobody keeps, and a body that is not kept is gone once it is decoded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+import orjson
+
+from upstreams.fetching.site import Site
+from upstreams.model.fields import decoded
+from upstreams.model.steps import Accepts, Answer, Call, Missing
+
+Body = tuple[str, bytes]
+"""The path of a call and the body that came."""
+
+
+@dataclass(slots=True, eq=False)
+class _Keeping:
+    """Stands for what a call accepts, decodes as that does, and keeps the body."""
+
+    accepts: Accepts
+    body: bytes = b""
+
+    def decode(self, body: bytes) -> Any:
+        """The values of a good answer's body. Raises one of `UNDECODED` where it is read in the usual way."""
+        self.body = body
+        if isinstance(self.accepts, str):
+            raise msgspec.DecodeError
+        return self.accepts.decode(body)
+
+    def __eq__(self, other: object) -> bool:
+        return self.accepts == other
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class KeptBodies:
+    """Collects the bodies of one read, in the order in which it made its calls; those that failed have none."""
+
+    __slots__ = ("_bodies",)
+
+    def __init__(self) -> None:
+        self._bodies: list[Body | None] = []
+
+    async def call(self, site: Site, call: Call, deadline_at: float, *, waits: bool) -> Answer | Missing:
+        """As `Site.call`."""
+        place, keeping = len(self._bodies), _Keeping(call.accepts)
+        self._bodies.append(None)
+        answer = await site.call(replace(call, accepts=keeping), deadline_at, waits=waits)  # type: ignore[arg-type]
+        if answer:
+            self._bodies[place] = (call.path, keeping.body)
+        return answer
+
+    def all(self) -> tuple[Body, ...]:
+        """All that came so far."""
+        return tuple(body for body in self._bodies if body is not None)
+
+
+def joined_bodies(bodies: tuple[Body, ...]) -> Any:
+    """The answer as the source sent it: its body, or `{calls: [{path, body}]}` where the read took several calls.
+
+    A body that is no JSON is its text.
+    """
+    if len(bodies) == 1:
+        return _value(bodies[0][1])
+    return {"calls": [{"path": path, "body": _value(body)} for path, body in bodies]}
+
+
+def _value(body: bytes) -> Any:
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return decoded(body)
