@@ -1,42 +1,20 @@
 """The bodies of a read's calls as their sources sent them, for a caller that wants these (spec 2.7).
 
-Nothing of it is on the way of a read whose bodies nobody keeps, and a body that is not kept is gone once it is decoded.
+Nothing of it is on the way of a read whose bodies nobody keeps.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any
 
-import msgspec
 import orjson
 
 from upstreams.fetching.site import Site
 from upstreams.model.fields import decoded
-from upstreams.model.steps import Accepts, Answer, Call, Missing
+from upstreams.model.steps import Answer, Call, Missing
 
 Body = tuple[str, bytes]
 """The path of a call and the body that came."""
-
-
-@dataclass(slots=True, eq=False)
-class _Keeping:
-    """Stands for what a call accepts, decodes as that does, and keeps the body."""
-
-    accepts: Accepts
-    body: bytes = b""
-
-    def decode(self, body: bytes) -> Any:
-        """The values of a good answer's body. Raises one of `UNDECODED` where it is read in the usual way."""
-        self.body = body
-        if isinstance(self.accepts, str):
-            raise msgspec.DecodeError
-        return self.accepts.decode(body)
-
-    def __eq__(self, other: object) -> bool:
-        return self.accepts == other
-
-    __hash__ = None  # type: ignore[assignment]
 
 
 class KeptBodies:
@@ -49,11 +27,11 @@ class KeptBodies:
 
     async def call(self, site: Site, call: Call, deadline_at: float, *, waits: bool) -> Answer | Missing:
         """As `Site.call`."""
-        place, keeping = len(self._bodies), _Keeping(call.accepts)
+        place = len(self._bodies)
         self._bodies.append(None)
-        answer = await site.call(replace(call, accepts=keeping), deadline_at, waits=waits)  # type: ignore[arg-type]
-        if answer:
-            self._bodies[place] = (call.path, keeping.body)
+        answer = await site.call(call, deadline_at, waits=waits)
+        if isinstance(answer, Answer):
+            self._bodies[place] = (call.path, answer.raw)
         return answer
 
     def all(self) -> tuple[Body, ...]:

@@ -30,7 +30,7 @@ from urllib.parse import urlencode
 import orjson
 
 from upstreams.model import paging
-from upstreams.model.paging import ByTime, Once, Paging, Served
+from upstreams.model.paging import ByTime, Once, Paging, StandInPage
 from upstreams.model.values import instant
 from upstreams.sandbox.filling import Filling, number_of, place_of_tick
 from upstreams.sandbox.site import SandboxReply, SandboxRequest, SandboxRoute, route
@@ -137,7 +137,7 @@ class _Call:
         moment = instant(int(asked) if asked.isdecimal() else asked)
         return {**values, self.pages.name: str(place_of_tick(moment))} if moment else values
 
-    def _body(self, filling: Filling, served: Served) -> SandboxReply:
+    def _body(self, filling: Filling, served: StandInPage) -> SandboxReply:
         """The filled template, with its rows where it has some."""
         reply = _reply(self.template, filling)
         if "rows" not in self.template:
@@ -150,7 +150,7 @@ class _Call:
             _at(reply.body, above)[last] = value
         return reply
 
-    def _rows(self, filling: Filling, served: Served) -> list[Any]:
+    def _rows(self, filling: Filling, served: StandInPage) -> list[Any]:
         several = self.template.get("each")
         if several is None:
             rows = filling.rows(self.row_templates, range(served.start, served.stop))
@@ -179,7 +179,7 @@ def _reply(template: Template, filling: Filling) -> SandboxReply:
     return SandboxReply(filling.fill(template.get("body", {})), template.get("status", 200), headers, has_grown=True)
 
 
-def _document(template: Template, filling: Filling, served: Served) -> SandboxReply:
+def _document(template: Template, filling: Filling, served: StandInPage) -> SandboxReply:
     """A body that is no JSON: its lines, with those of the rows in the place of `$rows`."""
     places = range(served.start, served.stop) if "row" in template else range(0)
     within = replace(filling, escape=escape)
