@@ -38,6 +38,8 @@ class Recipe:
     credits_least: int
     credits_most: int
     is_walked: bool = False
+    never: frozenset[str] = frozenset()
+    """The fields of its records that are never filled (`Endpoint.unfilled`)."""
 
 
 @dataclass(frozen=True, slots=True)

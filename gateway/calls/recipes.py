@@ -79,7 +79,8 @@ class CatalogRecipes:
         planned.dismiss()
         least, most = quote(planned.reach, _cost(listing))
         endpoint, platform = listing.endpoint, listing.site.platform
-        return Recipe(listing.path, values, endpoint.archetype, platform.slug, least, most, is_walked)
+        never = endpoint.unfilled
+        return Recipe(listing.path, values, endpoint.archetype, platform.slug, least, most, is_walked, never)
 
     async def gather(self, recipe: Recipe, credits_held: int, *, timeout_s: float, as_sent: bool = False) -> Gathered:
         """Call it, within the credits that are held for it, and within `timeout_s` from when its turn has come.

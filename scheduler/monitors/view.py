@@ -8,7 +8,7 @@ import orjson
 
 from events.instants import iso, iso_or_none
 from scheduler.clock.cadence import cadence_of, runs_a_month
-from scheduler.errors import CadenceInvalid, MonitorInvalid
+from scheduler.errors import CadenceInvalid, MonitorInvalid, TrackInvalid
 from scheduler.monitors.metrics.rules import stored_rules, unresolved
 from scheduler.monitors.metrics.tracking import Track, read_track, stored_track
 from scheduler.monitors.model.records import Monitor
@@ -69,7 +69,10 @@ def monitor_json(monitor: Monitor, hook: OpenedWebhook | None, *, recipes: Recip
 
 def _of_track(track: Track, recipe: Recipe) -> list[str]:
     """Return warnings of paths that could not be checked, or that the recipe's answers no longer have."""
-    return read_track(track.to_json(), recipe.archetype).warnings
+    try:
+        return read_track(track.to_json(), recipe.archetype, recipe.never).warnings
+    except TrackInvalid as exc:
+        return [str(exc)]
 
 
 def _of_rules(monitor: Monitor) -> list[str]:

@@ -20,7 +20,7 @@ FIRST = 1_800_000_000.0
 """The slot of the first of the past runs: 2027-01-15T08:00:00Z."""
 HOUR_S = 3600.0
 FOLLOWERS = "author.followers"
-VIEWS, LIKES = "items[].post.engagement.views", "items[].post.engagement.likes"
+COMMENTS, LIKES = "items[].post.engagement.comments", "items[].post.engagement.likes"
 HOOKED: Mapping[str, Any] = {
     "recipe": "github/profile",
     "params": {"handle": "octocat"},
@@ -37,7 +37,7 @@ POSTS: Mapping[str, Any] = {
     "recipe": "github/search",
     "params": {"query": "trio"},
     "cadence": "hourly",
-    "track": {"metrics": [LIKES, VIEWS]},
+    "track": {"metrics": [LIKES, COMMENTS]},
 }
 
 

@@ -17,12 +17,16 @@ import trio
 from events.instants import iso
 from tests.fakes.calling import Answered
 from tests.fakes.feeding import post
-from tests.fakes.monitoring import FIRST, FOLLOWERS, HOOKED, HOUR_S, LIKES, MONITORS, POSTS, VIEWS, made, ran
+from tests.fakes.monitoring import COMMENTS, FIRST, FOLLOWERS, HOOKED, HOUR_S, LIKES, MONITORS, POSTS, made, ran
 from tests.fakes.node import OpenNode, open_test_node
 from tests.spec.refusals import assert_free, assert_refused
 
 COLUMNS = ["t", "row_id", "metric", "value", "abs_change", "pct_change"]
-ROWS = [{"p1": {LIKES: 10, VIEWS: 5}}, {"p1": {LIKES: 15}, "-p2": {LIKES: 0}}, {"p1": {LIKES: 12}, "-p2": {LIKES: 4}}]
+ROWS = [
+    {"p1": {LIKES: 10, COMMENTS: 5}},
+    {"p1": {LIKES: 15}, "-p2": {LIKES: 0}},
+    {"p1": {LIKES: 12}, "-p2": {LIKES: 4}},
+]
 T = [iso(FIRST + place * HOUR_S) for place in range(6)]
 ALERT = {"metric": LIKES, "op": "gt", "from": None, "to": 15, "delta": None, "pct_change": None, "row_id": "p1"}
 
@@ -51,7 +55,7 @@ async def test_the_series_of_a_numbers_only_monitor(tmp_path: Path) -> None:
         await ran(node, id_, ROWS)
         data = await series(node, id_)
         assert data.keys() == {"monitor_id", "metric_keys", "points", "series"}
-        assert data["metric_keys"] == [LIKES, VIEWS]
+        assert data["metric_keys"] == [LIKES, COMMENTS]
         of_likes = {one["row_id"]: one["points"] for one in data["series"] if one["metric"] == LIKES}
         assert of_likes["p1"] == [{"t": T[0], "value": 10}, {"t": T[1], "value": 15}, {"t": T[2], "value": 12}]
         assert of_likes["-p2"] == [{"t": T[1], "value": 0}, {"t": T[2], "value": 4}]
@@ -101,7 +105,7 @@ async def test_a_csv_download_is_oldest_first_with_changes_and_no_formula(tmp_pa
         assert header == COLUMNS
         assert rows == [
             [T[0], "p1", LIKES, "10", "", ""],
-            [T[0], "p1", VIEWS, "5", "", ""],
+            [T[0], "p1", COMMENTS, "5", "", ""],
             [T[1], "p1", LIKES, "15", "5", "50.0"],
             [T[1], "'-p2", LIKES, "0", "", ""],
             [T[2], "p1", LIKES, "12", "-3", "-20.0"],
@@ -156,7 +160,7 @@ async def test_only_the_newest_thousand_runs_are_read(tmp_path: Path) -> None:
 async def test_beyond_a_hundred_thousand_points_the_series_are_truncated(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         id_ = await made(node, POSTS)
-        rows = {f"p{row}": {LIKES: row, VIEWS: row} for row in range(200)}
+        rows = {f"p{row}": {LIKES: row, COMMENTS: row} for row in range(200)}
         await ran(node, id_, [rows] * 260)
         data = await series(node, id_)
         assert data["series_truncated"] is True
@@ -169,7 +173,7 @@ async def test_a_download_is_sent_in_pieces_while_it_is_read_and_holds_the_keys_
     """Goal: a download needs no memory and is bounded as any request. Method: a reader who stops after a piece."""
     async with open_test_node(tmp_path, limits={"concurrent_requests": 1}) as node:
         id_ = await made(node, POSTS)
-        rows = {f"p{row}": {LIKES: row, VIEWS: row} for row in range(200)}
+        rows = {f"p{row}": {LIKES: row, COMMENTS: row} for row in range(200)}
         await ran(node, id_, [rows] * 400)
         other, _ = await node.new_key(node.account)
         url, own = f"{node.url}{MONITORS}/{id_}/export", {"x-api-key": node.key}
@@ -188,7 +192,7 @@ async def test_a_download_is_sent_in_pieces_while_it_is_read_and_holds_the_keys_
 async def test_a_reader_who_leaves_gives_the_lease_back(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, limits={"concurrent_requests": 1}) as node:
         id_ = await made(node, POSTS)
-        rows = {f"p{row}": {LIKES: row, VIEWS: row} for row in range(200)}
+        rows = {f"p{row}": {LIKES: row, COMMENTS: row} for row in range(200)}
         await ran(node, id_, [rows] * 400)
         parts = urlsplit(node.url)
         async with await trio.open_tcp_stream(parts.hostname or "", parts.port or 0) as socket:

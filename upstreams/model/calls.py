@@ -276,6 +276,8 @@ def listing(
     """An endpoint of a list, of which each page is one call; `collect` is the most rows that a walk collects."""
     params = (*call.params, *pages.paging.params(collect))
     more = _completed(options, params, pages.record, archetype)
+    if not pages.paging.total:
+        more["never"] = (*more.get("never", ()), "total")
     more["collect"] = Collect(pages.paging.size_max) if collect else None
     return Endpoint(resource, summary, archetype, partial(_read_page, call, pages), **more)
 

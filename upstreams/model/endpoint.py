@@ -94,6 +94,11 @@ class Endpoint:
     def __post_init__(self) -> None:
         object.__setattr__(self, "cache_ttl_s", self.cache_ttl_s or TTL_S[self.kind or _kind_of(self)])
 
+    @property
+    def unfilled(self) -> frozenset[str]:
+        """The fields of its records that it never fills, with dots; `total` where a list does not tell its length."""
+        return frozenset(self.never) | (frozenset() if self.record is None else self.record.unfilled)
+
     def with_defaults(self, values: Mapping[str, Value]) -> dict[str, Value]:
         """`values` over the parameters' defaults."""
         defaults = {param.name: param.default for param in self.params if param.default is not None}

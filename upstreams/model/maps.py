@@ -18,7 +18,7 @@ is of another kind than usual, is read from its whole JSON instead, by the same 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
@@ -29,7 +29,7 @@ from upstreams.model import fields
 from upstreams.model.archetypes.shape import Make, Record
 from upstreams.model.errors import UnexpectedBody
 from upstreams.model.maps_code import Emitter, Kind, Shape, attribute, compiled, struct_of
-from upstreams.model.readers import Reader
+from upstreams.model.readers import NEVER, Reader
 
 _NONE_GIVEN: Final[Mapping[str, Any]] = {}
 UNDECODED: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -84,6 +84,11 @@ class RecordMap:
         ext = {**self.ext, **(ext or {})}
         return record_map(make or self.make, ext=ext, **{**self.readers, **readers})
 
+    @cached_property
+    def unfilled(self) -> frozenset[str]:
+        """The fields of its records that it never fills, with dots; of what lists and `ext` hold it says nothing."""
+        return frozenset(_unfilled(self.make(**{name: _Filled(name) for name in self.readers}), self.readers))
+
     def emit(self, to: Emitter) -> tuple[list[str], str]:
         """Write the record."""
         return [], self._display({name: reader.emit(to) for name, reader in self.readers.items()}, to)
@@ -125,6 +130,23 @@ class RecordMap:
         shape = Shape()
         build = compiled(self.emit, shape)
         return msgspec.json.Decoder(struct_of(shape)).decode, build, shape.takes_given
+
+
+class _Filled(str):
+    """Stands in a record's place that the argument of this name fills."""
+
+    __slots__ = ()
+
+
+def _unfilled(record: Record, readers: Mapping[str, Reader]) -> Iterator[str]:
+    for name, value in record.items():
+        reader = readers[value] if isinstance(value, _Filled) else None
+        if isinstance(value, dict):
+            yield from (f"{name}.{below}" for below in _unfilled(value, readers))
+        elif isinstance(reader, _Below):
+            yield from (f"{name}.{below}" for below in reader.map.unfilled)
+        elif reader is None or reader == NEVER:
+            yield name
 
 
 class _Expression(str):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Literal
 from urllib.parse import unquote, urlsplit
 
@@ -64,15 +65,20 @@ class Param:
         value = text.strip()
         if not value:
             raise InvalidArgument(self.name, "must not be blank")
-        if self.forms:
+        if self.forms and not value.isalnum():  # no address is
             value = _read_as(self.forms, value) or value
         if self.strip:
             value = value.removeprefix(self.strip)
         if self.fold:
             value = value.lower()
-        if self.pattern and re.fullmatch(self.pattern, value, re.ASCII) is None:
+        if self.pattern and _compiled(self.pattern).fullmatch(value) is None:
             raise InvalidArgument(self.name, self.problem or f"must be such as {self.example}")
         return value
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.ASCII)
 
 
 _SCHEME = re.compile(
@@ -89,7 +95,7 @@ def _read_as(forms: tuple[str, ...], value: str) -> str | None:
     spelled = (plain,) if "." in found[1] else (value, plain)
     for text in (*(_QUERY.split(one)[0].rstrip("/") for one in spelled), *spelled):
         for form in forms:
-            matched = re.fullmatch(form, text, re.ASCII)
+            matched = _compiled(form).fullmatch(text)
             if matched is not None:
                 return "/".join(unquote(group) for group in matched.groups() if group is not None)
     return None

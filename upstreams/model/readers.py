@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from upstreams.model import fields, values
 from upstreams.model.maps_code import Emitter
@@ -148,6 +148,10 @@ class _Constant(Reader):
 def always(value: Any) -> Reader:
     """The same value in every record, which nobody changes."""
     return _Constant(value)
+
+
+NEVER: Final = always(None)
+"""Null in every record."""
 
 
 @dataclass(frozen=True)

@@ -20,15 +20,20 @@ ROW: Final = "items[]."
 _KEYED_ROWS = ("post", "comment", "author")
 """Rows that have a key by default: their record's id (spec 2.6)."""
 
+_COMPUTED_FROM = ("engagement.views", "followers", "likes_count")
+"""Fields of a post or an author without which no rate of engagement is computed."""
+
 
 @dataclass(frozen=True, slots=True)
 class ArchetypeShape:
-    """The paths of an archetype's `data` with their kinds, and those that are open below; `row_key` by default."""
+    """The paths of an endpoint's `data` with their kinds, and those that are open below; `row_key` by default."""
 
     kinds: Mapping[str, Kind]
     open: frozenset[str]
     is_list: bool
     row_key: str | None
+    never: frozenset[str] = frozenset()
+    """Paths that the archetype has and the endpoint never fills."""
 
     def is_open_at(self, path: str) -> bool:
         """Whether a path leads below something that is open."""
@@ -37,21 +42,30 @@ class ArchetypeShape:
 
 
 @cache
-def shape_of(archetype: Archetype) -> ArchetypeShape | None:
-    """The shape of an archetype's `data`; None for composites, whose parts may be missing."""
-    if not archetype.key:
-        return None
+def shape_of(archetype: Archetype, never: frozenset[str] = frozenset()) -> ArchetypeShape:
+    """The shape of an archetype's `data` where an endpoint never fills some fields of its records."""
     prefix = ROW if archetype.many else ""
-    row = [Field(archetype.key, "object", "", make=archetype.make)]
+    row = [Field(archetype.key, "object", "", make=archetype.make)] if archetype.key else fields_of(archetype.make)
+    unfilled = _unfilled(archetype, never)
     if archetype.computed is not None:
-        row.append(Field("computed", "object", "", make=computed))
+        row = [*row, Field("computed", "object", "", make=computed)]
     found = dict(_walk(row, prefix))
-    kinds: dict[str, Kind] = {path: kind for path, kind in found.items() if kind is not None}
+    kinds: dict[str, Kind] = {path: kind for path, kind in found.items() if kind is not None and path not in unfilled}
     if archetype.many:
-        kinds |= {"items": "array", "total": "number"}
+        kinds |= {"items": "array"} if "total" in unfilled else {"items": "array", "total": "number"}
     is_open = frozenset(path for path, kind in found.items() if kind is None)
     row_key = f"{archetype.key}.id" if archetype.many and archetype.key in _KEYED_ROWS else None
-    return ArchetypeShape(kinds, is_open, archetype.many, row_key)
+    return ArchetypeShape(kinds, is_open, archetype.many, row_key, unfilled)
+
+
+def _unfilled(archetype: Archetype, never: frozenset[str]) -> frozenset[str]:
+    """The paths in `data` of fields that are never filled, and of what would be computed from them."""
+    prefix = ROW if archetype.many else ""
+    record = f"{prefix}{archetype.key}." if archetype.key else prefix
+    paths = {name if name == "total" else f"{record}{name}" for name in never}
+    if archetype.computed is not None and not never.isdisjoint(_COMPUTED_FROM):
+        paths |= {f"{prefix}computed.engagement_rate", f"{prefix}computed.estimated_reach"}
+    return frozenset(paths)
 
 
 def _walk(fields: Iterable[Field], prefix: str) -> Iterator[tuple[str, Kind | None]]:

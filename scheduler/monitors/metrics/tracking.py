@@ -66,14 +66,16 @@ def rows_asked(stored: str | None) -> int | None:
     return None if stored is None else stored_track(orjson.loads(stored)).rows_asked
 
 
-def read_track(sent: object, archetype: Archetype | None) -> ReadTrack:
-    """Return the track in a caller's JSON, judged against the shape of the recipe's archetype; None: unknown.
+def read_track(sent: object, archetype: Archetype | None, never: frozenset[str] = frozenset()) -> ReadTrack:
+    """Return the track in a caller's JSON, judged against the fields that the recipe's endpoint fills.
+
+    `archetype` is None where nothing is known of its answers; `never` are the fields of its records that it leaves out.
 
     Raises:
         TrackInvalid: it cannot be read, or a path does not lead to a number.
     """
     fields = object_at("track", sent, ("metrics", "row_key", "max_rows"), refuse=TrackInvalid)
-    shape = None if archetype is None else shape_of(archetype)
+    shape = None if archetype is None else shape_of(archetype, never)
     metrics, warnings = _metrics(fields.get("metrics")), []
     for place, path in enumerate(metrics):
         _check_metric(f"{_PARAM}[{place}]", path, shape)
@@ -116,6 +118,9 @@ def _check_metric(param: str, path: str, shape: ArchetypeShape | None) -> None:
     if shape is None:
         if not is_path(path):
             raise _no_path(param, path)
+    elif path in shape.never:
+        problem = f"{quoted(path)} is never told by this recipe's platform"
+        raise TrackInvalid(param, problem, _listing(shape), did_you_mean=nearest(path, numbers_in(shape), cutoff=0.9))
     elif shape.kinds.get(path) != "number" and not (is_path(path) and shape.is_open_at(path)):
         raise _no_number(param, path, shape)
 

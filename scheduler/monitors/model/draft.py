@@ -99,7 +99,7 @@ def read_draft(sent: CreateBody, recipes: Recipes, *, now: float, allow_insecure
             raise MonitorInvalid(param, "is required", how)
     recipe_id = read_text("recipe", sent.recipe, _RECIPE_HOW)
     recipe = recipes.read(recipe_id, sent.params)
-    track = None if sent.track is None else read_track(sent.track, recipe.archetype).track
+    track = None if sent.track is None else read_track(sent.track, recipe.archetype, recipe.never).track
     if track is not None and track.rows_asked is not None:
         recipe = recipes.read(recipe_id, sent.params, rows=track.rows_asked)
     url = read_url(sent.webhook_url, allow_insecure=allow_insecure)

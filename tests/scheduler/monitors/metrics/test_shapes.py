@@ -67,9 +67,17 @@ def test_only_what_nobody_declares_is_open(archetype):
     assert {path.rpartition(".")[2] for path in shape_of(archetype).open} <= {"ext", "owner"}
 
 
-@pytest.mark.parametrize("archetype", [found for found in KNOWN if not found.key], ids=lambda found: found.name)
-def test_a_composite_has_no_fixed_shape(archetype):
-    assert shape_of(archetype) is None
+def test_a_composites_paths_begin_with_its_parts():
+    shape = shape_of(archetypes.DOSSIER)
+    assert shape.kinds["repository.stars"] == "number"
+    assert shape.kinds["releases"] == "array"
+
+
+def test_a_path_that_is_never_filled_is_none_of_the_shape():
+    shape = shape_of(archetypes.AUTHOR_LIST, frozenset({"followers", "total"}))
+    gone = {"items[].author.followers", "items[].computed.engagement_rate", "items[].computed.estimated_reach", "total"}
+    assert shape.never == gone
+    assert shape_of(archetypes.AUTHOR_LIST).kinds.keys() - shape.kinds.keys() == gone
 
 
 def test_below_an_open_object_everything_is_open_but_not_the_object_itself():

@@ -166,7 +166,6 @@ def test_posts_comments_and_authors_have_a_row_key_by_default(archetype, metrics
     ("archetype", "sent", "problem", "meant"),
     [
         (archetypes.REPOSITORY_LIST, None, "must be set", None),
-        (archetypes.DOSSIER, None, "must be set", None),
         (POSTS, "items[].post.id", "inside each row", "post.id"),
         (POSTS, "id", "'id' is not in a row", "post.id"),
         (POSTS, "post.idd", "'post.idd' is not in a row", "post.id"),
@@ -192,10 +191,9 @@ def test_a_repositorys_row_key_may_be_any_text_or_number_of_the_row():
         assert read == (Track(tuple(metrics), key), [])
 
 
-@pytest.mark.parametrize("archetype", [archetypes.DOSSIER, archetypes.VELOCITY, None])
-def test_without_a_fixed_shape_paths_are_taken_and_told_as_unchecked(archetype):
+def test_without_a_fixed_shape_paths_are_taken_and_told_as_unchecked():
     sent = {"metrics": ["repository.stars", "items[].n", "languages.Jupyter Notebook"], "row_key": "id", "max_rows": 7}
-    read = read_track(sent, archetype)
+    read = read_track(sent, None)
     assert read.track == Track(tuple(sent["metrics"]), "id", 7, is_named=True)
     assert [warning.split(" could not be checked")[0] for warning in read.warnings] == [*sent["metrics"], "id"]
 
@@ -205,6 +203,21 @@ def test_without_a_fixed_shape_paths_are_taken_and_told_as_unchecked(archetype):
 )
 def test_without_a_fixed_shape_a_path_still_has_to_be_one(path):
     assert refusal({"metrics": [path]}, None).param == "track.metrics[0]"
+
+
+def test_a_composites_paths_are_those_of_its_parts():
+    assert read_track({"metrics": ["repository.stars"]}, archetypes.DOSSIER).warnings == []
+    assert refusal({"metrics": ["repository.starz"]}, archetypes.DOSSIER).did_you_mean == "repository.stars"
+    assert "is an array" in refusal({"metrics": ["releases"]}, archetypes.DOSSIER).problem
+
+
+def test_what_an_endpoint_never_fills_is_refused_and_so_is_what_is_computed_of_it():
+    never = frozenset({"engagement.views", "total"})
+    for path in (VIEWS, "items[].computed.engagement_rate", "items[].computed.estimated_reach", "total"):
+        with pytest.raises(TrackInvalid) as refused:
+            read_track({"metrics": [path]}, POSTS, never)
+        assert "is never told by this recipe's platform" in refused.value.problem
+    assert read_track({"metrics": ["items[].post.engagement.likes"]}, POSTS, never).warnings == []
 
 
 def test_what_an_open_field_holds_is_told_as_unchecked():
