@@ -7,6 +7,7 @@ whole gateway, so each says everything that a request needs.
 from __future__ import annotations
 
 import os
+from base64 import b64decode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +17,7 @@ from urllib.parse import unquote
 import orjson
 import pytest
 
-from tests.platforms.drive import NOW_AT, Upstream, drive, from_sandbox, told, told_as_sent
+from tests.platforms.drive import NOW_AT, Upstream, drive, from_sandbox, told_as_sent
 from upstreams.model.endpoint import Platform
 from upstreams.model.errors import UpstreamError
 from upstreams.model.params import State
@@ -61,10 +62,11 @@ def recordings_dir() -> Path:
 def recorded(slug: str, file: Any) -> Answer:
     """The answer that a recording holds; a body that is made by hand is its own."""
     if not isinstance(file, str):
-        return told(file)
+        return told_as_sent(200, {}, file)
     response = orjson.loads((recordings_dir() / slug / file).read_bytes())["response"]
     headers = {name: _header(value) for name, value in (response["headers"] or {}).items()}
-    return told_as_sent(response["status"] or 200, headers, response["body"])
+    exact = response.get("body_base64")
+    return told_as_sent(response["status"] or 200, headers, b64decode(exact) if exact else response["body"])
 
 
 def _header(value: Any) -> str:

@@ -16,9 +16,9 @@ import orjson
 
 from upstreams.fetching.answers import refusal_of
 from upstreams.model.endpoint import Endpoint, Platform, Session
-from upstreams.model.errors import NotFound, UnexpectedBody, UpstreamError, UpstreamFailed
+from upstreams.model.errors import UNREADABLE, NotFound, UnexpectedBody, UpstreamError, UpstreamFailed, unreadable
 from upstreams.model.params import Args, State, Value
-from upstreams.model.steps import Answer, Call, Fetched, Missing, Page, Part, Single
+from upstreams.model.steps import Answer, Call, Fetched, Form, Missing, Page, Part, Single
 from upstreams.sandbox.rehearse import sent_by
 from upstreams.sandbox.site import SandboxRequest, query_of
 from upstreams.sandbox.site import answer as answered
@@ -158,9 +158,20 @@ def _judged(platform: Platform, call: Call, got: Answer) -> Answer:
         raise refusal_of(got, platform.judge)
     if got.body in (None, ""):
         raise NotFound("The upstream answered without data.")
+    if isinstance(call.accepts, Form):
+        return got._replace(body=_read(call.accepts, got))
     if isinstance(got.body, str) and call.accepts == "json":
         raise UpstreamFailed(got.source, "JSON was due, text came", passing=True)
     return got
+
+
+def _read(form: Form, got: Answer) -> Any:
+    """What a form other than JSON makes of a body."""
+    raw = got.raw or (got.body.encode() if isinstance(got.body, str) else orjson.dumps(got.body))
+    try:
+        return form.read(raw, got.headers.get("content-type", ""))
+    except UNREADABLE as exc:
+        raise unreadable(got.source, exc) from exc
 
 
 def told(body: Any, status: int = 200, **headers: str) -> Answer:
@@ -189,9 +200,9 @@ def from_sandbox() -> Upstream:
 
 def told_as_sent(status: int, headers: Mapping[str, str], body: Any) -> Answer:
     """An answer as it comes over the wire: header names in lower case, a text that is JSON parsed."""
-    raw = body.encode() if isinstance(body, str) else orjson.dumps(body)
+    raw = body if isinstance(body, bytes) else body.encode() if isinstance(body, str) else orjson.dumps(body)
     try:
         parsed = orjson.loads(raw)
     except orjson.JSONDecodeError:
-        parsed = raw.decode()
-    return Answer(status, {name.lower(): value for name, value in headers.items()}, parsed)
+        parsed = raw.decode(errors="replace")
+    return Answer(status, {name.lower(): value for name, value in headers.items()}, parsed, raw=raw)

@@ -14,6 +14,7 @@ from tests.platforms.case import Case, from_recordings
 from tests.platforms.drive import drive
 from tests.platforms.templates import literals_of
 from tests.platforms.traced import sought, traced, was_read
+from upstreams.content import FEED
 from upstreams.model.calls import Pages
 from upstreams.model.endpoint import Platform
 from upstreams.model.errors import UpstreamError
@@ -39,6 +40,7 @@ class Exchange:
     body: Any
     """What was read of it; the whole of a text."""
     params: Mapping[str, str | int]
+    is_feed: bool = False
     pages: Pages | None = None
     """The reading of its list, where it has pages."""
     last_row: Mapping[str, Any] = field(default_factory=dict)
@@ -76,9 +78,9 @@ def _noted_pages(exchanges: list[Exchange]) -> Iterator[None]:
 
     def page(self: Pages, args: Args, answer: Answer) -> Page:
         found = read(self, args, answer)
-        for exchange in exchanges:
-            if exchange.body is answer.body:
-                exchange.pages, exchange.last_row = self, found.records[-1] if found.records else {}
+        of_json = (one for one in exchanges if one.body is answer.body)
+        exchange = next(of_json, exchanges[-1])
+        exchange.pages, exchange.last_row = self, found.records[-1] if found.records else {}
         return found
 
     Pages.page = page  # type: ignore[method-assign]
@@ -99,7 +101,9 @@ def _exchange(
     own = {text: name for text, name in known.items() if text not in fixed}
     pattern = f"{call.method} {base.netloc}{_path(f'/{path}', own)}"
     request = SandboxRequest(host, f"/{path}", query_of(target.query), json=sent_by(call), method=call.method)
-    return Exchange(case.resource, pattern, request, answer.status, answer.headers, None, case.params)
+    return Exchange(
+        case.resource, pattern, request, answer.status, answer.headers, None, case.params, call.accepts is FEED
+    )
 
 
 @cache

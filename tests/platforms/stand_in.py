@@ -139,9 +139,47 @@ def _calls(pattern: str, found: list[Exchange], literals: frozenset[str]) -> Ite
         if when := _when(group[0], found):
             call["when"] = when
         if good and isinstance(good[0].body, str):
-            yield {**call, "type": "text/html; charset=utf-8", "text": ["write the body by hand"]}
+            yield {**call, **_text(good)}
             continue
         yield {**call, **_answered(good, literals), **_refused(refused, literals)}
+
+
+_ITEM = """<item>
+<guid isPermaLink="false">$id</guid>
+<title>$text</title>
+<link>$url</link>
+<description>$html</description>
+<pubDate>$http_date</pubDate>
+<dc:creator>$name</dc:creator>
+<category>$word</category>
+<enclosure url="https://cdn.example.com/$id.mp3" length="$number" type="audio/mpeg"/>
+<itunes:duration>$clock</itunes:duration>
+<itunes:explicit>no</itunes:explicit>
+<itunes:episode>$count</itunes:episode>
+<itunes:image href="$image"/>
+</item>"""
+_FEED = """<?xml version="1.0" encoding="UTF-8"?>
+<rss version="2.0" xmlns:dc="http://purl.org/dc/elements/1.1/" xmlns:itunes="http://www.itunes.com/dtds/podcast-1.0.dtd">
+<channel>
+<title>$text</title>
+<link>$url</link>
+<description>$text</description>
+<language>en</language>
+<itunes:author>$name</itunes:author>
+<itunes:image href="$image"/>
+<itunes:category text="$word"/>
+$rows
+</channel>
+</rss>"""
+
+
+def _text(good: list[Exchange]) -> Json:
+    """A body that is no JSON, to be written by hand; of a feed there is one to begin with."""
+    pages = next((one.pages for one in good if one.pages is not None), None)
+    paged = {"rows": "", "paging": _named(pages.paging)} if pages else {}
+    if good[0].is_feed:
+        return {**paged, "type": "application/rss+xml", "text": _FEED.split("\n"), "row": _ITEM.split("\n")}
+    return {**paged, "type": "text/html; charset=utf-8", "text": ["write the page by hand", "$rows"], "row": ["a row"]}
 
 
 def _when(exchange: Exchange, found: list[Exchange]) -> dict[str, str | None]:
@@ -197,7 +235,7 @@ def _answered(good: list[Exchange], literals: frozenset[str]) -> Json:
 
 def _named(paging: Paging) -> Json:
     """The paging object as the template has it: that of the model which a platform's own stands on."""
-    model = next(one for one in type(paging).__mro__ if one.__module__ == Paging.__module__)
+    model = next(one for one in type(paging).__mro__ if one.__module__.startswith("upstreams.model.paging"))
     told = {one.name: (getattr(paging, one.name), one.default) for one in dataclasses.fields(model) if one.init}
     return {
         model.__name__: {

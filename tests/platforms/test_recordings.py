@@ -100,8 +100,7 @@ def as_sent(slug: str, file: str) -> Told:
     """A recording as an upstream sends it, without what belongs to the connection of its time."""
     answer = recorded(slug, file)
     headers = {name: value for name, value in answer.headers.items() if name not in NOT_REPLAYED}
-    body = answer.body.encode() if isinstance(answer.body, str) else orjson.dumps(answer.body)
-    return Told(answer.status, body, headers)
+    return Told(answer.status, answer.raw, headers)
 
 
 def check(platform: Platform, case: Case, answer: Answered) -> None:

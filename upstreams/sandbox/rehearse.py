@@ -7,10 +7,12 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
+import orjson
+
 from upstreams.model.endpoint import Endpoint, Platform
 from upstreams.model.params import Args, Value
-from upstreams.model.steps import Answer, Call, Fetched, Missing, Page, Part, Single, pairs_of
-from upstreams.sandbox.site import SandboxRequest, answer, query_of
+from upstreams.model.steps import Answer, Call, Fetched, Form, Missing, Page, Part, Single, pairs_of
+from upstreams.sandbox.site import SandboxReply, SandboxRequest, answer, query_of
 from upstreams.sandbox.stand_ins import load_routes
 
 
@@ -33,6 +35,14 @@ def rehearse(platform: Platform, endpoint: Endpoint, now_at: float) -> Page | Si
 def sent_by(call: Call) -> Any:
     """The body of a call as a stand-in reads it: its JSON, or the members of its form."""
     return query_of(urlencode(pairs_of(call.form))) if call.form is not None else call.json
+
+
+def _read(call: Call, reply: SandboxReply) -> Any:
+    """The values of a body in the form that the call accepts."""
+    if not isinstance(call.accepts, Form):
+        return reply.body
+    raw = reply.body.encode() if isinstance(reply.body, str) else orjson.dumps(reply.body)
+    return call.accepts.read(raw, reply.headers.get("content-type", ""))
 
 
 class _Rehearsal:
@@ -72,7 +82,7 @@ class _Rehearsal:
         reply = answer(self._routes, request)
         headers = {key.lower(): value for key, value in reply.headers.items()}
         if reply.status < 400:
-            return Answer(reply.status, headers, reply.body, name)
+            return Answer(reply.status, headers, _read(call, reply), name)
         if call.optional:
             return Missing(f"status {reply.status}", name)
         raise self._platform.judge(Answer(reply.status, headers, reply.body, name)) or LookupError(call.path)
