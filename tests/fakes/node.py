@@ -135,19 +135,22 @@ async def open_test_node(
     platforms: tuple[Platform, ...] = (),
     resolve: Resolve | None = None,
     probe_disk: Probe | None = None,
+    only: tuple[Platform, ...] = (),
+    patience_s: float = PATIENCE_S,
     **tables: Mapping[str, object],
 ) -> AsyncIterator[OpenNode]:
     """A node on `tables` of config.toml, free ports and a store in `folder`, gone when the block ends.
 
-    Without an `egress` of the test's own its upstream is `OpenNode.upstream`; `platforms` come beside the real ones.
+    Without an `egress` of the test's own its upstream is `OpenNode.upstream`; `platforms` come beside the real ones,
+    `only` in their place. The block ends within `patience_s`.
     Without a `resolve` of its own no host of a webhook has an address: no test asks the world's name servers.
     What the block raises comes out as it is.
     """
     failure: Exception | None = None
     upstream, log = Upstream(), io.BytesIO()
-    with trio.fail_after(PATIENCE_S):
+    with trio.fail_after(patience_s):
         async with open_upstream(upstream) as address:
-            every = (*load_platforms(), *platforms)
+            every = only or (*load_platforms(), *platforms)
             start = _start(folder, egress or address, {**SECRET, **(environ or {})}, every, tables, log)
             start = replace(start, resolve=resolve or _nowhere, probe_disk=probe_disk)
             # Loading the authorities that no test needs would take half of the time of opening a node.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
 from typing import Any, Literal
@@ -51,6 +51,8 @@ class Upstream:
         self.behaviour = Behaviour()
         self.script: Callable[[str], Told | None] = lambda _asked: None
         self.requests: list[str] = []
+        self.sandbox_answers: dict[str, Told] = {}
+        """The sandbox's latest answer to each such text."""
         self._open = trio.Event()
         self._open.set()
         self._sandbox = Sandbox(self.behaviour, Random(0))
@@ -82,9 +84,19 @@ class Upstream:
         await self._open.wait()
         answer = self.script(asked)
         if answer is None:
-            await self._sandbox(scope, receive, send)
+            await self._sandbox(scope, receive, partial(self._pass_on, send, asked))
         else:
             await _send(answer, send)
+
+    async def _pass_on(self, send: Any, asked: str, message: Any) -> None:
+        """Send a message of the sandbox's on; it sends a start and a body."""
+        if message["type"] == "http.response.start":
+            headers = {name.decode(): value.decode() for name, value in message["headers"]}
+            del headers["content-length"]
+            self.sandbox_answers[asked] = Told(message["status"], headers=headers)
+        else:
+            self.sandbox_answers[asked] = replace(self.sandbox_answers[asked], body=message["body"])
+        await send(message)
 
 
 async def _send(answer: Told, send: Any) -> None:

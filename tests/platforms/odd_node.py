@@ -1,34 +1,41 @@
-"""A node that is asked what its upstream answers well, and then again while the upstream answers oddly."""
+"""A node that is asked what its upstream answers well, and then again while the upstream answers oddly.
+
+One node serves all tests of a module, in a thread of its own; the stand-ins answer.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
-from urllib.parse import parse_qsl, urlencode
+from typing import Any, TypeVar
+from urllib.parse import urlencode
 
-import orjson
 import trio
 
 from tests.fakes.calling import Answered
 from tests.fakes.node import CREDITS, OpenNode, open_test_node
+from tests.fakes.patient_clock import PatientClock
 from tests.fakes.scripted_upstream import Told
-from tests.platforms.case import file_for, recordings_dir
 from tests.platforms.promised import check_data
-from tests.platforms.test_recordings import COST, NO_LIMITS, as_sent, cases_of
+from tests.platforms.test_recordings import COST, NO_LIMITS
 from tests.spec.rows import CREDENTIALS, ENVIRON
 from upstreams.model.endpoint import Endpoint, Platform
-from upstreams.sandbox import site
+from upstreams.platforms import load_platforms
 from upstreams.sandbox.rehearse import example_values
-from upstreams.sandbox.stand_ins import load_routes
 
 Record = dict[str, Any]
-ROUTES = load_routes()
-SESSION = {"identifier": "ada.test", "password": "abcd-efgh"}
-SIGN_IN = "createSession"
+T = TypeVar("T")
+ROWS = 3
+"""Rows of a page: enough for one to be odd between others."""
+PATIENCE_S = 3_600.0
+
+
+def unhurried(platform: Platform) -> Platform:
+    """The platform without its pace and its quotas, which would hold up whoever asks hundreds of times."""
+    return replace(platform, pace=None, rest=lambda _answer: None)
 
 
 @dataclass(slots=True)
@@ -37,59 +44,42 @@ class Question:
 
     endpoint: Endpoint
     target: str
-    files: Mapping[str, str]
     told: dict[str, Told] = field(default_factory=dict)
     data: Record = field(default_factory=dict)
 
-    def learn(self, slug: str, asked: str) -> Told:
-        """The upstream's good answer: a recording, or what the stand-in says."""
-        place = asked.partition("?")[0]
-        file = file_for(self.files, place)
-        if file is not None:
-            self.told[asked] = as_sent(slug, file)
-        elif asked not in self.told:
-            self.told[asked] = Told(404) if self.files else from_stand_in(asked)
-        return self.told[asked]
-
     @property
     def odd_ones(self) -> list[str]:
-        """The upstream requests whose answers may be changed."""
-        return sorted(asked for asked, told in self.told.items() if told.status == 200 and SIGN_IN not in asked)
-
-
-def from_stand_in(asked: str) -> Told:
-    """The sandbox's answer to `host/path?query`."""
-    place, _, query = asked.partition("?")
-    host, _, path = place.partition("/")
-    values = dict(parse_qsl(query, keep_blank_values=True))
-    reply = site.answer(ROUTES, site.SandboxRequest(host, f"/{path}", values, json=SESSION))
-    return Told(reply.status, orjson.dumps(reply.body), {"content-type": "application/json", **reply.headers})
+        """The upstream requests whose answers may be changed: not those of signing in."""
+        return sorted(asked for asked, told in self.told.items() if told.status == 200)
 
 
 def questions_of(platform: Platform) -> Iterator[Question]:
-    """Every recorded exchange of the platform that is a good one, and the examples of endpoints that have none."""
-    recorded = [case for case in cases_of(platform) if case.refused is None and not case.credentials]
-    endpoints = {endpoint.resource: endpoint for endpoint in platform.endpoints}
-    asked_for: Iterable[tuple[str, Mapping[str, object], Mapping[str, str]]] = (
-        *((case.resource, case.params, case.answers) for case in recorded),
-        *(
-            (name, example_values(one), {})
-            for name, one in endpoints.items()
-            if name not in {c.resource for c in recorded}
-        ),
-    )
-    for resource, values, files in asked_for:
-        yield Question(endpoints[resource], f"/v1/{platform.slug}/{resource}?{urlencode(values)}", files)
+    """The example of each endpoint, with few rows."""
+    for one in platform.endpoints:
+        values = example_values(one)
+        if "limit" in values:
+            values["limit"] = ROWS
+        yield Question(one, f"/v1/{platform.slug}/{one.resource}?{urlencode(values)}")
 
 
 @dataclass(slots=True)
-class Bench:
-    """A node before one platform, the questions that it answers well, and what it was paid for them."""
+class OddBench:
+    """A node before every platform, the questions that it answers well, and what it was paid for them."""
 
     node: OpenNode
-    platform: Platform
-    questions: list[Question]
+    token: trio.lowlevel.TrioToken
     credits_used: int = 0
+    _learnt: dict[str, list[Question]] = field(default_factory=dict)
+
+    def run(self, work: Callable[..., Awaitable[T]], *args: Any) -> T:
+        """Run an asynchronous function beside the node."""
+        return trio.from_thread.run(work, *args, trio_token=self.token)
+
+    def questions(self, platform: Platform) -> list[Question]:
+        """The platform's questions, asked once while the upstream answers well."""
+        if platform.slug not in self._learnt:
+            self._learnt[platform.slug] = [self.run(self._learn, one) for one in questions_of(platform)]
+        return self._learnt[platform.slug]
 
     async def ask(self, question: Question) -> Answered:
         """The node's answer, in time."""
@@ -98,41 +88,57 @@ class Bench:
         self.credits_used += answer.json["credits_used"]
         return answer
 
-    async def learn(self) -> None:
-        """Ask every question while the upstream answers well."""
-        for question in self.questions:
-            self.node.upstream.script = partial(question.learn, self.platform.slug)
-            answer = await self.ask(question)
-            assert answer.status == 200, (question.target, answer.json)
-            check_envelope(question, answer)
-            question.data = answer.json["data"]
+    async def _learn(self, question: Question) -> Question:
+        upstream = self.node.upstream
+        upstream.always(None)
+        upstream.sandbox_answers.clear()
+        answer = await self.ask(question)
+        assert answer.status == 200, (question.target, answer.json)
+        check_envelope(question, answer)
+        question.told, question.data = dict(upstream.sandbox_answers), answer.json["data"]
+        return question
 
     async def ask_with(self, question: Question, odd: str, told: Told) -> Answered:
-        """The node's answer where the upstream's to `odd` is this one; pages beyond those known are like these."""
-        places = {asked.partition("?")[0]: good for asked, good in question.told.items()}
+        """The node's answer where the upstream's to `odd` is this one; further pages and fallbacks find nothing."""
 
-        def script(asked: str) -> Told:
-            return told if asked == odd else question.told.get(asked) or places.get(asked.partition("?")[0], Told(404))
+        def script(asked: str) -> Told | None:
+            return told if asked == odd else None if asked in question.told else Told(404)
 
         self.node.upstream.script = script
         return await self.ask(question)
 
     async def assert_sound(self) -> None:
         """A request that was not answered is refunded: the balance is as it was, less the costs that answers name."""
+        assert self.node.log_events("request_failed") == []
         await self.node.assert_sound()
         assert await self.node.money() == (CREDITS - self.credits_used, 0)
 
 
-@asynccontextmanager
-async def open_bench(platform: Platform, folder: Path) -> AsyncIterator[Bench]:
-    """A node that has learnt the good answers; it proves its books when the block ends."""
-    recordings_dir()
+@contextmanager
+def running_bench(folder: Path) -> Iterator[OddBench]:
+    """A node in a thread; it proves its books when the block ends."""
+    with ThreadPoolExecutor(1) as threads:
+        opened: Future[OddBench] = Future()
+        stop = trio.Event()
+        running = threads.submit(trio.run, _serve, folder, opened, stop, clock=PatientClock())
+        running.add_done_callback(lambda done: opened.done() or opened.set_exception(done.exception()))
+        bench = opened.result()
+        try:
+            yield bench
+        finally:
+            trio.from_thread.run_sync(stop.set, trio_token=bench.token)
+            running.result()
+
+
+async def _serve(folder: Path, opened: Future[OddBench], stop: trio.Event) -> None:
     upstreams = {"defaults": {"retries": 0}, **CREDENTIALS}
-    async with open_test_node(folder, environ=ENVIRON, upstreams=upstreams, **NO_LIMITS) as node:
-        bench = Bench(node, platform, list(questions_of(platform)))
-        await bench.learn()
-        yield bench
-        assert node.log_events("request_failed") == []
+    platforms = tuple(map(unhurried, load_platforms()))
+    async with open_test_node(
+        folder, environ=ENVIRON, only=platforms, patience_s=PATIENCE_S, upstreams=upstreams, **NO_LIMITS
+    ) as node:
+        bench = OddBench(node, trio.lowlevel.current_trio_token())
+        opened.set_result(bench)
+        await stop.wait()
         await bench.assert_sound()
 
 
@@ -149,11 +155,11 @@ def check_envelope(question: Question, answer: Answered) -> None:
     assert body["cached"] is False
     pages_or_legs = endpoint.collect is not None or "legs" in body["data"]  # billed by what came of them
     assert pages_or_legs or body["credits_used"] == COST[endpoint.tier]
-    check_data(endpoint.archetype.name, body["data"])
+    check_data(endpoint.archetype, body["data"])
     if endpoint.archetype.many:
         page = body["pagination"]
         assert page["page_size"] == len(body["data"]["items"])
         assert page["has_more"] is (page["next_cursor"] is not None)
     else:
         key = endpoint.archetype.key
-        assert not key or key == "article" or body["data"][key]["id"] is not None
+        assert not key or key == "article" or body["data"][key].get("id", "") is not None

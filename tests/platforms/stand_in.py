@@ -19,7 +19,7 @@ import orjson
 
 from tests.platforms.case import Case
 from tests.platforms.playing import Exchange, play
-from tests.platforms.templates import literals_of, template_of, with_request
+from tests.platforms.templates import ALL, literals_of, template_of, with_request
 from tests.platforms.traced import ABSENT
 from upstreams.model.calls import Pages
 from upstreams.model.endpoint import Platform
@@ -115,7 +115,9 @@ def _kept(made: Any, before: Any) -> Any:
             for name, inner in made.items()
         }
     if isinstance(made, list) and isinstance(before, list):
-        return [_kept(made[0], before[0]), *before[1:]] if made and before else made or before
+        mark, own = before[: before[:1] == [ALL]], [one for one in made if one != ALL]
+        known = before[len(mark) :]
+        return [*mark, _kept(own[0], known[0]), *known[1:]] if own and known else made or before
     return before
 
 
@@ -226,6 +228,8 @@ def _answered(good: list[Exchange], literals: frozenset[str]) -> Json:
     if pages is None or paging is None:
         return {"body": body}
     steps = rows_at(pages)
+    if steps and (listed := _at(body, steps)) and listed[0] == ALL:
+        del listed[0]
     for name in paging.also:  # the paging object tells them
         _drop(body, name.split("."))
     if isinstance(paging, ByLastId) and (rows := _at(body, steps)):

@@ -30,6 +30,8 @@ _IMAGE = re.compile(r"\.(png|jpe?g|gif|webp|svg)(\?|$)", re.IGNORECASE)
 _REFERENCE = re.compile(r"&#?\w+;")
 _ADDRESSES = re.compile(r"(url|href|link|image|avatar|picture|website)", re.IGNORECASE)
 _PARAGRAPH = 120
+ALL = "$all"
+"""The first entry of a list that has no more than the others."""
 DEPTH_MAX = 2
 """Levels of a list within a list of the same name, as replies have."""
 
@@ -87,7 +89,9 @@ def template_of(observed: list[Any], name: str, literals: frozenset[str], above:
     if lists:
         entries = [entry for one in lists for entry in one if entry not in ({}, [])]
         deep = above.count(name) >= DEPTH_MAX
-        return [] if deep or not entries else [template_of(entries, name, literals, above)]
+        template = [] if deep or not entries else [template_of(entries, name, literals, above)]
+        is_single = len(above) == 1 and template and all(len(one) == 1 for one in lists)
+        return [ALL, *template] if is_single else template
     return kind_of(name, told, literals) if told else None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import asynccontextmanager
-from functools import cache
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -12,14 +12,12 @@ from urllib.parse import urlencode
 
 import orjson
 import pytest
-from jsonschema import Draft202012Validator
 
-from gateway.docs.schemas import schema_of
 from tests.fakes.calling import Answered
 from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.scripted_upstream import Told
 from tests.platforms.case import Case, file_for, recorded, recordings_dir
-from upstreams.model.archetypes import Archetype
+from tests.platforms.promised import validator
 from upstreams.model.endpoint import Endpoint, Platform
 from upstreams.model.errors import InvalidArgument, NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
 from upstreams.platforms import load_platforms
@@ -80,7 +78,8 @@ async def replaying_node(folder: Path, platform: Platform, credentials: Mapping[
     settings = {f"{name}_env": f"TEST_{name.upper()}" for name in credentials}
     environ = {f"TEST_{name.upper()}": value for name, value in credentials.items()}
     upstreams = {"defaults": {"retries": 0}, platform.slug: settings}
-    async with open_test_node(folder, environ=environ, upstreams=upstreams, **NO_LIMITS) as node:
+    only = (replace(platform, pace=None),)  # its pace would hold up whoever asks for one case after another
+    async with open_test_node(folder, environ=environ, only=only, upstreams=upstreams, **NO_LIMITS) as node:
         yield node
 
 
@@ -122,12 +121,6 @@ def check(platform: Platform, case: Case, answer: Answered) -> None:
     if endpoint.archetype.many:
         assert case.has_more is None or body["pagination"]["has_more"] == case.has_more, case.name
         assert case.total is None or body["data"]["total"] == case.total, case.name
-
-
-@cache
-def validator(archetype: Archetype) -> Draft202012Validator:
-    """What holds an answer against the schema that the node publishes, formats and all."""
-    return Draft202012Validator(schema_of(archetype, ""), format_checker=Draft202012Validator.FORMAT_CHECKER)
 
 
 def records_of(endpoint: Endpoint, data: dict[str, Any]) -> Any:

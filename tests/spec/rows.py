@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
@@ -12,9 +12,19 @@ from upstreams.model.endpoint import Endpoint, Platform
 from upstreams.platforms import load_platforms
 from upstreams.sandbox.rehearse import example_values
 
-CREDENTIALS = {"bluesky": {"identifier_env": "BSKY_HANDLE", "password_env": "BSKY_PASSWORD"}}
+
+def _needed() -> Iterator[tuple[str, str]]:
+    """The credentials without which some endpoint cannot be called, each with its platform."""
+    for platform in load_platforms():
+        for name in dict.fromkeys(name for one in platform.endpoints for name in one.needs):
+            yield platform.slug, name
+
+
+CREDENTIALS: dict[str, dict[str, str]] = {}
 """The tables of config.toml, so that every endpoint can be called."""
-ENVIRON = {"BSKY_HANDLE": "ada.test", "BSKY_PASSWORD": "abcd-efgh"}
+for _slug, _name in _needed():
+    CREDENTIALS.setdefault(_slug, {})[f"{_name}_env"] = f"{_slug}_{_name}".upper()
+ENVIRON = {f"{slug}_{name}".upper(): f"{name}.{slug}.test" for slug, name in _needed()}
 
 
 @dataclass(frozen=True, slots=True)
