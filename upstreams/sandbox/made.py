@@ -114,7 +114,7 @@ class _Call:
         failure = self._failure(subject[name] for name in subject if name not in self.template.get("when", {}))
         if failure is not None and failure != _EMPTY:
             return _reply(failure, filling)
-        served = self.pages.serve(self._asked(values), 0 if failure else self.template.get("of", _ROWS))
+        served = self.pages.serve(self._requested(values), 0 if failure else self.template.get("of", _ROWS))
         reply = _document(self.template, filling, served) if "text" in self.template else self._body(filling, served)
         if not served.link:
             return replace(reply, headers={**reply.headers, **served.headers})
@@ -129,7 +129,7 @@ class _Call:
                 return self.template.get(word, self.failures.get(word, usual))
         return None
 
-    def _asked(self, values: Mapping[str, str]) -> Mapping[str, str]:
+    def _requested(self, values: Mapping[str, str]) -> Mapping[str, str]:
         """The request's values; the instant that names a row is its place."""
         if not isinstance(self.pages, ByTime) or self.pages.name not in values:
             return values

@@ -27,7 +27,7 @@ class _Field:
 
 def answer(request: SandboxRequest) -> SandboxReply:
     """Return the selected fields of the account or repository that the query's variables name."""
-    if not isinstance(request.json, dict):
+    if not isinstance(request.json, dict) or not request.json.keys() >= {"query", "variables"}:
         return SandboxReply({"message": "Problems parsing JSON"}, 400)
     variables: Mapping[str, Any] = request.json["variables"]
     subject = " ".join(map(str, variables.values()))
