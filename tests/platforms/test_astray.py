@@ -8,6 +8,7 @@ nothing else. What is sent is judged by its bytes.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from random import Random
@@ -30,6 +31,7 @@ from upstreams.fetching.source import Rules
 from upstreams.model.endpoint import Endpoint, Platform
 from upstreams.model.errors import InvalidArgument, UpstreamError
 from upstreams.model.params import Args, Param, State
+from upstreams.model.steps import Call
 from upstreams.platforms import load_platforms
 from upstreams.sandbox import site as stand_in
 from upstreams.sandbox.rehearse import example_values
@@ -38,7 +40,7 @@ from upstreams.transport.http import HttpAnswer, HttpCall
 from upstreams.transport.pooled import header_lines, request_bytes
 
 ROUTES = load_routes()
-CREDENTIALS = {"token": "t0ken", "key": "k3y", "identifier": "ada.test", "password": "abcd-efgh"}
+
 PLAIN = ("zq7x", "73517")
 """Words that nothing else contains; some parameters take numbers only."""
 PIECES = (
@@ -107,7 +109,7 @@ def places() -> Iterator[Place]:
         for endpoint in platform.endpoints:
             for failing in range(len(endpoint.fallbacks) + 1):
                 for param in endpoint.params:
-                    if param.type in ("string", "url") and not param.choices:
+                    if param.type in ("string", "url") and not param.choices and not param.is_host:
                         depth = len(param.example.split("/")) if param.type == "url" else 0
                         pieces = (-1, *range(3, depth))
                         yield from (Place(platform, endpoint, param, piece, failing) for piece in pieces)
@@ -118,13 +120,18 @@ def places() -> Iterator[Place]:
 PLACES = list(places())
 
 
+def few_rows(endpoint: Endpoint) -> dict[str, int]:
+    """The size of a short page."""
+    return {"limit": 3} if any(param.name == "limit" for param in endpoint.params) else {}
+
+
 def read_values(place: Place, put: str) -> tuple[dict[str, Any], State | None]:
     """The values as the gateway reads them from a query string.
 
     Raises:
         Refused: it does not take them.
     """
-    values = example_values(place.endpoint)
+    values = {**example_values(place.endpoint), **few_rows(place.endpoint)}
     if place.param is None:
         return values, {"c": put, "m": put}
     for group in place.endpoint.one_of:
@@ -135,34 +142,40 @@ def read_values(place: Place, put: str) -> tuple[dict[str, Any], State | None]:
     return {name: value for name, value in read.items() if name not in ("cursor", "dry_run")}, None
 
 
-def sent_by(place: Place, put: str) -> list[Sent]:
-    """The request that goes out while this stands in the place.
+def sent_by(place: Place, put: str, answers: list[HttpAnswer]) -> list[Sent]:
+    """The requests that go out while this stands in the place, to which `answers` come, and then the stand-in's.
 
     Raises:
         Refused, InvalidArgument: nothing did.
     """
     values, cursor = read_values(place, put)
+    credentials = {name: f"{name}.test" for name in place.platform.credentials}
     sent: list[Sent] = []
-    failed: list[HttpCall] = []
 
     async def exchange(call: HttpCall, deadline_at: float) -> HttpAnswer:
         await trio.lowlevel.checkpoint()
         headers = header_lines(call.origin.authority, call.headers)
         sent.append(as_sent(request_bytes(call, target=call.target, headers=headers)))
-        if len(failed) < place.failing and "createSession" not in call.target:
-            failed.append(call)
-            return HttpAnswer(503, {}, b"")
-        return answer_to(call)
+        if len(sent) > len(answers):
+            is_away = sum(one.status == 503 for one in answers) < place.failing and call.method == "GET"
+            answers.append(HttpAnswer(503, {}, b"") if is_away else answer_to(call))
+        return answers[len(sent) - 1]
 
     def begin() -> Any:
+        examples = example_values(place.endpoint)
         sources = {
             name: source_over(
-                exchange, name=name, base_url=url, judge=place.platform.judge, rules=Rules(retries=0), rng=Random(0)
+                exchange,
+                name=name,
+                base_url=place.platform.address(Call("", source=name), examples),
+                judge=place.platform.judge,
+                rules=Rules(retries=0),
+                rng=Random(0),
             )
-            for name, url in place.platform.sources.items()
+            for name in place.platform.sources
         }
-        site = Site(place.platform, sources, credentials=CREDENTIALS, user_agent="sluice/1")
-        return plan(site, place.endpoint, Args(values, cursor, CREDENTIALS, 1_735_689_600.0))
+        site = Site(place.platform, sources, credentials=credentials, user_agent="sluice/1")
+        return plan(site, place.endpoint, Args(values, cursor, credentials, 1_735_689_600.0))
 
     async def run() -> None:
         planned = begin()
@@ -204,11 +217,12 @@ def answer_to(call: HttpCall) -> HttpAnswer:
 
 
 @cache
-def plain_of(place: Place) -> tuple[str, list[Sent]] | None:
-    """The request with a plain word in the place; None where only values of another form are taken."""
+def plain_of(place: Place) -> tuple[str, list[Sent], list[HttpAnswer]] | None:
+    """The requests with a plain word in the place, and the answers; None where only other forms are taken."""
     for word in PLAIN:
+        answers: list[HttpAnswer] = []
         try:
-            return word, sent_by(place, word)
+            return word, sent_by(place, word, answers), answers
         except (Refused, InvalidArgument):
             continue
     return None
@@ -230,6 +244,9 @@ def readings(place: Place, put: str) -> set[str]:
     found = {put}
     if place.param is not None and place.piece >= 0:
         found.add(unquote(place.value(put).split("/")[place.piece]))
+    if place.param is not None:
+        with suppress(InvalidArgument):
+            found.add(place.param.canonical(place.value(put)))
     found |= {one.strip() for one in found}
     found |= {one.removesuffix(".git") for one in found}
     found |= {one.removeprefix("@") for one in found} | {one.removeprefix("did:") for one in found}
@@ -237,9 +254,10 @@ def readings(place: Place, put: str) -> set[str]:
 
 
 def check(place: Place, put: str) -> None:
+    """Method: the answers to the plain word come again, so that a second request differs by the value alone."""
     plain = plain_of(place)
     try:
-        sent = sent_by(place, put)
+        sent = sent_by(place, put, [] if plain is None else list(plain[2]))
     except (Refused, InvalidArgument) as exc:
         refused = refusal_of(exc)
         told = (refused.code.name, refused.code.status, (refused.details or {}).get("param"))
@@ -247,13 +265,13 @@ def check(place: Place, put: str) -> None:
     else:
         assert sent
         if plain is None:  # a date, for instance: what it becomes is not what was sent, so it holds nothing of it
-            hosts = {f"Host: {urlsplit(url).netloc}" for url in place.platform.sources.values()}
-            assert {host for host, *_ in sent} <= hosts
+            values = example_values(place.endpoint)
+            bases = [place.platform.address(Call("", source=name), values) for name in place.platform.sources]
+            assert {host for host, *_ in sent} <= {f"Host: {urlsplit(base).netloc}" for base in bases}
             return
-        word, expected = plain
-        words = (word, f"did:web:{word}")  # the stand-in's DID of a handle, in whose place a DID is taken as it is
-        allowed = [with_value(one, each, value) for value in readings(place, put) for one in expected for each in words]
-        for one in sent:
+        word, expected, _ = plain
+        allowed = [with_value(one, word, value) for value in readings(place, put) for one in expected]
+        for one in (sent[0], *(one for one in sent[1:] if one not in expected)):
             assert one in allowed, (one, expected)
 
 
