@@ -132,5 +132,6 @@ def _hosts(config: Config) -> Iterator[tuple[str, str]]:
         return
     for platform in load_platforms():
         if config.upstreams.platforms[platform.slug].enabled:
-            hosts = dict.fromkeys(f"https://{urlsplit(url).netloc}" for url in platform.sources.values())
+            fixed = (url for name, url in platform.sources.items() if platform.host_of(name) is None)
+            hosts = dict.fromkeys(f"https://{urlsplit(url).netloc}" for url in fixed)
             yield from ((platform.slug, host) for host in hosts)

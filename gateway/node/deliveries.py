@@ -13,8 +13,8 @@ from scheduler.clock.instants import Instant, instant_of
 from scheduler.webhooks.deliveries.queue import Outbox
 from scheduler.webhooks.deliveries.sender import open_sender
 from scheduler.webhooks.deliveries.service import Deliveries, DeliverySetting, open_deliveries
-from scheduler.webhooks.targets.resolver import Resolve
 from storage.opening import is_shared
+from upstreams.guard.resolver import Resolve
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,10 +34,10 @@ from scheduler.monitors.service import MonitorService
 from scheduler.monitors.webhooks import Webhooks
 from scheduler.webhooks.deliveries.queue import Outbox
 from scheduler.webhooks.deliveries.service import Deliveries
-from scheduler.webhooks.targets.resolver import Resolve, SystemResolver
 from storage.opening import is_shared
 from storage.store import Store, Tx
 from upstreams.catalog import Catalog
+from upstreams.guard.resolver import Resolve, SystemResolver
 
 RUN_WITHIN_S = 20.0
 """An operator who asked for a run is answered by then: sooner than a supervisor stops waiting for its workers."""

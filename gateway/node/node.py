@@ -29,11 +29,11 @@ from gateway.runtime import Runtime
 from gateway.server.errors import EdgeAnswer
 from gateway.server.unsent import Unsent
 from limits.shared_gate import DEFAULT_SPANS, GateSpans
-from scheduler.webhooks.targets.resolver import Resolve
 from storage.disk_watch import Probe
 from storage.opening import open_store
 from storage.state import State
 from upstreams.catalog import Catalog
+from upstreams.guard.resolver import Resolve
 from upstreams.model.endpoint import Platform
 
 
@@ -90,7 +90,7 @@ class NodeSetting:
     pace: MembershipPace = field(default_factory=MembershipPace)
     spans: GateSpans = DEFAULT_SPANS
     resolve: Resolve | None = None
-    """Finds the addresses of the hosts of webhooks; None asks the system."""
+    """Finds the addresses of the hosts that users name; None asks the system."""
     keeps_time: bool = True
     """False: monitors run only when an operator runs them, not as they are due."""
     probe_disk: Probe | None = None

@@ -32,9 +32,9 @@ from gateway.server.bounds import Bounds
 from gateway.server.descriptors import connections_possible
 from gateway.server.serve import serve_native
 from limits.shared_gate import DEFAULT_SPANS, GateSpans
-from scheduler.webhooks.targets.resolver import Resolve
 from storage.disk_watch import Probe
 from storage.opening import exposures_of, open_store
+from upstreams.guard.resolver import Resolve
 from upstreams.model.endpoint import Platform
 from upstreams.platforms import load_platforms
 from upstreams.sandbox.app import Behaviour, Sandbox

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
 from random import Random
-from typing import Protocol
+from typing import Final, Protocol
 
 import trio
 
@@ -16,13 +18,18 @@ from storage.state import State
 from upstreams.cache.response_cache import Cache
 from upstreams.cache.shared_cache import SharedCache, open_shared_cache
 from upstreams.fetching.aside import Aside
+from upstreams.fetching.hosts import NamedSource
 from upstreams.fetching.site import Site
 from upstreams.fetching.source import Rules, Source
+from upstreams.guard.pinned import PinnedExchange
+from upstreams.guard.resolver import Resolve, SystemResolver
 from upstreams.model.endpoint import Platform
 from upstreams.transport import open_transport
 from upstreams.transport.http import Exchange
 
 _VERSION = "0.1"
+_RESOLVING_MAX: Final = 100
+"""Lookups of hosts that callers name, at a time."""
 ROUND_TRIP_S = 2.0
 """Answers are long: they have a link of their own, so that no admission waits behind one, and more time."""
 
@@ -50,59 +57,95 @@ async def open_sites(
     environ: Mapping[str, str],
     rng: Random,
     open_exchange: OpenExchange = open_exchange,
+    resolve: Resolve | None = None,
 ) -> AsyncIterator[list[Site]]:
     """A site a platform that config.toml does not disable, each with its own connections."""
     async with AsyncExitStack() as stack:
         sites = []
         aside = Aside()
+        find = None if config.upstreams.egress else resolve or SystemResolver(threads=_RESOLVING_MAX)
         for platform in platforms:
             settings = config.upstreams.platforms[platform.slug]
             if settings.enabled:
                 exchange = await stack.enter_async_context(
                     open_exchange(max_connections=settings.max_connections, egress=config.upstreams.egress)
                 )
-                site = _site(platform, settings, config, exchange=exchange, environ=environ, rng=rng, aside=aside)
-                sites.append(site)
+                way = _Way(platform, settings, config, exchange, PinnedExchange(exchange, find), rng, aside)
+                sites.append(way.site(environ))
         yield sites
 
 
-def _site(
-    platform: Platform,
-    settings: PlatformSettings,
-    config: Config,
-    *,
-    exchange: Exchange,
-    environ: Mapping[str, str],
-    rng: Random,
-    aside: Aside,
-) -> Site:
-    clock = trio.lowlevel.current_clock().current_time
-    sources = {
-        name: Source(
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """All that the sources of one platform are made of."""
+
+    platform: Platform
+    settings: PlatformSettings
+    config: Config
+    exchange: Exchange
+    guarded: Exchange
+    rng: Random
+    aside: Aside
+
+    def site(self, environ: Mapping[str, str]) -> Site:
+        """Return the platform with its sources."""
+        platform, contact = self.platform, self.config.upstreams.operator_contact
+        credentials = _credentials(self.settings, environ)
+        sources: dict[str, Source | NamedSource] = {}
+        for name, address in platform.sources.items():
+            param = platform.host_of(name)
+            sources[name] = self._source(name, address) if param is None else self._named(name, param, credentials)
+        return Site(
+            platform,
+            sources,
+            credentials=credentials,
+            user_agent=f"sluice/{_VERSION} (+{contact})" if contact else f"sluice/{_VERSION}",
+            aside=self.aside,
+        )
+
+    def _named(self, name: str, param: str, credentials: Mapping[str, str]) -> NamedSource:
+        platform = self.platform
+        params = (one for endpoint in platform.endpoints for one in endpoint.params if one.name == param)
+        default = next((str(one.default) for one in params if one.default), None)
+        return NamedSource(
             name,
-            base_url,
-            exchange=exchange,
-            breaker=Breaker(breaker_rules(config), clock),
+            platform.sources[name],
+            param,
+            title=platform.title,
+            default=default,
+            make=partial(self._source, name, goes_anywhere=True),
+            secrets=credentials.values(),
+            now=trio.lowlevel.current_clock().current_time,
+        )
+
+    def _source(self, name: str, address: str, *, goes_anywhere: bool = False) -> Source:
+        platform, clock = self.platform, trio.lowlevel.current_clock().current_time
+        return Source(
+            name,
+            address,
+            exchange=self.guarded if goes_anywhere else self.exchange,
+            breaker=Breaker(breaker_rules(self.config), clock),
             judge=platform.judge,
             backoff=platform.rest,
             method_of=platform.method_of,
-            rules=source_rules(settings),
-            rng=rng,
+            rules=source_rules(self.settings),
+            rng=self.rng,
             now=clock,
-            aside=aside,
+            aside=self.aside,
             pace=platform.pace,
             hidden=platform.hidden_error,
+            goes_anywhere=goes_anywhere,
         )
-        for name, base_url in platform.sources.items()
-    }
-    contact = config.upstreams.operator_contact
-    user_agent = f"sluice/{_VERSION} (+{contact})" if contact else f"sluice/{_VERSION}"
-    return Site(platform, sources, credentials=_credentials(settings, environ), user_agent=user_agent, aside=aside)
 
 
 def breakers_of(sites: Sequence[Site]) -> dict[str, Breaker]:
-    """Every source's breaker, by the name that it has on all nodes."""
-    return {f"{site.platform.slug}/{name}": source.breaker for site in sites for name, source in site.sources.items()}
+    """Every source's breaker, by the name that it has on all nodes; those of named hosts are a node's own."""
+    return {
+        f"{site.platform.slug}/{name}": source.breaker
+        for site in sites
+        for name, source in site.sources.items()
+        if isinstance(source, Source)
+    }
 
 
 def breaker_rules(config: Config) -> BreakerRules:

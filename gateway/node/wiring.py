@@ -141,9 +141,7 @@ async def _open_parts(setting: NodeSetting, runtime: Runtime) -> AsyncIterator[_
             shares_state=state is not None,
             pace=setting.pace,
         ) as membership,
-        open_sites(
-            config, setting.platforms, environ=setting.environ, rng=runtime.rng, open_exchange=setting.open_exchange
-        ) as sites,
+        _open_sites(setting, runtime) as sites,
         setting.open_state(config.state.url, round_trip_s=ROUND_TRIP_S) as cache_link,
         open_sharing(cache_link, cache, sites) as shared_cache,
         _open_feed(setting, stores, hub, gate=gate, runtime=runtime) as feed,
@@ -168,6 +166,17 @@ async def _open_parts(setting: NodeSetting, runtime: Runtime) -> AsyncIterator[_
             feed=feed,
             monitors=monitors,
         )
+
+
+def _open_sites(setting: NodeSetting, runtime: Runtime) -> AbstractAsyncContextManager[list[Site]]:
+    return open_sites(
+        setting.config,
+        setting.platforms,
+        environ=setting.environ,
+        rng=runtime.rng,
+        open_exchange=setting.open_exchange,
+        resolve=setting.resolve,
+    )
 
 
 def _open_feed(

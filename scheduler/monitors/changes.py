@@ -21,9 +21,9 @@ from scheduler.monitors.runs.slots import Slots
 from scheduler.recipes import Recipes
 from scheduler.webhooks.records import Webhook
 from scheduler.webhooks.targets import hook_rows
-from scheduler.webhooks.targets.resolver import Resolve
 from scheduler.webhooks.targets.urls import host_in, new_webhook, opened, seal_url, sealed_for
 from storage.store import Store, Tx
+from upstreams.guard.resolver import Resolve
 
 ACTIVE_MAX: Final = MappingProxyType({"free": 3, "starter": 10, "growth": 25, "pro": 100, "enterprise": 500})
 """Active monitors of an account by its plan (spec 8)."""

@@ -19,12 +19,12 @@ from gateway.config.secrets import load_secret
 from gateway.node.node import Node
 from gateway.node.serve import Start, open_served_node
 from gateway.observability.logs import Log
-from scheduler.webhooks.targets.resolver import Resolve
 from storage.disk_watch import Probe
 from tests.fakes.calling import Answered
 from tests.fakes.migrated import migrated_at
 from tests.fakes.outsider import admit, refuse
 from tests.fakes.scripted_upstream import Upstream, open_upstream
+from upstreams.guard.resolver import Resolve
 from upstreams.model.endpoint import Platform
 from upstreams.platforms import load_platforms
 

@@ -11,6 +11,7 @@ import orjson
 
 from upstreams.model.errors import (
     UNREADABLE,
+    NoJson,
     NotFound,
     UpstreamError,
     UpstreamFailed,
@@ -67,6 +68,8 @@ def read_answer(
 def refusal_of(answer: Answer, judge: Judge) -> UpstreamError:
     """Return the refusal in an error answer: as its platform judges, else by its status."""
     if (refusal := judge(answer)) is not None:
+        if isinstance(refusal, NotFound):
+            refusal.spoke_json = isinstance(answer.body, dict | list)
         return refusal
     if answer.status == 429 or (answer.status == 503 and answer.headers.get("retry-after")):
         return UpstreamThrottled(answer.source, retry_after_s(answer.headers))
@@ -101,7 +104,7 @@ def _body(raw: HttpAnswer, source: str, accepts: Accepts) -> Any:
             return found
         kind = raw.headers.get("content-type", "no content type").partition(";")[0]
         if raw.status < 400 and (accepts != "json or text" or kind in _NO_TEXT):
-            raise UpstreamFailed(source, f"JSON was due, {kind} came", passing=True) from exc
+            raise NoJson(source, f"JSON was due, {kind} came", passing=True) from exc
         return words
 
 

@@ -5,13 +5,13 @@ Nothing of it is on the way of a read whose bodies nobody keeps.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Any
 
 import orjson
 
-from upstreams.fetching.site import Site
 from upstreams.model.fields import decoded
-from upstreams.model.steps import Answer, Call, Missing
+from upstreams.model.steps import Answer, Missing
 
 Body = tuple[str, bytes]
 """The path of a call and the body that came."""
@@ -25,13 +25,13 @@ class KeptBodies:
     def __init__(self) -> None:
         self._bodies: list[Body | None] = []
 
-    async def call(self, site: Site, call: Call, deadline_at: float, *, waits: bool) -> Answer | Missing:
-        """As `Site.call`."""
+    async def keep(self, path: str, answering: Awaitable[Answer | Missing]) -> Answer | Missing:
+        """The answer to a call of this path, whose body is kept."""
         place = len(self._bodies)
         self._bodies.append(None)
-        answer = await site.call(call, deadline_at, waits=waits)
+        answer = await answering
         if isinstance(answer, Answer):
-            self._bodies[place] = (call.path, answer.raw)
+            self._bodies[place] = (path, answer.raw)
         return answer
 
     def all(self) -> tuple[Body, ...]:

@@ -97,6 +97,8 @@ def _plan(site: Site, endpoint: Endpoint, args: Args, rung_index: int) -> Plan:
     read = own or endpoint.read
     steps = read(args)
     first = next(steps)
+    if site.has_hosts:
+        first = site.named(first, args)
     if not leads_straight(first) and (culprit := _culprit(endpoint, read, args, first)) is not None:
         raise InvalidArgument(culprit, "must not lead to another path than this endpoint's")
     if isinstance(first, tuple):
@@ -277,9 +279,13 @@ def _answer_one(plan: Plan, deadline_at: float, waits: bool, wanted: Call | Part
         fallback = plan.endpoint.fallbacks[plan.rung_index - 1]
         if fallback.read is None and site.source_name(wanted.source) == site.source_name(""):
             wanted = replace(wanted, source=fallback.source)
-    if plan.kept is not None:
-        return plan.kept.call(site, wanted, deadline_at, waits=waits)
-    return site.call(wanted, deadline_at, waits=waits)
+    if site.has_hosts:
+        bound = site.named(wanted, plan.args)
+        assert isinstance(bound, Call)
+        answering: Awaitable[Answer | Missing] = site.call_named(bound, plan.args, deadline_at, waits=waits)
+    else:
+        answering = site.call(wanted, deadline_at, waits=waits)
+    return answering if plan.kept is None else plan.kept.keep(wanted.path, answering)
 
 
 def _plan_of(site: Site, args: Args, part: Part) -> Plan:

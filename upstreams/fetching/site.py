@@ -5,18 +5,27 @@ from __future__ import annotations
 from collections.abc import Awaitable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import orjson
 import trio
 
 from limits.errors import LimitError
 from upstreams.fetching.aside import Aside
+from upstreams.fetching.hosts import NamedSource
 from upstreams.fetching.source import Source
 from upstreams.model.endpoint import Endpoint, Fallback, Platform, Session
-from upstreams.model.errors import UNREADABLE, NotFound, UpstreamError, UpstreamFailed, unreadable
-from upstreams.model.params import Credentials
-from upstreams.model.steps import Answer, Call, Form, Missing
+from upstreams.model.errors import (
+    UNREADABLE,
+    InvalidArgument,
+    NotFound,
+    TargetRefused,
+    UpstreamError,
+    UpstreamFailed,
+    unreadable,
+)
+from upstreams.model.params import Args, Credentials
+from upstreams.model.steps import Answer, Call, Form, Missing, Part, Wanted, pairs_of
 from upstreams.transport.http import HttpCall
 
 _SESSION_MARGIN_S = 30.0
@@ -37,7 +46,7 @@ class Site:
     def __init__(
         self,
         platform: Platform,
-        sources: Mapping[str, Source],
+        sources: Mapping[str, Source | NamedSource],
         *,
         credentials: Credentials,
         user_agent: str,
@@ -49,7 +58,9 @@ class Site:
         self.credentials = credentials
         self.fallbacks = {one.resource: self._fallbacks_of(one) for one in platform.endpoints}
         """The fallbacks of each endpoint that can be called, by its resource, each behind its place, from 1 on."""
-        self._first = next(iter(sources.values()))
+        self._first_name = next(iter(sources))
+        self.has_hosts = any(isinstance(source, NamedSource) for source in sources.values())
+        """Whether callers name the hosts of one of its sources."""
         fixed = (("user-agent", user_agent), ("accept", "application/json"))
         self._headers = {name: _headers_to(name, platform, credentials, fixed) for name in sources}
         self._signed: _Signed | None = None
@@ -64,7 +75,40 @@ class Site:
 
     def source_name(self, name: str) -> str:
         """The name of the source that a call's `source` means."""
-        return name or self._first.name
+        return name or self._first_name
+
+    def named(self, wanted: Wanted, args: Args) -> Wanted:
+        """The same calls with the hosts that their request names, each of which was checked.
+
+        Raises:
+            InvalidArgument: one cannot be called.
+        """
+        if isinstance(wanted, tuple):
+            return tuple(self._named(one, args) for one in wanted)
+        return self._named(wanted, args)
+
+    def _named(self, wanted: Call | Part, args: Args) -> Call | Part:
+        source = self.sources[self.source_name(wanted.source)] if isinstance(wanted, Call) else None
+        if not isinstance(wanted, Call) or not isinstance(source, NamedSource):
+            return wanted
+        host = wanted.host or args.text(source.param)
+        try:
+            return replace(wanted, host=source.checked(host))
+        except TargetRefused as exc:
+            raise InvalidArgument(_culprit(source.param, host, args), str(exc)) from exc
+
+    async def call_named(self, call: Call, args: Args, deadline_at: float, *, waits: bool) -> Answer | Missing:
+        """As `call`, of one that `named` has given.
+
+        Raises:
+            InvalidArgument: the host that the request names cannot be called.
+        """
+        try:
+            return await self.call(call, deadline_at, waits=waits)
+        except TargetRefused as exc:
+            source = self.sources[self.source_name(call.source)]
+            assert isinstance(source, NamedSource), "only a host that a caller names is refused"
+            raise InvalidArgument(_culprit(source.param, call.host, args), str(exc)) from exc
 
     def call(self, call: Call, deadline_at: float, *, waits: bool = True) -> Awaitable[Answer | Missing]:
         """The answer to one call by `deadline_at` on Trio's clock; what an optional call raises becomes a `Missing`.
@@ -87,17 +131,21 @@ class Site:
             return Missing(str(failure), source, took_s, isinstance(failure, NotFound), failure)
 
     def _ask(self, call: Call, deadline_at: float, waits: bool, signature: Headers = ()) -> Awaitable[Answer]:  # noqa: FBT001
-        source = self.sources[call.source] if call.source else self._first
-        headers, body = self._headers[source.name], b""
+        name = call.source or self._first_name
+        found, headers, body = self.sources[name], self._headers[name], b""
+        source = found.source_at(call.host) if isinstance(found, NamedSource) else found
         if call.accepts.__class__ is Form:
             headers = (*(one for one in headers if one[0] != "accept"), ("accept", call.accepts.media_types))
         if call.headers or signature:
             headers = (*headers, *call.headers, *signature)
-        if call.json is not None:
-            headers, body = (*headers, ("content-type", "application/json")), orjson.dumps(call.json)
+        if call.method == "POST":
+            headers, body = _with_body(call, headers)
         # As `HttpCall(...)`, which costs twice this.
         request = tuple.__new__(HttpCall, (call.method, source.origin, call.target(source.base_path), headers, body))
-        return source.ask(request, deadline_at, accepts=call.accepts, waits=waits)
+        if found is not source:
+            assert isinstance(found, NamedSource)
+            return found.ask(request, deadline_at, call, waits=waits)
+        return source.ask(request, deadline_at, accepts=call.accepts, waits=waits, again=call.only_reads)
 
     async def _answer_signed(self, call: Call, deadline_at: float, *, waits: bool) -> Answer:
         started = trio.current_time()
@@ -142,10 +190,29 @@ class Site:
             return session
 
 
+def _culprit(param: str, host: str, args: Args) -> str:
+    """The parameter that names a host: its own, or one with an address there."""
+    if param in args.values:
+        return param
+    return next(
+        (name for name, value in args.values.items() if isinstance(value, str) and host in value.lower()), param
+    )
+
+
+def _with_body(call: Call, headers: Headers) -> tuple[Headers, bytes]:
+    """The headers and the body of a call that has one."""
+    if call.form is not None:
+        form = urlencode(pairs_of(call.form)).encode()
+        return (*headers, ("content-type", "application/x-www-form-urlencoded")), form
+    if call.json is not None:
+        return (*headers, ("content-type", "application/json")), orjson.dumps(call.json)
+    return headers, b""
+
+
 def _headers_to(name: str, platform: Platform, credentials: Credentials, fixed: Headers) -> Headers:
     """The headers to one source; the platform's own, which hold secrets, go to the host of its first source only."""
     hosts = {source: urlsplit(base_url).netloc for source, base_url in platform.sources.items()}
-    if hosts[name] != next(iter(hosts.values())):
+    if platform.host_of(name) is not None or hosts[name] != next(iter(hosts.values())):
         return fixed
     own = platform.headers(credentials)
     named = {header for header, _ in own}

@@ -17,7 +17,7 @@ from limits.governor import Governor, Turn
 from limits.retries import RetryBudget, full_jitter
 from upstreams.fetching.answers import failure_of, read_answer
 from upstreams.fetching.aside import LONG_BYTES, Aside
-from upstreams.model.errors import THROTTLED_S, UpstreamError, UpstreamFailed, UpstreamThrottled
+from upstreams.model.errors import THROTTLED_S, TargetRefused, UpstreamError, UpstreamFailed, UpstreamThrottled
 from upstreams.model.paths import has_dots
 from upstreams.model.refusals import Backoff, Bucket, Judge, Pace
 from upstreams.model.steps import Accepts, Answer
@@ -76,7 +76,9 @@ class Source:
         aside: Aside | None = None,
         pace: Pace | None = None,
         hidden: bytes = b"",
+        goes_anywhere: bool = False,
     ) -> None:
+        self._goes_anywhere = goes_anywhere
         self._now = now
         self._bucket = None if pace is None else Bucket(pace, now())
         self._hidden = hidden
@@ -113,8 +115,18 @@ class Source:
             in_flight=self._in_flight,
         )
 
-    async def ask(self, call: HttpCall, deadline_at: float, *, accepts: Accepts = "json", waits: bool = True) -> Answer:
+    async def ask(
+        self,
+        call: HttpCall,
+        deadline_at: float,
+        *,
+        accepts: Accepts = "json",
+        waits: bool = True,
+        again: bool = False,
+    ) -> Answer:
         """The answer to one request, tried again while that may help, within the retry budget (decisions 9).
+
+        A GET may be tried again; with `again`, which says that nothing is changed by it, so may any other.
 
         While the upstream asks to be left alone it waits, no longer than one attempt may take; or not at all, where
         another source can be asked instead. `deadline_at` is the whole call's, on Trio's clock; an attempt ends with
@@ -136,7 +148,7 @@ class Source:
                 self._count(attempt, now, deadline_at)
                 answer = await self._attempt(call, accepts, turn, now, deadline_at)
             except UpstreamFailed as failure:
-                pause_s = self._pause_s(call, failure, attempt, deadline_at)
+                pause_s = self._pause_s(call, failure, attempt, deadline_at, again=again)
                 if pause_s is None:
                     raise
             else:
@@ -181,9 +193,11 @@ class Source:
             self._budget.count_call(now)
             self._calls_total += 1
 
-    def _pause_s(self, call: HttpCall, failure: UpstreamFailed, attempt: int, deadline_at: float) -> float | None:
+    def _pause_s(
+        self, call: HttpCall, failure: UpstreamFailed, attempt: int, deadline_at: float, *, again: bool
+    ) -> float | None:
         """Return the pause before another attempt; None when another would not help, or the budget has none left."""
-        if not (failure.passing and call.method == "GET" and attempt < self._rules.retries):
+        if not (failure.passing and (again or call.method == "GET") and attempt < self._rules.retries):
             return None
         pause_s = full_jitter(attempt, self._rng)
         now = self._now()
@@ -198,7 +212,9 @@ class Source:
         try:
             raw = await self._exchange(call, ends_at)
             if raw.status in FOLLOWED:
-                raw = await follow(raw, self._exchange, call, ends_at, source=self.name)
+                raw = await follow(
+                    raw, self._exchange, call, ends_at, source=self.name, goes_anywhere=self._goes_anywhere
+                )
             took_s = self._now() - started
             if len(raw.body) <= LONG_BYTES:
                 answer = read_answer(raw, self.name, took_s, accepts=accepts, judge=self._judge, hidden=self._hidden)
@@ -240,9 +256,17 @@ class Source:
 
 
 async def follow(
-    answer: HttpAnswer, exchange: Exchange, call: HttpCall, deadline_at: float, *, source: str
+    answer: HttpAnswer,
+    exchange: Exchange,
+    call: HttpCall,
+    deadline_at: float,
+    *,
+    source: str,
+    goes_anywhere: bool = False,
 ) -> HttpAnswer:
     """The answer at the end of the redirects that begin with `answer`, what came to `call`; only a GET is sent on.
+
+    With `goes_anywhere` they may lead to another host; the exchange is a guard then, and the call has no secret in it.
 
     Raises:
         UpstreamFailed: they lead to another host, to nowhere, or too far; `source` is the name that it tells.
@@ -250,22 +274,25 @@ async def follow(
     """
     for hop in range(_REDIRECTS_MAX + 1):
         if hop:
-            answer = await exchange(call, deadline_at)
+            try:
+                answer = await exchange(call, deadline_at)
+            except TargetRefused as exc:
+                raise UpstreamFailed(source, "redirects to an address that is not public") from exc
         if answer.status not in FOLLOWED or "location" not in answer.headers or call.method != "GET":
             return answer
-        call = call._replace(target=_target_of(answer.headers["location"], call, source))
+        call = _redirected(call, answer.headers["location"], source, goes_anywhere=goes_anywhere)
     raise UpstreamFailed(source, "redirects in a circle")
 
 
-def _target_of(location: str, request: HttpCall, source: str) -> str:
-    """Return the path that a redirect leads to, which may be relative to the path that answered (RFC 9110, 10.2.2)."""
+def _redirected(request: HttpCall, location: str, source: str, *, goes_anywhere: bool) -> HttpCall:
+    """Return the call that a redirect leads to; it may be relative to the path that answered (RFC 9110, 10.2.2)."""
     try:
         here = f"{request.origin.scheme}://{request.origin.authority}{request.target}"
         origin, target = origin_of(urljoin(here, location))
     except (httpx.TransportError, httpx.InvalidURL, ValueError) as exc:
         raise UpstreamFailed(source, "redirects to an address that cannot be called") from exc
-    if origin != request.origin:
+    if origin != request.origin and not goes_anywhere:
         raise UpstreamFailed(source, f"redirects to another host, {origin.authority}")
     if has_dots(target.partition("?")[0]):
         raise UpstreamFailed(source, "redirects to a path that servers read differently")
-    return target
+    return request._replace(origin=origin, target=target)

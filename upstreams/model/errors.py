@@ -40,6 +40,8 @@ class NotFound(UpstreamError):
         super().__init__(_quoted(message))
         self.reason = reason
         self.by_status = by_status
+        self.spoke_json = True
+        """False: the answer had no JSON in it; only whoever read it may say so."""
 
 
 class UpstreamFailed(UpstreamError):
@@ -53,6 +55,10 @@ class UpstreamFailed(UpstreamError):
         super().__init__(f"{source}: {self.problem}")
         self.source = source
         self.passing = passing
+
+
+class NoJson(UpstreamFailed):
+    """JSON was due, and something else came with a good status: a proxy's page, or other software's."""
 
 
 class UpstreamThrottled(UpstreamError):

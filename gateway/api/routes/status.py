@@ -12,7 +12,9 @@ from gateway.http import envelope
 from gateway.http.request import Caller, Reply, Request
 from gateway.http.routing import Route
 from upstreams.catalog import Catalog
+from upstreams.fetching.hosts import NamedSource
 from upstreams.fetching.site import Site
+from upstreams.fetching.source import Source
 
 STATUS_PATH = "/v1/status"
 Health = Literal["operational", "degraded", "down"]
@@ -52,8 +54,16 @@ def _platform(site: Site) -> dict[str, Any]:
     return {
         "status": _health(sources.values()),
         "circuit": next(state for state in _WORST_FIRST if state in sources.values()),
-        "sources": {name: {"circuit": state} for name, state in sources.items()},
+        "sources": {name: {"circuit": state, **_hosts(site.sources[name])} for name, state in sources.items()},
     }
+
+
+def _hosts(source: Source | NamedSource) -> dict[str, int]:
+    """The hosts that callers named at a source, in sum; one that cannot be called tells nothing of the platform."""
+    if not isinstance(source, NamedSource):
+        return {}
+    states = [one.breaker.state for one in source.sources().values()]
+    return {"hosts": len(states), "open": sum(state == "open" for state in states)}
 
 
 def _health(states: Iterable[str]) -> Health:

@@ -8,7 +8,7 @@ answers like any other, and no proxy is used.
 from __future__ import annotations
 
 import ssl
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Literal
@@ -17,9 +17,10 @@ import httpx
 import trio
 
 from scheduler.webhooks.signature import Headers
-from scheduler.webhooks.targets.resolver import Resolve, SystemResolver
 from scheduler.webhooks.targets.urls import struck
-from upstreams.guard.addresses import Target, check_addresses, check_url
+from upstreams.guard.addresses import check_url
+from upstreams.guard.pinned import NameUnknown, PinnedExchange
+from upstreams.guard.resolver import Resolve, SystemResolver
 from upstreams.model.errors import TargetRefused
 from upstreams.model.refusals import retry_after_s
 from upstreams.transport import Transport, open_transport
@@ -34,7 +35,6 @@ _IDLE_S = 30.0
 _CONNECTIONS_PER_ADDRESS = 8
 _CONNECTIONS_IDLE = 256
 """The idle connections to all receivers together: as many as attempts are under way at a time."""
-_ADDRESSES_TRIED = 3
 _PROBLEM_CHARACTERS = 300
 _OURS: Headers = (
     ("content-type", "application/json"),
@@ -60,16 +60,13 @@ class Attempt:
     """The first characters of the answer's body."""
 
 
-class _NameUnknown(Exception):
-    """The host's name has no address that could be had in time."""
-
-
 class Sender:
     """Makes attempts, over connections that are kept for a while; `open_sender` gives one."""
 
     def __init__(self, transport: Transport, *, resolve: Resolve, allow_insecure: bool) -> None:
-        self._transport = transport
-        self._resolve = resolve
+        self._exchange = PinnedExchange(
+            transport.exchange, resolve, allow_insecure=allow_insecure, resolve_s=_CONNECT_S, remembered_s=0
+        )
         self._allow_insecure = allow_insecure
 
     async def attempt(self, url: str, body: bytes, *, headers: Headers, deadline_at: float) -> Attempt:
@@ -77,7 +74,7 @@ class Sender:
         began_at = trio.current_time()
         try:
             answer = await self._ask(url, body, headers, deadline_at)
-        except (TargetRefused, _NameUnknown, httpx.TransportError) as exc:
+        except (TargetRefused, httpx.TransportError) as exc:
             problem = _storable(str(exc), url)[:_PROBLEM_CHARACTERS]
             return Attempt(None, _class_of(exc), problem, trio.current_time() - began_at)
         return Attempt(
@@ -91,33 +88,8 @@ class Sender:
 
     async def _ask(self, url: str, body: bytes, headers: Headers, deadline_at: float) -> HttpAnswer:
         target = check_url(url, allow_insecure=self._allow_insecure)
-        addresses = await self._addresses(target, deadline_at)
-        *others, last = addresses[:_ADDRESSES_TRIED]
-        for address in others:
-            try:
-                return await self._ask_at(target, address, body, headers, deadline_at)
-            except (httpx.ConnectError, httpx.ConnectTimeout) as exc:
-                if isinstance(exc.__cause__, ssl.SSLError):
-                    raise
-        return await self._ask_at(target, last, body, headers, deadline_at)
-
-    async def _ask_at(
-        self, target: Target, address: str, body: bytes, headers: Headers, deadline_at: float
-    ) -> HttpAnswer:
-        call = HttpCall("POST", target.origin_at(address), target.path, (*_OURS, *headers), body)
-        return await self._transport.exchange(call, deadline_at)
-
-    async def _addresses(self, target: Target, deadline_at: float) -> Sequence[str]:
-        """The target's addresses, all of them checked."""
-        if target.is_address:
-            return (target.host,)
-        with trio.move_on_at(min(deadline_at, trio.current_time() + _CONNECT_S)):
-            try:
-                found = await self._resolve(target.host, target.port)
-            except OSError as exc:
-                raise _NameUnknown(f"{target.host} has no address: {exc.strerror or exc}") from exc
-            return check_addresses(found, allow_insecure=self._allow_insecure)
-        raise _NameUnknown(f"the addresses of {target.host} could not be had in time")
+        call = HttpCall("POST", target.origin_at(""), target.path, (*_OURS, *headers), body)
+        return await self._exchange.ask(target, call, deadline_at)
 
 
 @asynccontextmanager
@@ -150,7 +122,7 @@ def _class_of(exc: Exception) -> ErrorClass:
     match exc:
         case TargetRefused():
             return "target_refused"
-        case _NameUnknown():
+        case NameUnknown():
             return "name_unknown"
         case httpx.TimeoutException():
             return "timed_out"

@@ -1,1 +1,1 @@
-"""The targets of webhooks: their URLs, how they are registered, and how their hosts are resolved."""
+"""The targets of webhooks: their URLs, and how they are registered."""

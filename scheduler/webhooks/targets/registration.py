@@ -10,8 +10,8 @@ from typing import Final
 
 import trio
 
-from scheduler.webhooks.targets.resolver import Resolve
 from upstreams.guard.addresses import check_addresses, check_url
+from upstreams.guard.resolver import Resolve
 
 RESOLVE_S: Final = 2.0
 """The most seconds that the registration of a URL waits for its name to be resolved."""

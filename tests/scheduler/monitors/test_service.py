@@ -22,10 +22,10 @@ from scheduler.monitors.model.draft import CreateBody
 from scheduler.monitors.model.patch import PatchBody
 from scheduler.monitors.service import MonitorService
 from scheduler.webhooks.targets import hook_rows
-from scheduler.webhooks.targets.resolver import Resolve
 from scheduler.webhooks.targets.urls import sealed_for, url_of
 from tests.scheduler.desk import Desk, open_desk
 from tests.scheduler.webhooks.receivers import PUBLIC, Resolver
+from upstreams.guard.resolver import Resolve
 
 PLAIN = CreateBody("github/search", "hourly", {}, "https://example.com/hook")
 

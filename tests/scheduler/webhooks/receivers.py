@@ -9,9 +9,9 @@ import trio
 import trustme
 
 from scheduler.webhooks.deliveries.sender import Attempt, Sender, open_sender
-from scheduler.webhooks.targets.resolver import Resolve
 from tests.fakes.routed_net import RoutedNet
 from tests.fakes.upstream_server import Script, UpstreamServer, open_upstream_server
+from upstreams.guard.resolver import Resolve
 
 HOST = "hooks.example.com"
 PUBLIC = "93.184.215.14"

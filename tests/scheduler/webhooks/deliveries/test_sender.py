@@ -10,7 +10,6 @@ import trio
 
 from scheduler.webhooks.deliveries.sender import ANSWER_CHARACTERS_KEPT, open_sender
 from scheduler.webhooks.signature import signed_headers, verify
-from scheduler.webhooks.targets.resolver import SystemResolver
 from tests.fakes.cancelling import cancel_everywhere
 from tests.fakes.upstream_server import Peer, Script, always, once, reply, until
 from tests.scheduler.webhooks.receivers import (
@@ -24,6 +23,7 @@ from tests.scheduler.webhooks.receivers import (
     receiving,
     server_tls,
 )
+from upstreams.guard.resolver import SystemResolver
 
 SOON_S = 0.5
 OK = always(reply(b"thanks"))

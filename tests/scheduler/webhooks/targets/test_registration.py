@@ -13,8 +13,8 @@ import trio
 from trio.testing import MockClock
 
 from scheduler.webhooks.targets.registration import RESOLVE_S, check_target
-from scheduler.webhooks.targets.resolver import Found, SystemResolver
 from tests.scheduler.webhooks.receivers import OTHER_PUBLIC, PUBLIC, Resolver
+from upstreams.guard.resolver import Found, SystemResolver
 from upstreams.model.errors import TargetRefused
 
 URL = "https://hooks.example.com/in"

@@ -1,0 +1,117 @@
+"""Hosts that callers name and bodies that are not JSON, through a node: what is bad is free, and stops no loop."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.fakes.hosted_platform import HOSTED, SECRET
+from tests.fakes.node import open_test_node
+from tests.fakes.scripted_upstream import Told, Upstream, open_upstream, told
+from tests.fakes.timed_node import open_timed_node
+from tests.gateway.node.test_loop_steps import open_client
+
+MB = 1_000_000
+QUIET: dict[str, Any] = {
+    "upstreams": {"defaults": {"retries": 0}, "hosted": {"token_env": "HOSTED_TOKEN"}},
+    "breaker": {"failures": 10_000},
+    "limits": {"requests_per_minute": 100_000, "concurrent_requests": 100},
+}
+RSS = (
+    b'<?xml version="1.0"?><rss version="2.0"><channel><title>T</title>'
+    + b"".join(
+        b"<item><guid>%d</guid><title>Number %d</title><description>&lt;p&gt;%b</description></item>"
+        % (at, at, b"w " * 99)
+        for at in range(900)
+    )
+    + b"</channel></rss>"
+)
+SHELF = b"<html><h1>Shelf</h1>" + b'<div class="m" data-id="1"><p class="t">One</p></div>' * 900
+BODIES: dict[str, tuple[str, Told, int]] = {
+    "a feed": ("feed", Told(200, RSS, {"content-type": "text/xml"}), 200),
+    "a page": ("shelf", Told(200, SHELF, {"content-type": "text/html"}), 200),
+    "a feed of 7 MB": ("feed", Told(200, RSS[:300] + b"w " * (7 * MB // 2), {"content-type": "text/xml"}), 502),
+    "a feed of 5 MB": ("feed", Told(200, RSS.replace(b"w w ", b"word and words " * 4), {}), 200),
+    "a feed without an end": ("feed", Told(200, RSS[: len(RSS) // 2], {"content-type": "text/xml"}), 200),
+    "a feed that is none": ("feed", Told(200, b"<html><body>Sorry", {"content-type": "text/html"}), 502),
+    "a feed that is a text": ("feed", Told(200, b"Sorry", {"content-type": "text/plain"}), 502),
+    "a feed of entities": ("feed", Told(200, b"<rss>" + b"&x;" * MB, {"content-type": "text/xml"}), 502),
+    "a feed that is gone": ("feed", Told(404, b"<p>Not found", {"content-type": "text/html"}), 404),
+    "an empty feed": ("feed", Told(200, b"", {"content-type": "text/xml"}), 404),
+    "an error page": ("feed", Told(500, b"<p>Sorry", {"content-type": "text/html"}), 502),
+    "a page of 10 MB": ("shelf", Told(200, b"<p>x" * (10 * MB // 4), {"content-type": "text/html"}), 502),
+    "a page of depth": ("shelf", Told(200, b"<div>" * 240_000, {"content-type": "text/html"}), 200),
+    "a page of attributes": ("shelf", Told(200, b"<a " + b"".join(b"b%d " % at for at in range(200_000)), {}), 200),
+    "a page of one charset that says another": (
+        "shelf", Told(200, "<div class=m data-id=é><p class=t>Ünïcödé".encode("cp1252") * 9,
+                      {"content-type": "text/html; charset=utf-8"}), 200,
+    ),
+    "a page of a charset that is none": ("shelf", Told(200, SHELF, {"content-type": "text/html; charset=rot13"}), 200),
+    "a page without a type": ("shelf", Told(200, SHELF, {}), 200),
+    "a page that is a picture": ("shelf", Told(200, bytes(range(256)) * 4_000, {"content-type": "image/png"}), 200),
+    "a text that is a page": ("note", Told(200, SHELF, {"content-type": "text/html"}), 200),
+}  # fmt: skip
+
+
+async def test_no_body_takes_the_loop_or_costs_anything_where_it_cannot_be_read(tmp_path: Path) -> None:
+    upstream = Upstream()
+    async with (
+        open_upstream(upstream) as egress,
+        open_timed_node(tmp_path, platforms=(HOSTED,), egress=egress, **QUIET) as node,
+        open_client(node) as client,
+    ):
+        for name, (endpoint, answer, status) in BODIES.items():
+            upstream.always(answer)
+            before, _ = await node.call(node.opened.money)
+            async with node.timed(name):
+                address = f"/v1/hosted/{endpoint}?instance=host.example.com"
+                got = await client.get(address, headers={"cache-control": "no-cache"})
+            assert got.status_code == status, (name, got.text[:300])
+            after, held = await node.call(node.opened.money)
+            assert ((before - after > 0), held) == ((status == 200), 0), name
+        await node.call(node.opened.assert_sound)
+
+
+NO_HOSTS = ("localhost", "127.0.0.1", "0x7f.1", "db.internal", "u%40a.social", "a.social:23", "%5B::1%5D", "a..social")
+
+
+async def test_a_host_that_is_not_plainly_public_is_a_free_400(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, platforms=(HOSTED,), **QUIET) as node:
+        before = await node.money()
+        for host in NO_HOSTS:
+            got = await node.get(f"/v1/hosted/profile?instance={host}")
+            assert got.status == 400, host
+            assert got.json["error"]["details"]["param"] == "instance"
+        assert node.upstream.requests == []
+        assert await node.money() == before
+
+
+async def test_status_and_metrics_tell_of_the_hosts_in_sum(tmp_path: Path) -> None:
+    trips = {**QUIET, "breaker": {"failures": 1, "open_s": 60}}
+    async with open_test_node(tmp_path, platforms=(HOSTED,), environ={"HOSTED_TOKEN": SECRET}, **trips) as node:
+        node.upstream.script = lambda asked: told({"id": "1"}) if asked.startswith("up") else told({}, 500)
+        for host, status in (("up1.example.com", 200), ("up2.example.com", 200), ("down.example.com", 502)):
+            assert (await node.get(f"/v1/hosted/profile?instance={host}")).status == status
+        data = (await node.get("/v1/status", key=None)).json["data"]["platforms"]["hosted"]
+        assert data == {
+            "status": "operational",
+            "circuit": "closed",
+            "sources": {"instance": {"circuit": "closed", "hosts": 3, "open": 1}},
+        }
+        assert "example.com" not in (await node.client.get(f"{node.admin_url}/metrics")).text
+        node.upstream.always(told({}, 500))
+        assert (await node.get("/v1/hosted/profile")).status == 502
+        assert (await node.get("/v1/status", key=None)).json["data"]["platforms"]["hosted"]["circuit"] == "open"
+        assert (await node.operate("platform.reset", platform="hosted"))["sources"] == {"instance": "closed"}
+
+
+async def test_a_host_that_runs_something_else_is_a_free_400_and_no_call_the_second_time(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, platforms=(HOSTED,), environ={"HOSTED_TOKEN": SECRET}, **QUIET) as node:
+        node.upstream.always(Told(200, b"<html>A blog", {"content-type": "text/html"}))
+        before = await node.money()
+        for _ in range(2):
+            got = await node.get("/v1/hosted/profile?instance=blog.example.com")
+            assert (got.status, got.json["error"]["details"]["param"]) == (400, "instance")
+            assert "must be a Hosted server" in got.json["error"]["message"]
+        assert len(node.upstream.requests) == 1
+        assert await node.money() == before

@@ -1,0 +1,331 @@
+"""Hosts that callers name: guarded, each with a circuit of its own in a bounded table, and told no secret."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+from dataclasses import replace
+from random import Random
+
+import httpx
+import pytest
+import trio
+from trio.testing import MockClock
+
+from limits.breaker import Breaker, BreakerRules
+from limits.errors import CircuitOpen
+from tests.fakes.scripted_exchange import FAILING, OK, Said, ScriptedExchange, said, source_over
+from tests.scheduler.webhooks.receivers import PUBLIC, Resolver
+from tests.upstreams.guard.test_addresses import EVASIONS
+from upstreams.content import FEED, TEXT
+from upstreams.fetching.fetch import fetch, plan
+from upstreams.fetching.hosts import OTHER_FOR_S, NamedSource
+from upstreams.fetching.site import Site
+from upstreams.fetching.source import Rules, Source
+from upstreams.guard.pinned import PinnedExchange
+from upstreams.guard.resolver import Resolve
+from upstreams.model.archetypes import AUTHOR, author
+from upstreams.model.endpoint import Endpoint, Platform
+from upstreams.model.errors import InvalidArgument, NotFound, UpstreamFailed
+from upstreams.model.params import Args, Host, Param
+from upstreams.model.refusals import by_status
+from upstreams.model.steps import Accepts, Call, Missing, Single, Steps
+
+HOST = Host("instance", default="first.social")
+SECRET = "s3cret"
+LONG_S = 10_000.0
+PAGE = said(b"<!DOCTYPE html><p>Welcome", content_type="text/html")
+NO_PAGE = said(b"<!DOCTYPE html><p>Not found", 404, content_type="text/html")
+
+
+def _read(call: Call) -> Endpoint:
+    def read(args: Args) -> Steps:
+        answer = yield call
+        return Single(author(id=str(bool(answer))))
+
+    return Endpoint("profile", "One.", AUTHOR, read, (HOST, Param("url", "An address.", "https://a.b/c")))
+
+
+def _by_two(second: Call) -> Endpoint:
+    def read(args: Args) -> Steps:
+        yield Call("/one")
+        yield second
+        return Single(author(id="1"))
+
+    return Endpoint("profile", "One.", AUTHOR, read, (HOST,))
+
+
+class Scene:
+    """A platform at hosts that callers name, beside a source of its own with a key."""
+
+    def __init__(
+        self,
+        *answers: Said,
+        endpoint: Endpoint | None = None,
+        resolve: Resolve | None = None,
+        hosts_max: int = 3,
+        retries: int = 0,
+    ) -> None:
+        self.exchange = ScriptedExchange(*(answers or (OK,)))
+        self.endpoint = endpoint or _read(Call("/v1/x", {"a": 1}))
+        guarded = PinnedExchange(self.exchange, resolve or Resolver([PUBLIC]))
+
+        def make(base_url: str) -> Source:
+            return Source(
+                "instance", base_url, exchange=guarded, breaker=Breaker(BreakerRules(2, 60, 30), trio.current_time),
+                judge=by_status, backoff=lambda _answer: None, method_of=lambda _path: "", rules=Rules(retries=retries),
+                rng=Random(1), goes_anywhere=True,
+            )  # fmt: skip
+
+        self.named = NamedSource(
+            "instance", "https://{instance}/api", "instance", title="Mastodon", default="first.social", make=make,
+            secrets=[SECRET], hosts_max=hosts_max,
+        )  # fmt: skip
+        platform = Platform(
+            slug="odd", title="Odd", sources={"instance": "https://{instance}/api", "own": "https://api.test/v1"},
+            endpoints=(self.endpoint,), docs_url="", headers=lambda known: (("x-key", known["key"]),),
+        )  # fmt: skip
+        sources = {"instance": self.named, "own": source_over(self.exchange, name="own")}
+        self.site = Site(platform, sources, credentials={"key": SECRET}, user_agent="sluice/1")
+
+    async def get(self, host: str = "", **values: str) -> Single:
+        args = Args({"instance": host or "first.social", **values}, credentials={"key": SECRET})
+        fetched = await fetch(plan(self.site, self.endpoint, args), trio.current_time() + LONG_S)
+        assert isinstance(fetched.result, Single)
+        return fetched.result
+
+    def begin(self, host: str) -> None:
+        plan(self.site, self.endpoint, Args({"instance": host}))
+
+
+async def test_a_call_goes_to_the_host_that_is_named_at_the_address_that_was_checked() -> None:
+    scene = Scene()
+    await scene.get("other.example.com")
+    await scene.get()
+    one, two = scene.exchange.calls
+    assert (one.origin.host, one.origin.address, one.target) == ("other.example.com", PUBLIC, "/api/v1/x?a=1")
+    assert two.origin.host == "first.social"
+    assert one.headers == two.headers == (("user-agent", "sluice/1"), ("accept", "application/json"))
+
+
+HOSTS = sorted({
+    url.removeprefix("https://").partition("/")[0] for url, reason in EVASIONS.items() if url.startswith("https://")
+    and url.count("/") == 3 and reason in {"host", "address"}
+})  # fmt: skip
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_host_that_is_not_plainly_public_is_refused_before_anything_is_charged(host: str) -> None:
+    scene = Scene()
+    with pytest.raises(InvalidArgument) as caught:
+        scene.begin(host)
+    assert caught.value.param == "instance"
+    assert "URL" not in caught.value.problem
+    assert scene.exchange.calls == []
+
+
+@pytest.mark.parametrize("host", ["a.social/x", "a.social?x", "u@a.social", "a.social:22", "a.social:0", ""])
+def test_a_host_is_no_more_than_a_host(host: str) -> None:
+    with pytest.raises(InvalidArgument):
+        Scene(endpoint=replace(_read(Call("/x", host=host or " ")))).begin(host)
+
+
+async def test_a_name_that_leads_inside_is_refused_in_words_of_its_parameter() -> None:
+    scene = Scene(resolve=Resolver([PUBLIC, "10.0.0.1"]))
+    with pytest.raises(InvalidArgument, match="instance: must name a public host") as caught:
+        await scene.get("sly.example.com")
+    assert "10.0.0.1" not in str(caught.value)
+    assert scene.exchange.calls == []
+
+
+async def test_a_name_that_nobody_has_is_a_bad_value_and_silent_name_servers_are_a_failure() -> None:
+    errors = [socket.EAI_NONAME, socket.EAI_AGAIN]
+
+    async def unknown(_host: str, _port: int) -> Sequence[str]:
+        await trio.lowlevel.checkpoint()
+        raise socket.gaierror(errors[0], "no")
+
+    scene = Scene(resolve=unknown)
+    with pytest.raises(InvalidArgument, match="has not"):
+        await scene.get("typo.example.com")
+    errors.pop(0)
+    with pytest.raises(UpstreamFailed):
+        await scene.get("typo.example.com")
+
+
+@pytest.mark.parametrize("answer", [PAGE, NO_PAGE, said(b"", 404), said(b"hello", content_type="text/plain")])
+async def test_a_host_without_the_software_is_told_so_and_remembered_for_a_while(
+    answer: Said, autojump_clock: MockClock
+) -> None:
+    scene = Scene(answer)
+    with pytest.raises(InvalidArgument, match=r"must be a Mastodon server, which blog.example.com is not"):
+        await scene.get("blog.example.com")
+    with pytest.raises(InvalidArgument):
+        scene.begin("blog.example.com")
+    scene.begin("first.social")
+    assert len(scene.exchange.calls) == 1
+    await trio.sleep(OTHER_FOR_S)
+    scene.exchange.say(OK)
+    await scene.get("blog.example.com")
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [(said({"error": "Record not found"}, 404), NotFound), (said(b"<p>busy", 503), UpstreamFailed),
+     (said(b"<p>denied", 403), UpstreamFailed), (httpx.ConnectError("refused"), UpstreamFailed)],
+)  # fmt: skip
+async def test_other_refusals_say_nothing_of_the_software(answer: Said, error: type[Exception]) -> None:
+    scene = Scene(answer)
+    with pytest.raises(error) as caught:
+        await scene.get("busy.example.com")
+    assert not isinstance(caught.value, InvalidArgument)
+    scene.begin("busy.example.com")
+
+
+async def test_a_host_that_has_proven_itself_is_not_doubted_for_one_page() -> None:
+    for answer, error in ((PAGE, UpstreamFailed), (NO_PAGE, NotFound)):
+        scene = Scene(OK, answer)
+        await scene.get("good.example.com")
+        with pytest.raises(error):
+            await scene.get("good.example.com")
+
+
+@pytest.mark.parametrize("accepts", [FEED, TEXT])
+async def test_where_no_json_is_due_a_page_says_nothing_of_the_software(accepts: Accepts) -> None:
+    scene = Scene(NO_PAGE, endpoint=_read(Call("/feed", accepts=accepts)))
+    with pytest.raises(NotFound):
+        await scene.get("feeds.example.com")
+    scene.begin("feeds.example.com")
+
+
+async def test_each_host_has_a_circuit_of_its_own() -> None:
+    scene = Scene(FAILING)
+    for _ in range(2):
+        with pytest.raises(UpstreamFailed):
+            await scene.get("down.example.com")
+    with pytest.raises(CircuitOpen):
+        await scene.get("down.example.com")
+    scene.exchange.say(OK)
+    await scene.get("up.example.com")
+    assert scene.named.breaker.state == "closed"
+    assert {host: one.breaker.state for host, one in scene.named.sources().items()} == {
+        "down.example.com": "open", "up.example.com": "closed",
+    }  # fmt: skip
+
+
+async def test_the_circuit_of_the_default_host_is_the_platforms() -> None:
+    scene = Scene(FAILING)
+    for _ in range(2):
+        with pytest.raises(UpstreamFailed):
+            await scene.get()
+    assert scene.named.breaker.state == "open"
+    scene.named.breaker.reset()
+    assert scene.named.breaker.state == "closed"
+    scene.named.breaker.isolate()
+    for host in ("first.social", "new.example.com"):
+        with pytest.raises(CircuitOpen):
+            await scene.get(host)
+
+
+async def test_the_table_of_hosts_is_bounded_and_its_counts_never_fall() -> None:
+    scene = Scene(hosts_max=3)
+    for number in range(7):
+        await scene.get(f"h{number}.example.com")
+        await scene.get("first.social")
+        assert len(scene.named.sources()) <= 3
+        assert scene.named.statistics().calls_total == 2 * (number + 1)
+    assert "first.social" in scene.named.sources()
+
+
+async def test_rules_that_change_count_for_hosts_that_are_named_later() -> None:
+    scene = Scene(FAILING)
+    scene.named.change(Rules(retries=1))
+    scene.named.breaker.change(BreakerRules(failures=3))
+    with pytest.raises(UpstreamFailed):
+        await scene.get("new.example.com")
+    assert len(scene.exchange.calls) == 2
+    assert scene.named.sources()["new.example.com"].breaker.state == "closed"
+
+
+LEAKS = {
+    "in the query": Call("/x", {"key": SECRET}),
+    "in a header": Call("/x", headers=(("authorization", f"Bearer {SECRET}"),)),
+    "in the path": Call(f"/{SECRET}/x"),
+    "in JSON": Call("/x", method="POST", json={"key": SECRET}),
+    "in a form": Call("/x", method="POST", form={"key": SECRET}),
+}
+
+
+@pytest.mark.parametrize("name", LEAKS)
+async def test_no_credential_leaves_for_a_host_that_a_caller_named(name: str) -> None:
+    for endpoint in (_read(LEAKS[name]), _by_two(LEAKS[name])):
+        scene = Scene(endpoint=endpoint)
+        with pytest.raises(UpstreamFailed, match="no credential"):
+            await scene.get("sly.example.com")
+        assert all(SECRET not in repr(call) for call in scene.exchange.calls)
+    scene = Scene(endpoint=_read(replace(LEAKS[name], optional=True)))
+    assert await scene.get("sly.example.com")
+
+
+async def test_the_platforms_own_source_still_gets_its_key() -> None:
+    scene = Scene(endpoint=_read(Call("/x", source="own")))
+    await scene.get("other.example.com")
+    assert ("x-key", SECRET) not in scene.exchange.calls[0].headers  # it is not the platform's first
+    assert scene.exchange.calls[0].origin.host == "api.test"
+
+
+async def test_a_read_may_name_a_host_itself() -> None:
+    scene = Scene(endpoint=_read(Call("/x", host="feeds.example.com")))
+    await scene.get()
+    assert scene.exchange.calls[0].origin.host == "feeds.example.com"
+    bad = Scene(endpoint=_read(Call("/x", host="localhost")))
+    with pytest.raises(InvalidArgument, match=r"^url: "):
+        plan(bad.site, bad.endpoint, Args({"url": "https://localhost/feed"}))
+
+
+REDIRECTS = [
+    ("https://www.other.example.com/api/v1/x", None),
+    ("/api/v2/x", None),
+    ("http://www.other.example.com/x", UpstreamFailed),
+    ("https://localhost/x", UpstreamFailed),
+    ("https://169.254.169.254/latest", UpstreamFailed),
+    ("https://u:p@other.example.com/x", None),
+    ("ftp://other.example.com/x", UpstreamFailed),
+]
+
+
+@pytest.mark.parametrize(("location", "error"), REDIRECTS)
+async def test_a_redirect_is_followed_through_the_guard(location: str, error: type[Exception] | None) -> None:
+    scene = Scene(said(b"", 301, location=location), OK)
+    if error is None:
+        await scene.get("other.example.com")
+        assert [call.origin.address for call in scene.exchange.calls] == [PUBLIC, PUBLIC]
+    else:
+        with pytest.raises(error, match="redirect"):
+            await scene.get("other.example.com")
+        assert len(scene.exchange.calls) == 1
+
+
+async def test_an_optional_call_to_a_host_that_cannot_be_called_is_missing() -> None:
+    scene = Scene(NO_PAGE, endpoint=_read(Call("/x", optional=True)))
+    assert (await scene.get("blog.example.com")).record["id"] == "False"
+    assert not Missing("x")
+
+
+async def test_a_post_that_only_reads_is_tried_again() -> None:
+    for only_reads, calls in ((True, 2), (False, 1)):
+        scene = Scene(FAILING, OK, endpoint=_read(Call("/x", method="POST", json={}, only_reads=only_reads)),
+                      retries=2)  # fmt: skip
+        if only_reads:
+            await scene.get()
+        else:
+            with pytest.raises(UpstreamFailed):
+                await scene.get()
+        assert len(scene.exchange.calls) == calls
+
+
+async def test_a_host_has_one_spelling() -> None:
+    scene = Scene()
+    for host in ("Other.Example.COM", "other.example.com:443", "bücher.example.com", "xn--bcher-kva.example.com"):
+        await scene.get(host)
+    assert set(scene.named.sources()) == {"other.example.com", "xn--bcher-kva.example.com"}
